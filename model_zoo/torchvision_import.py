@@ -1,0 +1,35 @@
+"""The one place that imports torchvision: `from model_zoo.torchvision_import import torchvision`.
+
+torchvision's wheels carry operators compiled for one build of torch. Beside another build (a CPU torch with
+the CUDA wheel of torchvision) they do not load, and torchvision then fails on its own registration of a fake
+kernel for an operator that nobody defined. Its models written in Python need none of them, so here the missing
+schemas are defined, without kernels: calling such an operator still says that it has none.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from types import ModuleType
+
+import torch
+
+#: The operators that torchvision registers fakes for whether or not its library was loaded.
+_SCHEMAS = {
+    "torchvision::nms": "(Tensor dets, Tensor scores, float iou_threshold) -> Tensor",
+    "torchvision::qnms": "(Tensor dets, Tensor scores, float iou_threshold) -> Tensor",
+}
+
+
+def _import_torchvision() -> ModuleType:
+    # Defining first and importing afterwards would clash with a library that does load.
+    try:
+        return import_module("torchvision")
+    except RuntimeError as error:
+        if "operator torchvision::" not in str(error):
+            raise
+    for name, schema in _SCHEMAS.items():
+        torch.library.define(name, schema)
+    return import_module("torchvision")
+
+
+torchvision = _import_torchvision()
