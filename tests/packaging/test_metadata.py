@@ -1,0 +1,115 @@
+"""The project's files agree with one another: what is supported, what is pinned, what is shipped."""
+
+from __future__ import annotations
+
+import configparser
+import re
+import tomllib
+from importlib.metadata import entry_points
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
+from packaging.utils import canonicalize_name
+from packaging.version import Version
+
+import start
+
+ROOT = Path(start.__file__).parent
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+PACKAGES: list[str] = PROJECT["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]
+SUPPORTED = [f"{major}.{minor}" for major, minor in start.SUPPORTED]
+
+
+def pins(text: str) -> dict[str, Version]:
+    requirements = [Requirement(line) for line in text.splitlines() if line and not line.startswith(("#", "-"))]
+    return {
+        canonicalize_name(requirement.name): Version(next(iter(requirement.specifier)).version)
+        for requirement in requirements
+    }
+
+
+SHARED_PINS = pins((ROOT / "constraints-shared.txt").read_text())
+PINS = SHARED_PINS | pins((ROOT / "constraints.txt").read_text())
+
+
+def requirements() -> dict[str, Requirement]:
+    extras: dict[str, list[str]] = PROJECT["project"]["optional-dependencies"]
+    texts: list[str] = PROJECT["project"]["dependencies"] + [text for extra in extras.values() for text in extra]
+    parsed = [Requirement(text) for text in texts]
+    return {canonicalize_name(requirement.name): requirement for requirement in parsed}
+
+
+REQUIREMENTS = {name: requirement for name, requirement in requirements().items() if name != "onnx-parity"}
+
+
+@pytest.mark.parametrize("name", sorted(REQUIREMENTS))
+def test_pin_satisfies_requirement(name: str) -> None:
+    assert PINS[name] in REQUIREMENTS[name].specifier
+
+
+def test_pythons_are_the_same_everywhere() -> None:
+    workflow = (ROOT / ".github/workflows/ci.yml").read_text()
+    versions = re.search(r"python: \[(.*)\]", workflow)
+    assert versions
+    assert re.findall(r"[\d.]+", versions[1]) == SUPPORTED
+    classifiers: list[str] = PROJECT["project"]["classifiers"]
+    prefix = "Programming Language :: Python :: "
+    assert [text.removeprefix(prefix) for text in classifiers if text.startswith(prefix)] == SUPPORTED
+    allowed = SpecifierSet(PROJECT["project"]["requires-python"])
+    assert [f"3.{minor}" for minor in range(20) if f"3.{minor}" in allowed] == SUPPORTED
+
+
+def torch_pairs() -> dict[str, dict[str, Version]]:
+    tox = configparser.ConfigParser()
+    tox.read(ROOT / "tox.ini")
+    lines = tox["testenv:torch{211,212,213,214,215}"]["deps"].split("\n")
+    pairs: dict[str, dict[str, Version]] = {}
+    for line in lines:
+        environment, separator, pin = line.partition(": ")
+        if separator:
+            pairs.setdefault(environment, {}).update(pins(pin))
+    return pairs
+
+
+def test_every_supported_torch_has_an_environment() -> None:
+    supported = REQUIREMENTS["torch"].specifier
+    wanted = [f"torch2{minor}" for minor in range(50) if f"2.{minor}" in supported]
+    pairs = torch_pairs()
+    assert sorted(pairs) == wanted
+    for environment, pair in pairs.items():
+        assert f"torch{pair['torch'].major}{pair['torch'].minor}" == environment
+        assert pair["torch"] in supported
+        assert pair["torchvision"] in REQUIREMENTS["torchvision"].specifier
+
+
+def test_developed_with_a_pair_that_is_also_an_environment() -> None:
+    assert {name: PINS[name] for name in ("torch", "torchvision")} in torch_pairs().values()
+    assert not {"torch", "torchvision"} & SHARED_PINS.keys()
+
+
+def test_pre_commit_formats_with_the_pinned_ruff() -> None:
+    revision = re.search(r"ruff-pre-commit\n +rev: v(.+)", (ROOT / ".pre-commit-config.yaml").read_text())
+    assert revision
+    assert Version(revision[1]) == PINS["ruff"]
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_package_ships_its_types(package: str) -> None:
+    assert (ROOT / package / "__init__.py").is_file()
+    assert (ROOT / package / "py.typed").is_file()
+
+
+def test_every_room_is_packaged() -> None:
+    rooms = {path.parent.name for path in ROOT.glob("*/__init__.py")}
+    assert rooms - {"tests", "benchmarks"} == set(PACKAGES)
+
+
+def test_console_command_and_plugin_are_installed() -> None:
+    scripts: dict[str, str] = PROJECT["project"]["scripts"]
+    (command,) = entry_points(group="console_scripts", name="parity")
+    assert command.value == scripts["parity"]
+    assert callable(command.load())
+    (plugin,) = entry_points(group="pytest11", name="harness.plugin")
+    assert plugin.load().__name__ == "harness.plugin"
