@@ -1,0 +1,168 @@
+"""`export` and its two halves: `capture_program`, which is done once, and `Capture.lower`, once an opset."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, BinaryIO
+
+import torch
+from torch._decomp import decomposition_table
+from torch._ops import OpOverload
+from torch.utils import _pytree as pytree
+
+from exporter.arguments import Axes, checked_opset, input_names_for, output_names_for, split_args
+from exporter.capture.graph import Graph, operator_name
+from exporter.capture.trace import Traced, parameter_names, trace
+from exporter.errors import ArgumentError
+from exporter.lowering import families  # noqa: F401  (registers the lowerings)
+from exporter.lowering.lower import Names, lower
+from exporter.lowering.registry import is_lowered
+from exporter.passes.fold import fold_constants
+from exporter.passes.fuse import fuse_batch_norm
+from exporter.program import ONNXProgram, output_leaves
+
+__all__ = ["Capture", "capture_program", "export"]
+
+Program = Callable[..., Any]
+DynamicAxes = Mapping[str, Mapping[int, str] | Sequence[int]]
+
+
+class Capture:
+    """A captured program: independent of any opset, to be lowered to as many as wanted."""
+
+    def __init__(self, traced: Traced, input_names: list[str], output_names: list[str], axes: Axes) -> None:
+        self.graph: Graph = traced.graph
+        self._traced = traced
+        self._input_names = input_names
+        self._output_names = output_names
+        self._axes = axes
+
+    @property
+    def operators(self) -> tuple[str, ...]:
+        """The ATen operators of the program, each once: `aten::elu`."""
+        return tuple(dict.fromkeys(operator_name(node.op) for node in self.graph.live_nodes()))
+
+    def lower(self, opset_version: int | None = None, *, do_constant_folding: bool = True) -> ONNXProgram:
+        """The ONNX program at an opset. Raises `UnsupportedOperatorsError` listing all that cannot be said there."""
+        opset = checked_opset(opset_version)
+        model = lower(self.graph, opset, Names(self._input_names, self._output_names, self._axes.outputs))
+        if do_constant_folding:
+            fold_constants(model)
+            fuse_batch_norm(model)
+        leaves = output_leaves(self._traced.leaves, self._traced.is_tensor)
+        return ONNXProgram(model, self._traced.output_spec, leaves, opset)
+
+
+def capture_program(
+    model: Program,
+    args: Any = (),
+    kwargs: Mapping[str, Any] | None = None,
+    *,
+    input_names: Sequence[str] | None = None,
+    output_names: Sequence[str] | None = None,
+    dynamic_axes: DynamicAxes | None = None,
+    training: bool = False,
+    strict: bool = False,
+) -> Capture:
+    """Record what `model(*args, **kwargs)` does, without computing it."""
+    if not callable(model):
+        raise ArgumentError(f"model is {model!r}: give a torch.nn.Module or a function of tensors")
+    args, named = split_args(args, kwargs)
+    names = input_names_for(args, named, parameter_names(model), input_names)
+    tensors = [leaf for leaf in pytree.tree_leaves((args, named)) if isinstance(leaf, torch.Tensor)]
+    axes = Axes.from_dynamic_axes(dynamic_axes, dict(zip(names, tensors, strict=True)), output_names or ("output",))
+    with _mode(model, training):
+        traced = trace(
+            model,
+            args,
+            named,
+            input_names=names,
+            dynamic_axes=axes.inputs,
+            decomposition_of=_decomposition_of,
+            strict=strict,
+        )
+    return Capture(traced, names, output_names_for(len(traced.graph.outputs), output_names), axes)
+
+
+def export(
+    model: Program,
+    args: Any = (),
+    f: str | os.PathLike[str] | BinaryIO | None = None,
+    *,
+    kwargs: Mapping[str, Any] | None = None,
+    verbose: bool = False,
+    training: bool = False,
+    input_names: Sequence[str] | None = None,
+    output_names: Sequence[str] | None = None,
+    opset_version: int | None = None,
+    dynamic_axes: DynamicAxes | None = None,
+    do_constant_folding: bool = True,
+    external_data: bool | None = None,
+    strict: bool = False,
+) -> ONNXProgram:
+    """Export a PyTorch program to ONNX.
+
+    The program is recorded once, over tensors without data; its parameters become the model's weights.
+
+    Args:
+        model: A `torch.nn.Module`, or any function of tensors.
+        args: The arguments to call it with, a tuple or one tensor. Tensors become inputs; everything else is built in. A
+            dict at the end of the tuple holds keyword arguments.
+        f: Where to write the model: a path, or a file opened for writing bytes. None writes nothing.
+        kwargs: Keyword arguments to call it with.
+        verbose: Print the exported graph.
+        training: Export the module as it is in training mode rather than in evaluation mode.
+        input_names: Names for the inputs, from the first; fewer than there are will do.
+        output_names: Names for the outputs, likewise.
+        opset_version: The opset to deliver, 7 to 28; 18 if not given. Never another one.
+        dynamic_axes: Sizes that may vary: `{"x": [0, 2]}`, `{"x": {0: "batch"}}`, or both.
+        do_constant_folding: Compute what depends on weights alone, and fold batch norms into convolutions.
+        external_data: Write the weights to `<f>.data`. By default only where one file cannot hold them.
+        strict: Refuse a program that turns a tensor into a Python value, rather than warn.
+
+    Returns:
+        The exported program. Call it to run it in onnxruntime.
+    """
+    checked_opset(opset_version)
+    capture = capture_program(
+        model,
+        args,
+        kwargs,
+        input_names=input_names,
+        output_names=output_names,
+        dynamic_axes=dynamic_axes,
+        training=training,
+        strict=strict,
+    )
+    program = capture.lower(opset_version, do_constant_folding=do_constant_folding)
+    if verbose:
+        print(program)
+    if f is not None:
+        program.save(f, external_data=external_data)
+    return program
+
+
+def _decomposition_of(op: OpOverload) -> Callable[..., Any] | None:
+    """How torch writes an operator in simpler ones, for operators that have no lowering."""
+    if is_lowered(op):
+        return None
+    found: Callable[..., Any] | None = decomposition_table.get(op)
+    return found
+
+
+@contextmanager
+def _mode(model: Program, training: bool) -> Any:
+    """Put a module into evaluation or training mode, and every part of it back into the mode it was in."""
+    if not isinstance(model, torch.nn.Module):
+        yield
+        return
+    before = [(module, module.training) for module in model.modules()]
+    try:
+        if any(mode is not training for _, mode in before):
+            model.train(training)
+        yield
+    finally:
+        for module, mode in before:
+            module.training = mode

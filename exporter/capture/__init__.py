@@ -1,0 +1,1 @@
+"""Programs to the ATen graph. Knows torch; knows nothing of ONNX."""

@@ -1,0 +1,101 @@
+"""Operators kept whole: those that torch decomposes before a recording sees them, and whose whole matters in ONNX.
+
+`aten::linear` reaches a dispatch mode as `t` and `addmm`, an LSTM as hundreds of nodes. So each operator in
+`KEPT` gets an opaque twin of the same schema in the `onnx_parity` namespace, and a kernel at a dispatch key above all
+others calls the twin instead. The key is only active inside `keeping_composites()`: other threads and other
+programs never meet these kernels. Being in the dispatcher, it also sees calls made from C++ and from TorchScript.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch._ops import OpOverload
+
+__all__ = ["keeping_composites", "original", "without_keeping"]
+
+_aten = torch.ops.aten
+
+#: The operators, and for some the condition under which they are kept (a predicate over the bound arguments).
+KEPT: dict[OpOverload, Callable[..., bool] | None] = {
+    op: None
+    for op in (
+        _aten.linear.default,
+        _aten.matmul.default,
+        _aten.lstm.input,
+        _aten.lstm.data,
+        _aten.gru.input,
+        _aten.gru.data,
+        _aten.rnn_tanh.input,
+        _aten.rnn_tanh.data,
+        _aten.rnn_relu.input,
+        _aten.rnn_relu.data,
+        _aten.scaled_dot_product_attention.default,
+        _aten.max_pool1d.default,
+        _aten.avg_pool1d.default,
+    )
+}
+
+
+def _is_inference(*args: Any) -> bool:
+    return not args[5]
+
+
+# In training these two write to their running statistics: functionalization must see the parts.
+KEPT[_aten.batch_norm.default] = _is_inference
+KEPT[_aten.instance_norm.default] = lambda *args: args[3] is None
+
+# The highest dispatch key that nothing else uses; torch reserves it for exactly such wrappers.
+_KEY_NAME = "TESTING_ONLY_GenericMode"
+_KEY = torch._C._parse_dispatch_key(_KEY_NAME)
+_KEY_SET = torch._C.DispatchKeySet(_KEY)
+
+_originals: dict[OpOverload, OpOverload] = {}
+_twins = torch.library.Library("onnx_parity", "DEF")
+_kernels = torch.library.Library("aten", "IMPL")
+_fallback = torch.library.Library("_", "IMPL")
+
+
+def without_keeping() -> Any:
+    """A context in which composites decompose as torch has it."""
+    return torch._C._ExcludeDispatchKeyGuard(_KEY_SET)
+
+
+@contextmanager
+def keeping_composites() -> Iterator[None]:
+    with torch._C._IncludeDispatchKeyGuard(_KEY):
+        yield
+
+
+def original(op: OpOverload) -> OpOverload:
+    """The ATen operator behind an opaque twin; any other operator is its own original."""
+    return _originals.get(op, op)
+
+
+def _keep(op: OpOverload, condition: Callable[..., bool] | None) -> None:
+    _twins.define(str(op._schema).replace("aten::", "", 1))
+    name = op._schema.name.partition("::")[2]
+    twin: OpOverload = getattr(getattr(torch.ops.onnx_parity, name), op._overloadname)
+
+    def kernel(*args: Any, **kwargs: Any) -> Any:
+        with without_keeping():
+            if condition is not None and not condition(*args):
+                return op(*args, **kwargs)
+            return twin(*args, **kwargs)
+
+    def shapes(*args: Any, **kwargs: Any) -> Any:
+        with without_keeping():
+            return op(*args, **kwargs)
+
+    _kernels.impl(op, kernel, _KEY_NAME)
+    overload = "" if op._overloadname == "default" else f".{op._overloadname}"
+    torch.library.register_fake(f"onnx_parity::{name}{overload}", shapes, lib=_twins)
+    _originals[twin] = op
+
+
+_fallback.fallback(torch.library.fallthrough_kernel, _KEY_NAME)
+for _op, _condition in KEPT.items():
+    _keep(_op, _condition)

@@ -1,0 +1,114 @@
+"""The ATen graph: what every way of capturing produces and every lowering reads.
+
+A node is an `OpOverload` with its arguments bound by schema name. A value is a tensor with a dtype and
+a shape whose sizes are ints, or `SymInt`s where they may vary. Nothing here computes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import torch
+
+__all__ = ["Graph", "Input", "Node", "Origin", "Size", "Value", "operator_name"]
+
+#: A size: an int, or an expression over symbols where an axis is dynamic.
+Size = int | torch.SymInt
+
+
+class Origin(NamedTuple):
+    """Where a node came from: the user's line, and the path of the module that was running."""
+
+    file: str
+    line: int
+    module: str
+
+    @property
+    def where(self) -> str:
+        return f"{self.file}:{self.line}" if self.file else ""
+
+
+class Value:
+    """A tensor of the program. With `constant` set, its value is known: a parameter, a buffer, a literal."""
+
+    __slots__ = ("constant", "dtype", "name", "node", "shape")
+
+    def __init__(
+        self,
+        dtype: torch.dtype,
+        shape: tuple[Size, ...],
+        *,
+        node: Node | None = None,
+        name: str = "",
+        constant: torch.Tensor | None = None,
+    ) -> None:
+        self.dtype = dtype
+        self.shape = shape
+        self.node = node
+        self.name = name
+        self.constant = constant
+
+    def __repr__(self) -> str:
+        return f"Value({self.name or '?'}: {self.dtype}{list(self.shape)})"
+
+
+@dataclass(slots=True, eq=False)
+class Node:
+    """One call of an operator. `arguments` holds `Value`s, lists of them, numbers and `SymInt`s, by schema name."""
+
+    op: torch._ops.OpOverload
+    arguments: dict[str, Any]
+    origin: Origin
+    #: One per tensor returned, lists flattened; None where the operator returns no tensor.
+    outputs: list[Value | None] = field(default_factory=list)
+
+    def inputs(self) -> Iterator[Value]:
+        """The values among the arguments, in order."""
+        for argument in self.arguments.values():
+            if isinstance(argument, Value):
+                yield argument
+            elif isinstance(argument, (list, tuple)):
+                for item in argument:
+                    if isinstance(item, Value):
+                        yield item
+
+
+@dataclass(slots=True, eq=False)
+class Input:
+    """An input of the program, in the order of the flattened arguments."""
+
+    value: Value
+    name: str
+    example: torch.Tensor
+
+
+@dataclass(slots=True, eq=False)
+class Graph:
+    """A captured program."""
+
+    inputs: list[Input]
+    nodes: list[Node]
+    outputs: list[Value]
+    #: Names of the symbols of dynamic axes, by sympy symbol name: `s0` to `batch`.
+    axis_names: dict[str, str] = field(default_factory=dict)
+    #: Where a symbol's size can be read: symbol name to the value and the axis, for inputs and data-dependent sizes.
+    symbol_sources: dict[str, tuple[Value, int]] = field(default_factory=dict)
+
+    def live_nodes(self) -> list[Node]:
+        """The nodes that an output depends on, in order. Node by node, so that cost is linear."""
+        needed = {id(value) for value in self.outputs}
+        needed.update(id(value) for value, _ in self.symbol_sources.values())
+        live = []
+        for node in reversed(self.nodes):
+            if any(id(output) in needed for output in node.outputs):
+                live.append(node)
+                needed.update(id(value) for value in node.inputs())
+        live.reverse()
+        return live
+
+
+def operator_name(op: torch._ops.OpOverload) -> str:
+    """`aten::add` for every overload of it."""
+    return op._schema.name

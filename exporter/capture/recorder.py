@@ -1,0 +1,222 @@
+"""The recorder: a dispatch mode that writes down each operator while fake tensors flow through the program."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import Any
+
+import torch
+from torch._ops import OpOverload
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from exporter.capture.composites import original, without_keeping
+from exporter.capture.graph import Node, Origin, Value
+from exporter.capture.origin import OriginFinder
+from exporter.errors import FrozenValueError
+
+__all__ = ["Recorder", "TracerWarning"]
+
+
+class TracerWarning(UserWarning):
+    """The program looked at a value; the recording follows what the example input did."""
+
+
+_prim_device = torch.ops.prim.device.default
+#: Operators that read a tensor's value into Python.
+_READS = frozenset({torch.ops.aten._local_scalar_dense.default, torch.ops.aten.equal.default, torch.ops.aten.is_nonzero.default})
+
+_parameter_names: dict[OpOverload, tuple[str, ...]] = {}
+
+
+def _names_of(op: OpOverload) -> tuple[str, ...]:
+    names = _parameter_names.get(op)
+    if names is None:
+        names = _parameter_names[op] = tuple(argument.name for argument in op._schema.arguments)
+    return names
+
+
+class Recorder(TorchDispatchMode):
+    """Records a program into `nodes`.
+
+    Tensors that are not fake are the program's own: parameters, buffers, literals. They become constants on first
+    sight; `name_of` says what they are called.
+    """
+
+    def __init__(
+        self,
+        fakes: FakeTensorMode,
+        origins: OriginFinder,
+        name_of: Callable[[torch.Tensor], str],
+        decomposition_of: Callable[[OpOverload], Callable[..., Any] | None],
+        strict: bool,
+    ) -> None:
+        super().__init__()
+        self.fakes = fakes
+        self.nodes: list[Node] = []
+        self._origins = origins
+        self._name_of = name_of
+        self._decomposition_of = decomposition_of
+        self._strict = strict
+        # Fake tensors are kept alive here, so that an id stands for one tensor throughout.
+        self._values: dict[int, tuple[FakeTensor, Value]] = {}
+        self._constants: dict[int, tuple[torch.Tensor, FakeTensor]] = {}
+        self._examples: dict[Value, torch.Tensor] = {}
+
+    # --- values ---------------------------------------------------------------------------------------------------
+
+    def input(self, fake: FakeTensor, name: str, example: torch.Tensor) -> Value:
+        value = Value(fake.dtype, tuple(fake.shape), name=name)
+        self._values[id(fake)] = (fake, value)
+        self._examples[value] = example
+        return value
+
+    def constant(self, tensor: torch.Tensor) -> FakeTensor:
+        """The stand-in for a tensor that the program owns."""
+        known = self._constants.get(id(tensor))
+        if known is not None:
+            return known[1]
+        with torch._C._DisableTorchDispatch():
+            shape = torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device="meta")
+        fake = FakeTensor(self.fakes, shape, tensor.device)
+        self._constants[id(tensor)] = (tensor, fake)
+        value = Value(tensor.dtype, tuple(tensor.shape), name=self._name_of(tensor), constant=tensor.detach())
+        self._values[id(fake)] = (fake, value)
+        return fake
+
+    def value_of(self, tensor: torch.Tensor) -> Value:
+        """The value that a tensor seen by the recorder stands for."""
+        known = self._values.get(id(tensor))
+        if known is None:
+            known = self._values[id(self.constant(tensor))]
+        return known[1]
+
+    # --- recording ------------------------------------------------------------------------------------------------
+
+    def __torch_dispatch__(self, func: OpOverload, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func is _prim_device:
+            return args[0].fake_device if isinstance(args[0], FakeTensor) else args[0].device
+        kwargs = kwargs or {}
+        args = tuple([self._faked(argument) for argument in args])
+        if kwargs:
+            kwargs = {name: self._faked(argument) for name, argument in kwargs.items()}
+        if func in _READS and self.fakes.shape_env is None:
+            return self._read(func, args)
+        decomposition = self._decomposition_of(func)
+        if decomposition is not None:
+            with self:
+                return decomposition(*args, **kwargs)
+        with without_keeping():
+            result = self.fakes.dispatch(func, types, args, kwargs)
+        self._record(original(func), args, kwargs, result)
+        return result
+
+    def _faked(self, argument: Any) -> Any:
+        if isinstance(argument, torch.Tensor):
+            return argument if id(argument) in self._values else self.constant(argument)
+        if isinstance(argument, list):
+            return [self._faked(item) for item in argument]
+        return argument
+
+    def _bound(self, argument: Any) -> Any:
+        if isinstance(argument, torch.Tensor):
+            return self._values[id(argument)][1]
+        if isinstance(argument, (list, tuple)):
+            return [self._bound(item) for item in argument]
+        return argument
+
+    def _record(self, op: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> None:
+        bound = dict(zip(_names_of(op), map(self._bound, args), strict=False))
+        for name, argument in kwargs.items():
+            bound[name] = self._bound(argument)
+        node = Node(op, bound, self._origins.find())
+        tensors = result if isinstance(result, (list, tuple)) else (result,)
+        for tensor in tensors:
+            if not isinstance(tensor, FakeTensor):
+                node.outputs.append(None)
+                continue
+            known = self._values.get(id(tensor))
+            if known is not None and known[0] is tensor:
+                # An operator that returns its own argument (lift_fresh, an in-place write): a new value all the same.
+                value = Value(tensor.dtype, known[1].shape, node=node)
+            else:
+                value = Value(tensor.dtype, tuple(tensor.shape), node=node)
+            self._values[id(tensor)] = (tensor, value)
+            node.outputs.append(value)
+        self.nodes.append(node)
+
+    # --- reading values -------------------------------------------------------------------------------------------
+
+    def _read(self, func: OpOverload, args: tuple[Any, ...]) -> Any:
+        values = [self.value_of(argument) for argument in args]
+        if any(self._depends_on_input(value) for value in values):
+            origin = self._origins.find()
+            place = f" at {origin.where}" if origin.where else ""
+            text = (
+                f"the program turned a tensor into a Python value{place}; the exported model has the example's value "
+                "built in and will be wrong where another input gives another value. Keep it a tensor "
+                "(torch.where, torch.cond), or script the function that reads it"
+            )
+            if self._strict:
+                raise FrozenValueError(text)
+            warnings.warn(text, TracerWarning, stacklevel=2)
+        with _outside_of_modes(), torch.no_grad():
+            return func(*[self._evaluate(value) for value in values])
+
+    def _depends_on_input(self, value: Value) -> bool:
+        seen: set[int] = set()
+        pending = [value]
+        while pending:
+            value = pending.pop()
+            if id(value) in seen or value.constant is not None:
+                continue
+            seen.add(id(value))
+            if value.node is None:
+                return True
+            pending.extend(value.node.inputs())
+        return False
+
+    def _evaluate(self, value: Value) -> torch.Tensor:
+        """Compute a value from the example inputs: only what it needs, only when the program asks."""
+        known: dict[int, torch.Tensor] = {}
+
+        def tensor_of(value: Value) -> torch.Tensor:
+            if value.constant is not None:
+                return value.constant
+            example = self._examples.get(value)
+            return example if example is not None else known[id(value)]
+
+        def real(argument: Any) -> Any:
+            if isinstance(argument, Value):
+                return tensor_of(argument)
+            if isinstance(argument, list):
+                return [real(item) for item in argument]
+            return argument
+
+        if value.node is not None:
+            for node in self._slice(value):
+                result = node.op(**{name: real(argument) for name, argument in node.arguments.items()})
+                tensors = result if isinstance(result, (list, tuple)) else (result,)
+                for output, tensor in zip(node.outputs, tensors, strict=True):
+                    if output is not None:
+                        known[id(output)] = tensor
+        return tensor_of(value)
+
+    def _slice(self, value: Value) -> list[Node]:
+        needed = {id(value)}
+        nodes = []
+        for node in reversed(self.nodes):
+            if any(id(output) in needed for output in node.outputs):
+                nodes.append(node)
+                needed.update(id(item) for item in node.inputs())
+        return nodes[::-1]
+
+
+def _outside_of_modes() -> AbstractContextManager[Any]:
+    return torch.utils._python_dispatch._disable_current_modes()
+
+
+def no_origin() -> Origin:
+    return Origin("", 0, "")

@@ -1,0 +1,83 @@
+"""Sizes that may vary: symbols for dynamic axes, and a record of what the program assumed about them."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from typing import Any
+
+import sympy
+import torch
+from torch._dynamo.source import ConstantSource
+from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv
+
+from exporter.capture.graph import Origin
+from exporter.capture.origin import nearest_user_frame
+
+__all__ = ["Assumption", "HintedShapeEnv"]
+
+
+@dataclass(frozen=True, slots=True)
+class Assumption:
+    """A question about sizes that was answered from the example's sizes."""
+
+    expression: sympy.Basic
+    answer: sympy.Basic
+    origin: Origin
+    #: Asked by the user's own code (`if x.shape[0] > 1`) rather than by torch on its behalf.
+    by_user: bool
+
+    def fixes(self) -> bool:
+        """Whether the answer pins a size to a number: `s0 == 3` held, or `int(s0)` was taken."""
+        if isinstance(self.expression, sympy.Eq):
+            sides, holds = self.expression.args, self.answer == sympy.true
+        elif isinstance(self.expression, sympy.Ne):
+            sides, holds = self.expression.args, self.answer == sympy.false
+        elif isinstance(self.expression, sympy.Expr) and not isinstance(self.expression, sympy.logic.boolalg.Boolean):
+            return True
+        else:
+            return False
+        linear = (sides[0] - sides[1]).is_polynomial()
+        return bool(holds and linear and len((sides[0] - sides[1]).free_symbols) == 1)
+
+
+class HintedShapeEnv(ShapeEnv):
+    """A `ShapeEnv` that answers from the example's sizes and writes down what it answered.
+
+    torch's own reasons with sympy about every question, which is most of the time that symbolic sizes cost.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(specialize_zero_one=False, duck_shape=False)
+        self.hints: dict[sympy.Symbol, int] = {}
+        self.assumptions: dict[sympy.Basic, Assumption] = {}
+
+    def new_size(self, name: str, hint: int) -> torch.SymInt:
+        # A size of 0 or 1 in the example would make broadcasting and emptiness look decided.
+        hint = hint if hint > 1 else 2
+        source = ConstantSource(name)
+        symbol = self.create_symbol(hint, source, dynamic_dim=DimDynamic.DYNAMIC, constraint_dim=None)
+        self.hints[symbol] = hint
+        size = self.create_symintnode(symbol, hint=hint, source=source)
+        assert isinstance(size, torch.SymInt)
+        return size
+
+    def evaluate_expr(self, orig_expr: sympy.Basic, hint: Any = None, *args: Any, **kwargs: Any) -> sympy.Basic:
+        known = self.assumptions.get(orig_expr)
+        if known is not None:
+            return known.answer
+        if not orig_expr.free_symbols:
+            return orig_expr
+        if not orig_expr.free_symbols <= self.hints.keys():
+            return super().evaluate_expr(orig_expr, hint, *args, **kwargs)
+        answer = orig_expr.xreplace(self.hints)
+        frame = sys._getframe(1)
+        asker = frame
+        while asker.f_back is not None and asker.f_code.co_filename.endswith(
+            ("sym_node.py", "symbolic_shapes.py", "recording.py", "/torch/__init__.py")
+        ):
+            asker = asker.f_back
+        user = nearest_user_frame(frame)
+        origin = Origin(user.f_code.co_filename, user.f_lineno, "") if user is not None else Origin("", 0, "")
+        self.assumptions[orig_expr] = Assumption(orig_expr, answer, origin, by_user=asker is user)
+        return answer

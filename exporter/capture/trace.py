@@ -1,0 +1,239 @@
+"""Capture by tracing: run the program once over fake tensors and record what it did. Nothing is computed or copied."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch._ops import OpOverload
+from torch._subclasses.fake_tensor import (
+    DataDependentOutputException,
+    DynamicOutputShapeException,
+    FakeTensor,
+    FakeTensorMode,
+)
+from torch.utils import _pytree as pytree
+
+from exporter.capture.composites import keeping_composites
+from exporter.capture.graph import Graph, Input, Value
+from exporter.capture.origin import OriginFinder
+from exporter.capture.recorder import Recorder
+from exporter.capture.symbols import Assumption, HintedShapeEnv
+from exporter.errors import CaptureError, DynamicAxisError, ExportError
+
+__all__ = ["Traced", "trace"]
+
+#: Of each dynamic input, by its flat position: axis to name.
+DynamicAxes = Mapping[int, Mapping[int, str]]
+
+
+@dataclass(slots=True)
+class Traced:
+    """A recorded program and how its outputs were structured."""
+
+    graph: Graph
+    output_spec: pytree.TreeSpec
+    #: The flat results: None in the place of each tensor, anything else as the program returned it.
+    leaves: list[Any]
+    is_tensor: list[bool]
+    #: Names of buffers and inputs that the program wrote to.
+    written: list[str] = field(default_factory=list)
+
+
+def trace(
+    program: Callable[..., Any],
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+    *,
+    input_names: Sequence[str],
+    dynamic_axes: DynamicAxes,
+    decomposition_of: Callable[[OpOverload], Callable[..., Any] | None],
+    strict: bool = False,
+) -> Traced:
+    """Record `program(*args, **kwargs)`. Tensors among the arguments, flattened, are the inputs, named in order."""
+    shapes = HintedShapeEnv() if dynamic_axes else None
+    options = (program, args, kwargs, input_names, dynamic_axes, decomposition_of, strict)
+    try:
+        return _trace(*options, shapes)
+    except (DynamicOutputShapeException, DataDependentOutputException):
+        # Static programs are traced without a ShapeEnv, which costs nothing; this one has sizes that depend on values.
+        return _trace(*options, HintedShapeEnv())
+
+
+def _trace(
+    program: Callable[..., Any],
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+    input_names: Sequence[str],
+    dynamic_axes: DynamicAxes,
+    decomposition_of: Callable[[OpOverload], Callable[..., Any] | None],
+    strict: bool,
+    shapes: HintedShapeEnv | None,
+) -> Traced:
+    leaves, spec = pytree.tree_flatten((tuple(args), dict(kwargs)))
+    tensor_positions = [position for position, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor)]
+    fakes = FakeTensorMode(shape_env=shapes)
+    recorder = Recorder(fakes, OriginFinder(program), _name_finder(program), decomposition_of, strict)
+
+    axis_names: dict[str, str] = {}
+    sources: dict[str, tuple[Value, int]] = {}
+    sizes: dict[str, torch.SymInt] = {}
+    inputs: list[Input] = []
+    input_fakes: list[FakeTensor] = []
+    for number, position in enumerate(tensor_positions):
+        example = leaves[position]
+        axes = dynamic_axes.get(number, {})
+        shape: list[Any] = list(example.shape)
+        for axis, name in axes.items():
+            if name not in sizes:
+                assert shapes is not None
+                sizes[name] = shapes.new_size(name, example.shape[axis])
+                axis_names[str(sizes[name].node.expr)] = name
+            shape[axis] = sizes[name]
+        fake = _fake_like(example, shape if axes else None, fakes)
+        value = recorder.input(fake, input_names[number], example)
+        for axis, name in axes.items():
+            sources.setdefault(str(sizes[name].node.expr), (value, axis))
+        inputs.append(Input(value, input_names[number], example))
+        input_fakes.append(fake)
+
+    buffers = _buffers(program)
+    buffer_fakes = [recorder.constant(buffer) for _, _, buffer in buffers]
+    out_spec: list[pytree.TreeSpec] = []
+    out_plain: list[Any] = []
+
+    def run(tensors: list[torch.Tensor], buffer_tensors: list[torch.Tensor]) -> list[torch.Tensor]:
+        filled = list(leaves)
+        for position, tensor in zip(tensor_positions, tensors, strict=True):
+            filled[position] = tensor
+        call_args, call_kwargs = pytree.tree_unflatten(filled, spec)
+        with _swapped(buffers, buffer_tensors):
+            result = program(*call_args, **call_kwargs)
+        flat, tree = pytree.tree_flatten(result)
+        out_spec.append(tree)
+        out_plain.extend(None if isinstance(leaf, torch.Tensor) else leaf for leaf in flat)
+        out_plain.append([isinstance(leaf, torch.Tensor) for leaf in flat])
+        return [leaf for leaf in flat if isinstance(leaf, torch.Tensor)]
+
+    try:
+        with torch.no_grad(), _plain_attention(), recorder, keeping_composites():
+            results = torch.func.functionalize(run, remove="mutations")(input_fakes, buffer_fakes)
+            output_values = [recorder.value_of(result) for result in results]
+    except (ExportError, DynamicOutputShapeException, DataDependentOutputException):
+        raise
+    except Exception as error:
+        raise _capture_error(error, recorder) from error
+    if shapes is not None:
+        _refuse_fixed_axes(shapes, axis_names)
+
+    is_tensor = out_plain.pop()
+    graph = Graph(inputs, recorder.nodes, output_values, axis_names, sources)
+    written = [name for (name, _, _), fake in zip(buffers, buffer_fakes, strict=True) if recorder.value_of(fake).node]
+    return Traced(graph, out_spec[0], out_plain, is_tensor, written)
+
+
+def _fake_like(example: torch.Tensor, shape: list[Any] | None, fakes: FakeTensorMode) -> FakeTensor:
+    if shape is None:
+        meta = torch.empty_strided(example.shape, example.stride(), dtype=example.dtype, device="meta")
+        return FakeTensor(fakes, meta, example.device)
+    with fakes:
+        fake = torch.empty(shape, dtype=example.dtype, device=example.device)
+    assert isinstance(fake, FakeTensor)
+    return fake
+
+
+def _name_finder(program: object) -> Callable[[torch.Tensor], str]:
+    if not isinstance(program, torch.nn.Module):
+        return lambda tensor: ""
+    names: dict[int, str] = {}
+    for name, tensor in program.named_parameters(remove_duplicate=False):
+        names.setdefault(id(tensor), name)
+    for name, tensor in program.named_buffers(remove_duplicate=False):
+        names.setdefault(id(tensor), name)
+    return lambda tensor: names.get(id(tensor), "")
+
+
+def _buffers(program: object) -> list[tuple[str, tuple[torch.nn.Module, str], torch.Tensor]]:
+    """Buffers may be written to, and functionalization must see it: they go in as arguments."""
+    if not isinstance(program, torch.nn.Module):
+        return []
+    return [
+        (f"{path}.{name}" if path else name, (module, name), buffer)
+        for path, module in program.named_modules()
+        for name, buffer in module._buffers.items()
+        if buffer is not None
+    ]
+
+
+@contextmanager
+def _swapped(
+    buffers: list[tuple[str, tuple[torch.nn.Module, str], torch.Tensor]], tensors: list[torch.Tensor]
+) -> Iterator[None]:
+    try:
+        for (_, (module, name), _), tensor in zip(buffers, tensors, strict=True):
+            module._buffers[name] = tensor
+        yield
+    finally:
+        for _, (module, name), buffer in buffers:
+            module._buffers[name] = buffer
+
+
+@contextmanager
+def _plain_attention() -> Iterator[None]:
+    """The fused attention and encoder-layer kernels are one opaque operator; their written-out path exports."""
+    before = torch.backends.mha.get_fastpath_enabled()
+    torch.backends.mha.set_fastpath_enabled(False)
+    try:
+        yield
+    finally:
+        torch.backends.mha.set_fastpath_enabled(before)
+
+
+def _capture_error(error: Exception, recorder: Recorder) -> CaptureError:
+    frame, where = error.__traceback__, ""
+    last = None
+    while frame is not None:
+        from exporter.capture.origin import _users
+
+        if _users(frame.tb_frame.f_code):
+            last = frame
+        frame = frame.tb_next
+    if last is not None:
+        where = f" at {last.tb_frame.f_code.co_filename}:{last.tb_lineno}"
+    return CaptureError(
+        f"the program failed while it was recorded{where}: {type(error).__name__}: {error}\n"
+        "Call it with the same arguments without exporting: if it fails there too, mend it there first. "
+        "If not, it did something that a recording over fake tensors cannot follow (numpy, .data_ptr(), a C extension)."
+    )
+
+
+def _refuse_fixed_axes(shapes: HintedShapeEnv, axis_names: dict[str, str]) -> None:
+    fixed: dict[str, Assumption] = {}
+    for assumption in shapes.assumptions.values():
+        if assumption.fixes():
+            for symbol in assumption.expression.free_symbols:
+                fixed.setdefault(axis_names.get(str(symbol), str(symbol)), assumption)
+    if not fixed:
+        return
+    lines = "\n".join(
+        f"  - {name!r} at {assumption.origin.where}: the program needs {assumption.expression} to be {assumption.answer}"
+        for name, assumption in fixed.items()
+    )
+    raise DynamicAxisError(
+        f"{len(fixed)} dynamic ax{'es are' if len(fixed) > 1 else 'is is'} fixed by the program:\n{lines}\n"
+        "Write those lines for any size (x.shape[i] instead of a number), or leave the axes out of dynamic_axes."
+    )
+
+
+def parameter_names(program: Callable[..., Any]) -> list[str]:
+    """The names of the positional parameters of a program, as far as they can be known."""
+    target = program.forward if isinstance(program, torch.nn.Module) else program
+    try:
+        parameters = inspect.signature(target).parameters.values()
+    except (TypeError, ValueError):
+        return []
+    return [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]

@@ -1,0 +1,98 @@
+"""Every error that an export can raise. Each message says what was asked, what was found, where, and what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+__all__ = [
+    "ArgumentError",
+    "CaptureError",
+    "DynamicAxisError",
+    "ExportError",
+    "FrozenValueError",
+    "LoweringError",
+    "OpsetError",
+    "Refusal",
+    "Unsupported",
+    "UnsupportedOperatorsError",
+    "WriteError",
+]
+
+
+class ExportError(Exception):
+    """Base of all errors raised by this package."""
+
+
+class OpsetError(ExportError, ValueError):
+    """The requested opset is not one that can be delivered."""
+
+
+class ArgumentError(ExportError, ValueError):
+    """An argument of `export` does not fit the program: a name, an axis, a type."""
+
+
+class CaptureError(ExportError):
+    """The program could not be captured: it failed, or it did what a recording cannot follow."""
+
+
+class DynamicAxisError(CaptureError):
+    """An axis was requested to be dynamic and the program fixes its size."""
+
+
+class FrozenValueError(CaptureError):
+    """Under `strict=True`: the program looked at a value, so the recording is only good for the example input."""
+
+
+class LoweringError(ExportError):
+    """A lowering produced something other than what the operator returns. A fault of the lowering, not of the program."""
+
+
+class WriteError(ExportError, OSError):
+    """The file could not be written. Nothing is left behind at the destination."""
+
+
+class Unsupported(Exception):  # noqa: N818  (a lowering's refusal, collected into UnsupportedOperatorsError)
+    """Raised by a lowering for what ONNX cannot say. `since` is the first opset that can, when there is one."""
+
+    def __init__(self, reason: str, since: int | None = None) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.since = since
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """One operator that could not be lowered."""
+
+    operator: str
+    reason: str
+    #: The user's source line, `model.py:12`, and the module path, `features.0`; empty when unknown.
+    where: str
+    module: str
+    since: int | None = None
+
+    def __str__(self) -> str:
+        place = " in ".join(part for part in (self.where, self.module) if part)
+        since = f" (possible from opset {self.since})" if self.since else ""
+        return f"{self.operator}: {self.reason}{since}" + (f"\n      at {place}" if place else "")
+
+
+class UnsupportedOperatorsError(ExportError):
+    """All operators of a program that cannot be exported at an opset, listed at once."""
+
+    def __init__(self, opset: int, refusals: Sequence[Refusal]) -> None:
+        self.opset = opset
+        self.refusals = tuple(refusals)
+        distinct = dict.fromkeys(str(refusal) for refusal in refusals)
+        lines = "\n".join(f"  - {text}" for text in distinct)
+        super().__init__(
+            f"{len(distinct)} operator{'s' if len(distinct) > 1 else ''} cannot be exported to opset {opset}:\n{lines}\n"
+            f"{self._advice()}"
+        )
+
+    def _advice(self) -> str:
+        versions = [refusal.since for refusal in self.refusals]
+        if all(versions):
+            return f"Export with opset_version={max(v for v in versions if v)} or later."
+        return "Register a lowering with @exporter.lowering('namespace::name'), or rewrite those lines."

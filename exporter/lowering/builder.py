@@ -1,0 +1,302 @@
+"""`g`: what a lowering writes the ONNX graph with.
+
+    g.op("Elu", x, alpha_f=0.5)                      one output
+    values, indices = g.op("TopK", x, k, outputs=2)  two
+
+The interface is the one that symbolic functions of `torch.onnx` know: attributes carry their type as a suffix
+(`_f` float, `_i` int, `_s` string, `_t` tensor, lists of these likewise), values answer `type().sizes()`. On top of it a Python
+number may stand where a tensor is expected, and takes the dtype that the specification asks of it there.
+The forms that differ between opsets are methods of `exporter.lowering.opsets.Forms`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, NoReturn, overload
+
+import onnx_ir as ir
+import torch
+from onnx_ir.tensor_adapters import TorchTensor
+
+from exporter.capture.graph import Node
+from exporter.capture.graph import Value as AtenValue
+from exporter.errors import Unsupported
+from exporter.lowering.dtypes import TO_ONNX, result_dtype
+from exporter.lowering.opsets import Forms
+from exporter.lowering.signatures import Signature, signature
+from exporter.lowering.values import Number, Operand, Value
+
+__all__ = ["Graph"]
+
+#: Where an operator does not take a dtype: the wider ones that hold all its values, in order of preference.
+_WIDER: dict[torch.dtype, tuple[torch.dtype, ...]] = {
+    torch.bool: (torch.int32, torch.int64),
+    torch.uint8: (torch.int32, torch.int64),
+    torch.int8: (torch.int32, torch.int64),
+    torch.int16: (torch.int32, torch.int64),
+    torch.int32: (torch.int64,),
+    torch.float16: (torch.float32, torch.float64),
+    torch.bfloat16: (torch.float32, torch.float64),
+    torch.float32: (torch.float64,),
+}
+#: Operators that only compare or select: for them integers may travel as floats that hold them exactly.
+_EXACT_IN_FLOAT = frozenset({"Less", "Greater", "LessOrEqual", "GreaterOrEqual", "Equal", "Max", "Min", "Abs", "Sign", "Relu"})
+_FLOAT_HOLDING: dict[torch.dtype, tuple[torch.dtype, ...]] = {
+    torch.bool: (torch.float32,),
+    torch.uint8: (torch.float32,),
+    torch.int8: (torch.float32,),
+    torch.int16: (torch.float32,),
+    torch.int32: (torch.float64,),
+}
+
+_ATTRIBUTE_TYPES = {
+    "f": (ir.AttributeType.FLOAT, ir.AttributeType.FLOATS),
+    "i": (ir.AttributeType.INT, ir.AttributeType.INTS),
+    "s": (ir.AttributeType.STRING, ir.AttributeType.STRINGS),
+}
+
+
+class Graph(Forms):
+    """The ONNX graph under construction, for one opset. Named `g` in lowerings."""
+
+    def __init__(self, opset: int) -> None:
+        self.opset = opset
+        self.nodes: list[ir.Node] = []
+        self.initializers: dict[str, ir.Value] = {}
+        self.domains: set[str] = set()
+        #: The ATen node that is being lowered: its outputs tell the dtypes and shapes to produce.
+        self.node: Node
+        #: The ATen values that something reads.
+        self.read: frozenset[AtenValue | None] = frozenset()
+        self._names: dict[str, int] = {}
+        self._constants: dict[tuple[Any, ...], Value] = {}
+        self._find_symbol: Callable[[str], tuple[Value, int]]
+
+    # --- operators ------------------------------------------------------------------------------------------------
+
+    @overload
+    def op(self, name: str, *inputs: Operand | None, outputs: Literal[1] = 1, **attributes: Any) -> Value: ...
+    @overload
+    def op(self, name: str, *inputs: Operand | None, outputs: int, **attributes: Any) -> tuple[Value, ...]: ...
+    def op(self, name: str, *inputs: Operand | None, outputs: int = 1, **attributes: Any) -> Value | tuple[Value, ...]:
+        """Add the operator `name` (`Elu`, or `my.domain::Foo`) and return its output, or its outputs as a tuple."""
+        domain, _, op_type = name.rpartition("::")
+        if domain:
+            self.domains.add(domain)
+            operands = [self._plain(operand) for operand in inputs]
+            dtypes = [operands[0].dtype if operands and operands[0] is not None else torch.float32] * outputs
+            results = self._emit(domain, op_type, operands, attributes, dtypes)
+        else:
+            sig = signature(op_type, self.opset)
+            types = self._bind_types(sig, inputs)
+            widened = {name: self._carrier(sig, name, dtype) for name, dtype in types.items()}
+            operands = [
+                self._operand(operand, widened.get(sig.input_type(position)), sig, position)
+                for position, operand in enumerate(inputs)
+            ]
+            dtypes = [self._output_dtype(sig, position, widened, attributes) for position in range(outputs)]
+            results = self._emit("", op_type, operands, attributes, dtypes)
+            for position in range(outputs):
+                wanted = types.get(sig.output_type(position))
+                if wanted is not None and widened[sig.output_type(position)] is not wanted:
+                    results[position] = self.cast(results[position], wanted)
+        return results[0] if outputs == 1 else tuple(results)
+
+    def _bind_types(self, sig: Signature, inputs: Sequence[Operand | None]) -> dict[str, torch.dtype]:
+        """Of each type constraint, the dtype that the tensors among the inputs give it."""
+        types: dict[str, torch.dtype] = {}
+        for position, operand in enumerate(inputs):
+            if isinstance(operand, Value):
+                name = sig.input_type(position)
+                bound = types.setdefault(name, operand.dtype)
+                if bound is not operand.dtype and not sig.heterogeneous:
+                    raise TypeError(
+                        f"{sig.op} takes inputs of one dtype for {name}, and got {bound} and {operand.dtype}: cast one first"
+                    )
+        return types
+
+    def _carrier(self, sig: Signature, type_name: str, dtype: torch.dtype) -> torch.dtype:
+        """The dtype in which the operator can be computed at this opset: `dtype`, or one that holds all its values."""
+        allowed = sig.allowed[type_name]
+        if dtype in allowed:
+            return dtype
+        candidates = _WIDER.get(dtype, ())
+        if sig.op in _EXACT_IN_FLOAT:
+            candidates += _FLOAT_HOLDING.get(dtype, ())
+        for wider in candidates:
+            if wider in allowed:
+                return wider
+        for later in range(self.opset + 1, 29):
+            if dtype in signature(sig.op, later).allowed.get(type_name, ()):
+                raise Unsupported(f"ONNX's {sig.op} does not take {dtype} at opset {self.opset}", since=later)
+        raise Unsupported(f"ONNX's {sig.op} does not take {dtype}")
+
+    def _operand(
+        self, operand: Operand | None, dtype: torch.dtype | None, sig: Signature, position: int
+    ) -> Value | None:
+        if operand is None:
+            return None
+        if isinstance(operand, Value):
+            return operand if dtype is None or sig.heterogeneous else self.cast(operand, dtype)
+        dtype = dtype or sig.fixed(sig.input_type(position))
+        if dtype is None:
+            raise TypeError(f"{sig.op}: input {position} is the number {operand!r}, and no tensor beside it says its dtype")
+        return self.const(operand, dtype)
+
+    def _plain(self, operand: Operand | None) -> Value | None:
+        return operand if operand is None or isinstance(operand, Value) else self.const(operand)
+
+    def _output_dtype(
+        self, sig: Signature, position: int, types: dict[str, torch.dtype], attributes: dict[str, Any]
+    ) -> torch.dtype:
+        name = sig.output_type(position)
+        known = types.get(name) or sig.fixed(name)
+        if known is not None:
+            return known
+        for attribute in ("to_i", "dtype_i", "output_dtype_i"):
+            if attributes.get(attribute) is not None:
+                return _torch_dtype(attributes[attribute])
+        tensor = attributes.get("value_t")
+        if tensor is not None:
+            dtype: torch.dtype = tensor.dtype
+            return dtype
+        return torch.float32
+
+    def _emit(
+        self,
+        domain: str,
+        op_type: str,
+        operands: Sequence[Value | None],
+        attributes: dict[str, Any],
+        dtypes: Sequence[torch.dtype],
+    ) -> list[Value]:
+        values = []
+        results = []
+        for dtype in dtypes:
+            value = ir.Value(name=self.fresh(op_type), type=_TENSOR_TYPES[dtype])
+            values.append(value)
+            results.append(Value(value, dtype, None))
+        node = ir.Node(
+            domain,
+            op_type,
+            [None if operand is None else operand.ir for operand in operands],
+            [_attribute(key, item) for key, item in attributes.items() if item is not None],
+            outputs=values,
+            name=f"node_{values[0].name}",
+        )
+        self.nodes.append(node)
+        return results
+
+    def fresh(self, stem: str) -> str:
+        """A name that nothing in the graph has yet."""
+        count = self._names.get(stem)
+        if count is None:
+            self._names[stem] = 1
+            return stem
+        while True:
+            name = f"{stem}_{count}"
+            count += 1
+            if name not in self._names:
+                self._names[stem] = count
+                self._names[name] = 1
+                return name
+
+    # --- constants ------------------------------------------------------------------------------------------------
+
+    def const(self, value: Number | Sequence[Number] | torch.Tensor, dtype: torch.dtype | None = None) -> Value:
+        """A constant. Equal ones share one tensor."""
+        tensor = value.to(dtype) if isinstance(value, torch.Tensor) else torch.tensor(value, dtype=dtype)
+        tensor = tensor.detach()
+        key = None
+        if tensor.numel() <= 64:
+            key = (tensor.dtype, tuple(tensor.shape), repr(tensor.tolist()))
+            known = self._constants.get(key)
+            if known is not None:
+                return known
+        if self.opset < 9:
+            # Before IR version 4 every initializer is also an input of the graph; a constant is not.
+            result = self._emit("", "Constant", (), {"value_t": tensor}, (tensor.dtype,))[0]
+        else:
+            result = self.initializer(self.fresh("const"), TorchTensor(tensor), tensor.dtype, tuple(tensor.shape))
+        result.constant = tensor
+        result.shape = tuple(tensor.shape)
+        if key is not None:
+            self._constants[key] = result
+        return result
+
+    def initializer(self, name: str, data: ir.TensorProtocol, dtype: torch.dtype, shape: tuple[int, ...]) -> Value:
+        value = ir.Value(name=name, type=_TENSOR_TYPES[dtype], shape=ir.Shape(shape), const_value=data)
+        data.name = name
+        self.initializers[name] = value
+        return Value(value, dtype, shape)
+
+    def cast(self, x: Value, dtype: torch.dtype) -> Value:
+        """`x` in another dtype; `x` itself where it has it already."""
+        if x.dtype is dtype:
+            return x
+        if x.constant is not None and x.constant.numel() <= 64:
+            return self.const(x.constant, dtype)
+        result = self.op("Cast", x, to_i=TO_ONNX[dtype].value)
+        result.shape = x.shape
+        return result
+
+    def promote(self, *operands: Operand, dtype: torch.dtype | None = None) -> list[Value]:
+        """The operands in the dtype that torch would compute them in; numbers become constants."""
+        if dtype is None:
+            dtype = self.result_type(*operands)
+        return [self.cast(o, dtype) if isinstance(o, Value) else self.scalar(o, dtype) for o in operands]
+
+    def result_type(self, *operands: Operand) -> torch.dtype:
+        tensors = [(o.dtype, o.rank) for o in operands if isinstance(o, Value)]
+        return result_dtype(tensors, [o for o in operands if not isinstance(o, Value)])
+
+    def scalar(self, number: Number, dtype: torch.dtype) -> Value:
+        """A 0-d tensor of a Python number or of a size."""
+        if isinstance(number, torch.SymInt):
+            return self.cast(self.squeeze(self.ints([number]), [0]), dtype)
+        return self.const(number, dtype)
+
+    def bind_symbols(self, find: Callable[[str], tuple[Value, int]]) -> None:
+        """Say where the size that a symbol stands for can be read: of which value, which axis."""
+        self._find_symbol = find
+
+    def symbol(self, name: str) -> tuple[Value, int]:
+        return self._find_symbol(name)
+
+    def unsupported(self, reason: str, since: int | None = None) -> NoReturn:
+        """Refuse the operator being lowered: say what cannot be said, and the first opset that can."""
+        raise Unsupported(reason, since)
+
+    # --- what the operator must return ----------------------------------------------------------------------------
+
+    @property
+    def out(self) -> AtenValue:
+        """The first output of the ATen operator being lowered."""
+        out = self.node.outputs[0]
+        assert out is not None
+        return out
+
+    def is_used(self, output: int) -> bool:
+        """Whether anything depends on that output of the ATen operator: what nobody reads need not be computed."""
+        return self.node.outputs[output] in self.read
+
+
+_TENSOR_TYPES = {dtype: ir.TensorType(onnx) for dtype, onnx in TO_ONNX.items()}
+
+
+def _torch_dtype(onnx_value: int) -> torch.dtype:
+    return next(dtype for dtype, onnx in TO_ONNX.items() if onnx.value == onnx_value)
+
+
+def _attribute(key: str, item: Any) -> ir.Attr:
+    name, _, suffix = key.rpartition("_")
+    if suffix == "t" and name:
+        tensor = item if isinstance(item, ir.TensorProtocol) else TorchTensor(item)
+        return ir.Attr(name, ir.AttributeType.TENSOR, tensor)
+    if suffix not in _ATTRIBUTE_TYPES or not name:
+        raise TypeError(f"attribute {key!r} says no type: end its name in _f, _i, _s or _t, as in alpha_f=0.5")
+    one, many = _ATTRIBUTE_TYPES[suffix]
+    convert = {"f": float, "i": int, "s": str}[suffix]
+    if isinstance(item, (list, tuple, torch.Size)):
+        return ir.Attr(name, many, tuple(convert(part) for part in item))
+    return ir.Attr(name, one, convert(item))

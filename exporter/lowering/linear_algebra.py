@@ -1,0 +1,53 @@
+"""Products of matrices: mm, addmm, bmm, matmul, linear."""
+
+from __future__ import annotations
+
+from exporter.lowering.builder import Graph
+from exporter.lowering.registry import lowering
+from exporter.lowering.values import Value
+
+
+@lowering("aten::mm", "aten::bmm", "aten::mv", "aten::dot", "aten::matmul")
+def matmul(g: Graph, self: Value, mat2: Value | None = None, **other: Value) -> Value:
+    """ONNX's MatMul is numpy's, as torch's is; the second operand goes by many names (mat2, vec, tensor, other)"""
+    (second,) = (mat2,) if mat2 is not None else other.values()
+    return g.op("MatMul", self, second)
+
+
+@lowering("aten::addmm")
+def addmm(g: Graph, self: Value, mat1: Value, mat2: Value, beta: float = 1, alpha: float = 1) -> Value:
+    """beta * self + alpha * mat1 @ mat2"""
+    if self.dtype.is_floating_point or g.opset >= 9:
+        if beta == 0:
+            # 0 * self must not let NaN through, so self is left out.
+            product = g.op("MatMul", mat1, mat2)
+            return product if alpha == 1 else g.op("Mul", product, alpha)
+        if self.dtype.is_floating_point:
+            return g.op("Gemm", mat1, mat2, self, alpha_f=alpha, beta_f=beta)
+    return _sum_of_products(g, self, g.op("MatMul", mat1, mat2), beta, alpha)
+
+
+@lowering("aten::addmv", "aten::addbmm", "aten::baddbmm")
+def baddbmm(g: Graph, self: Value, beta: float = 1, alpha: float = 1, **factors: Value) -> Value:
+    """beta * self + alpha * product; addbmm sums the products over the batch"""
+    product = g.op("MatMul", *factors.values())
+    if g.node.op._schema.name == "aten::addbmm":
+        product = g.reduce("Sum", product, [0], False)
+    return _sum_of_products(g, self, product, beta, alpha)
+
+
+def _sum_of_products(g: Graph, self: Value, product: Value, beta: float, alpha: float) -> Value:
+    scaled = product if alpha == 1 else g.op("Mul", product, alpha)
+    if beta == 0:
+        return scaled
+    return g.op("Add", self if beta == 1 else g.op("Mul", self, beta), scaled)
+
+
+@lowering("aten::linear")
+def linear(g: Graph, input: Value, weight: Value, bias: Value | None = None) -> Value:
+    """input @ weight.T + bias"""
+    if input.rank == 2 and weight.rank == 2 and (bias is not None or g.opset >= 11):
+        operands = [input, weight, *([] if bias is None else [bias])]
+        return g.op("Gemm", *operands, transB_i=1)
+    product = g.op("MatMul", input, g.transpose(weight, [1, 0]) if weight.rank == 2 else weight)
+    return product if bias is None else g.op("Add", product, bias)

@@ -1,0 +1,219 @@
+"""The ATen graph to an ONNX model at one opset: calls each node's lowering, checks what it returns, names the ends."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import onnx.helper
+import onnx_ir as ir
+import torch
+from onnx_ir.tensor_adapters import TorchTensor
+
+from exporter.capture.graph import Graph as AtenGraph
+from exporter.capture.graph import Node, Size
+from exporter.capture.graph import Value as AtenValue
+from exporter.errors import ExportError, LoweringError, Refusal, Unsupported, UnsupportedOperatorsError
+from exporter.lowering.builder import Graph
+from exporter.lowering.dtypes import TO_ONNX
+from exporter.lowering.registry import Lowering, find
+from exporter.lowering.values import Value
+
+__all__ = ["Names", "lower"]
+
+#: Arguments that say nothing about values: where and how memory is laid out.
+_NOT_VALUES = frozenset({"layout", "device", "pin_memory", "memory_format", "non_blocking", "generator", "requires_grad"})
+
+
+class Names:
+    """What the ends of the graph are called: inputs, outputs, and the sizes that vary."""
+
+    def __init__(
+        self,
+        inputs: Sequence[str],
+        outputs: Sequence[str],
+        output_axes: Mapping[int, Mapping[int, str]],
+        reserved: Sequence[str] = (),
+    ) -> None:
+        self.inputs = inputs
+        self.outputs = outputs
+        self.output_axes = output_axes
+        self.reserved = reserved
+
+
+def lower(graph: AtenGraph, opset: int, names: Names) -> ir.Model:
+    """Lower a captured program. Raises `UnsupportedOperatorsError` listing everything that cannot be lowered."""
+    return _Lowering(graph, opset, names).run()
+
+
+class _Lowering:
+    def __init__(self, graph: AtenGraph, opset: int, names: Names) -> None:
+        self.graph = graph
+        self.names = names
+        self.g = Graph(opset)
+        self.values: dict[AtenValue, Value] = {}
+        self.refusals: list[Refusal] = []
+        #: Values of operators that were refused: what depends on them is not tried.
+        self.refused: set[AtenValue] = set()
+
+    def run(self) -> ir.Model:
+        g = self.g
+        for name in (*self.names.inputs, *self.names.outputs):
+            g.fresh(name)
+        inputs = []
+        for item, name in zip(self.graph.inputs, self.names.inputs, strict=True):
+            value = ir.Value(name=name, type=self._type(item.value.dtype), shape=self._shape(item.value.shape))
+            inputs.append(value)
+            self.values[item.value] = Value(value, item.value.dtype, item.value.shape)
+        g.bind_symbols(self._symbol)
+        live = self.graph.live_nodes()
+        g.read = frozenset((*(value for node in live for value in node.inputs()), *self.graph.outputs))
+        for node in live:
+            self._lower_node(node)
+        if self.refusals:
+            raise UnsupportedOperatorsError(g.opset, self.refusals)
+        outputs = self._outputs(inputs)
+        if g.opset < 9:
+            # Until IR version 4 an initializer had to be an input as well.
+            inputs += g.initializers.values()
+        imports = {"": g.opset, **dict.fromkeys(sorted(g.domains), 1)}
+        onnx_graph = ir.Graph(
+            inputs,
+            outputs,
+            nodes=g.nodes,
+            initializers=tuple(g.initializers.values()),
+            opset_imports=imports,
+            name="main_graph",
+        )
+        return ir.Model(
+            onnx_graph,
+            ir_version=onnx.helper.OP_SET_ID_VERSION_MAP[("ai.onnx", g.opset)],
+            producer_name="onnx-parity",
+        )
+
+    # --- nodes ----------------------------------------------------------------------------------------------------
+
+    def _lower_node(self, node: Node) -> None:
+        function = find(node.op, self.g.opset)
+        if any(value in self.refused for value in node.inputs()):
+            if function is None:
+                self._refuse(node, "there is no lowering for it", None)
+            self._give_up(node)
+            return
+        if function is None:
+            self._refuse(node, "there is no lowering for it", None)
+            return
+        first = len(self.g.nodes)
+        try:
+            results = self._call(function, node)
+            self._bind(node, results)
+        except Unsupported as error:
+            self._refuse(node, error.reason, error.since)
+            return
+        for made in self.g.nodes[first:]:
+            made.meta["origin"] = node
+
+    def _call(self, function: Lowering, node: Node) -> Any:
+        self.g.node = node
+        arguments = {
+            name: self._lowered(argument) for name, argument in node.arguments.items() if name not in _NOT_VALUES
+        }
+        try:
+            return function(self.g, **arguments)
+        except (ExportError, Unsupported):
+            raise
+        except Exception as error:
+            raise LoweringError(
+                f"the lowering of {node.op} ({function.__module__}.{function.__qualname__}) failed with "
+                f"{type(error).__name__}: {error}\n      at {node.origin.where} {node.origin.module}"
+            ) from error
+
+    def _lowered(self, argument: Any) -> Any:
+        if isinstance(argument, AtenValue):
+            return self._value(argument)
+        if isinstance(argument, list):
+            return [self._lowered(item) for item in argument]
+        return argument
+
+    def _value(self, value: AtenValue) -> Value:
+        known = self.values.get(value)
+        if known is not None:
+            return known
+        assert value.constant is not None, f"{value} was used before it was made"
+        tensor = value.constant
+        if not value.name and tensor.numel() <= 64:
+            known = self.g.const(tensor.cpu())
+        else:
+            data = TorchTensor(tensor)
+            shape = tuple(tensor.shape)
+            known = self.g.initializer(self.g.fresh(value.name or "literal"), data, value.dtype, shape)
+            known.constant = tensor
+        self.values[value] = known
+        return known
+
+    def _bind(self, node: Node, results: Any) -> None:
+        """Check what a lowering returned against what torch says the operator returns, and give it its shape."""
+        flat = list(results) if isinstance(results, (list, tuple)) else [results]
+        if len(flat) > len(node.outputs):
+            raise LoweringError(f"the lowering of {node.op} returned {len(flat)} values; it has {len(node.outputs)}")
+        for output, result in zip(node.outputs, flat, strict=False):
+            if output is None or result is None:
+                continue
+            if result.dtype is not output.dtype:
+                raise LoweringError(
+                    f"the lowering of {node.op} returned {result.dtype} where torch returns {output.dtype}\n"
+                    f"      at {node.origin.where} {node.origin.module}"
+                )
+            if result.shape is None:
+                result.shape = output.shape
+                result.ir.shape = self._shape(output.shape)
+            self.values[output] = result
+
+    def _refuse(self, node: Node, reason: str, since: int | None) -> None:
+        self.refusals.append(Refusal(_spelled(node), reason, node.origin.where, node.origin.module, since))
+        self._give_up(node)
+
+    def _give_up(self, node: Node) -> None:
+        self.refused.update(output for output in node.outputs if output is not None)
+
+    # --- ends -----------------------------------------------------------------------------------------------------
+
+    def _outputs(self, inputs: list[ir.Value]) -> list[ir.Value]:
+        taken = {id(value) for value in inputs}
+        outputs = []
+        for number, (aten, name) in enumerate(zip(self.graph.outputs, self.names.outputs, strict=True)):
+            value = self._value(aten)
+            if id(value.ir) in taken or value.ir.producer() is None or value.ir.name in self.names.outputs:
+                # An input, a constant or another output handed out: ONNX wants a value of its own.
+                value = self.g.op("Identity", value)
+            value.ir.name = name
+            value.ir.shape = self._shape(aten.shape, self.names.output_axes.get(number, {}))
+            taken.add(id(value.ir))
+            outputs.append(value.ir)
+        return outputs
+
+    def _type(self, dtype: torch.dtype) -> ir.TensorType:
+        return ir.TensorType(TO_ONNX[dtype])
+
+    def _shape(self, sizes: Sequence[Size], axis_names: Mapping[int, str] | None = None) -> ir.Shape:
+        return ir.Shape(
+            [
+                size if isinstance(size, int) else (axis_names or {}).get(axis) or self._size_name(size)
+                for axis, size in enumerate(sizes)
+            ]
+        )
+
+    def _size_name(self, size: torch.SymInt) -> str:
+        expression = size.node.expr
+        if expression.is_Symbol:
+            return self.graph.axis_names.get(str(expression), str(expression))
+        return str(expression.xreplace({s: type(s)(self.graph.axis_names.get(str(s), str(s))) for s in expression.free_symbols}))
+
+    def _symbol(self, name: str) -> tuple[Value, int]:
+        value, axis = self.graph.symbol_sources[name]
+        return self._value(value), axis
+
+
+def _spelled(node: Node) -> str:
+    overload = node.op._overloadname
+    return node.op._schema.name + ("" if overload == "default" else f".{overload}")

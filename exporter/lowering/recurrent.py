@@ -1,0 +1,125 @@
+"""Recurrent networks: LSTM, GRU and RNN, of any number of layers, in both directions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from exporter.lowering.builder import Graph
+from exporter.lowering.registry import lowering
+from exporter.lowering.values import Value
+
+
+@dataclass(frozen=True, slots=True)
+class _Cell:
+    """How ONNX names the operator, and in which order it holds torch's gates."""
+
+    op: str
+    gates: tuple[int, ...]
+    states: int
+    attributes: dict[str, Any]
+
+
+# torch holds an LSTM's gates as input, forget, cell, output; ONNX as input, output, forget, cell.
+_LSTM = _Cell("LSTM", (0, 3, 1, 2), 2, {})
+# torch holds a GRU's as reset, update, new; ONNX as update, reset, hidden. torch resets after the product.
+_GRU = _Cell("GRU", (1, 0, 2), 1, {"linear_before_reset_i": 1})
+_RNN_TANH = _Cell("RNN", (0,), 1, {})
+_RNN_RELU = _Cell("RNN", (0,), 1, {"activations_s": ["Relu"]})
+
+
+@lowering("aten::lstm.input")
+def lstm(
+    g: Graph, input: Value, hx: list[Value], params: list[Value], has_biases: bool, num_layers: int, dropout: float,
+    train: bool, bidirectional: bool, batch_first: bool,
+) -> tuple[Value, ...]:  # fmt: skip
+    layers = _Layers(g, _LSTM, params, has_biases, num_layers, dropout if train else 0, bidirectional)
+    return layers.run(input, hx, batch_first)
+
+
+@lowering("aten::gru.input", "aten::rnn_tanh.input", "aten::rnn_relu.input")
+def gru_or_rnn(
+    g: Graph, input: Value, hx: Value, params: list[Value], has_biases: bool, num_layers: int, dropout: float,
+    train: bool, bidirectional: bool, batch_first: bool,
+) -> tuple[Value, ...]:  # fmt: skip
+    cell = {"aten::gru": _GRU, "aten::rnn_tanh": _RNN_TANH, "aten::rnn_relu": _RNN_RELU}[g.node.op._schema.name]
+    layers = _Layers(g, cell, params, has_biases, num_layers, dropout if train else 0, bidirectional)
+    return layers.run(input, [hx], batch_first)
+
+
+class _Layers:
+    """A stack of layers. `params` runs layer by layer, direction by direction: weights, then biases."""
+
+    def __init__(
+        self, g: Graph, cell: _Cell, params: list[Value], has_biases: bool, num_layers: int, dropout: float,
+        bidirectional: bool,
+    ) -> None:  # fmt: skip
+        self.g = g
+        self.cell = cell
+        self.num_layers = num_layers
+        self.dropout = dropout
+        self.directions = 2 if bidirectional else 1
+        self.has_biases = has_biases
+        each = len(params) // (num_layers * self.directions)
+        if each != (4 if has_biases else 2):
+            g.unsupported("an LSTM with projections (proj_size) has no ONNX operator")
+        self.params = [params[i : i + each] for i in range(0, len(params), each)]
+        self.hidden = params[1].sizes[1]
+
+    def run(self, x: Value, states: list[Value], batch_first: bool) -> tuple[Value, ...]:
+        g = self.g
+        if batch_first:
+            x = g.transpose(x, [1, 0, 2])
+        initial = [self._per_layer(state) for state in states]
+        finals: list[list[Value]] = [[] for _ in states]
+        for layer in range(self.num_layers):
+            if layer and self.dropout:
+                x = g.dropout(x, self.dropout)
+            x, last = self._layer(layer, x, [state[layer] for state in initial])
+            for collected, state in zip(finals, last, strict=True):
+                collected.append(state)
+        if batch_first:
+            x = g.transpose(x, [1, 0, 2])
+        return (x, *(f[0] if len(f) == 1 else g.op("Concat", *f, axis_i=0) for f in finals))
+
+    def _per_layer(self, state: Value) -> list[Value | None]:
+        """The initial state of each layer; None stands for zeros, which ONNX assumes."""
+        if state.filled == 0:
+            return [None] * self.num_layers
+        return list(self.g.split(state, 0, [self.directions] * self.num_layers))
+
+    def _layer(self, layer: int, x: Value, initial: list[Value | None]) -> tuple[Value, list[Value]]:
+        g = self.g
+        params = self.params[layer * self.directions : (layer + 1) * self.directions]
+        weights = self._joined([self._gates(p[0]) for p in params])
+        recurrent = self._joined([self._gates(p[1]) for p in params])
+        biases = None
+        if self.has_biases:
+            biases = self._joined([g.op("Concat", self._gates(p[2]), self._gates(p[3]), axis_i=0) for p in params])
+        attributes = dict(self.cell.attributes)
+        if self.directions == 2:
+            attributes["direction_s"] = "bidirectional"
+            if "activations_s" in attributes:
+                attributes["activations_s"] = attributes["activations_s"] * 2
+        operands = [x, weights, recurrent, biases, None, *initial]
+        while operands[-1] is None:
+            operands.pop()
+        y, *last = g.op(
+            self.cell.op, *operands, hidden_size_i=self.hidden, **attributes, outputs=1 + self.cell.states
+        )
+        # (sequence, direction, batch, hidden) to (sequence, batch, direction * hidden).
+        if self.directions == 1:
+            return g.squeeze(y, [1]), last
+        return g.op("Reshape", g.transpose(y, [0, 2, 1, 3]), g.ints([0, 0, -1])), last
+
+    def _gates(self, parameter: Value) -> Value:
+        """A weight or bias with its gates in ONNX's order."""
+        if len(self.cell.gates) == 1:
+            return parameter
+        parts = self.g.split(parameter, 0, [self.hidden] * len(self.cell.gates))
+        return self.g.op("Concat", *[parts[gate] for gate in self.cell.gates], axis_i=0)
+
+    def _joined(self, parameters: list[Value]) -> Value:
+        """Both directions under a new first axis."""
+        stacked = [self.g.unsqueeze(parameter, [0]) for parameter in parameters]
+        return stacked[0] if len(stacked) == 1 else self.g.op("Concat", *stacked, axis_i=0)

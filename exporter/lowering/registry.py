@@ -1,0 +1,76 @@
+"""Which function lowers which operator.
+
+    @lowering("aten::elu")
+    def elu(g, self, alpha=1, scale=1, input_scale=1):
+        ...
+
+A name may carry an overload (`aten::max.dim`), which is looked up before the bare name. A lowering registered with
+`since` serves that opset and later ones; of several, the newest not above the target is used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from torch._ops import OpOverload
+
+__all__ = ["Lowering", "find", "is_lowered", "lowering", "register", "unregister"]
+
+Lowering = Callable[..., Any]
+_F = TypeVar("_F", bound=Lowering)
+
+#: By name, then by the opset from which it serves.
+_lowerings: dict[str, dict[int, Lowering]] = {}
+_names: dict[OpOverload, tuple[str, str]] = {}
+
+
+def lowering(*names: str, since: int = 1) -> Callable[[_F], _F]:
+    """Register the decorated function for operators such as `aten::elu` or `my_ops::foo.overload`."""
+
+    def decorate(function: _F) -> _F:
+        for name in names:
+            register(name, function, since)
+        return function
+
+    return decorate
+
+
+def register(name: str, function: Lowering, since: int = 1) -> None:
+    namespace, colons, operator = name.partition("::")
+    if not (namespace and colons and operator):
+        raise ValueError(f"{name!r} is not the name of an operator: write it as 'namespace::name', e.g. 'aten::elu'")
+    _lowerings.setdefault(name, {})[since] = function
+
+
+def unregister(name: str, since: int = 1) -> None:
+    functions = _lowerings.get(name, {})
+    if since not in functions:
+        raise ValueError(f"there is no lowering of {name!r} for opset {since} to remove")
+    del functions[since]
+    if not functions:
+        del _lowerings[name]
+
+
+def find(op: OpOverload, opset: int) -> Lowering | None:
+    """The lowering of an operator for an opset."""
+    for name in _names_of(op):
+        functions = _lowerings.get(name)
+        if functions:
+            versions = [version for version in functions if version <= opset]
+            if versions:
+                return functions[max(versions)]
+    return None
+
+
+def is_lowered(op: OpOverload) -> bool:
+    """Whether there is a lowering for any opset."""
+    return any(name in _lowerings for name in _names_of(op))
+
+
+def _names_of(op: OpOverload) -> tuple[str, str]:
+    names = _names.get(op)
+    if names is None:
+        name = op._schema.name
+        names = _names[op] = (f"{name}.{op._overloadname}", name)
+    return names

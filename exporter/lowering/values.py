@@ -1,0 +1,89 @@
+"""A tensor in the ONNX graph, as lowerings see it."""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+import onnx_ir as ir
+import torch
+
+from exporter.capture.graph import Size
+
+__all__ = ["Number", "Operand", "TensorType", "Value"]
+
+Number: TypeAlias = "bool | int | float | complex | torch.SymInt"
+
+
+class Value:
+    """A tensor: its dtype is always known, its shape where it is the result of an ATen operator."""
+
+    __slots__ = ("constant", "dtype", "filled", "ir", "shape")
+
+    def __init__(self, value: ir.Value, dtype: torch.dtype, shape: tuple[Size, ...] | None) -> None:
+        self.ir = value
+        self.dtype = dtype
+        self.shape = shape
+        #: The value, where it is known and a lowering may look at it.
+        self.constant: torch.Tensor | None = None
+        #: The number that it is filled with, where that is known.
+        self.filled: Number | None = None
+
+    @property
+    def sizes(self) -> tuple[Size, ...]:
+        """The shape, for lowerings that need it."""
+        if self.shape is None:
+            raise TypeError(f"the shape of {self.ir.name} is not known: take it from an argument or from g.out")
+        return self.shape
+
+    @property
+    def rank(self) -> int:
+        return len(self.sizes)
+
+    def type(self) -> TensorType:
+        """What symbolic functions written for `torch.onnx` ask."""
+        return TensorType(self)
+
+    def __repr__(self) -> str:
+        return f"Value({self.ir.name}: {self.dtype}{'' if self.shape is None else list(self.shape)})"
+
+
+class TensorType:
+    """The type of a value, in the words of `torch.onnx`."""
+
+    __slots__ = ("_value",)
+
+    def __init__(self, value: Value) -> None:
+        self._value = value
+
+    def sizes(self) -> list[int | None] | None:
+        """The sizes, None where one may vary; None altogether where the rank is not known."""
+        shape = self._value.shape
+        return None if shape is None else [size if isinstance(size, int) else None for size in shape]
+
+    def dim(self) -> int | None:
+        return None if self._value.shape is None else len(self._value.shape)
+
+    def dtype(self) -> torch.dtype:
+        return self._value.dtype
+
+    def scalarType(self) -> str:  # noqa: N802  (torch.onnx's name)
+        return _SCALAR_TYPES[self._value.dtype]
+
+
+_SCALAR_TYPES = {
+    torch.float32: "Float",
+    torch.float64: "Double",
+    torch.float16: "Half",
+    torch.bfloat16: "BFloat16",
+    torch.int64: "Long",
+    torch.int32: "Int",
+    torch.int16: "Short",
+    torch.int8: "Char",
+    torch.uint8: "Byte",
+    torch.bool: "Bool",
+    torch.complex64: "ComplexFloat",
+    torch.complex128: "ComplexDouble",
+}
+
+#: What may stand where an operator takes a tensor.
+Operand: TypeAlias = Value | bool | int | float | complex | torch.SymInt

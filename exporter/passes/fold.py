@@ -1,0 +1,119 @@
+"""Constant folding: nodes whose inputs are all initializers become initializers, computed when they are written.
+
+Only operators that rearrange or lightly rework weights are folded; what makes them larger is left to the runtime.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import onnx_ir as ir
+import torch
+
+from exporter.lowering.dtypes import TO_TORCH
+from exporter.passes.lazy import LazyTorchTensor, torch_of
+
+__all__ = ["fold_constants"]
+
+_Evaluate = Callable[[ir.Node, Sequence[torch.Tensor]], torch.Tensor | Sequence[torch.Tensor]]
+
+
+def _attribute(node: ir.Node, name: str, default: Any) -> Any:
+    attribute = node.attributes.get(name)
+    return default if attribute is None else attribute.value
+
+
+def _axes(node: ir.Node, inputs: Sequence[torch.Tensor]) -> list[int]:
+    """Axes were an attribute once and are an input now."""
+    return list(inputs[1].tolist() if len(inputs) > 1 else _attribute(node, "axes", ()))
+
+
+def _unsqueeze(node: ir.Node, inputs: Sequence[torch.Tensor]) -> torch.Tensor:
+    x = inputs[0]
+    axes = _axes(node, inputs)
+    rank = x.ndim + len(axes)
+    for axis in sorted(axis % rank for axis in axes):
+        x = x.unsqueeze(axis)
+    return x
+
+
+def _split(node: ir.Node, inputs: Sequence[torch.Tensor]) -> Sequence[torch.Tensor]:
+    sizes = inputs[1].tolist() if len(inputs) > 1 else list(_attribute(node, "split", ()))
+    return torch.split(inputs[0], sizes, _attribute(node, "axis", 0))
+
+
+#: How torch computes each operator that is folded.
+_EVALUATE: dict[str, _Evaluate] = {
+    "Transpose": lambda node, inputs: inputs[0].permute(*_attribute(node, "perm", range(inputs[0].ndim)[::-1])),
+    "Unsqueeze": _unsqueeze,
+    "Squeeze": lambda node, inputs: inputs[0].squeeze(_axes(node, inputs)),
+    "Split": _split,
+    "Concat": lambda node, inputs: torch.cat(list(inputs), dim=_attribute(node, "axis", 0)),
+    "Cast": lambda node, inputs: inputs[0].to(TO_TORCH[ir.DataType(_attribute(node, "to", 1))]),
+    "Add": lambda node, inputs: inputs[0] + inputs[1],
+    "Sub": lambda node, inputs: inputs[0] - inputs[1],
+    "Mul": lambda node, inputs: inputs[0] * inputs[1],
+}
+
+
+def fold_constants(model: ir.Model) -> None:
+    """Fold in one sweep. Costs nothing for nodes with an input that varies."""
+    graph = model.graph
+    overridable = set(graph.inputs)
+    for node in list(graph):
+        evaluate = _EVALUATE.get(node.op_type) if not node.domain else None
+        if evaluate is None:
+            continue
+        tensors = [_known(value, overridable) for value in node.inputs]
+        if any(tensor is None for tensor in tensors) or any(output.is_graph_output() for output in node.outputs):
+            continue
+        _fold(graph, node, evaluate, [tensor for tensor in tensors if tensor is not None])
+
+
+def _known(value: ir.Value | None, overridable: set[ir.Value]) -> ir.TensorProtocol | None:
+    if value is None:
+        return None
+    if value.is_initializer():
+        # Listed among the inputs for old runtimes, but ours to rework all the same if it is a parameter.
+        return value.const_value
+    producer = value.producer()
+    if producer is not None and producer.op_type == "Constant" and not producer.domain:
+        tensor: ir.TensorProtocol = producer.attributes["value"].value
+        return tensor
+    return None
+
+
+def _fold(graph: ir.Graph, node: ir.Node, evaluate: _Evaluate, tensors: list[ir.TensorProtocol]) -> None:
+    # Small tensors (axes, sizes) are read now; of large ones only dtype and shape, through meta tensors.
+    shapes = [
+        torch_of(tensor) if tensor.nbytes <= 1024 else torch.empty(tensor.shape.numpy(), dtype=TO_TORCH[tensor.dtype], device="meta")
+        for tensor in tensors
+    ]
+    if any(shape.device.type == "meta" for shape in shapes[:1]):
+        shapes = [s.to("meta") if s.is_floating_point() else s for s in shapes]
+    previews = evaluate(node, shapes)
+    previews = [previews] if isinstance(previews, torch.Tensor) else list(previews)
+    if sum(_nbytes(preview) for preview in previews) > sum(tensor.nbytes for tensor in tensors) + 1024:
+        return
+
+    def compute(number: int) -> Callable[[], torch.Tensor]:
+        def run() -> torch.Tensor:
+            with torch.no_grad():
+                result = evaluate(node, [torch_of(tensor) for tensor in tensors])
+            return result if isinstance(result, torch.Tensor) else result[number]
+
+        return run
+
+    for number, (output, preview) in enumerate(zip(node.outputs, previews, strict=True)):
+        folded = ir.Value(name=output.name, type=output.type, shape=ir.Shape(preview.shape))
+        folded.const_value = LazyTorchTensor(compute(number), preview.dtype, tuple(preview.shape))
+        folded.const_value.name = output.name
+        output.replace_all_uses_with(folded)
+        output.name = None
+        graph.initializers.add(folded)
+    graph.remove(node)
+
+
+def _nbytes(tensor: torch.Tensor) -> int:
+    return tensor.numel() * tensor.element_size()

@@ -1,0 +1,225 @@
+"""Bytes and files: an ONNX model written without passing its weights through protobuf.
+
+A protobuf message is a run of fields, each a tag, a length and bytes. So the small part of the model (nodes, names,
+shapes) is serialized by protobuf, and each weight's bytes follow a hand-written header straight from where they
+lie in memory. A file appears whole, by renaming, or not at all.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+import onnx
+import onnx_ir as ir
+
+from exporter.errors import WriteError
+from exporter.passes.lazy import bytes_of
+
+__all__ = ["Sink", "external_data_path", "serialize", "size_of_weights", "write_file", "write_to"]
+
+#: Protobuf refuses messages of 2 GiB and more.
+INLINE_LIMIT = 2**31 - 1
+#: External tensors begin at multiples of this, so that a runtime can map them.
+ALIGNMENT = 4096
+#: Smaller tensors stay in the model, where shape inference can read them.
+EXTERNAL_FROM = 1024
+
+# Field numbers of onnx.proto.
+_MODEL_GRAPH = 7
+_GRAPH_INITIALIZER = 5
+_TENSOR_RAW_DATA = 9
+
+
+class Sink(Protocol):
+    """Anything that takes bytes: an open binary file."""
+
+    def write(self, data: bytes | memoryview, /) -> object: ...
+
+
+@dataclass(frozen=True, slots=True)
+class _Weight:
+    """An initializer: its protobuf header without data, and where the data comes from."""
+
+    header: bytes
+    data: ir.TensorProtocol
+    #: Set when the data lies in another file, at this offset.
+    offset: int | None = None
+
+    @property
+    def nbytes(self) -> int:
+        return 0 if self.offset is not None else self.data.nbytes
+
+    def sized(self) -> int:
+        """Length of the TensorProto."""
+        if self.offset is not None:
+            return len(self.header)
+        return len(self.header) + len(_tag(_TENSOR_RAW_DATA, self.nbytes)) + self.nbytes
+
+
+def size_of_weights(model: ir.Model) -> int:
+    return sum(value.const_value.nbytes for value in model.graph.initializers.values() if value.const_value is not None)
+
+
+def serialize(model: ir.Model) -> bytes:
+    """The model as bytes, weights inside."""
+    return b"".join(_chunks(model, external=None))
+
+
+def write_to(model: ir.Model, sink: Sink) -> None:
+    """Write the model, weights inside, to an open binary file."""
+    _refuse_too_large(model)
+    for chunk in _chunks(model, external=None):
+        sink.write(chunk)
+
+
+def write_file(model: ir.Model, path: str | os.PathLike[str], external_data: bool | None = None) -> None:
+    """Write the model to `path`; with `external_data`, its weights to `<path>.data` beside it.
+
+    None means: inside, unless the model is larger than protobuf allows.
+    """
+    target = Path(path)
+    if external_data is None:
+        external_data = size_of_weights(model) >= INLINE_LIMIT - 2**20
+    if not external_data:
+        _refuse_too_large(model)
+    if target.is_dir():
+        raise WriteError(f"cannot write the model to {target}: it is a folder. Give the name of a file in it.")
+    if not target.parent.is_dir():
+        raise WriteError(f"cannot write the model to {target}: the folder {target.parent} does not exist. Make it first.")
+    data_path = external_data_path(target)
+    aside: list[tuple[Path, Path]] = []
+    try:
+        external = None
+        if external_data:
+            external = _Placement(data_path.name, large_initializers(model))
+            aside.append((_write_aside(data_path, external.chunks()), data_path))
+        aside.append((_write_aside(target, _chunks(model, external)), target))
+        for written, final in aside:
+            os.replace(written, final)
+    except OSError as error:
+        for written, _ in aside:
+            written.unlink(missing_ok=True)
+        raise WriteError(
+            f"cannot write the model to {target}: {error.strerror or error}. Nothing was changed there. "
+            f"It needs {size_of_weights(model):,} bytes and permission to write in {target.parent}."
+        ) from error
+
+
+def external_data_path(path: str | os.PathLike[str]) -> Path:
+    return Path(f"{os.fspath(path)}.data")
+
+
+def large_initializers(model: ir.Model) -> list[ir.Value]:
+    return [
+        value
+        for value in model.graph.initializers.values()
+        if value.const_value is not None and value.const_value.nbytes >= EXTERNAL_FROM
+    ]
+
+
+def _write_aside(final: Path, chunks: Iterator[bytes | memoryview]) -> Path:
+    """Write into a new file next to `final`; remove it if that fails."""
+    descriptor, name = tempfile.mkstemp(prefix=f".{final.name}.", dir=final.parent)
+    try:
+        with os.fdopen(descriptor, "wb", buffering=2**20) as file:
+            for chunk in chunks:
+                file.write(chunk)
+        os.chmod(name, 0o666 & ~_umask())
+    except BaseException:
+        os.unlink(name)
+        raise
+    return Path(name)
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+def _refuse_too_large(model: ir.Model) -> None:
+    size = size_of_weights(model)
+    if size >= INLINE_LIMIT:
+        raise WriteError(
+            f"the weights are {size:,} bytes and a model in one file may have {INLINE_LIMIT:,}: "
+            "save it to a path with external_data=True"
+        )
+
+
+class _Placement:
+    """Which tensors lie in the data file, and where."""
+
+    def __init__(self, location: str, values: Sequence[ir.Value]) -> None:
+        self.location = location
+        self.offsets: dict[int, int] = {}
+        self._tensors: list[ir.TensorProtocol] = []
+        end = 0
+        for value in values:
+            assert value.const_value is not None
+            offset = -(-end // ALIGNMENT) * ALIGNMENT
+            self.offsets[id(value)] = offset
+            self._tensors.append(value.const_value)
+            end = offset + value.const_value.nbytes
+
+    def chunks(self) -> Iterator[bytes | memoryview]:
+        position = 0
+        for tensor, offset in zip(self._tensors, self.offsets.values(), strict=True):
+            if offset > position:
+                yield bytes(offset - position)
+            yield bytes_of(tensor)
+            position = offset + tensor.nbytes
+
+
+def _chunks(model: ir.Model, external: _Placement | None) -> Iterator[bytes | memoryview]:
+    """The serialized model, in pieces."""
+    values = list(model.graph.initializers.values())
+    weights = [_weight(value, external) for value in values]
+    for value in values:
+        model.graph.initializers.pop(value.name)
+    try:
+        proto = ir.to_proto(model)
+    finally:
+        for value in values:
+            model.graph.initializers.add(value)
+    graph = proto.graph.SerializeToString(deterministic=True)
+    proto.ClearField("graph")
+    length = len(graph) + sum(len(_tag(_GRAPH_INITIALIZER, w.sized())) + w.sized() for w in weights)
+    yield proto.SerializeToString(deterministic=True) + _tag(_MODEL_GRAPH, length) + graph
+    for weight in weights:
+        header = _tag(_GRAPH_INITIALIZER, weight.sized()) + weight.header
+        if weight.offset is None:
+            yield header + _tag(_TENSOR_RAW_DATA, weight.nbytes)
+            yield bytes_of(weight.data)
+        else:
+            yield header
+
+
+def _weight(value: ir.Value, external: _Placement | None) -> _Weight:
+    data = value.const_value
+    assert data is not None
+    header = onnx.TensorProto(name=value.name, data_type=data.dtype.value, dims=data.shape.numpy())
+    offset = None if external is None else external.offsets.get(id(value))
+    if external is not None and offset is not None:
+        header.data_location = onnx.TensorProto.EXTERNAL
+        for key, entry in (("location", external.location), ("offset", offset), ("length", data.nbytes)):
+            header.external_data.add(key=key, value=str(entry))
+    return _Weight(header.SerializeToString(deterministic=True), data, offset)
+
+
+def _tag(field: int, length: int) -> bytes:
+    """Tag and length of a length-delimited protobuf field."""
+    return _varint(field << 3 | 2) + _varint(length)
+
+
+def _varint(number: int) -> bytes:
+    out = bytearray()
+    while number > 0x7F:
+        out.append(number & 0x7F | 0x80)
+        number >>= 7
+    out.append(number)
+    return bytes(out)

@@ -1,0 +1,160 @@
+"""What a run leaves behind: one `Record` per cell, one `RunInfo` per run.
+
+This is the only vocabulary that the harness and the reports share. Records are
+written as JSON lines by `harness.store`; a field is added with a default, never renamed,
+so that old runs still read.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+import msgspec
+
+SCHEMA_VERSION = 1
+
+#: The headroom of an exact result.
+EXACT_HEADROOM = 1e9
+
+
+class Stage(StrEnum):
+    """The stages of a cell, in the order in which they run."""
+
+    BUILD = "build"
+    REFERENCE = "reference"
+    EXPORT = "export"
+    CHECK = "check"
+    LOAD = "load"
+    RUN = "run"
+    COMPARE = "compare"
+    RERUN_SIZES = "rerun_sizes"
+    RERUN_VALUES = "rerun_values"
+
+
+class Status(StrEnum):
+    """How a cell ended."""
+
+    PASSED = "passed"
+    #: A stage went wrong; `Record.stage` says which one, `Record.blame` whose fault it is.
+    FAILED = "failed"
+    #: The exporter refused, with a reason: ONNX cannot say this at this opset, or there is no lowering.
+    UNSUPPORTED = "unsupported"
+    #: It failed as an expectation says it does.
+    KNOWN = "known"
+    #: An expectation says that it fails, and it passed. This fails the run.
+    UNEXPECTED_PASS = "unexpected_pass"
+    #: It did not run here: no CUDA device, a runtime that is not installed. Never counted as a pass.
+    ABSENT = "absent"
+    #: The process that ran it died.
+    CRASHED = "crashed"
+
+
+class Blame(StrEnum):
+    """Whose fault a mismatch is, from what the witnesses say."""
+
+    EXPORTER = "exporter"
+    RUNTIME = "runtime"
+    PRECISION = "precision"
+    CASE = "case"
+    UNKNOWN = "unknown"
+
+
+class Kind(StrEnum):
+    OPERATOR = "operator"
+    MODEL = "model"
+
+
+class Metrics(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The distance between the runtime's outputs and the reference, at the worst output.
+
+    JSON has neither NaN nor infinities: None stands for NaN, the largest float of its sign for an infinity.
+    """
+
+    max_abs: float | None
+    max_rel: float | None
+    #: Quantiles of the error in units in the last place of the output's dtype.
+    ulp_p50: float
+    ulp_p99: float
+    ulp_max: float
+    #: Tolerance over error at the worst element; below 1 the cell fails. Capped at `EXACT_HEADROOM`.
+    headroom: float
+    #: The tolerance allowed at the worst element.
+    tolerance: float
+    #: Which output, and where in it, the headroom is smallest.
+    output: int
+    index: tuple[int, ...]
+    #: The two values there.
+    got: float | None
+    expected: float | None
+
+
+class OnnxUse(msgspec.Struct, frozen=True, omit_defaults=True):
+    """An operator found in the emitted graph."""
+
+    op: str
+    since_version: int
+    count: int = 1
+    domain: str = ""
+
+
+class Record(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The outcome of one cell."""
+
+    #: Stable and readable: what `pytest -k`, the expectations and the reports use.
+    cell: str
+    #: The case with its attributes, e.g. `avg_pool2d[ceil_mode=True]`.
+    case: str
+    #: The declaration it comes from, e.g. `avg_pool2d`, and the file's stem, e.g. `pooling`.
+    name: str
+    family: str
+    kind: Kind
+    #: Where the declaration stands, relative to the project: `op_cases/pooling.py`, 41.
+    file: str
+    line: int
+    #: The node id to pass to pytest to run this cell again.
+    nodeid: str
+    opset: int
+    dtype: str
+    device: str
+    #: How the program was captured: `trace`, `script`, `exported_program`.
+    capture: str
+    exporter: str
+    runtime: str
+    #: `static` or `dynamic`.
+    shapes: str
+    status: Status
+    #: The last stage that was entered.
+    stage: Stage
+    seconds: dict[str, float] = {}
+    #: One line: why it is not a pass. The expectation's reason for `known`.
+    reason: str = ""
+    #: The link of the expectation, for `known`.
+    link: str = ""
+    #: The whole text shown in the terminal.
+    message: str = ""
+    blame: Blame | None = None
+    metrics: Metrics | None = None
+    #: ATen operators that were traced, by qualified name: `aten::avg_pool2d`.
+    aten: tuple[str, ...] = ()
+    onnx: tuple[OnnxUse, ...] = ()
+    nodes: int = 0
+    worker: str = ""
+
+
+class RunInfo(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What a run was: when, where, with which packages and options."""
+
+    id: str
+    #: ISO 8601, UTC.
+    started: str
+    seed: int
+    tier: str
+    argv: tuple[str, ...] = ()
+    #: Package name to version: python, torch, torchvision, onnx, onnxruntime, onnx_ir, numpy.
+    packages: dict[str, str] = {}
+    platform: str = ""
+    cpus: int = 0
+    commit: str = ""
+    #: Devices and runtimes that are missing, and why: `cuda` to `no CUDA device`.
+    missing: dict[str, str] = {}
+    schema_version: int = SCHEMA_VERSION
