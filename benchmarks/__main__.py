@@ -1,0 +1,44 @@
+"""The command line: `python -m benchmarks`."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+import typer
+from rich.console import Console
+
+from benchmarks.measure import measure
+from benchmarks.models import MODELS
+from benchmarks.table import render
+from benchmarks.targets import judge
+
+app = typer.Typer(add_completion=False)
+
+
+@app.command()
+def main(
+    models: Annotated[str, typer.Option(help="Comma-separated; all of them if not given.")] = ",".join(MODELS),
+    json: Annotated[Path | None, typer.Option(help="Write every measured number to this file too.")] = None,
+    repeat: Annotated[int, typer.Option(min=1, help="Processes a subject gets for each model.")] = 3,
+) -> None:
+    """Measure the exporter beside torch.onnx's two and the floor, and print the ratios and the targets."""
+    names = models.split(",")
+    unknown = [name for name in names if name not in MODELS]
+    if unknown:
+        raise typer.BadParameter(f"no model {', '.join(unknown)}; there are {', '.join(MODELS)}", param_hint="--models")
+    # Where nobody watches, the tables are as wide as they need to be.
+    console = Console(width=None if sys.stdout.isatty() else 140)
+    progress = Console(stderr=True)
+    with tempfile.TemporaryDirectory(prefix="benchmarks-") as folder:
+        results = measure(names, repeat, Path(folder), lambda what: progress.print(what, style="dim"))
+    if json is not None:
+        json.write_bytes(msgspec.json.format(msgspec.json.encode(results)))
+    console.print(render(results, judge(results)))
+
+
+if __name__ == "__main__":
+    app()

@@ -1,0 +1,130 @@
+"""A child process: one job, read from the command line, its outcome written to a file.
+
+    python -m benchmarks.child JOB OUTCOME
+
+The outcome goes to a file because exporters print.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import os
+import sys
+import time
+import warnings
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import msgspec
+
+from benchmarks.jobs import Clock, Job, Latency, LatencyJob, Memory, MemoryJob, Outcome, TimeJob, Times
+from benchmarks.models import MODELS
+from benchmarks.subjects import DEFAULT_LAYOUT, Subject, export
+
+#: torch.export treats a dimension of 1 as fixed.
+DYNAMIC_BATCH = 2
+
+#: Single-threaded: on a busy machine the second thread's wait is most of the noise.
+ORT_THREADS = 1
+
+
+def clocked(action: Callable[[], None]) -> Clock:
+    gc.collect()
+    wall, cpu = time.perf_counter(), time.process_time()
+    action()
+    return Clock(wall=time.perf_counter() - wall, cpu=time.process_time() - cpu)
+
+
+def measure_time(job: TimeJob) -> Times:
+    model, args = MODELS[job.model].make(DYNAMIC_BATCH if job.dynamic else 1)
+
+    def once() -> None:
+        export(job.subject, model, args, Path(job.path), DEFAULT_LAYOUT[job.subject], dynamic=job.dynamic)
+
+    first = clocked(once)
+    return Times(first=first, warm=[clocked(once) for _ in range(job.warm)])
+
+
+def measure_memory(job: MemoryJob) -> Memory:
+    model, args = MODELS[job.model].make()
+    # The first export of a process loads code; what counts here is what a model costs.
+    small, small_args = MODELS["elu"].make()
+    export(job.subject, small, small_args, Path(job.path).with_suffix(".warm-up.onnx"), job.weights)
+    before = settled_memory()
+    export(job.subject, model, args, Path(job.path), job.weights)
+    tensors = [*model.parameters(), *model.buffers()]
+    return Memory(weights=sum(tensor.nbytes for tensor in tensors), extra=memory("VmHWM") - before)
+
+
+def settled_memory() -> int:
+    """Give free memory back, start the high-water mark anew, and return what is resident."""
+    gc.collect()
+    # What malloc keeps from building the model would otherwise be spent by the export unseen.
+    ctypes.CDLL(None).malloc_trim(0)
+    Path("/proc/self/clear_refs").write_text("5")
+    return memory("VmRSS")
+
+
+def memory(field: str) -> int:
+    """A field of this process's status, in bytes."""
+    for line in Path("/proc/self/status").read_text().splitlines():
+        name, _, value = line.partition(":")
+        if name == field:
+            return int(value.split()[0]) * 1024
+    raise LookupError(f"/proc/self/status has no {field}: memory is measured on Linux only")
+
+
+def measure_latency(job: LatencyJob) -> Latency:
+    import numpy as np
+    import onnxruntime
+    import torch
+
+    model, args = MODELS[job.model].make()
+    with torch.no_grad():
+        output = model(*args)
+    expected = (output if isinstance(output, torch.Tensor) else output[0]).numpy()
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = ORT_THREADS
+    runs: dict[Subject, Callable[[], object]] = {}
+    wrong: dict[Subject, str] = {}
+    for subject, path in job.paths.items():
+        session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+        run = partial(session.run, None, {session.get_inputs()[0].name: args[0].numpy()})
+        (found, *_) = run()
+        if np.allclose(found, expected, rtol=1e-3, atol=1e-4):
+            runs[subject] = run
+        else:
+            wrong[subject] = f"onnxruntime's output is {np.abs(found - expected).max():.1e} away from the model's"
+    milliseconds: dict[Subject, list[float]] = {subject: [] for subject in runs}
+    order = list(runs)
+    for _ in range(job.rounds):
+        for subject in order:
+            start = time.perf_counter()
+            runs[subject]()
+            milliseconds[subject].append(1e3 * (time.perf_counter() - start))
+        order.append(order.pop(0))
+    return Latency(milliseconds=milliseconds, wrong=wrong)
+
+
+def measure(job: Job) -> Outcome:
+    match job:
+        case TimeJob():
+            return measure_time(job)
+        case MemoryJob():
+            return measure_memory(job)
+        case LatencyJob():
+            return measure_latency(job)
+
+
+def main(job_text: str, outcome: Path) -> None:
+    warnings.simplefilter("ignore")
+    # The mark of a child that died half-way must not be taken for an outcome, so the file appears whole.
+    aside = outcome.with_suffix(".part")
+    aside.write_bytes(msgspec.json.encode(measure(msgspec.json.decode(job_text, type=Job))))
+    os.replace(aside, outcome)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], Path(sys.argv[2]))

@@ -1,0 +1,40 @@
+"""Runs a job in a process of its own; a child that fails, dies or hangs is an outcome too."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import msgspec
+
+from benchmarks.jobs import Failure, Job, Outcome
+
+ROOT = Path(__file__).resolve().parent.parent
+TIMEOUT_SECONDS = 900.0
+
+
+def run(job: Job, folder: Path, timeout: float = TIMEOUT_SECONDS) -> Outcome:
+    """Run `job` in a fresh Python, with `folder` for its outcome."""
+    file = folder / "outcome.json"
+    file.unlink(missing_ok=True)
+    command = [sys.executable, "-m", "benchmarks.child", msgspec.json.encode(job).decode(), str(file)]
+    try:
+        child = subprocess.run(
+            command,
+            cwd=ROOT,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+            errors="replace",
+            timeout=timeout,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        return Failure(f"no outcome after {timeout:g} s")
+    if file.exists():
+        outcome: Outcome = msgspec.json.decode(file.read_bytes(), type=Outcome)
+        return outcome
+    words = [line for line in child.stderr.splitlines() if line.strip()]
+    return Failure(words[-1] if words else f"ended with status {child.returncode} and no word")

@@ -1,0 +1,72 @@
+"""What the parent asks of a child process, and what comes back."""
+
+from __future__ import annotations
+
+import msgspec
+
+from benchmarks.subjects import Subject, Weights
+
+
+class TimeJob(msgspec.Struct, frozen=True, tag="time"):
+    """Export once in a fresh process, then again `warm` times; leave the last file at `path`."""
+
+    subject: Subject
+    model: str
+    path: str
+    dynamic: bool
+    warm: int
+
+
+class MemoryJob(msgspec.Struct, frozen=True, tag="memory"):
+    """Export once and say how far the resident memory rose above what the model held before."""
+
+    subject: Subject
+    model: str
+    path: str
+    weights: Weights
+
+
+class LatencyJob(msgspec.Struct, frozen=True, tag="latency"):
+    """Run the subjects' files in turn in onnxruntime, after checking each against the model's own output."""
+
+    model: str
+    paths: dict[Subject, str]
+    rounds: int
+
+
+Job = TimeJob | MemoryJob | LatencyJob
+
+
+class Clock(msgspec.Struct, frozen=True):
+    """Seconds by the clock on the wall, and of all this process's threads."""
+
+    wall: float
+    cpu: float
+
+
+class Times(msgspec.Struct, frozen=True, tag="time"):
+    first: Clock
+    warm: list[Clock]
+
+
+class Memory(msgspec.Struct, frozen=True, tag="memory"):
+    #: Bytes of the parameters and buffers.
+    weights: int
+    #: Bytes of resident memory at the export's peak, less those just before.
+    extra: int
+
+
+class Latency(msgspec.Struct, frozen=True, tag="latency"):
+    #: Milliseconds, one a round; the same round of two subjects ran within moments of each other.
+    milliseconds: dict[Subject, list[float]]
+    #: Subjects whose file computes something else, and how far it is off. Their speed is not measured.
+    wrong: dict[Subject, str]
+
+
+class Failure(msgspec.Struct, frozen=True, tag="failure"):
+    """The job did not come to its end; `reason` is the last line that it left."""
+
+    reason: str
+
+
+Outcome = Times | Memory | Latency | Failure

@@ -1,0 +1,119 @@
+"""Which jobs are run, in which order, and how their outcomes become results."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+from collections.abc import Callable
+from importlib.metadata import version
+from pathlib import Path
+
+import onnx
+
+from benchmarks import children
+from benchmarks.jobs import Failure, Job, Latency, LatencyJob, Memory, MemoryJob, TimeJob, Times
+from benchmarks.models import MODELS
+from benchmarks.results import Lane, ModelResults, Results, Timed
+from benchmarks.subjects import EXPORTERS, LAYOUTS, Subject
+
+PACKAGES = ("torch", "torchvision", "onnx", "onnx-ir", "onnxruntime", "onnxscript")
+
+#: Warm exports in each process.
+WARM = 3
+
+LATENCY_ROUNDS = 40
+
+
+def measure(models: list[str], rounds: int, folder: Path, say: Callable[[str], None]) -> Results:
+    """Measure `models`, with `folder` for what is exported. Subjects take turns; a failing one is written down."""
+    results = {}
+    for name in models:
+        place = folder / name
+        place.mkdir()
+        results[name] = _Measurement(name, place, say).all(rounds)
+        shutil.rmtree(place)
+    packages = {package: version(package) for package in PACKAGES}
+    machine = f"{platform.platform()}, {os.cpu_count()} cores, Python {platform.python_version()}"
+    return Results(packages=packages, machine=machine, models=results)
+
+
+class _Measurement:
+    """One model's."""
+
+    def __init__(self, name: str, folder: Path, say: Callable[[str], None]) -> None:
+        self.name = name
+        self.folder = folder
+        self.say = say
+        self.results = ModelResults()
+
+    def all(self, rounds: int) -> ModelResults:
+        for _ in range(rounds):
+            for subject in Subject:
+                self.time(subject, Lane.STATIC)
+        self.nodes()
+        self.latency()
+        if not MODELS[self.name].one_operator:
+            for _ in range(rounds):
+                for subject in EXPORTERS:
+                    self.time(subject, Lane.DYNAMIC)
+            for subject in Subject:
+                self.memory(subject)
+        return self.results
+
+    def time(self, subject: Subject, lane: Lane) -> None:
+        what = f"{subject}, {lane}"
+        if what in self.results.failures:
+            return
+        dynamic = lane is Lane.DYNAMIC
+        path = str(self.path(subject, lane))
+        outcome = self.run(what, TimeJob(subject, self.name, path=path, dynamic=dynamic, warm=WARM))
+        if isinstance(outcome, Times):
+            timed = self.results.times.setdefault(lane, {}).setdefault(subject, Timed())
+            timed.first.append(outcome.first)
+            timed.warm.extend(outcome.warm)
+
+    def memory(self, subject: Subject) -> None:
+        for weights in LAYOUTS[subject]:
+            path = str(self.folder / f"memory-{subject.name}-{weights}.onnx")
+            what = f"{subject}, memory, {weights}"
+            outcome = self.run(what, MemoryJob(subject, self.name, path=path, weights=weights))
+            if isinstance(outcome, Memory):
+                self.results.memory.setdefault(subject, {})[weights] = outcome
+
+    def nodes(self) -> None:
+        for subject, path in self.exported().items():
+            model = onnx.load(path, load_external_data=False)
+            self.results.nodes[subject] = count(model.graph) + sum(len(function.node) for function in model.functions)
+
+    def latency(self) -> None:
+        paths = {subject: str(path) for subject, path in self.exported().items()}
+        if not paths:
+            return
+        outcome = self.run("latency", LatencyJob(model=self.name, paths=paths, rounds=LATENCY_ROUNDS))
+        if isinstance(outcome, Latency):
+            self.results.latency = outcome
+            for subject, reason in outcome.wrong.items():
+                self.results.failures[f"{subject}, latency"] = reason
+
+    def exported(self) -> dict[Subject, Path]:
+        """The files that the static exports left."""
+        timed = self.results.times.get(Lane.STATIC, {})
+        return {subject: self.path(subject, Lane.STATIC) for subject in EXPORTERS if subject in timed}
+
+    def path(self, subject: Subject, lane: Lane) -> Path:
+        return self.folder / f"{lane.name}-{subject.name}.onnx"
+
+    def run(self, what: str, job: Job) -> Times | Memory | Latency | None:
+        self.say(f"{self.name}: {what}")
+        outcome = children.run(job, self.folder)
+        if isinstance(outcome, Failure):
+            self.results.failures[what] = outcome.reason
+            return None
+        return outcome
+
+
+def count(graph: onnx.GraphProto) -> int:
+    """The nodes of a graph, those of its branches and loop bodies with them."""
+    inner = [attribute.g for node in graph.node for attribute in node.attribute if attribute.HasField("g")]
+    return len(graph.node) + sum(count(subgraph) for subgraph in inner)

@@ -1,0 +1,68 @@
+"""Everything that one invocation measured, and the numbers drawn from it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import StrEnum
+from statistics import median
+
+import msgspec
+
+from benchmarks.jobs import Clock, Latency, Memory
+from benchmarks.subjects import Subject, Weights
+
+
+class Lane(StrEnum):
+    STATIC = "static"
+    DYNAMIC = "dynamic batch"
+
+
+class Timed(msgspec.Struct):
+    """A subject's exports of a model, over all rounds. The figures are medians, in seconds."""
+
+    first: list[Clock] = []
+    warm: list[Clock] = []
+
+    def wall(self) -> float:
+        return median(clock.wall for clock in self.warm)
+
+    def cpu(self) -> float:
+        return median(clock.cpu for clock in self.warm)
+
+    def first_wall(self) -> float:
+        return median(clock.wall for clock in self.first)
+
+
+class ModelResults(msgspec.Struct):
+    """What was measured of one model."""
+
+    times: dict[Lane, dict[Subject, Timed]] = {}
+    memory: dict[Subject, dict[Weights, Memory]] = {}
+    nodes: dict[Subject, int] = {}
+    latency: Latency | None = None
+    #: What failed, and its last words: `torch.onnx dynamo=True, dynamic batch` to `RuntimeError: ...`.
+    failures: dict[str, str] = {}
+
+    def time_ratio(self, lane: Lane, over: Subject, under: Subject, read: Callable[[Timed], float]) -> float | None:
+        """How many times longer `over` takes than `under`; None where one of them was not measured."""
+        timed = self.times.get(lane, {})
+        return read(timed[over]) / read(timed[under]) if over in timed and under in timed else None
+
+    def memory_ratio(self, subject: Subject, weights: Weights) -> float | None:
+        """Extra peak memory over the bytes of the weights."""
+        measured = self.memory.get(subject, {}).get(weights)
+        return measured.extra / measured.weights if measured and measured.weights else None
+
+    def latency_ratio(self, over: Subject, under: Subject) -> float | None:
+        """The median of the rounds' ratios: each is of two runs made within moments of each other."""
+        measured = self.latency.milliseconds if self.latency else {}
+        if over not in measured or under not in measured:
+            return None
+        return median(a / b for a, b in zip(measured[over], measured[under], strict=True))
+
+
+class Results(msgspec.Struct):
+    #: Package to version, and the machine: what the figures hold for.
+    packages: dict[str, str]
+    machine: str
+    models: dict[str, ModelResults]

@@ -1,0 +1,121 @@
+"""What is measured: our exporter, torch.onnx's two, and the floor, behind one function."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.onnx
+from torch import Tensor, nn
+from torch.utils._python_dispatch import TorchDispatchMode
+
+OPSET = 18
+
+
+class Subject(StrEnum):
+    OURS = "exporter"
+    TORCHSCRIPT = "torch.onnx dynamo=False"
+    DYNAMO = "torch.onnx dynamo=True"
+    #: One recording pass over fake tensors and one raw write of the weights. It leaves no model.
+    FLOOR = "floor"
+
+
+PEERS = (Subject.TORCHSCRIPT, Subject.DYNAMO)
+EXPORTERS = (Subject.OURS, *PEERS)
+
+
+class Weights(StrEnum):
+    """Where the weights go: into the model's file, or into one beside it."""
+
+    INLINE = "inline"
+    EXTERNAL = "external"
+
+
+#: torch.onnx's TorchScript exporter writes external files above 2 GB only.
+LAYOUTS = {
+    Subject.OURS: (Weights.INLINE, Weights.EXTERNAL),
+    Subject.TORCHSCRIPT: (Weights.INLINE,),
+    Subject.DYNAMO: (Weights.INLINE, Weights.EXTERNAL),
+    Subject.FLOOR: (Weights.EXTERNAL,),
+}
+
+#: What each does when it is told nothing about the layout; this is what is timed.
+DEFAULT_LAYOUT = {
+    Subject.OURS: Weights.INLINE,
+    Subject.TORCHSCRIPT: Weights.INLINE,
+    Subject.DYNAMO: Weights.EXTERNAL,
+    Subject.FLOOR: Weights.EXTERNAL,
+}
+
+
+def export(
+    subject: Subject, model: nn.Module, args: tuple[Tensor, ...], path: Path, weights: Weights, *, dynamic: bool = False
+) -> None:
+    """Export `model` to `path`, with a dynamic batch if asked. Imports happen here: a first export pays for them."""
+    external = weights is Weights.EXTERNAL
+    axes = {"x": {0: "batch"}} if dynamic else None
+    match subject:
+        case Subject.OURS:
+            import exporter
+
+            exporter.export(
+                model,
+                args,
+                path,
+                input_names=["x"],
+                opset_version=OPSET,
+                dynamic_axes=axes,
+                external_data=external,
+            )
+        case Subject.TORCHSCRIPT:
+            torch.onnx.export(
+                model, args, str(path), dynamo=False, input_names=["x"], opset_version=OPSET, dynamic_axes=axes
+            )
+        case Subject.DYNAMO:
+            torch.onnx.export(
+                model,
+                args,
+                str(path),
+                dynamo=True,
+                input_names=["x"],
+                opset_version=OPSET,
+                dynamic_shapes=({0: "batch"},) if dynamic else None,
+                external_data=external,
+                verbose=False,
+            )
+        case Subject.FLOOR:
+            record_and_write(model, args, path)
+
+
+class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's modes carry no types.
+    """Keeps every operator that passes, and lets it pass."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.calls: list[tuple[Any, ...]] = []
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = func(*args, **(kwargs or {}))
+        self.calls.append((func, args, kwargs, result))
+        return result
+
+
+def record_and_write(model: nn.Module, args: tuple[Tensor, ...], path: Path) -> None:
+    """The floor: run the model once over fake tensors, recorded below functionalization, and write its weights."""
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+    state = {**dict(model.named_parameters()), **dict(model.named_buffers())}
+    mode = FakeTensorMode()
+    fake_state = {name: mode.from_tensor(tensor, static_shapes=True) for name, tensor in state.items()}
+    fake_args = tuple(mode.from_tensor(tensor, static_shapes=True) for tensor in args)
+
+    def run(state: dict[str, Tensor], args: tuple[Tensor, ...]) -> object:
+        return torch.func.functional_call(model, state, args)
+
+    with torch.no_grad(), mode, _Recorder():
+        torch.func.functionalize(run, remove="mutations")(fake_state, fake_args)
+    with path.open("wb", buffering=0) as file:
+        for tensor in state.values():
+            file.write(tensor.detach().contiguous().reshape(-1).view(torch.uint8).numpy().data)

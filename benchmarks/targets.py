@@ -1,0 +1,148 @@
+"""What we hold ourselves to, and whether what was measured keeps it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+from statistics import geometric_mean
+
+from benchmarks.models import MODELS
+from benchmarks.results import Lane, ModelResults, Results, Timed
+from benchmarks.subjects import PEERS, Subject, Weights
+
+#: Latencies of two identical files differ by this much between processes of one machine.
+LATENCY_NOISE = 0.03
+
+#: Below this, what Python and malloc keep for themselves outweighs the model.
+WEIGHTS_WORTH_A_RATIO = 30_000_000
+
+
+class Verdict(StrEnum):
+    OK = "ok"
+    SHORT = "short"
+    NOT_MEASURED = "not measured"
+
+
+@dataclass(frozen=True)
+class Judgement:
+    target: str
+    measured: str
+    verdict: Verdict
+
+
+CLOCKS: dict[str, Callable[[Timed], float]] = {"CPU": Timed.cpu, "wall": Timed.wall}
+
+#: A figure by model; None where our exporter failed on it.
+Figures = dict[str, float | None]
+
+
+def judge(results: Results) -> list[Judgement]:
+    """Every target beside what was measured."""
+    models = {name: model for name, model in results.models.items() if not MODELS[name].one_operator}
+    single = {name: model for name, model in results.models.items() if MODELS[name].one_operator}
+    judgements = []
+    for lane, over_dynamo, over_torchscript in ((Lane.STATIC, 10.0, 4.0), (Lane.DYNAMIC, 5.0, 2.0)):
+        for peer, wanted in ((Subject.DYNAMO, over_dynamo), (Subject.TORCHSCRIPT, over_torchscript)):
+            for clock, read in CLOCKS.items():
+                target = f"{lane} export, {clock}: at least {wanted:g}x faster than {peer}"
+                judgements.append(mean_at_least(target, wanted, times(models, lane, peer, Subject.OURS, read)))
+    for clock, read in CLOCKS.items():
+        floor = times(models, Lane.STATIC, Subject.OURS, Subject.FLOOR, read)
+        judgements.append(mean_at_most(f"static export, {clock}: within 2.5x of the floor", 2.5, floor))
+    one = times(single, Lane.STATIC, Subject.OURS, Subject.TORCHSCRIPT, Timed.cpu)
+    judgements.append(worst_at_most(f"one operator, CPU: no slower than {Subject.TORCHSCRIPT}", 1.0, one))
+    for peer in PEERS:
+        first = times(results.models, Lane.STATIC, Subject.OURS, peer, Timed.first_wall)
+        judgements.append(worst_at_most(f"first export of a process, wall: no slower than {peer}", 1.0, first))
+    for weights in Weights:
+        target = f"extra peak memory, {weights}: at most 0.25x the weights"
+        judgements.append(worst_at_most(target, 0.25, memory(models, weights)))
+    judgements.append(worst_at_most("nodes: no more than the better peer", 1.0, nodes(results.models)))
+    latency = f"onnxruntime latency: no worse than the better peer ({LATENCY_NOISE:.0%} of noise allowed)"
+    judgements.append(worst_at_most(latency, 1.0 + LATENCY_NOISE, latencies(results.models)))
+    return judgements
+
+
+def mean_at_least(target: str, bound: float, figures: Figures) -> Judgement:
+    """The geometric mean over the models is at least `bound`."""
+    return _judge_mean(target, figures, lambda mean: mean >= bound)
+
+
+def mean_at_most(target: str, bound: float, figures: Figures) -> Judgement:
+    """The geometric mean over the models is at most `bound`."""
+    return _judge_mean(target, figures, lambda mean: mean <= bound)
+
+
+def _judge_mean(target: str, figures: Figures, keeps: Callable[[float], bool]) -> Judgement:
+    known = {name: figure for name, figure in figures.items() if figure is not None}
+    if len(known) < len(figures):
+        return _without_figure(target, figures)
+    if not known:
+        return Judgement(target, "", Verdict.NOT_MEASURED)
+    mean = geometric_mean(known.values())
+    measured = f"{mean:.2f}x over {len(known)} model{'s' if len(known) > 1 else ''}"
+    return Judgement(target, measured, Verdict.OK if keeps(mean) else Verdict.SHORT)
+
+
+def worst_at_most(target: str, bound: float, figures: Figures) -> Judgement:
+    """The largest figure of any model is at most `bound`."""
+    known = {name: figure for name, figure in figures.items() if figure is not None}
+    if len(known) < len(figures):
+        return _without_figure(target, figures)
+    if not known:
+        return Judgement(target, "", Verdict.NOT_MEASURED)
+    worst = max(known, key=lambda name: known[name])
+    measured = f"{known[worst]:.2f}x at worst, {worst}"
+    return Judgement(target, measured, Verdict.OK if known[worst] <= bound else Verdict.SHORT)
+
+
+def _without_figure(target: str, figures: Figures) -> Judgement:
+    failed = ", ".join(name for name, figure in figures.items() if figure is None)
+    return Judgement(target, f"no figure for {failed}", Verdict.SHORT)
+
+
+def times(
+    models: dict[str, ModelResults], lane: Lane, over: Subject, under: Subject, read: Callable[[Timed], float]
+) -> Figures:
+    """Ratios of the models that both did. A peer's failure is no figure of ours; our own failure is a None."""
+    figures: Figures = {}
+    for name, model in models.items():
+        measured = model.times.get(lane, {})
+        other = over if under is Subject.OURS else under
+        if other in measured:
+            figures[name] = model.time_ratio(lane, over, under, read)
+    return figures
+
+
+def memory(models: dict[str, ModelResults], weights: Weights) -> Figures:
+    """Our ratios for the models whose weights are worth one."""
+    figures: Figures = {}
+    for name, model in models.items():
+        sizes = [measured.weights for layouts in model.memory.values() for measured in layouts.values()]
+        if sizes and sizes[0] >= WEIGHTS_WORTH_A_RATIO:
+            figures[name] = model.memory_ratio(Subject.OURS, weights)
+    return figures
+
+
+def nodes(models: dict[str, ModelResults]) -> Figures:
+    """Our node counts over the smaller of the peers'."""
+    figures: Figures = {}
+    for name, model in models.items():
+        peers = [model.nodes[peer] for peer in PEERS if peer in model.nodes]
+        if peers:
+            ours = model.nodes.get(Subject.OURS)
+            figures[name] = None if ours is None else ours / min(peers)
+    return figures
+
+
+def latencies(models: dict[str, ModelResults]) -> Figures:
+    """Our latencies over the smaller of the peers'."""
+    figures: Figures = {}
+    for name, model in models.items():
+        if model.latency is None or not any(peer in model.latency.milliseconds for peer in PEERS):
+            continue
+        ratios = [model.latency_ratio(Subject.OURS, peer) for peer in PEERS]
+        known = [ratio for ratio in ratios if ratio is not None]
+        figures[name] = max(known) if known else None
+    return figures
