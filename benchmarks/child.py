@@ -26,6 +26,9 @@ from benchmarks.subjects import DEFAULT_LAYOUT, Subject, export
 #: torch.export treats a dimension of 1 as fixed.
 DYNAMIC_BATCH = 2
 
+#: Exports of milliseconds are repeated until they fill this time: a median of three of them would be noise.
+WARM_SECONDS = 0.5
+
 #: Single-threaded: on a busy machine the second thread's wait is most of the noise.
 ORT_THREADS = 1
 
@@ -43,8 +46,10 @@ def measure_time(job: TimeJob) -> Times:
     def once() -> None:
         export(job.subject, model, args, Path(job.path), DEFAULT_LAYOUT[job.subject], dynamic=job.dynamic)
 
-    first = clocked(once)
-    return Times(first=first, warm=[clocked(once) for _ in range(job.warm)])
+    times = Times(first=clocked(once), warm=[])
+    while len(times.warm) < job.warm or sum(clock.wall for clock in times.warm) < WARM_SECONDS:
+        times.warm.append(clocked(once))
+    return times
 
 
 def measure_memory(job: MemoryJob) -> Memory:

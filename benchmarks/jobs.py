@@ -8,7 +8,7 @@ from benchmarks.subjects import Subject, Weights
 
 
 class TimeJob(msgspec.Struct, frozen=True, tag="time"):
-    """Export once in a fresh process, then again `warm` times; leave the last file at `path`."""
+    """Export once in a fresh process, then again at least `warm` times; leave the last file at `path`."""
 
     subject: Subject
     model: str

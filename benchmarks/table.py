@@ -9,6 +9,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from benchmarks.models import MODELS
 from benchmarks.results import Lane, ModelResults, Results, Timed
 from benchmarks.subjects import EXPORTERS, PEERS, Subject, Weights
 from benchmarks.targets import Judgement, Verdict
@@ -50,7 +51,7 @@ def _warm(timed: Timed) -> str:
 def times(
     title: str, results: Results, lane: Lane, show: Callable[[Timed], str], read: Callable[[Timed], float]
 ) -> Table:
-    """One line a model, the ratios beside the seconds, their geometric means below."""
+    """One line a model, the ratios beside the seconds, their geometric means over the whole models below."""
     compared = (Subject.FLOOR, *PEERS) if lane is Lane.STATIC else PEERS
     table = _table(title, "model", SHORT_NAMES[Subject.OURS])
     for subject in compared:
@@ -64,12 +65,12 @@ def times(
         row = [name, _shown(timed.get(Subject.OURS), show)]
         for subject in compared:
             ratio = model.time_ratio(lane, subject, Subject.OURS, read)
-            if ratio is not None:
+            if ratio is not None and not MODELS[name].one_operator:
                 ratios[subject].append(ratio)
             row += [_shown(timed.get(subject), show), _times(ratio)]
         table.add_row(*row)
     table.add_section()
-    means = ["geometric mean", ""]
+    means = ["mean of whole models", ""]
     for subject in compared:
         means += ["", _times(geometric_mean(ratios[subject]) if ratios[subject] else None)]
     table.add_row(*means)

@@ -33,7 +33,8 @@ def test_time_job_in_a_process_of_its_own(tmp_path: Path) -> None:
     job = TimeJob(Subject.TORCHSCRIPT, "elu", path=str(path), dynamic=True, warm=2)
     times = children.run(job, tmp_path)
     assert isinstance(times, Times)
-    assert len(times.warm) == 2
+    assert len(times.warm) > 2
+    assert sum(clock.wall for clock in times.warm) > child.WARM_SECONDS
     assert 0 < times.warm[1].wall < times.first.wall
     exported = onnx.load(path)
     assert [node.op_type for node in exported.graph.node] == ["Elu"]
