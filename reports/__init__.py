@@ -1,0 +1,1 @@
+"""HTML reports of a run. Knows `harness.record` and `harness.store`, and nothing else of the harness."""

@@ -1,0 +1,196 @@
+"""Coverage grids: rows of cells by opset, each square aggregating its records, and since when a row is right."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from harness.record import Record, Status
+from reports.outcomes import GRAVITY, State, Tally, in_words, state_of, tally
+from reports.wording import shortened
+
+#: A square tells this many reasons, and how many more there are.
+MOST_REASONS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """Why some cells of a square are not passes."""
+
+    state: State
+    #: `compare · exporter`.
+    where: str
+    #: The case, or how many, when the row has several.
+    who: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Square:
+    opset: int
+    state: State
+    summary: str
+    #: It ran, but not on every device or runtime that it is declared for.
+    some_absent: bool
+    #: Places in `Grid.reasons`.
+    reasons: tuple[int, ...]
+    more_reasons: int
+
+
+@dataclass(frozen=True, slots=True)
+class Since:
+    """The first opset from which on everything that ran passed, and from which on all that is sayable did."""
+
+    whole: int | None
+    partly: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class RowHead:
+    """What a row is about, and where it leads: `page`, and `anchor` followed by the opset for a square."""
+
+    label: str
+    group: str
+    page: str
+    anchor: str
+    records: Sequence[Record]
+    #: More text by which the row is found.
+    search: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    head: RowHead
+    squares: tuple[Square, ...]
+    since: Since
+    tally: Tally
+    #: The smallest of its cells; None when none was compared.
+    headroom: float | None
+
+    @property
+    def states(self) -> frozenset[State]:
+        return frozenset(square.state for square in self.squares)
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    opsets: tuple[int, ...]
+    rows: tuple[Row, ...]
+    #: Each said once, however many squares share it.
+    reasons: tuple[Reason, ...]
+
+    @property
+    def squares_by_state(self) -> list[tuple[State, int]]:
+        counts = Counter(square.state for row in self.rows for square in row.squares)
+        return [(state, counts[state]) for state in State if counts[state]]
+
+    @property
+    def has_some_absent(self) -> bool:
+        return any(square.some_absent for row in self.rows for square in row.squares)
+
+
+def aggregate(counts: Tally) -> State:
+    """What a square's cells amount to. The gravest decides; absent cells never make it a pass.
+
+    Known failures weigh more than passes, so that a square with one is not taken for right.
+    """
+    for status in (Status.CRASHED, Status.FAILED, Status.UNEXPECTED_PASS, Status.KNOWN):
+        if counts[status]:
+            return state_of(status)
+    if counts[Status.PASSED]:
+        return State.PARTLY if counts[Status.UNSUPPORTED] else State.PASSED
+    if counts[Status.UNSUPPORTED]:
+        return State.UNSUPPORTED
+    return State.ABSENT if counts[Status.ABSENT] else State.NOT_COVERED
+
+
+def right_since(states: Mapping[int, State]) -> Since:
+    """Walk down from the highest opset to the first that is not right.
+
+    Opsets where nothing ran are passed over: they neither prove nor disprove.
+    """
+    whole: int | None = None
+    partly: int | None = None
+    still_whole = True
+    for opset in sorted(states, reverse=True):
+        state = states[opset]
+        if state in (State.ABSENT, State.NOT_COVERED):
+            continue
+        if state not in (State.PASSED, State.PARTLY):
+            break
+        still_whole = still_whole and state is State.PASSED
+        whole = opset if still_whole else whole
+        partly = opset
+    return Since(whole, partly)
+
+
+def build_grid(heads: Sequence[RowHead], opsets: Sequence[int]) -> Grid:
+    reasons: dict[Reason, int] = {}
+    rows = tuple(_row(head, opsets, reasons) for head in heads)
+    return Grid(tuple(opsets), rows, tuple(reasons))
+
+
+def least_headroom(records: Sequence[Record]) -> float | None:
+    return min((record.metrics.headroom for record in records if record.metrics is not None), default=None)
+
+
+def _row(head: RowHead, opsets: Sequence[int], reasons: dict[Reason, int]) -> Row:
+    by_opset: defaultdict[int, list[Record]] = defaultdict(list)
+    for record in head.records:
+        by_opset[record.opset].append(record)
+    several_cases = len({record.case for record in head.records}) > 1
+    squares = tuple(_square(opset, by_opset.get(opset, ()), several_cases, reasons) for opset in opsets)
+    return Row(
+        head,
+        squares,
+        right_since({square.opset: square.state for square in squares}),
+        tally(head.records),
+        least_headroom(head.records),
+    )
+
+
+def _square(opset: int, records: Sequence[Record], several_cases: bool, reasons: dict[Reason, int]) -> Square:
+    counts = tally(records)
+    state = aggregate(counts)
+    found = _reasons(records, several_cases)
+    return Square(
+        opset,
+        state,
+        in_words(counts),
+        some_absent=counts[Status.ABSENT] > 0 and state is not State.ABSENT,
+        reasons=tuple(reasons.setdefault(reason, len(reasons)) for reason in found[:MOST_REASONS]),
+        more_reasons=max(0, len(found) - MOST_REASONS),
+    )
+
+
+def _reasons(records: Sequence[Record], several_cases: bool) -> list[Reason]:
+    cases: defaultdict[tuple[Status, str, str], set[str]] = defaultdict(set)
+    for record in records:
+        if record.status is not Status.PASSED:
+            cases[record.status, where(record), record.reason].add(record.case)
+    ordered = sorted(cases, key=lambda key: (GRAVITY[key[0]], -len(cases[key])))
+    return [
+        Reason(
+            state_of(status),
+            stage_and_blame,
+            _who(cases[status, stage_and_blame, reason]) if several_cases else "",
+            shortened(reason),
+        )
+        for status, stage_and_blame, reason in ordered
+    ]
+
+
+def _who(cases: set[str]) -> str:
+    return next(iter(cases)) if len(cases) == 1 else f"{len(cases)} cases"
+
+
+def where(record: Record) -> str:
+    """`compare · exporter`: at which stage, and whose fault. An absent cell has no stage to speak of."""
+    if record.status is Status.ABSENT:
+        return ""
+    return f"{stage_name(record.stage)} · {record.blame}" if record.blame else stage_name(record.stage)
+
+
+def stage_name(stage: str) -> str:
+    return stage.replace("_", " ")

@@ -1,0 +1,87 @@
+"""Cells that are not passes, gathered so that one fault is read once and not at every opset."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+
+from harness.record import Record, Status
+from reports.arrangement import Case, variant
+from reports.coverage import where
+from reports.outcomes import GRAVITY, State, state_of
+from reports.wording import message_excerpt, opsets_named, printable, pytest_line
+
+#: An axis is spelt out up to this many values.
+MOST_VALUES = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Cells of one case that ended alike. Reason, message and command are those of the first."""
+
+    case: str
+    page: str
+    state: State
+    #: `compare · exporter`.
+    where: str
+    reason: str
+    #: How many more reasons its cells give.
+    other_reasons: int
+    cells: int
+    #: `opsets 7–9`.
+    opsets: str
+    #: `float32 · cpu · static · trace · onnxruntime`.
+    axes: str
+    message: str
+    command: str
+    link: str
+
+
+def group_outcomes(cases: Iterable[Case], statuses: Collection[Status]) -> list[Group]:
+    """One group per case, status, stage and blame; the gravest first, then as the cases come."""
+    groups: list[tuple[int, Group]] = []
+    for case in cases:
+        alike: defaultdict[tuple[Status, str], list[Record]] = defaultdict(list)
+        for record in case.records:
+            if record.status in statuses:
+                alike[record.status, where(record)].append(record)
+        groups.extend(
+            (GRAVITY[status], _group(case, status, place, records)) for (status, place), records in alike.items()
+        )
+    return [group for _, group in sorted(groups, key=lambda ranked: ranked[0])]
+
+
+def _group(case: Case, status: Status, place: str, records: Sequence[Record]) -> Group:
+    first = records[0]
+    return Group(
+        case=case.label,
+        page=case.page,
+        state=state_of(status),
+        where=place,
+        reason=printable(first.reason),
+        other_reasons=len({record.reason for record in records}) - 1,
+        cells=len(records),
+        opsets=opsets_named(record.opset for record in records),
+        axes=axes_of(records),
+        message=message_excerpt(first.message),
+        command=pytest_line(first.nodeid),
+        link=safe_link(first.link),
+    )
+
+
+def axes_of(records: Sequence[Record]) -> str:
+    """The values that the records take on each axis but the opset: `float16, float32 · cpu · static · …`."""
+    columns = zip(*(variant(record) for record in records), strict=True)
+    return " · ".join(_values(list(dict.fromkeys(column))) for column in columns)
+
+
+def _values(values: list[str]) -> str:
+    if len(values) <= MOST_VALUES:
+        return ", ".join(values)
+    return f"{', '.join(values[: MOST_VALUES - 1])} and {len(values) - MOST_VALUES + 1} more"
+
+
+def safe_link(link: str) -> str:
+    """A link leads to the web or nowhere: a `javascript:` link in a record must not run in the page."""
+    return link if link.startswith(("https://", "http://")) else ""

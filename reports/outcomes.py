@@ -1,0 +1,82 @@
+"""How outcomes rank, read and look on the pages: their order, words and glyphs, and how they are counted."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TypeAlias
+
+from harness.record import Record, Status
+from reports.wording import thousands
+
+Tally: TypeAlias = Counter[Status]
+
+
+class State(StrEnum):
+    """What a square of a grid shows: a status that its cells share, or what their mixture amounts to.
+
+    Declared from the gravest to the least, which is also the order of every legend.
+    """
+
+    CRASHED = "crashed"
+    FAILED = "failed"
+    UNEXPECTED_PASS = "unexpected_pass"
+    KNOWN = "known"
+    PASSED = "passed"
+    #: Some of its cells pass, ONNX or the exporter cannot say the others.
+    PARTLY = "partly"
+    UNSUPPORTED = "unsupported"
+    ABSENT = "absent"
+    NOT_COVERED = "not_covered"
+
+
+@dataclass(frozen=True, slots=True)
+class Face:
+    """The glyph and the words for a state. The glyphs differ in shape, so that colour only repeats them."""
+
+    glyph: str
+    one: str
+    many: str
+    meaning: str
+
+
+FACES: dict[State, Face] = {
+    State.CRASHED: Face("!", "crashed", "crashed", "the process that ran it died"),
+    State.FAILED: Face("×", "failed", "failed", "a stage went wrong"),
+    State.UNEXPECTED_PASS: Face(
+        "?", "unexpected pass", "unexpected passes", "an expectation says that it fails, and it passed"
+    ),
+    State.KNOWN: Face("~", "known failure", "known failures", "failed as an expectation says"),
+    State.PASSED: Face("✓", "passed", "passed", "every cell that ran here passed"),
+    State.PARTLY: Face("◐", "passed in part", "passed in part", "some cells passed, the exporter refused the others"),
+    State.UNSUPPORTED: Face("–", "unsupported", "unsupported", "the exporter refused, with a reason"),
+    State.ABSENT: Face("○", "absent", "absent", "did not run here"),
+    State.NOT_COVERED: Face("·", "not covered", "not covered", "no cell in this run"),
+}
+
+#: From the gravest to the least, as `State` has them.
+STATUSES: tuple[Status, ...] = tuple(Status(state.value) for state in State if state.value in set(Status))
+GRAVITY: dict[Status, int] = {status: rank for rank, status in enumerate(STATUSES)}
+
+#: The statuses that fail the run.
+WRONG = frozenset({Status.CRASHED, Status.FAILED, Status.UNEXPECTED_PASS})
+
+
+def tally(records: Iterable[Record]) -> Tally:
+    return Counter(record.status for record in records)
+
+
+def state_of(status: Status) -> State:
+    return State(status.value)
+
+
+def in_words(counts: Tally) -> str:
+    """`2 failed, 10 passed`, the gravest first."""
+    return ", ".join(count_in_words(status, counts[status]) for status in STATUSES if counts[status])
+
+
+def count_in_words(status: Status, count: int) -> str:
+    face = FACES[state_of(status)]
+    return f"{thousands(count)} {face.one if count == 1 else face.many}"

@@ -1,0 +1,189 @@
+"""The report of a run as a folder of pages that opens from `file://`: what is rendered, and where it goes."""
+
+from __future__ import annotations
+
+import math
+import shutil
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from harness.record import Kind, RunInfo, Status
+from harness.store import read_info, read_records
+from reports import wording
+from reports.arrangement import FOLDERS, Case, Declaration, arrange
+from reports.case_page import view_case
+from reports.coverage import Grid, Reason, RowHead, build_grid
+from reports.divergence import measure_divergence
+from reports.groups import group_outcomes
+from reports.outcomes import FACES, WRONG, State, in_words
+from reports.publish import GENERATOR, whole_folder
+from reports.summary import in_seconds, summarize
+from reports.traced import aten_operators, onnx_operators
+
+_HERE = Path(__file__).parent
+#: The first page lists this many groups of failures; the grids below it lead to all of them.
+MOST_FAILURES = 200
+NOT_PASSES = frozenset(Status) - {Status.PASSED}
+
+
+def write_report(run: Path, out: Path) -> Path:
+    """Write the report of the run in folder `run` to the folder `out` and return its index.html.
+
+    `out` appears whole or not at all; an older report there is replaced.
+    """
+    info = read_info(run)
+    declarations = arrange(read_records(run))
+    with whole_folder(out) as folder:
+        _Site(folder, info, declarations).write()
+    return out / "index.html"
+
+
+@dataclass(frozen=True, slots=True)
+class TitledGrid:
+    """A grid with what tells it from the others on its page."""
+
+    anchor: str
+    title: str
+    #: What a row is: `operator`.
+    noun: str
+    grid: Grid
+
+
+class _Site:
+    def __init__(self, folder: Path, info: RunInfo, declarations: Sequence[Declaration]) -> None:
+        self.folder = folder
+        self.declarations = declarations
+        self.opsets = sorted({record.opset for d in declarations for case in d.cases for record in case.records})
+        self.environment = Environment(
+            loader=FileSystemLoader(_HERE / "templates"),
+            autoescape=True,
+            undefined=StrictUndefined,
+            trim_blocks=True,
+            lstrip_blocks=True,
+        )
+        self.environment.globals.update(
+            {"FACES": FACES, "State": State, "generator": GENERATOR, "info": info, "in_words": in_words}
+        )
+        self.environment.filters.update(
+            {
+                "duration": wording.duration,
+                "error_size": wording.error_size,
+                "headroom": wording.headroom,
+                "instant": wording.instant,
+                "nan_last": _nan_last,
+                "opset_ranges": wording.opset_ranges,
+                "plain_number": wording.plain_number,
+                "plural": wording.plural,
+                "reason_table": _reason_table,
+                "thousands": wording.thousands,
+                "ulps": wording.ulps,
+            }
+        )
+        self.info = info
+
+    def write(self) -> None:
+        shutil.copytree(_HERE / "static", self.folder / "static")
+        for subfolder in ("cases", *FOLDERS.values()):
+            (self.folder / subfolder).mkdir()
+        self._write_index()
+        self._render("divergence.html", "divergence.html", {"divergence": measure_divergence(self.declarations)})
+        self._render(
+            "traced.html",
+            "traced.html",
+            {"aten": aten_operators(self.declarations), "onnx": onnx_operators(self.declarations)},
+        )
+        for declaration in self.declarations:
+            if len(declaration.cases) > 1:
+                self._write_declaration(declaration)
+            for case in declaration.cases:
+                self._write_case(declaration, case)
+
+    def _write_index(self) -> None:
+        summary = summarize(self.info, self.declarations)
+        cases = (case for declaration in self.declarations for case in declaration.cases)
+        failures = group_outcomes(cases, WRONG)
+        grids = [
+            TitledGrid(folder, folder.capitalize(), folder[:-1], self._declarations_grid(kind))
+            for kind, folder in FOLDERS.items()
+        ]
+        self._render(
+            "index.html",
+            "index.html",
+            {
+                "summary": summary,
+                "pace_note": in_seconds(summary.pace) if summary.pace else "",
+                "failures": failures[:MOST_FAILURES],
+                "unlisted_failures": max(0, len(failures) - MOST_FAILURES),
+                "grids": [grid for grid in grids if grid.grid.rows],
+            },
+        )
+
+    def _write_declaration(self, declaration: Declaration) -> None:
+        heads = [RowHead(case.label, "", case.page, f"{case.page}#opset-", case.records) for case in declaration.cases]
+        self._render(
+            "declaration.html",
+            declaration.page,
+            {
+                "declaration": declaration,
+                "first": declaration.cases[0].records[0],
+                "titled": TitledGrid("cases", "Cases", "case", build_grid(heads, self.opsets)),
+                # What is absent is so for all cases alike: the grid says it, once.
+                "groups": group_outcomes(declaration.cases, NOT_PASSES - {Status.ABSENT}),
+            },
+        )
+
+    def _write_case(self, declaration: Declaration, case: Case) -> None:
+        view = view_case(case)
+        self._render(
+            "case.html",
+            case.page,
+            {
+                "declaration": declaration,
+                "case": case,
+                "first": case.records[0],
+                "view": view,
+                "titled": TitledGrid("variants", "Cells", "variant", view.grid),
+                "groups": group_outcomes([case], NOT_PASSES),
+            },
+        )
+
+    def _declarations_grid(self, kind: Kind) -> Grid:
+        return build_grid(
+            [_declaration_head(declaration) for declaration in self.declarations if declaration.kind is kind],
+            self.opsets,
+        )
+
+    def _render(self, template: str, page: str, context: Mapping[str, object]) -> None:
+        root = "../" * page.count("/")
+        text = self.environment.get_template(template).render(context, root=root, page=page)
+        (self.folder / page).write_text(text, encoding="utf-8")
+
+
+def _nan_last(value: float | None) -> float:
+    """An error as a column sorts it: NaN, which a record says as None, is beyond every number."""
+    return math.inf if value is None else value
+
+
+def _reason_table(reasons: Iterable[Reason]) -> list[list[str]]:
+    """The reasons of a grid as its script reads them: state, glyph, where, who, text."""
+    return [[r.state, FACES[r.state].glyph, r.where, r.who, r.text] for r in reasons]
+
+
+def _declaration_head(declaration: Declaration) -> RowHead:
+    aten = _distinct_aten(declaration.cases)
+    return RowHead(
+        label=declaration.name,
+        group=declaration.family,
+        page=declaration.page,
+        anchor=f"{declaration.page}#opset-",
+        records=declaration.records,
+        # The zoo's models trace hundreds of operators; a name is found on the page of traced operators.
+        search=" ".join(aten) if declaration.kind is Kind.OPERATOR else "",
+    )
+
+
+def _distinct_aten(cases: Iterable[Case]) -> list[str]:
+    return list(dict.fromkeys(name for case in cases for record in case.records for name in record.aten))

@@ -1,0 +1,107 @@
+"""Coverage read from what was traced and emitted: ATen operators and ONNX nodes, not what cases claim."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from harness.record import Record, Status
+from reports.arrangement import Declaration
+from reports.outcomes import WRONG
+from reports.wording import natural
+
+#: A row links to this many declarations, and says how many more there are.
+MOST_LINKS = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Exerciser:
+    """A declaration whose cells traced or emitted the operator."""
+
+    name: str
+    page: str
+
+
+@dataclass(frozen=True, slots=True)
+class TracedRow:
+    """An ATen operator, or an ONNX operator at the version that a graph used."""
+
+    op: str
+    domain: str
+    #: None for ATen.
+    since_version: int | None
+    cells: int
+    #: In how many places of the emitted graphs; None for ATen, whose nodes are not counted.
+    nodes: int | None
+    #: The opsets of the cells that passed with it, and of those that did not.
+    passed_at: tuple[int, ...]
+    wrong_at: tuple[int, ...]
+    opsets: tuple[int, ...]
+    exercisers: tuple[Exerciser, ...]
+    more_exercisers: int
+
+
+@dataclass(slots=True)
+class _Sightings:
+    cells: int = 0
+    nodes: int = 0
+    passed_at: set[int] = field(default_factory=set)
+    wrong_at: set[int] = field(default_factory=set)
+    opsets: set[int] = field(default_factory=set)
+    exercisers: dict[Exerciser, None] = field(default_factory=dict)
+
+    def add(self, record: Record, exerciser: Exerciser, nodes: int) -> None:
+        self.cells += 1
+        self.nodes += nodes
+        self.opsets.add(record.opset)
+        self.exercisers[exerciser] = None
+        if record.status is Status.PASSED:
+            self.passed_at.add(record.opset)
+        elif record.status in WRONG:
+            self.wrong_at.add(record.opset)
+
+
+def aten_operators(declarations: Iterable[Declaration]) -> list[TracedRow]:
+    """By qualified name, over the cells that traced it."""
+    seen: defaultdict[str, _Sightings] = defaultdict(_Sightings)
+    for record, exerciser in _records(declarations):
+        for name in dict.fromkeys(record.aten):
+            seen[name].add(record, exerciser, nodes=0)
+    return [_row(name, "", None, seen[name]) for name in sorted(seen, key=natural)]
+
+
+def onnx_operators(declarations: Iterable[Declaration]) -> list[TracedRow]:
+    """By domain, operator and the version in force at the opset, over the cells that emitted it."""
+    seen: defaultdict[tuple[str, str, int], _Sightings] = defaultdict(_Sightings)
+    for record, exerciser in _records(declarations):
+        counts: defaultdict[tuple[str, str, int], int] = defaultdict(int)
+        for use in record.onnx:
+            counts[use.domain, use.op, use.since_version] += use.count
+        for key, count in counts.items():
+            seen[key].add(record, exerciser, nodes=count)
+    return [_row(op, domain, version, seen[domain, op, version]) for domain, op, version in sorted(seen)]
+
+
+def _records(declarations: Iterable[Declaration]) -> Iterator[tuple[Record, Exerciser]]:
+    for declaration in declarations:
+        exerciser = Exerciser(declaration.name, declaration.page)
+        for case in declaration.cases:
+            for record in case.records:
+                yield record, exerciser
+
+
+def _row(op: str, domain: str, since_version: int | None, seen: _Sightings) -> TracedRow:
+    exercisers = tuple(seen.exercisers)
+    return TracedRow(
+        op=op,
+        domain=domain,
+        since_version=since_version,
+        cells=seen.cells,
+        nodes=None if since_version is None else seen.nodes,
+        passed_at=tuple(sorted(seen.passed_at)),
+        wrong_at=tuple(sorted(seen.wrong_at)),
+        opsets=tuple(sorted(seen.opsets)),
+        exercisers=exercisers[:MOST_LINKS],
+        more_exercisers=max(0, len(exercisers) - MOST_LINKS),
+    )

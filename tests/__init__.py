@@ -1,0 +1,1 @@
+"""Tests that are not cells of the matrix."""

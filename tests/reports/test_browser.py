@@ -1,0 +1,193 @@
+"""The pages in a real browser: they open clean and offline, filter, sort, and say their reasons to a keyboard."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+from playwright.sync_api import Browser, Page, expect
+
+from harness.record import Status
+from reports.site import write_report
+from tests.reports.synthetic_run import PASSING, records, write_run
+
+
+@pytest.fixture(scope="session")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("site")
+    return write_report(write_run(folder, records()), folder / "report").parent
+
+
+@pytest.fixture
+def page(chromium: Browser) -> Iterator[Page]:
+    """A page that fails its test when it complains, or asks for anything that is not a file."""
+    context = chromium.new_context(
+        viewport={"width": 1280, "height": 900}, permissions=["clipboard-read", "clipboard-write"]
+    )
+    context.set_default_timeout(5000)
+    page = context.new_page()
+    faults: list[str] = []
+    page.on("console", lambda message: faults.append(f"console: {message.text}"))
+    page.on("pageerror", lambda error: faults.append(f"error: {error}"))
+    page.on("requestfailed", lambda request: faults.append(f"missing: {request.url}"))
+    page.on("request", lambda request: None if request.url.startswith("file://") else faults.append(request.url))
+    yield page
+    context.close()
+    assert not faults
+
+
+def open_page(page: Page, site: Path, pattern: str) -> None:
+    page.goto(next(site.glob(pattern)).as_uri())
+
+
+def names(page: Page, table: str) -> list[str]:
+    """The row heads of a table, as far as they are shown, in the order shown."""
+    return page.locator(f"#{table} tbody tr:not([hidden]) th").all_inner_texts()
+
+
+def test_every_kind_of_page_opens_clean(page: Page, site: Path) -> None:
+    for pattern in ("index.html", "divergence.html", "traced.html", "operators/avg_pool2d-*", "cases/avg_pool2d-ceil*"):
+        open_page(page, site, pattern)
+        expect(page.locator("h1")).to_be_visible()
+
+
+def test_the_pages_follow_the_scheme_of_their_reader(page: Page, site: Path) -> None:
+    open_page(page, site, "index.html")
+    grounds = []
+    for scheme in ("light", "dark"):
+        page.emulate_media(color_scheme="dark" if scheme == "dark" else "light")
+        grounds.append(page.evaluate("getComputedStyle(document.body).backgroundColor"))
+    assert grounds == ["rgb(253, 253, 252)", "rgb(20, 23, 22)"]
+
+
+def test_the_first_page_tells_the_run(page: Page, site: Path) -> None:
+    open_page(page, site, "index.html")
+    expect(page.locator("h1")).to_have_text("5 of the 1,880 cells that ran are wrong.")
+    expect(page.locator(".counts li").first).to_contain_text("1 crashed")
+    expect(page.locator(".outcome").first).to_contain_text("killed by SIGSEGV (11) in ConvTranspose")
+    expect(page.locator(".facts")).to_contain_text("no CUDA device")
+
+
+def test_a_grid_filters_by_words_and_by_states(page: Page, site: Path) -> None:
+    open_page(page, site, "index.html")
+    tools = page.locator('.tools[data-for="operators"]')
+    page.keyboard.press("/")
+    page.keyboard.type("pool2d MAX")
+    assert names(page, "operators") == ["max_pool2d"]
+    expect(tools.locator("output")).to_have_text("1 of 40 operators")
+    tools.locator("input").fill("aten::addmm")
+    assert names(page, "operators") == ["addmm"]
+    tools.locator("input").fill("")
+    tools.locator('[data-state="failed"]').click()
+    assert names(page, "operators") == ["avg_pool2d"]
+    tools.locator('[data-state="known"]').click()
+    assert names(page, "operators") == ["avg_pool2d", "topk"]
+    tools.locator("input").fill("elu")
+    expect(page.locator("#operators + .nothing, .nothing").first).to_have_text("No operator matches.")
+    expect(page.locator(".nothing").first).to_be_visible()
+
+
+def test_a_table_sorts_by_words_and_by_numbers(page: Page, site: Path) -> None:
+    open_page(page, site, "index.html")
+    since = page.locator("#operators thead th", has_text="since")
+    since.locator("button").click()
+    expect(since).to_have_attribute("aria-sort", "ascending")
+    since.locator("button").click()
+    expect(since).to_have_attribute("aria-sort", "descending")
+    assert names(page, "operators")[:4] == ["conv_transpose2d", "batch_norm", "index_put", "topk"]
+    page.locator("#operators thead button", has_text="operator").click()
+    assert (names(page, "operators")[0], names(page, "operators")[-1]) == ("adaptive_avg_pool2d", "view")
+    expect(since).to_have_attribute("aria-sort", "none")
+
+
+def test_the_keyboard_walks_the_grid_and_hears_the_reasons(page: Page, site: Path) -> None:
+    open_page(page, site, "index.html")
+    tip = page.get_by_role("tooltip")
+    row = page.locator("#operators tbody tr", has=page.get_by_role("link", name="threshold", exact=True))
+    row.get_by_role("link").focus()
+    page.locator("#operators td[tabindex='0']").focus()
+    page.keyboard.press("End")
+    expect(tip).to_contain_text("elu at opset 26: 2 passed, 2 absent")
+    page.keyboard.press("Home")
+    for _ in range(11):
+        page.keyboard.press("ArrowDown")
+    expect(tip).to_contain_text("threshold at opset 7: 1 unsupported, 1 absent")
+    expect(tip).to_contain_text("export: ONNX cannot say aten::threshold (threshold=0.1,value=20) before opset 9")
+    expect(tip).to_be_in_viewport()
+    page.keyboard.press("ArrowRight")
+    expect(tip).to_contain_text("threshold at opset 8")
+    expect(page.locator("#operators .opset.on")).to_have_text("8")
+    assert page.locator("#operators td[tabindex='0']").count() == 1
+    page.keyboard.press("Escape")
+    expect(tip).to_be_hidden()
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/cases/threshold-*.html#opset-8")
+
+
+def test_the_pointer_leads_from_a_square_to_its_case_and_its_cell(page: Page, site: Path) -> None:
+    open_page(page, site, "index.html")
+    failed = page.locator("#operators td.failed").first
+    failed.hover()
+    tip = page.get_by_role("tooltip")
+    expect(tip).to_contain_text("avg_pool2d[ceil_mode=True], compare · exporter: output 0 at (0, 1, 3, 3)")
+    failed.click()
+    page.wait_for_url("**/operators/avg_pool2d-*.html#opset-7")
+    page.get_by_role("link", name="avg_pool2d[ceil_mode=True]").first.click()
+    page.wait_for_url("**/cases/avg_pool2d-ceil_mode-True-*.html")
+    page.locator("#variants td.failed").nth(2).click()
+    cell = page.locator("details.cell[open]")
+    expect(cell).to_have_count(1)
+    expect(cell.locator("pre")).to_contain_text("so the graph is wrong")
+    expect(cell.locator(".metrics")).to_contain_text("output 0 at (0, 1, 3, 3)")
+    cell.get_by_role("button", name="Copy").click()
+    expect(cell.get_by_role("button")).to_have_text("Copied")
+    copied = page.evaluate("navigator.clipboard.readText()")
+    assert copied == 'pytest "op_cases/pooling.py::avg_pool2d[ceil_mode=True]-float32-opset9-cpu-trace-onnxruntime"'
+
+
+def test_divergence_filters_by_opset_and_words(page: Page, site: Path) -> None:
+    open_page(page, site, "divergence.html")
+    rows = page.locator("#divergence tbody tr:not([hidden])")
+    expect(rows.first).to_contain_text("avg_pool2d[ceil_mode=True]")
+    page.get_by_label("opset").select_option("8")
+    page.locator(".tools input").fill("pooling ceil_mode")
+    expect(rows).to_have_count(1)
+    expect(rows.locator("td").nth(1)).to_have_text("7–9")
+    page.get_by_label("opset").select_option("")
+    assert rows.count() > 1
+
+
+def test_traced_operators_are_found_by_what_exercises_them(page: Page, site: Path) -> None:
+    open_page(page, site, "traced.html")
+    page.locator('.tools[data-for="aten"] input').fill("resnet50")
+    assert names(page, "aten") == ["aten::addmm", "aten::conv2d", "aten::relu"]
+
+
+def test_on_a_phone_the_grid_scrolls_and_the_page_does_not(chromium: Browser, site: Path) -> None:
+    context = chromium.new_context(viewport={"width": 390, "height": 844}, has_touch=True, is_mobile=True)
+    context.set_default_timeout(5000)
+    page = context.new_page()
+    for pattern in ("index.html", "divergence.html", "traced.html", "operators/avg_pool2d-*", "cases/avg_pool2d-ceil*"):
+        open_page(page, site, pattern)
+        assert page.evaluate("document.documentElement.scrollWidth") == 390, pattern
+    open_page(page, site, "index.html")
+    assert page.evaluate("(s => s.scrollWidth > s.clientWidth)(document.querySelector('.scroll'))")
+    page.locator("#operators td.unsupported").first.tap()
+    page.get_by_role("tooltip").get_by_role("link", name="Open").tap()
+    page.wait_for_url("**/cases/threshold-*.html#opset-7")
+    context.close()
+
+
+def test_what_a_record_says_never_runs(page: Page, tmp_path: Path) -> None:
+    hostile = '</script><script>window.ran = 1</script><img src=x onerror="window.ran = 1">'
+    cell = replace(PASSING, cell="f", case=hostile, name=hostile, reason=hostile, message=hostile, status=Status.FAILED)
+    twin = replace(cell, cell="g", case="g")
+    folder = write_report(write_run(tmp_path, [cell, twin]), tmp_path / "report").parent
+    for pattern in ("index.html", "divergence.html", "traced.html", "operators/*", "cases/*"):
+        open_page(page, folder, pattern)
+        if square := page.locator(".grid td.failed").all():
+            square[0].hover()
+            expect(page.get_by_role("tooltip")).to_contain_text("<script>")
+        assert page.evaluate("window.ran") is None

@@ -1,0 +1,144 @@
+"""What is gathered from records: groups of failures, the run's verdict and pace, traced operators, pages' names."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from harness.record import Blame, Kind, OnnxUse, RunInfo, Stage, Status
+from reports.arrangement import arrange, page_name
+from reports.groups import group_outcomes, safe_link
+from reports.outcomes import WRONG, Tally
+from reports.summary import measure_pace, summarize, verdict
+from reports.traced import aten_operators, onnx_operators
+from tests.reports.synthetic_run import PASSING
+
+FAILED = replace(PASSING, status=Status.FAILED, stage=Stage.COMPARE, blame=Blame.EXPORTER, reason="off by one")
+
+
+def test_cells_that_end_alike_are_one_group() -> None:
+    records = [
+        replace(FAILED, cell=f"{opset}-{dtype}", opset=opset, dtype=dtype)
+        for opset in (7, 8, 10)
+        for dtype in ("float16", "float32")
+    ]
+    (group,) = group_outcomes(arrange(records)[0].cases, WRONG)
+    assert (group.cells, group.opsets, group.where) == (6, "opsets 7–8, 10", "compare · exporter")
+    assert group.axes == "float16, float32 · cpu · static · trace · onnx-parity · onnxruntime"
+
+
+def test_the_gravest_group_comes_first() -> None:
+    crashed = replace(FAILED, cell="c", case="zeta", status=Status.CRASHED, stage=Stage.RUN)
+    surprise = replace(FAILED, cell="u", case="alpha", status=Status.UNEXPECTED_PASS)
+    cases = arrange([surprise, FAILED, crashed, replace(PASSING, cell="p")])[0].cases
+    assert [group.case for group in group_outcomes(cases, WRONG)] == ["zeta", "elu", "alpha"]
+
+
+def test_a_group_says_how_many_more_reasons_there_are() -> None:
+    records = [replace(FAILED, cell=str(n), opset=7 + n, reason=f"off by {n}") for n in range(3)]
+    (group,) = group_outcomes(arrange(records)[0].cases, WRONG)
+    assert (group.reason, group.other_reasons) == ("off by 0", 2)
+
+
+def test_only_links_to_the_web_are_links() -> None:
+    assert safe_link("https://example.org/1") == "https://example.org/1"
+    assert safe_link("javascript:alert(1)") == ""
+
+
+@pytest.mark.parametrize(
+    ("counts", "words"),
+    [
+        ({}, "Nothing ran."),
+        ({Status.ABSENT: 20}, "Nothing could run here: 20 cells absent."),
+        ({Status.PASSED: 1200, Status.ABSENT: 20}, "Nothing is wrong: 1,200 of the 1,200 cells that ran passed."),
+        ({Status.PASSED: 3, Status.UNSUPPORTED: 2}, "Nothing is wrong: 3 of the 5 cells that ran passed."),
+        (
+            {Status.PASSED: 3, Status.KNOWN: 1},
+            "Nothing new is wrong: 3 of the 4 cells that ran passed.",
+        ),
+        ({Status.PASSED: 3, Status.UNEXPECTED_PASS: 1}, "1 of the 4 cells that ran is wrong."),
+        ({Status.FAILED: 2, Status.CRASHED: 1}, "3 of the 3 cells that ran are wrong."),
+    ],
+)
+def test_verdict(counts: dict[Status, int], words: str) -> None:
+    assert verdict(Tally(counts)) == words
+
+
+def test_pace_is_that_of_the_busiest_worker_and_absent_cells_are_not_in_it() -> None:
+    records = [
+        replace(PASSING, cell="a", worker="gw0", seconds={"export": 0.25, "run": 0.25}),
+        replace(PASSING, cell="b", worker="gw1", seconds={"export": 0.25}),
+        replace(PASSING, cell="c", worker="gw1", status=Status.ABSENT),
+    ]
+    pace = measure_pace(records)
+    assert pace is not None
+    assert (pace.cells_per_second, pace.workers, pace.busiest) == (4.0, 2, 0.5)
+    assert [(stage.name, stage.seconds) for stage in pace.stages] == [("export", 0.5), ("run", 0.25)]
+
+
+def test_a_run_without_timings_has_no_pace() -> None:
+    assert measure_pace([PASSING]) is None
+
+
+def test_the_summary_of_an_empty_run_says_why_it_may_be_empty() -> None:
+    summary = summarize(RunInfo(id="r", started="", seed=1, tier="smoke"), ())
+    assert summary.scope == (
+        "The run has no records: its selection matched nothing, or it was stopped before its first cell."
+    )
+    assert not summary.wrong
+
+
+def test_aten_operators_are_those_traced() -> None:
+    records = [
+        replace(PASSING, cell="a", opset=9, aten=("aten::elu", "aten::add", "aten::elu")),
+        replace(FAILED, cell="b", opset=8, aten=("aten::elu",)),
+    ]
+    add, elu = aten_operators(arrange(records))
+    assert (add.op, add.cells, add.passed_at, add.wrong_at) == ("aten::add", 1, (9,), ())
+    assert (elu.op, elu.cells, elu.opsets, elu.passed_at, elu.wrong_at) == ("aten::elu", 2, (8, 9), (9,), (8,))
+
+
+def test_onnx_operators_are_counted_by_version() -> None:
+    records = [
+        replace(PASSING, cell="a", opset=12, onnx=(OnnxUse("Add", 7, 3), OnnxUse("Add", 7))),
+        replace(PASSING, cell="b", opset=13, onnx=(OnnxUse("Add", 13),)),
+    ]
+    rows = onnx_operators(arrange(records))
+    assert [(row.op, row.since_version, row.cells, row.nodes, row.opsets) for row in rows] == [
+        ("Add", 7, 1, 4, (12,)),
+        ("Add", 13, 1, 1, (13,)),
+    ]
+
+
+def test_a_declaration_with_one_case_is_that_case_s_page() -> None:
+    (declaration,) = arrange([PASSING])
+    assert declaration.page == declaration.cases[0].page
+    (declaration,) = arrange([PASSING, replace(PASSING, cell="b", case="elu[alpha=2]")])
+    assert declaration.page.startswith("operators/elu-")
+
+
+def test_cases_are_in_the_order_in_which_people_count() -> None:
+    records = [replace(PASSING, cell=str(k), case=f"topk[k={k}]") for k in (10, 9, 100)]
+    (declaration,) = arrange(records)
+    assert [case.label for case in declaration.cases] == ["topk[k=9]", "topk[k=10]", "topk[k=100]"]
+
+
+def test_an_operator_and_a_model_of_the_same_name_stay_apart() -> None:
+    pages = [declaration.page for declaration in arrange([PASSING, replace(PASSING, cell="m", kind=Kind.MODEL)])]
+    assert len(set(pages)) == 2
+
+
+@given(st.text())
+def test_page_names_are_safe_in_any_file_system(label: str) -> None:
+    folder, _, name = page_name("cases", label).partition("/")
+    assert folder == "cases"
+    assert len(name) < 100
+    assert set(name) <= set("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-")
+    assert not name.startswith(".")
+
+
+@pytest.mark.parametrize(("one", "other"), [("f[x/y]", "f[x=y]"), ("Relu", "relu"), ("größe", "grosse"), ("é", "è")])
+def test_page_names_tell_labels_apart_on_a_file_system_without_cases(one: str, other: str) -> None:
+    assert page_name("cases", one).lower() != page_name("cases", other).lower()

@@ -1,0 +1,163 @@
+"""The pages as files: every link leads somewhere, nothing comes from outside, hostile and huge runs are borne."""
+
+from __future__ import annotations
+
+import re
+import time
+from html.parser import HTMLParser
+from pathlib import Path
+from posixpath import dirname, join, normpath
+from urllib.parse import unquote, urlsplit
+
+import pytest
+from msgspec.structs import replace
+
+from harness.record import Blame, Record, RunInfo, Stage, Status
+from reports.site import write_report
+from tests.reports.synthetic_run import (
+    MODELS,
+    OPERATORS,
+    OPSETS,
+    PASSING,
+    Made,
+    info,
+    records,
+    write_run,
+)
+
+FAILED = replace(PASSING, status=Status.FAILED, stage=Stage.COMPARE, blame=Blame.EXPORTER, reason="off by one")
+
+
+class Page(HTMLParser):
+    """A page's links, anchors and text."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self.ids: list[str] = []
+        self.links: list[str] = []
+        self.tags: list[str] = []
+        self.scripts: list[str] = []
+        self.text = ""
+        self._opsets: list[str] = []
+        self.feed(path.read_text(encoding="utf-8"))
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        if tag == "script":
+            given = dict(attrs)
+            self.scripts.append("defer" if "defer" in given else (given.get("type") or "").removeprefix("application/"))
+        for name, value in attrs:
+            if name == "id" and value:
+                self.ids.append(value)
+            elif name in ("href", "src") and value:
+                self.links.append(value)
+            elif name == "data-go" and value:
+                self.links.append(f"{value}{OPSETS[-1]}")
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+
+def site_of(tmp_path: Path, cells: list[Record], run_info: RunInfo | None = None) -> dict[str, Page]:
+    """The pages of a report by their paths in it."""
+    folder = write_report(write_run(tmp_path / "runs", cells, run_info), tmp_path / "report").parent
+    return {path.relative_to(folder).as_posix(): Page(path) for path in folder.rglob("*.html")}
+
+
+def test_every_link_leads_somewhere(tmp_path: Path) -> None:
+    some = [made for made in (*OPERATORS, *MODELS) if made.family in ("pooling", "rnn")]
+    site = site_of(tmp_path, list(records(some)))
+    followed = 0
+    for path, page in site.items():
+        assert len(page.ids) == len(set(page.ids)), f"{path} uses an id twice"
+        for link in page.links:
+            if link.startswith("https://github.com/"):
+                continue  # The link of an expectation, as its record has it.
+            target = urlsplit(link)
+            assert not target.scheme + target.netloc, f"{path} leads outside: {link}"
+            file = normpath(join(dirname(path), unquote(target.path))) if target.path else path
+            assert (tmp_path / "report" / file).is_file(), f"{path}: {link}"
+            if target.fragment:
+                assert target.fragment in site[file].ids, f"{path}: {link}"
+            followed += 1
+    assert followed > 500
+
+
+def test_a_case_page_has_every_cell_and_the_line_to_run_it_again(tmp_path: Path) -> None:
+    cells = list(records([made for made in OPERATORS if made.name == "relu"]))
+    site = site_of(tmp_path, cells)
+    (page,) = (page for path, page in site.items() if path.startswith("cases/"))
+    for record in cells:
+        assert f'pytest "{record.nodeid}"' in page.text
+
+
+def test_an_empty_run(tmp_path: Path) -> None:
+    site = site_of(tmp_path, [], RunInfo(id="empty", started="", seed=1, tier=""))
+    assert sorted(site) == ["divergence.html", "index.html", "traced.html"]
+    assert "Nothing ran." in site["index.html"].text
+    assert "No cell of this run came as far as a comparison." in site["divergence.html"].text
+
+
+def test_a_run_of_failures_alone_lists_them_and_stays_light(tmp_path: Path) -> None:
+    cells = [
+        replace(FAILED, cell=f"{case}-{opset}", case=f"elu[{case}]", opset=opset, message="m" * 500)
+        for case in range(300)
+        for opset in OPSETS[:3]
+    ]
+    site = site_of(tmp_path, cells)
+    index = site["index.html"]
+    assert "900 of the 900 cells that ran are wrong." in index.text
+    assert "195 more" in index.text
+    assert "100 more are not listed here" in index.text
+    assert (tmp_path / "report" / "index.html").stat().st_size < 500_000
+
+
+def test_names_and_messages_are_text_and_never_markup(tmp_path: Path) -> None:
+    hostile = "</script><script>alert(1)</script><img src=x onerror=alert(1)>\"'&amp;"
+    cell = replace(
+        FAILED,
+        cell=f"f[{hostile}]",
+        case=f"f[{hostile}]",
+        name=hostile,
+        family=hostile,
+        nodeid=f"op_cases/f.py::f[{hostile}]",
+        dtype=hostile,
+        reason=hostile,
+        message=hostile,
+        link="javascript:alert(1)",
+        aten=(hostile,),
+    )
+    twin = replace(cell, cell="twin", case=f"g[{hostile}]")
+    site = site_of(tmp_path, [cell, twin], replace(info(), missing={hostile: hostile}, tier=hostile, argv=(hostile,)))
+    assert len(site) == 6
+    for path, page in site.items():
+        assert page.scripts == ["defer"] + ["json"] * (len(page.scripts) - 1), path
+        assert page.tags.count("img") == 1, path
+        assert not [link for link in page.links if link.startswith("javascript:")], path
+    assert hostile in site["index.html"].text
+
+
+@pytest.mark.parametrize(
+    "case",
+    ["f[a/b]", "f[../../x]", "f[größe=2×3]", "f[x[:, 0] = y]", "f[🙂]", "f[?#%20]", "f[" + "long" * 200 + "]", " "],
+)
+def test_any_case_name_has_a_page(tmp_path: Path, case: str) -> None:
+    site = site_of(tmp_path, [replace(PASSING, case=case, name=case), replace(PASSING, cell="b")])
+    pages = [page for path, page in site.items() if path.startswith("cases/")]
+    assert any(case in page.text for page in pages)
+
+
+def test_twenty_thousand_cells_take_seconds_and_their_pages_stay_light(tmp_path: Path) -> None:
+    many = [Made("family", f"operator_{number}", (("Relu", 6),)) for number in range(400)]
+    opsets = range(7, 29)
+    cells = [*records(many, opsets=opsets), *records(many[:60], dtypes=("float16",), opsets=opsets)]
+    assert len(cells) > 20_000
+    run = write_run(tmp_path, cells)
+    began = time.process_time()
+    index = write_report(run, tmp_path / "report")
+    assert time.process_time() - began < 10  # 2.5 s on the machine where this was written.
+    text = index.read_text()
+    assert text.count("<tr data-go=") == 400
+    assert len(re.findall(r'class="opset"', text)) == 22
+    assert index.stat().st_size < 1_000_000
+    assert max(page.stat().st_size for page in index.parent.glob("*/*.html")) < 200_000
