@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cache
 from typing import Any, BinaryIO
 
 import torch
-from torch._decomp import decomposition_table
+from torch._decomp import core_aten_decompositions
 from torch._ops import OpOverload
 from torch.utils import _pytree as pytree
 
@@ -21,6 +22,7 @@ from exporter.lowering.lower import Names, lower
 from exporter.lowering.registry import is_lowered
 from exporter.passes.fold import fold_constants
 from exporter.passes.fuse import fuse_batch_norm
+from exporter.passes.prune import list_initializers_as_inputs, remove_unused
 from exporter.program import ONNXProgram, output_leaves
 
 __all__ = ["Capture", "capture_program", "export"]
@@ -51,6 +53,9 @@ class Capture:
         if do_constant_folding:
             fold_constants(model)
             fuse_batch_norm(model)
+        remove_unused(model)
+        if model.ir_version < 4:
+            list_initializers_as_inputs(model)
         leaves = output_leaves(self._traced.leaves, self._traced.is_tensor)
         return ONNXProgram(model, self._traced.output_spec, leaves, opset)
 
@@ -148,8 +153,12 @@ def _decomposition_of(op: OpOverload) -> Callable[..., Any] | None:
     """How torch writes an operator in simpler ones, for operators that have no lowering."""
     if is_lowered(op):
         return None
-    found: Callable[..., Any] | None = decomposition_table.get(op)
-    return found
+    return _decompositions().get(op)
+
+
+@cache
+def _decompositions() -> dict[Any, Callable[..., Any]]:
+    return dict(core_aten_decompositions())
 
 
 @contextmanager

@@ -1,9 +1,12 @@
-"""Operators kept whole: those that torch decomposes before a recording sees them, and whose whole matters in ONNX.
+"""Composite operators: which are kept whole, and how the others fall apart where the recording can follow.
 
-`aten::linear` reaches a dispatch mode as `t` and `addmm`, an LSTM as hundreds of nodes. So each operator in
-`KEPT` gets an opaque twin of the same schema in the `onnx_parity` namespace, and a kernel at a dispatch key above all
-others calls the twin instead. The key is only active inside `keeping_composites()`: other threads and other
-programs never meet these kernels. Being in the dispatcher, it also sees calls made from C++ and from TorchScript.
+torch decomposes many operators before a recording sees them: `aten::linear` arrives as `t` and `addmm`, an LSTM as hundreds of
+nodes. Those whose whole matters in ONNX are in `KEPT`: each has an opaque twin of the same schema in the
+`onnx_parity` namespace, which is called instead. The others are decomposed first of all, above functionalization,
+which would otherwise not see what they write in place (an LSTM cell's gates).
+
+Both are done by kernels at a dispatch key above all others. It is only active inside `keeping_composites()`: other threads and
+other programs never meet these kernels. Being in the dispatcher, they also see calls made from C++ and from TorchScript.
 """
 
 from __future__ import annotations
@@ -81,9 +84,9 @@ def _keep(op: OpOverload, condition: Callable[..., bool] | None) -> None:
     twin: OpOverload = getattr(getattr(torch.ops.onnx_parity, name), op._overloadname)
 
     def kernel(*args: Any, **kwargs: Any) -> Any:
+        if condition is not None and not condition(*args):
+            return op.decompose(*args, **kwargs)
         with without_keeping():
-            if condition is not None and not condition(*args):
-                return op(*args, **kwargs)
             return twin(*args, **kwargs)
 
     def shapes(*args: Any, **kwargs: Any) -> Any:
@@ -96,6 +99,28 @@ def _keep(op: OpOverload, condition: Callable[..., bool] | None) -> None:
     _originals[twin] = op
 
 
+def _decompose(op: OpOverload) -> None:
+    _kernels.impl(op, op.decompose, _KEY_NAME)
+
+
+def _composites() -> Iterator[OpOverload]:
+    """Operators on tensors that torch writes in others, and that neither alias nor write to their arguments."""
+    for qualified in torch._C._dispatch_get_registrations_for_dispatch_key("CompositeImplicitAutograd"):
+        if not qualified.startswith("aten::"):
+            continue
+        name, _, overload = qualified.removeprefix("aten::").partition(".")
+        op: OpOverload = getattr(getattr(_aten, name), overload or "default")
+        schema = op._schema
+        returns = [str(result.type) for result in schema.returns]
+        takes_tensors = any("Tensor" in str(argument.type) for argument in schema.arguments)
+        aliases = any(end.alias_info is not None for end in (*schema.arguments, *schema.returns))
+        if takes_tensors and returns and all("Tensor" in result for result in returns) and not aliases:
+            yield op
+
+
 _fallback.fallback(torch.library.fallthrough_kernel, _KEY_NAME)
 for _op, _condition in KEPT.items():
     _keep(_op, _condition)
+for _op in _composites():
+    if _op not in KEPT:
+        _decompose(_op)

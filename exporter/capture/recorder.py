@@ -13,9 +13,9 @@ from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from exporter.capture.composites import original, without_keeping
-from exporter.capture.graph import Node, Origin, Value
+from exporter.capture.graph import Node, Value
 from exporter.capture.origin import OriginFinder
-from exporter.errors import FrozenValueError
+from exporter.errors import CaptureError, FrozenValueError
 
 __all__ = ["Recorder", "TracerWarning"]
 
@@ -24,6 +24,7 @@ class TracerWarning(UserWarning):
     """The program looked at a value; the recording follows what the example input did."""
 
 
+_COPY = torch.ops.aten.copy_.default
 _prim_device = torch.ops.prim.device.default
 #: Operators that read a tensor's value into Python.
 _READS = frozenset({torch.ops.aten._local_scalar_dense.default, torch.ops.aten.equal.default, torch.ops.aten.is_nonzero.default})
@@ -64,8 +65,14 @@ class Recorder(TorchDispatchMode):
         self._values: dict[int, tuple[FakeTensor, Value]] = {}
         self._constants: dict[int, tuple[torch.Tensor, FakeTensor]] = {}
         self._examples: dict[Value, torch.Tensor] = {}
+        #: Of tensors that the program may write to: inputs and buffers.
+        self._writable: set[int] = set()
 
     # --- values ---------------------------------------------------------------------------------------------------
+
+    def writable(self, fake: FakeTensor) -> FakeTensor:
+        self._writable.add(id(fake))
+        return fake
 
     def input(self, fake: FakeTensor, name: str, example: torch.Tensor) -> Value:
         value = Value(fake.dtype, tuple(fake.shape), name=name)
@@ -90,6 +97,7 @@ class Recorder(TorchDispatchMode):
         """The value that a tensor seen by the recorder stands for."""
         known = self._values.get(id(tensor))
         if known is None:
+            assert not isinstance(tensor, FakeTensor), "a tensor was made without being recorded"
             known = self._values[id(self.constant(tensor))]
         return known[1]
 
@@ -104,18 +112,42 @@ class Recorder(TorchDispatchMode):
             kwargs = {name: self._faked(argument) for name, argument in kwargs.items()}
         if func in _READS and self.fakes.shape_env is None:
             return self._read(func, args)
+        if func._schema.is_mutable:
+            self._refuse_foreign_write(func, args)
         decomposition = self._decomposition_of(func)
         if decomposition is not None:
-            with self:
-                return decomposition(*args, **kwargs)
+            return self._decompose(decomposition, args, kwargs)
         with without_keeping():
             result = self.fakes.dispatch(func, types, args, kwargs)
         self._record(original(func), args, kwargs, result)
         return result
 
+    def _decompose(self, decomposition: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Record an operator as torch writes it in others. Few of these write in place; those are functionalized."""
+        before = len(self.nodes)
+        with self:
+            try:
+                return decomposition(*args, **kwargs)
+            except CaptureError:
+                del self.nodes[before:]
+                return torch.func.functionalize(decomposition, remove="mutations")(*args, **kwargs)
+
+    def _refuse_foreign_write(self, func: OpOverload, args: tuple[Any, ...]) -> None:
+        """Functionalization leaves one kind of write: the new values of inputs and buffers, copied back at the end."""
+        if func is _COPY and id(args[0]) in self._writable:
+            return
+        origin = self._origins.find()
+        raise CaptureError(
+            f"the program writes in place ({func}){' at ' + origin.where if origin.where else ''} to a tensor that is "
+            "neither made in it nor one of its inputs or buffers. Register that tensor with register_buffer, or write to a copy of it"
+        )
+
     def _faked(self, argument: Any) -> Any:
         if isinstance(argument, torch.Tensor):
-            return argument if id(argument) in self._values else self.constant(argument)
+            if id(argument) in self._values:
+                return argument
+            assert not isinstance(argument, FakeTensor), "a tensor was made without being recorded"
+            return self.constant(argument)
         if isinstance(argument, list):
             return [self._faked(item) for item in argument]
         return argument
@@ -216,7 +248,3 @@ class Recorder(TorchDispatchMode):
 
 def _outside_of_modes() -> AbstractContextManager[Any]:
     return torch.utils._python_dispatch._disable_current_modes()
-
-
-def no_origin() -> Origin:
-    return Origin("", 0, "")

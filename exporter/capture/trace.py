@@ -99,10 +99,10 @@ def _trace(
         for axis, name in axes.items():
             sources.setdefault(str(sizes[name].node.expr), (value, axis))
         inputs.append(Input(value, input_names[number], example))
-        input_fakes.append(fake)
+        input_fakes.append(recorder.writable(fake))
 
     buffers = _buffers(program)
-    buffer_fakes = [recorder.constant(buffer) for _, _, buffer in buffers]
+    buffer_fakes = [recorder.writable(recorder.constant(buffer)) for _, _, buffer in buffers]
     out_spec: list[pytree.TreeSpec] = []
     out_plain: list[Any] = []
 

@@ -213,13 +213,8 @@ class Graph(Forms):
             known = self._constants.get(key)
             if known is not None:
                 return known
-        if self.opset < 9:
-            # Before IR version 4 every initializer is also an input of the graph; a constant is not.
-            result = self._emit("", "Constant", (), {"value_t": tensor}, (tensor.dtype,))[0]
-        else:
-            result = self.initializer(self.fresh("const"), TorchTensor(tensor), tensor.dtype, tuple(tensor.shape))
+        result = self.initializer(self.fresh("const"), TorchTensor(tensor), tensor.dtype, tuple(tensor.shape))
         result.constant = tensor
-        result.shape = tuple(tensor.shape)
         if key is not None:
             self._constants[key] = result
         return result

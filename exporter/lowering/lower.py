@@ -73,9 +73,6 @@ class _Lowering:
         if self.refusals:
             raise UnsupportedOperatorsError(g.opset, self.refusals)
         outputs = self._outputs(inputs)
-        if g.opset < 9:
-            # Until IR version 4 an initializer had to be an input as well.
-            inputs += g.initializers.values()
         imports = {"": g.opset, **dict.fromkeys(sorted(g.domains), 1)}
         onnx_graph = ir.Graph(
             inputs,

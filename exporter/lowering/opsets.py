@@ -312,6 +312,11 @@ class Forms(ABC):
         result: Value = self.op("Or", self.less(x, self.const(1, x.dtype)), self.greater(x, self.const(0, x.dtype)))
         return result
 
+    def not_number(self, x: Value) -> Value:
+        """True for NaN."""
+        result: Value = self.op("IsNaN", x) if self.opset >= 9 else self.op("Not", self._is_number(x))
+        return result
+
     def not_equal(self, a: Value, b: Value) -> Value:
         result: Value = self.op("Not", self.equal(a, b))
         return result

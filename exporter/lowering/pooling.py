@@ -151,9 +151,7 @@ def _dilated_max(g: Graph, x: Value, windows: _Windows) -> Value:
             start = tap * windows.dilation[axis]
             stop = start + (count - 1) * windows.stride[axis] + 1
             parts.append(g.slice(x, [axis + 2], [start], [stop], [windows.stride[axis]]))
-        x = parts[0]
-        for part in parts[1:]:
-            x = g.extreme("Max", x, part)
+        x = g.op("Max", *parts) if len(parts) > 1 else parts[0]
         padded[axis] = count
     x.shape = None
     return x

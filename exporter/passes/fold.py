@@ -60,22 +60,20 @@ _EVALUATE: dict[str, _Evaluate] = {
 def fold_constants(model: ir.Model) -> None:
     """Fold in one sweep. Costs nothing for nodes with an input that varies."""
     graph = model.graph
-    overridable = set(graph.inputs)
     for node in list(graph):
         evaluate = _EVALUATE.get(node.op_type) if not node.domain else None
         if evaluate is None:
             continue
-        tensors = [_known(value, overridable) for value in node.inputs]
+        tensors = [_known(value) for value in node.inputs]
         if any(tensor is None for tensor in tensors) or any(output.is_graph_output() for output in node.outputs):
             continue
         _fold(graph, node, evaluate, [tensor for tensor in tensors if tensor is not None])
 
 
-def _known(value: ir.Value | None, overridable: set[ir.Value]) -> ir.TensorProtocol | None:
+def _known(value: ir.Value | None) -> ir.TensorProtocol | None:
     if value is None:
         return None
     if value.is_initializer():
-        # Listed among the inputs for old runtimes, but ours to rework all the same if it is a parameter.
         return value.const_value
     producer = value.producer()
     if producer is not None and producer.op_type == "Constant" and not producer.domain:

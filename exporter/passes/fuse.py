@@ -52,48 +52,30 @@ def _fuse(graph: ir.Graph, conv: ir.Node, norm: ir.Node) -> None:
         offset = -torch_of(mean).double() if bias is None else torch_of(bias).double() - torch_of(mean).double()
         return (offset * factor() + torch_of(shift).double()).to(torch_of(shift).dtype).detach()
 
-    overridable = weight in graph.inputs
-    names = (weight.name, f"{norm.inputs[2].name}" if norm.inputs[2] is not None else None)
     shape = tuple(int(size) for size in kernel.shape.numpy())
     dtype = torch_of(shift).dtype
-    fused = [
-        LazyTorchTensor(new_kernel, dtype, shape),
-        LazyTorchTensor(new_bias, dtype, shape[:1]),
-    ]
-    values = []
-    for old, name, tensor in zip((weight, norm.inputs[2]), names, fused, strict=True):
-        assert old is not None and name is not None
-        tensor.name = name
-        value = ir.Value(name=name, type=old.type, shape=tensor.shape, const_value=tensor)
-        values.append((old, value))
-    conv.replace_input_with(1, values[0][1])
-    if len(conv.inputs) > 2:
-        conv.replace_input_with(2, values[1][1])
-    else:
-        conv.resize_inputs(3)
-        conv.replace_input_with(2, values[1][1])
-    out = norm.outputs[0]
-    inner = conv.outputs[0]
+    old_shift = norm.inputs[2]
+    assert old_shift is not None
+    conv.resize_inputs(3)
+    conv.replace_input_with(1, None)
+    conv.replace_input_with(1, _replacement(graph, weight, LazyTorchTensor(new_kernel, dtype, shape)))
+    out, inner = norm.outputs[0], conv.outputs[0]
     inner.shape = out.shape
     out.replace_all_uses_with(inner, replace_graph_outputs=True)
     inner.name, out.name = out.name, None
     graph.remove(norm, safe=True)
-    for old, value in values:
-        if not old.uses():
-            _drop(graph, old)
-            graph.initializers.add(value)
-            if overridable:
-                graph.inputs.append(value)
-        else:
-            value.name = f"{value.name}_fused"
-            graph.initializers.add(value)
-    for value in [*norm.inputs]:
-        if value is not None and not value.uses():
-            _drop(graph, value)
+    conv.replace_input_with(2, _replacement(graph, old_shift, LazyTorchTensor(new_bias, dtype, shape[:1])))
 
 
-def _drop(graph: ir.Graph, value: ir.Value) -> None:
-    if value.name is not None:
-        graph.initializers.pop(value.name, None)
-    if value in graph.inputs:
-        graph.inputs.remove(value)
+def _replacement(graph: ir.Graph, old: ir.Value, tensor: LazyTorchTensor) -> ir.Value:
+    """An initializer that takes the old one's place and, where nothing else reads that, its name."""
+    assert old.name is not None
+    name = old.name
+    if old.uses():
+        name = f"{name}_fused"
+    else:
+        graph.initializers.pop(name)
+    tensor.name = name
+    value = ir.Value(name=name, type=old.type, shape=tensor.shape, const_value=tensor)
+    graph.initializers.add(value)
+    return value
