@@ -24,6 +24,7 @@ class StatusCount:
 class StageTime:
     name: str
     seconds: float
+    #: Of the longest stage beside it.
     share: float
 
 
@@ -101,9 +102,9 @@ def measure_pace(records: Sequence[Record]) -> Pace | None:
 def stage_times(by_stage: dict[str, float]) -> tuple[StageTime, ...]:
     """In the order in which stages run; a stage that this version does not know comes last."""
     order = [stage.value for stage in Stage]
-    total = sum(by_stage.values()) or 1.0
+    longest = max(by_stage.values(), default=0.0) or 1.0
     return tuple(
-        StageTime(stage_name(stage), by_stage[stage], by_stage[stage] / total)
+        StageTime(stage_name(stage), by_stage[stage], by_stage[stage] / longest)
         for stage in sorted(by_stage, key=lambda stage: order.index(stage) if stage in order else len(order))
     )
 

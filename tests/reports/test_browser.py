@@ -1,17 +1,60 @@
-"""The pages in a real browser: they open clean and offline, filter, sort, and say their reasons to a keyboard."""
+"""The pages in a real browser: they open clean and offline, filter, sort, and say their reasons to a keyboard.
+
+The browser is the Chromium on PATH, else Playwright's own.
+"""
 
 from __future__ import annotations
 
+import os
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 from msgspec.structs import replace
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, Error, Page, expect, sync_playwright
 
 from harness.record import Status
 from reports.site import write_report
 from tests.reports.synthetic_run import PASSING, records, write_run
+
+NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
+#: `--no-sandbox` because tests run as root in containers; the others keep it from calling home.
+FLAGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+HOW_TO_GET_ONE = (
+    "no Chromium to open the report with: install `chromium` (apt install chromium, brew install chromium) "
+    "or run `playwright install chromium`"
+)
+
+
+@pytest.fixture(scope="session")
+def chromium() -> Iterator[Browser]:
+    found = next(filter(None, map(shutil.which, NAMES)), None)
+    with sync_playwright() as playwright:
+        try:
+            browser = playwright.chromium.launch(executable_path=found, args=FLAGS)
+        except Error as error:
+            if found:
+                raise
+            _without_chromium(error)
+        yield browser
+        browser.close()
+
+
+def _without_chromium(error: Error) -> NoReturn:
+    """A skip on someone's machine; in CI, where nobody reads skips, a failure."""
+    why = f"{HOW_TO_GET_ONE} ({error.message.splitlines()[0]})"
+    if os.environ.get("CI"):
+        pytest.fail(f"{why}; in CI it may not be missing", pytrace=False)
+    pytest.skip(why)
 
 
 @pytest.fixture(scope="session")
