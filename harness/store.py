@@ -2,6 +2,7 @@
 
     runs/20260131-101500/run.json               the `RunInfo`
     runs/20260131-101500/records-gw0.jsonl      one line per cell, one file per writing process
+    runs/20260131-101500/in-flight-gw0          the cell that this process is in; empty between cells
     runs/last                                   link to the newest run
 
 Each process appends to a file of its own with one `write` a line, so that a process killed at any
@@ -11,15 +12,17 @@ moment costs at most its unfinished line, which readers pass over.
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
 
-from harness.record import SCHEMA_VERSION, Record, RunInfo
+from harness.record import SCHEMA_VERSION, Record, RunInfo, Stage
 
 _encoder = msgspec.json.Encoder()
 _decoder = msgspec.json.Decoder(Record)
+_STAGE_CODES = {stage: b"%d" % number for number, stage in enumerate(Stage)}
 
 
 class RunStoreError(Exception):
@@ -31,7 +34,8 @@ class RecordWriter:
 
     def __init__(self, run: Path, process: str) -> None:
         self.path = run / f"records-{process}.jsonl"
-        self._fd = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+        self._fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
+        self._drop_unfinished_line()
 
     def append(self, record: Record) -> None:
         os.write(self._fd, _encoder.encode(record) + b"\n")
@@ -39,13 +43,68 @@ class RecordWriter:
     def close(self) -> None:
         os.close(self._fd)
 
+    def _drop_unfinished_line(self) -> None:
+        """A process of the same name may have been killed while it wrote; what follows must not join its line."""
+        size = os.fstat(self._fd).st_size
+        if size and os.pread(self._fd, 1, size - 1) != b"\n":
+            whole, _, _ = self.path.read_bytes().rpartition(b"\n")
+            os.ftruncate(self._fd, len(whole) + 1 if whole else 0)
+
+
+class InFlight:
+    """The cell that a process is running now, and the stage it is in, for whoever finds the process dead.
+
+    The file holds the stage's number and the record as it stood before the cell ran. Entering a stage writes one
+    byte in place, so that knowing where a cell died costs a passing cell two microseconds a stage.
+    """
+
+    def __init__(self, run: Path, process: str) -> None:
+        self._fd = os.open(_in_flight_path(run, process), os.O_WRONLY | os.O_CREAT, 0o644)
+
+    def begin(self, record: Record) -> None:
+        line = _STAGE_CODES[Stage.BUILD] + _encoder.encode(record)
+        os.ftruncate(self._fd, os.pwrite(self._fd, line, 0))
+
+    def enter(self, stage: Stage) -> None:
+        os.pwrite(self._fd, _STAGE_CODES[stage], 0)
+
+    def end(self) -> None:
+        os.ftruncate(self._fd, 0)
+
+    def close(self) -> None:
+        os.close(self._fd)
+
+
+def read_in_flight(run: Path, process: str) -> Record | None:
+    """The record of the cell that a process was in, with the stage that it had entered; None between cells."""
+    try:
+        data = _in_flight_path(run, process).read_bytes()
+    except FileNotFoundError:
+        return None
+    if not data:
+        return None
+    stage = next(stage for stage, code in _STAGE_CODES.items() if code == data[:1])
+    return msgspec.structs.replace(_decoder.decode(data[1:]), stage=stage)
+
+
+def _in_flight_path(run: Path, process: str) -> Path:
+    return run / f"in-flight-{process}"
+
 
 def create_run(root: Path, info: RunInfo) -> Path:
-    """Make the folder of a new run under `root` and point `root/last` at it."""
+    """Make the folder of a new run under `root` and point `root/last` at it. Any number of processes may try."""
     run = root / info.id
-    run.mkdir(parents=True, exist_ok=False)
-    (run / "run.json").write_bytes(msgspec.json.format(_encoder.encode(info)))
-    aside = root / f".last-{info.id}"
+    aside = root / f".{info.id}-{os.getpid()}"
+    aside.mkdir(parents=True)
+    (aside / "run.json").write_bytes(msgspec.json.format(_encoder.encode(info)))
+    try:
+        # A folder appears whole or not at all; onto one that holds something, a rename fails.
+        aside.rename(run)
+    except OSError:
+        shutil.rmtree(aside)
+        if not (run / "run.json").exists():
+            raise
+        return run
     aside.symlink_to(info.id)
     os.replace(aside, root / "last")
     return run

@@ -1,0 +1,1 @@
+"""The harness: cases x axes make cells; a cell runs its stages; its outcome goes into the run store."""

@@ -1,0 +1,47 @@
+"""Between torch tensors and numpy arrays, bfloat16 included, and the arithmetic of units in the last place."""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+import ml_dtypes
+import numpy as np
+import numpy.typing as npt
+import torch
+
+Array: TypeAlias = npt.NDArray[Any]
+Float64Array: TypeAlias = npt.NDArray[np.float64]
+
+BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
+
+#: Bits of the significand, the hidden one included, and the exponent of the smallest positive number.
+_FORMATS = {
+    np.dtype(np.float16): (11, -24),
+    BFLOAT16: (8, -133),
+    np.dtype(np.float32): (24, -149),
+    np.dtype(np.float64): (53, -1074),
+}
+
+
+def to_array(tensor: torch.Tensor) -> Array:
+    """The tensor's values in numpy, which has no bfloat16 of its own."""
+    plain = tensor.detach().resolve_conj().resolve_neg().cpu().contiguous()
+    if plain.dtype == torch.bfloat16:
+        return plain.view(torch.int16).numpy().view(BFLOAT16)
+    return plain.numpy()
+
+
+def is_float(dtype: np.dtype[Any]) -> bool:
+    return dtype in _FORMATS
+
+
+def epsilon(dtype: np.dtype[Any]) -> float:
+    """The distance from 1 to the next number."""
+    return 2.0 ** (1 - _FORMATS[dtype][0])
+
+
+def ulp(values: Float64Array, dtype: np.dtype[Any]) -> Float64Array:
+    """One unit in the last place of `dtype` at each value, never less than its smallest number."""
+    bits, smallest = _FORMATS[dtype]
+    _, exponent = np.frexp(values)
+    return np.ldexp(1.0, np.maximum(exponent - bits, smallest))

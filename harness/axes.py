@@ -1,0 +1,148 @@
+"""The axes of the matrix, and which points on them a selection takes. Knows nothing of cases, torch or onnx."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+#: Every opset that the exporter delivers and onnx knows.
+OPSETS = tuple(range(7, 29))
+#: The opsets that onnxruntime runs; above them the cells run on onnx.reference.
+ONNXRUNTIME_OPSETS = tuple(range(7, 27))
+
+SMOKE_OPSETS = (9, 18, 26)
+#: What a model that is not small runs at in the default tier: the form before axes moved to inputs, after it,
+#: before and after the newest operators. Every opset would take the default tier over its four minutes.
+MODEL_OPSETS = (9, 13, 18, 26)
+
+ONNXRUNTIME = "onnxruntime"
+ONNX_REFERENCE = "onnx.reference"
+RUNTIME_NAMES = (ONNXRUNTIME, ONNX_REFERENCE)
+
+#: This project's own exporter, and the two of torch.
+PARITY = "parity"
+TORCH_DYNAMO = "torch_dynamo"
+TORCH_SCRIPT = "torch_script"
+EXPORTER_NAMES = (PARITY, TORCH_DYNAMO, TORCH_SCRIPT)
+
+
+class AxisError(ValueError):
+    """An option names a point that is not on its axis. The message says which points are."""
+
+
+class Tier(StrEnum):
+    """How much of the matrix runs. Each holds the one before it."""
+
+    SMOKE = "smoke"
+    DEFAULT = "default"
+    FULL = "full"
+
+    def includes(self, other: Tier) -> bool:
+        order = list(Tier)
+        return order.index(other) <= order.index(self)
+
+
+class Dtype(StrEnum):
+    """The dtype of a cell. Inputs that pin their own dtype keep it."""
+
+    FLOAT32 = "float32"
+    FLOAT64 = "float64"
+    FLOAT16 = "float16"
+    BFLOAT16 = "bfloat16"
+    INT8 = "int8"
+    INT16 = "int16"
+    INT32 = "int32"
+    INT64 = "int64"
+    UINT8 = "uint8"
+    BOOL = "bool"
+    COMPLEX64 = "complex64"
+
+    @property
+    def is_floating(self) -> bool:
+        return self in FLOATING
+
+
+FLOATING = (Dtype.FLOAT32, Dtype.FLOAT64, Dtype.FLOAT16, Dtype.BFLOAT16)
+
+
+class Device(StrEnum):
+    CPU = "cpu"
+    CUDA = "cuda"
+
+
+class Capture(StrEnum):
+    """How a program becomes a graph."""
+
+    TRACE = "trace"
+    SCRIPT = "script"
+    EXPORTED_PROGRAM = "exported_program"
+
+
+class Shapes(StrEnum):
+    STATIC = "static"
+    DYNAMIC = "dynamic"
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """What was asked for. An axis that is None was left to the tier."""
+
+    tier: Tier = Tier.DEFAULT
+    opsets: tuple[int, ...] | None = None
+    dtypes: tuple[Dtype, ...] | None = None
+    devices: tuple[Device, ...] | None = None
+    exporters: tuple[str, ...] = (PARITY,)
+    runtimes: tuple[str, ...] | None = None
+
+    def opsets_of(self, *, small: bool) -> tuple[int, ...]:
+        """The opsets of a case; operators and small models are cheap enough to run at all of them."""
+        if self.opsets is not None:
+            return self.opsets
+        match self.tier:
+            case Tier.SMOKE:
+                return SMOKE_OPSETS
+            case Tier.DEFAULT:
+                return ONNXRUNTIME_OPSETS if small else MODEL_OPSETS
+            case Tier.FULL:
+                return OPSETS
+
+    def runtimes_at(self, opset: int) -> tuple[str, ...]:
+        if self.runtimes is not None:
+            return self.runtimes
+        return (ONNXRUNTIME,) if opset in ONNXRUNTIME_OPSETS else (ONNX_REFERENCE,)
+
+    def devices_at(self, opset: int, opsets: tuple[int, ...]) -> tuple[Device, ...]:
+        """CPU everywhere; unless devices were named, one CUDA lane at the newest opset that onnxruntime runs.
+
+        The lane's cells exist on every machine, so that a report says what did not run here.
+        """
+        if self.devices is not None:
+            return self.devices
+        newest = max((each for each in opsets if each in ONNXRUNTIME_OPSETS), default=None)
+        return (Device.CPU, Device.CUDA) if opset == newest else (Device.CPU,)
+
+
+def parse_opsets(text: str) -> tuple[int, ...]:
+    """`9,13-18` as (9, 13, 14, 15, 16, 17, 18)."""
+    chosen: set[int] = set()
+    for part in text.split(","):
+        low, _, high = part.strip().partition("-")
+        if not low.isdecimal() or (high and not high.isdecimal()):
+            raise AxisError(f"--opsets {text}: {part.strip()!r} is neither an opset nor a range. Write 9,13-18.")
+        span = range(int(low), int(high or low) + 1)
+        if not span:
+            raise AxisError(f"--opsets {text}: {part.strip()!r} runs backwards. Write {high}-{low}.")
+        chosen.update(span)
+    outside = sorted(chosen.difference(OPSETS))
+    if outside:
+        raise AxisError(f"--opsets {text}: there is no opset {outside[0]} here, only {OPSETS[0]} to {OPSETS[-1]}.")
+    return tuple(sorted(chosen))
+
+
+def parse_names(option: str, text: str, known: tuple[str, ...]) -> tuple[str, ...]:
+    """`cpu,cuda` as ("cpu", "cuda"), each one of `known`."""
+    names = tuple(dict.fromkeys(part.strip() for part in text.split(",")))
+    for name in names:
+        if name not in known:
+            raise AxisError(f"{option} {text}: there is no {name!r}, only {', '.join(known)}.")
+    return names

@@ -1,0 +1,232 @@
+"""The vocabulary of the declaration files in `op_cases/` and `model_zoo/`: `op`, `model` and the input makers.
+
+    elu   = op(F.elu, floats(2, 3), alpha=[1.0, 0.5])
+    prelu = op(F.prelu, floats(2, 3, 4), weight=[floats(1), floats(3)])
+    relu_ = op(lambda x: x.add(1).relu_(), floats(2, 3))
+    vgg16 = model(torchvision.models.vgg16, image(64), dynamic={"x": {0: "batch"}})
+
+A declaration is data. The attribute it is bound to is its name; a keyword that is a list is swept, every
+combination being one case; nothing is built before a cell of it runs.
+
+Inputs are called `x`, or `x0`, `x1`, ... where there are several; a keyword whose value is a maker is one more
+input, called as the keyword.
+"""
+
+from __future__ import annotations
+
+import itertools
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeAlias
+
+import torch
+
+from harness.axes import FLOATING, Dtype, Tier
+from harness.inputs import (
+    DeclarationError,
+    Floats,
+    Maker,
+    bools,
+    distinct,
+    floats,
+    given,
+    image,
+    ints,
+    name_of,
+    numbers,
+)
+from harness.record import Kind
+
+__all__ = [
+    "Case",
+    "Declaration",
+    "DeclarationError",
+    "Maker",
+    "bools",
+    "distinct",
+    "floats",
+    "given",
+    "image",
+    "ints",
+    "model",
+    "numbers",
+    "op",
+]
+
+#: A maker, or a tuple of makers and such tuples: `(floats(2, 3), floats(2, 3))` is one argument of two tensors.
+Input: TypeAlias = "Maker | tuple[Input, ...]"
+#: Input name to dimension to the name of its symbol: `{"x": {0: "batch"}}`.
+DynamicAxes: TypeAlias = Mapping[str, Mapping[int, str]]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Declaration:
+    """What `op` and `model` return: a program, its inputs, and the attributes that it is swept over."""
+
+    program: Callable[..., object]
+    inputs: tuple[Input, ...]
+    #: Every keyword with the values that it takes; more than one value, or a list, makes it part of the label.
+    keywords: tuple[tuple[str, tuple[object, ...], bool], ...]
+    rows: tuple[Mapping[str, object], ...]
+    kind: Kind
+    dtypes: tuple[Dtype, ...]
+    #: Whether some input follows the cell's dtype and takes floats, so that other floating dtypes make sense.
+    floating: bool
+    dynamic: DynamicAxes
+    #: Symbol to the other sizes at which it is run again.
+    sizes: Mapping[str, tuple[int, ...]]
+    #: Allowed error, relative to the element or to 1 where the element is smaller. None: the oracle's own.
+    tolerance: float | None
+    because: str
+    train: bool
+    tier: Tier
+    file: Path
+    line: int
+
+    @property
+    def small(self) -> bool:
+        """Cheap enough to run at every opset in the default tier."""
+        return self.tier is Tier.SMOKE
+
+    @property
+    def place(self) -> str:
+        return f"{self.file}:{self.line}"
+
+    def cases(self, name: str) -> Iterator[Case]:
+        """Every combination of the swept values, in the order in which they are written."""
+        labels: set[str] = set()
+        for row in self.rows:
+            for values in itertools.product(*(values for _, values, _ in self.keywords)):
+                swept = dict(row)
+                arguments = dict(row)
+                for (keyword, _, is_swept), value in zip(self.keywords, values, strict=True):
+                    arguments[keyword] = value
+                    if is_swept:
+                        swept[keyword] = value
+                attributes = ",".join(f"{keyword}={spelled(value)}" for keyword, value in swept.items())
+                label = f"{name}[{attributes}]" if attributes else name
+                if label in labels:
+                    raise DeclarationError(f"{self.place}: {label} is declared twice. Drop one of the two values.")
+                labels.add(label)
+                yield Case(self, name, label, arguments)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Case:
+    """One program of a declaration, with its attributes: `elu[alpha=0.5]`."""
+
+    declaration: Declaration
+    name: str
+    label: str
+    arguments: Mapping[str, object]
+
+    @property
+    def family(self) -> str:
+        return self.declaration.file.stem
+
+
+@dataclass(frozen=True, slots=True)
+class _Declare:
+    """What `op` and `model` are: one call, that differs in the kind of what it declares and in its usual tier."""
+
+    kind: Kind
+    usual_tier: Tier
+
+    def __call__(
+        self,
+        program: Callable[..., object],
+        *inputs: Input,
+        rows: Sequence[Mapping[str, object]] = (),
+        dtypes: Sequence[torch.dtype] = (),
+        dynamic: DynamicAxes | None = None,
+        sizes: Mapping[str, Sequence[int]] | None = None,
+        tolerance: float | None = None,
+        because: str = "",
+        train: bool = False,
+        tier: str | None = None,
+        **keywords: object,
+    ) -> Declaration:
+        """Declare a program and the inputs to run it with.
+
+        A function is called as `program(*inputs, **keywords)`; an `nn.Module` class, and any `program` of a model,
+        is called with the keywords and gives a module that is called with the inputs. A keyword that is a list
+        takes each of its values in turn; a tuple is one value. `rows` gives combinations one by one instead:
+        `rows=[{"kernel_size": 3, "stride": 2}, ...]`.
+
+        `dynamic` names symbolic axes, and `sizes` the other sizes to run them at (1 and three more than the
+        example's unless given). `tolerance` replaces the oracle's own and needs a `because`. `tier` is the smallest
+        one that the cases run in: smoke for operators, default for models unless they are small.
+        """
+        # The caller's frame is the declaration; its file and line are the declaration's identity.
+        frame = sys._getframe(1)
+        file, line = Path(frame.f_code.co_filename), frame.f_lineno
+        place = f"{file}:{line}"
+        if (tolerance is None) != (not because):
+            raise DeclarationError(f"{place}: tolerance= needs a because=, and because= a tolerance=. Write both.")
+        for keyword, value in keywords.items():
+            if isinstance(value, list) and not value:
+                raise DeclarationError(f"{place}: {keyword}=[] sweeps over nothing. Give it a value, or a tuple.")
+        swept = tuple(
+            (keyword, tuple(value) if isinstance(value, list) else (value,), isinstance(value, list))
+            for keyword, value in keywords.items()
+        )
+        makers = [
+            *_makers(inputs),
+            *(value for _, values, _ in swept for value in values if isinstance(value, Maker)),
+            *(value for row in rows for value in row.values() if isinstance(value, Maker)),
+        ]
+        floating = any(isinstance(maker, Floats) and maker.dtype is None for maker in makers)
+        return Declaration(
+            program=program,
+            inputs=inputs,
+            keywords=swept,
+            rows=tuple(rows) or ({},),
+            kind=self.kind,
+            dtypes=_dtypes(place, makers, dtypes, floating),
+            floating=floating,
+            dynamic=dynamic or {},
+            sizes={symbol: tuple(each) for symbol, each in (sizes or {}).items()},
+            tolerance=tolerance,
+            because=because,
+            train=train,
+            tier=Tier(tier) if tier is not None else self.usual_tier,
+            file=file,
+            line=line,
+        )
+
+
+op = _Declare(Kind.OPERATOR, Tier.SMOKE)
+model = _Declare(Kind.MODEL, Tier.DEFAULT)
+
+
+def _makers(inputs: Input) -> Iterator[Maker]:
+    if isinstance(inputs, Maker):
+        yield inputs
+    else:
+        for each in inputs:
+            yield from _makers(each)
+
+
+def _dtypes(place: str, makers: list[Maker], dtypes: Sequence[torch.dtype], floating: bool) -> tuple[Dtype, ...]:
+    """The cells' dtypes: those named; else float32, or the first input's own dtype where all are pinned."""
+    if not dtypes:
+        pinned = [maker.dtype for maker in makers if maker.dtype is not None]
+        return (name_of(pinned[0]),) if pinned and len(pinned) == len(makers) else (Dtype.FLOAT32,)
+    named = tuple(name_of(dtype) for dtype in dtypes)
+    for dtype in named:
+        if floating and dtype not in FLOATING:
+            raise DeclarationError(f"{place}: floats(...) cannot be {dtype}. Use numbers(...), which any dtype holds.")
+    return named
+
+
+def spelled(value: object) -> str:
+    """A value as it reads in a cell's id: no spaces, no quotes."""
+    if isinstance(value, torch.dtype):
+        return str(value).removeprefix("torch.")
+    if isinstance(value, tuple):
+        return f"({','.join(map(spelled, value))})"
+    if callable(value) and hasattr(value, "__name__"):
+        return str(value.__name__)
+    return "".join(str(value).split())

@@ -1,0 +1,81 @@
+"""Cells: the points of the matrix, their ids, and which of them a selection holds.
+
+An id reads `case-dtype-opset-device-capture-runtime`, then `-exporter` where it is not this project's own, then
+`-dynamic` where axes are symbolic:
+
+    avg_pool2d[ceil_mode=True]-float32-opset9-cpu-trace-onnxruntime
+    avg_pool2d[ceil_mode=True]-float32-opset18-cpu-trace-onnxruntime-torch_dynamo-dynamic
+
+`pytest -k "avg_pool2d and ceil_mode and opset9"` selects by its parts. Opsets need no padding: those with one digit
+are 7, 8 and 9, and none with two begins with these.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+from harness.axes import FLOATING, ONNX_REFERENCE, PARITY, Capture, Device, Dtype, Selection, Shapes, Tier
+from harness.case import Case, Declaration
+
+
+@dataclass(frozen=True, eq=False)
+class Cell:
+    """A case at one point of the axes."""
+
+    case: Case
+    dtype: Dtype
+    opset: int
+    device: Device
+    capture: Capture
+    exporter: str
+    runtime: str
+    shapes: Shapes
+
+    @cached_property
+    def id(self) -> str:
+        exporter = "" if self.exporter == PARITY else f"-{self.exporter}"
+        shapes = "" if self.shapes is Shapes.STATIC else f"-{self.shapes}"
+        return (
+            f"{self.case.label}-{self.dtype}-opset{self.opset}-{self.device}-{self.capture}-{self.runtime}"
+            f"{exporter}{shapes}"
+        )
+
+
+def cells_of(name: str, declaration: Declaration, selection: Selection) -> Iterator[Cell]:
+    """The cells of one declaration, those that share work next to each other."""
+    if not selection.tier.includes(declaration.tier):
+        return
+    opsets = selection.opsets_of(small=declaration.small)
+    shapes = tuple(Shapes) if declaration.dynamic else (Shapes.STATIC,)
+    for case in declaration.cases(name):
+        for dtype, exporter, form in itertools.product(_dtypes(declaration, selection), selection.exporters, shapes):
+            for opset, device, runtime in _lanes(selection, opsets, form):
+                yield Cell(case, dtype, opset, device, Capture.TRACE, exporter, runtime, form)
+
+
+def _lanes(selection: Selection, opsets: tuple[int, ...], shapes: Shapes) -> Iterator[tuple[int, Device, str]]:
+    for opset in opsets:
+        for device in selection.devices_at(opset, opsets):
+            if device is Device.CUDA and shapes is Shapes.DYNAMIC and selection.devices is None:
+                continue  # The default CUDA lane is one cell a case.
+            for runtime in selection.runtimes_at(opset):
+                if device is Device.CPU or runtime != ONNX_REFERENCE:
+                    yield opset, device, runtime
+
+
+def _dtypes(declaration: Declaration, selection: Selection) -> tuple[Dtype, ...]:
+    """Smoke takes the first dtype, default those declared, full every floating one as well."""
+    declared = declaration.dtypes
+    if selection.dtypes is not None:
+        possible = {*declared, *(FLOATING if declaration.floating else ())}
+        return tuple(dtype for dtype in selection.dtypes if dtype in possible)
+    match selection.tier:
+        case Tier.SMOKE:
+            return declared[:1]
+        case Tier.DEFAULT:
+            return declared
+        case Tier.FULL:
+            return tuple(dict.fromkeys((*declared, *FLOATING))) if declaration.floating else declared

@@ -1,0 +1,55 @@
+"""A worker that died while it ran a cell: the record that it could not write."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+from typing import Any
+
+import msgspec
+import pytest
+
+from harness.matrix import Matrix
+from harness.record import Record, Status
+from harness.run_log import stack_path
+from harness.store import read_in_flight
+from harness.terminal import block
+
+#: Lines of the dead worker's stack that are kept.
+_STACK_LINES = 30
+
+
+def record_crash(nodeid: str, report: pytest.TestReport, matrix: Matrix) -> Record | None:
+    """Write and return the record of the cell that a worker died in; None where it ran something else."""
+    worker = getattr(report, "node", None)
+    if worker is None:
+        return None
+    record = read_in_flight(matrix.folder, worker.gateway.id)
+    if record is None or record.nodeid != nodeid:
+        return None
+    ending = _ending(worker)
+    stack = _stack(matrix, worker.gateway.id)
+    record = msgspec.structs.replace(
+        record, status=Status.CRASHED, reason=f"worker {worker.gateway.id} {ending} in stage {record.stage}"
+    )
+    record = msgspec.structs.replace(record, message=block(record, [record.reason, *stack]))
+    matrix.log.finish(record)
+    return record
+
+
+def _ending(worker: Any) -> str:
+    """`was killed by SIGSEGV`, where the worker is a child of ours that says so."""
+    # execnet has no public way to its child process.
+    process = getattr(getattr(worker.gateway, "_io", None), "popen", None)
+    if not isinstance(process, subprocess.Popen):
+        return "died"
+    try:
+        code = process.wait(timeout=5)
+    except subprocess.TimeoutExpired:
+        return "lost its connection"
+    return f"was killed by {signal.Signals(-code).name}" if code < 0 else f"exited with {code}"
+
+
+def _stack(matrix: Matrix, worker: str) -> list[str]:
+    path = stack_path(matrix.folder, worker)
+    return path.read_text(errors="replace").splitlines()[:_STACK_LINES] if path.exists() else []

@@ -1,0 +1,100 @@
+"""A delivered model as the harness sees it: its bytes or file, its operators, and what it must hold beyond the checker."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache, cached_property
+from pathlib import Path
+
+import onnx
+
+from harness.record import OnnxUse
+
+
+class DeliveryError(Exception):
+    """The model is valid ONNX and not what was asked for."""
+
+
+@dataclass(frozen=True)
+class Delivered:
+    """A model as an exporter handed it over: its bytes, or a file with its weights beside it."""
+
+    model: bytes | Path
+
+    @cached_property
+    def proto(self) -> onnx.ModelProto:
+        """The model without its weights where they are in a file of their own."""
+        if isinstance(self.model, bytes):
+            return onnx.ModelProto.FromString(self.model)
+        return onnx.load(self.model, load_external_data=False)
+
+    @property
+    def opset(self) -> int:
+        """The version of the standard operators; 0 where the model imports none."""
+        return next((each.version for each in self.proto.opset_import if each.domain in ("", "ai.onnx")), 0)
+
+    @cached_property
+    def nodes(self) -> tuple[onnx.NodeProto, ...]:
+        graphs = (self.proto.graph.node, *(function.node for function in self.proto.functions))
+        return tuple(node for graph in graphs for node in _walk(graph))
+
+    def uses(self) -> tuple[OnnxUse, ...]:
+        counts = Counter((node.domain, node.op_type) for node in self.nodes)
+        return tuple(
+            OnnxUse(op, _since_version(op, self.opset, domain), count, domain)
+            for (domain, op), count in sorted(counts.items())
+        )
+
+
+def check(delivered: Delivered, opset: int, shapes: Mapping[str, tuple[int | str, ...]], outputs: int) -> None:
+    """onnx's full check, then what a checker cannot know: the opset, the inputs and the symbolic axes asked for."""
+    model = delivered.model
+    onnx.checker.check_model(model if isinstance(model, bytes) else str(model), full_check=True)
+    if delivered.opset != opset:
+        raise DeliveryError(f"opset {opset} was asked for, opset {delivered.opset} was delivered")
+    graph = delivered.proto.graph
+    weights = {tensor.name for tensor in graph.initializer}  # Before IR version 4 they are listed as inputs too.
+    found = {value.name: tuple(_sizes(value)) for value in graph.input if value.name not in weights}
+    if list(found) != list(shapes):
+        raise DeliveryError(f"inputs {_names(shapes)} were asked for, {_names(found)} were delivered")
+    for name, shape in shapes.items():
+        if len(found[name]) != len(shape):
+            raise DeliveryError(f"input {name} has rank {len(shape)}, the model's has rank {len(found[name])}")
+        for axis, (asked, got) in enumerate(zip(shape, found[name], strict=True)):
+            if isinstance(asked, str) and not isinstance(got, str):
+                raise DeliveryError(f"input {name}, axis {axis}: {asked!r} was to be symbolic, the model fixes it to {got}")
+            if isinstance(asked, int) and got != asked:
+                raise DeliveryError(f"input {name}, axis {axis}: size {asked} was exported, the model says {got!r}")
+    if len(graph.output) != outputs:
+        raise DeliveryError(f"the program has {outputs} outputs, the model {len(graph.output)}")
+
+
+def _names(names: Iterable[str]) -> str:
+    return ", ".join(names) or "none"
+
+
+def _sizes(value: onnx.ValueInfoProto) -> Iterator[int | str]:
+    for dimension in value.type.tensor_type.shape.dim:
+        yield dimension.dim_value if dimension.HasField("dim_value") else dimension.dim_param
+
+
+def _walk(nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.NodeProto]:
+    for node in nodes:
+        yield node
+        for attribute in node.attribute:
+            if attribute.type == onnx.AttributeProto.GRAPH:
+                yield from _walk(attribute.g.node)
+            elif attribute.type == onnx.AttributeProto.GRAPHS:
+                for graph in attribute.graphs:
+                    yield from _walk(graph.node)
+
+
+@cache
+def _since_version(op: str, opset: int, domain: str) -> int:
+    """The version that defines the operator at this opset; 0 for one that onnx does not know."""
+    try:
+        return onnx.defs.get_schema(op, opset, domain).since_version
+    except onnx.defs.SchemaError:
+        return 0

@@ -1,0 +1,65 @@
+"""Where a run took place: versions, machine, commit, what is missing."""
+
+from __future__ import annotations
+
+import os
+import platform
+import subprocess
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from importlib import metadata
+from pathlib import Path
+
+from harness.axes import Tier
+from harness.record import RunInfo
+
+_PACKAGES = ("torch", "torchvision", "onnx", "onnx_ir", "onnxruntime", "onnxscript", "numpy", "onnx-parity")
+
+
+def describe_run(*, seed: int, tier: Tier, argv: Sequence[str], project: Path) -> RunInfo:
+    """A new run, begun now. Imports none of the packages that it names."""
+    started = datetime.now(UTC)
+    return RunInfo(
+        # Two runs may begin in one second; two processes that begin them have different numbers.
+        id=f"{started:%Y%m%d-%H%M%S}-{os.getpid()}",
+        started=started.isoformat(timespec="seconds"),
+        seed=seed,
+        tier=tier,
+        argv=tuple(argv),
+        packages={"python": platform.python_version(), **_versions()},
+        platform=platform.platform(),
+        cpus=os.cpu_count() or 0,
+        commit=_commit(project),
+    )
+
+
+def missing_here() -> dict[str, str]:
+    """Devices and exporters that cells cannot use here, and why. Imports torch."""
+    from harness.exporters import EXPORTERS
+    from harness.runtimes import missing_cuda
+
+    missing = {exporter.name: reason for exporter in EXPORTERS.values() if (reason := exporter.missing())}
+    if reason := missing_cuda():
+        missing["cuda"] = reason
+    return missing
+
+
+def _versions() -> dict[str, str]:
+    versions = {}
+    for package in _PACKAGES:
+        try:
+            versions[package] = metadata.version(package)
+        except metadata.PackageNotFoundError:
+            continue
+    return versions
+
+
+def _commit(project: Path) -> str:
+    """The commit of the project that is tested; empty outside of a repository."""
+    try:
+        found = subprocess.run(
+            ["git", "rev-parse", "HEAD"], cwd=project, capture_output=True, text=True, timeout=10, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return found.stdout.strip() if found.returncode == 0 else ""

@@ -1,0 +1,173 @@
+"""Input makers: frozen, lazy declarations of tensors, such as `floats(2, 3)` or `ints(4, high=10)`.
+
+A maker holds no tensor. It makes one from a seed, so that the same cell gets the same values everywhere, another
+seed gives other values, and `resized` gives the same kind of values at another size.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Self, TypeAlias
+
+import torch
+
+from harness.axes import Dtype
+
+Nested: TypeAlias = "bool | int | float | Sequence[Nested]"
+
+
+class DeclarationError(Exception):
+    """A declaration that makes no sense. The message says which, where it stands and what to write instead."""
+
+
+def name_of(dtype: torch.dtype) -> Dtype:
+    return Dtype(str(dtype).removeprefix("torch."))
+
+
+@dataclass(frozen=True, slots=True)
+class Maker(ABC):
+    """Makes one input of a program."""
+
+    shape: tuple[int, ...]
+    #: None follows the cell's dtype.
+    dtype: torch.dtype | None = field(default=None, kw_only=True)
+    #: Part of the program instead of one of its inputs; the exporter sees a constant.
+    constant: bool = field(default=False, kw_only=True)
+
+    @abstractmethod
+    def draw(self, generator: torch.Generator, dtype: torch.dtype) -> torch.Tensor:
+        """Values for this shape, in any dtype that `dtype` represents exactly or rounds."""
+
+    def make(self, seed: int, cell_dtype: Dtype) -> torch.Tensor:
+        dtype = self.dtype or getattr(torch, cell_dtype)
+        return self.draw(torch.Generator().manual_seed(seed), dtype).to(dtype)
+
+    def resized(self, sizes: Mapping[int, int]) -> Self:
+        shape = tuple(sizes.get(dimension, size) for dimension, size in enumerate(self.shape))
+        return replace(self, shape=shape)
+
+    def __str__(self) -> str:
+        return f"{type(self).__name__.lower()}({','.join(map(str, self.shape))})"
+
+
+@dataclass(frozen=True, slots=True)
+class Floats(Maker):
+    """Real numbers: standard normal, or uniform where a bound is given."""
+
+    low: float | None = field(default=None, kw_only=True)
+    high: float | None = field(default=None, kw_only=True)
+    special: tuple[float, ...] = field(default=(), kw_only=True)
+
+    def draw(self, generator: torch.Generator, dtype: torch.dtype) -> torch.Tensor:
+        # Drawn in float64: a float64 cell must see digits that float32 would lose.
+        values = torch.empty(self.shape, dtype=torch.float64)
+        if self.low is None and self.high is None:
+            values.normal_(generator=generator)
+        else:
+            low = self.low if self.low is not None else (self.high or 0.0) - 2.0
+            high = self.high if self.high is not None else low + 2.0
+            values.uniform_(low, high, generator=generator)
+        if self.special and values.numel():
+            places = torch.randperm(values.numel(), generator=generator)[: len(self.special)]
+            values.view(-1)[places] = torch.tensor(self.special[: len(places)], dtype=torch.float64)
+        return values
+
+
+@dataclass(frozen=True, slots=True)
+class Numbers(Maker):
+    """Whole numbers in [low, high), in whichever dtype the cell has, ints and floats alike."""
+
+    low: int = field(default=-4, kw_only=True)
+    high: int = field(default=5, kw_only=True)
+
+    def draw(self, generator: torch.Generator, dtype: torch.dtype) -> torch.Tensor:
+        low = max(self.low, 0) if dtype in (torch.uint8, torch.bool) else self.low
+        return torch.randint(low, self.high, self.shape, generator=generator)
+
+
+@dataclass(frozen=True, slots=True)
+class Ints(Numbers):
+    """Whole numbers that keep their own int dtype."""
+
+
+@dataclass(frozen=True, slots=True)
+class Distinct(Maker):
+    """Values of which no two are equal, well apart: what sorting, top-k and arg-max need to have one answer."""
+
+    def draw(self, generator: torch.Generator, dtype: torch.dtype) -> torch.Tensor:
+        count = math.prod(self.shape)
+        order = torch.randperm(count, generator=generator).view(self.shape)
+        return order - count // 2 if dtype != torch.uint8 else order
+
+
+@dataclass(frozen=True, slots=True)
+class Bools(Maker):
+    """True and False, evenly."""
+
+    def draw(self, generator: torch.Generator, dtype: torch.dtype) -> torch.Tensor:
+        return torch.randint(0, 2, self.shape, generator=generator)
+
+
+@dataclass(frozen=True, slots=True)
+class Given(Maker):
+    """These values and no others, whatever the seed."""
+
+    values: Nested = field(kw_only=True)
+
+    def draw(self, generator: torch.Generator, dtype: torch.dtype) -> torch.Tensor:
+        return torch.tensor(self.values, dtype=dtype)
+
+    def resized(self, sizes: Mapping[int, int]) -> Self:
+        raise DeclarationError(f"{self} has no other sizes; a dynamic input needs a maker such as floats(2, 3).")
+
+
+def floats(
+    *shape: int,
+    low: float | None = None,
+    high: float | None = None,
+    special: tuple[float, ...] = (),
+    dtype: torch.dtype | None = None,
+    constant: bool = False,
+) -> Maker:
+    """Standard normal values in the cell's floating dtype; uniform where a bound is given, 2 wide if only one is.
+
+    `special` values (nan, inf, -0.0, ...) are put at places of the seed's choice.
+    """
+    return Floats(shape, low=low, high=high, special=special, dtype=dtype, constant=constant)
+
+
+def numbers(*shape: int, low: int = -4, high: int = 5, dtype: torch.dtype | None = None) -> Maker:
+    """Small whole numbers in the cell's dtype, whether that is an int or a float."""
+    return Numbers(shape, low=low, high=high, dtype=dtype)
+
+
+def distinct(*shape: int, dtype: torch.dtype | None = None) -> Maker:
+    """A shuffled range in the cell's dtype: no ties."""
+    return Distinct(shape, dtype=dtype)
+
+
+def ints(
+    *shape: int, low: int = 0, high: int = 10, dtype: torch.dtype = torch.int64, constant: bool = False
+) -> Maker:
+    """Ints in [low, high), in `dtype` whatever the cell's: indices, lengths, counts."""
+    return Ints(shape, low=low, high=high, dtype=dtype, constant=constant)
+
+
+def bools(*shape: int, constant: bool = False) -> Maker:
+    """Booleans: masks and conditions."""
+    return Bools(shape, dtype=torch.bool, constant=constant)
+
+
+def given(values: Nested, *, dtype: torch.dtype | None = None, constant: bool = False) -> Maker:
+    """Exactly these values. Floats follow the cell's dtype; ints are int64 and booleans bool unless pinned."""
+    tensor = torch.tensor(values)
+    pinned = dtype if dtype is not None or tensor.is_floating_point() else tensor.dtype
+    return Given(tuple(tensor.shape), values=values, dtype=pinned, constant=constant)
+
+
+def image(size: int, *, channels: int = 3, batch: int = 2) -> Maker:
+    """A batch of square images."""
+    return Floats((batch, channels, size, size))

@@ -1,0 +1,143 @@
+"""What pytest collects of the matrix: a collector per declaration, an item per cell, an item per expectation."""
+
+from __future__ import annotations
+
+import difflib
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Protocol
+
+import pytest
+from _pytest._code.code import TerminalRepr
+
+from harness.axes import OPSETS, Device, Selection, Tier
+from harness.case import Declaration, DeclarationError
+from harness.cells import Cell, cells_of
+from harness.declarations import declared_under
+from harness.expectations import Expectation, ExpectationError, load
+from harness.exporters import EXPORTERS
+from harness.record import Record, Status
+from harness.runtimes import RUNTIMES
+
+#: Statuses that are neither a pass nor a failure of the run.
+_PASSED_OVER = (Status.UNSUPPORTED, Status.KNOWN, Status.ABSENT)
+
+
+class CellRunner(Protocol):
+    """What the items need of the plug-in."""
+
+    @property
+    def selection(self) -> Selection: ...
+
+    @property
+    def strict_unsupported(self) -> bool: ...
+
+    def run(self, item: CellItem) -> Record: ...
+
+
+class DeclarationCollector(pytest.Collector):
+    """`elu = op(...)`: collected as the cells that the selection takes of it."""
+
+    def __init__(self, *, declaration: Declaration, runner: CellRunner, **node: Any) -> None:
+        super().__init__(**node)
+        self._declaration = declaration
+        self._runner = runner
+
+    def collect(self) -> Iterator[CellItem]:
+        for cell in cells_of(self.name, self._declaration, self._runner.selection):
+            yield CellItem.from_parent(self, name=cell.id, cell=cell, runner=self._runner)
+
+    def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException]) -> str | TerminalRepr:
+        return str(excinfo.value) if excinfo.errisinstance(DeclarationError) else super().repr_failure(excinfo)
+
+
+class CellItem(pytest.Item):
+    """One cell. It has no fixtures, no setup and no teardown: `report` is all that running it takes.
+
+    pytest's own protocol makes three reports of a test. For a cell that is 0.8 ms of processor time under xdist,
+    as long as many a cell takes.
+    """
+
+    def __init__(self, *, cell: Cell, runner: CellRunner, **node: Any) -> None:
+        super().__init__(**node)
+        self.cell = cell
+        self._runner = runner
+
+    def reportinfo(self) -> tuple[Path, int, str]:
+        # Not the id: pytest would rewrite the dots of a description that its own node id ends with.
+        return self.path, self.cell.case.declaration.line - 1, f"{self.cell.case.label}  opset {self.cell.opset}"
+
+    def runtest(self) -> None:
+        raise NotImplementedError("cells are run by pytest_runtest_protocol of harness.plugin, which was not called")
+
+    def report(self) -> pytest.TestReport:
+        """Run the cell, and say how it went."""
+        start = time.time()
+        record = self._runner.run(self)
+        stop = time.time()
+        longrepr: str | tuple[str, int, str] | None = record.message
+        outcome = "failed"
+        if record.status is Status.PASSED:
+            outcome, longrepr = "passed", None
+        elif record.status in _PASSED_OVER and not (
+            record.status is Status.UNSUPPORTED and self._runner.strict_unsupported
+        ):
+            outcome, longrepr = "skipped", (record.file, record.line, record.reason)
+        return pytest.TestReport(
+            self.nodeid,
+            self.location,
+            keywords={},
+            outcome=outcome,
+            longrepr=longrepr,
+            when="call",
+            duration=stop - start,
+            start=start,
+            stop=stop,
+            parity_status=record.status.value,
+        )
+
+
+class ExpectationsFile(pytest.File):
+    """An `expectations.toml`, collected so that a selector which matches nothing fails."""
+
+    def collect(self) -> Iterator[ExpectationItem]:
+        for expectation in load(self.path):
+            yield ExpectationItem.from_parent(self, name=expectation.cells, expectation=expectation)
+
+    def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException]) -> str | TerminalRepr:
+        return str(excinfo.value) if excinfo.errisinstance(ExpectationError) else super().repr_failure(excinfo)
+
+
+class ExpectationItem(pytest.Item):
+    """Passes when its selector matches a cell that the declarations beside it can make."""
+
+    def __init__(self, *, expectation: Expectation, **node: Any) -> None:
+        super().__init__(**node)
+        self._expectation = expectation
+
+    def reportinfo(self) -> tuple[Path, None, str]:
+        return self.path, None, self.name
+
+    def runtest(self) -> None:
+        everything = Selection(
+            tier=Tier.FULL,
+            opsets=OPSETS,
+            devices=tuple(Device),
+            exporters=tuple(EXPORTERS),
+            runtimes=tuple(RUNTIMES),
+        )
+        ids = []
+        for name, declaration in declared_under(self.path.parent):
+            for cell in cells_of(name, declaration, everything):
+                if self._expectation.matches(cell.id):
+                    return
+                ids.append(cell.id)
+        close = difflib.get_close_matches(self._expectation.cells, ids[:: len(OPSETS)], n=1, cutoff=0.0)
+        raise ExpectationError(
+            f"{self.path.parent.name}/{self.path.name}: {self._expectation.cells!r} matches no cell of "
+            f"{self.path.parent.name}/. Remove it, or correct it" + (f": cells read {close[0]}" if close else ".")
+        )
+
+    def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException]) -> str | TerminalRepr:
+        return str(excinfo.value) if excinfo.errisinstance(ExpectationError) else super().repr_failure(excinfo)

@@ -1,0 +1,237 @@
+"""The oracle: what torch says, how far a runtime may be from it, and whether it is.
+
+A fixed tolerance hides bugs in easy operators and cries wolf in hard ones. Here each element of an output gets
+its own, from how far torch itself is from float64 there:
+
+1. *centre*: the float64 result, where there is one; the runtime's error is its distance from it.
+2. *noise*: the error that any honest evaluation in the cell's dtype may show. For an operator, elementwise the
+   larger of torch's own error and of what the float64 result moves by when the inputs move by one unit in the
+   last place (twice, signs drawn): cancellation makes it large, a plain elementwise function leaves it small. For
+   a model, whose thousands of roundings no input can stand for, the largest error of torch over the output.
+3. *tolerance*: `NOISE_FACTOR` times the noise, at least `FLOOR_ULPS` units in the last place of the element.
+4. A movement out of all proportion is a jump (`floor` next to an integer), not noise. It allows nothing; and where
+   torch itself jumped away from float64, torch is the centre.
+5. Without a float64 result the tolerance is the dtype's own, around torch's result. A declared one replaces all.
+
+Always exact: the number of outputs, dtypes, shapes, ints, booleans, where NaN and the infinities are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from harness.arrays import BFLOAT16, Array, Float64Array, epsilon, is_float, ulp
+from harness.record import EXACT_HEADROOM, Metrics
+
+NOISE_FACTOR = 16.0
+FLOOR_ULPS = 8.0
+#: Past this share of the element (or of the output's typical one) a movement is a jump.
+JUMP = {np.dtype(np.float16): 0.1, BFLOAT16: 0.5, np.dtype(np.float32): 1e-3, np.dtype(np.float64): 1e-9}
+#: Without float64: error relative to the element, plus absolute. The figures of `torch.testing.assert_close`.
+FALLBACK = {
+    np.dtype(np.float16): (1e-3, 1e-5),
+    BFLOAT16: (1.6e-2, 1e-5),
+    np.dtype(np.float32): (1.3e-6, 1e-5),
+    np.dtype(np.float64): (1e-7, 1e-7),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """One output as it should be. Made once for an input set, and judged against at every opset."""
+
+    #: What torch gave, in the cell's dtype.
+    value: Array
+    #: For floats: what errors are measured from, what is allowed, and one ULP, elementwise.
+    centre: Float64Array | None = None
+    tolerance: Float64Array | None = None
+    ulp: Float64Array | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Whether a runtime's outputs hold, and where they are furthest from it."""
+
+    passed: bool
+    #: One line for a reader: what is wrong at the worst place. Empty when it passed.
+    detail: str
+    metrics: Metrics | None
+
+
+def expect(
+    value: Array,
+    exact: Float64Array | None,
+    moved: Sequence[Float64Array] = (),
+    *,
+    whole: bool = False,
+    declared: float | None = None,
+) -> Expected:
+    """What to hold a runtime to, from torch's `value`, its `exact` float64 twin, and the twin `moved` by input noise.
+
+    `whole` takes torch's largest error over the output as the noise everywhere (rule 2 above, models).
+    """
+    if not is_float(value.dtype):
+        return Expected(value)
+    torch_says = value.astype(np.float64)
+    if exact is None or exact.shape != value.shape:
+        return _within(value, torch_says, *((declared, declared) if declared else FALLBACK[value.dtype]))
+    finite = np.isfinite(torch_says) & np.isfinite(exact)
+    centre = np.where(finite, exact, torch_says)
+    if declared is not None:
+        return _within(value, centre, declared, declared)
+    with np.errstate(invalid="ignore", over="ignore"):
+        own_error = np.where(finite, np.abs(torch_says - centre), 0.0)
+        magnitude = np.where(finite, np.abs(centre), 0.0)
+        typical = float(np.median(magnitude[magnitude > 0])) if magnitude.any() else 0.0
+        jump = JUMP[value.dtype] * np.maximum(magnitude, typical)
+        jumped = own_error > np.maximum(jump, ulp(centre, value.dtype))
+        centre = np.where(jumped, torch_says, centre)
+        noise = np.where(jumped, 0.0, own_error)
+        if whole and noise.size:
+            noise = np.full_like(noise, noise.max())
+        for other in moved:
+            if other.shape == centre.shape:
+                movement = np.abs(other - centre)
+                noise = np.maximum(noise, np.where(movement <= jump, movement, 0.0))
+    unit = ulp(np.where(finite, centre, 0.0), value.dtype)
+    return Expected(value, centre, np.maximum(NOISE_FACTOR * noise, FLOOR_ULPS * unit), unit)
+
+
+def _within(value: Array, centre: Float64Array, relative: float, absolute: float) -> Expected:
+    magnitude = np.where(np.isfinite(centre), np.abs(centre), 0.0)
+    return Expected(value, centre, relative * magnitude + absolute, ulp(magnitude, value.dtype))
+
+
+def judge(outputs: Sequence[object], expected: Sequence[Expected]) -> Verdict:
+    """Compare a runtime's outputs with what they should be."""
+    if len(outputs) != len(expected):
+        return Verdict(False, f"{_count(len(outputs))} from the runtime, {_count(len(expected))} from torch", None)
+    verdicts = [_judge_output(index, got, want) for index, (got, want) in enumerate(zip(outputs, expected, strict=True))]
+    if not verdicts:
+        return Verdict(True, "", None)
+    for verdict in verdicts:
+        if not verdict.passed:
+            return verdict
+    return min(verdicts, key=lambda verdict: verdict.metrics.headroom if verdict.metrics else EXACT_HEADROOM)
+
+
+def _judge_output(number: int, got: object, want: Expected) -> Verdict:
+    value = want.value
+    if not isinstance(got, np.ndarray):
+        return Verdict(False, f"output {number} is {type(got).__name__} from the runtime, a tensor from torch", None)
+    if got.dtype != value.dtype:
+        return Verdict(False, f"output {number} is {got.dtype} from the runtime, {value.dtype} from torch", None)
+    if got.shape != value.shape:
+        return Verdict(False, f"output {number} has shape {got.shape} from the runtime, {value.shape} from torch", None)
+    if np.array_equal(got, value):
+        return Verdict(True, "", _exact(number))
+    if want.centre is None or want.tolerance is None or want.ulp is None:
+        return _different(number, got, value, got != value, "differs")
+    return _judge_floats(number, got, want.value, want.centre, want.tolerance, want.ulp)
+
+
+def _judge_floats(
+    number: int, got: Array, value: Array, centre: Float64Array, tolerance: Float64Array, unit: Float64Array
+) -> Verdict:
+    wide = got.astype(np.float64)
+    finite = np.isfinite(wide)
+    if not finite.all() or not np.isfinite(value).all():
+        unlike = (np.isnan(wide) != np.isnan(value)) | ((~finite | ~np.isfinite(value)) & ~np.isnan(wide) & (got != value))
+        if unlike.any():
+            return _different(number, got, value, unlike, "NaN and infinities differ")
+        error = np.where(finite, np.abs(wide - np.where(finite, centre, 0.0)), 0.0)
+    else:
+        error = np.abs(wide - centre)
+    # At equal bits there is no error, however far both are from float64.
+    error = np.where(got == value, 0.0, error)
+    ratio = error / tolerance
+    worst = int(ratio.argmax())
+    flat_error = error.ravel()
+    ulps = (error / unit).ravel()
+    middle, high = (ulps.size - 1) // 2, (ulps.size - 1) * 99 // 100
+    ranked = np.partition(ulps, (middle, high))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        relative = np.where(error > 0, error / np.abs(centre), 0.0)
+    worst_ratio = float(ratio.flat[worst])
+    metrics = Metrics(
+        max_abs=float(flat_error.max()),
+        max_rel=_storable(float(relative.max())),
+        ulp_p50=float(ranked[middle]),
+        ulp_p99=float(ranked[high]),
+        ulp_max=float(ulps.max()),
+        headroom=min(1.0 / worst_ratio, EXACT_HEADROOM) if worst_ratio else EXACT_HEADROOM,
+        tolerance=float(tolerance.flat[worst]),
+        output=number,
+        index=_place(worst, got.shape),
+        got=_storable(float(wide.flat[worst])),
+        expected=_storable(float(value.flat[worst])),
+    )
+    if worst_ratio <= 1.0:
+        return Verdict(True, "", metrics)
+    detail = (
+        f"output {number} at {metrics.index}: runtime {wide.flat[worst]:.9g}, torch {float(value.flat[worst]):.9g}; "
+        f"error {flat_error[worst]:.1e}, tolerance {metrics.tolerance:.1e}, headroom {metrics.headroom:.4f}"
+        f"{_share(ratio > 1.0)}"
+    )
+    return Verdict(False, detail, metrics)
+
+
+def _different(number: int, got: Array, value: Array, unlike: Any, how: str) -> Verdict:
+    """An exact comparison that failed: ints, booleans, where NaN and the infinities are."""
+    first = int(np.asarray(unlike).ravel().argmax())
+    ours, theirs = got.flat[first], value.flat[first]
+    index = _place(first, got.shape)
+    metrics = Metrics(
+        max_abs=_storable(abs(float(ours) - float(theirs))),
+        max_rel=_storable(abs(float(ours) - float(theirs)) / (abs(float(theirs)) or 1.0)),
+        ulp_p50=0.0,
+        ulp_p99=0.0,
+        ulp_max=0.0,
+        headroom=0.0,
+        tolerance=0.0,
+        output=number,
+        index=index,
+        got=_storable(float(ours)),
+        expected=_storable(float(theirs)),
+    )
+    detail = f"output {number} at {index}: runtime {ours}, torch {theirs}; {how}{_share(np.asarray(unlike))}"
+    return Verdict(False, detail, metrics)
+
+
+def _exact(number: int) -> Metrics:
+    return Metrics(
+        max_abs=0.0,
+        max_rel=0.0,
+        ulp_p50=0.0,
+        ulp_p99=0.0,
+        ulp_max=0.0,
+        headroom=EXACT_HEADROOM,
+        tolerance=0.0,
+        output=number,
+        index=(),
+        got=0.0,
+        expected=0.0,
+    )
+
+
+def _storable(value: float) -> float | None:
+    """JSON has neither NaN nor infinities: NaN is kept as None, an infinity as the largest float of its sign."""
+    return None if np.isnan(value) else float(np.clip(value, -np.finfo(np.float64).max, np.finfo(np.float64).max))
+
+
+def _place(flat: int, shape: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(int(each) for each in np.unravel_index(flat, shape))
+
+
+def _share(wrong: Any) -> str:
+    """How many elements are wrong, where it is more than one."""
+    count = int(wrong.sum())
+    return f"; {count} of {wrong.size} elements" if count > 1 else ""
+
+
+def _count(number: int) -> str:
+    return f"{number} output" if number == 1 else f"{number} outputs"

@@ -1,0 +1,178 @@
+"""The pytest plug-in: a declaration file is its own test file, and every cell leaves a record in the run store.
+
+    pytest op_cases/pooling.py -k "max_pool2d and opset9"
+    pytest -n auto --tier smoke
+
+Torch is imported by what is collected, not by this module: the controller of a distributed run never needs it.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+import pytest
+
+from harness import axes
+from harness.axes import Device, Dtype, Selection, Tier
+from harness.crash import record_crash
+from harness.matrix import RUN_INFO, Matrix
+from harness.record import Status
+from harness.store import read_records
+from harness.summary import counts, summarise
+
+if TYPE_CHECKING:
+    from xdist.workermanage import WorkerController
+
+_MATRIX: pytest.StashKey[Matrix] = pytest.StashKey()
+
+#: How pytest counts, marks and names the statuses that it has no word for.
+_SHOWN = {
+    Status.UNSUPPORTED: ("unsupported", "u", "UNSUPPORTED"),
+    Status.KNOWN: ("known", "k", "KNOWN"),
+    Status.ABSENT: ("skipped", "s", "ABSENT"),
+    Status.UNEXPECTED_PASS: ("failed", "F", "UNEXPECTED PASS"),
+}
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("parity", "the matrix of cells")
+    group.addoption("--tier", choices=[*Tier], default=Tier.DEFAULT, help="how much of the matrix (default: default)")
+    group.addoption("--opsets", help="opsets instead of the tier's: 9,13-18")
+    group.addoption("--dtypes", help="dtypes instead of the tier's: float32,float16")
+    group.addoption("--devices", help="devices: cpu,cuda (default: cpu, and one CUDA cell a case)")
+    group.addoption("--exporters", default=axes.PARITY, help=f"exporters: {', '.join(axes.EXPORTER_NAMES)}")
+    group.addoption("--runtimes", help=f"runtimes: {', '.join(axes.RUNTIME_NAMES)} (default: one that runs the opset)")
+    group.addoption("--seed", type=int, default=0, help="seed of inputs and weights (default: 0)")
+    group.addoption("--runs", type=Path, help="where runs are kept (default: runs/ beside the configuration file)")
+    group.addoption("--strict-unsupported", action="store_true", help="what the exporter refuses fails the run")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    try:
+        selection = _selection(config)
+    except axes.AxisError as error:
+        raise pytest.UsageError(str(error)) from error
+    config.stash[_MATRIX] = Matrix(config, selection)
+    config.pluginmanager.register(Progress(config.stash[_MATRIX]), "parity-progress")
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    if _MATRIX in config.stash:
+        config.stash[_MATRIX].log.close()
+
+
+def _selection(config: pytest.Config) -> Selection:
+    dtypes, devices, runtimes = (config.getoption(option) for option in ("--dtypes", "--devices", "--runtimes"))
+    opsets = config.getoption("--opsets")
+    return Selection(
+        tier=Tier(config.getoption("--tier")),
+        opsets=axes.parse_opsets(opsets) if opsets else None,
+        dtypes=tuple(map(Dtype, axes.parse_names("--dtypes", dtypes, tuple(Dtype)))) if dtypes else None,
+        devices=tuple(map(Device, axes.parse_names("--devices", devices, tuple(Device)))) if devices else None,
+        exporters=axes.parse_names("--exporters", config.getoption("--exporters"), axes.EXPORTER_NAMES),
+        runtimes=axes.parse_names("--runtimes", runtimes, axes.RUNTIME_NAMES) if runtimes else None,
+    )
+
+
+def pytest_pycollect_makeitem(collector: pytest.Module, name: str, obj: object) -> pytest.Collector | None:
+    # A module of tests that never imports the vocabulary has no declarations, and need not import torch for it.
+    if "harness.case" not in sys.modules:
+        return None
+    from harness.case import Declaration
+    from harness.declarations import stands_in
+    from harness.items import DeclarationCollector
+
+    if not isinstance(obj, Declaration) or not stands_in(obj, collector.path):
+        return None
+    matrix = collector.config.stash[_MATRIX]
+    return DeclarationCollector.from_parent(collector, name=name, declaration=obj, runner=matrix)
+
+
+def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
+    if file_path.name != "expectations.toml":
+        return None
+    from harness.items import ExpectationsFile
+
+    return ExpectationsFile.from_parent(parent, path=file_path)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """A cell's id is its identity in the run store: two declarations may not share a name."""
+    if "harness.items" not in sys.modules:
+        return
+    from harness.items import CellItem
+
+    places: dict[str, str] = {}
+    for item in items:
+        if isinstance(item, CellItem):
+            place = item.cell.case.declaration.place
+            if places.setdefault(item.cell.id, place) != place:
+                raise pytest.UsageError(
+                    f"{item.cell.case.name} is declared twice: {places[item.cell.id]} and {place}. Rename one of them."
+                )
+
+
+def pytest_runtest_protocol(item: pytest.Item) -> bool | None:
+    report = getattr(item, "report", None)
+    if report is None:
+        return None
+    item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
+    item.ihook.pytest_runtest_logreport(report=report())
+    item.ihook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
+    return True
+
+
+def pytest_report_teststatus(report: pytest.TestReport) -> tuple[str, str, str] | None:
+    status = getattr(report, "parity_status", None)
+    return _SHOWN.get(Status(status)) if status is not None and report.outcome != "passed" else None
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: WorkerController) -> None:
+    node.workerinput[RUN_INFO] = msgspec.json.encode(node.config.stash[_MATRIX].info).decode()
+
+
+class Progress:
+    """What the process that talks to the user adds: the pace of the cells, the crashes, the summary."""
+
+    def __init__(self, matrix: Matrix) -> None:
+        self._matrix = matrix
+        self._began = self._ended = 0.0
+        self._cells = 0
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if hasattr(report, "parity_status"):
+            _print_id_as_it_is(report)
+            self._cells += 1
+            self._began = self._began or report.start
+            self._ended = report.stop
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_handlecrashitem(self, crashitem: str, report: pytest.TestReport) -> None:
+        record = record_crash(crashitem, report, self._matrix)
+        if record is not None:
+            report.longrepr = record.message
+            self._cells += 1
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        if not self._cells:
+            return
+        records = list(read_records(self._matrix.folder))
+        seconds = max(self._ended - self._began, 1e-3)
+        terminalreporter.section("parity")
+        for line in summarise(records):
+            terminalreporter.write_line(line)
+        terminalreporter.write_line(f"{len(records)} cells: {counts(records)}; {self._cells / seconds:.0f} cells/s")
+        terminalreporter.write_line(f"records: {self._matrix.folder}; pages: parity report")
+
+
+def _print_id_as_it_is(report: pytest.TestReport) -> None:
+    """pytest reads all that follows a `[` as parameters, and would print a `]` after an id that has more behind it."""
+    parsed = getattr(report, "id", None)
+    if parsed is not None and parsed.params is not None:
+        path, *names = report.nodeid.split("::")
+        object.__setattr__(report, "_id", type(parsed)(path=path, names=tuple(names)))

@@ -1,0 +1,70 @@
+"""The few lines at the end of a run: how many cells ended how, what went wrong, where the rest can be read."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from harness.record import Record, Stage, Status
+
+#: From the gravest to the least.
+_ORDER = (
+    Status.CRASHED,
+    Status.FAILED,
+    Status.UNEXPECTED_PASS,
+    Status.KNOWN,
+    Status.UNSUPPORTED,
+    Status.ABSENT,
+    Status.PASSED,
+)
+#: Groups of one status that are named; the report has them all.
+_GROUPS = 20
+
+
+@dataclass(frozen=True, slots=True)
+class _Group:
+    """Cells that ended alike: one line for a fault that shows at twenty opsets."""
+
+    status: Status
+    case: str
+    stage: Stage
+    reason: str
+
+
+def counts(records: Iterable[Record]) -> str:
+    """`4 failed, 6 unsupported, 650 passed`, the gravest first."""
+    tally = Counter(record.status for record in records)
+    return ", ".join(f"{tally[status]} {status.replace('_', ' ')}" for status in _ORDER if tally[status])
+
+
+def summarise(records: list[Record]) -> Iterator[str]:
+    """One line per group of cells that did not pass, by status, each with the opsets it holds at."""
+    opsets: defaultdict[_Group, list[int]] = defaultdict(list)
+    for record in records:
+        if record.status is Status.PASSED:
+            continue
+        # What is absent is absent for every case alike.
+        case = "" if record.status is Status.ABSENT else f"{record.case} {record.dtype}"
+        opsets[_Group(record.status, case, record.stage, record.reason)].append(record.opset)
+    for status in _ORDER:
+        groups = [group for group in opsets if group.status is status]
+        for group in groups[:_GROUPS]:
+            if status is Status.ABSENT:
+                yield f"{status}: {len(opsets[group])} cells: {group.reason}"
+            else:
+                where = f"{group.case}  opset {ranges(opsets[group])}  {group.stage}"
+                yield f"{status.replace('_', ' ')}: {where}: {group.reason}"
+        if len(groups) > _GROUPS:
+            yield f"{status.replace('_', ' ')}: {len(groups) - _GROUPS} more groups of cells"
+
+
+def ranges(opsets: Iterable[int]) -> str:
+    """(7, 8, 9, 13) as `7-9, 13`."""
+    spans: list[list[int]] = []
+    for opset in sorted(set(opsets)):
+        if spans and opset == spans[-1][1] + 1:
+            spans[-1][1] = opset
+        else:
+            spans.append([opset, opset])
+    return ", ".join(str(low) if low == high else f"{low}-{high}" for low, high in spans)

@@ -1,0 +1,102 @@
+"""Weights for models: seeded, fast to make, and scaled so that activations neither vanish nor explode."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import torch
+from torch.overrides import TorchFunctionMode
+
+#: Prime, so that rows of a tiled weight never repeat: two equal rows would hide a transposition.
+_TILE = 1_000_003
+
+_RANDOM_FILLS = frozenset(
+    {
+        torch.Tensor.normal_,
+        torch.Tensor.uniform_,
+        torch.nn.init.kaiming_normal_,
+        torch.nn.init.kaiming_uniform_,
+        torch.nn.init.normal_,
+        torch.nn.init.orthogonal_,
+        torch.nn.init.trunc_normal_,
+        torch.nn.init.uniform_,
+        torch.nn.init.xavier_normal_,
+        torch.nn.init.xavier_uniform_,
+    }
+)
+
+
+class _WithoutRandomFills(TorchFunctionMode):
+    """Leaves parameters as allocated: `fill` writes them anyway, and VGG-16's own fill takes longer than its export.
+
+    Only random fills are skipped. Buffers that a constructor computes, such as a table of positions, stay.
+    """
+
+    def __torch_function__(
+        self,
+        func: Callable[..., object],
+        types: Sequence[type],
+        args: tuple[object, ...] = (),
+        kwargs: Mapping[str, object] | None = None,
+    ) -> object:
+        kwargs = kwargs or {}
+        if func in _RANDOM_FILLS:
+            return args[0] if args else kwargs["tensor"]
+        return func(*args, **kwargs)
+
+
+def build_module(factory: Callable[..., object], keywords: Mapping[str, object], seed: int) -> torch.nn.Module:
+    """`factory(**keywords)` with seeded weights."""
+    with _WithoutRandomFills():
+        module = factory(**keywords)
+    if not isinstance(module, torch.nn.Module):
+        raise TypeError(f"{factory!r} gave a {type(module).__name__} where a model needs an nn.Module.")
+    fill(module, seed)
+    return module
+
+
+@torch.no_grad()
+def fill(module: torch.nn.Module, seed: int) -> None:
+    """Write every floating parameter and batch-norm statistic from one seeded stream."""
+    generator = torch.Generator().manual_seed(seed)
+    tile: torch.Tensor | None = None
+    offset = 0
+    for name, parameter in module.named_parameters():
+        if not parameter.is_floating_point():
+            continue
+        if parameter.dim() < 2:
+            _fill_vector(name, parameter, generator)
+            continue
+        if tile is None:
+            tile = torch.empty(_TILE).normal_(generator=generator)
+        _fill_from_tile(parameter, tile, offset)
+        offset = (offset + parameter.numel()) % _TILE
+        parameter.mul_(_gain(name) / (parameter[0].numel() ** 0.5))
+    for name, buffer in module.named_buffers():
+        # At its defaults of 0 and 1 a batch norm forgets to apply would go unseen.
+        if name.endswith("running_mean"):
+            buffer.normal_(0.0, 0.1, generator=generator)
+        elif name.endswith("running_var"):
+            buffer.uniform_(0.75, 1.5, generator=generator)
+
+
+def _fill_vector(name: str, parameter: torch.Tensor, generator: torch.Generator) -> None:
+    parameter.normal_(0.0, 0.1, generator=generator)
+    if name.endswith("weight"):
+        parameter.add_(1.0)  # A norm's scale: a weight of one dimension multiplies, all others add.
+
+
+def _fill_from_tile(parameter: torch.Tensor, tile: torch.Tensor, offset: int) -> None:
+    """Copying 138 million numbers takes a tenth of drawing them."""
+    flat = parameter.view(-1)
+    start = 0
+    while start < flat.numel():
+        run = min(flat.numel() - start, _TILE - offset)
+        flat[start : start + run].copy_(tile[offset : offset + run])
+        start += run
+        offset = (offset + run) % _TILE
+
+
+def _gain(name: str) -> float:
+    """He's gain before rectifiers; recurrent weights stay under 1, or the state would grow with every step."""
+    return 0.7 if "weight_hh" in name or "weight_ih" in name else 2.0**0.5

@@ -1,0 +1,42 @@
+"""Recurrent models: LSTM in the forms that its constructor and its call offer."""
+
+from __future__ import annotations
+
+import torch
+
+from harness.case import floats, model
+
+#: Sequence, batch, features; and batch first.
+_STEPS = floats(5, 2, 4)
+_STEPS_BATCH_FIRST = floats(2, 5, 4)
+
+lstm = model(
+    torch.nn.LSTM,
+    _STEPS,
+    input_size=4,
+    hidden_size=3,
+    num_layers=[1, 2],
+    bidirectional=[False, True],
+    dynamic={"x": {0: "steps", 1: "batch"}},
+    tier="smoke",
+)
+lstm_batch_first = model(
+    torch.nn.LSTM,
+    _STEPS_BATCH_FIRST,
+    input_size=4,
+    hidden_size=3,
+    batch_first=True,
+    dynamic={"x": {0: "batch"}},
+    tier="smoke",
+)
+lstm_initial_states = model(
+    torch.nn.LSTM,
+    _STEPS,
+    (floats(2, 2, 3), floats(2, 2, 3)),
+    input_size=4,
+    hidden_size=3,
+    num_layers=2,
+    bias=[True, False],
+    dynamic={"x0": {1: "batch"}, "x1": {1: "batch"}, "x2": {1: "batch"}},
+    tier="smoke",
+)
