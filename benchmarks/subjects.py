@@ -89,7 +89,7 @@ def export(
             record_and_write(model, args, path)
 
 
-class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's modes carry no types.
+class _Recorder(TorchDispatchMode):
     """Keeps every operator that passes, and lets it pass."""
 
     def __init__(self) -> None:
