@@ -54,8 +54,8 @@ class VariantView:
 
     label: str
     summary: str
-    #: Whether any of its cells ran.
-    ran: bool
+    #: Whether its cells are in sight at once: those of a variant that is right throughout wait to be asked for.
+    open: bool
     cells: tuple[CellView, ...]
 
 
@@ -90,7 +90,7 @@ def view_case(case: Case) -> CaseView:
     heads, variants = [], []
     for number, (axes, records) in enumerate(by_variant.items()):
         heads.append(RowHead(labels[axes], "", f"#v{number}", f"#v{number}-", records))
-        variants.append(_view_variant(labels[axes], number, records))
+        variants.append(_view_variant(labels[axes], number, records, alone=len(by_variant) == 1))
     any_axes = next(iter(by_variant))
     return CaseView(
         tally=tally(case.records),
@@ -103,7 +103,7 @@ def view_case(case: Case) -> CaseView:
     )
 
 
-def _view_variant(label: str, number: int, records: Sequence[Record]) -> VariantView:
+def _view_variant(label: str, number: int, records: Sequence[Record], alone: bool) -> VariantView:
     seen: defaultdict[int, int] = defaultdict(int)
     cells = []
     for record in records:
@@ -112,7 +112,8 @@ def _view_variant(label: str, number: int, records: Sequence[Record]) -> Variant
         seen[record.opset] += 1
         cells.append(_view_cell(record, f"v{number}-{record.opset}{again}"))
     counts = tally(records)
-    return VariantView(label, in_words(counts), counts[Status.ABSENT] < len(records), tuple(cells))
+    all_right = counts[Status.PASSED] + counts[Status.ABSENT] == len(records)
+    return VariantView(label, in_words(counts), alone or not all_right, tuple(cells))
 
 
 def _view_cell(record: Record, anchor: str) -> CellView:
