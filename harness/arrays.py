@@ -44,4 +44,5 @@ def ulp(values: Float64Array, dtype: np.dtype[Any]) -> Float64Array:
     """One unit in the last place of `dtype` at each value, never less than its smallest number."""
     bits, smallest = _FORMATS[dtype]
     _, exponent = np.frexp(values)
-    return np.ldexp(1.0, np.maximum(exponent - bits, smallest))
+    unit: Float64Array = np.ldexp(1.0, np.maximum(exponent - bits, smallest))
+    return unit

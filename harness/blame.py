@@ -44,7 +44,7 @@ def rule(
     if runtime == ONNXRUNTIME:
         plain = _ask(OnnxRuntime(optimised=False), delivered, trial, outputs)
         if plain is Testimony.WITH_TORCH:
-            return Ruling(Blame.RUNTIME, f"{runtime} agrees with torch without optimisations, so its optimiser is wrong")
+            return Ruling(Blame.RUNTIME, f"{runtime} without optimisations agrees with torch: its optimiser is wrong")
         if weight_bytes > _REFERENCE_LIMIT:
             return Ruling(Blame.UNKNOWN, f"{runtime} without optimisations differs too; too large for onnx.reference")
     witness: Runtime = OnnxReference() if runtime == ONNXRUNTIME else OnnxRuntime()

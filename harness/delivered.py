@@ -1,4 +1,4 @@
-"""A delivered model as the harness sees it: its bytes or file, its operators, and what it must hold beyond the checker."""
+"""A delivered model as the harness sees it: bytes or file, operators, and what it must hold beyond onnx's checker."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ class Delivered:
     @cached_property
     def proto(self) -> onnx.ModelProto:
         """The model without its weights where they are in a file of their own."""
-        if isinstance(self.model, bytes):
-            return onnx.ModelProto.FromString(self.model)
-        return onnx.load(self.model, load_external_data=False)
+        model = onnx.ModelProto()
+        model.ParseFromString(self.model if isinstance(self.model, bytes) else self.model.read_bytes())
+        return model
 
     @property
     def opset(self) -> int:
@@ -63,10 +63,11 @@ def check(delivered: Delivered, opset: int, shapes: Mapping[str, tuple[int | str
         if len(found[name]) != len(shape):
             raise DeliveryError(f"input {name} has rank {len(shape)}, the model's has rank {len(found[name])}")
         for axis, (asked, got) in enumerate(zip(shape, found[name], strict=True)):
+            where = f"input {name}, axis {axis}"
             if isinstance(asked, str) and not isinstance(got, str):
-                raise DeliveryError(f"input {name}, axis {axis}: {asked!r} was to be symbolic, the model fixes it to {got}")
+                raise DeliveryError(f"{where}: {asked!r} was to be symbolic, the model fixes it to {got}")
             if isinstance(asked, int) and got != asked:
-                raise DeliveryError(f"input {name}, axis {axis}: size {asked} was exported, the model says {got!r}")
+                raise DeliveryError(f"{where}: size {asked} was exported, the model says {got!r}")
     if len(graph.output) != outputs:
         raise DeliveryError(f"the program has {outputs} outputs, the model {len(graph.output)}")
 

@@ -104,10 +104,12 @@ def _opsets(found: re.Match[str]) -> list[int]:
     if found["relation"] is None:
         return [opset for opset in OPSETS if int(found["low"]) <= opset <= int(found["high"])]
     bound = int(found["bound"])
-    keep = {
-        "<": lambda opset: opset < bound,
-        "<=": lambda opset: opset <= bound,
-        ">": lambda opset: opset > bound,
-        ">=": lambda opset: opset >= bound,
-    }[found["relation"]]
-    return [opset for opset in OPSETS if keep(opset)]
+    match found["relation"]:
+        case "<":
+            return [opset for opset in OPSETS if opset < bound]
+        case "<=":
+            return [opset for opset in OPSETS if opset <= bound]
+        case ">":
+            return [opset for opset in OPSETS if opset > bound]
+        case _:
+            return [opset for opset in OPSETS if opset >= bound]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import io
+import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -127,23 +127,27 @@ class _PeerCapture:
         self._dynamo = dynamo
 
     def deliver(self, opset: int, folder: Path | None) -> bytes | Path:
+        if folder is not None:
+            return self._write(opset, folder / "model.onnx", external_data=True)
+        with tempfile.TemporaryDirectory(prefix="parity-") as aside:
+            return self._write(opset, Path(aside) / "model.onnx", external_data=False).read_bytes()
+
+    def _write(self, opset: int, path: Path, *, external_data: bool) -> Path:
         request = self._request
-        target = io.BytesIO() if folder is None else folder / "model.onnx"
         torch.onnx.export(
             request.module,
             request.inputs,
-            target,
+            path,
             input_names=list(request.input_names),
             dynamic_axes={name: dict(axes) for name, axes in request.dynamic.items()} or None,
             opset_version=opset,
             dynamo=self._dynamo,
-            external_data=folder is not None,
+            external_data=external_data,
             training=TrainingMode.TRAINING if request.module.training else TrainingMode.EVAL,
             verbose=False,
         )
-        return target.getvalue() if isinstance(target, io.BytesIO) else target
+        return path
 
 
-EXPORTERS: dict[str, Exporter] = {
-    exporter.name: exporter for exporter in (Parity(), Peer(TORCH_DYNAMO, dynamo=True), Peer(TORCH_SCRIPT, dynamo=False))
-}
+_ALL: tuple[Exporter, ...] = (Parity(), Peer(TORCH_DYNAMO, dynamo=True), Peer(TORCH_SCRIPT, dynamo=False))
+EXPORTERS = {exporter.name: exporter for exporter in _ALL}

@@ -149,9 +149,7 @@ def distinct(*shape: int, dtype: torch.dtype | None = None) -> Maker:
     return Distinct(shape, dtype=dtype)
 
 
-def ints(
-    *shape: int, low: int = 0, high: int = 10, dtype: torch.dtype = torch.int64, constant: bool = False
-) -> Maker:
+def ints(*shape: int, low: int = 0, high: int = 10, dtype: torch.dtype = torch.int64, constant: bool = False) -> Maker:
     """Ints in [low, high), in `dtype` whatever the cell's: indices, lengths, counts."""
     return Ints(shape, low=low, high=high, dtype=dtype, constant=constant)
 

@@ -6,10 +6,9 @@ import difflib
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import pytest
-from _pytest._code.code import TerminalRepr
 
 from harness.axes import OPSETS, Device, Selection, Tier
 from harness.case import Declaration, DeclarationError
@@ -45,11 +44,11 @@ class DeclarationCollector(pytest.Collector):
         self._runner = runner
 
     def collect(self) -> Iterator[CellItem]:
-        for cell in cells_of(self.name, self._declaration, self._runner.selection):
-            yield CellItem.from_parent(self, name=cell.id, cell=cell, runner=self._runner)
-
-    def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException]) -> str | TerminalRepr:
-        return str(excinfo.value) if excinfo.errisinstance(DeclarationError) else super().repr_failure(excinfo)
+        try:
+            for cell in cells_of(self.name, self._declaration, self._runner.selection):
+                yield CellItem.from_parent(self, name=cell.id, cell=cell, runner=self._runner)
+        except DeclarationError as error:
+            raise self.CollectError(str(error)) from error
 
 
 class CellItem(pytest.Item):
@@ -76,8 +75,8 @@ class CellItem(pytest.Item):
         start = time.time()
         record = self._runner.run(self)
         stop = time.time()
+        outcome: Literal["passed", "failed", "skipped"] = "failed"
         longrepr: str | tuple[str, int, str] | None = record.message
-        outcome = "failed"
         if record.status is Status.PASSED:
             outcome, longrepr = "passed", None
         elif record.status in _PASSED_OVER and not (
@@ -102,11 +101,12 @@ class ExpectationsFile(pytest.File):
     """An `expectations.toml`, collected so that a selector which matches nothing fails."""
 
     def collect(self) -> Iterator[ExpectationItem]:
-        for expectation in load(self.path):
+        try:
+            expectations = load(self.path)
+        except ExpectationError as error:
+            raise self.CollectError(str(error)) from error
+        for expectation in expectations:
             yield ExpectationItem.from_parent(self, name=expectation.cells, expectation=expectation)
-
-    def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException]) -> str | TerminalRepr:
-        return str(excinfo.value) if excinfo.errisinstance(ExpectationError) else super().repr_failure(excinfo)
 
 
 class ExpectationItem(pytest.Item):
@@ -134,10 +134,9 @@ class ExpectationItem(pytest.Item):
                     return
                 ids.append(cell.id)
         close = difflib.get_close_matches(self._expectation.cells, ids[:: len(OPSETS)], n=1, cutoff=0.0)
-        raise ExpectationError(
-            f"{self.path.parent.name}/{self.path.name}: {self._expectation.cells!r} matches no cell of "
-            f"{self.path.parent.name}/. Remove it, or correct it" + (f": cells read {close[0]}" if close else ".")
+        folder = self.path.parent.name
+        pytest.fail(
+            f"{folder}/{self.path.name}: {self._expectation.cells!r} matches no cell of {folder}/. "
+            "Remove it, or correct it" + (f"; the nearest is {close[0]}" if close else ""),
+            pytrace=False,
         )
-
-    def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException]) -> str | TerminalRepr:
-        return str(excinfo.value) if excinfo.errisinstance(ExpectationError) else super().repr_failure(excinfo)

@@ -75,7 +75,7 @@ class Program:
             shape = self.makers[name].shape
             for axis, symbol in axes.items():
                 if axis not in range(len(shape)):
-                    raise DeclarationError(f"{place}: dynamic= names dimension {axis} of {name}, whose shape is {shape}.")
+                    raise DeclarationError(f"{place}: dynamic= names axis {axis} of {name}, whose shape is {shape}.")
                 if sizes.setdefault(symbol, shape[axis]) != shape[axis]:
                     raise DeclarationError(
                         f"{place}: {symbol!r} is {sizes[symbol]} in one input and {shape[axis]} in {name}. "

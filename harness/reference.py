@@ -10,7 +10,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_map
 
-from harness.arrays import Array, Float64Array, epsilon, to_array
+from harness.arrays import Array, Float64Array, to_array
 from harness.oracle import Expected, expect
 from harness.program import InputSet, Program, build
 from harness.record import Kind
@@ -121,7 +121,7 @@ class _Twin:
             return None
         wide = tuple(tensor.double() if tensor.is_floating_point() else tensor for tensor in inputs)
         try:
-            with _InFloat64():
+            with _InFloat64():  # type: ignore[no-untyped-call]
                 outputs = self._program.run(wide)
         except (RuntimeError, TypeError, ValueError):
             # No kernel, or a program that insists on its dtype: the oracle then falls back to the dtype's tolerance.

@@ -6,12 +6,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import onnx
+from onnx.reference import ReferenceEvaluator
 
 from harness.arrays import Array
 from harness.axes import ONNX_REFERENCE, ONNXRUNTIME, ONNXRUNTIME_OPSETS, OPSETS, Device
+
+if TYPE_CHECKING:
+    import onnxruntime
 
 
 class NoKernelError(Exception):
@@ -25,8 +29,11 @@ class Session(Protocol):
 
 
 class Runtime(Protocol):
-    name: str
-    opsets: tuple[int, ...]
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def opsets(self) -> tuple[int, ...]: ...
 
     def missing(self, device: Device) -> str:
         """Why it cannot run on this device here. Empty when it can."""
@@ -72,7 +79,7 @@ class OnnxRuntime:
 
 
 @cache
-def _session_options(optimised: bool) -> "onnxruntime.SessionOptions":
+def _session_options(optimised: bool) -> onnxruntime.SessionOptions:
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
@@ -86,11 +93,12 @@ def _session_options(optimised: bool) -> "onnxruntime.SessionOptions":
 
 
 class _OnnxRuntimeSession:
-    def __init__(self, session: "onnxruntime.InferenceSession") -> None:
+    def __init__(self, session: onnxruntime.InferenceSession) -> None:
         self._session = session
 
     def run(self, feeds: Mapping[str, Array]) -> Sequence[object]:
-        return self._session.run(None, dict(feeds))
+        outputs: Sequence[object] = self._session.run(None, dict(feeds))
+        return outputs
 
 
 @dataclass(frozen=True)
@@ -104,21 +112,20 @@ class OnnxReference:
         return "onnx.reference runs on the CPU only" if device is Device.CUDA else ""
 
     def load(self, model: bytes | Path, device: Device) -> Session:
-        from onnx.reference import ReferenceEvaluator
-
         proto = onnx.load_model_from_string(model) if isinstance(model, bytes) else onnx.load(model)
         return _OnnxReferenceSession(ReferenceEvaluator(proto))
 
 
 class _OnnxReferenceSession:
-    def __init__(self, evaluator: "onnx.reference.ReferenceEvaluator") -> None:
+    def __init__(self, evaluator: ReferenceEvaluator) -> None:
         self._evaluator = evaluator
 
     def run(self, feeds: Mapping[str, Array]) -> Sequence[object]:
-        return self._evaluator.run(None, dict(feeds))
+        return list(self._evaluator.run(None, dict(feeds)))
 
 
-RUNTIMES: dict[str, Runtime] = {runtime.name: runtime for runtime in (OnnxRuntime(), OnnxReference())}
+_ALL: tuple[Runtime, ...] = (OnnxRuntime(), OnnxReference())
+RUNTIMES = {runtime.name: runtime for runtime in _ALL}
 
 
 def one_line(text: str) -> str:

@@ -1,0 +1,1 @@
+"""The zoo: whole models. Declarations only: each file is its own test file."""

@@ -1,0 +1,1 @@
+"""Families of operator cases. Declarations only: each file is its own test file."""
