@@ -1,9 +1,9 @@
 """PyTorch programs to ONNX, at every opset that runtimes still run.
 
-    import exporter
+import exporter
 
-    program = exporter.export(model, (x,), "model.onnx", opset_version=13, dynamic_axes={"x": {0: "batch"}})
-    y = program(x)
+program = exporter.export(model, (x,), "model.onnx", opset_version=13, dynamic_axes={"x": {0: "batch"}})
+y = program(x)
 """
 
 from exporter.api import Capture, capture_program, export

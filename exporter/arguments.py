@@ -133,7 +133,7 @@ def _named_axes(name: str, axes: Any, rank: int | None) -> dict[int, str]:
     if isinstance(axes, Mapping):
         named = dict(axes)
     elif isinstance(axes, (list, tuple)):
-        named = {axis: "" for axis in axes}
+        named = dict.fromkeys(axes, "")
     else:
         raise ArgumentError(
             f"dynamic_axes[{name!r}] is {axes!r}: give a list of axes, [0, 2], or a dict of names, {{0: 'batch'}}"

@@ -52,7 +52,7 @@ class WriteError(ExportError, OSError):
     """The file could not be written. Nothing is left behind at the destination."""
 
 
-class Unsupported(Exception):  # noqa: N818  (a lowering's refusal, collected into UnsupportedOperatorsError)
+class Unsupported(Exception):
     """Raised by a lowering for what ONNX cannot say. `since` is the first opset that can, when there is one."""
 
     def __init__(self, reason: str, since: int | None = None) -> None:

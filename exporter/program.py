@@ -24,7 +24,9 @@ __all__ = ["ONNXProgram"]
 class ONNXProgram:
     """An exported program. `model` is its `onnx_ir.Model`; call it to run it in onnxruntime."""
 
-    def __init__(self, model: ir.Model, output_spec: pytree.TreeSpec, leaves: Sequence[Any], opset_version: int) -> None:
+    def __init__(
+        self, model: ir.Model, output_spec: pytree.TreeSpec, leaves: Sequence[Any], opset_version: int
+    ) -> None:
         self.model = model
         self.opset_version = opset_version
         self._output_spec = output_spec
@@ -59,7 +61,9 @@ class ONNXProgram:
         elif external_data:
             raise ArgumentError("external_data=True needs a path to put the weights beside: give `f` as a path")
         elif not hasattr(destination, "write") or isinstance(destination, io.TextIOBase):
-            raise ArgumentError(f"`f` is {destination!r}: give a path, or a file opened for writing bytes (open(..., 'wb'))")
+            raise ArgumentError(
+                f"`f` is {destination!r}: give a path, or a file opened for writing bytes (open(..., 'wb'))"
+            )
         else:
             write.write_to(self.model, destination)
 

@@ -90,7 +90,9 @@ def write_file(model: ir.Model, path: str | os.PathLike[str], external_data: boo
     if target.is_dir():
         raise WriteError(f"cannot write the model to {target}: it is a folder. Give the name of a file in it.")
     if not target.parent.is_dir():
-        raise WriteError(f"cannot write the model to {target}: the folder {target.parent} does not exist. Make it first.")
+        raise WriteError(
+            f"cannot write the model to {target}: the folder {target.parent} does not exist. Make it first."
+        )
     data_path = external_data_path(target)
     aside: list[tuple[Path, Path]] = []
     try:

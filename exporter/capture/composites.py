@@ -23,9 +23,8 @@ __all__ = ["keeping_composites", "original", "without_keeping"]
 _aten = torch.ops.aten
 
 #: The operators, and for some the condition under which they are kept (a predicate over the bound arguments).
-KEPT: dict[OpOverload, Callable[..., bool] | None] = {
-    op: None
-    for op in (
+KEPT: dict[OpOverload, Callable[..., bool] | None] = dict.fromkeys(
+    (
         _aten.linear.default,
         _aten.matmul.default,
         _aten.lstm.input,
@@ -40,7 +39,7 @@ KEPT: dict[OpOverload, Callable[..., bool] | None] = {
         _aten.max_pool1d.default,
         _aten.avg_pool1d.default,
     )
-}
+)
 
 
 def _is_inference(*args: Any) -> bool:

@@ -27,7 +27,9 @@ class TracerWarning(UserWarning):
 _COPY = torch.ops.aten.copy_.default
 _prim_device = torch.ops.prim.device.default
 #: Operators that read a tensor's value into Python.
-_READS = frozenset({torch.ops.aten._local_scalar_dense.default, torch.ops.aten.equal.default, torch.ops.aten.is_nonzero.default})
+_READS = frozenset(
+    {torch.ops.aten._local_scalar_dense.default, torch.ops.aten.equal.default, torch.ops.aten.is_nonzero.default}
+)
 
 _parameter_names: dict[OpOverload, tuple[str, ...]] = {}
 

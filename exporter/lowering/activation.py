@@ -104,7 +104,9 @@ def silu(g: Graph, self: Value) -> Value:
     return g.op("Mul", self, g.op("Sigmoid", self))
 
 
-@lowering("aten::sqrt", "aten::exp", "aten::log", "aten::abs", "aten::floor", "aten::ceil", "aten::reciprocal", "aten::erf")
+@lowering(
+    "aten::sqrt", "aten::exp", "aten::log", "aten::abs", "aten::floor", "aten::ceil", "aten::reciprocal", "aten::erf"
+)
 def elementwise(g: Graph, self: Value) -> Value:
     name = g.node.op._schema.name.partition("::")[2]
     rounds = name in ("floor", "ceil") and not self.dtype.is_floating_point

@@ -40,7 +40,9 @@ _WIDER: dict[torch.dtype, tuple[torch.dtype, ...]] = {
     torch.float32: (torch.float64,),
 }
 #: Operators that only compare or select: for them integers may travel as floats that hold them exactly.
-_EXACT_IN_FLOAT = frozenset({"Less", "Greater", "LessOrEqual", "GreaterOrEqual", "Equal", "Max", "Min", "Abs", "Sign", "Relu"})
+_EXACT_IN_FLOAT = frozenset(
+    {"Less", "Greater", "LessOrEqual", "GreaterOrEqual", "Equal", "Max", "Min", "Abs", "Sign", "Relu"}
+)
 _FLOAT_HOLDING: dict[torch.dtype, tuple[torch.dtype, ...]] = {
     torch.bool: (torch.float32,),
     torch.uint8: (torch.float32,),
@@ -140,7 +142,9 @@ class Graph(Forms):
             return operand if dtype is None or sig.heterogeneous else self.cast(operand, dtype)
         dtype = dtype or sig.fixed(sig.input_type(position))
         if dtype is None:
-            raise TypeError(f"{sig.op}: input {position} is the number {operand!r}, and no tensor beside it says its dtype")
+            raise TypeError(
+                f"{sig.op}: input {position} is the number {operand!r}, and no tensor beside it says its dtype"
+            )
         return self.const(operand, dtype)
 
     def _plain(self, operand: Operand | None) -> Value | None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from exporter.lowering.builder import Graph
 from exporter.lowering.registry import lowering
 from exporter.lowering.values import Value
@@ -15,7 +17,7 @@ def convolution(
     axes = weight.rank - 2
     stride, padding, dilation = spread(stride, axes), spread(padding, axes), spread(dilation, axes)
     operands = [input, weight, *([] if bias is None else [bias])]
-    shared = {
+    shared: dict[str, Any] = {
         "kernel_shape_i": weight.sizes[2:],
         "strides_i": stride,
         "pads_i": [*padding, *padding],

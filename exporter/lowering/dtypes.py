@@ -41,7 +41,9 @@ def _category(dtype: torch.dtype) -> int:
     return 0 if dtype is torch.bool else 1
 
 
-def result_dtype(tensors: Sequence[tuple[torch.dtype, int]], numbers: Sequence[complex | torch.SymInt] = ()) -> torch.dtype:
+def result_dtype(
+    tensors: Sequence[tuple[torch.dtype, int]], numbers: Sequence[complex | torch.SymInt] = ()
+) -> torch.dtype:
     """`torch.result_type` over (dtype, rank) pairs and Python numbers.
 
     Tensors with dimensions decide; 0-d tensors, then numbers, only count when their category is higher.

@@ -11,7 +11,12 @@ from exporter.lowering.values import Value
 
 @lowering("aten::embedding")
 def embedding(
-    g: Graph, weight: Value, indices: Value, padding_idx: int = -1, scale_grad_by_freq: bool = False, sparse: bool = False
+    g: Graph,
+    weight: Value,
+    indices: Value,
+    padding_idx: int = -1,
+    scale_grad_by_freq: bool = False,
+    sparse: bool = False,
 ) -> Value:
     # padding_idx, scale_grad_by_freq and sparse speak of gradients only.
     return g.op("Gather", weight, indices, axis_i=0)

@@ -19,7 +19,9 @@ def select(g: Graph, self: Value, dim: int, index: Size) -> Value:
 
 
 @lowering("aten::slice.Tensor")
-def slice_(g: Graph, self: Value, dim: int = 0, start: Size | None = None, end: Size | None = None, step: int = 1) -> Value:
+def slice_(
+    g: Graph, self: Value, dim: int = 0, start: Size | None = None, end: Size | None = None, step: int = 1
+) -> Value:
     axis = dim % self.rank
     begin, stop = _bounds(self.sizes[axis], start, end)
     if _covers(begin, stop, self.sizes[axis]) and step == 1:

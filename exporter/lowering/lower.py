@@ -22,7 +22,9 @@ from exporter.lowering.values import Value
 __all__ = ["Names", "lower"]
 
 #: Arguments that say nothing about values: where and how memory is laid out.
-_NOT_VALUES = frozenset({"layout", "device", "pin_memory", "memory_format", "non_blocking", "generator", "requires_grad"})
+_NOT_VALUES = frozenset(
+    {"layout", "device", "pin_memory", "memory_format", "non_blocking", "generator", "requires_grad"}
+)
 
 
 class Names:
@@ -204,7 +206,11 @@ class _Lowering:
         expression = size.node.expr
         if expression.is_Symbol:
             return self.graph.axis_names.get(str(expression), str(expression))
-        return str(expression.xreplace({s: type(s)(self.graph.axis_names.get(str(s), str(s))) for s in expression.free_symbols}))
+        return str(
+            expression.xreplace(
+                {s: type(s)(self.graph.axis_names.get(str(s), str(s))) for s in expression.free_symbols}
+            )
+        )
 
     def _symbol(self, name: str) -> tuple[Value, int]:
         value, axis = self.graph.symbol_sources[name]

@@ -77,7 +77,13 @@ def native_group_norm(
     """Instance norm over (batch, group, everything else)"""
     grouped = g.reshape(input, [input.sizes[0], group, -1])
     grouped.shape = (input.sizes[0], group, C // group * HxW)
-    y = g.op("InstanceNormalization", grouped, g.full([group], 1, input.dtype), g.full([group], 0, input.dtype), epsilon_f=eps)
+    y = g.op(
+        "InstanceNormalization",
+        grouped,
+        g.full([group], 1, input.dtype),
+        g.full([group], 0, input.dtype),
+        epsilon_f=eps,
+    )
     y = g.reshape(y, input.sizes)
     if weight is not None:
         y = g.op("Mul", y, _per_channel(g, input, weight))

@@ -7,6 +7,7 @@ overhang of the last window is written into `pads`, which AveragePool does not c
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import torch
 
@@ -79,7 +80,7 @@ def avg_pool(
 
 
 def _window_sizes(g: Graph, windows: _Windows, x: Value, padding: list[int], ceil: int | None) -> Value:
-    """How many elements each window averaged: those under ones, padded by zeros up to full windows, times the full size."""
+    """How many elements each window averaged: its size, less what hangs over the end."""
     spatial: list[Size] = list(g.out.shape[-windows.axes :])
     counts = torch.ones([1, 1, *[1] * windows.axes])
     for axis, count in enumerate(spatial):
@@ -117,7 +118,7 @@ def max_pool(
 
 
 def _max_pool(g: Graph, x: Value, windows: _Windows, wants_indices: bool) -> list[Value]:
-    attributes = {
+    attributes: dict[str, Any] = {
         "kernel_shape_i": windows.kernel,
         "strides_i": windows.stride,
         "pads_i": windows.pads(windows.padding),
@@ -133,8 +134,8 @@ def _max_pool(g: Graph, x: Value, windows: _Windows, wants_indices: bool) -> lis
     plane: Size = 1
     for size in windows.sizes:
         plane = plane * size
-    size = g.scalar(plane, torch.int64)
-    within = g.op("Sub", indices, g.op("Mul", g.op("Div", indices, size), size))
+    length = g.scalar(plane, torch.int64)
+    within = g.op("Sub", indices, g.op("Mul", g.op("Div", indices, length), length))
     return [pooled, within]
 
 

@@ -104,9 +104,7 @@ class _Layers:
         operands = [x, weights, recurrent, biases, None, *initial]
         while operands[-1] is None:
             operands.pop()
-        y, *last = g.op(
-            self.cell.op, *operands, hidden_size_i=self.hidden, **attributes, outputs=1 + self.cell.states
-        )
+        y, *last = g.op(self.cell.op, *operands, hidden_size_i=self.hidden, **attributes, outputs=1 + self.cell.states)
         # (sequence, direction, batch, hidden) to (sequence, batch, direction * hidden).
         if self.directions == 1:
             return g.squeeze(y, [1]), last

@@ -103,7 +103,9 @@ def stack(g: Graph, tensors: list[Value], dim: int = 0) -> Value:
     return g.op("Concat", *[g.unsqueeze(g.cast(x, g.out.dtype), [axis]) for x in tensors], axis_i=axis)
 
 
-@lowering("aten::split.Tensor", "aten::split_with_sizes", "aten::chunk", "aten::unsafe_split.Tensor", "aten::split.sizes")
+@lowering(
+    "aten::split.Tensor", "aten::split_with_sizes", "aten::chunk", "aten::unsafe_split.Tensor", "aten::split.sizes"
+)
 def split(g: Graph, self: Value, dim: int = 0, **_sizes: object) -> list[Value]:
     axis = dim % self.rank
     sizes = [output.shape[axis] for output in g.node.outputs if output is not None]

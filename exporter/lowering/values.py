@@ -66,7 +66,7 @@ class TensorType:
     def dtype(self) -> torch.dtype:
         return self._value.dtype
 
-    def scalarType(self) -> str:  # noqa: N802  (torch.onnx's name)
+    def scalarType(self) -> str:
         return _SCALAR_TYPES[self._value.dtype]
 
 

@@ -85,7 +85,9 @@ def _known(value: ir.Value | None) -> ir.TensorProtocol | None:
 def _fold(graph: ir.Graph, node: ir.Node, evaluate: _Evaluate, tensors: list[ir.TensorProtocol]) -> None:
     # Small tensors (axes, sizes) are read now; of large ones only dtype and shape, through meta tensors.
     shapes = [
-        torch_of(tensor) if tensor.nbytes <= 1024 else torch.empty(tensor.shape.numpy(), dtype=TO_TORCH[tensor.dtype], device="meta")
+        torch_of(tensor)
+        if tensor.nbytes <= 1024
+        else torch.empty(tensor.shape.numpy(), dtype=TO_TORCH[tensor.dtype], device="meta")
         for tensor in tensors
     ]
     if any(shape.device.type == "meta" for shape in shapes[:1]):
