@@ -24,9 +24,10 @@ def main(
     models: Annotated[str, typer.Option(help="Comma-separated; all of them if not given.")] = ",".join(MODELS),
     json: Annotated[Path | None, typer.Option(help="Write every measured number to this file too.")] = None,
     repeat: Annotated[int, typer.Option(min=1, help="Processes a subject gets for each model.")] = 3,
+    matrix: Annotated[bool, typer.Option(help="Time the default tier of the matrix too.")] = True,
 ) -> None:
     """Measure the exporter beside torch.onnx's two and the floor, and print the ratios and the targets."""
-    names = models.split(",")
+    names = [name for name in models.split(",") if name]
     unknown = [name for name in names if name not in MODELS]
     if unknown:
         raise typer.BadParameter(f"no model {', '.join(unknown)}; there are {', '.join(MODELS)}", param_hint="--models")
@@ -34,7 +35,9 @@ def main(
     console = Console(width=None if sys.stdout.isatty() else 140)
     progress = Console(stderr=True)
     with tempfile.TemporaryDirectory(prefix="benchmarks-") as folder:
-        results = measure(names, repeat, Path(folder), lambda what: progress.print(what, style="dim"))
+        results = measure(
+            names, repeat, Path(folder), lambda what: progress.print(what, style="dim", highlight=False), matrix=matrix
+        )
     if json is not None:
         json.write_bytes(msgspec.json.format(msgspec.json.encode(results)))
     console.print(render(results, judge(results)))

@@ -13,8 +13,9 @@ import onnx
 
 from benchmarks import children
 from benchmarks.jobs import Failure, Job, Latency, LatencyJob, Memory, MemoryJob, TimeJob, Times
+from benchmarks.matrix import measure_matrix
 from benchmarks.models import MODELS
-from benchmarks.results import Lane, ModelResults, Results, Timed
+from benchmarks.results import Lane, MatrixResults, MatrixTime, ModelResults, Results, Timed
 from benchmarks.subjects import EXPORTERS, LAYOUTS, Subject
 
 PACKAGES = ("torch", "torchvision", "onnx", "onnx-ir", "onnxruntime", "onnxscript")
@@ -25,8 +26,11 @@ WARM = 3
 LATENCY_ROUNDS = 40
 
 
-def measure(models: list[str], rounds: int, folder: Path, say: Callable[[str], None]) -> Results:
-    """Measure `models`, with `folder` for what is exported. Subjects take turns; a failing one is written down."""
+def measure(models: list[str], rounds: int, folder: Path, say: Callable[[str], None], *, matrix: bool) -> Results:
+    """Measure `models`, and the matrix if asked, with `folder` for what they write.
+
+    Subjects take turns; one that fails is written down.
+    """
     results = {}
     for name in models:
         place = folder / name
@@ -35,7 +39,26 @@ def measure(models: list[str], rounds: int, folder: Path, say: Callable[[str], N
         shutil.rmtree(place)
     packages = {package: version(package) for package in PACKAGES}
     machine = f"{platform.platform()}, {os.cpu_count()} cores, Python {platform.python_version()}"
-    return Results(packages=packages, machine=machine, models=results)
+    cells = run_matrix(folder, say) if matrix else None
+    return Results(packages=packages, machine=machine, models=results, matrix=cells)
+
+
+def run_matrix(folder: Path, say: Callable[[str], None]) -> MatrixResults:
+    """The operators alone, then everything, each in a pytest of its own."""
+    results = MatrixResults()
+    say("matrix: operators")
+    match measure_matrix(("op_cases",), folder / "operators"):
+        case MatrixTime() as time:
+            results.operators = time
+        case Failure(reason):
+            results.failures["operators"] = reason
+    say("matrix: everything")
+    match measure_matrix(("op_cases", "model_zoo"), folder / "everything"):
+        case MatrixTime() as time:
+            results.everything = time
+        case Failure(reason):
+            results.failures["everything"] = reason
+    return results
 
 
 class _Measurement:

@@ -61,8 +61,27 @@ class ModelResults(msgspec.Struct):
         return median(a / b for a, b in zip(measured[over], measured[under], strict=True))
 
 
+class MatrixTime(msgspec.Struct, frozen=True):
+    """Cells of the default tier, and the wall time of the whole command that ran them."""
+
+    cells: int
+    seconds: float
+
+    def rate(self) -> float:
+        return self.cells / self.seconds
+
+
+class MatrixResults(msgspec.Struct):
+    """The matrix on this machine. None where pytest itself failed."""
+
+    operators: MatrixTime | None = None
+    everything: MatrixTime | None = None
+    failures: dict[str, str] = {}
+
+
 class Results(msgspec.Struct):
     #: Package to version, and the machine: what the figures hold for.
     packages: dict[str, str]
     machine: str
     models: dict[str, ModelResults]
+    matrix: MatrixResults | None = None

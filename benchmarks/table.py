@@ -37,8 +37,9 @@ def render(results: Results, judgements: list[Judgement]) -> RenderableType:
         parts.append(times(title, results, Lane.STATIC, lambda timed: f"{timed.first_wall():.3f}", Timed.first_wall))
     if any(model.memory for model in results.models.values()):
         parts.append(memory(results))
-    parts.append(files(results))
-    if any(model.failures for model in results.models.values()):
+    if results.models:
+        parts.append(files(results))
+    if any(reasons for _, reasons in _failures(results)):
         parts.append(failures(results))
     parts.append(targets(judgements))
     return Group(*parts)
@@ -125,10 +126,15 @@ def failures(results: Results) -> Table:
     table = Table(title="failed", title_justify="left")
     for column in ("model", "what", "its last words"):
         table.add_column(column, overflow="fold")
-    for name, model in results.models.items():
-        for what, reason in model.failures.items():
+    for name, reasons in _failures(results):
+        for what, reason in reasons.items():
             table.add_row(name, what, Text(reason))
     return table
+
+
+def _failures(results: Results) -> list[tuple[str, dict[str, str]]]:
+    matrix = results.matrix.failures if results.matrix else {}
+    return [*((name, model.failures) for name, model in results.models.items()), ("matrix", matrix)]
 
 
 def targets(judgements: list[Judgement]) -> Table:

@@ -8,7 +8,7 @@ from enum import StrEnum
 from statistics import geometric_mean
 
 from benchmarks.models import MODELS
-from benchmarks.results import Lane, ModelResults, Results, Timed
+from benchmarks.results import Lane, MatrixResults, MatrixTime, ModelResults, Results, Timed
 from benchmarks.subjects import PEERS, Subject, Weights
 
 #: Latencies of two identical files differ by this much between processes of one machine.
@@ -61,7 +61,28 @@ def judge(results: Results) -> list[Judgement]:
     judgements.append(worst_at_most("nodes: no more than the better peer", 1.0, nodes(results.models)))
     latency = f"onnxruntime latency: no worse than the better peer ({LATENCY_NOISE:.0%} of noise allowed)"
     judgements.append(worst_at_most(latency, 1.0 + LATENCY_NOISE, latencies(results.models)))
-    return judgements
+    return judgements + matrix(results.matrix)
+
+
+def matrix(measured: MatrixResults | None) -> list[Judgement]:
+    """The rate over the operators' cells, and the time of the default tier over everything."""
+    rate, tier = "matrix: over 300 cells a second on operators", "matrix: the default tier under 4 minutes"
+    if measured is None:
+        return [Judgement(target, "", Verdict.NOT_MEASURED) for target in (rate, tier)]
+    operators, everything = measured.operators, measured.everything
+    return [
+        _judge_matrix(rate, operators, lambda time: f"{time.rate():.0f} a second", lambda time: time.rate() > 300),
+        _judge_matrix(tier, everything, lambda time: f"{time.seconds:.0f} s", lambda time: time.seconds < 240),
+    ]
+
+
+def _judge_matrix(
+    target: str, time: MatrixTime | None, show: Callable[[MatrixTime], str], keeps: Callable[[MatrixTime], bool]
+) -> Judgement:
+    if time is None:
+        return Judgement(target, "pytest failed", Verdict.SHORT)
+    measured = f"{show(time)}, {time.cells} cells"
+    return Judgement(target, measured, Verdict.OK if keeps(time) else Verdict.SHORT)
 
 
 def mean_at_least(target: str, bound: float, figures: Figures) -> Judgement:

@@ -35,7 +35,7 @@ def test_time_job_in_a_process_of_its_own(tmp_path: Path) -> None:
     assert isinstance(times, Times)
     assert len(times.warm) > 2
     assert sum(clock.wall for clock in times.warm) > child.WARM_SECONDS
-    assert 0 < times.warm[1].wall < times.first.wall
+    assert 0 < min(clock.cpu for clock in times.warm) < times.first.cpu
     exported = onnx.load(path)
     assert [node.op_type for node in exported.graph.node] == ["Elu"]
     assert exported.graph.input[0].type.tensor_type.shape.dim[0].dim_param == "batch"

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from benchmarks.__main__ import app
 from benchmarks.jobs import Clock, Latency, Memory
 from benchmarks.measure import count
-from benchmarks.results import Lane, ModelResults, Results, Timed
+from benchmarks.results import Lane, MatrixResults, MatrixTime, ModelResults, Results, Timed
 from benchmarks.subjects import Subject, Weights
 from benchmarks.table import render
 from benchmarks.targets import Judgement, Verdict, judge
@@ -91,6 +91,17 @@ def test_latency_is_the_median_of_paired_rounds() -> None:
     target = "onnxruntime latency: no worse than the better peer (3% of noise allowed)"
     judged = verdicts(results(elu=ModelResults(latency=latency)))[target]
     assert judged == Judgement(target, "1.00x at worst, elu", Verdict.OK)
+
+
+def test_matrix_is_judged_by_the_whole_command() -> None:
+    measured = results()
+    measured.matrix = MatrixResults(
+        operators=MatrixTime(cells=6200, seconds=20), failures={"everything": "interrupted"}
+    )
+    judged = verdicts(measured)
+    rate, tier = "matrix: over 300 cells a second on operators", "matrix: the default tier under 4 minutes"
+    assert judged[rate] == Judgement(rate, "310 a second, 6200 cells", Verdict.OK)
+    assert judged[tier] == Judgement(tier, "pytest failed", Verdict.SHORT)
 
 
 def test_nodes_of_branches_count() -> None:
