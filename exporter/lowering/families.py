@@ -3,11 +3,13 @@
 from exporter.lowering import (  # noqa: F401
     activation,
     arithmetic,
+    attention,
     convolution,
     embedding,
     indexing,
     linear_algebra,
     normalization,
+    padding,
     pooling,
     random,
     recurrent,

@@ -118,17 +118,6 @@ def unbind(g: Graph, self: Value, dim: int = 0) -> list[Value]:
     return [g.squeeze(part, [axis]) for part in g.split(self, axis, [1] * len(g.node.outputs))]
 
 
-@lowering("aten::constant_pad_nd")
-def constant_pad_nd(g: Graph, self: Value, pad: list[Size], value: float = 0) -> Value:
-    """`pad` holds (before, after) pairs from the last axis on"""
-    before: list[Size] = [0] * self.rank
-    after: list[Size] = [0] * self.rank
-    for number in range(len(pad) // 2):
-        before[self.rank - 1 - number] = pad[2 * number]
-        after[self.rank - 1 - number] = pad[2 * number + 1]
-    return g.pad(self, before, after, value=value)
-
-
 @lowering("aten::unfold")
 def unfold(g: Graph, self: Value, dimension: int, size: int, step: int) -> Value:
     """Windows of `size` along `dimension`, every `step`, as a new last axis"""
