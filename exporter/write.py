@@ -18,7 +18,7 @@ import onnx
 import onnx_ir as ir
 
 from exporter.errors import WriteError
-from exporter.passes.lazy import bytes_of
+from exporter.passes.lazy import chunks_of
 
 __all__ = ["Sink", "external_data_path", "serialize", "size_of_weights", "write_file", "write_to"]
 
@@ -47,18 +47,16 @@ class _Weight:
 
     header: bytes
     data: ir.TensorProtocol
-    #: Set when the data lies in another file, at this offset.
-    offset: int | None = None
+    nbytes: int
+    #: The data lies in another file.
+    elsewhere: bool
 
-    @property
-    def nbytes(self) -> int:
-        return 0 if self.offset is not None else self.data.nbytes
-
-    def sized(self) -> int:
-        """Length of the TensorProto."""
-        if self.offset is not None:
-            return len(self.header)
-        return len(self.header) + len(_tag(_TENSOR_RAW_DATA, self.nbytes)) + self.nbytes
+    def head(self) -> bytes:
+        """What precedes the data: tag and length as a field of the graph, the header, the data's own tag and length."""
+        if self.elsewhere:
+            return _tag(_GRAPH_INITIALIZER, len(self.header)) + self.header
+        tag = _tag(_TENSOR_RAW_DATA, self.nbytes)
+        return _tag(_GRAPH_INITIALIZER, len(self.header) + len(tag) + self.nbytes) + self.header + tag
 
 
 def size_of_weights(model: ir.Model) -> int:
@@ -173,7 +171,7 @@ class _Placement:
         for tensor, offset in zip(self._tensors, self.offsets.values(), strict=True):
             if offset > position:
                 yield bytes(offset - position)
-            yield bytes_of(tensor)
+            yield from chunks_of(tensor)
             position = offset + tensor.nbytes
 
 
@@ -190,27 +188,26 @@ def _chunks(model: ir.Model, external: _Placement | None) -> Iterator[bytes | me
             model.graph.initializers.add(value)
     graph = proto.graph.SerializeToString(deterministic=True)
     proto.ClearField("graph")
-    length = len(graph) + sum(len(_tag(_GRAPH_INITIALIZER, w.sized())) + w.sized() for w in weights)
+    heads = [weight.head() for weight in weights]
+    length = len(graph) + sum(map(len, heads)) + sum(weight.nbytes for weight in weights if not weight.elsewhere)
     yield proto.SerializeToString(deterministic=True) + _tag(_MODEL_GRAPH, length) + graph
-    for weight in weights:
-        header = _tag(_GRAPH_INITIALIZER, weight.sized()) + weight.header
-        if weight.offset is None:
-            yield header + _tag(_TENSOR_RAW_DATA, weight.nbytes)
-            yield bytes_of(weight.data)
-        else:
-            yield header
+    for head, weight in zip(heads, weights, strict=True):
+        yield head
+        if not weight.elsewhere:
+            yield from chunks_of(weight.data)
 
 
 def _weight(value: ir.Value, external: _Placement | None) -> _Weight:
     data = value.const_value
     assert data is not None
+    nbytes = data.nbytes
     header = onnx.TensorProto(name=value.name, data_type=data.dtype.value, dims=data.shape.numpy())
     offset = None if external is None else external.offsets.get(id(value))
     if external is not None and offset is not None:
         header.data_location = onnx.TensorProto.EXTERNAL
-        for key, entry in (("location", external.location), ("offset", offset), ("length", data.nbytes)):
+        for key, entry in (("location", external.location), ("offset", offset), ("length", nbytes)):
             header.external_data.add(key=key, value=str(entry))
-    return _Weight(header.SerializeToString(deterministic=True), data, offset)
+    return _Weight(header.SerializeToString(deterministic=True), data, nbytes, elsewhere=offset is not None)
 
 
 def _tag(field: int, length: int) -> bytes:

@@ -14,6 +14,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from exporter.capture.composites import original, without_keeping
 from exporter.capture.graph import Node, Value
+from exporter.capture.memo import Metadata, ResultMemo, describe
 from exporter.capture.origin import OriginFinder
 from exporter.errors import CaptureError, FrozenValueError
 
@@ -48,6 +49,11 @@ class Recorder(TorchDispatchMode):
     sight; `name_of` says what they are called.
     """
 
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        # Wrapping every call against compilation costs 3 us, and nothing here is ever compiled.
+        return False
+
     def __init__(
         self,
         fakes: FakeTensorMode,
@@ -56,8 +62,10 @@ class Recorder(TorchDispatchMode):
         decomposition_of: Callable[[OpOverload], Callable[..., Any] | None],
         strict: bool,
     ) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.fakes = fakes
+        fakes.cache_enabled = fakes.shape_env is not None
+        self._memo = ResultMemo(fakes, self._metadata_of) if fakes.shape_env is None else None
         self.nodes: list[Node] = []
         self._origins = origins
         self._name_of = name_of
@@ -65,6 +73,7 @@ class Recorder(TorchDispatchMode):
         self._strict = strict
         # Fake tensors are kept alive here, so that an id stands for one tensor throughout.
         self._values: dict[int, tuple[FakeTensor, Value]] = {}
+        self._metadata: dict[int, Metadata] = {}
         self._constants: dict[int, tuple[torch.Tensor, FakeTensor]] = {}
         self._examples: dict[Value, torch.Tensor] = {}
         #: Of tensors that the program may write to: inputs and buffers.
@@ -103,6 +112,13 @@ class Recorder(TorchDispatchMode):
             known = self._values[id(self.constant(tensor))]
         return known[1]
 
+    def _metadata_of(self, tensor: torch.Tensor) -> Metadata:
+        metadata = self._metadata.get(id(tensor))
+        if metadata is None:
+            assert isinstance(tensor, FakeTensor)
+            metadata = self._metadata[id(tensor)] = describe(tensor)
+        return metadata
+
     # --- recording ------------------------------------------------------------------------------------------------
 
     def __torch_dispatch__(self, func: OpOverload, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -120,7 +136,8 @@ class Recorder(TorchDispatchMode):
         if decomposition is not None:
             return self._decompose(decomposition, args, kwargs)
         with without_keeping():
-            result = self.fakes.dispatch(func, types, args, kwargs)
+            dispatch = self.fakes.dispatch if self._memo is None else self._memo.call
+            result = dispatch(func, types, args, kwargs)
         self._record(original(func), args, kwargs, result)
         return result
 

@@ -107,12 +107,23 @@ def _fold(graph: ir.Graph, node: ir.Node, evaluate: _Evaluate, tensors: list[ir.
 
     for number, (output, preview) in enumerate(zip(node.outputs, previews, strict=True)):
         folded = ir.Value(name=output.name, type=output.type, shape=ir.Shape(preview.shape))
-        folded.const_value = LazyTorchTensor(compute(number), preview.dtype, tuple(preview.shape))
+        folded.const_value = LazyTorchTensor(
+            compute(number), preview.dtype, tuple(preview.shape), _same_bytes(node, tensors)
+        )
         folded.const_value.name = output.name
         output.replace_all_uses_with(folded)
         output.name = None
         graph.initializers.add(folded)
     graph.remove(node)
+
+
+def _same_bytes(node: ir.Node, tensors: list[ir.TensorProtocol]) -> tuple[ir.TensorProtocol, ...]:
+    """The tensors whose bytes, one after the other, are those of the result; none where it must be computed."""
+    if node.op_type in ("Unsqueeze", "Squeeze"):
+        return (tensors[0],)
+    if node.op_type == "Concat" and _attribute(node, "axis", 0) == 0:
+        return tuple(tensors)
+    return ()
 
 
 def _nbytes(tensor: torch.Tensor) -> int:

@@ -1,8 +1,8 @@
-"""Tensors that are computed when they are written, so that folding weights needs no memory until then."""
+"""Tensors that are computed when they are written, so that reworking weights needs no memory until then."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import onnx_ir as ir
 import torch
@@ -10,15 +10,25 @@ from onnx_ir.tensor_adapters import TorchTensor
 
 from exporter.lowering.dtypes import TO_ONNX
 
-__all__ = ["LazyTorchTensor", "bytes_of", "torch_of"]
+__all__ = ["LazyTorchTensor", "chunks_of", "torch_of"]
 
 
 class LazyTorchTensor(ir.LazyTensor):
-    """A tensor of known dtype and shape, computed by torch each time it is asked for."""
+    """A tensor of known dtype and shape, computed by torch each time it is asked for.
 
-    def __init__(self, compute: Callable[[], torch.Tensor], dtype: torch.dtype, shape: tuple[int, ...]) -> None:
+    With `parts`, its bytes are those of other tensors one after the other, and are written without being joined first.
+    """
+
+    def __init__(
+        self,
+        compute: Callable[[], torch.Tensor],
+        dtype: torch.dtype,
+        shape: tuple[int, ...],
+        parts: tuple[ir.TensorProtocol, ...] = (),
+    ) -> None:
         super().__init__(lambda: TorchTensor(compute()), TO_ONNX[dtype], ir.Shape(shape))
         self.compute = compute
+        self.parts = parts
 
 
 def torch_of(tensor: ir.TensorProtocol) -> torch.Tensor:
@@ -31,11 +41,14 @@ def torch_of(tensor: ir.TensorProtocol) -> torch.Tensor:
     return torch.from_numpy(tensor.numpy().copy())
 
 
-def bytes_of(tensor: ir.TensorProtocol) -> bytes | memoryview:
-    """A tensor's little-endian bytes, without a copy where its memory is contiguous and on the CPU."""
-    if isinstance(tensor, (LazyTorchTensor, TorchTensor)):
+def chunks_of(tensor: ir.TensorProtocol) -> Iterator[bytes | memoryview]:
+    """A tensor's little-endian bytes, without a copy where they lie contiguous in the CPU's memory."""
+    if isinstance(tensor, LazyTorchTensor) and tensor.parts:
+        for part in tensor.parts:
+            yield from chunks_of(part)
+    elif isinstance(tensor, (LazyTorchTensor, TorchTensor)):
         plain = torch_of(tensor).detach().cpu().contiguous()
-        if plain.numel() == 0:
-            return b""
-        return memoryview(plain.view(-1).view(torch.uint8).numpy())
-    return tensor.tobytes()
+        if plain.numel():
+            yield memoryview(plain.view(-1).view(torch.uint8).numpy())
+    else:
+        yield tensor.tobytes()
