@@ -140,6 +140,6 @@ def _moved(inputs: tuple[torch.Tensor, ...], program: Program, turn: int) -> tup
             moved.append(tensor)
             continue
         step = torch.finfo(tensor.dtype).eps
-        signs = torch.randint(0, 2, tensor.shape, generator=generator).mul_(2).sub_(1).to(tensor.device)
-        moved.append(tensor.double() * (1 + step * signs))
+        signs = torch.randint(0, 2, tensor.shape, generator=generator, dtype=torch.float64).mul_(2).sub_(1)
+        moved.append(tensor.double() * (1 + step * signs.to(tensor.device)))
     return tuple(moved)
