@@ -18,7 +18,7 @@ import onnx
 import onnx_ir as ir
 
 from exporter.errors import WriteError
-from exporter.passes.lazy import chunks_of
+from exporter.passes.lazy import chunks_of, one_thread
 
 __all__ = ["Sink", "external_data_path", "serialize", "size_of_weights", "write_file", "write_to"]
 
@@ -65,14 +65,16 @@ def size_of_weights(model: ir.Model) -> int:
 
 def serialize(model: ir.Model) -> bytes:
     """The model as bytes, weights inside."""
-    return b"".join(_chunks(model, external=None))
+    with one_thread():
+        return b"".join(_chunks(model, external=None))
 
 
 def write_to(model: ir.Model, sink: Sink) -> None:
     """Write the model, weights inside, to an open binary file."""
     _refuse_too_large(model)
-    for chunk in _chunks(model, external=None):
-        sink.write(chunk)
+    with one_thread():
+        for chunk in _chunks(model, external=None):
+            sink.write(chunk)
 
 
 def write_file(model: ir.Model, path: str | os.PathLike[str], external_data: bool | None = None) -> None:
@@ -126,7 +128,7 @@ def _write_aside(final: Path, chunks: Iterator[bytes | memoryview]) -> Path:
     """Write into a new file next to `final`; remove it if that fails."""
     descriptor, name = tempfile.mkstemp(prefix=f".{final.name}.", dir=final.parent)
     try:
-        with os.fdopen(descriptor, "wb", buffering=2**20) as file:
+        with os.fdopen(descriptor, "wb", buffering=2**20) as file, one_thread():
             for chunk in chunks:
                 file.write(chunk)
         os.chmod(name, 0o666 & ~_umask())

@@ -22,6 +22,7 @@ from exporter.capture.graph import Node
 from exporter.capture.graph import Value as AtenValue
 from exporter.errors import Unsupported
 from exporter.lowering.dtypes import TO_ONNX, result_dtype
+from exporter.lowering.kernels import kernel_dtypes
 from exporter.lowering.opsets import Forms
 from exporter.lowering.signatures import Signature, signature
 from exporter.lowering.values import Number, Operand, Value
@@ -70,6 +71,8 @@ class Graph(Forms):
         self.node: Node
         #: The ATen values that something reads.
         self.read: frozenset[AtenValue | None] = frozenset()
+        #: Of values that were widened, or rounded from a wider one: that one, and the ATen node that it belongs to.
+        self._wide: dict[tuple[ir.Value, torch.dtype], tuple[Node, Value]] = {}
         self._names: dict[str, int] = {}
         self._constants: dict[tuple[Any, ...], Value] = {}
         self._find_symbol: Callable[[str], tuple[Value, int]]
@@ -101,7 +104,7 @@ class Graph(Forms):
             for position in range(outputs):
                 wanted = types.get(sig.output_type(position))
                 if wanted is not None and widened[sig.output_type(position)] is not wanted:
-                    results[position] = self.cast(results[position], wanted)
+                    results[position] = self._narrowed(results[position], wanted)
         return results[0] if outputs == 1 else tuple(results)
 
     def _bind_types(self, sig: Signature, inputs: Sequence[Operand | None]) -> dict[str, torch.dtype]:
@@ -118,20 +121,34 @@ class Graph(Forms):
         return types
 
     def _carrier(self, sig: Signature, type_name: str, dtype: torch.dtype) -> torch.dtype:
-        """The dtype in which the operator can be computed at this opset: `dtype`, or one that holds all its values."""
+        """The dtype in which to compute the operator: `dtype`, or one that holds all its values.
+
+        The first that both the specification and onnxruntime take; else the first that the specification takes.
+        """
         allowed = sig.allowed[type_name]
-        if dtype in allowed:
+        runs = kernel_dtypes(sig.op, type_name, self.opset)
+        if dtype in allowed and (runs is None or dtype in runs):
             return dtype
-        candidates = _WIDER.get(dtype, ())
+        candidates = (dtype, *_WIDER.get(dtype, ()))
         if sig.op in _EXACT_IN_FLOAT:
             candidates += _FLOAT_HOLDING.get(dtype, ())
-        for wider in candidates:
-            if wider in allowed:
-                return wider
+        for acceptable in (allowed & runs, allowed) if runs is not None else (allowed,):
+            for candidate in candidates:
+                if candidate in acceptable:
+                    return candidate
         for later in range(self.opset + 1, 29):
             if dtype in signature(sig.op, later).allowed.get(type_name, ()):
                 raise Unsupported(f"ONNX's {sig.op} does not take {dtype} at opset {self.opset}", since=later)
         raise Unsupported(f"ONNX's {sig.op} does not take {dtype}")
+
+    def has_kernel(self, op: str, dtype: torch.dtype, type_name: str = "T") -> bool:
+        """Whether ONNX has the operator for the dtype at this opset, and onnxruntime runs it, maybe in a wider one."""
+        try:
+            carrier = self._carrier(signature(op, self.opset), type_name, dtype)
+        except Unsupported:
+            return False
+        runs = kernel_dtypes(op, type_name, self.opset)
+        return runs is None or carrier in runs
 
     def _operand(
         self, operand: Operand | None, dtype: torch.dtype | None, sig: Signature, position: int
@@ -139,13 +156,33 @@ class Graph(Forms):
         if operand is None:
             return None
         if isinstance(operand, Value):
-            return operand if dtype is None or sig.heterogeneous else self.cast(operand, dtype)
+            if dtype is None or sig.heterogeneous:
+                return operand
+            return operand if operand.dtype is dtype else self._widened(operand, dtype)
         dtype = dtype or sig.fixed(sig.input_type(position))
         if dtype is None:
             raise TypeError(
                 f"{sig.op}: input {position} is the number {operand!r}, and no tensor beside it says its dtype"
             )
         return self.const(operand, dtype)
+
+    def _widened(self, x: Value, dtype: torch.dtype) -> Value:
+        node, wide = self._wide.get((x.ir, dtype), (None, x))
+        if node is not self.node:
+            wide = self.cast(x, dtype)
+            self._wide[x.ir, dtype] = (self.node, wide)
+        return wide
+
+    def _narrowed(self, wide: Value, dtype: torch.dtype) -> Value:
+        """A result that was computed in a wider dtype.
+
+        Later steps of the same ATen operator go on from the wide value: like torch, they round once, at the end.
+        Integers must not, since they wrap around in each step.
+        """
+        narrow = self.cast(wide, dtype)
+        if dtype.is_floating_point:
+            self._wide[narrow.ir, wide.dtype] = (self.node, wide)
+        return narrow
 
     def _plain(self, operand: Operand | None) -> Value | None:
         return operand if operand is None or isinstance(operand, Value) else self.const(operand)

@@ -1,7 +1,8 @@
 """What onnxruntime's CPU provider has kernels for, where that is less than the ONNX specification allows.
 
-A model may be right and still not load: onnxruntime refuses what it has no kernel for. Of two forms that mean the same, the one that
-it runs is emitted. float16 needs no care: onnxruntime computes it in float32 by itself. bfloat16 and integers do.
+A model may be right and still not load: onnxruntime refuses what it has no kernel for. Of two forms that mean the
+same, the one that it runs is emitted. float16 needs no care, onnxruntime computes it in float32 by itself; bfloat16
+and integers do.
 """
 
 from __future__ import annotations
@@ -28,8 +29,9 @@ _LETTERS = {
     "?": torch.bool,
 }
 
-#: Operator (and the type constraint, where it is not T), then from which opset on there are kernels for which dtypes. An operator
-#: that is not here runs in all dtypes of the specification. onnxruntime 1.31.1; a test compares the table with what it says of itself.
+#: Operator (and the type constraint, where it is not T), then from which opset on there are kernels for which dtypes.
+#: An operator that is not here runs in all dtypes of the specification. onnxruntime 1.31.1; a test compares the table
+#: with what it says of itself.
 _TABLE = """
 Abs 7:fdlihbBHIL
 Acos 7:f
@@ -168,4 +170,4 @@ def _table() -> dict[tuple[str, str], list[tuple[int, frozenset[torch.dtype]]]]:
 
 def _parsed(entry: str) -> tuple[int, frozenset[torch.dtype]]:
     since, _, letters = entry.partition(":")
-    return int(since), frozenset(_LETTERS[letter] | {torch.float16} for letter in letters)
+    return int(since), frozenset(_LETTERS[letter] for letter in letters) | {torch.float16}
