@@ -114,7 +114,7 @@ def _fold(graph: ir.Graph, node: ir.Node, evaluate: _Evaluate, tensors: list[ir.
         output.replace_all_uses_with(folded)
         output.name = None
         graph.initializers.add(folded)
-    graph.remove(node)
+    graph.remove(node, safe=True)
 
 
 def _same_bytes(node: ir.Node, tensors: list[ir.TensorProtocol]) -> tuple[ir.TensorProtocol, ...]:
