@@ -4,7 +4,7 @@
     values, indices = g.op("TopK", x, k, outputs=2)  two
 
 The interface is the one that symbolic functions of `torch.onnx` know: attributes carry their type as a suffix
-(`_f` float, `_i` int, `_s` string, `_t` tensor, lists of these likewise), values answer `type().sizes()`. On top of it a Python
+(`_f` float, `_i` int, `_s` string, `_t` tensor, lists likewise), values answer `type().sizes()`. On top of it a Python
 number may stand where a tensor is expected, and takes the dtype that the specification asks of it there.
 The forms that differ between opsets are methods of `exporter.lowering.opsets.Forms`.
 """

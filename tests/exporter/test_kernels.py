@@ -1,0 +1,47 @@
+"""The table of onnxruntime's kernels against what the installed onnxruntime says of itself."""
+
+from __future__ import annotations
+
+import onnxruntime
+import onnxruntime.capi.onnxruntime_pybind11_state as onnxruntime_itself
+import pytest
+import torch
+
+from exporter.errors import Unsupported
+from exporter.lowering import kernels
+from exporter.lowering.dtypes import TO_ONNX
+from exporter.lowering.signatures import signature
+
+OPSETS = range(7, 27)
+DTYPES = {f"tensor({onnx.name.lower()})": dtype for dtype, onnx in TO_ONNX.items() if not dtype.is_complex}
+
+
+def registered() -> dict[tuple[str, str], list[tuple[int, int, set[str]]]]:
+    """Operator and type constraint, to the versions and type strings of each kernel of the CPU provider."""
+    found: dict[tuple[str, str], list[tuple[int, int, set[str]]]] = {}
+    for kernel in onnxruntime_itself.get_all_opkernel_def():
+        if kernel.provider == "CPUExecutionProvider" and not kernel.domain:
+            for name, types in kernel.type_constraints.items():
+                found.setdefault((kernel.op_name, name), []).append((*kernel.version_range, set(types)))
+    return found
+
+
+@pytest.mark.skipif(not onnxruntime.__version__.startswith("1.31."), reason="the table describes onnxruntime 1.31")
+def test_table_is_what_onnxruntime_has() -> None:
+    actual = registered()
+    wrong = []
+    for op, type_name in kernels._table():
+        for opset in OPSETS:
+            try:
+                version = signature(op, opset).since_version
+            except Unsupported:
+                continue
+            runs = {
+                DTYPES[string]
+                for first, last, strings in actual[op, type_name]
+                if first <= version <= last
+                for string in strings & DTYPES.keys()
+            }
+            if runs and kernels.kernel_dtypes(op, type_name, opset) != frozenset(runs | {torch.float16}):
+                wrong.append((op, type_name, opset))
+    assert not wrong
