@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import onnx_ir as ir
 import torch
 
-__all__ = ["TO_ONNX", "TO_TORCH", "is_floating", "result_dtype"]
+__all__ = ["TO_ONNX", "TO_TORCH", "extremes", "is_floating", "result_dtype"]
 
 TO_ONNX: dict[torch.dtype, ir.DataType] = {
     torch.float32: ir.DataType.FLOAT,
@@ -31,6 +31,15 @@ TO_TORCH: dict[ir.DataType, torch.dtype] = {onnx: dtype for dtype, onnx in TO_ON
 
 def is_floating(dtype: torch.dtype) -> bool:
     return dtype.is_floating_point
+
+
+def extremes(dtype: torch.dtype) -> tuple[int | float, int | float]:
+    """The lowest and the highest value of a dtype, infinities where it has them."""
+    if dtype.is_floating_point:
+        return float("-inf"), float("inf")
+    if dtype is torch.bool:
+        return False, True
+    return torch.iinfo(dtype).min, torch.iinfo(dtype).max
 
 
 def _category(dtype: torch.dtype) -> int:

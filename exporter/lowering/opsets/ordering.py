@@ -1,0 +1,64 @@
+"""Order: the largest and smallest, sorting, and places counted in order."""
+
+from __future__ import annotations
+
+import torch
+
+from exporter.capture.graph import Size
+from exporter.errors import Unsupported
+from exporter.lowering.opsets.places import PlaceForms, shaped
+from exporter.lowering.values import Value
+
+__all__ = ["OrderForms"]
+
+
+class OrderForms(PlaceForms):
+    """The first few, and counting in order."""
+
+    def top_k(self, x: Value, k: Size, axis: int, largest: bool) -> tuple[Value, Value]:
+        """The `k` largest or smallest in order, ties in the order of their places, NaN above all; and their places."""
+        sizes = [*x.sizes[:axis], k, *x.sizes[axis + 1 :]]
+        if isinstance(k, int) and k == 0:
+            return self.full(sizes, 0, x.dtype), self.full(sizes, 0, torch.int64)
+        keys = self._sortable(x) if x.dtype.is_floating_point else x
+        if x.dtype is torch.bool:
+            keys = self.cast(x, torch.int32)
+        if self.opset < 11 and not x.dtype.is_floating_point:
+            if x.dtype is torch.int64:
+                raise Unsupported("ONNX's TopK takes torch.int64 only from opset 11", since=11)
+            keys = self.cast(x, torch.float64 if x.dtype is torch.int32 else torch.float32)
+        values, places = self._top_k(keys, k, axis, largest)
+        places = shaped(places, sizes)
+        # NaN went as infinity, and comes back from where it was.
+        values = self.gather_elements(x, places, axis) if x.dtype.is_floating_point else self.cast(values, x.dtype)
+        return values, places
+
+    def _sortable(self, x: Value) -> Value:
+        """Runtimes order NaN anywhere and upset the rest with it: put infinity for it, below which all else is kept."""
+        if x.dtype in (torch.float16, torch.bfloat16):
+            x = self.cast(x, torch.float32)
+        top = self.const(torch.finfo(x.dtype).max, x.dtype)
+        infinity = self.const(float("inf"), x.dtype)
+        return self.where(self.not_number(x), infinity, self.extreme("Min", x, top))
+
+    def _top_k(self, x: Value, k: Size, axis: int, largest: bool) -> tuple[Value, ...]:
+        if self.opset >= 11:
+            return self.op("TopK", x, self.ints([k]), axis_i=axis, largest_i=largest, outputs=2)
+        if not largest:
+            values, places = self._top_k(self.op("Neg", x), k, axis, True)
+            return self.op("Neg", values), places
+        if self.opset >= 10:
+            return self.op("TopK", x, self.ints([k]), axis_i=axis, outputs=2)
+        if not isinstance(k, int):
+            raise Unsupported("TopK takes a k that varies only from opset 10", since=10)
+        return self.op("TopK", x, axis_i=axis, k_i=k, outputs=2)
+
+    def counted(self, flags: Value, size: Size) -> Value:
+        """Of a boolean vector: how many are true up to and with each place."""
+        numbers = self.cast(flags, torch.int64)
+        if self.opset >= 11:
+            return self.op("CumSum", numbers, self.const(0, torch.int64))
+        up_to = self.iota(size)
+        earlier = self.op("Not", self.less(self.unsqueeze(up_to, [1]), self.unsqueeze(up_to, [0])))
+        each = self.op("Mul", self.cast(earlier, torch.int64), self.unsqueeze(numbers, [0]))
+        return self.reduce("Sum", each, [1], keepdim=False)
