@@ -9,7 +9,7 @@ from functools import cache
 from typing import Any, BinaryIO
 
 import torch
-from torch._decomp import core_aten_decompositions
+from torch._decomp import _core_aten_decompositions_post_autograd
 from torch._ops import OpOverload
 from torch.utils import _pytree as pytree
 
@@ -158,7 +158,7 @@ def _decomposition_of(op: OpOverload) -> Callable[..., Any] | None:
 
 @cache
 def _decompositions() -> dict[Any, Callable[..., Any]]:
-    return dict(core_aten_decompositions())
+    return dict(_core_aten_decompositions_post_autograd())
 
 
 @contextmanager

@@ -16,6 +16,7 @@ from exporter.capture.composites import original, without_keeping
 from exporter.capture.graph import Node, Value
 from exporter.capture.memo import Metadata, ResultMemo, describe
 from exporter.capture.origin import OriginFinder
+from exporter.capture.sizes import SIZES
 from exporter.errors import CaptureError, FrozenValueError
 
 __all__ = ["Recorder", "TracerWarning"]
@@ -132,12 +133,17 @@ class Recorder(TorchDispatchMode):
             return self._read(func, args)
         if func._schema.is_mutable:
             self._refuse_foreign_write(func, args)
-        decomposition = self._decomposition_of(func)
+        decomposition = self._decomposition_of(original(func))
         if decomposition is not None:
             return self._decompose(decomposition, args, kwargs)
         with without_keeping():
-            dispatch = self.fakes.dispatch if self._memo is None else self._memo.call
-            result = dispatch(func, types, args, kwargs)
+            if self._memo is not None:
+                result = self._memo.call(func, types, args, kwargs)
+            elif func in SIZES:
+                with self.fakes:
+                    result = SIZES[func](*args, **kwargs)
+            else:
+                result = self.fakes.dispatch(func, types, args, kwargs)
         self._record(original(func), args, kwargs, result)
         return result
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import sympy
 import torch
-from torch._dynamo.source import ConstantSource
+from torch._guards import Source
 from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv
 
 from exporter.capture.graph import Origin
@@ -41,6 +41,17 @@ class Assumption:
         return bool(holds and linear and len((sides[0] - sides[1]).free_symbols) == 1)
 
 
+@dataclass(frozen=True)
+class _Axis(Source):  # type: ignore[misc]
+    """Where a symbol comes from, as torch wants to be told. (torch._dynamo has such classes, and takes a second to import.)"""
+
+    axis: str
+
+    @property
+    def _name_template(self) -> str:
+        return self.axis
+
+
 class HintedShapeEnv(ShapeEnv):
     """A `ShapeEnv` that answers from the example's sizes and writes down what it answered.
 
@@ -55,7 +66,7 @@ class HintedShapeEnv(ShapeEnv):
     def new_size(self, name: str, hint: int) -> torch.SymInt:
         # A size of 0 or 1 in the example would make broadcasting and emptiness look decided.
         hint = hint if hint > 1 else 2
-        source = ConstantSource(name)
+        source = _Axis(name)
         symbol = self.create_symbol(hint, source, dynamic_dim=DimDynamic.DYNAMIC, constraint_dim=None)
         self.hints[symbol] = hint
         size = self.create_symintnode(symbol, hint=hint, source=source)
