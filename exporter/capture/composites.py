@@ -38,6 +38,7 @@ KEPT: dict[OpOverload, Callable[..., bool] | None] = dict.fromkeys(
         _aten.scaled_dot_product_attention.default,
         _aten.max_pool1d.default,
         _aten.avg_pool1d.default,
+        _aten._pad_circular.default,
     )
 )
 

@@ -15,7 +15,7 @@ __all__ = ["SIZES"]
 
 def _padded(self: torch.Tensor, pad: Sequence[Size], value: float = 0) -> torch.Tensor:
     # torch 2.13's meta kernel takes its sizes from the example, and fails on negative numbers.
-    sizes = list(self.shape)
+    sizes: list[Size] = list(self.shape)
     for number, amount in enumerate(pad):
         sizes[-1 - number // 2] += amount
     return torch.empty(sizes, dtype=self.dtype, device=self.device)

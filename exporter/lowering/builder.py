@@ -129,7 +129,8 @@ class Graph(Forms):
         runs = kernel_dtypes(sig.op, type_name, self.opset)
         if dtype in allowed and (runs is None or dtype in runs):
             return dtype
-        candidates = (dtype, *_WIDER.get(dtype, ()))
+        # A Cast that cannot read the dtype has nothing wider to go through: that would take a Cast.
+        candidates = (dtype, *(_WIDER.get(dtype, ()) if sig.op != "Cast" else ()))
         if sig.op in _EXACT_IN_FLOAT:
             candidates += _FLOAT_HOLDING.get(dtype, ())
         for acceptable in (allowed & runs, allowed) if runs is not None else (allowed,):

@@ -16,18 +16,41 @@ def convolution(
 ) -> Value:  # fmt: skip
     axes = weight.rank - 2
     stride, padding, dilation = spread(stride, axes), spread(padding, axes), spread(dilation, axes)
-    operands = [input, weight, *([] if bias is None else [bias])]
     shared: dict[str, Any] = {
         "kernel_shape_i": weight.sizes[2:],
         "strides_i": stride,
-        "pads_i": [*padding, *padding],
         "dilations_i": dilation,
         "group_i": groups,
     }
     if not transposed:
-        return g.op("Conv", *operands, **shared)
-    extra = spread(output_padding, axes)
-    return g.op("ConvTranspose", *operands, **shared, output_padding_i=extra if any(extra) else None)
+        operands = [input, weight, *([] if bias is None else [bias])]
+        return g.op("Conv", *operands, **shared, pads_i=[*padding, *padding])
+    return _transposed(g, input, weight, bias, shared, padding, spread(output_padding, axes))
+
+
+def _transposed(
+    g: Graph, x: Value, weight: Value, bias: Value | None, shared: dict[str, Any], padding: list[int], extra: list[int]
+) -> Value:
+    """`extra` output elements at the end of each axis: as many fewer are cut off there, the rest is added.
+
+    onnxruntime takes an output_padding below the stride only, where torch compares it with the dilation as well.
+    """
+    end = [max(0, p - e) for p, e in zip(padding, extra, strict=True)]
+    added = [max(0, e - p) for p, e in zip(padding, extra, strict=True)]
+    shared |= {"pads_i": [*padding, *end]}
+    operands = [weight, *([] if bias is None else [bias])]
+    if all(a < s for a, s in zip(added, shared["strides_i"], strict=True)):
+        return g.op("ConvTranspose", x, *operands, **shared, output_padding_i=added if any(added) else None)
+    none = [0] * (2 + len(added))
+    y = g.pad(g.op("ConvTranspose", x, weight, **shared), none, [0, 0, *added])
+    return y if bias is None else g.op("Add", y, g.unsqueeze(bias, list(range(1, 1 + len(added)))))
+
+
+@lowering("aten::conv_tbc")
+def conv_tbc(g: Graph, self: Value, weight: Value, bias: Value, pad: int = 0) -> Value:
+    """A convolution over (time, batch, channel), with weights (time, in, out)"""
+    y = g.op("Conv", g.transpose(self, [1, 2, 0]), g.transpose(weight, [2, 1, 0]), bias, pads_i=[pad, pad])
+    return g.transpose(y, [2, 0, 1])
 
 
 def spread(numbers: list[int] | int, axes: int) -> list[int]:

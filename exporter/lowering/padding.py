@@ -1,4 +1,4 @@
-"""Padding: with a constant, by reflection, by replication."""
+"""Padding: with a constant, by reflection, by replication, around."""
 
 from __future__ import annotations
 
@@ -10,10 +10,28 @@ from exporter.lowering.values import Value
 
 @lowering("aten::constant_pad_nd")
 def constant_pad_nd(g: Graph, self: Value, pad: list[Size], value: float = 0) -> Value:
-    """`pad` holds (before, after) pairs from the last axis on"""
-    before: list[Size] = [0] * self.rank
-    after: list[Size] = [0] * self.rank
+    return g.pad(self, *_ends(self, pad), value=value)
+
+
+@lowering(
+    "aten::reflection_pad1d", "aten::reflection_pad2d", "aten::reflection_pad3d",
+    "aten::replication_pad1d", "aten::replication_pad2d", "aten::replication_pad3d",
+)  # fmt: skip
+def mirrored_pad(g: Graph, self: Value, padding: list[Size]) -> Value:
+    mode = "reflect" if "reflection" in g.node.op._schema.name else "edge"
+    return g.pad(self, *_ends(self, padding), mode=mode)
+
+
+@lowering("aten::_pad_circular")
+def circular_pad(g: Graph, self: Value, pad: list[Size]) -> Value:
+    return g.pad(self, *_ends(self, pad), mode="wrap")
+
+
+def _ends(x: Value, pad: list[Size]) -> tuple[list[Size], list[Size]]:
+    """What is added before and after each axis; torch lists (before, after) pairs from the last axis on."""
+    before: list[Size] = [0] * x.rank
+    after: list[Size] = [0] * x.rank
     for number in range(len(pad) // 2):
-        before[self.rank - 1 - number] = pad[2 * number]
-        after[self.rank - 1 - number] = pad[2 * number + 1]
-    return g.pad(self, before, after, value=value)
+        before[-1 - number] = pad[2 * number]
+        after[-1 - number] = pad[2 * number + 1]
+    return before, after

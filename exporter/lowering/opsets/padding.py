@@ -1,0 +1,93 @@
+"""Padding: one operator that learnt its modes and dtypes over the years, blocks joined on before it had."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal, TypeAlias
+
+import torch
+
+from exporter.capture.graph import Size
+from exporter.errors import Unsupported
+from exporter.lowering.opsets.base import Base
+from exporter.lowering.values import Number, Value
+
+__all__ = ["PadMode", "PaddingForms"]
+
+#: ONNX's names: a constant, mirrored without the edge, the edge repeated, the other end.
+PadMode: TypeAlias = Literal["constant", "reflect", "edge", "wrap"]
+
+_END = torch.iinfo(torch.int64).max
+
+
+class PaddingForms(Base):
+    """Padding by every mode, at every opset, of every dtype."""
+
+    def pad(
+        self, x: Value, before: Sequence[Size], after: Sequence[Size], mode: PadMode = "constant", value: Number = 0
+    ) -> Value:
+        """Pad every axis; negative numbers crop."""
+        amounts = [*before, *after]
+        varies = not all(isinstance(amount, int) for amount in amounts)
+        if mode == "constant" or varies:
+            return self._grown(x, amounts, mode, value)
+        grown = [max(0, int(amount)) for amount in amounts]
+        cropped = [min(0, int(amount)) for amount in amounts]
+        if mode == "wrap":
+            # torch goes around what is left; the other modes mirror what was there.
+            return self._grown(self._cropped(x, cropped), grown, mode, value)
+        return self._cropped(self._grown(x, grown, mode, value), cropped)
+
+    def _cropped(self, x: Value, amounts: Sequence[int]) -> Value:
+        rank = len(amounts) // 2
+        axes = [axis for axis in range(rank) if amounts[axis] or amounts[axis + rank]]
+        if not axes:
+            return x
+        result = self.slice(x, axes, [-amounts[axis] for axis in axes], [amounts[axis + rank] or _END for axis in axes])
+        if x.shape is not None:
+            result.shape = tuple(size + amounts[axis] + amounts[axis + rank] for axis, size in enumerate(x.shape))
+        return result
+
+    def _grown(self, x: Value, amounts: Sequence[Size], mode: PadMode, value: Number) -> Value:
+        if all(isinstance(amount, int) and amount == 0 for amount in amounts):
+            return x
+        if self.opset >= (19 if mode == "wrap" else 11):
+            fill = self.scalar(value, x.dtype) if mode == "constant" else None
+            return self.op("Pad", x, self.ints(amounts), *([] if fill is None else [fill]), mode_s=mode)
+        if not all(isinstance(amount, int) for amount in amounts):
+            since = 19 if mode == "wrap" else 11
+            raise Unsupported(f"Pad takes amounts that vary only from opset {since} in {mode} mode", since=since)
+        if mode != "wrap" and x.dtype.is_floating_point:
+            return self.op("Pad", x, mode_s=mode, pads_i=amounts, value_f=value)
+        rank = len(amounts) // 2
+        for axis in range(rank):
+            x = self._joined(x, axis, int(amounts[axis]), int(amounts[axis + rank]), mode, value)
+        return x
+
+    def _joined(self, x: Value, axis: int, before: int, after: int, mode: PadMode, value: Number) -> Value:
+        """One axis grown by blocks joined on at its ends, or cropped."""
+        sizes = x.sizes
+        if before < 0 or after < 0:
+            x = self.slice(x, [axis], [max(0, -before)], [min(0, after) or _END])
+        parts = [
+            self._block(x, sizes, axis, before, mode, value, at_end=False) if before > 0 else None,
+            x,
+            self._block(x, sizes, axis, after, mode, value, at_end=True) if after > 0 else None,
+        ]
+        present = [part for part in parts if part is not None]
+        result = self.op("Concat", *present, axis_i=axis) if len(present) > 1 else x
+        result.shape = (*sizes[:axis], sizes[axis] + before + after, *sizes[axis + 1 :])
+        return result
+
+    def _block(
+        self, x: Value, sizes: Sequence[Size], axis: int, amount: int, mode: PadMode, value: Number, *, at_end: bool
+    ) -> Value:
+        if mode == "constant":
+            return self.full([*sizes[:axis], amount, *sizes[axis + 1 :]], value, x.dtype)
+        if mode == "wrap":
+            return self.slice(x, [axis], [0 if at_end else -amount], [amount if at_end else _END])
+        if mode == "edge":
+            edge = self.slice(x, [axis], [-1 if at_end else 0], [_END if at_end else 1])
+            return self.op("Concat", *[edge] * amount, axis_i=axis) if amount > 1 else edge
+        mirrored = self.slice(x, [axis], [-amount - 1 if at_end else 1], [-1 if at_end else amount + 1])
+        return self.op("Gather", mirrored, self.const(list(range(amount))[::-1], torch.int64), axis_i=axis)

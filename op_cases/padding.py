@@ -1,0 +1,60 @@
+"""Padding: with a constant, by reflection, by replication, around; and cropping."""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from harness.case import floats, numbers, op
+
+_FLOATING = [torch.float32, torch.float64, torch.float16, torch.bfloat16]
+_ALL = [*_FLOATING, torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8, torch.bool]
+
+pad_constant = op(
+    F.pad,
+    floats(2, 3, 4),
+    pad=[(1, 2), (0, 0), (1, 0, 0, 2), (-1, 2), (1, -2, -1, 0), (0, 1, 1, 1, 2, 0)],
+    value=[0, 1.5],
+    dynamic={"x": {0: "batch", 2: "length"}},
+    sizes={"batch": [1, 5], "length": [2, 7]},
+)
+pad_constant_special = op(F.pad, floats(2, 3), pad=(1, 1), value=[float("inf"), float("-inf"), float("nan")])
+pad_constant_dtypes = op(
+    F.pad, numbers(2, 3, 4), pad=[(1, 2), (-1, 1, 0, -1)], value=[0, 1], dtypes=_ALL, dynamic={"x": {0: "batch"}}
+)
+pad_empty = op(F.pad, floats(0, 3), pad=[(1, 1), (0, 0, 1, 2)])
+pad_by_size = op(lambda x: F.pad(x, (0, x.shape[0], 1, 0)), floats(2, 3), dynamic={"x": {0: "batch"}})
+pad_line = op(
+    F.pad,
+    floats(2, 3, 6),
+    pad=[(2, 1), (0, 3), (-1, 2)],
+    mode=["reflect", "replicate", "circular"],
+    dynamic={"x": {0: "batch", 2: "length"}},
+    sizes={"length": [4, 9]},
+)
+pad_plane = op(
+    F.pad,
+    floats(2, 3, 6, 5),
+    pad=[(2, 1, 0, 3), (1, 0, -1, 1)],
+    mode=["reflect", "replicate", "circular"],
+    dynamic={"x": {0: "batch", 2: "height"}},
+    sizes={"height": [5, 8]},
+)
+pad_space = op(F.pad, floats(1, 2, 4, 3, 5), pad=(1, 0, 2, 1, 0, 3), mode=["reflect", "replicate", "circular"])
+pad_unbatched = op(F.pad, floats(3, 6, 5), pad=(2, 1, 0, 3), mode=["reflect", "replicate", "circular"])
+pad_mode_dtypes = op(
+    F.pad, numbers(2, 3, 6), pad=(2, 1), mode=["reflect", "replicate", "circular"], dtypes=[*_FLOATING, torch.int64]
+)
+
+constant_pad1d = op(nn.ConstantPad1d, floats(2, 3, 4), padding=[2, (3, 1)], value=3.5)
+constant_pad2d = op(nn.ConstantPad2d, floats(2, 3, 4), padding=[2, (3, 0, 2, 1)], value=3.5)
+constant_pad3d = op(nn.ConstantPad3d, floats(2, 3, 4, 5), padding=[1, (3, 3, 6, 6, 0, 1)], value=3.5)
+zero_pad2d = op(nn.ZeroPad2d, floats(1, 1, 3, 3), padding=[2, (1, 1, 2, 0)])
+reflection_pad1d = op(nn.ReflectionPad1d, floats(2, 3, 6), padding=[2, (3, 1)])
+reflection_pad2d = op(nn.ReflectionPad2d, floats(1, 2, 4, 5), padding=[2, (1, 1, 2, 0)])
+reflection_pad3d = op(nn.ReflectionPad3d, floats(1, 2, 3, 4, 4), padding=1)
+replication_pad1d = op(nn.ReplicationPad1d, floats(2, 3, 4), padding=[2, (3, 1)])
+replication_pad2d = op(nn.ReplicationPad2d, floats(1, 1, 3, 3), padding=[2, (1, 1, 2, 0)])
+replication_pad3d = op(nn.ReplicationPad3d, floats(1, 2, 3, 4, 4), padding=[3, (3, 3, 6, 6, 1, 1)])
+circular_pad2d = op(nn.CircularPad2d, floats(1, 2, 4, 5), padding=[2, (1, 1, 2, 0)])
