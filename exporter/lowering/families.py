@@ -3,10 +3,12 @@
 from exporter.lowering import (  # noqa: F401
     activation,
     arithmetic,
+    arranging,
     attention,
     convolution,
     embedding,
     indexing,
+    joining,
     linear_algebra,
     normalization,
     padding,
@@ -14,5 +16,7 @@ from exporter.lowering import (  # noqa: F401
     random,
     recurrent,
     reduction,
+    scatter,
     shape,
+    sorting,
 )

@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import dataclass
 
 import torch
 
 from exporter.capture.graph import Size
 from exporter.lowering.builder import Graph
+from exporter.lowering.opsets.places import product, same_size, shaped
 from exporter.lowering.registry import lowering
-from exporter.lowering.values import Operand, Value
+from exporter.lowering.values import Value
+
+# --- ints and slices ----------------------------------------------------------------------------------------------
 
 
-@lowering("aten::select.int")
+@lowering("aten::select.int", "aten::select_copy.int")
 def select(g: Graph, self: Value, dim: int, index: Size) -> Value:
     axis = dim % self.rank
-    return g.op("Gather", self, g.scalar(_from_start(index, self.sizes[axis]), torch.int64), axis_i=axis)
+    size = self.sizes[axis]
+    place = index % size if isinstance(index, int) and isinstance(size, int) else index
+    return g.gather(self, g.scalar(place, torch.int64), axis)
 
 
-@lowering("aten::slice.Tensor")
+@lowering("aten::slice.Tensor", "aten::slice_copy.Tensor")
 def slice_(
     g: Graph, self: Value, dim: int = 0, start: Size | None = None, end: Size | None = None, step: int = 1
 ) -> Value:
@@ -29,17 +35,17 @@ def slice_(
     return g.slice(self, [axis], [begin], [stop], [step])
 
 
-@lowering("aten::narrow")
+@lowering("aten::narrow", "aten::narrow_copy")
 def narrow(g: Graph, self: Value, dim: int, start: Size, length: Size) -> Value:
     axis = dim % self.rank
-    begin = _from_start(start, self.sizes[axis])
+    begin = start if not isinstance(start, int) or start >= 0 else start + self.sizes[axis]
     return g.slice(self, [axis], [begin], [begin + length])
 
 
 @lowering("aten::select_scatter")
 def select_scatter(g: Graph, self: Value, src: Value, dim: int, index: Size) -> Value:
     axis = dim % self.rank
-    start = _from_start(index, self.sizes[axis])
+    start = index if not isinstance(index, int) or index >= 0 else index + self.sizes[axis]
     return _spliced(g, self, g.unsqueeze(g.cast(src, self.dtype), [axis]), axis, start, start + 1)
 
 
@@ -50,16 +56,17 @@ def slice_scatter(
     axis = dim % self.rank
     size = self.sizes[axis]
     begin, stop = _bounds(size, start, end)
-    src = g.cast(src, self.dtype)
+    new = shaped(g.cast(src, self.dtype), src.sizes)
     if step == 1:
-        return src if _covers(begin, stop, size) else _spliced(g, self, src, axis, begin, stop)
-    if not (isinstance(size, int) and isinstance(begin, int) and isinstance(stop, int)):
-        g.unsupported("writing to a slice with a step over an axis that varies")
-    # Behind the old elements come the new ones; each place then picks its own.
-    picks = list(range(size))
-    for number, place in enumerate(range(begin, stop, step)):
-        picks[place] = size + number
-    return g.op("Gather", g.op("Concat", self, src, axis_i=axis), g.const(picks, torch.int64), axis_i=axis)
+        return new if _covers(begin, stop, size) else _spliced(g, self, new, axis, begin, stop)
+    order = [axis, *(other for other in range(self.rank) if other != axis)]
+    front = shaped(g.transpose(self, order), [self.sizes[other] for other in order])
+    updates = shaped(g.transpose(new, order), [src.sizes[other] for other in order])
+    places = g.slice(g.iota(size), [0], [begin], [stop], [step])
+    if isinstance(size, int) and isinstance(begin, int) and isinstance(stop, int):
+        places = g.const(list(range(begin, stop, step)) or torch.empty(0, dtype=torch.int64), torch.int64)
+    written = g.scatter_rows(front, shaped(places, updates.sizes[:1]), updates)
+    return g.transpose(written, [order.index(other) for other in range(self.rank)])
 
 
 def _spliced(g: Graph, x: Value, middle: Value, axis: int, start: Size, stop: Size) -> Value:
@@ -72,19 +79,14 @@ def _spliced(g: Graph, x: Value, middle: Value, axis: int, start: Size, stop: Si
     return middle if len(parts) == 1 else g.op("Concat", *parts, axis_i=axis)
 
 
-def _from_start(index: Size, size: Size) -> Size:
-    return index if not isinstance(index, int) or index >= 0 else index + size
-
-
 def _bounds(size: Size, start: Size | None, end: Size | None) -> tuple[Size, Size]:
-    """Where a slice begins and stops, from the front, inside the axis where that is known."""
-    begin = _from_start(0 if start is None else start, size)
-    stop = sys.maxsize if end is None else end
-    if isinstance(stop, int) and stop < 0:
-        stop = stop + size
+    """Where a slice begins and stops: inside the axis where its size is known, else as given, which ONNX reads as Python does."""
+    begin: Size = 0 if start is None else start
+    stop: Size = sys.maxsize if end is None else end
     if isinstance(size, int):
-        begin = min(max(begin, 0), size) if isinstance(begin, int) else begin
-        stop = min(max(stop, begin), size) if isinstance(stop, int) and isinstance(begin, int) else stop
+        begin = min(max(begin + size if begin < 0 else begin, 0), size) if isinstance(begin, int) else begin
+        if isinstance(stop, int):
+            stop = min(max(stop + size if stop < 0 else stop, begin if isinstance(begin, int) else 0), size)
     return begin, stop
 
 
@@ -93,115 +95,175 @@ def _covers(begin: Size, stop: Size, size: Size) -> bool:
         return False
     if isinstance(stop, int):
         return stop >= size if isinstance(size, int) else stop == sys.maxsize
-    return not isinstance(size, int) and bool(stop.node.expr == size.node.expr)
+    return same_size(stop, size)
+
+
+# --- tensors and masks --------------------------------------------------------------------------------------------
 
 
 @lowering("aten::index_select")
 def index_select(g: Graph, self: Value, dim: int, index: Value) -> Value:
     if self.rank == 0:
         return self
-    return g.op("Gather", self, index, axis_i=dim % self.rank)
+    index = g.reshape(index, [1]) if index.rank == 0 else index
+    return g.gather(self, index, dim % self.rank)
 
 
-@lowering("aten::index.Tensor")
-def index(g: Graph, self: Value, indices: list[Value | None]) -> Value:
-    """x[i, :, j]: the axes with an index give way to the shape of the broadcast indices"""
-    axes, places = _indexed(g, self, indices)
-    if len(axes) == 1:
-        return g.op("Gather", self, places[0], axis_i=axes[0])
-    first = [*axes, *(axis for axis in range(self.rank) if axis not in axes)]
-    x = g.transpose(self, first)
-    rest = [self.sizes[axis] for axis in first[len(axes) :]]
-    picked = g.op("Gather", g.reshape(_shaped(x, self, first), [-1, *rest]), _linear(g, self, axes, places), axis_i=0)
-    return _moved(g, picked, axes, len(g.out.shape), len(rest))
+@dataclass(frozen=True, slots=True)
+class _Indexed:
+    """The axes that tensors index, and the places that these name along each: from the front, where they are several."""
+
+    axes: list[int]
+    places: list[Value]
+    #: The shape of the tensors together; None where a mask leaves it open.
+    shape: list[Size] | None
+    rank: int
+    #: The axes in between give way to the shape of the tensors where they stood; axes apart give way in front, as in NumPy.
+    before: int
 
 
-def _shaped(x: Value, source: Value, order: list[int]) -> Value:
-    x.shape = tuple(source.sizes[axis] for axis in order)
-    return x
+def _is_mask(index: Value) -> bool:
+    return index.dtype in (torch.bool, torch.uint8)
 
 
-def _moved(g: Graph, picked: Value, axes: list[int], rank: int, rest: int) -> Value:
-    """Axes that stood together are replaced where they stood; axes apart come first, as NumPy has it."""
-    together = axes == list(range(axes[0], axes[0] + len(axes)))
-    if not together or axes[0] == 0:
-        return picked
-    front = rank - rest
-    order = [*range(front, front + axes[0]), *range(front), *range(front + axes[0], rank)]
-    return g.transpose(picked, order)
-
-
-def _indexed(g: Graph, x: Value, indices: list[Value | None]) -> tuple[list[int], list[Value]]:
-    """The axes that are indexed and the places along each, masks turned into places, negative ones counted from the end."""
+def _indexed(g: Graph, x: Value, indices: list[Value | None]) -> _Indexed:
+    tensors = [item for item in indices if item is not None]
+    # One index alone goes into an operator that counts from the end itself where the opset has it.
+    alone = len(tensors) == 1
     axes: list[int] = []
     places: list[Value] = []
     axis = 0
     for item in indices:
         if item is None:
             axis += 1
-            continue
-        if item.dtype in (torch.bool, torch.uint8):
+        elif _is_mask(item):
             coordinates = g.op("NonZero", g.cast(item, torch.bool))
             for number in range(item.rank):
-                axes.append(axis + number)
                 places.append(g.op("Gather", coordinates, g.const(number, torch.int64), axis_i=0))
+            axes.extend(range(axis, axis + item.rank))
             axis += item.rank
-            continue
-        axes.append(axis)
-        places.append(_not_negative(g, item, x.sizes[axis]))
-        axis += 1
-    return axes, places
+        else:
+            axes.append(axis)
+            places.append(item if alone else g.from_front(item, x.sizes[axis]))
+            axis += 1
+    open_shape = any(_is_mask(item) for item in tensors)
+    shape = None if open_shape else list(torch.broadcast_shapes(*[item.sizes for item in tensors]))  # type: ignore[arg-type]
+    rank = max(1 if _is_mask(item) else item.rank for item in tensors)
+    together = axes == list(range(axes[0], axes[0] + len(axes)))
+    return _Indexed(axes, places, shape, rank, before=axes[0] if together else 0)
 
 
-def _not_negative(g: Graph, index: Value, size: Size) -> Value:
-    if index.constant is not None:
-        known = index.constant.to(torch.int64)
-        if bool((known >= 0).all()):
-            return g.cast(index, torch.int64)
-        if isinstance(size, int):
-            return g.const(torch.where(known < 0, known + size, known))
-    index = g.cast(index, torch.int64)
-    wrapped = g.op("Add", index, g.scalar(size, torch.int64))
-    return g.where(g.less(index, g.const(0, torch.int64)), wrapped, index)
+def _front(g: Graph, x: Value, axes: list[int]) -> tuple[Value, list[int], list[Size]]:
+    """`x` with these axes first and made one; the order that brought them there, and the sizes of the others."""
+    order = [*axes, *(axis for axis in range(x.rank) if axis not in axes)]
+    moved = shaped(g.transpose(x, order), [x.sizes[axis] for axis in order])
+    rest = list(moved.sizes[len(axes) :])
+    if len(axes) == 1:
+        return moved, order, rest
+    sizes = [product(moved.sizes[: len(axes)]), *rest]
+    return shaped(g.reshape(moved, sizes), sizes), order, rest
 
 
-def _linear(g: Graph, x: Value, axes: list[int], places: list[Value]) -> Value:
-    """One index into the indexed axes taken together."""
-    total = places[0]
-    for axis, place in zip(axes[1:], places[1:], strict=True):
-        total = g.op("Add", g.op("Mul", total, g.scalar(x.sizes[axis], torch.int64)), place)
-    return total
-
-
-@lowering("aten::index_put")
-def index_put(g: Graph, self: Value, indices: list[Value | None], values: Value, accumulate: bool = False) -> Value:
-    values = g.cast(values, self.dtype)
-    mask = indices[0]
-    if len(indices) == 1 and mask is not None and mask.dtype is torch.bool and values.rank == 0 and not accumulate:
-        return g.where(g.unsqueeze(mask, list(range(mask.rank, self.rank))), values, self)
-    if g.opset < 11:
-        g.unsupported("assignment to places picked by tensors", since=11)
-    if accumulate and g.opset < 16:
-        g.unsupported("assignment that accumulates", since=16)
-    axes, places = _indexed(g, self, indices)
-    if axes != list(range(len(axes))):
-        g.unsupported("assignment to places picked by tensors along later axes")
-    shape = _broadcast_shape(g, indices, places)
-    if len(places) > 1 or any(place.shape != tuple(shape) for place in places):
-        places = [g.expand(place, shape) for place in places]
-    coordinates = g.op("Concat", *[g.unsqueeze(place, [len(shape)]) for place in places], axis_i=len(shape))
-    updates = g.expand(values, [*shape, *self.sizes[len(axes) :]])
-    return g.op("ScatterND", self, coordinates, updates, reduction_s="add" if accumulate else None)
-
-
-def _broadcast_shape(g: Graph, indices: list[Value | None], places: list[Value]) -> list[Size]:
+@lowering("aten::index.Tensor", "aten::_unsafe_index.Tensor")
+def index(g: Graph, self: Value, indices: list[Value | None]) -> Value:
+    """x[i, :, j]: the axes with an index give way to the shape of the broadcast indices"""
     tensors = [item for item in indices if item is not None]
-    if any(item.dtype in (torch.bool, torch.uint8) for item in tensors):
-        g.unsupported("assignment of a tensor under a mask")
-    return list(torch.broadcast_shapes(*[item.sizes for item in tensors]))  # type: ignore[arg-type]
+    if len(tensors) == 1 and _is_mask(tensors[0]):
+        return _compressed(g, self, tensors[0], indices.index(tensors[0]))
+    if len(tensors) == 1:
+        return g.gather(self, tensors[0], indices.index(tensors[0]))
+    found = _indexed(g, self, indices)
+    flat, _, rest = _front(g, self, found.axes)
+    places = g.linear(found.places, [self.sizes[axis] for axis in found.axes])
+    picked = g.op("Gather", flat, places, axis_i=0)
+    rank = found.rank + len(rest)
+    front = list(range(found.rank))
+    others = list(range(found.rank, rank))
+    return g.transpose(picked, [*others[: found.before], *front, *others[found.before :]])
 
 
-@lowering("aten::masked_fill")
-def masked_fill(g: Graph, self: Value, mask: Value, value: Operand) -> Value:
-    filler = g.cast(value, self.dtype) if isinstance(value, Value) else g.scalar(value, self.dtype)
-    return g.where(mask, filler, self)
+def _compressed(g: Graph, x: Value, mask: Value, axis: int) -> Value:
+    """What stands under a mask that covers some axes, these made one."""
+    over = x.sizes[axis : axis + mask.rank]
+    if mask.rank != 1:
+        x = g.reshape(x, [*x.sizes[:axis], product(over), *x.sizes[axis + mask.rank :]])
+        mask = g.reshape(mask, [product(over)])
+    return g.op("Compress", x, g.cast(mask, torch.bool), axis_i=axis)
+
+
+@lowering("aten::index_put", "aten::_unsafe_index_put")
+def index_put(g: Graph, self: Value, indices: list[Value | None], values: Value, accumulate: bool = False) -> Value:
+    """x[i, :, j] = y, or += y"""
+    new = shaped(g.cast(values, self.dtype), values.sizes)
+    tensors = [item for item in indices if item is not None]
+    if any(isinstance(size, int) and size == 0 for item in tensors if not _is_mask(item) for size in item.sizes):
+        return self
+    if len(tensors) == 1 and _is_mask(tensors[0]):
+        return _put_under_mask(g, self, tensors[0], indices.index(tensors[0]), new, accumulate)
+    found = _indexed(g, self, indices)
+    if found.shape is None and g.opset < 11:
+        g.unsupported("assignment to places picked by masks and tensors together needs ScatterND", since=11)
+    flat, order, rest = _front(g, self, found.axes)
+    places = g.linear(found.places, [self.sizes[axis] for axis in found.axes])
+    updates = _index_first(g, new, found, len(rest))
+    if found.shape is None:
+        # Only at run time is it known how many places the masks pick.
+        updates = g.op("Expand", updates, g.op("Concat", g.op("Shape", places), g.ints(rest), axis_i=0))
+        line: list[Size] = [-1]
+    else:
+        updates = g.expand(updates, [*found.shape, *rest])
+        line = [product(found.shape)]
+    if found.rank != 1:
+        places, updates = g.reshape(places, line), g.reshape(updates, [*line, *rest])
+    written = g.scatter_rows(flat, shaped(places, line), updates, "add" if accumulate else None)
+    return _put_back(g, written, self, found.axes, order)
+
+
+def _index_first(g: Graph, values: Value, found: _Indexed, rest: int) -> Value:
+    """Values laid out as x[...] is, with the axes of the index brought to the front."""
+    rank = found.rank + rest
+    missing = rank - values.rank
+    if found.before == 0 or values.rank == 0:
+        return values
+    full = shaped(g.unsqueeze(values, list(range(missing))), [*([1] * missing), *values.sizes])
+    index = list(range(found.before, found.before + found.rank))
+    order = [*index, *range(found.before), *range(found.before + found.rank, rank)]
+    return shaped(g.transpose(full, order), [full.sizes[axis] for axis in order])
+
+
+def _put_back(g: Graph, written: Value, x: Value, axes: list[int], order: list[int]) -> Value:
+    if len(axes) != 1:
+        written = g.reshape(written, [x.sizes[axis] for axis in order])
+    return g.transpose(written, [order.index(axis) for axis in range(x.rank)])
+
+
+def _put_under_mask(g: Graph, x: Value, mask: Value, axis: int, values: Value, accumulate: bool) -> Value:
+    """x[:, mask] = y. One y for all places under the mask is a choice; one for each is written in order."""
+    after = x.rank - axis - mask.rank
+    counted = values.rank > after and not same_size(values.sizes[values.rank - after - 1], 1)
+    flags = g.cast(mask, torch.bool)
+    if not counted:
+        spread = values
+        if values.rank > after:
+            # The one axis of what the mask picks stands for all axes that the mask covers.
+            place = values.rank - after - 1
+            sizes = [*values.sizes[:place], *([1] * mask.rank), *values.sizes[place + 1 :]]
+            spread = shaped(g.reshape(values, sizes), sizes)
+        if accumulate:
+            spread = _sum(g, x, spread)
+        choice = shaped(g.unsqueeze(flags, list(range(mask.rank, mask.rank + after))), [*mask.sizes, *([1] * after)])
+        return g.where(choice, shaped(spread, x.sizes if accumulate else None), x)
+    axes = list(range(axis, axis + mask.rank))
+    flat, order, rest = _front(g, x, axes)
+    found = _Indexed(axes, [], None, 1, axis)
+    count = values.sizes[values.rank - after - 1]
+    updates = _index_first(g, values, found, len(rest))
+    updates = shaped(g.expand(updates, [count, *rest]), [count, *rest])
+    line = shaped(g.reshape(flags, [flat.sizes[0]]), [flat.sizes[0]])
+    if accumulate:
+        updates = _sum(g, updates, g.op("Compress", flat, line, axis_i=0))
+    return _put_back(g, g.scatter_masked(flat, line, updates), x, axes, order)
+
+
+def _sum(g: Graph, a: Value, b: Value) -> Value:
+    return g.op("Or" if a.dtype is torch.bool else "Add", a, b)

@@ -1,11 +1,11 @@
-"""Shapes: views, permutations, joining and splitting. No values change."""
+"""Shapes: views, permutations, copies. No values change, and none is moved to another shape than asked for."""
 
 from __future__ import annotations
 
 import torch
 
-from exporter.capture.graph import Size
 from exporter.lowering.builder import Graph
+from exporter.lowering.opsets.places import same_size
 from exporter.lowering.registry import lowering
 from exporter.lowering.values import Value
 
@@ -34,29 +34,34 @@ def copy_(g: Graph, self: Value, src: Value) -> Value:
     return copy(g, self, src)
 
 
-@lowering("aten::view", "aten::_unsafe_view", "aten::reshape", "aten::_reshape_alias")
-def view(g: Graph, self: Value, size: list[Size], stride: object = None) -> Value:
+@lowering(
+    "aten::view", "aten::view_copy", "aten::view_as", "aten::_unsafe_view", "aten::_reshape_alias", "aten::_reshape_copy",
+    "aten::reshape", "aten::reshape_as", "aten::flatten.using_ints", "aten::unflatten.int", "aten::ravel",
+)  # fmt: skip
+def view(g: Graph, self: Value, **_shape: object) -> Value:
+    # torch has worked out the shape, however it was asked for.
     sizes = g.out.shape
     if sizes == self.shape and all(isinstance(s, int) for s in sizes):
         return self
-    flattens = len(sizes) == 2 and self.rank > 2 and _is_same(self.sizes[0], sizes[0])
+    flattens = len(sizes) == 2 and self.rank > 2 and same_size(self.sizes[0], sizes[0])
     if flattens and all(isinstance(s, int) and s > 0 for s in self.sizes[1:]):
         return g.op("Flatten", self, axis_i=1)
     return g.reshape(self, sizes)
 
 
-def _is_same(a: Size, b: Size) -> bool:
-    if isinstance(a, int) or isinstance(b, int):
-        return isinstance(a, int) and isinstance(b, int) and a == b
-    return bool(a.node.expr == b.node.expr)
+@lowering("aten::view.dtype", "aten::view_copy.dtype")
+def view_dtype(g: Graph, self: Value, dtype: torch.dtype) -> Value:
+    if self.dtype is dtype:
+        return self
+    g.unsupported(f"the bits of {self.dtype} read as {dtype}")
 
 
-@lowering("aten::t", "aten::numpy_T")
+@lowering("aten::t", "aten::t_copy", "aten::numpy_T")
 def t(g: Graph, self: Value) -> Value:
     return g.transpose(self, list(range(self.rank))[::-1])
 
 
-@lowering("aten::transpose.int")
+@lowering("aten::transpose.int", "aten::transpose_copy.int", "aten::swapaxes", "aten::swapdims")
 def transpose(g: Graph, self: Value, dim0: int, dim1: int) -> Value:
     order = list(range(self.rank))
     if order:
@@ -64,96 +69,40 @@ def transpose(g: Graph, self: Value, dim0: int, dim1: int) -> Value:
     return g.transpose(self, order)
 
 
-@lowering("aten::permute")
+@lowering("aten::permute", "aten::permute_copy")
 def permute(g: Graph, self: Value, dims: list[int]) -> Value:
     return g.transpose(self, [dim % self.rank for dim in dims])
 
 
-@lowering("aten::expand")
-def expand(g: Graph, self: Value, size: list[Size], implicit: bool = False) -> Value:
+@lowering("aten::movedim.int", "aten::movedim.intlist")
+def movedim(g: Graph, self: Value, source: int | list[int], destination: int | list[int]) -> Value:
+    """The axes in `source` go to `destination`; the others keep their order around them"""
+    places = range(self.rank)
+    pairs = zip(*([d % self.rank for d in _listed(dims)] for dims in (source, destination)), strict=True)
+    coming = {to: come for come, to in pairs}
+    others = iter([axis for axis in places if axis not in coming.values()])
+    return g.transpose(self, [coming[place] if place in coming else next(others) for place in places])
+
+
+def _listed(dims: int | list[int]) -> list[int]:
+    return [dims] if isinstance(dims, int) else dims
+
+
+@lowering("aten::expand", "aten::expand_copy", "aten::expand_as", "aten::broadcast_to")
+def expand(g: Graph, self: Value, size: object = None, implicit: bool = False, other: object = None) -> Value:
     return self if self.shape == g.out.shape else g.expand(self, g.out.shape)
 
 
-@lowering("aten::unsqueeze")
+@lowering("aten::unsqueeze", "aten::unsqueeze_copy")
 def unsqueeze(g: Graph, self: Value, dim: int) -> Value:
     return g.unsqueeze(self, [dim % (self.rank + 1)])
 
 
-@lowering("aten::squeeze")
+@lowering("aten::squeeze", "aten::squeeze_copy")
 def squeeze(g: Graph, self: Value, dim: int | list[int] | None = None) -> Value:
     if dim is None:
         dims = list(range(self.rank))
     else:
-        dims = [d % max(self.rank, 1) for d in (dim if isinstance(dim, list) else [dim])]
+        dims = [d % max(self.rank, 1) for d in _listed(dim)]
     ones = [d for d in dims if d < self.rank and isinstance(self.sizes[d], int) and self.sizes[d] == 1]
     return g.squeeze(self, sorted(ones))
-
-
-@lowering("aten::cat", "aten::concat", "aten::concatenate")
-def cat(g: Graph, tensors: list[Value], dim: int = 0) -> Value:
-    # torch lets empty vectors stand among tensors of any rank.
-    rank = len(g.out.shape)
-    parts = [g.cast(x, g.out.dtype) for x in tensors if not (x.rank == 1 and rank != 1 and x.sizes[0] == 0)]
-    return parts[0] if len(parts) == 1 else g.op("Concat", *parts, axis_i=dim % rank)
-
-
-@lowering("aten::stack")
-def stack(g: Graph, tensors: list[Value], dim: int = 0) -> Value:
-    axis = dim % len(g.out.shape)
-    return g.op("Concat", *[g.unsqueeze(g.cast(x, g.out.dtype), [axis]) for x in tensors], axis_i=axis)
-
-
-@lowering(
-    "aten::split.Tensor", "aten::split_with_sizes", "aten::chunk", "aten::unsafe_split.Tensor", "aten::split.sizes"
-)
-def split(g: Graph, self: Value, dim: int = 0, **_sizes: object) -> list[Value]:
-    axis = dim % self.rank
-    sizes = [output.shape[axis] for output in g.node.outputs if output is not None]
-    return g.split(self, axis, sizes)
-
-
-@lowering("aten::unbind.int")
-def unbind(g: Graph, self: Value, dim: int = 0) -> list[Value]:
-    axis = dim % self.rank
-    return [g.squeeze(part, [axis]) for part in g.split(self, axis, [1] * len(g.node.outputs))]
-
-
-@lowering("aten::unfold")
-def unfold(g: Graph, self: Value, dimension: int, size: int, step: int) -> Value:
-    """Windows of `size` along `dimension`, every `step`, as a new last axis"""
-    if self.rank == 0:
-        return g.expand(g.unsqueeze(self, [0]), [size])
-    axis = dimension % self.rank
-    count = g.out.shape[axis]
-    if not isinstance(count, int):
-        return _unfold_by_shifts(g, self, axis, size, step, count)
-    windows = torch.arange(count)[:, None] * step + torch.arange(size)[None, :]
-    picked = g.op("Gather", self, g.const(windows), axis_i=axis)
-    order = [*range(axis + 1), *range(axis + 2, self.rank + 1), axis + 1]
-    return g.transpose(picked, order)
-
-
-def _unfold_by_shifts(g: Graph, x: Value, axis: int, size: int, step: int, count: Size) -> Value:
-    """Over an axis that varies: element i of every window is a slice that starts at i."""
-    parts = [g.slice(x, [axis], [i], [i + (count - 1) * step + 1], [step]) for i in range(size)]
-    return g.op("Concat", *[g.unsqueeze(part, [x.rank]) for part in parts], axis_i=x.rank)
-
-
-@lowering("aten::im2col")
-def im2col(
-    g: Graph, self: Value, kernel_size: list[int], dilation: list[int], padding: list[int], stride: list[int]
-) -> Value:
-    """Sliding blocks as columns: pad, gather rows and columns of each block, flatten"""
-    x = self if self.rank == 4 else g.unsqueeze(self, [0])
-    sizes = self.sizes if self.rank == 4 else (1, *self.sizes)
-    x = g.pad(x, [0, 0, *padding], [0, 0, *padding])
-    for number, axis in ((0, 2), (1, 4)):
-        extent = sizes[2 + number] + 2 * padding[number]
-        count = (extent - dilation[number] * (kernel_size[number] - 1) - 1) // stride[number] + 1
-        if not isinstance(count, int):
-            g.unsupported("the sliding blocks of an axis that varies")
-        taps = torch.arange(kernel_size[number])[:, None] * dilation[number]
-        starts = torch.arange(count)[None, :] * stride[number]
-        x = g.op("Gather", x, g.const(taps + starts), axis_i=axis)
-    # Now (batch, channel, tap row, row, tap column, column).
-    return g.reshape(g.transpose(x, [0, 1, 2, 4, 3, 5]), g.out.shape)

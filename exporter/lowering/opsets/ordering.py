@@ -55,10 +55,32 @@ class OrderForms(PlaceForms):
 
     def counted(self, flags: Value, size: Size) -> Value:
         """Of a boolean vector: how many are true up to and with each place."""
-        numbers = self.cast(flags, torch.int64)
+        return self.cumulative(self.cast(flags, torch.int64), size)
+
+    def cumulative(self, numbers: Value, size: Size) -> Value:
+        """Of an int64 vector: the sums up to and with each place."""
         if self.opset >= 11:
-            return self.op("CumSum", numbers, self.const(0, torch.int64))
+            return shaped(self.op("CumSum", numbers, self.const(0, torch.int64)), [size])
         up_to = self.iota(size)
         earlier = self.op("Not", self.less(self.unsqueeze(up_to, [1]), self.unsqueeze(up_to, [0])))
         each = self.op("Mul", self.cast(earlier, torch.int64), self.unsqueeze(numbers, [0]))
-        return self.reduce("Sum", each, [1], keepdim=False)
+        return shaped(self.reduce("Sum", each, [1], keepdim=False), [size])
+
+    def scatter_masked(self, x: Value, mask: Value, updates: Value) -> Value:
+        """Rows of `x` under a boolean vector replaced by the first rows of `updates`, in order."""
+        size = x.sizes[0]
+        here = self.iota(size)
+        # The update that row n would take stands behind all rows of x, at size + (how many are taken up to n) - 1.
+        behind = self.op("Add", self.counted(mask, size), self.scalar(size - 1, torch.int64))
+        taken = self.op("Mul", self.cast(mask, torch.int64), self.op("Sub", behind, here))
+        both = self.op("Concat", x, updates, axis_i=0)
+        return shaped(self.op("Gather", both, self.op("Add", here, taken), axis_i=0), x.sizes)
+
+    def triangle(self, x: Value, diagonal: int, upper: bool) -> Value:
+        """The upper or lower triangle of matrices, zeros elsewhere."""
+        if self.opset >= 14 and not any(isinstance(size, int) and size == 0 for size in x.sizes):
+            return self.op("Trilu", x, self.const(diagonal, torch.int64), upper_i=upper)
+        row, column = self.along(x.sizes[-2], 0, 2), self.along(x.sizes[-1], 1, 2)
+        below = self.less(column, self.op("Add", row, self.const(diagonal + (not upper), torch.int64)))
+        kept = shaped(self.op("Not", below) if upper else below, x.sizes[-2:])
+        return self.where(kept, x, self.const(0, x.dtype))

@@ -19,7 +19,7 @@ from exporter.lowering.dtypes import extremes
 from exporter.lowering.opsets.base import Base
 from exporter.lowering.values import Number, Value
 
-__all__ = ["PlaceForms", "Reduction"]
+__all__ = ["PlaceForms", "Reduction", "product", "same_size", "shaped"]
 
 Reduction = Literal["add", "mul", "max", "min"]
 
@@ -34,15 +34,17 @@ class PlaceForms(Base):
     def iota(self, size: Size) -> Value:
         """0, 1, ... below `size`."""
         if isinstance(size, int):
-            result = self.const(torch.arange(size))
-        elif self.opset >= 11:
-            zero, one = self.const(0, torch.int64), self.const(1, torch.int64)
-            result = self.op("Range", zero, self.scalar(size, torch.int64), one)
-        elif self.opset >= 9:
-            result = self.reshape(self.op("NonZero", self.full([size], 1, torch.int64)), [size])
-        else:
+            return self.const(torch.arange(size))
+        return shaped(self.iota_below(self.ints([size])), [size])
+
+    def iota_below(self, size: Value) -> Value:
+        """0, 1, ... below a size that is computed, a vector of one element."""
+        if self.opset >= 11:
+            return self.op("Range", self.const(0, torch.int64), self.squeeze(size, [0]), self.const(1, torch.int64))
+        if self.opset < 9:
             raise Unsupported("counting along an axis that varies needs NonZero of opset 9", since=9)
-        return shaped(result, [size])
+        ones = self.op("ConstantOfShape", size, value_t=torch.ones(1, dtype=torch.int64))
+        return self.op("Reshape", self.op("NonZero", ones), self.const([-1], torch.int64))
 
     def from_front(self, index: Value, size: Size) -> Value:
         """An index that may count from the end, counted from the front, int64."""
@@ -211,3 +213,11 @@ def same_size(a: Size, b: Size) -> bool:
     if isinstance(a, int) or isinstance(b, int):
         return isinstance(a, int) and isinstance(b, int) and a == b
     return bool(a.node.expr == b.node.expr)
+
+
+def product(sizes: Sequence[Size]) -> Size:
+    """How many elements a tensor of these sizes has."""
+    count: Size = 1
+    for size in sizes:
+        count = count * size
+    return count

@@ -1,0 +1,78 @@
+"""Joining, taking apart and repeating: `cat`, `split`, `unbind`, `repeat`."""
+
+from __future__ import annotations
+
+from exporter.capture.graph import Size
+from exporter.lowering.builder import Graph
+from exporter.lowering.opsets.places import product, shaped
+from exporter.lowering.registry import lowering
+from exporter.lowering.values import Value
+
+
+@lowering("aten::cat", "aten::concat", "aten::concatenate")
+def cat(g: Graph, tensors: list[Value], dim: int = 0) -> Value:
+    # torch lets empty vectors stand among tensors of any rank.
+    rank = len(g.out.shape)
+    parts = [g.cast(x, g.out.dtype) for x in tensors if not (x.rank == 1 and rank != 1 and x.sizes[0] == 0)]
+    return parts[0] if len(parts) == 1 else g.op("Concat", *parts, axis_i=dim % rank)
+
+
+@lowering("aten::stack")
+def stack(g: Graph, tensors: list[Value], dim: int = 0) -> Value:
+    axis = dim % len(g.out.shape)
+    parts = [g.unsqueeze(g.cast(x, g.out.dtype), [axis]) for x in tensors]
+    return parts[0] if len(parts) == 1 else g.op("Concat", *parts, axis_i=axis)
+
+
+@lowering(
+    "aten::split.Tensor", "aten::split.sizes", "aten::split_copy.Tensor", "aten::unsafe_split.Tensor",
+    "aten::split_with_sizes", "aten::split_with_sizes_copy", "aten::unsafe_split_with_sizes",
+    "aten::chunk", "aten::unsafe_chunk",
+)  # fmt: skip
+def split(
+    g: Graph,
+    self: Value,
+    dim: int = 0,
+    split_size: object = None,
+    split_sizes: object = None,
+    chunks: object = None,
+) -> list[Value]:
+    # torch has worked out the sizes of the parts.
+    axis = dim % self.rank
+    return g.split(self, axis, [part.shape[axis] for part in g.node.outputs if part is not None])
+
+
+@lowering("aten::unbind.int", "aten::unbind_copy.int")
+def unbind(g: Graph, self: Value, dim: int = 0) -> list[Value]:
+    axis = dim % self.rank
+    count = len(g.node.outputs)
+    return [g.squeeze(part, [axis]) for part in g.split(self, axis, [1] * count)] if count else []
+
+
+@lowering("aten::repeat", "aten::tile")
+def repeat(g: Graph, self: Value, repeats: list[Size] | None = None, dims: list[Size] | None = None) -> Value:
+    counts = list(repeats if repeats is not None else dims or [])
+    counts = [1] * (self.rank - len(counts)) + counts
+    missing = len(counts) - self.rank
+    sizes = [*([1] * missing), *self.sizes]
+    x = shaped(g.unsqueeze(self, list(range(missing))), sizes)
+    if any(isinstance(size, int) and size == 0 for size in g.out.shape):
+        return g.full(g.out.shape, 0, self.dtype)
+    if all(isinstance(count, int) and count == 1 for count in counts):
+        return x
+    return g.op("Tile", x, g.ints(counts))
+
+
+@lowering("aten::repeat_interleave.self_int")
+def repeat_interleave(
+    g: Graph, self: Value, repeats: Size, dim: int | None = None, output_size: object = None
+) -> Value:
+    """Each slice `repeats` times: a new axis after `dim`, expanded and merged"""
+    x = self
+    if dim is None or x.rank == 0:
+        x, axis = shaped(g.reshape(self, [-1]), [product(self.sizes)]), 0
+    else:
+        axis = dim % self.rank
+    wide = [*x.sizes[: axis + 1], repeats, *x.sizes[axis + 1 :]]
+    spread = shaped(g.expand(shaped(g.unsqueeze(x, [axis + 1]), [*wide[: axis + 1], 1, *wide[axis + 2 :]]), wide), wide)
+    return g.reshape(spread, g.out.shape)
