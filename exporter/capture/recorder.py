@@ -65,8 +65,8 @@ class Recorder(TorchDispatchMode):
     ) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.fakes = fakes
-        fakes.cache_enabled = fakes.shape_env is not None
-        self._memo = ResultMemo(fakes, self._metadata_of) if fakes.shape_env is None else None
+        fakes.cache_enabled = False
+        self._memo = ResultMemo(fakes, self._metadata_of)
         self.nodes: list[Node] = []
         self._origins = origins
         self._name_of = name_of
@@ -137,13 +137,11 @@ class Recorder(TorchDispatchMode):
         if decomposition is not None:
             return self._decompose(decomposition, args, kwargs)
         with without_keeping():
-            if self._memo is not None:
-                result = self._memo.call(func, types, args, kwargs)
-            elif func in SIZES:
+            if func in SIZES and self.fakes.shape_env is not None:
                 with self.fakes:
                     result = SIZES[func](*args, **kwargs)
             else:
-                result = self.fakes.dispatch(func, types, args, kwargs)
+                result = self._memo.call(func, types, args, kwargs)
         self._record(original(func), args, kwargs, result)
         return result
 

@@ -73,6 +73,10 @@ class HintedShapeEnv(ShapeEnv):
         assert isinstance(size, torch.SymInt)
         return size
 
+    def replace(self, expr: Any) -> Any:
+        # torch asks this of every expression that it touches; there is nothing to replace before something was specialised.
+        return super().replace(expr) if self.replacements else expr
+
     def evaluate_expr(self, orig_expr: sympy.Basic, hint: Any = None, *args: Any, **kwargs: Any) -> sympy.Basic:
         known = self.assumptions.get(orig_expr)
         if known is not None:
