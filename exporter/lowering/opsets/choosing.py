@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from typing import Literal
 
 import torch
 
+from exporter.capture.graph import Size
 from exporter.lowering.opsets.base import Base
 from exporter.lowering.values import Number, Value
 
 __all__ = ["ChoiceForms"]
+
+_UNSIGNED = (torch.uint8, torch.uint16, torch.uint32, torch.uint64)
 
 
 class ChoiceForms(Base):
@@ -18,12 +23,57 @@ class ChoiceForms(Base):
     def floor_divide(self, a: Value, b: Value) -> Value:
         """Integer division rounding down; ONNX's Div truncates."""
         quotient: Value = self.op("Div", a, b)
+        if a.dtype in _UNSIGNED:
+            return quotient
+        if self.opset >= 10:
+            # The two kinds of remainder differ by b where the quotient is to be one less, and by 0 elsewhere.
+            excess = self.op("Sub", self.op("Mod", a, b), self.op("Mod", a, b, fmod_i=1))
+            return self.op("Sub", quotient, self.op("Div", excess, b))
         remainder = self.op("Sub", a, self.op("Mul", quotient, b))
         zero = self.const(0, a.dtype)
         differs = self.op(
             "And", self.not_equal(remainder, zero), self.op("Xor", self.less(remainder, zero), self.less(b, zero))
         )
         return self.op("Sub", quotient, self.cast(differs, a.dtype))
+
+    def fmod(self, a: Value, b: Value) -> Value:
+        """The remainder of truncating division: of the sign of a."""
+        if self.opset >= 10:
+            return self.op("Mod", a, b, fmod_i=1)
+        if not a.dtype.is_floating_point:
+            return self.op("Sub", a, self.op("Mul", self.op("Div", a, b), b))
+        # In float64, the truncated quotient and its product with b are exact for quotients below 2**29.
+        wide, by = self.cast(a, torch.float64), self.cast(b, torch.float64)
+        quotient = self.op("Div", wide, by)
+        whole = self.op("Mul", self.op("Floor", self.op("Abs", quotient)), self.sign(quotient))
+        return self.cast(self.op("Sub", wide, self.op("Mul", whole, by)), a.dtype)
+
+    def remainder(self, a: Value, b: Value) -> Value:
+        """The remainder of division rounding down: of the sign of b."""
+        if not a.dtype.is_floating_point:
+            if self.opset >= 10:
+                return self.op("Mod", a, b)
+            return self.op("Sub", a, self.op("Mul", self.floor_divide(a, b), b))
+        truncated = self.fmod(a, b)
+        return self.op("Add", truncated, self.op("Mul", self._is_off(truncated, b), b))
+
+    def floor_divide_floats(self, a: Value, b: Value) -> Value:
+        """Python's a // b: of the exact quotient, not of the rounded one, so that 1 // 0.1 is 9."""
+        truncated = self.fmod(a, b)
+        quotient = self.op("Sub", self.op("Div", self.op("Sub", a, truncated), b), self._is_off(truncated, b))
+        low = self.op("Floor", quotient)
+        half = self.const(0.5, a.dtype)
+        nearest = self.op("Add", low, self.cast(self.greater(self.op("Sub", quotient, low), half), a.dtype))
+        return self.where(self.equal(b, self.const(0, b.dtype)), self.op("Div", a, b), nearest)
+
+    def _is_off(self, truncated: Value, b: Value) -> Value:
+        """1 where a truncating remainder is not 0 and of the other sign than b, else 0."""
+        zero = self.const(0, b.dtype)
+        positive, negative = self.greater(truncated, zero), self.less(truncated, zero)
+        off = self.op(
+            "Or", self.op("And", positive, self.less(b, zero)), self.op("And", negative, self.greater(b, zero))
+        )
+        return self.cast(off, b.dtype)
 
     def _comparable(self, a: Value, b: Value) -> tuple[Value, Value]:
         """Before opset 9 Less and Greater take floats only: compare 64-bit integers by the sign of their difference."""
@@ -67,37 +117,74 @@ class ChoiceForms(Base):
     def not_equal(self, a: Value, b: Value) -> Value:
         return self.op("Not", self.equal(a, b))
 
-    def where(self, condition: Value, a: Value, b: Value) -> Value:
+    def infinite(self, x: Value) -> Value:
+        """True for infinities."""
+        return self.greater(self.op("Abs", x), self.const(torch.finfo(x.dtype).max, x.dtype))
+
+    def finite(self, x: Value) -> Value:
+        """False for infinities and NaN."""
+        return self.less(self.op("Abs", x), self.const(math.inf, x.dtype))
+
+    def where(self, condition: Value, a: Value, b: Value, sizes: Sequence[Size] | None = None) -> Value:
+        """`a` where the condition holds, `b` elsewhere. `sizes` are the result's, if known."""
         if self.opset >= 9:
             return self.op("Where", condition, a, b)
         if a.dtype is torch.bool:
             return self.op("Or", self.op("And", condition, a), self.op("And", self.op("Not", condition), b))
-        # No choice before opset 9 but arithmetic, exact for finite values: 0 * infinity would be NaN.
-        chosen = self.cast(condition, a.dtype)
-        other = self.cast(self.op("Not", condition), a.dtype)
-        return self.op("Add", self.op("Mul", a, chosen), self.op("Mul", b, other))
+        if not a.dtype.is_floating_point:
+            other = self.cast(self.op("Not", condition), a.dtype)
+            return self.op("Add", self.op("Mul", a, self.cast(condition, a.dtype)), self.op("Mul", b, other))
+        known = None not in (condition.shape, a.shape, b.shape)
+        if known and sizes is not None and all(isinstance(size, int) for size in sizes):
+            return self._gathered_choice(condition, a, b, [int(size) for size in sizes])
+        # What is not chosen is turned into an infinity that the other outdoes. NaN among it is not overcome.
+        sign = self.op("Sub", self.op("Mul", self.cast(condition, a.dtype), 2), 1)
+        bound = self.op("Mul", sign, math.inf)
+        chosen, other = self.extreme("Min", a, bound), self.extreme("Min", b, self.op("Neg", bound))
+        return self.extreme("Max", chosen, other)
+
+    def _gathered_choice(self, condition: Value, a: Value, b: Value, sizes: list[int]) -> Value:
+        """Before Where, of known sizes: element n of `b` stands at n, that of `a` at n + count, and one is gathered."""
+        count = math.prod(sizes)
+        flat = [self.reshape(self.expand(x, sizes), [count]) for x in (b, a, condition)]
+        places = self.op("Add", self.op("Mul", self.cast(flat[2], torch.int64), count), self.iota(count))
+        return self.reshape(self.op("Gather", self.op("Concat", *flat[:2], axis_i=0), places, axis_i=0), sizes)
 
     def extreme(self, which: Literal["Max", "Min"], a: Value, b: Value) -> Value:
         """The elementwise maximum or minimum. NaN wins, as in torch."""
+        if a.dtype is torch.bool:
+            return self.op("Or" if which == "Max" else "And", a, b)
         if self.opset >= (8 if a.dtype.is_floating_point else 12):
             return self.op(which, a, b)
-        first = self.greater(a, b) if which == "Max" else self.less(a, b)
-        return self.where(first, a, b)
+        if not a.dtype.is_floating_point:
+            return self.where(self.greater(a, b) if which == "Max" else self.less(a, b), a, b)
+        # Max and Min of opset 7 do not broadcast: a comparison does, and makes zeros of the common shape.
+        zeros = self.op("Mul", self.cast(self.less(a, b), a.dtype), 0)
+        return self.op(which, self.op("Add", a, zeros), self.op("Add", b, zeros))
 
     def clip(self, x: Value, low: Number | None, high: Number | None) -> Value:
+        """Between bounds, of which the upper wins; NaN stays."""
         if low is None and high is None:
             return x
-        if self.opset >= 12 or (self.opset >= 11 and x.dtype.is_floating_point):
+        if self.opset >= 12 or (self.opset >= 11 and x.dtype is torch.float32):
             bounds = [None if bound is None else self.scalar(bound, x.dtype) for bound in (low, high)]
             return self.op("Clip", x, *(bounds if high is not None else bounds[:1]))
-        if x.dtype.is_floating_point:
-            return self.op("Clip", x, min_f=low, max_f=high)
+        plain = all(bound is None or isinstance(bound, (int, float)) for bound in (low, high))
+        if plain and self.opset < 11 and x.dtype in (torch.float32, torch.float16, torch.bfloat16):
+            least, most = -math.inf if low is None else float(low), math.inf if high is None else float(high)  # type: ignore[arg-type]
+            if least <= most:
+                return self.op("Clip", x, min_f=least, max_f=most)
         if low is not None:
             x = self.extreme("Max", x, self.scalar(low, x.dtype))
         return x if high is None else self.extreme("Min", x, self.scalar(high, x.dtype))
 
     def sign(self, x: Value) -> Value:
+        """-1, 0 or 1. Of NaN it is either 0 or NaN."""
         if self.opset >= 9:
             return self.op("Sign", x)
+        return self.sign_by_comparison(x)
+
+    def sign_by_comparison(self, x: Value) -> Value:
+        """-1, 0 or 1, and 0 of NaN."""
         zero = self.const(0, x.dtype)
         return self.op("Sub", self.cast(self.greater(x, zero), x.dtype), self.cast(self.less(x, zero), x.dtype))
