@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 
 import torch
 
 from exporter.capture.graph import Size
 from exporter.lowering.builder import Graph
-from exporter.lowering.opsets.places import product, shaped
+from exporter.lowering.extents import product, shaped
 from exporter.lowering.registry import lowering
 from exporter.lowering.values import Value
 
@@ -22,13 +23,13 @@ def flip(g: Graph, self: Value, dims: list[int]) -> Value:
 
 
 @lowering("aten::roll")
-def roll(g: Graph, self: Value, shifts: list[Size], dims: list[int]) -> Value:
+def roll(g: Graph, self: Value, shifts: list[Size], dims: Sequence[int] = ()) -> Value:
     """The last `shift` slices come first; without `dims`, of all elements in a row"""
     if any(isinstance(size, int) and size == 0 for size in self.sizes):
         return self
     if not dims:
         size = product(self.sizes)
-        return g.reshape(_rolled(g, shaped(g.reshape(self, [size]), [size]), 0, shifts[0]), self.sizes)
+        return g.reshape(_rolled(g, g.reshape(self, [size]), 0, shifts[0]), self.sizes)
     x = self
     for shift, dim in zip(shifts, dims, strict=True):
         x = shaped(_rolled(g, x, dim % self.rank, shift), self.sizes)
@@ -37,7 +38,7 @@ def roll(g: Graph, self: Value, shifts: list[Size], dims: list[int]) -> Value:
 
 def _rolled(g: Graph, x: Value, axis: int, shift: Size) -> Value:
     size = x.sizes[axis]
-    cut = size - shift % size
+    cut: Size = size - shift % size  # type: ignore[operator]
     if isinstance(cut, int) and cut == size:
         return x
     parts = [g.slice(x, [axis], [cut], [sys.maxsize]), g.slice(x, [axis], [0], [cut])]
@@ -67,7 +68,7 @@ def diagonal(g: Graph, self: Value, offset: int = 0, dim1: int = 0, dim2: int = 
     """The two axes made one, from which the diagonal is gathered"""
     order = _diagonal_last(self, dim1, dim2)
     *batch, rows, columns = (self.sizes[axis] for axis in order)
-    moved = shaped(g.transpose(self, order), [*batch, rows, columns])
+    moved = g.transpose(self, order)
     flat = g.reshape(moved, [*batch, rows * columns])
     return g.op("Gather", flat, _diagonal_places(g, columns, offset, g.out.shape[-1]), axis_i=len(batch))
 
@@ -81,8 +82,7 @@ def diagonal_scatter(g: Graph, self: Value, src: Value, offset: int = 0, dim1: i
     length = src.sizes[-1]
     if isinstance(length, int) and length == 0:
         return self
-    moved = shaped(g.transpose(self, order), [rows, columns, *batch])
-    flat = shaped(g.reshape(moved, [rows * columns, *batch]), [rows * columns, *batch])
+    flat = g.reshape(g.transpose(self, order), [rows * columns, *batch])
     updates = g.transpose(g.cast(src, self.dtype), [src.rank - 1, *range(src.rank - 1)])
     written = g.scatter_rows(flat, _diagonal_places(g, columns, offset, length), updates)
     whole = g.reshape(written, [rows, columns, *batch])
@@ -123,7 +123,7 @@ def triangle(g: Graph, self: Value, diagonal: int = 0) -> Value:
 def unfold(g: Graph, self: Value, dimension: int, size: int, step: int) -> Value:
     """Windows of `size` along `dimension`, every `step`, as a new last axis"""
     if self.rank == 0:
-        return g.expand(shaped(g.reshape(self, [1]), [1]), [size])
+        return g.expand(g.reshape(self, [1]), [size])
     axis = dimension % self.rank
     picked = g.op("Gather", self, _windows(g, g.out.shape[axis], step, size, 1), axis_i=axis)
     return g.transpose(picked, [*range(axis + 1), *range(axis + 2, self.rank + 1), axis + 1])
@@ -140,11 +140,10 @@ def im2col(
     g: Graph, self: Value, kernel_size: list[int], dilation: list[int], padding: list[int], stride: list[int]
 ) -> Value:
     """Sliding blocks as columns: pad, gather rows and columns of each block, flatten"""
-    sizes = self.sizes if self.rank == 4 else (1, *self.sizes)
-    x = self if self.rank == 4 else shaped(g.unsqueeze(self, [0]), sizes)
-    x = g.pad(x, [0, 0, *padding], [0, 0, *padding])
+    whole = self if self.rank == 4 else g.unsqueeze(self, [0])
+    x = g.pad(whole, [0, 0, *padding], [0, 0, *padding])
     for number, axis in ((0, 2), (1, 4)):
-        extent = sizes[2 + number] + 2 * padding[number]
+        extent = whole.sizes[2 + number] + 2 * padding[number]
         count = (extent - dilation[number] * (kernel_size[number] - 1) - 1) // stride[number] + 1
         places = _windows(g, count, stride[number], kernel_size[number], dilation[number])
         x = g.op("Gather", x, places, axis_i=axis)

@@ -9,7 +9,7 @@ import torch
 
 from exporter.capture.graph import Size
 from exporter.lowering.builder import Graph
-from exporter.lowering.opsets.places import product, same_size, shaped
+from exporter.lowering.extents import product, same_size, shaped
 from exporter.lowering.registry import lowering
 from exporter.lowering.values import Value
 
@@ -56,12 +56,12 @@ def slice_scatter(
     axis = dim % self.rank
     size = self.sizes[axis]
     begin, stop = _bounds(size, start, end)
-    new = shaped(g.cast(src, self.dtype), src.sizes)
+    new = g.cast(src, self.dtype)
     if step == 1:
         return new if _covers(begin, stop, size) else _spliced(g, self, new, axis, begin, stop)
     order = [axis, *(other for other in range(self.rank) if other != axis)]
-    front = shaped(g.transpose(self, order), [self.sizes[other] for other in order])
-    updates = shaped(g.transpose(new, order), [src.sizes[other] for other in order])
+    front = g.transpose(self, order)
+    updates = g.transpose(new, order)
     places = g.slice(g.iota(size), [0], [begin], [stop], [step])
     if isinstance(size, int) and isinstance(begin, int) and isinstance(stop, int):
         places = g.const(list(range(begin, stop, step)) or torch.empty(0, dtype=torch.int64), torch.int64)
@@ -80,7 +80,7 @@ def _spliced(g: Graph, x: Value, middle: Value, axis: int, start: Size, stop: Si
 
 
 def _bounds(size: Size, start: Size | None, end: Size | None) -> tuple[Size, Size]:
-    """Where a slice begins and stops: inside the axis where its size is known, else as given, which ONNX reads as Python does."""
+    """Where a slice begins and stops: inside the axis where its size is known; else as given, as ONNX counts like Python."""
     begin: Size = 0 if start is None else start
     stop: Size = sys.maxsize if end is None else end
     if isinstance(size, int):
@@ -111,14 +111,15 @@ def index_select(g: Graph, self: Value, dim: int, index: Value) -> Value:
 
 @dataclass(frozen=True, slots=True)
 class _Indexed:
-    """The axes that tensors index, and the places that these name along each: from the front, where they are several."""
+    """The axes that tensors index, and the places that they name along each: from the front, where they are several."""
 
     axes: list[int]
     places: list[Value]
     #: The shape of the tensors together; None where a mask leaves it open.
     shape: list[Size] | None
     rank: int
-    #: The axes in between give way to the shape of the tensors where they stood; axes apart give way in front, as in NumPy.
+    #: How many axes come before the shape of the tensors: it takes the place of axes that stand together, and comes first
+    #: where they stand apart, as in NumPy.
     before: int
 
 
@@ -147,7 +148,7 @@ def _indexed(g: Graph, x: Value, indices: list[Value | None]) -> _Indexed:
             places.append(item if alone else g.from_front(item, x.sizes[axis]))
             axis += 1
     open_shape = any(_is_mask(item) for item in tensors)
-    shape = None if open_shape else list(torch.broadcast_shapes(*[item.sizes for item in tensors]))  # type: ignore[arg-type]
+    shape = None if open_shape else list(torch.broadcast_shapes(*[item.sizes for item in tensors]))
     rank = max(1 if _is_mask(item) else item.rank for item in tensors)
     together = axes == list(range(axes[0], axes[0] + len(axes)))
     return _Indexed(axes, places, shape, rank, before=axes[0] if together else 0)
@@ -156,12 +157,12 @@ def _indexed(g: Graph, x: Value, indices: list[Value | None]) -> _Indexed:
 def _front(g: Graph, x: Value, axes: list[int]) -> tuple[Value, list[int], list[Size]]:
     """`x` with these axes first and made one; the order that brought them there, and the sizes of the others."""
     order = [*axes, *(axis for axis in range(x.rank) if axis not in axes)]
-    moved = shaped(g.transpose(x, order), [x.sizes[axis] for axis in order])
+    moved = g.transpose(x, order)
     rest = list(moved.sizes[len(axes) :])
     if len(axes) == 1:
         return moved, order, rest
     sizes = [product(moved.sizes[: len(axes)]), *rest]
-    return shaped(g.reshape(moved, sizes), sizes), order, rest
+    return g.reshape(moved, sizes), order, rest
 
 
 @lowering("aten::index.Tensor", "aten::_unsafe_index.Tensor")
@@ -194,7 +195,7 @@ def _compressed(g: Graph, x: Value, mask: Value, axis: int) -> Value:
 @lowering("aten::index_put", "aten::_unsafe_index_put")
 def index_put(g: Graph, self: Value, indices: list[Value | None], values: Value, accumulate: bool = False) -> Value:
     """x[i, :, j] = y, or += y"""
-    new = shaped(g.cast(values, self.dtype), values.sizes)
+    new = g.cast(values, self.dtype)
     tensors = [item for item in indices if item is not None]
     if any(isinstance(size, int) and size == 0 for item in tensors if not _is_mask(item) for size in item.sizes):
         return self
@@ -225,10 +226,10 @@ def _index_first(g: Graph, values: Value, found: _Indexed, rest: int) -> Value:
     missing = rank - values.rank
     if found.before == 0 or values.rank == 0:
         return values
-    full = shaped(g.unsqueeze(values, list(range(missing))), [*([1] * missing), *values.sizes])
+    full = g.unsqueeze(values, list(range(missing)))
     index = list(range(found.before, found.before + found.rank))
     order = [*index, *range(found.before), *range(found.before + found.rank, rank)]
-    return shaped(g.transpose(full, order), [full.sizes[axis] for axis in order])
+    return g.transpose(full, order)
 
 
 def _put_back(g: Graph, written: Value, x: Value, axes: list[int], order: list[int]) -> Value:
@@ -248,18 +249,18 @@ def _put_under_mask(g: Graph, x: Value, mask: Value, axis: int, values: Value, a
             # The one axis of what the mask picks stands for all axes that the mask covers.
             place = values.rank - after - 1
             sizes = [*values.sizes[:place], *([1] * mask.rank), *values.sizes[place + 1 :]]
-            spread = shaped(g.reshape(values, sizes), sizes)
+            spread = g.reshape(values, sizes)
         if accumulate:
             spread = _sum(g, x, spread)
-        choice = shaped(g.unsqueeze(flags, list(range(mask.rank, mask.rank + after))), [*mask.sizes, *([1] * after)])
+        choice = g.unsqueeze(flags, list(range(mask.rank, mask.rank + after)))
         return g.where(choice, shaped(spread, x.sizes if accumulate else None), x)
     axes = list(range(axis, axis + mask.rank))
     flat, order, rest = _front(g, x, axes)
     found = _Indexed(axes, [], None, 1, axis)
     count = values.sizes[values.rank - after - 1]
     updates = _index_first(g, values, found, len(rest))
-    updates = shaped(g.expand(updates, [count, *rest]), [count, *rest])
-    line = shaped(g.reshape(flags, [flat.sizes[0]]), [flat.sizes[0]])
+    updates = g.expand(updates, [count, *rest])
+    line = g.reshape(flags, [flat.sizes[0]])
     if accumulate:
         updates = _sum(g, updates, g.op("Compress", flat, line, axis_i=0))
     return _put_back(g, g.scatter_masked(flat, line, updates), x, axes, order)

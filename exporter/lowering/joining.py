@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from exporter.capture.graph import Size
 from exporter.lowering.builder import Graph
-from exporter.lowering.opsets.places import product, shaped
+from exporter.lowering.extents import product
 from exporter.lowering.registry import lowering
 from exporter.lowering.values import Value
 
@@ -51,11 +51,10 @@ def unbind(g: Graph, self: Value, dim: int = 0) -> list[Value]:
 
 @lowering("aten::repeat", "aten::tile")
 def repeat(g: Graph, self: Value, repeats: list[Size] | None = None, dims: list[Size] | None = None) -> Value:
-    counts = list(repeats if repeats is not None else dims or [])
-    counts = [1] * (self.rank - len(counts)) + counts
+    given = repeats if repeats is not None else dims or []
+    counts: list[Size] = [*([1] * (self.rank - len(given))), *given]
     missing = len(counts) - self.rank
-    sizes = [*([1] * missing), *self.sizes]
-    x = shaped(g.unsqueeze(self, list(range(missing))), sizes)
+    x = g.unsqueeze(self, list(range(missing)))
     if any(isinstance(size, int) and size == 0 for size in g.out.shape):
         return g.full(g.out.shape, 0, self.dtype)
     if all(isinstance(count, int) and count == 1 for count in counts):
@@ -70,9 +69,9 @@ def repeat_interleave(
     """Each slice `repeats` times: a new axis after `dim`, expanded and merged"""
     x = self
     if dim is None or x.rank == 0:
-        x, axis = shaped(g.reshape(self, [-1]), [product(self.sizes)]), 0
+        x, axis = g.reshape(self, [product(self.sizes)]), 0
     else:
         axis = dim % self.rank
     wide = [*x.sizes[: axis + 1], repeats, *x.sizes[axis + 1 :]]
-    spread = shaped(g.expand(shaped(g.unsqueeze(x, [axis + 1]), [*wide[: axis + 1], 1, *wide[axis + 2 :]]), wide), wide)
+    spread = g.expand(g.unsqueeze(x, [axis + 1]), wide)
     return g.reshape(spread, g.out.shape)

@@ -165,6 +165,7 @@ class _Lowering:
                 )
             if result.shape is None:
                 result.shape = output.shape
+            if result.ir.shape is None:
                 result.ir.shape = self._shape(output.shape)
             self.values[output] = result
 

@@ -1,4 +1,4 @@
-"""Gathering and scattering along an axis, and under masks: `gather`, `scatter_add`, `index_copy`, `masked_select` and their kin."""
+"""Gathering and scattering along an axis and under masks: `gather`, `scatter_add`, `index_copy`, `masked_select` and kin."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ import torch
 from exporter.capture.graph import Size
 from exporter.lowering.builder import Graph
 from exporter.lowering.dtypes import extremes
-from exporter.lowering.opsets.places import Reduction, product, same_size, shaped
+from exporter.lowering.extents import product, same_shape, same_size, shaped
+from exporter.lowering.opsets.places import Reduction
 from exporter.lowering.registry import lowering
 from exporter.lowering.values import Number, Operand, Value
 
@@ -23,7 +24,7 @@ def _is_empty(x: Value) -> bool:
 
 def _lined(g: Graph, x: Value) -> Value:
     """A 0-d tensor as a vector of one element."""
-    return shaped(g.reshape(x, [1]), [1]) if x.rank == 0 else x
+    return g.reshape(x, [1]) if x.rank == 0 else x
 
 
 def _unlined(g: Graph, x: Value) -> Value:
@@ -124,10 +125,10 @@ def _rows_written(
     if x.rank == 0:
         return g.reshape(g.scatter_rows(_lined(g, x), _lined(g, index), g.reshape(source, [-1]), reduction), [])
     order = [dim, *(axis for axis in range(x.rank) if axis != dim)]
-    front = shaped(g.transpose(x, order), [x.sizes[axis] for axis in order])
+    front = g.transpose(x, order)
     news = g.transpose(source, order) if x.rank > 1 else g.reshape(source, _lined(g, index).sizes)
     written = g.scatter_rows(front, _lined(g, index), news, reduction)
-    return shaped(g.transpose(written, [order.index(axis) for axis in range(x.rank)]), x.sizes)
+    return g.transpose(written, [order.index(axis) for axis in range(x.rank)])
 
 
 def _axis(x: Value, dim: int) -> int:
@@ -151,7 +152,7 @@ def index_fill(g: Graph, self: Value, dim: int, index: Value, value: Operand) ->
     filler = g.cast(value, self.dtype) if isinstance(value, Value) else g.scalar(value, self.dtype)
     count: Size = index.sizes[0] if index.rank else 1
     sizes = [*self.sizes[:axis], count, *self.sizes[axis + 1 :]]
-    return _rows_written(g, self, axis, index, shaped(g.expand(shaped(filler, []), sizes), sizes), None)
+    return _rows_written(g, self, axis, index, g.expand(shaped(filler, []), sizes), None)
 
 
 @lowering("aten::index_reduce")
@@ -169,7 +170,7 @@ def index_reduce(
         return total
     ones = g.full(source.sizes, 1, torch.int64)
     start = g.full(self.sizes, int(include_self), torch.int64)
-    return _mean(g, total, _rows_written(g, shaped(start, self.sizes), axis, index, ones, "add"), include_self)
+    return _mean(g, total, _rows_written(g, start, axis, index, ones, "add"), include_self)
 
 
 @lowering("aten::take")
@@ -192,8 +193,7 @@ def put(g: Graph, self: Value, index: Value, source: Value, accumulate: bool = F
 def _flat(g: Graph, x: Value) -> Value:
     if x.rank == 1:
         return x
-    size = product(x.sizes)
-    return shaped(g.reshape(x, [size]), [size])
+    return g.reshape(x, [product(x.sizes)])
 
 
 # --- under masks --------------------------------------------------------------------------------------------------
@@ -207,7 +207,7 @@ def masked_fill(g: Graph, self: Value, mask: Value, value: Operand) -> Value:
 
 @lowering("aten::masked_select")
 def masked_select(g: Graph, self: Value, mask: Value) -> Value:
-    sizes = torch.broadcast_shapes(self.sizes, mask.sizes)  # type: ignore[no-untyped-call]
+    sizes = torch.broadcast_shapes(self.sizes, mask.sizes)
     x, flags = _spread(g, self, sizes), _spread(g, g.cast(mask, torch.bool), sizes)
     return g.op("Compress", _flat(g, _lined(g, x)), _flat(g, _lined(g, flags)), axis_i=0)
 
@@ -223,4 +223,4 @@ def masked_scatter(g: Graph, self: Value, mask: Value, source: Value) -> Value:
 
 
 def _spread(g: Graph, x: Value, sizes: tuple[Size, ...]) -> Value:
-    return x if x.sizes == sizes else shaped(g.expand(x, sizes), sizes)
+    return x if same_shape(x.sizes, sizes) else g.expand(x, sizes)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from exporter.lowering.builder import Graph
-from exporter.lowering.opsets.places import same_size
+from exporter.lowering.extents import same_shape, same_size
 from exporter.lowering.registry import lowering
 from exporter.lowering.values import Value
 
@@ -26,7 +26,7 @@ def to_copy(g: Graph, self: Value, dtype: torch.dtype | None = None) -> Value:
 @lowering("aten::copy")
 def copy(g: Graph, self: Value, src: Value) -> Value:
     x = g.cast(src, g.out.dtype)
-    return x if x.shape == self.shape else g.expand(x, g.out.shape)
+    return x if same_shape(x.sizes, self.sizes) else g.expand(x, g.out.shape)
 
 
 @lowering("aten::copy_")
@@ -41,7 +41,7 @@ def copy_(g: Graph, self: Value, src: Value) -> Value:
 def view(g: Graph, self: Value, **_shape: object) -> Value:
     # torch has worked out the shape, however it was asked for.
     sizes = g.out.shape
-    if sizes == self.shape and all(isinstance(s, int) for s in sizes):
+    if same_shape(sizes, self.sizes):
         return self
     flattens = len(sizes) == 2 and self.rank > 2 and same_size(self.sizes[0], sizes[0])
     if flattens and all(isinstance(s, int) and s > 0 for s in self.sizes[1:]):
@@ -90,7 +90,7 @@ def _listed(dims: int | list[int]) -> list[int]:
 
 @lowering("aten::expand", "aten::expand_copy", "aten::expand_as", "aten::broadcast_to")
 def expand(g: Graph, self: Value, size: object = None, implicit: bool = False, other: object = None) -> Value:
-    return self if self.shape == g.out.shape else g.expand(self, g.out.shape)
+    return self if same_shape(self.sizes, g.out.shape) else g.expand(self, g.out.shape)
 
 
 @lowering("aten::unsqueeze", "aten::unsqueeze_copy")

@@ -6,7 +6,7 @@ import torch
 
 from exporter.capture.graph import Size
 from exporter.lowering.builder import Graph
-from exporter.lowering.opsets.places import product, shaped
+from exporter.lowering.extents import product, shaped
 from exporter.lowering.registry import lowering
 from exporter.lowering.values import Number, Value
 
@@ -87,12 +87,12 @@ def unique(
 ) -> tuple[Value, ...]:
     """Equal values stand together once sorted"""
     size = product(self.sizes)
-    flat = shaped(g.reshape(self, [size]), [size])
-    ordered, places = g.top_k(flat, size, 0, False)
-    distinct, inverse, counts = _runs(g, shaped(ordered, [size]), 0, return_inverse, return_counts)
+    flat = g.reshape(self, [size])
+    ordered, places = g.top_k(flat, size, 0, largest=False)
+    distinct, inverse, counts = _runs(g, ordered, 0, return_inverse, return_counts)
     if inverse is not None:
         blank = g.full([size], 0, torch.int64)
-        inverse = g.reshape(g.scatter_rows(shaped(blank, [size]), places, inverse), self.sizes)
+        inverse = g.reshape(g.scatter_rows(blank, places, inverse), self.sizes)
     return distinct, *_asked_for(g, inverse, counts)
 
 
@@ -112,7 +112,7 @@ def unique_consecutive(
     x, axis = self, dim
     if x.rank == 0 or axis is None:
         size = product(self.sizes)
-        x, axis = shaped(g.reshape(self, [size]), [size]), 0
+        x, axis = g.reshape(self, [size]), 0
     distinct, inverse, counts = _runs(g, x, axis % x.rank, return_inverse, return_counts)
     if inverse is not None and dim is None:
         inverse = g.reshape(inverse, self.sizes)

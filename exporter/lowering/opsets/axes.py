@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 import torch
 
+from exporter.lowering.extents import shaped
 from exporter.lowering.opsets.base import Base
 from exporter.lowering.values import Value
 
@@ -20,14 +21,30 @@ class AxesForms(Base):
 
     def _with_axes(self, op: str, x: Value, axes: Sequence[int] | None, since: int, **attributes: Any) -> Value:
         if axes is None or self.opset < since:
-            return self.op(op, x, axes_i=axes, **attributes)
-        return self.op(op, x, self.const(list(axes), torch.int64), **attributes)
+            result: Value = self.op(op, x, axes_i=axes, **attributes)
+            return result
+        result = self.op(op, x, self.const(list(axes), torch.int64), **attributes)
+        return result
 
     def squeeze(self, x: Value, axes: Sequence[int]) -> Value:
-        return self._with_axes("Squeeze", x, axes, 13) if axes else x
+        if not axes:
+            return x
+        result = self._with_axes("Squeeze", x, axes, 13)
+        if x.shape is not None:
+            gone = {axis % len(x.shape) for axis in axes}
+            result.shape = tuple(size for axis, size in enumerate(x.shape) if axis not in gone)
+        return result
 
     def unsqueeze(self, x: Value, axes: Sequence[int]) -> Value:
-        return self._with_axes("Unsqueeze", x, axes, 13) if axes else x
+        if not axes:
+            return x
+        result = self._with_axes("Unsqueeze", x, axes, 13)
+        if x.shape is not None:
+            sizes = iter(x.shape)
+            rank = len(x.shape) + len(axes)
+            new = {axis % rank for axis in axes}
+            result.shape = tuple(1 if axis in new else next(sizes) for axis in range(rank))
+        return result
 
     def reduce(self, how: Reduction, x: Value, axes: Sequence[int] | None, keepdim: bool) -> Value:
         """Reduce over `axes`, over all of them for None."""
@@ -39,4 +56,5 @@ class AxesForms(Base):
     def transpose(self, x: Value, permutation: Sequence[int]) -> Value:
         if list(permutation) == list(range(len(permutation))):
             return x
-        return self.op("Transpose", x, perm_i=permutation)
+        result = self.op("Transpose", x, perm_i=permutation)
+        return shaped(result, None if x.shape is None else [x.shape[axis] for axis in permutation])

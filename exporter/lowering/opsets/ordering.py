@@ -6,7 +6,8 @@ import torch
 
 from exporter.capture.graph import Size
 from exporter.errors import Unsupported
-from exporter.lowering.opsets.places import PlaceForms, shaped
+from exporter.lowering.extents import shaped
+from exporter.lowering.opsets.places import PlaceForms
 from exporter.lowering.values import Value
 
 __all__ = ["OrderForms"]
@@ -29,9 +30,10 @@ class OrderForms(PlaceForms):
             keys = self.cast(x, torch.float64 if x.dtype is torch.int32 else torch.float32)
         values, places = self._top_k(keys, k, axis, largest)
         places = shaped(places, sizes)
-        # NaN went as infinity, and comes back from where it was.
-        values = self.gather_elements(x, places, axis) if x.dtype.is_floating_point else self.cast(values, x.dtype)
-        return values, places
+        if x.dtype.is_floating_point:
+            # NaN went as infinity, and comes back from where it was.
+            return self.gather_elements(x, places, axis), places
+        return shaped(self.cast(values, x.dtype), sizes), places
 
     def _sortable(self, x: Value) -> Value:
         """Runtimes order NaN anywhere and upset the rest with it: put infinity for it, below which all else is kept."""

@@ -16,10 +16,11 @@ import torch
 from exporter.capture.graph import Size
 from exporter.errors import Unsupported
 from exporter.lowering.dtypes import extremes
+from exporter.lowering.extents import same_size, shaped
 from exporter.lowering.opsets.base import Base
 from exporter.lowering.values import Number, Value
 
-__all__ = ["PlaceForms", "Reduction", "product", "same_size", "shaped"]
+__all__ = ["PlaceForms", "Reduction"]
 
 Reduction = Literal["add", "mul", "max", "min"]
 
@@ -96,7 +97,7 @@ class PlaceForms(Base):
     def scatter_rows(self, x: Value, index: Value, updates: Value, reduction: Reduction | None = None) -> Value:
         """x[index[i]] = updates[i], for a vector `index`; several updates of one row are reduced, or the last one stays."""
         carrier = _carrier(x.dtype, reduction)
-        old, new = shaped(self.cast(x, carrier), x.sizes), self.cast(updates, carrier)
+        old, new = self.cast(x, carrier), self.cast(updates, carrier)
         if self.opset >= _SINCE[reduction]:
             places = self.unsqueeze(self.cast(index, torch.int64), [1])
             y = self.op("ScatterND", old, places, new, reduction_s=reduction)
@@ -110,7 +111,7 @@ class PlaceForms(Base):
     ) -> Value:
         """x[index[i, j], j] = updates[i, j], for axis 0; `index` may be smaller than `x` along the other axes."""
         carrier = _carrier(x.dtype, reduction)
-        old, new = shaped(self.cast(x, carrier), x.sizes), self.cast(updates, carrier)
+        old, new = self.cast(x, carrier), self.cast(updates, carrier)
         if self.opset >= _SINCE[reduction]:
             y = self.op("ScatterElements", old, self.cast(index, torch.int64), new, axis_i=axis, reduction_s=reduction)
         elif self.opset >= 9 and reduction is None:
@@ -125,7 +126,7 @@ class PlaceForms(Base):
         """Bring the axis to the front, and `index` and `updates` to the sizes of `x` along the others."""
         order = [axis, *(other for other in range(x.rank) if other != axis)]
         back = [order.index(other) for other in range(x.rank)]
-        front = shaped(self.transpose(x, order), [x.sizes[other] for other in order])
+        front = self.transpose(x, order)
         size, count = x.sizes[axis], index.sizes[axis]
         rows, news = (
             shaped(self.transpose(self._aligned(value, index, x, axis, filler), order), [count, *front.sizes[1:]])
@@ -199,25 +200,3 @@ def _neutral(dtype: torch.dtype, reduction: Reduction) -> Number:
         return int(reduction == "mul")
     lowest, highest = extremes(dtype)
     return lowest if reduction == "max" else highest
-
-
-def shaped(value: Value, sizes: Sequence[Size] | None) -> Value:
-    """A value whose shape is now known."""
-    if value.shape is None and sizes is not None:
-        value.shape = tuple(sizes)
-    return value
-
-
-def same_size(a: Size, b: Size) -> bool:
-    """Whether two sizes are surely the same."""
-    if isinstance(a, int) or isinstance(b, int):
-        return isinstance(a, int) and isinstance(b, int) and a == b
-    return bool(a.node.expr == b.node.expr)
-
-
-def product(sizes: Sequence[Size]) -> Size:
-    """How many elements a tensor of these sizes has."""
-    count: Size = 1
-    for size in sizes:
-        count = count * size
-    return count

@@ -10,6 +10,7 @@ import torch
 
 from exporter.capture.graph import Size
 from exporter.errors import Unsupported
+from exporter.lowering.extents import same_size, shaped
 from exporter.lowering.opsets.base import Base
 from exporter.lowering.values import Number, Value
 
@@ -74,6 +75,9 @@ class SizeForms(Base):
 
     def reshape(self, x: Value, sizes: Sequence[Size]) -> Value:
         """Reshape. One unknown size becomes -1 and sizes that stay in place become 0, so that few are computed."""
+        return shaped(self._reshape(x, sizes), None if -1 in [s for s in sizes if isinstance(s, int)] else sizes)
+
+    def _reshape(self, x: Value, sizes: Sequence[Size]) -> Value:
         if any(isinstance(size, int) and size == 0 for size in sizes):
             if self.opset >= 14:
                 return self.op("Reshape", x, self.ints(sizes), allowzero_i=1)
@@ -84,7 +88,7 @@ class SizeForms(Base):
             kept = [
                 a
                 for a in inferred
-                if a < len(x.shape) and not isinstance(x.shape[a], int) and _same(x.shape[a], shape[a])
+                if a < len(x.shape) and not isinstance(x.shape[a], int) and same_size(x.shape[a], shape[a])
             ]
             if len(kept) >= len(inferred) - 1:
                 for axis in kept[: len(inferred) - 1] if len(kept) == len(inferred) else kept:
@@ -101,19 +105,19 @@ class SizeForms(Base):
     def expand(self, x: Value, sizes: Sequence[Size]) -> Value:
         """Broadcast `x`, whose rank may be lower, to `sizes`."""
         if self.opset >= 8:
-            return self.op("Expand", x, self.ints(sizes))
+            return shaped(self.op("Expand", x, self.ints(sizes)), sizes)
         missing = len(sizes) - x.rank
-        own: list[Size] = [1] * missing + list(x.sizes)
+        own: list[Size] = [*([1] * missing), *x.sizes]
         if missing:
             x = self.unsqueeze(x, list(range(missing)))
         repeats: list[Size] = [
             size if isinstance(before, int) and before == 1 else 1 for before, size in zip(own, sizes, strict=True)
         ]
-        return self.op("Tile", x, self.ints(repeats))
+        return shaped(self.op("Tile", x, self.ints(repeats)), sizes)
 
     def full(self, sizes: Sequence[Size], value: Number, dtype: torch.dtype) -> Value:
         """A tensor filled with one number."""
-        result = self._filled(sizes, value, dtype)
+        result = shaped(self._filled(sizes, value, dtype), sizes)
         result.filled = value
         return result
 
@@ -128,7 +132,3 @@ class SizeForms(Base):
             return self.op("Expand", one, self.ints(sizes))
         ones: Value = self.op("Reshape", one, self.const([1] * len(sizes), torch.int64)) if sizes else one
         return self.op("Tile", ones, self.ints(sizes))
-
-
-def _same(a: Size, b: Size) -> bool:
-    return not isinstance(a, int) and not isinstance(b, int) and a.node.expr == b.node.expr

@@ -1,0 +1,37 @@
+"""Sizes compared, multiplied and written onto values, without asking what a symbol is: that would fix it to the example's."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from exporter.capture.graph import Size
+from exporter.lowering.values import Value
+
+__all__ = ["product", "same_shape", "same_size", "shaped"]
+
+
+def same_size(a: Size, b: Size) -> bool:
+    """Whether two sizes are surely the same."""
+    if isinstance(a, int) or isinstance(b, int):
+        return isinstance(a, int) and isinstance(b, int) and a == b
+    return bool(a.node.expr == b.node.expr)
+
+
+def same_shape(a: Sequence[Size], b: Sequence[Size]) -> bool:
+    """Whether two shapes are surely the same."""
+    return len(a) == len(b) and all(map(same_size, a, b))
+
+
+def product(sizes: Sequence[Size]) -> Size:
+    """How many elements a tensor of these sizes has."""
+    count: Size = 1
+    for size in sizes:
+        count = count * size
+    return count
+
+
+def shaped(value: Value, sizes: Sequence[Size] | None) -> Value:
+    """A value whose shape is now known."""
+    if value.shape is None and sizes is not None:
+        value.shape = tuple(sizes)
+    return value
