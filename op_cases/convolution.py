@@ -36,7 +36,15 @@ _UNEVEN = [
     {"kernel_size": (1, 5), "padding": "same"},
 ]
 
-conv1d = op(nn.Conv1d, _LINE, in_channels=4, out_channels=8, rows=_FORMS, dynamic={"x": {0: "batch", 2: "length"}})
+conv1d = op(
+    nn.Conv1d,
+    _LINE,
+    in_channels=4,
+    out_channels=8,
+    rows=_FORMS,
+    dynamic={"x": {0: "batch", 2: "length"}},
+    sizes={"batch": [1, 5], "length": [5, 12]},
+)
 conv2d = op(
     nn.Conv2d,
     _PLANE,
@@ -55,6 +63,7 @@ conv_transpose1d = op(
     out_channels=6,
     rows=_TRANSPOSED_FORMS,
     dynamic={"x": {0: "batch", 2: "length"}},
+    sizes={"batch": [1, 5], "length": [4, 12]},
 )
 conv_transpose2d = op(
     nn.ConvTranspose2d, _PLANE, in_channels=4, out_channels=6, rows=_TRANSPOSED_FORMS, dynamic={"x": {0: "batch"}}

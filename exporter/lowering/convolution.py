@@ -24,7 +24,8 @@ def convolution(
     }
     if not transposed:
         operands = [input, weight, *([] if bias is None else [bias])]
-        return g.op("Conv", *operands, **shared, pads_i=[*padding, *padding])
+        y: Value = g.op("Conv", *operands, **shared, pads_i=[*padding, *padding])
+        return y
     return _transposed(g, input, weight, bias, shared, padding, spread(output_padding, axes))
 
 
@@ -38,11 +39,11 @@ def _transposed(
     end = [max(0, p - e) for p, e in zip(padding, extra, strict=True)]
     added = [max(0, e - p) for p, e in zip(padding, extra, strict=True)]
     shared |= {"pads_i": [*padding, *end]}
-    operands = [weight, *([] if bias is None else [bias])]
     if all(a < s for a, s in zip(added, shared["strides_i"], strict=True)):
-        return g.op("ConvTranspose", x, *operands, **shared, output_padding_i=added if any(added) else None)
-    none = [0] * (2 + len(added))
-    y = g.pad(g.op("ConvTranspose", x, weight, **shared), none, [0, 0, *added])
+        operands = [x, weight, *([] if bias is None else [bias])]
+        y: Value = g.op("ConvTranspose", *operands, **shared, output_padding_i=added if any(added) else None)
+        return y
+    y = g.pad(g.op("ConvTranspose", x, weight, **shared), [0] * (2 + len(added)), [0, 0, *added])
     return y if bias is None else g.op("Add", y, g.unsqueeze(bias, list(range(1, 1 + len(added)))))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from exporter.capture.graph import Size
 from exporter.lowering.builder import Graph
+from exporter.lowering.opsets.padding import PadMode
 from exporter.lowering.registry import lowering
 from exporter.lowering.values import Value
 
@@ -18,7 +19,7 @@ def constant_pad_nd(g: Graph, self: Value, pad: list[Size], value: float = 0) ->
     "aten::replication_pad1d", "aten::replication_pad2d", "aten::replication_pad3d",
 )  # fmt: skip
 def mirrored_pad(g: Graph, self: Value, padding: list[Size]) -> Value:
-    mode = "reflect" if "reflection" in g.node.op._schema.name else "edge"
+    mode: PadMode = "reflect" if "reflection" in g.node.op._schema.name else "edge"
     return g.pad(self, *_ends(self, padding), mode=mode)
 
 

@@ -61,10 +61,10 @@ class PaddingForms(Base):
             return self.op("Pad", x, mode_s=mode, pads_i=amounts, value_f=value)
         rank = len(amounts) // 2
         for axis in range(rank):
-            x = self._joined(x, axis, int(amounts[axis]), int(amounts[axis + rank]), mode, value)
+            x = self._grown_axis(x, axis, int(amounts[axis]), int(amounts[axis + rank]), mode, value)
         return x
 
-    def _joined(self, x: Value, axis: int, before: int, after: int, mode: PadMode, value: Number) -> Value:
+    def _grown_axis(self, x: Value, axis: int, before: int, after: int, mode: PadMode, value: Number) -> Value:
         """One axis grown by blocks joined on at its ends, or cropped."""
         sizes = x.sizes
         if before < 0 or after < 0:
