@@ -44,5 +44,6 @@ def ulp(values: Float64Array, dtype: np.dtype[Any]) -> Float64Array:
     """One unit in the last place of `dtype` at each value, never less than its smallest number."""
     bits, smallest = _FORMATS[dtype]
     _, exponent = np.frexp(values)
-    unit: Float64Array = np.ldexp(1.0, np.maximum(exponent - bits, smallest))
+    # frexp gives zero the exponent of a half.
+    unit: Float64Array = np.ldexp(1.0, np.where(values == 0.0, smallest, np.maximum(exponent - bits, smallest)))
     return unit

@@ -126,10 +126,11 @@ def parse_opsets(text: str) -> tuple[int, ...]:
     """`9,13-18` as (9, 13, 14, 15, 16, 17, 18)."""
     chosen: set[int] = set()
     for part in text.split(","):
-        low, _, high = part.strip().partition("-")
-        if not low.isdecimal() or (high and not high.isdecimal()):
+        low, dash, high = part.strip().partition("-")
+        high = high if dash else low
+        if not low.isdecimal() or not high.isdecimal():
             raise AxisError(f"--opsets {text}: {part.strip()!r} is neither an opset nor a range. Write 9,13-18.")
-        span = range(int(low), int(high or low) + 1)
+        span = range(int(low), int(high) + 1)
         if not span:
             raise AxisError(f"--opsets {text}: {part.strip()!r} runs backwards. Write {high}-{low}.")
         chosen.update(span)

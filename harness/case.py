@@ -5,8 +5,8 @@
     relu_ = op(lambda x: x.add(1).relu_(), floats(2, 3))
     vgg16 = model(torchvision.models.vgg16, image(64), dynamic={"x": {0: "batch"}})
 
-A declaration is data. The attribute it is bound to is its name; a keyword that is a list is swept, every
-combination being one case; nothing is built before a cell of it runs.
+A declaration is data. The attribute it is bound to is its name, and one that begins with an underscore makes no
+cells. A keyword that is a list is swept, every combination being one case. Nothing is built before a cell runs.
 
 Inputs are called `x`, or `x0`, `x1`, ... where there are several; a keyword whose value is a maker is one more
 input, called as the keyword.
@@ -23,7 +23,7 @@ from typing import TypeAlias
 
 import torch
 
-from harness.axes import FLOATING, Dtype, Tier
+from harness.axes import FLOATING, Dtype, Selection, Tier
 from harness.inputs import (
     DeclarationError,
     Floats,
@@ -93,6 +93,28 @@ class Declaration:
     @property
     def place(self) -> str:
         return f"{self.file}:{self.line}"
+
+    def opsets(self, selection: Selection) -> tuple[int, ...]:
+        return selection.opsets_of(small=self.small)
+
+    def selected(self, name: str, selection: Selection) -> Iterator[tuple[Case, tuple[Dtype, ...]]]:
+        """The cases that a selection takes, each with its dtypes."""
+        dtypes = self._dtypes_of(selection)
+        for case in self.cases(name):
+            yield case, dtypes
+
+    def _dtypes_of(self, selection: Selection) -> tuple[Dtype, ...]:
+        """Smoke takes the first dtype, default those declared, full every floating one as well."""
+        if selection.dtypes is not None:
+            possible = {*self.dtypes, *(FLOATING if self.floating else ())}
+            return tuple(dtype for dtype in selection.dtypes if dtype in possible)
+        match selection.tier:
+            case Tier.SMOKE:
+                return self.dtypes[:1]
+            case Tier.DEFAULT:
+                return self.dtypes
+            case Tier.FULL:
+                return tuple(dict.fromkeys((*self.dtypes, *FLOATING))) if self.floating else self.dtypes
 
     def cases(self, name: str) -> Iterator[Case]:
         """Every combination of the swept values, in the order in which they are written."""

@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
-from harness.axes import FLOATING, ONNX_REFERENCE, PARITY, Capture, Device, Dtype, Selection, Shapes, Tier
+from harness.axes import ONNX_REFERENCE, PARITY, Capture, Device, Dtype, Selection, Shapes
 from harness.case import Case, Declaration
 
 
@@ -48,10 +48,10 @@ def cells_of(name: str, declaration: Declaration, selection: Selection) -> Itera
     """The cells of one declaration, those that share work next to each other."""
     if not selection.tier.includes(declaration.tier):
         return
-    opsets = selection.opsets_of(small=declaration.small)
+    opsets = declaration.opsets(selection)
     shapes = tuple(Shapes) if declaration.dynamic else (Shapes.STATIC,)
-    for case in declaration.cases(name):
-        for dtype, exporter, form in itertools.product(_dtypes(declaration, selection), selection.exporters, shapes):
+    for case, dtypes in declaration.selected(name, selection):
+        for dtype, exporter, form in itertools.product(dtypes, selection.exporters, shapes):
             for opset, device, runtime in _lanes(selection, opsets, form):
                 yield Cell(case, dtype, opset, device, Capture.TRACE, exporter, runtime, form)
 
@@ -64,18 +64,3 @@ def _lanes(selection: Selection, opsets: tuple[int, ...], shapes: Shapes) -> Ite
             for runtime in selection.runtimes_at(opset):
                 if device is Device.CPU or runtime != ONNX_REFERENCE:
                     yield opset, device, runtime
-
-
-def _dtypes(declaration: Declaration, selection: Selection) -> tuple[Dtype, ...]:
-    """Smoke takes the first dtype, default those declared, full every floating one as well."""
-    declared = declaration.dtypes
-    if selection.dtypes is not None:
-        possible = {*declared, *(FLOATING if declaration.floating else ())}
-        return tuple(dtype for dtype in selection.dtypes if dtype in possible)
-    match selection.tier:
-        case Tier.SMOKE:
-            return declared[:1]
-        case Tier.DEFAULT:
-            return declared
-        case Tier.FULL:
-            return tuple(dict.fromkeys((*declared, *FLOATING))) if declaration.floating else declared

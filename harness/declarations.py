@@ -11,14 +11,15 @@ from harness.case import Declaration
 
 
 def declared_in(module: ModuleType) -> Iterator[tuple[str, Declaration]]:
-    """The declarations written in a module, in their order; not those that it imports from another."""
+    """The declarations of a module, in their order."""
     for name, value in vars(module).items():
-        if isinstance(value, Declaration) and stands_in(value, Path(module.__file__ or "")):
+        if isinstance(value, Declaration) and is_declared(name, value, Path(module.__file__ or "")):
             yield name, value
 
 
-def stands_in(declaration: Declaration, file: Path) -> bool:
-    return declaration.file.resolve() == file.resolve()
+def is_declared(name: str, declaration: Declaration, file: Path) -> bool:
+    """Whether this file declares cases by this name: it is public, and not imported from another file."""
+    return not name.startswith("_") and declaration.file.resolve() == file.resolve()
 
 
 def declared_under(directory: Path) -> Iterator[tuple[str, Declaration]]:

@@ -6,6 +6,7 @@ import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.util import find_spec
+from inspect import Parameter, signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -13,6 +14,7 @@ import torch
 from torch.onnx import TrainingMode
 
 from harness.axes import PARITY, TORCH_DYNAMO, TORCH_SCRIPT
+from harness.wording import one_line
 
 if TYPE_CHECKING:
     import exporter
@@ -111,9 +113,9 @@ class Peer:
         return "onnxscript is not installed" if self._dynamo and find_spec("onnxscript") is None else ""
 
     def refusal(self, error: Exception) -> str:
-        from torch.onnx.errors import UnsupportedOperatorError
+        from torch.onnx.errors import SymbolicValueError, UnsupportedOperatorError
 
-        return " ".join(str(error).split()) if isinstance(error, UnsupportedOperatorError) else ""
+        return one_line(str(error)) if isinstance(error, SymbolicValueError | UnsupportedOperatorError) else ""
 
     def capture(self, request: Request) -> Captured:
         return _PeerCapture(request, dynamo=self._dynamo)
@@ -139,7 +141,8 @@ class _PeerCapture:
             request.inputs,
             path,
             input_names=list(request.input_names),
-            dynamic_axes={name: dict(axes) for name, axes in request.dynamic.items()} or None,
+            dynamic_axes=None if self._dynamo else {name: dict(axes) for name, axes in request.dynamic.items()} or None,
+            dynamic_shapes=self._dynamic_shapes() if self._dynamo else None,
             opset_version=opset,
             dynamo=self._dynamo,
             external_data=external_data,
@@ -147,6 +150,15 @@ class _PeerCapture:
             verbose=False,
         )
         return path
+
+    def _dynamic_shapes(self) -> tuple[object, ...] | None:
+        """The symbolic axes in the form that torch.export wants: per argument, `*tensors` being one argument."""
+        request = self._request
+        if not request.dynamic:
+            return None
+        per_input = tuple(dict(request.dynamic.get(name, {})) for name in request.input_names)
+        kinds = [parameter.kind for parameter in signature(request.module.forward).parameters.values()]
+        return (per_input,) if Parameter.VAR_POSITIONAL in kinds else per_input
 
 
 _ALL: tuple[Exporter, ...] = (Parity(), Peer(TORCH_DYNAMO, dynamo=True), Peer(TORCH_SCRIPT, dynamo=False))

@@ -16,7 +16,7 @@ from harness.oracle import Verdict
 from harness.program import InputSet, Program
 from harness.record import Blame, Metrics, OnnxUse, Record, Stage, Status
 from harness.reference import Reference, Trial
-from harness.runtimes import one_line
+from harness.wording import one_line, plain
 
 #: Frames of a traceback that a reader is shown: the innermost, where it went wrong.
 _FRAMES = 3
@@ -99,7 +99,7 @@ class Outcome:
         self.reason = f"{type(error).__name__}: {one_line(str(error))}"
         ruling = self._ruling_on_error()
         self.blame = ruling.blame
-        self.details = [f"{type(error).__name__}: {error}", *_innermost(error), ruling.because]
+        self.details = [f"{type(error).__name__}: {plain(str(error))}", *_innermost(error), ruling.because]
 
     def mismatch(self, error: MismatchError) -> None:
         """The outputs are wrong: whose fault is it?"""

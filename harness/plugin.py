@@ -82,10 +82,10 @@ def pytest_pycollect_makeitem(collector: pytest.Module, name: str, obj: object) 
     if "harness.case" not in sys.modules:
         return None
     from harness.case import Declaration
-    from harness.declarations import stands_in
+    from harness.declarations import is_declared
     from harness.items import DeclarationCollector
 
-    if not isinstance(obj, Declaration) or not stands_in(obj, collector.path):
+    if not isinstance(obj, Declaration) or not is_declared(name, obj, collector.path):
         return None
     matrix = collector.config.stash[_MATRIX]
     return DeclarationCollector.from_parent(collector, name=name, declaration=obj, runner=matrix)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -95,8 +96,19 @@ class Program:
         ]
 
 
+class OwnProgram(ABC):
+    """A case of another source than `op` and `model`: it builds its program itself."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def build(self, dtype: Dtype, device: Device, run_seed: int) -> Program: ...
+
+
 def build(case: Case, dtype: Dtype, device: Device, run_seed: int) -> Program:
     """Build the program of a case, its weights and constants drawn from the run's seed."""
+    if isinstance(case, OwnProgram):
+        return case.build(dtype, device, run_seed)
     declaration = case.declaration
     makers: dict[str, Maker] = {}
     constants: dict[str, torch.Tensor] = {}

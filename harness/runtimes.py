@@ -13,6 +13,7 @@ from onnx.reference import ReferenceEvaluator
 
 from harness.arrays import Array
 from harness.axes import ONNX_REFERENCE, ONNXRUNTIME, ONNXRUNTIME_OPSETS, OPSETS, Device
+from harness.wording import one_line
 
 if TYPE_CHECKING:
     import onnxruntime
@@ -126,8 +127,3 @@ class _OnnxReferenceSession:
 
 _ALL: tuple[Runtime, ...] = (OnnxRuntime(), OnnxReference())
 RUNTIMES = {runtime.name: runtime for runtime in _ALL}
-
-
-def one_line(text: str) -> str:
-    """The first line that says something."""
-    return next((line.strip() for line in text.splitlines() if line.strip()), "")

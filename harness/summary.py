@@ -6,6 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from harness.axes import PARITY
 from harness.record import Record, Stage, Status
 
 #: From the gravest to the least.
@@ -46,6 +47,8 @@ def summarise(records: list[Record]) -> Iterator[str]:
             continue
         # What is absent is absent for every case alike.
         case = "" if record.status is Status.ABSENT else f"{record.case} {record.dtype}"
+        if case and record.exporter != PARITY:
+            case += f" {record.exporter}"
         opsets[_Group(record.status, case, record.stage, record.reason)].append(record.opset)
     for status in _ORDER:
         groups = [group for group in opsets if group.status is status]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from harness.axes import PARITY, Shapes
 from harness.record import Record, Status
 
 _MARKS = {Status.FAILED: "✗", Status.UNEXPECTED_PASS: "passed unexpectedly", Status.CRASHED: "crashed"}
@@ -13,8 +14,8 @@ _LINES = 40
 
 def headline(record: Record) -> str:
     """`avg_pool2d[ceil_mode=True]  float32  opset 9  cpu  trace → onnxruntime        compare ✗  exporter`."""
-    through = "" if record.exporter == "parity" else f" → {record.exporter}"
-    shapes = "" if record.shapes == "static" else f"  {record.shapes}"
+    through = "" if record.exporter == PARITY else f" → {record.exporter}"
+    shapes = "" if record.shapes == Shapes.STATIC else f"  {record.shapes}"
     path = f"{record.capture}{through} → {record.runtime}{shapes}"
     point = f"{record.dtype}  opset {record.opset}  {record.device}  {path}"
     ending = f"{record.stage} {_MARKS.get(record.status, record.status)}"

@@ -1,0 +1,182 @@
+"""The vocabulary of declaration files whose cases are torch's own OpInfo samples.
+
+    opinfo = entries({"clamp": ("clamp", "clamp_min"), "div": ("div.floor_rounding",)})
+
+Every usable sample of an entry is a case, `opinfo.clamp[sample=3]`; the number is the sample's position among all
+that the entry draws, so that the same sample has the same name in every tier. The default tier takes four of them,
+evenly spread, in one dtype at one opset; the full tier all of them in all dtypes, at the opsets where forms change.
+
+The tensors of a sample are the program's inputs; everything else, dims and modes, is part of the program.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import torch
+
+from harness.axes import Device, Dtype, Selection, Tier
+from harness.case import Case, Declaration, DeclarationError
+from harness.opinfo_entries import DTYPES, EXCLUDED, FEW, Usable, first_dtype, read_survey, spread, survey_path
+from harness.program import InputSet, OwnProgram, Program
+from harness.record import Kind
+from harness.seeds import stable_seed
+
+if TYPE_CHECKING:
+    from harness.opinfo_samples import Sample
+
+#: The default tier's opset is the newest that both of torch's exporters write by themselves. All opsets of all samples
+#: would be 670,000 cells for the operators of the seeds, and as many items for every worker of pytest to hold.
+OPSETS_OF_TIER = {Tier.SMOKE: (), Tier.DEFAULT: (18,), Tier.FULL: (7, 9, 11, 13, 18, 26)}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class OpInfoDeclaration(Declaration):
+    """Entries of `op_db`, by the operator that they belong to."""
+
+    entries: Mapping[str, tuple[str, ...]]
+
+    def opsets(self, selection: Selection) -> tuple[int, ...]:
+        return OPSETS_OF_TIER[selection.tier] if selection.opsets is None else selection.opsets
+
+    def cases(self, name: str) -> Iterator[Case]:
+        for case, _ in self.selected(name, Selection(tier=Tier.FULL)):
+            yield case
+
+    def selected(self, name: str, selection: Selection) -> Iterator[tuple[Case, tuple[Dtype, ...]]]:
+        few = selection.tier is not Tier.FULL
+        for entry in self.entry_names:
+            usable = self.usable(entry)
+            first = first_dtype(usable)
+            dtypes = (first,) if few and first is not None else DTYPES
+            chosen = {
+                dtype: spread(usable[dtype], FEW) if few else usable[dtype]
+                for dtype in selection.dtypes or dtypes
+                if dtype in usable
+            }
+            for position in sorted(set().union(*chosen.values())):
+                case = SampleCase(self, f"{name}.{entry}", f"{name}.{entry}[sample={position}]", {}, entry, position)
+                yield case, tuple(dtype for dtype, positions in chosen.items() if position in positions)
+
+    @property
+    def entry_names(self) -> tuple[str, ...]:
+        return tuple(entry for group in self.entries.values() for entry in group)
+
+    def usable(self, entry: str) -> Usable:
+        """The usable samples of an entry: from the survey, or by drawing them where the survey lacks it."""
+        surveyed = read_survey(survey_path(self.file))
+        if entry in surveyed:
+            return surveyed[entry]
+        from harness.opinfo_samples import usable_samples
+
+        try:
+            return usable_samples(entry)
+        except DeclarationError as error:
+            raise DeclarationError(f"{self.place}: {error}") from error
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SampleCase(Case, OwnProgram):
+    """One sample of an entry, by its position among all that the entry draws."""
+
+    entry: str
+    position: int
+
+    def build(self, dtype: Dtype, device: Device, run_seed: int) -> Program:
+        return SampleProgram(
+            case=self,
+            dtype=dtype,
+            device=device,
+            seed=run_seed,
+            module=_Call(self.sample(dtype, run_seed, InputSet())),
+            makers={},
+            weight_bytes=0,
+            sample=partial(self.sample, dtype, run_seed),
+        )
+
+    def sample(self, dtype: Dtype, run_seed: int, which: InputSet) -> Sample:
+        """The sample, drawn from a seed of the entry's own: torch draws all samples of an entry from one stream."""
+        from harness.opinfo_samples import draw_samples
+
+        samples = draw_samples(self.entry, dtype, stable_seed(run_seed, self.entry, str(which.draw)))
+        if self.position >= len(samples):
+            raise DeclarationError(
+                f"{self.declaration.place}: {self.entry} has {len(samples)} samples of {dtype} in torch "
+                f"{torch.__version__}, and none at {self.position}. Write {survey_path(self.declaration.file).name} "
+                "anew: parity opinfo-survey."
+            )
+        return samples[self.position]
+
+
+@dataclass(frozen=True, slots=True)
+class SampleProgram(Program):
+    """The program of a sample, whose inputs are drawn by torch."""
+
+    sample: Callable[[InputSet], Sample]
+
+    @property
+    def input_names(self) -> tuple[str, ...]:
+        number = len(self.sample(InputSet()).tensors)
+        return ("x",) if number == 1 else tuple(f"x{index}" for index in range(number))
+
+    def inputs(self, which: InputSet) -> tuple[torch.Tensor, ...]:
+        example, asked = self.sample(InputSet()), self.sample(which)
+        # Another draw may have another size or another dim, and would then be another program.
+        tensors = asked.tensors if asked.is_same_call(example) else example.tensors
+        return tuple(tensor.to(self.device) for tensor in tensors)
+
+
+class _Call(torch.nn.Module):
+    """A sample as a module that takes its tensors."""
+
+    def __init__(self, sample: Sample) -> None:
+        super().__init__()
+        self.sample = sample
+
+    def forward(self, *tensors: torch.Tensor) -> object:
+        return self.sample.call(*tensors)
+
+
+def entries(groups: Mapping[str, Iterable[str]]) -> OpInfoDeclaration:
+    """Declare the samples of entries of `op_db`, grouped by the operator that they belong to.
+
+    An entry's name is its operator's, then a dot and its variant where it has one: `norm`, `norm.fro`.
+    """
+    # The caller's frame is the declaration, as it is for `op` and `model`.
+    frame = sys._getframe(1)
+    file, line = Path(frame.f_code.co_filename), frame.f_lineno
+    grouped = {operator: tuple(names) for operator, names in groups.items()}
+    counts = Counter(name for names in grouped.values() for name in names)
+    for name, count in counts.items():
+        if count > 1:
+            raise DeclarationError(f"{file}:{line}: entry {name!r} is declared {count} times. Leave one.")
+        if name in EXCLUDED:
+            raise DeclarationError(f"{file}:{line}: entry {name!r} makes no cases: {EXCLUDED[name]}. Leave it out.")
+    return OpInfoDeclaration(
+        program=_draws_nothing,
+        inputs=(),
+        keywords=(),
+        rows=({},),
+        kind=Kind.OPERATOR,
+        dtypes=DTYPES,
+        floating=False,
+        dynamic={},
+        sizes={},
+        tolerance=None,
+        because="",
+        train=False,
+        tier=Tier.DEFAULT,
+        file=file,
+        line=line,
+        entries=grouped,
+    )
+
+
+def _draws_nothing() -> object:
+    raise DeclarationError("the program of an OpInfo declaration is its sample's, which only its cases know")

@@ -1,0 +1,148 @@
+"""What is known of torch's OpInfo entries without importing them: which are of no use here, which samples are usable.
+
+Importing `op_db` takes 2.6 s and drawing every sample of an entry up to a second, so collection does neither. Which
+samples of a declaration file's entries are usable stands in a JSON file beside it, its survey; `parity opinfo survey`
+writes it anew.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import TypeAlias
+
+import msgspec
+
+from harness.axes import Dtype
+
+#: The dtypes whose samples become cells: those that ONNX and onnxruntime both compute in.
+DTYPES = (
+    Dtype.FLOAT32,
+    Dtype.FLOAT64,
+    Dtype.FLOAT16,
+    Dtype.BFLOAT16,
+    Dtype.INT64,
+    Dtype.INT32,
+    Dtype.INT8,
+    Dtype.UINT8,
+    Dtype.BOOL,
+)
+#: Outside the full tier an entry is run in the first of these that it has usable samples in.
+FIRST_DTYPES = (Dtype.FLOAT32, Dtype.INT64, Dtype.BOOL)
+#: Outside the full tier: how many samples of an entry are run.
+FEW = 4
+
+_RANDOM = "its outputs are random numbers"
+_UNDEFINED = "its outputs are memory that nothing was written to"
+_CUDA = "it runs on CUDA only"
+
+#: Entries that no declaration may name, and why.
+EXCLUDED: Mapping[str, str] = {
+    "bernoulli": _RANDOM,
+    "cauchy": _RANDOM,
+    "exponential": _RANDOM,
+    "geometric": _RANDOM,
+    "log_normal": _RANDOM,
+    "multinomial": _RANDOM,
+    "nn.functional.alpha_dropout": _RANDOM,
+    "nn.functional.feature_alpha_dropout.with_train": _RANDOM,
+    "normal": _RANDOM,
+    "normal.in_place": _RANDOM,
+    "normal.number_mean": _RANDOM,
+    "rand_like": _RANDOM,
+    "randint": _RANDOM,
+    "randint_like": _RANDOM,
+    "randn": _RANDOM,
+    "randn_like": _RANDOM,
+    "uniform": _RANDOM,
+    "empty": _UNDEFINED,
+    "empty_like": _UNDEFINED,
+    "empty_permuted": _UNDEFINED,
+    "empty_strided": _UNDEFINED,
+    "new_empty": _UNDEFINED,
+    "new_empty_strided": _UNDEFINED,
+    "resize_": _UNDEFINED,
+    "resize_as_": _UNDEFINED,
+    "jiterator_2inputs_2outputs": _CUDA,
+    "jiterator_4inputs_with_extra_args": _CUDA,
+    "jiterator_binary": _CUDA,
+    "jiterator_binary_return_by_ref": _CUDA,
+    "jiterator_unary": _CUDA,
+    "torch._scaled_mm": _CUDA,
+    "torch._scaled_mm_v2": _CUDA,
+    "torch.ops.aten._efficient_attention_forward": _CUDA,
+    "torch.ops.aten._flash_attention_forward": _CUDA,
+}
+
+#: The usable samples of an entry: their positions among all that it draws, by dtype.
+Usable: TypeAlias = Mapping[Dtype, tuple[int, ...]]
+
+
+class Survey(msgspec.Struct, frozen=True):
+    """The samples that torch runs with a tensor among their inputs and with the same result every time."""
+
+    #: The torch whose entries these are; another one may draw more samples, or others.
+    torch: str
+    #: Entry to dtype to the positions of its usable samples: `0-3,7`.
+    entries: dict[str, dict[Dtype, str]]
+
+
+def survey_path(declarations: Path) -> Path:
+    """Where the survey of a declaration file stands."""
+    return declarations.with_suffix(".json")
+
+
+def write_survey(path: Path, torch_version: str, usable: Mapping[str, Usable]) -> None:
+    """Write a survey: one line an entry, so that a change of torch reads well as a difference of files."""
+    entries = {name: {dtype: spelled(positions) for dtype, positions in usable[name].items()} for name in sorted(usable)}
+    lines = ",\n".join(f"  {_json(name)}: {_json(dtypes)}" for name, dtypes in entries.items())
+    aside = path.with_suffix(".part")
+    aside.write_text(f'{{"torch": {_json(torch_version)}, "entries": {{\n{lines}\n}}}}\n', encoding="utf-8")
+    os.replace(aside, path)
+
+
+@cache
+def read_survey(path: Path) -> Mapping[str, Usable]:
+    """The usable samples by entry; nothing where there is no survey."""
+    if not path.exists():
+        return {}
+    survey = msgspec.json.decode(path.read_bytes(), type=Survey)
+    return {
+        name: {dtype: parsed(text) for dtype, text in dtypes.items()} for name, dtypes in survey.entries.items()
+    }
+
+
+def spelled(positions: Sequence[int]) -> str:
+    """(0, 1, 2, 3, 7) as `0-3,7`."""
+    runs: list[list[int]] = []
+    for position in positions:
+        if runs and position == runs[-1][-1] + 1:
+            runs[-1][1:] = [position]
+        else:
+            runs.append([position])
+    return ",".join("-".join(map(str, run)) for run in runs)
+
+
+def parsed(text: str) -> tuple[int, ...]:
+    """`0-3,7` as (0, 1, 2, 3, 7)."""
+    ranges = (part.partition("-") for part in text.split(",") if part)
+    return tuple(position for low, _, high in ranges for position in range(int(low), int(high or low) + 1))
+
+
+def spread(positions: Sequence[int], number: int) -> tuple[int, ...]:
+    """So many of the positions, evenly, the first and the last among them; all where there are no more."""
+    if len(positions) <= number:
+        return tuple(positions)
+    step = (len(positions) - 1) / (number - 1)
+    return tuple(positions[round(turn * step)] for turn in range(number))
+
+
+def first_dtype(usable: Usable, among: Iterable[Dtype] = FIRST_DTYPES) -> Dtype | None:
+    """The dtype that an entry is run in where one is enough; None where no sample is usable."""
+    return next((dtype for dtype in among if usable.get(dtype)), None)
+
+
+def _json(value: object) -> str:
+    return msgspec.json.encode(value).decode().replace('":"', '": "').replace('","', '", "')

@@ -1,0 +1,74 @@
+"""The axes: which points a tier and the options take."""
+
+from __future__ import annotations
+
+import pytest
+
+from harness.axes import (
+    EXPORTER_NAMES,
+    ONNX_REFERENCE,
+    ONNXRUNTIME,
+    AxisError,
+    Device,
+    Selection,
+    Tier,
+    parse_names,
+    parse_opsets,
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "opsets"),
+    [("9", (9,)), ("9,13-15", (9, 13, 14, 15)), (" 18 , 9", (9, 18)), ("9,9-10", (9, 10)), ("27-28", (27, 28))],
+)
+def test_opsets_are_read(text: str, opsets: tuple[int, ...]) -> None:
+    assert parse_opsets(text) == opsets
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("nine", "--opsets nine: 'nine' is neither an opset nor a range. Write 9,13-18."),
+        ("9,", "--opsets 9,: '' is neither an opset nor a range. Write 9,13-18."),
+        ("9-", "--opsets 9-: '9-' is neither an opset nor a range. Write 9,13-18."),
+        ("13-9", "--opsets 13-9: '13-9' runs backwards. Write 9-13."),
+        ("6-9", "--opsets 6-9: there is no opset 6 here, only 7 to 28."),
+        ("29", "--opsets 29: there is no opset 29 here, only 7 to 28."),
+    ],
+)
+def test_opsets_that_make_no_sense_are_refused(text: str, message: str) -> None:
+    with pytest.raises(AxisError) as refused:
+        parse_opsets(text)
+    assert str(refused.value) == message
+
+
+def test_a_name_that_is_not_on_the_axis_is_refused() -> None:
+    assert parse_names("--exporters", "parity, torch_script", EXPORTER_NAMES) == ("parity", "torch_script")
+    with pytest.raises(AxisError) as refused:
+        parse_names("--devices", "cpu,gpu", tuple(Device))
+    assert str(refused.value) == "--devices cpu,gpu: there is no 'gpu', only cpu, cuda."
+
+
+def test_tiers_hold_one_another() -> None:
+    small = {tier: set(Selection(tier=tier).opsets_of(small=True)) for tier in Tier}
+    large = {tier: set(Selection(tier=tier).opsets_of(small=False)) for tier in Tier}
+    assert small[Tier.SMOKE] < small[Tier.DEFAULT] < small[Tier.FULL]
+    assert large[Tier.DEFAULT] < large[Tier.FULL]
+    assert small[Tier.DEFAULT] == set(range(7, 27))
+    assert Tier.FULL.includes(Tier.SMOKE)
+    assert not Tier.SMOKE.includes(Tier.DEFAULT)
+
+
+def test_opsets_past_onnxruntime_run_on_the_reference() -> None:
+    selection = Selection(tier=Tier.FULL)
+    assert {selection.runtimes_at(opset) for opset in range(7, 27)} == {(ONNXRUNTIME,)}
+    assert {selection.runtimes_at(opset) for opset in (27, 28)} == {(ONNX_REFERENCE,)}
+    assert Selection(runtimes=(ONNX_REFERENCE,)).runtimes_at(9) == (ONNX_REFERENCE,)
+
+
+def test_the_cuda_lane_is_the_newest_opset_that_onnxruntime_runs() -> None:
+    opsets = (9, 26, 28)
+    lanes = {opset: Selection().devices_at(opset, opsets) for opset in opsets}
+    assert lanes == {9: (Device.CPU,), 26: (Device.CPU, Device.CUDA), 28: (Device.CPU,)}
+    assert Selection(devices=(Device.CUDA,)).devices_at(9, opsets) == (Device.CUDA,)
+    assert Selection().devices_at(28, (28,)) == (Device.CPU,)

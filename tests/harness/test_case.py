@@ -1,0 +1,154 @@
+"""The vocabulary: what a declaration line becomes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from harness.axes import Dtype, Tier
+from harness.case import (
+    Declaration,
+    DeclarationError,
+    bools,
+    distinct,
+    floats,
+    given,
+    image,
+    ints,
+    model,
+    numbers,
+    op,
+)
+from harness.record import Kind
+
+
+def labels(declaration: Declaration) -> list[str]:
+    return [case.label for case in declaration.cases("it")]
+
+
+def test_a_list_is_swept_and_anything_else_is_not() -> None:
+    assert labels(op(F.elu, floats(2, 3))) == ["it"]
+    assert labels(op(F.elu, floats(2, 3), alpha=0.5)) == ["it"]
+    assert labels(op(F.elu, floats(2, 3), alpha=[0.5])) == ["it[alpha=0.5]"]
+    pool = op(F.avg_pool2d, floats(1, 1, 8, 8), kernel_size=[2, (2, 3)], padding=1, ceil_mode=[False, True])
+    assert labels(pool) == [
+        "it[kernel_size=2,ceil_mode=False]",
+        "it[kernel_size=2,ceil_mode=True]",
+        "it[kernel_size=(2,3),ceil_mode=False]",
+        "it[kernel_size=(2,3),ceil_mode=True]",
+    ]
+    assert [dict(case.arguments) for case in pool.cases("it")][2] == {
+        "kernel_size": (2, 3),
+        "padding": 1,
+        "ceil_mode": False,
+    }
+
+
+def test_rows_give_combinations_one_by_one() -> None:
+    pool = op(F.avg_pool2d, floats(1, 1, 8, 8), rows=[{"kernel_size": 2}, {"kernel_size": 3, "stride": 1}])
+    assert labels(pool) == ["it[kernel_size=2]", "it[kernel_size=3,stride=1]"]
+
+
+def test_values_are_spelled_without_spaces() -> None:
+    swept = op(
+        torch.einsum, floats(2), it=[None, "a b", torch.float16, floats(2, 3), ints(4), (1, (2.5, None)), torch.relu]
+    )
+    assert labels(swept) == [
+        "it[it=None]",
+        "it[it=ab]",
+        "it[it=float16]",
+        "it[it=floats(2,3)]",
+        "it[it=ints(4)]",
+        "it[it=(1,(2.5,None))]",
+        "it[it=relu]",
+    ]
+
+
+def test_a_declaration_knows_where_it_stands() -> None:
+    declaration = op(F.elu, floats(2))
+    assert declaration.file == Path(__file__)
+    assert declaration.file.read_text().splitlines()[declaration.line - 1].strip() == "declaration = op(F.elu, floats(2))"
+    assert next(declaration.cases("elu")).family == "test_case"
+
+
+def test_operators_are_small_and_models_are_not_unless_they_say_so() -> None:
+    assert (op(F.elu, floats(2)).kind, op(F.elu, floats(2)).tier) == (Kind.OPERATOR, Tier.SMOKE)
+    assert (model(torch.nn.ReLU, image(8)).kind, model(torch.nn.ReLU, image(8)).tier) == (Kind.MODEL, Tier.DEFAULT)
+    assert not model(torch.nn.ReLU, image(8)).small
+    assert model(torch.nn.ReLU, image(8), tier="smoke").small
+
+
+def test_the_dtype_is_the_inputs_own_where_all_pin_theirs() -> None:
+    assert op(torch.bitwise_and, ints(3), ints(3)).dtypes == (Dtype.INT64,)
+    assert op(torch.logical_not, bools(3)).dtypes == (Dtype.BOOL,)
+    assert op(torch.gather, floats(3), index=ints(3)).dtypes == (Dtype.FLOAT32,)
+    assert op(torch.add, numbers(3), numbers(3), dtypes=[torch.int32, torch.float64]).dtypes == (
+        Dtype.INT32,
+        Dtype.FLOAT64,
+    )
+
+
+def test_declarations_that_make_no_sense_are_refused() -> None:
+    def refused(make: object) -> str:
+        assert callable(make)
+        with pytest.raises(DeclarationError) as error:
+            make()
+        message = str(error.value)
+        assert message.startswith(f"{__file__}:")
+        return message.split(": ", 1)[1]
+
+    assert refused(lambda: op(F.elu, floats(2), alpha=[])) == "alpha=[] sweeps over nothing. Give it a value, or a tuple."
+    without_reason = refused(lambda: op(F.elu, floats(2), tolerance=1e-3))
+    assert without_reason == "tolerance= needs a because=, and because= a tolerance=. Write both."
+    assert refused(lambda: op(F.elu, floats(2), because="it is hard")) == without_reason
+    assert refused(lambda: op(torch.add, floats(2), dtypes=[torch.int64])) == (
+        "floats(...) cannot be int64. Use numbers(...), which any dtype holds."
+    )
+    assert refused(lambda: labels(op(F.elu, floats(2), alpha=[1.0, 1.0]))) == (
+        "it[alpha=1.0] is declared twice. Drop one of the two values."
+    )
+
+
+def test_makers_make_what_they_say() -> None:
+    normal = floats(1000).make(0, Dtype.FLOAT32)
+    assert normal.dtype == torch.float32
+    assert abs(normal.mean()) < 0.2
+    bounded = floats(1000, low=1.0, high=3.0).make(0, Dtype.FLOAT64)
+    assert 1.0 <= bounded.min() < bounded.max() < 3.0
+    assert floats(1000, low=5.0).make(0, Dtype.FLOAT32).max() <= 7.0
+    assert floats(1000, high=-5.0).make(0, Dtype.FLOAT32).min() >= -7.0
+    special = floats(4, 4, special=(float("nan"), float("inf"), -float("inf"))).make(3, Dtype.FLOAT32)
+    assert (int(special.isnan().sum()), int(special.isinf().sum())) == (1, 2)
+    indices = ints(100, low=-2, high=3, dtype=torch.int32).make(0, Dtype.FLOAT16)
+    assert indices.dtype == torch.int32
+    assert set(indices.tolist()) == {-2, -1, 0, 1, 2}
+    assert numbers(100).make(0, Dtype.UINT8).min() == 0
+    assert distinct(5, 7).make(0, Dtype.FLOAT16).unique().numel() == 35
+    assert set(bools(100).make(0, Dtype.FLOAT32).tolist()) == {True, False}
+    assert image(8).make(0, Dtype.FLOAT32).shape == (2, 3, 8, 8)
+
+
+def test_given_values_are_given_in_the_cells_dtype_unless_they_are_ints() -> None:
+    assert given([0.1, 2.0]).make(7, Dtype.FLOAT64).tolist() == [0.1, 2.0]
+    assert given([[1, 2]]).make(7, Dtype.FLOAT32).dtype == torch.int64
+    assert given([True]).make(7, Dtype.FLOAT32).dtype == torch.bool
+    assert given([1, 2], dtype=torch.uint8).make(7, Dtype.FLOAT32).dtype == torch.uint8
+    with pytest.raises(DeclarationError) as refused:
+        given([0.5]).resized({0: 2})
+    assert str(refused.value) == "given(1) has no other sizes; a dynamic input needs a maker such as floats(2, 3)."
+
+
+def test_a_float64_cell_sees_digits_that_float32_would_lose() -> None:
+    wide = floats(10).make(0, Dtype.FLOAT64)
+    assert not torch.equal(wide, wide.float().double())
+    assert torch.equal(wide.float(), floats(10).make(0, Dtype.FLOAT32))
+
+
+def test_nothing_is_made_before_it_is_asked_for() -> None:
+    def never() -> torch.nn.Module:
+        raise AssertionError("built at declaration or while cases were listed")
+
+    assert labels(model(never, image(100_000))) == ["it"]

@@ -1,0 +1,92 @@
+"""Cells: their ids, and which of them a selection holds."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import torch
+import torch.nn.functional as F
+
+from harness.axes import Capture, Device, Dtype, Selection, Shapes, Tier
+from harness.case import Declaration, floats, image, model, numbers, op
+from harness.cells import Cell, cells_of
+
+_ELU = op(F.elu, floats(2, 3), alpha=[1.0, 0.5])
+
+
+def cells(declaration: Declaration, selection: Selection | None = None) -> list[Cell]:
+    return list(cells_of("it", declaration, selection or Selection()))
+
+
+def test_an_id_reads_from_the_case_to_the_runtime() -> None:
+    case = next(_ELU.cases("elu"))
+    plain = Cell(case, Dtype.FLOAT32, 9, Device.CPU, Capture.TRACE, "parity", "onnxruntime", Shapes.STATIC)
+    assert plain.id == "elu[alpha=1.0]-float32-opset9-cpu-trace-onnxruntime"
+    peer = Cell(case, Dtype.FLOAT16, 28, Device.CUDA, Capture.SCRIPT, "torch_dynamo", "onnx.reference", Shapes.DYNAMIC)
+    assert peer.id == "elu[alpha=1.0]-float16-opset28-cuda-script-onnx.reference-torch_dynamo-dynamic"
+
+
+def test_ids_are_unique_in_the_fullest_matrix() -> None:
+    everything = Selection(
+        tier=Tier.FULL, devices=tuple(Device), exporters=("parity", "torch_dynamo"), runtimes=("onnxruntime", "onnx.reference")
+    )
+    ids = Counter(cell.id for cell in cells(op(F.elu, floats(2), alpha=[1, 2], dynamic={"x": {0: "n"}}), everything))
+    assert set(ids.values()) == {1}
+    # 2 cases, 4 dtypes, 2 exporters, 2 shapes, 22 opsets; two runtimes on the CPU and one on CUDA.
+    assert len(ids) == 2 * 4 * 2 * 2 * 22 * 3
+
+
+def test_no_opset_begins_another() -> None:
+    """`-k opset9` selects by substring: it must not select opset 90."""
+    tokens = [f"opset{cell.opset}" for cell in cells(op(F.elu, floats(2)), Selection(tier=Tier.FULL))]
+    assert [(a, b) for a in set(tokens) for b in set(tokens) if a != b and a in b] == []
+
+
+def test_the_default_tier_runs_every_opset_of_an_operator_and_one_cuda_cell_a_case() -> None:
+    found = cells(_ELU)
+    assert Counter(cell.device for cell in found) == {Device.CPU: 40, Device.CUDA: 2}
+    assert {cell.opset for cell in found} == set(range(7, 27))
+    assert {(cell.opset, cell.shapes) for cell in found if cell.device is Device.CUDA} == {(26, Shapes.STATIC)}
+
+
+def test_models_run_at_a_spread_of_opsets_unless_they_are_small() -> None:
+    def opsets(declaration: Declaration, tier: Tier) -> set[int]:
+        return {cell.opset for cell in cells(declaration, Selection(tier=tier))}
+
+    large, small = model(torch.nn.ReLU, image(8)), model(torch.nn.ReLU, image(8), tier="smoke")
+    assert opsets(large, Tier.SMOKE) == set()
+    assert opsets(large, Tier.DEFAULT) == {9, 13, 18, 26}
+    assert opsets(large, Tier.FULL) == set(range(7, 29))
+    assert opsets(small, Tier.SMOKE) == {9, 18, 26}
+    assert opsets(small, Tier.DEFAULT) == set(range(7, 27))
+
+
+def test_dynamic_cells_exist_where_axes_are_declared() -> None:
+    assert {cell.shapes for cell in cells(_ELU)} == {Shapes.STATIC}
+    dynamic = cells(op(F.elu, floats(2), dynamic={"x": {0: "n"}}))
+    assert Counter(cell.shapes for cell in dynamic if cell.device is Device.CPU) == {
+        Shapes.STATIC: 20,
+        Shapes.DYNAMIC: 20,
+    }
+
+
+def test_dtypes_widen_with_the_tier() -> None:
+    def dtypes(declaration: Declaration, **chosen: object) -> list[str]:
+        selection = Selection(opsets=(18,), devices=(Device.CPU,), **chosen)  # type: ignore[arg-type]
+        return [cell.dtype.value for cell in cells(declaration, selection)]
+
+    real = op(F.elu, floats(2), dtypes=[torch.float32, torch.float64])
+    whole = op(torch.add, numbers(2), numbers(2), dtypes=[torch.int64, torch.float32])
+    assert dtypes(real, tier=Tier.SMOKE) == ["float32"]
+    assert dtypes(real) == ["float32", "float64"]
+    assert dtypes(real, tier=Tier.FULL) == ["float32", "float64", "float16", "bfloat16"]
+    assert dtypes(whole, tier=Tier.FULL) == ["int64", "float32"]
+    assert dtypes(real, dtypes=(Dtype.FLOAT16, Dtype.INT32)) == ["float16"]
+    assert dtypes(whole, dtypes=(Dtype.FLOAT32,)) == ["float32"]
+
+
+def test_cells_that_share_work_follow_each_other() -> None:
+    found = cells(op(F.elu, floats(2), alpha=[1, 2], dynamic={"x": {0: "n"}}))
+    runs = [(cell.case.label, cell.shapes) for cell in found]
+    changes = sum(a != b for a, b in zip(runs, runs[1:], strict=False))
+    assert changes == 3

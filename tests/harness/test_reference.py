@@ -1,0 +1,117 @@
+"""What torch is asked, and what its float64 twin makes of programs that hold on to their dtype."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+
+from harness.axes import Device, Dtype
+from harness.case import Declaration, floats, ints, model, op
+from harness.oracle import FALLBACK, FLOOR_ULPS, Expected
+from harness.program import build
+from harness.reference import Reference, consult
+
+
+def consulted(declaration: Declaration, dtype: Dtype = Dtype.FLOAT32) -> Reference:
+    return consult(build(next(declaration.cases("case")), dtype, Device.CPU, 0))
+
+
+def only(reference: Reference) -> Expected:
+    (expected,) = reference.example.expected
+    return expected
+
+
+def relative_tolerance(expected: Expected) -> float:
+    assert expected.centre is not None
+    assert expected.tolerance is not None
+    return float((expected.tolerance / np.abs(expected.centre)).max())
+
+
+def test_the_twin_computes_in_float64() -> None:
+    expected = only(consulted(op(torch.exp, floats(50))))
+    assert expected.value.dtype == np.float32
+    assert expected.centre is not None
+    assert 0 < np.abs(expected.centre - expected.value).max() < 1e-5
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        lambda x: x * torch.tensor(0.1),
+        lambda x: x.to(torch.float32) * 0.1,
+        lambda x: torch.zeros(3, dtype=torch.float32) + x * 0.1,
+        lambda x: torch.full((3,), 0.1) * x,
+    ],
+    ids=["literal", "cast", "dtype asked for", "factory"],
+)
+def test_the_twin_widens_what_a_program_makes_for_itself(program: object) -> None:
+    assert callable(program)
+    expected = only(consulted(op(program, floats(3))))
+    assert expected.centre is not None
+    assert not np.array_equal(expected.centre, expected.centre.astype(np.float32))
+
+
+def test_modules_and_their_weights_have_a_twin() -> None:
+    for dtype in (Dtype.FLOAT32, Dtype.FLOAT16, Dtype.BFLOAT16):
+        expected = only(consulted(op(torch.nn.Linear, floats(2, 8), in_features=8, out_features=4), dtype))
+        assert expected.centre is not None
+        assert relative_tolerance(expected) < {Dtype.FLOAT32: 1e-4, Dtype.FLOAT16: 0.5, Dtype.BFLOAT16: 4.0}[dtype]
+    outputs = consulted(model(torch.nn.LSTM, floats(5, 2, 4), input_size=4, hidden_size=3)).example.expected
+    assert [expected.value.shape for expected in outputs] == [(5, 2, 3), (1, 2, 3), (1, 2, 3)]
+
+
+def test_an_elementwise_operator_has_a_tolerance_of_a_few_ulps() -> None:
+    assert relative_tolerance(only(consulted(op(torch.tanh, floats(20))))) < 50 * 2.0**-23
+
+
+def test_a_sum_that_cancels_has_a_tolerance_of_its_terms() -> None:
+    """The sum is small and its terms are not: no float32 evaluation has all of its digits."""
+    expected = only(consulted(op(lambda x: (x * 1000).sum() - (x * 1000).sum() * 0.99999, floats(64))))
+    assert expected.tolerance is not None
+    assert float(expected.tolerance) > 100 * FLOOR_ULPS * float(np.spacing(expected.value))
+
+
+def test_without_float64_the_dtypes_tolerance_holds() -> None:
+    def insists(x: torch.Tensor) -> torch.Tensor:
+        if x.dtype == torch.float64:
+            raise RuntimeError("no kernel for float64")
+        return x * 2
+
+    expected = only(consulted(op(insists, floats(3))))
+    relative, absolute = FALLBACK[np.dtype(np.float32)]
+    assert expected.tolerance is not None
+    assert np.allclose(expected.tolerance, relative * np.abs(expected.value) + absolute)
+
+
+def test_other_values_are_asked_for_unless_there_are_none() -> None:
+    reference = consulted(op(F.elu, floats(4)))
+    assert reference.other_values is not None
+    assert not np.array_equal(reference.other_values.feeds["x"], reference.example.feeds["x"])
+    assert consulted(op(lambda x: x, ints(3, low=2, high=3))).other_values is None
+
+
+def test_other_sizes_are_one_and_another_or_those_declared() -> None:
+    declaration = op(torch.add, floats(2, 3), floats(2, 3), dynamic={"x0": {0: "n"}, "x1": {0: "n"}})
+    shapes = [[feed.shape for feed in trial.feeds.values()] for trial in consulted(declaration).other_sizes]
+    assert shapes == [[(1, 3), (1, 3)], [(5, 3), (5, 3)]]
+    declaration = op(F.relu, floats(2, 3), dynamic={"x": {0: "a", 1: "b"}}, sizes={"a": [4, 6, 8], "b": [5]})
+    shapes = [[feed.shape for feed in trial.feeds.values()] for trial in consulted(declaration).other_sizes]
+    assert shapes == [[(4, 5)], [(6, 5)], [(8, 5)]]
+
+
+def test_an_in_place_program_leaves_its_inputs_alone() -> None:
+    def overwrite(x: torch.Tensor) -> torch.Tensor:
+        x[:, 0] = 7.0
+        return x
+
+    reference = consulted(op(overwrite, floats(2, 3)))
+    assert not (reference.example.inputs[0] == 7.0).any()
+    assert (only(reference).value[:, 0] == 7.0).all()
+
+
+def test_bfloat16_reaches_numpy() -> None:
+    reference = consulted(op(F.relu, floats(3)), Dtype.BFLOAT16)
+    assert only(reference).value.dtype.name == "bfloat16"
+    assert reference.example.feeds["x"].dtype.name == "bfloat16"

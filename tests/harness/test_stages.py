@@ -1,0 +1,251 @@
+"""The stages: each fault ends the cell that has it at the stage where it shows, and blames whom it should."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from onnx import TensorProto, helper
+
+from harness.axes import Device, Dtype, Shapes
+from harness.case import Declaration, floats, ints, op
+from harness.cells import Cell
+from harness.exporters import Request
+from harness.outcome import Outcome
+from harness.record import Blame, Stage, Status
+from harness.runtimes import RUNTIMES
+from harness.stages import Bench
+from tests.harness.fakes import FakeExporter, LyingRuntime, RefusalError, cell, model, one_node
+
+_ELU = op(F.elu, floats(2, 3), dynamic={"x": {0: "batch"}})
+_SCALED = op(lambda x: x * x.sum(), floats(2, 3))
+
+
+def run(make: Callable[[int, Request], bytes], it: Cell | None = None) -> Outcome:
+    return Bench(0, exporters={"parity": FakeExporter(make)}).run(it or cell(_ELU))
+
+
+def elu(opset: int, request: Request) -> bytes:
+    return one_node("Elu", opset, ("batch", 3) if request.dynamic else (2, 3))
+
+
+def test_a_right_export_passes_every_stage() -> None:
+    outcome = run(elu)
+    assert (outcome.status, outcome.stage, outcome.reason) == (Status.PASSED, Stage.RERUN_VALUES, "")
+    assert outcome.aten == ("aten::elu",)
+    assert [(use.op, use.since_version, use.count) for use in outcome.onnx] == [("Elu", 6, 1)]
+    assert outcome.nodes == 1
+    assert outcome.metrics is not None
+    assert outcome.metrics.headroom > 1.0
+    assert list(outcome.seconds) == [
+        "build", "reference", "export", "check", "load", "run", "compare", "rerun_values"
+    ]  # fmt: skip
+
+
+def test_a_dynamic_cell_is_run_again_at_other_sizes() -> None:
+    outcome = run(elu, cell(_ELU, shapes=Shapes.DYNAMIC))
+    assert outcome.status is Status.PASSED
+    assert "rerun_sizes" in outcome.seconds
+
+
+def test_work_is_shared_by_the_cells_of_a_case() -> None:
+    fake = FakeExporter(elu)
+    bench = Bench(0, exporters={"parity": fake})
+    case = next(_ELU.cases("elu"))
+    spent: list[set[str]] = []
+    for opset in (9, 13, 18):
+        at = cell(_ELU, opset=opset)
+        outcome = bench.run(Cell(case, at.dtype, opset, at.device, at.capture, at.exporter, at.runtime, at.shapes))
+        assert outcome.status is Status.PASSED
+        spent.append(set(outcome.seconds))
+    assert fake.captures == 1
+    assert {"build", "reference"} <= spent[0]
+    assert not {"build", "reference"} & (spent[1] | spent[2])
+
+
+def test_stages_are_announced_as_they_are_entered() -> None:
+    entered: list[Stage] = []
+    Bench(0, exporters={"parity": FakeExporter(elu)}, entered=entered.append).run(cell(_ELU, shapes=Shapes.DYNAMIC))
+    assert entered == list(Stage)
+
+
+def test_a_case_that_torch_cannot_run_is_the_cases_fault() -> None:
+    outcome = run(elu, cell(op(F.glu, floats(2, 3))))
+    assert (outcome.status, outcome.stage, outcome.blame) == (Status.FAILED, Stage.REFERENCE, Blame.CASE)
+    assert outcome.reason.startswith("RuntimeError: Halving dimension must be even")
+
+
+def test_a_case_that_cannot_be_built_is_the_cases_fault() -> None:
+    outcome = run(elu, cell(op(torch.nn.Linear, floats(2, 3), in_feature=3)))
+    assert (outcome.status, outcome.stage, outcome.blame) == (Status.FAILED, Stage.BUILD, Blame.CASE)
+    assert "in_feature" in outcome.reason
+
+
+def test_a_refusal_is_unsupported_and_an_error_is_a_failure() -> None:
+    def refuse(opset: int, request: Request) -> bytes:
+        raise RefusalError("aten::elu: ONNX cannot say it")
+
+    def fail(opset: int, request: Request) -> bytes:
+        raise KeyError("elu")
+
+    outcome = run(refuse)
+    assert (outcome.status, outcome.stage) == (Status.UNSUPPORTED, Stage.EXPORT)
+    assert outcome.reason == "aten::elu: ONNX cannot say it"
+    outcome = run(fail)
+    assert (outcome.status, outcome.stage, outcome.blame) == (Status.FAILED, Stage.EXPORT, Blame.EXPORTER)
+    assert outcome.reason == "KeyError: 'elu'"
+    assert any("in fail: raise KeyError" in line for line in outcome.details)
+
+
+@pytest.mark.parametrize(
+    ("make", "reason"),
+    [
+        (
+            lambda opset, request: one_node("Elu", opset - 1),
+            "DeliveryError: opset 18 was asked for, opset 17 was delivered",
+        ),
+        (
+            lambda opset, request: one_node("Elu", opset, ("batch", 3)),
+            "DeliveryError: input x, axis 0: size 2 was exported, the model says 'batch'",
+        ),
+        (
+            lambda opset, request: one_node("Elu", opset, (2, 3, 1)),
+            "DeliveryError: input x has rank 2, the model's has rank 3",
+        ),
+        (
+            lambda opset, request: one_node("Elu", opset).replace(b"x", b"z"),
+            "DeliveryError: inputs x were asked for, z were delivered",
+        ),
+        (lambda opset, request: one_node("NoSuch", opset), "ValidationError: No Op registered for NoSuch"),
+        (lambda opset, request: b"not a model", "ValueError: Unable to parse proto from the given bytes"),
+    ],
+    ids=["opset", "symbolic", "rank", "name", "operator", "bytes"],
+)
+def test_what_was_not_asked_for_fails_the_check(make: Callable[[int, Request], bytes], reason: str) -> None:
+    outcome = run(make)
+    assert (outcome.status, outcome.stage, outcome.blame) == (Status.FAILED, Stage.CHECK, Blame.EXPORTER)
+    assert outcome.reason.startswith(reason)
+
+
+def test_a_frozen_dynamic_axis_fails_the_check() -> None:
+    outcome = run(lambda opset, request: one_node("Elu", opset), cell(_ELU, shapes=Shapes.DYNAMIC))
+    assert (outcome.status, outcome.stage) == (Status.FAILED, Stage.CHECK)
+    assert outcome.reason == "DeliveryError: input x, axis 0: 'batch' was to be symbolic, the model fixes it to 2"
+
+
+def test_a_size_that_is_baked_in_shows_at_other_sizes() -> None:
+    def bake(opset: int, request: Request) -> bytes:
+        nodes = [helper.make_node("Reshape", ["x", "shape"], ["r"]), helper.make_node("Elu", ["r"], ["y"])]
+        shape = ("batch", 3) if request.dynamic else (2, 3)
+        return model(nodes, opset, shape, weights={"shape": np.array([2, 3])})
+
+    outcome = run(bake, cell(_ELU, shapes=Shapes.DYNAMIC))
+    assert (outcome.status, outcome.stage) == (Status.FAILED, Stage.RERUN_SIZES)
+
+
+def test_a_value_that_is_baked_in_shows_at_other_values() -> None:
+    def bake(opset: int, request: Request) -> bytes:
+        total = request.inputs[0].sum().numpy()
+        return model([helper.make_node("Mul", ["x", "total"], ["y"])], opset, weights={"total": total})
+
+    outcome = run(bake, cell(_SCALED))
+    assert (outcome.status, outcome.stage, outcome.blame) == (Status.FAILED, Stage.RERUN_VALUES, Blame.EXPORTER)
+    assert outcome.reason.endswith("(other values)")
+
+
+def test_a_wrong_graph_is_the_exporters_fault() -> None:
+    outcome = run(lambda opset, request: one_node("Elu", opset, attributes={"alpha": 0.5}))
+    assert (outcome.status, outcome.stage, outcome.blame) == (Status.FAILED, Stage.COMPARE, Blame.EXPORTER)
+    assert outcome.details[1].endswith("onnx.reference agrees with onnxruntime, so the graph is wrong")
+    assert outcome.details[1].startswith(f"operator: aten::elu, harness/test_stages.py:{_ELU.line}; ")
+    assert outcome.metrics is not None
+    assert outcome.metrics.headroom < 1.0
+
+
+def test_a_wrong_runtime_is_the_runtimes_fault() -> None:
+    lying = LyingRuntime(lambda output: output + np.float32(0.5))
+    outcome = Bench(0, exporters={"parity": FakeExporter(elu)}, runtimes={"onnxruntime": lying}).run(cell(_ELU))
+    assert (outcome.status, outcome.stage, outcome.blame) == (Status.FAILED, Stage.COMPARE, Blame.RUNTIME)
+
+
+def test_an_error_of_the_size_of_rounding_is_a_question_of_precision() -> None:
+    lying = LyingRuntime(lambda output: output * np.float32(1.00001))
+    bench = Bench(0, exporters={"parity": FakeExporter(elu)}, runtimes={"onnx.reference": lying})
+    outcome = bench.run(cell(_ELU, runtime="onnx.reference"))
+    assert (outcome.status, outcome.stage, outcome.blame) == (Status.FAILED, Stage.COMPARE, Blame.PRECISION)
+    assert outcome.details[1].endswith("onnxruntime agrees with torch, and the error is of the size of rounding")
+
+
+@pytest.mark.parametrize(
+    ("lie", "reason"),
+    [
+        (lambda output: output.astype(np.float64), "output 0 is float64 from the runtime, float32 from torch"),
+        (lambda output: output[:1], "output 0 has shape (1, 3) from the runtime, (2, 3) from torch"),
+        (lambda output: output * np.float32("nan"), "output 0 at (0, 0): runtime nan"),
+    ],
+)
+def test_outputs_of_another_kind_fail_the_comparison(
+    lie: Callable[[np.ndarray[tuple[int, ...], np.dtype[np.float32]]], object], reason: str
+) -> None:
+    lying = LyingRuntime(lie)  # type: ignore[arg-type]
+    outcome = Bench(0, exporters={"parity": FakeExporter(elu)}, runtimes={"onnxruntime": lying}).run(cell(_ELU))
+    assert (outcome.status, outcome.stage) == (Status.FAILED, Stage.COMPARE)
+    assert outcome.reason.startswith(reason)
+
+
+def test_a_runtime_without_a_kernel_leaves_it_to_the_reference() -> None:
+    def elu_of(opset: int, request: Request) -> bytes:
+        node = helper.make_node("Elu", ["x"], ["y"])
+        graph = helper.make_graph(
+            [node],
+            "half",
+            [helper.make_tensor_value_info("x", TensorProto.BFLOAT16, (2, 3))],
+            [helper.make_tensor_value_info("y", TensorProto.BFLOAT16, (2, 3))],
+        )
+        proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=10)
+        return proto.SerializeToString()
+
+    outcome = run(elu_of, cell(_ELU, opset=22, dtype=Dtype.BFLOAT16))
+    assert outcome.runtime == "onnx.reference"
+    assert outcome.reason.startswith("run on onnx.reference: onnxruntime has no kernel: ")
+    assert (outcome.status, outcome.stage) == (Status.PASSED, Stage.RERUN_VALUES)
+
+
+def test_opsets_past_onnxruntime_run_on_the_reference() -> None:
+    outcome = run(elu, cell(_ELU, opset=28, runtime="onnx.reference"))
+    assert (outcome.status, outcome.runtime) == (Status.PASSED, "onnx.reference")
+
+
+def test_what_cannot_run_here_is_absent_and_says_why() -> None:
+    outcome = run(elu, cell(_ELU, opset=28))
+    assert (outcome.status, outcome.reason) == (Status.ABSENT, "onnxruntime runs opsets 7 to 26")
+    assert not outcome.seconds
+    if reason := RUNTIMES["onnxruntime"].missing(Device.CUDA):
+        outcome = run(elu, cell(_ELU, device=Device.CUDA))
+        assert (outcome.status, outcome.reason) == (Status.ABSENT, reason)
+
+
+def test_a_dynamic_axis_that_no_input_has_is_the_cases_fault() -> None:
+    def refused(declaration: Declaration) -> str:
+        outcome = run(elu, cell(declaration, shapes=Shapes.DYNAMIC))
+        assert (outcome.status, outcome.blame) == (Status.FAILED, Blame.CASE)
+        return outcome.reason.rpartition(".py:")[2].partition(": ")[2]
+
+    assert refused(op(F.elu, floats(2, 3), dynamic={"y": {0: "n"}})) == "dynamic= names input 'y'; the inputs are x."
+    assert refused(op(F.elu, floats(2, 3), dynamic={"x": {2: "n"}})) == (
+        "dynamic= names axis 2 of x, whose shape is (2, 3)."
+    )
+    assert refused(op(torch.add, floats(2, 3), ints(3), dynamic={"x0": {0: "n"}, "x1": {0: "n"}})) == (
+        "'n' is 2 in one input and 3 in x1. Give them different names, or the inputs the same size."
+    )
+
+
+def test_our_own_exporter_passes_at_the_first_and_the_last_opset() -> None:
+    bench = Bench(0)
+    for opset in (7, 26):
+        outcome = bench.run(cell(_ELU, opset=opset, shapes=Shapes.DYNAMIC))
+        assert (outcome.status, outcome.reason) == (Status.PASSED, "")
+        assert outcome.aten == ("aten::elu",)

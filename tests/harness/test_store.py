@@ -1,0 +1,167 @@
+"""The run store: nothing that was written whole is ever lost, and nothing that was not is ever read."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from harness.record import Blame, Kind, Metrics, OnnxUse, Record, RunInfo, Stage, Status
+from harness.store import (
+    InFlight,
+    RecordWriter,
+    RunStoreError,
+    create_run,
+    read_in_flight,
+    read_info,
+    read_records,
+)
+
+INFO = RunInfo(id="20260131-101500-1", started="2026-01-31T10:15:00+00:00", seed=0, tier="default")
+RECORD = Record(
+    cell="elu[alpha=1.0]-float32-opset9-cpu-trace-onnxruntime",
+    case="elu[alpha=1.0]",
+    name="elu",
+    family="activation",
+    kind=Kind.OPERATOR,
+    file="op_cases/activation.py",
+    line=12,
+    nodeid="op_cases/activation.py::elu::elu[alpha=1.0]-float32-opset9-cpu-trace-onnxruntime",
+    opset=9,
+    dtype="float32",
+    device="cpu",
+    capture="trace",
+    exporter="parity",
+    runtime="onnxruntime",
+    shapes="static",
+    status=Status.PASSED,
+    stage=Stage.RERUN_VALUES,
+)
+
+
+def named(cell: str, status: Status = Status.PASSED) -> Record:
+    return msgspec.structs.replace(RECORD, cell=cell, status=status)
+
+
+def test_records_come_back_as_they_were(tmp_path: Path) -> None:
+    run = create_run(tmp_path, INFO)
+    full = msgspec.structs.replace(
+        RECORD,
+        blame=Blame.EXPORTER,
+        metrics=Metrics(None, 1.0, 0.0, 0.5, 2.0, 0.25, 1e-6, 0, (1, 2), None, 1.7976931348623157e308),
+        onnx=(OnnxUse("Elu", 6),),
+        seconds={"export": 0.001},
+        reason="µ → é\n",
+    )
+    writer = RecordWriter(run, "gw0")
+    writer.append(full)
+    writer.close()
+    assert list(read_records(run)) == [full]
+    assert read_info(run) == INFO
+    assert read_info(tmp_path / "last") == INFO
+
+
+def test_of_a_cell_recorded_twice_the_last_one_counts(tmp_path: Path) -> None:
+    run = create_run(tmp_path, INFO)
+    writer = RecordWriter(run, "gw0")
+    for status in (Status.CRASHED, Status.PASSED):
+        writer.append(named("a", status))
+    writer.append(named("b"))
+    assert [(record.cell, record.status) for record in read_records(run)] == [("a", "passed"), ("b", "passed")]
+
+
+def test_a_half_written_line_is_passed_over_and_written_over(tmp_path: Path) -> None:
+    run = create_run(tmp_path, INFO)
+    writer = RecordWriter(run, "gw0")
+    writer.append(named("whole"))
+    writer.close()
+    whole = writer.path.read_bytes()
+    for length in range(1, len(whole)):
+        writer.path.write_bytes(whole + whole[:length])
+        assert [record.cell for record in read_records(run)] == ["whole"]
+    again = RecordWriter(run, "gw0")
+    again.append(named("next"))
+    assert [record.cell for record in read_records(run)] == ["whole", "next"]
+
+
+def test_a_broken_line_in_the_middle_is_an_error_that_names_it(tmp_path: Path) -> None:
+    run = create_run(tmp_path, INFO)
+    (run / "records-gw0.jsonl").write_bytes(b'{"cell": 1}\n')
+    with pytest.raises(RunStoreError) as error:
+        list(read_records(run))
+    assert str(error.value).startswith(f"{run}/records-gw0.jsonl:1 is not a record: ")
+
+
+def test_every_process_may_begin_the_run(tmp_path: Path) -> None:
+    runs = {create_run(tmp_path, INFO) for _ in range(3)}
+    assert runs == {tmp_path / INFO.id}
+    assert sorted(path.name for path in tmp_path.iterdir()) == [INFO.id, "last"]
+    later = msgspec.structs.replace(INFO, id="20260131-101501-1")
+    create_run(tmp_path, later)
+    assert os.readlink(tmp_path / "last") == later.id
+
+
+def test_what_is_no_run_says_so(tmp_path: Path) -> None:
+    with pytest.raises(RunStoreError) as error:
+        read_info(tmp_path)
+    assert str(error.value) == f"{tmp_path} is not a run: it has no run.json. `parity run` makes one."
+    (tmp_path / "run.json").write_text(json.dumps({"id": "x", "started": "", "seed": 0, "tier": "", "schema_version": 99}))
+    with pytest.raises(RunStoreError) as error:
+        read_info(tmp_path)
+    assert "was written with schema version 99; this version of onnx-parity reads up to 1." in str(error.value)
+
+
+def test_a_field_that_is_not_known_yet_is_passed_over(tmp_path: Path) -> None:
+    run = create_run(tmp_path, INFO)
+    line = {**json.loads(msgspec.json.encode(RECORD)), "a_field_of_a_later_version": 1}
+    (run / "records-gw0.jsonl").write_text(json.dumps(line) + "\n")
+    assert list(read_records(run)) == [RECORD]
+
+
+def test_the_cell_in_flight_is_known_with_its_stage(tmp_path: Path) -> None:
+    run = create_run(tmp_path, INFO)
+    assert read_in_flight(run, "gw0") is None
+    in_flight = InFlight(run, "gw0")
+    assert read_in_flight(run, "gw0") is None
+    for cell in ("a cell with a long name", "short"):
+        in_flight.begin(named(cell, Status.CRASHED))
+        for stage in Stage:
+            in_flight.enter(stage)
+            found = read_in_flight(run, "gw0")
+            assert found is not None
+            assert (found.cell, found.stage, found.status) == (cell, stage, Status.CRASHED)
+        in_flight.end()
+        assert read_in_flight(run, "gw0") is None
+
+
+def test_a_process_killed_while_it_writes_costs_at_most_one_line(tmp_path: Path) -> None:
+    run = create_run(tmp_path, INFO)
+    program = """
+import sys
+from pathlib import Path
+import msgspec
+from harness.record import Record
+from harness.store import RecordWriter
+writer = RecordWriter(Path(sys.argv[1]), "gw0")
+record = msgspec.json.decode(sys.argv[2], type=Record)
+for number in range(10**9):
+    writer.append(msgspec.structs.replace(record, cell=str(number)))
+    if number == 100:
+        print("written", flush=True)
+"""
+    text = msgspec.json.encode(RECORD).decode()
+    with subprocess.Popen(
+        [sys.executable, "-c", program, str(run), text], cwd=Path(__file__).parents[2], stdout=subprocess.PIPE
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"written\n"
+        process.send_signal(signal.SIGKILL)
+    cells = [record.cell for record in read_records(run)]
+    assert len(cells) > 100
+    assert cells == [str(number) for number in range(len(cells))]

@@ -1,0 +1,92 @@
+"""Weights for models: the same from the same seed, in proportion, quickly."""
+
+from __future__ import annotations
+
+import time
+
+import torch
+from torch import nn
+
+from harness.weights import build_module
+
+
+class Tower(nn.Module):
+    """Thirty layers: anything that grows or shrinks by a quarter a layer would show a thousandfold."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        layers: list[nn.Module] = []
+        for _ in range(30):
+            layers += [nn.Conv2d(16, 16, 3, padding=1), nn.BatchNorm2d(16), nn.ReLU()]
+        self.layers = nn.Sequential(*layers)
+        self.register_buffer("table", torch.arange(5.0))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.layers(x)
+
+
+def test_activations_neither_vanish_nor_explode() -> None:
+    tower = build_module(Tower, {}, seed=0).eval()
+    with torch.no_grad():
+        out = tower(torch.randn(2, 16, 8, 8))
+    assert 0.02 < out.std() < 50.0
+
+
+def test_every_parameter_and_statistic_is_written_and_nothing_else() -> None:
+    tower = build_module(Tower, {}, seed=0)
+    for name, value in (*tower.named_parameters(), *tower.named_buffers()):
+        if name.endswith("num_batches_tracked"):
+            assert value == 0
+        elif name == "table":
+            assert value.tolist() == [0.0, 1.0, 2.0, 3.0, 4.0]
+        else:
+            assert value.isfinite().all()
+            assert value.std() > 0.01, f"{name} is constant"
+    norm = tower.get_submodule("layers.1")
+    assert isinstance(norm.weight, torch.Tensor)
+    assert isinstance(norm.running_var, torch.Tensor)
+    assert 0.9 < norm.weight.mean() < 1.1
+    assert norm.running_var.min() >= 0.75
+
+
+def test_the_seed_decides() -> None:
+    def weights(seed: int) -> torch.Tensor:
+        return torch.cat([parameter.detach().flatten() for parameter in build_module(Tower, {}, seed).parameters()])
+
+    assert torch.equal(weights(3), weights(3))
+    assert not torch.equal(weights(3), weights(4))
+
+
+def test_no_two_rows_of_a_large_weight_are_alike() -> None:
+    """The weight is longer than the tile that it is copied from."""
+    linear = build_module(nn.Linear, {"in_features": 2048, "out_features": 1024}, seed=0)
+    assert isinstance(linear.weight, torch.Tensor)
+    assert linear.weight.unique(dim=0).shape[0] == 1024
+    assert abs(float(linear.weight.detach().std()) * 2048**0.5 - 2**0.5) < 0.05
+
+
+def test_recurrent_weights_keep_the_state_bounded() -> None:
+    lstm = build_module(nn.LSTM, {"input_size": 8, "hidden_size": 8}, seed=0)
+    with torch.no_grad():
+        out, _ = lstm(torch.randn(50, 2, 8))
+    assert 0.05 < out[-1].abs().mean() < 0.9
+
+
+def test_filling_costs_little_more_than_writing_the_memory() -> None:
+    """64 million weights: torch's own initialisation draws each, which takes 0.5 s and more."""
+    start = time.process_time()
+    build_module(nn.Linear, {"in_features": 8192, "out_features": 8192}, seed=0)
+    seconds = time.process_time() - start
+    start = time.process_time()
+    torch.empty(8192, 8192).normal_()
+    drawing = time.process_time() - start
+    assert seconds < max(drawing, 0.4)
+
+
+def test_a_factory_that_gives_no_module_is_refused() -> None:
+    try:
+        build_module(dict, {}, seed=0)
+    except TypeError as error:
+        assert str(error) == "<class 'dict'> gave a dict where a model needs an nn.Module."
+    else:
+        raise AssertionError("a dict went through as a module")
