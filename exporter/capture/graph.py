@@ -6,7 +6,7 @@ a shape whose sizes are ints, or `SymInt`s where they may vary. Nothing here com
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -74,6 +74,16 @@ class Node:
                     if isinstance(item, Value):
                         yield item
 
+    def sizes(self) -> Iterator[Size]:
+        """The sizes of what it returns, and those among its arguments."""
+        for output in self.outputs:
+            if output is not None:
+                yield from output.shape
+        for argument in self.arguments.values():
+            for item in argument if isinstance(argument, (list, tuple)) else (argument,):
+                if isinstance(item, torch.SymInt):
+                    yield item
+
 
 @dataclass(slots=True, eq=False)
 class Input:
@@ -98,15 +108,26 @@ class Graph:
 
     def live_nodes(self) -> list[Node]:
         """The nodes that an output depends on, in order. Node by node, so that cost is linear."""
+        computed = {name: value for name, (value, _) in self.symbol_sources.items() if value.node is not None}
         needed = {id(value) for value in self.outputs}
-        needed.update(id(value) for value, _ in self.symbol_sources.values())
+        if computed:
+            needed.update(id(computed[name]) for value in self.outputs for name in _symbols(value.shape, computed))
         live = []
         for node in reversed(self.nodes):
             if any(id(output) in needed for output in node.outputs):
                 live.append(node)
                 needed.update(id(value) for value in node.inputs())
+                if computed:
+                    needed.update(id(computed[name]) for name in _symbols(node.sizes(), computed))
         live.reverse()
         return live
+
+
+def _symbols(sizes: Iterable[Size], known: Container[str]) -> Iterator[str]:
+    """The names of the symbols that sizes are made of, as far as they are among these."""
+    for size in sizes:
+        if not isinstance(size, int):
+            yield from (str(symbol) for symbol in size.node.expr.free_symbols if str(symbol) in known)
 
 
 def operator_name(op: torch._ops.OpOverload) -> str:

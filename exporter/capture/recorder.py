@@ -79,6 +79,8 @@ class Recorder(TorchDispatchMode):
         self._examples: dict[Value, torch.Tensor] = {}
         #: Of tensors that the program may write to: inputs and buffers.
         self._writable: set[int] = set()
+        #: Of each symbol, a value of the program that has that size, and the axis.
+        self.size_sources: dict[str, tuple[Value, int]] = {}
 
     # --- values ---------------------------------------------------------------------------------------------------
 
@@ -198,9 +200,17 @@ class Recorder(TorchDispatchMode):
                 value = Value(tensor.dtype, known[1].shape, node=node)
             else:
                 value = Value(tensor.dtype, tuple(tensor.shape), node=node)
+                if self.fakes.shape_env is not None:
+                    self._note_sizes(value)
             self._values[id(tensor)] = (tensor, value)
             node.outputs.append(value)
         self.nodes.append(node)
+
+    def _note_sizes(self, value: Value) -> None:
+        """Sizes that depend on values (of x[x > 0]) are symbols too: they can be read where they first appear."""
+        for axis, size in enumerate(value.shape):
+            if not isinstance(size, int) and size.node.expr.is_Symbol:
+                self.size_sources.setdefault(str(size.node.expr), (value, axis))
 
     # --- reading values -------------------------------------------------------------------------------------------
 

@@ -52,16 +52,36 @@ def trace(
     input_names: Sequence[str],
     dynamic_axes: DynamicAxes,
     decomposition_of: Callable[[OpOverload], Callable[..., Any] | None],
+    automatic_axes: frozenset[str] = frozenset(),
     strict: bool = False,
 ) -> Traced:
-    """Record `program(*args, **kwargs)`. Tensors among the arguments, flattened, are the inputs, named in order."""
-    shapes = HintedShapeEnv() if dynamic_axes else None
-    options = (program, args, kwargs, input_names, dynamic_axes, decomposition_of, strict)
-    try:
-        return _trace(*options, shapes)
-    except (DynamicOutputShapeException, DataDependentOutputException):
-        # Static programs are traced without a ShapeEnv, which costs nothing; this one has sizes that depend on values.
-        return _trace(*options, HintedShapeEnv())
+    """Record `program(*args, **kwargs)`. Tensors among the arguments, flattened, are the inputs, named in order.
+
+    Axes in `automatic_axes` that the program fixes are taken as static; any other that it fixes is an error.
+    """
+    needs_symbols = bool(dynamic_axes)
+    while True:
+        shapes = HintedShapeEnv() if needs_symbols else None
+        try:
+            return _trace(program, args, kwargs, input_names, dynamic_axes, decomposition_of, automatic_axes, strict, shapes)
+        except (DynamicOutputShapeException, DataDependentOutputException):
+            if needs_symbols:
+                raise
+            # Static programs are traced without a ShapeEnv, which costs nothing; this one's sizes depend on values.
+            needs_symbols = True
+        except _FixedAutomatically as found:
+            dynamic_axes = {
+                position: {axis: name for axis, name in named.items() if name not in found.names}
+                for position, named in dynamic_axes.items()
+            }
+
+
+class _FixedAutomatically(Exception):  # noqa: N818  (a signal, not an error)
+    """Axes that were to vary if they can cannot."""
+
+    def __init__(self, names: frozenset[str]) -> None:
+        super().__init__()
+        self.names = names
 
 
 def _trace(
@@ -71,6 +91,7 @@ def _trace(
     input_names: Sequence[str],
     dynamic_axes: DynamicAxes,
     decomposition_of: Callable[[OpOverload], Callable[..., Any] | None],
+    automatic_axes: frozenset[str],
     strict: bool,
     shapes: HintedShapeEnv | None,
 ) -> Traced:
@@ -123,15 +144,15 @@ def _trace(
         with torch.no_grad(), _plain_attention(), recorder, keeping_composites():
             results = torch.func.functionalize(run, remove="mutations")(input_fakes, buffer_fakes)
             output_values = [recorder.value_of(result) for result in results]
-    except (ExportError, DynamicOutputShapeException, DataDependentOutputException):
+    except (ExportError, _FixedAutomatically, DynamicOutputShapeException, DataDependentOutputException):
         raise
     except Exception as error:
         raise _capture_error(error, recorder) from error
     if shapes is not None:
-        _refuse_fixed_axes(shapes, axis_names)
+        _refuse_fixed_axes(shapes, axis_names, automatic_axes)
 
     is_tensor = out_plain.pop()
-    graph = Graph(inputs, recorder.nodes, output_values, axis_names, sources)
+    graph = Graph(inputs, recorder.nodes, output_values, axis_names, {**recorder.size_sources, **sources})
     written = [name for (name, _, _), fake in zip(buffers, buffer_fakes, strict=True) if recorder.value_of(fake).node]
     return Traced(graph, out_spec[0], out_plain, is_tensor, written)
 
@@ -211,7 +232,7 @@ def _capture_error(error: Exception, recorder: Recorder) -> CaptureError:
     )
 
 
-def _refuse_fixed_axes(shapes: HintedShapeEnv, axis_names: dict[str, str]) -> None:
+def _refuse_fixed_axes(shapes: HintedShapeEnv, axis_names: dict[str, str], automatic: frozenset[str]) -> None:
     fixed: dict[str, Assumption] = {}
     for assumption in shapes.assumptions.values():
         if assumption.fixes():
@@ -219,6 +240,8 @@ def _refuse_fixed_axes(shapes: HintedShapeEnv, axis_names: dict[str, str]) -> No
                 fixed.setdefault(axis_names.get(str(symbol), str(symbol)), assumption)
     if not fixed:
         return
+    if fixed.keys() & automatic:
+        raise _FixedAutomatically(frozenset(fixed.keys() & automatic))
     lines = "\n".join(
         f"  - {name!r} at {assumption.origin.where}: the program needs {assumption.expression} to be {assumption.answer}"
         for name, assumption in fixed.items()
