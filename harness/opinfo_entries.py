@@ -96,7 +96,9 @@ def survey_path(declarations: Path) -> Path:
 
 def write_survey(path: Path, torch_version: str, usable: Mapping[str, Usable]) -> None:
     """Write a survey: one line an entry, so that a change of torch reads well as a difference of files."""
-    entries = {name: {dtype: spelled(positions) for dtype, positions in usable[name].items()} for name in sorted(usable)}
+    entries = {
+        name: {dtype: spelled(positions) for dtype, positions in usable[name].items()} for name in sorted(usable)
+    }
     lines = ",\n".join(f"  {_json(name)}: {_json(dtypes)}" for name, dtypes in entries.items())
     aside = path.with_suffix(".part")
     aside.write_text(f'{{"torch": {_json(torch_version)}, "entries": {{\n{lines}\n}}}}\n', encoding="utf-8")
@@ -109,9 +111,7 @@ def read_survey(path: Path) -> Mapping[str, Usable]:
     if not path.exists():
         return {}
     survey = msgspec.json.decode(path.read_bytes(), type=Survey)
-    return {
-        name: {dtype: parsed(text) for dtype, text in dtypes.items()} for name, dtypes in survey.entries.items()
-    }
+    return {name: {dtype: parsed(text) for dtype, text in dtypes.items()} for name, dtypes in survey.entries.items()}
 
 
 def spelled(positions: Sequence[int]) -> str:
