@@ -6,7 +6,7 @@ program = exporter.export(model, (x,), "model.onnx", opset_version=13, dynamic_a
 y = program(x)
 """
 
-from exporter.api import Capture, capture_program, export
+from exporter.api import Capture, DroppedWriteWarning, capture_program, export
 from exporter.capture.recorder import TracerWarning
 from exporter.errors import (
     ArgumentError,
@@ -26,6 +26,7 @@ __all__ = [
     "ArgumentError",
     "Capture",
     "CaptureError",
+    "DroppedWriteWarning",
     "DynamicAxisError",
     "ExportError",
     "FrozenValueError",

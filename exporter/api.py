@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+import sys
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
 from typing import Any, BinaryIO
@@ -13,8 +15,10 @@ from torch._decomp import _core_aten_decompositions_post_autograd
 from torch._ops import OpOverload
 from torch.utils import _pytree as pytree
 
-from exporter.arguments import Axes, checked_opset, input_names_for, output_names_for, split_args
+from exporter.arguments import by_parameter, checked_opset, input_names_for, output_names_for, split_args, trains
+from exporter.axes import Axes, DynamicAxes, DynamicShapes, axes_of_program
 from exporter.capture.graph import Graph, operator_name
+from exporter.capture.origin import nearest_user_frame
 from exporter.capture.trace import Traced, parameter_names, trace
 from exporter.errors import ArgumentError
 from exporter.lowering import families  # noqa: F401  (registers the lowerings)
@@ -24,11 +28,15 @@ from exporter.passes.fold import fold_constants
 from exporter.passes.fuse import fuse_batch_norm
 from exporter.passes.prune import list_initializers_as_inputs, remove_unused
 from exporter.program import ONNXProgram, output_leaves
+from exporter.show import printed
 
-__all__ = ["Capture", "capture_program", "export"]
+__all__ = ["Capture", "DroppedWriteWarning", "capture_program", "export"]
 
 Program = Callable[..., Any]
-DynamicAxes = Mapping[str, Mapping[int, str] | Sequence[int]]
+
+
+class DroppedWriteWarning(UserWarning):
+    """The program writes to its buffers or inputs, and the exported model does not return the new values."""
 
 
 class Capture:
@@ -68,26 +76,40 @@ def capture_program(
     input_names: Sequence[str] | None = None,
     output_names: Sequence[str] | None = None,
     dynamic_axes: DynamicAxes | None = None,
-    training: bool = False,
+    dynamic_shapes: DynamicShapes | None = None,
+    training: object = False,
     strict: bool = False,
 ) -> Capture:
     """Record what `model(*args, **kwargs)` does, without computing it."""
     if not callable(model):
         raise ArgumentError(f"model is {model!r}: give a torch.nn.Module or a function of tensors")
     args, named = split_args(args, kwargs)
-    names = input_names_for(args, named, parameter_names(model), input_names)
+    parameters = parameter_names(model)
+    names = input_names_for(by_parameter(parameters, args, named), input_names)
     tensors = [leaf for leaf in pytree.tree_leaves((args, named)) if isinstance(leaf, torch.Tensor)]
-    axes = Axes.from_dynamic_axes(dynamic_axes, dict(zip(names, tensors, strict=True)), output_names or ("output",))
-    with _mode(model, training):
+    inputs = dict(zip(names, tensors, strict=True))
+    axes = axes_of_program(
+        dynamic_axes, dynamic_shapes, by_parameter(parameters, args, named), inputs, output_names or ("output",)
+    )
+    with _mode(model, trains(training)):
         traced = trace(
             model,
             args,
             named,
             input_names=names,
             dynamic_axes=axes.inputs,
+            automatic_axes=axes.automatic,
             decomposition_of=_decomposition_of,
             strict=strict,
         )
+    if traced.written:
+        text = (
+            f"the program writes to {', '.join(traced.written)}. An ONNX model keeps nothing from one run to the next: "
+            "the new values are left out. Return them from the program if they matter"
+        )
+        caller = nearest_user_frame(sys._getframe())
+        file, line = (caller.f_code.co_filename, caller.f_lineno) if caller is not None else ("<unknown>", 0)
+        warnings.warn_explicit(text, DroppedWriteWarning, file, line)
     return Capture(traced, names, output_names_for(len(traced.graph.outputs), output_names), axes)
 
 
@@ -97,14 +119,15 @@ def export(
     f: str | os.PathLike[str] | BinaryIO | None = None,
     *,
     kwargs: Mapping[str, Any] | None = None,
-    verbose: bool = False,
-    training: bool = False,
+    verbose: bool | None = None,
     input_names: Sequence[str] | None = None,
     output_names: Sequence[str] | None = None,
     opset_version: int | None = None,
-    dynamic_axes: DynamicAxes | None = None,
-    do_constant_folding: bool = True,
     external_data: bool | None = None,
+    dynamic_shapes: DynamicShapes | None = None,
+    dynamic_axes: DynamicAxes | None = None,
+    training: object = False,
+    do_constant_folding: bool = True,
     strict: bool = False,
 ) -> ONNXProgram:
     """Export a PyTorch program to ONNX.
@@ -118,13 +141,16 @@ def export(
         f: Where to write the model: a path, or a file opened for writing bytes. None writes nothing.
         kwargs: Keyword arguments to call it with.
         verbose: Print the exported graph.
-        training: Export the module as it is in training mode rather than in evaluation mode.
         input_names: Names for the inputs, from the first; fewer than there are will do.
         output_names: Names for the outputs, likewise.
         opset_version: The opset to deliver, 7 to 28; 18 if not given. Never another one.
-        dynamic_axes: Sizes that may vary: `{"x": [0, 2]}`, `{"x": {0: "batch"}}`, or both.
-        do_constant_folding: Compute what depends on weights alone, and fold batch norms into convolutions.
         external_data: Write the weights to `<f>.data`. By default only where one file cannot hold them.
+        dynamic_shapes: Sizes that may vary, as `torch.export` takes them: `{"x": {0: torch.export.Dim("batch")}}`.
+        dynamic_axes: Sizes that may vary, by the names of inputs: `{"x": [0, 2]}`, `{"x": {0: "batch"}}`, or both. An output's
+            entry names the axes of that output.
+        training: Export the module as it is in training mode rather than in evaluation mode: True, or `torch.onnx`'s
+            TrainingMode. Either way it is left in the mode it was in.
+        do_constant_folding: Compute what depends on weights alone, and fold batch norms into convolutions.
         strict: Refuse a program that turns a tensor into a Python value, rather than warn.
 
     Returns:
@@ -138,12 +164,13 @@ def export(
         input_names=input_names,
         output_names=output_names,
         dynamic_axes=dynamic_axes,
+        dynamic_shapes=dynamic_shapes,
         training=training,
         strict=strict,
     )
     program = capture.lower(opset_version, do_constant_folding=do_constant_folding)
     if verbose:
-        print(program)
+        print(printed(program.model))
     if f is not None:
         program.save(f, external_data=external_data)
     return program
@@ -162,9 +189,9 @@ def _decompositions() -> dict[Any, Callable[..., Any]]:
 
 
 @contextmanager
-def _mode(model: Program, training: bool) -> Any:
-    """Put a module into evaluation or training mode, and every part of it back into the mode it was in."""
-    if not isinstance(model, torch.nn.Module):
+def _mode(model: Program, training: bool | None) -> Iterator[None]:
+    """Put a module into evaluation or training mode (None: leave it), and every part of it back into the mode it was in."""
+    if not isinstance(model, torch.nn.Module) or training is None:
         yield
         return
     before = [(module, module.training) for module in model.modules()]

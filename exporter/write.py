@@ -82,7 +82,8 @@ def write_file(model: ir.Model, path: str | os.PathLike[str], external_data: boo
 
     None means: inside, unless the model is larger than protobuf allows.
     """
-    target = Path(path)
+    # A link keeps pointing where it did: what it points to is written.
+    target = Path(os.path.realpath(path))
     if external_data is None:
         external_data = size_of_weights(model) >= INLINE_LIMIT - 2**20
     if not external_data:
@@ -93,6 +94,9 @@ def write_file(model: ir.Model, path: str | os.PathLike[str], external_data: boo
         raise WriteError(
             f"cannot write the model to {target}: the folder {target.parent} does not exist. Make it first."
         )
+    if target.exists() and not target.is_file():
+        _write_to_device(model, target, external_data)
+        return
     data_path = external_data_path(target)
     aside: list[tuple[Path, Path]] = []
     try:
@@ -106,10 +110,25 @@ def write_file(model: ir.Model, path: str | os.PathLike[str], external_data: boo
     except OSError as error:
         for written, _ in aside:
             written.unlink(missing_ok=True)
-        raise WriteError(
-            f"cannot write the model to {target}: {error.strerror or error}. Nothing was changed there. "
-            f"It needs {size_of_weights(model):,} bytes and permission to write in {target.parent}."
-        ) from error
+        raise _cannot_write(model, target, error) from error
+
+
+def _write_to_device(model: ir.Model, target: Path, external_data: bool) -> None:
+    """A pipe or a device is written to; renaming a file over it would destroy it."""
+    if external_data:
+        raise WriteError(f"cannot write external data beside {target}, which is no regular file: give another path")
+    try:
+        with target.open("wb") as file:
+            write_to(model, file)
+    except OSError as error:
+        raise _cannot_write(model, target, error) from error
+
+
+def _cannot_write(model: ir.Model, target: Path, error: OSError) -> WriteError:
+    return WriteError(
+        f"cannot write the model to {target}: {error.strerror or error}. Nothing was changed there. "
+        f"It needs {size_of_weights(model):,} bytes and permission to write in {target.parent}."
+    )
 
 
 def external_data_path(path: str | os.PathLike[str]) -> Path:
@@ -181,8 +200,7 @@ def _chunks(model: ir.Model, external: _Placement | None) -> Iterator[bytes | me
     """The serialized model, in pieces."""
     values = list(model.graph.initializers.values())
     weights = [_weight(value, external) for value in values]
-    for value in values:
-        model.graph.initializers.pop(value.name)
+    model.graph.initializers.clear()
     try:
         proto = ir.to_proto(model)
     finally:

@@ -22,6 +22,22 @@ __all__ = ["keeping_composites", "original", "without_keeping"]
 
 _aten = torch.ops.aten
 
+
+def _batch_norm(*args: Any) -> Any:
+    """In training it writes to its running statistics, and only this form of it says so."""
+    input, weight, bias, mean, variance, training, momentum, epsilon, *_ = args
+    if not training:
+        return None
+    if mean is None:
+        return _aten._native_batch_norm_legit.no_stats(input, weight, bias, True, momentum, epsilon)[0]
+    return _aten._native_batch_norm_legit.default(input, weight, bias, mean, variance, True, momentum, epsilon)[0]
+
+
+def _instance_norm(*args: Any) -> Any:
+    """With running statistics it is a batch norm of another shape, which is for that to keep."""
+    return None if args[3] is None else _aten.instance_norm.default.decompose(*args)
+
+
 #: The operators, and for some the condition under which they are kept (a predicate over the bound arguments).
 KEPT: dict[OpOverload, Callable[..., bool] | None] = dict.fromkeys(
     (
@@ -41,19 +57,13 @@ KEPT: dict[OpOverload, Callable[..., bool] | None] = dict.fromkeys(
         _aten._pad_circular.default,
     )
 )
-
-
-def _is_inference(*args: Any) -> bool:
-    return not args[5]
-
-
-# In training these two write to their running statistics: functionalization must see the parts.
-KEPT[_aten.batch_norm.default] = _is_inference
-KEPT[_aten.instance_norm.default] = lambda *args: args[3] is None
+KEPT[_aten.batch_norm.default] = _batch_norm
+KEPT[_aten.instance_norm.default] = _instance_norm
 
 # The highest dispatch key that nothing else uses; torch reserves it for exactly such wrappers.
 _KEY_NAME = "TESTING_ONLY_GenericMode"
 _KEY = torch._C._parse_dispatch_key(_KEY_NAME)
+assert _KEY is not None, f"this version of torch has no dispatch key {_KEY_NAME}"
 _KEY_SET = torch._C.DispatchKeySet(_KEY)
 
 _originals: dict[OpOverload, OpOverload] = {}
@@ -78,14 +88,14 @@ def original(op: OpOverload) -> OpOverload:
     return _originals.get(op, op)
 
 
-def _keep(op: OpOverload, condition: Callable[..., bool] | None) -> None:
+def _keep(op: OpOverload, instead: Callable[..., Any] | None) -> None:
     _twins.define(str(op._schema).replace("aten::", "", 1))
     name = op._schema.name.partition("::")[2]
     twin: OpOverload = getattr(getattr(torch.ops.onnx_parity, name), op._overloadname)
 
     def kernel(*args: Any, **kwargs: Any) -> Any:
-        if condition is not None and not condition(*args):
-            return op.decompose(*args, **kwargs)
+        if instead is not None and (result := instead(*args, **kwargs)) is not None:
+            return result
         with without_keeping():
             return twin(*args, **kwargs)
 
@@ -119,8 +129,8 @@ def _composites() -> Iterator[OpOverload]:
 
 
 _fallback.fallback(torch.library.fallthrough_kernel, _KEY_NAME)
-for _op, _condition in KEPT.items():
-    _keep(_op, _condition)
+for _op, _instead in KEPT.items():
+    _keep(_op, _instead)
 for _op in _composites():
     if _op not in KEPT:
         _decompose(_op)

@@ -109,5 +109,5 @@ class ResultMemo:
             return tensor.detach(), tensor.fake_device
 
 
-class _Unknown(Exception):  # noqa: N818  (a signal, not an error)
+class _Unknown(Exception):
     """An argument that cannot be part of a key."""

@@ -10,7 +10,7 @@ import torch
 
 from exporter.capture.graph import Origin
 
-__all__ = ["OriginFinder", "nearest_user_frame"]
+__all__ = ["OriginFinder", "last_user_line", "nearest_user_frame"]
 
 _INTERNAL = tuple(
     os.path.dirname(os.path.abspath(path)) + os.sep for path in (torch.__file__, os.path.dirname(__file__))
@@ -33,6 +33,17 @@ def nearest_user_frame(frame: FrameType | None) -> FrameType | None:
     while frame is not None and not _users(frame.f_code):
         frame = frame.f_back
     return frame
+
+
+def last_user_line(error: BaseException) -> str:
+    """The innermost line of the user's own code that an error came through; empty if there is none."""
+    where = ""
+    traceback = error.__traceback__
+    while traceback is not None:
+        if _users(traceback.tb_frame.f_code):
+            where = f"{traceback.tb_frame.f_code.co_filename}:{traceback.tb_lineno}"
+        traceback = traceback.tb_next
+    return where
 
 
 class OriginFinder:

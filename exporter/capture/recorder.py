@@ -17,6 +17,7 @@ from exporter.capture.graph import Node, Value
 from exporter.capture.memo import Metadata, ResultMemo, describe
 from exporter.capture.origin import OriginFinder
 from exporter.capture.sizes import SIZES
+from exporter.capture.symbols import HintedShapeEnv
 from exporter.errors import CaptureError, FrozenValueError
 
 __all__ = ["Recorder", "TracerWarning"]
@@ -131,7 +132,7 @@ class Recorder(TorchDispatchMode):
         args = tuple([self._faked(argument) for argument in args])
         if kwargs:
             kwargs = {name: self._faked(argument) for name, argument in kwargs.items()}
-        if func in _READS and self.fakes.shape_env is None:
+        if func in _READS and not self._stays_symbolic(args):
             return self._read(func, args)
         if func._schema.is_mutable:
             self._refuse_foreign_write(func, args)
@@ -218,17 +219,22 @@ class Recorder(TorchDispatchMode):
         values = [self.value_of(argument) for argument in args]
         if any(self._depends_on_input(value) for value in values):
             origin = self._origins.find()
-            place = f" at {origin.where}" if origin.where else ""
             text = (
-                f"the program turned a tensor into a Python value{place}; the exported model has the example's value "
-                "built in and will be wrong where another input gives another value. Keep it a tensor "
-                "(torch.where, torch.cond), or script the function that reads it"
+                f"the program turned a tensor into a Python value{' at ' + origin.where if origin.where else ''}; the exported "
+                "model has the example's value built in and will be wrong where another input gives another value. "
+                "Keep it a tensor (torch.where, torch.cond), or script the function that reads it"
             )
             if self._strict:
                 raise FrozenValueError(text)
-            warnings.warn(text, TracerWarning, stacklevel=2)
+            warnings.warn_explicit(text, TracerWarning, origin.file or "<unknown>", origin.line)
         with _outside_of_modes(), torch.no_grad():
             return func(*[self._evaluate(value) for value in values])
+
+    def _stays_symbolic(self, args: tuple[Any, ...]) -> bool:
+        """An int read from a tensor can be a symbol, where there are symbols; a truth or a float cannot."""
+        return (
+            self.fakes.shape_env is not None and not args[0].dtype.is_floating_point and args[0].dtype is not torch.bool
+        )
 
     def _depends_on_input(self, value: Value) -> bool:
         seen: set[int] = set()
@@ -258,6 +264,9 @@ class Recorder(TorchDispatchMode):
                 return tensor_of(argument)
             if isinstance(argument, list):
                 return [real(item) for item in argument]
+            if isinstance(argument, torch.SymInt):
+                assert isinstance(self.fakes.shape_env, HintedShapeEnv)
+                return self.fakes.shape_env.size_in_example(argument)
             return argument
 
         if value.node is not None:

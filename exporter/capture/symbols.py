@@ -42,7 +42,7 @@ class Assumption:
 
 
 @dataclass(frozen=True)
-class _Axis(Source):  # type: ignore[misc]
+class _Axis(Source):
     """Where a symbol comes from, as torch wants to be told. (torch._dynamo has such classes, and takes a second to import.)"""
 
     axis: str
@@ -61,19 +61,25 @@ class HintedShapeEnv(ShapeEnv):
     def __init__(self) -> None:
         super().__init__(specialize_zero_one=False, duck_shape=False)
         self.hints: dict[sympy.Symbol, int] = {}
+        self._example: dict[sympy.Symbol, int] = {}
         self.assumptions: dict[sympy.Basic, Assumption] = {}
 
     def new_size(self, name: str, hint: int) -> torch.SymInt:
+        size_of_example = hint
         # A size of 0 or 1 in the example would make broadcasting and emptiness look decided.
         hint = hint if hint > 1 else 2
         source = _Axis(name)
         symbol = self.create_symbol(hint, source, dynamic_dim=DimDynamic.DYNAMIC, constraint_dim=None)
         self.hints[symbol] = hint
+        self._example[symbol] = size_of_example
         size = self.create_symintnode(symbol, hint=hint, source=source)
         assert isinstance(size, torch.SymInt)
         return size
 
-    def replace(self, expr: Any) -> Any:
+    def size_in_example(self, size: torch.SymInt) -> int:
+        return int(size.node.expr.xreplace(self._example))
+
+    def replace(self, expr: Any) -> Any:  # type: ignore[override]
         # torch asks this of every expression that it touches; there is nothing to replace before something was specialised.
         return super().replace(expr) if self.replacements else expr
 

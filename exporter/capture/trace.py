@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -16,11 +17,12 @@ from torch._subclasses.fake_tensor import (
     FakeTensor,
     FakeTensorMode,
 )
+from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 from torch.utils import _pytree as pytree
 
 from exporter.capture.composites import keeping_composites
 from exporter.capture.graph import Graph, Input, Value
-from exporter.capture.origin import OriginFinder
+from exporter.capture.origin import OriginFinder, last_user_line
 from exporter.capture.recorder import Recorder
 from exporter.capture.symbols import Assumption, HintedShapeEnv
 from exporter.errors import CaptureError, DynamicAxisError, ExportError
@@ -63,7 +65,9 @@ def trace(
     while True:
         shapes = HintedShapeEnv() if needs_symbols else None
         try:
-            return _trace(program, args, kwargs, input_names, dynamic_axes, decomposition_of, automatic_axes, strict, shapes)
+            return _trace(
+                program, args, kwargs, input_names, dynamic_axes, decomposition_of, automatic_axes, strict, shapes
+            )
         except (DynamicOutputShapeException, DataDependentOutputException):
             if needs_symbols:
                 raise
@@ -76,7 +80,7 @@ def trace(
             }
 
 
-class _FixedAutomatically(Exception):  # noqa: N818  (a signal, not an error)
+class _FixedAutomatically(Exception):
     """Axes that were to vary if they can cannot."""
 
     def __init__(self, names: frozenset[str]) -> None:
@@ -141,19 +145,23 @@ def _trace(
         return [leaf for leaf in flat if isinstance(leaf, torch.Tensor)]
 
     try:
-        with torch.no_grad(), _plain_attention(), recorder, keeping_composites():
+        with torch.no_grad(), _plain_attention(), _quiet(), recorder, keeping_composites():
             results = torch.func.functionalize(run, remove="mutations")(input_fakes, buffer_fakes)
             output_values = [recorder.value_of(result) for result in results]
     except (ExportError, _FixedAutomatically, DynamicOutputShapeException, DataDependentOutputException):
         raise
     except Exception as error:
-        raise _capture_error(error, recorder) from error
+        raise _capture_error(error) from error
     if shapes is not None:
         _refuse_fixed_axes(shapes, axis_names, automatic_axes)
 
     is_tensor = out_plain.pop()
     graph = Graph(inputs, recorder.nodes, output_values, axis_names, {**recorder.size_sources, **sources})
-    written = [name for (name, _, _), fake in zip(buffers, buffer_fakes, strict=True) if recorder.value_of(fake).node]
+    ends = [
+        *zip((name for name, _, _ in buffers), buffer_fakes, strict=True),
+        *zip(input_names, input_fakes, strict=True),
+    ]
+    written = [name for name, fake in ends if recorder.value_of(fake).node]
     return Traced(graph, out_spec[0], out_plain, is_tensor, written)
 
 
@@ -204,6 +212,18 @@ def _swapped(
 
 
 @contextmanager
+def _quiet() -> Iterator[None]:
+    """torch logs each failure over fake tensors with a traceback; what went wrong is in the error that is raised."""
+    log = logging.getLogger("torch._subclasses.fake_tensor")
+    before = log.level
+    log.setLevel(logging.CRITICAL + 1)
+    try:
+        yield
+    finally:
+        log.setLevel(before)
+
+
+@contextmanager
 def _plain_attention() -> Iterator[None]:
     """The fused attention and encoder-layer kernels are one opaque operator; their written-out path exports."""
     before = torch.backends.mha.get_fastpath_enabled()
@@ -214,17 +234,15 @@ def _plain_attention() -> Iterator[None]:
         torch.backends.mha.set_fastpath_enabled(before)
 
 
-def _capture_error(error: Exception, recorder: Recorder) -> CaptureError:
-    frame, where = error.__traceback__, ""
-    last = None
-    while frame is not None:
-        from exporter.capture.origin import _users
-
-        if _users(frame.tb_frame.f_code):
-            last = frame
-        frame = frame.tb_next
-    if last is not None:
-        where = f" at {last.tb_frame.f_code.co_filename}:{last.tb_lineno}"
+def _capture_error(error: Exception) -> CaptureError:
+    line = last_user_line(error)
+    where = f" at {line}" if line else ""
+    if isinstance(error, GuardOnDataDependentSymNode):
+        return CaptureError(
+            f"the program decided by a number that it computed from values{where}: {error.cond}\n"
+            "What it is depends on the input, so neither way can be built in. Decide by sizes of inputs, use torch.where or "
+            "torch.cond, or promise what holds with torch._check."
+        )
     return CaptureError(
         f"the program failed while it was recorded{where}: {type(error).__name__}: {error}\n"
         "Call it with the same arguments without exporting: if it fails there too, mend it there first. "

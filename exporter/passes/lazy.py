@@ -62,6 +62,6 @@ def chunks_of(tensor: ir.TensorProtocol) -> Iterator[bytes | memoryview]:
     elif isinstance(tensor, (LazyTorchTensor, TorchTensor)):
         plain = torch_of(tensor).detach().cpu().contiguous()
         if plain.numel():
-            yield memoryview(plain.view(-1).view(torch.uint8).numpy())
+            yield plain.view(-1).view(torch.uint8).numpy().data
     else:
         yield tensor.tobytes()

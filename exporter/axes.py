@@ -1,0 +1,198 @@
+"""Dynamic axes as users write them: `dynamic_axes` in its three spellings, and `dynamic_shapes` as `torch.export` has it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch.export.dynamic_shapes import Dim
+
+from exporter.errors import ArgumentError
+
+__all__ = ["Axes", "DynamicAxes", "DynamicShapes", "Named", "axes_of_program"]
+
+DynamicAxes = Mapping[str, Mapping[int, str] | Sequence[int]]
+DynamicShapes = Mapping[str, Any] | Sequence[Any]
+#: Axis to name.
+Named = dict[int, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Axes:
+    """Dynamic axes by position: of each input and each output that has any."""
+
+    inputs: dict[int, Named] = field(default_factory=dict)
+    outputs: dict[int, Named] = field(default_factory=dict)
+    #: Names of axes that may turn out to be fixed (`Dim.AUTO`): then they are static, without an error.
+    automatic: frozenset[str] = frozenset()
+
+
+def axes_of_program(
+    dynamic_axes: DynamicAxes | None,
+    dynamic_shapes: DynamicShapes | None,
+    arguments: Mapping[str, Any],
+    inputs: Mapping[str, torch.Tensor],
+    output_names: Sequence[str],
+) -> Axes:
+    """Read whichever of the two was given. `arguments` are the program's by parameter, `inputs` its tensors by name."""
+    if dynamic_axes and dynamic_shapes is not None:
+        raise ArgumentError("dynamic_axes and dynamic_shapes say the same thing in two ways: give one of them")
+    axes = (
+        _from_dynamic_shapes(dynamic_shapes, arguments, inputs)
+        if dynamic_shapes is not None
+        else _from_dynamic_axes(dynamic_axes or {}, inputs, output_names)
+    )
+    _refuse_unequal(axes, inputs)
+    return axes
+
+
+def _refuse_unequal(axes: Axes, inputs: Mapping[str, torch.Tensor]) -> None:
+    names = list(inputs)
+    seen: dict[str, tuple[str, int]] = {}
+    for position, named in axes.inputs.items():
+        for axis, axis_name in named.items():
+            name = names[position]
+            size = inputs[name].shape[axis]
+            first, first_size = seen.setdefault(axis_name, (name, size))
+            if size != first_size:
+                raise ArgumentError(
+                    f"the axis name {axis_name!r} stands for size {first_size} in {first!r} and {size} in {name!r}: "
+                    "axes of one name have one size; give them two names"
+                )
+
+
+# --- dynamic_axes -----------------------------------------------------------------------------------------------------
+
+
+def _from_dynamic_axes(spec: DynamicAxes, inputs: Mapping[str, torch.Tensor], output_names: Sequence[str]) -> Axes:
+    """`{"x": [0, 2]}`, `{"x": {0: "batch"}}`, and both mixed."""
+    axes = Axes()
+    names = list(inputs)
+    for name, wanted in spec.items():
+        if name not in inputs and name not in output_names:
+            raise ArgumentError(
+                f"dynamic_axes names {name!r}, which is neither an input ({', '.join(names) or 'none'}) "
+                f"nor an output ({', '.join(output_names)}): see input_names and output_names"
+            )
+        if name in inputs:
+            axes.inputs[names.index(name)] = _named(name, wanted, inputs[name].ndim)
+        if name in output_names:
+            # The rank of an output is known once the program has run.
+            axes.outputs[list(output_names).index(name)] = _named(name, wanted, None)
+    return axes
+
+
+def _named(name: str, wanted: Any, rank: int | None) -> Named:
+    if isinstance(wanted, Mapping):
+        axes = dict(wanted)
+    elif isinstance(wanted, (list, tuple)):
+        axes = dict.fromkeys(wanted, "")
+    else:
+        raise ArgumentError(
+            f"dynamic_axes[{name!r}] is {wanted!r}: give a list of axes, [0, 2], or a dict of names, {{0: 'batch'}}"
+        )
+    result: Named = {}
+    for axis, axis_name in axes.items():
+        positive = _checked_axis(f"dynamic_axes[{name!r}]", name, axis, rank)
+        if not isinstance(axis_name, str):
+            raise ArgumentError(f"dynamic_axes[{name!r}][{axis}] is {axis_name!r}: the name of an axis is a string")
+        result[positive] = axis_name or f"{name}_dim_{positive}"
+    return result
+
+
+def _checked_axis(what: str, name: str, axis: Any, rank: int | None) -> int:
+    if isinstance(axis, bool) or not isinstance(axis, int):
+        raise ArgumentError(f"{what} holds the axis {axis!r}: an axis is an int")
+    if rank is not None and not -rank <= axis < rank:
+        raise ArgumentError(f"{what} holds axis {axis}, and {name!r} has {rank} axes")
+    return axis % rank if rank else axis
+
+
+# --- dynamic_shapes ---------------------------------------------------------------------------------------------------
+
+
+def _from_dynamic_shapes(spec: DynamicShapes, arguments: Mapping[str, Any], inputs: Mapping[str, torch.Tensor]) -> Axes:
+    """A structure like that of the arguments, with a dict or a list of dimensions in the place of each tensor."""
+    if not isinstance(spec, Mapping):
+        # Arguments without tensors, such as a number given by keyword, may be left out.
+        holding = [name for name, argument in arguments.items() if any(True for _ in _paired(name, argument, None))]
+        entitled = list(arguments) if len(spec) == len(arguments) else holding
+        if len(spec) != len(entitled):
+            raise ArgumentError(
+                f"dynamic_shapes has {len(spec)} entries for {len(holding)} arguments with tensors ({', '.join(holding)}): "
+                "give one for each, None where nothing varies"
+            )
+        spec = dict(zip(entitled, spec, strict=True))
+    unknown = [name for name in spec if name not in arguments]
+    if unknown:
+        raise ArgumentError(
+            f"dynamic_shapes names {unknown[0]!r}, which is no argument of the program ({', '.join(arguments)})"
+        )
+    axes, automatic = Axes(), set[str]()
+    names = list(inputs)
+    position = 0
+    for name, argument in arguments.items():
+        for tensor, wanted in _paired(f"dynamic_shapes[{name!r}]", argument, spec.get(name)):
+            named = _dimensions(f"dynamic_shapes[{name!r}]", names[position], wanted, tensor, automatic)
+            if named:
+                axes.inputs[position] = named
+            position += 1
+    return Axes(axes.inputs, axes.outputs, frozenset(automatic))
+
+
+def _paired(what: str, argument: Any, spec: Any) -> Iterator[tuple[torch.Tensor, Any]]:
+    """The tensors of an argument, each with its part of the specification."""
+    if isinstance(argument, torch.Tensor):
+        yield argument, spec
+    elif isinstance(argument, Mapping):
+        for key, item in argument.items():
+            yield from _paired(f"{what}[{key!r}]", item, None if spec is None else spec.get(key))
+    elif isinstance(argument, (list, tuple)):
+        if spec is not None and len(spec) != len(argument):
+            raise ArgumentError(f"{what} has {len(spec)} entries for an argument of {len(argument)}")
+        for number, item in enumerate(argument):
+            yield from _paired(f"{what}[{number}]", item, None if spec is None else spec[number])
+
+
+def _dimensions(what: str, name: str, wanted: Any, tensor: torch.Tensor, automatic: set[str]) -> Named:
+    if wanted is None:
+        return {}
+    if isinstance(wanted, Mapping):
+        by_axis = dict(wanted)
+    elif isinstance(wanted, (list, tuple)):
+        if len(wanted) != tensor.ndim:
+            raise ArgumentError(f"{what} has {len(wanted)} entries, and {name!r} has {tensor.ndim} axes")
+        by_axis = dict(enumerate(wanted))
+    else:
+        raise ArgumentError(f"{what} is {wanted!r}: give a dict, {{0: Dim('batch')}}, or one entry for each axis")
+    named: Named = {}
+    for axis, dimension in by_axis.items():
+        positive = _checked_axis(what, name, axis, tensor.ndim)
+        axis_name = _dimension_name(what, f"{name}_dim_{positive}", dimension, tensor.shape[positive])
+        if axis_name is not None:
+            named[positive] = axis_name
+            if dimension is Dim.AUTO:
+                automatic.add(axis_name)
+    return named
+
+
+def _dimension_name(what: str, default: str, dimension: Any, size: int) -> str | None:
+    """The name that a dimension gives its axis; None for one that does not vary."""
+    if dimension is None or dimension is Dim.STATIC or (isinstance(dimension, int) and dimension == size):
+        return None
+    if dimension is Dim.AUTO or dimension is Dim.DYNAMIC:
+        return default
+    if isinstance(dimension, str):
+        return dimension
+    if type(dimension) is Dim:
+        low, high = dimension.min, dimension.max
+        if not low <= size <= high:
+            raise ArgumentError(
+                f"{what} wants {dimension.__name__} from {low} to {high}, and the example's size is {size}"
+            )
+        return str(dimension.__name__)
+    raise ArgumentError(
+        f"{what} holds {dimension!r}: give torch.export.Dim('name'), Dim.DYNAMIC, Dim.AUTO, a name, or None"
+    )
