@@ -1,10 +1,14 @@
-"""Embeddings: rows of a table picked by index."""
+"""Embeddings: rows of a table picked by index, alone or in bags."""
 
 from __future__ import annotations
 
+import math
+
 import torch
 
+from exporter.capture.graph import Size
 from exporter.lowering.builder import Graph
+from exporter.lowering.extents import product
 from exporter.lowering.registry import lowering
 from exporter.lowering.values import Value
 
@@ -24,18 +28,82 @@ def embedding(
 
 @lowering("aten::embedding_renorm")
 def embedding_renorm(g: Graph, self: Value, indices: Value, max_norm: float, norm_type: float) -> Value:
-    """Rows longer than `max_norm` are scaled down to it, as torch does before the look-up; rows not looked up do not matter"""
-    magnitude = g.op("Abs", self)
-    if norm_type == 1:
-        norm = g.reduce("Sum", magnitude, [1], True)
-    elif norm_type == 2:
-        norm = g.reduce("L2", self, [1], True)
-    elif norm_type == float("inf"):
-        norm = g.reduce("Max", magnitude, [1], True)
-    else:
-        powers = g.op("Pow", magnitude, g.const(norm_type, self.dtype))
-        norm = g.op("Pow", g.reduce("Sum", powers, [1], True), g.const(1 / norm_type, self.dtype))
-    scale = g.op("Div", g.const(max_norm, self.dtype), g.op("Add", norm, 1e-7))
-    one = g.const(1, self.dtype)
-    too_long = g.greater(norm, g.const(max_norm, torch.float32 if norm.dtype is torch.float32 else norm.dtype))
-    return g.op("Mul", self, g.where(too_long, scale, one))
+    """Of the rows that are looked up, those longer than `max_norm` are scaled down to it"""
+    places = g.reshape(indices, [product(indices.sizes)])
+    rows = g.op("Gather", self, places, axis_i=0)
+    norm = _norm(g, rows, norm_type)
+    limit = g.const(max_norm, rows.dtype)
+    scale = g.op("Div", limit, g.op("Add", norm, g.const(1e-7, rows.dtype)))
+    scaled = g.op("Mul", rows, g.where(g.greater(norm, limit), scale, g.const(1, rows.dtype)))
+    return g.scatter_rows(self, places, scaled)
+
+
+def _norm(g: Graph, rows: Value, order: float) -> Value:
+    """(sum |x|^p)^(1/p) of each row."""
+    if order == 2:
+        return g.reduce("L2", rows, [1], keepdim=True)
+    magnitude = g.op("Abs", rows)
+    if order == 1:
+        return g.reduce("Sum", magnitude, [1], keepdim=True)
+    if order == math.inf:
+        return g.reduce("Max", magnitude, [1], keepdim=True)
+    powers = g.op("Pow", magnitude, g.const(order, rows.dtype))
+    return g.op("Pow", g.reduce("Sum", powers, [1], keepdim=True), g.const(1 / order, rows.dtype))
+
+
+_SUM, _MEAN, _MAX = range(3)
+
+
+@lowering("aten::_embedding_bag", "aten::_embedding_bag_forward_only")
+def embedding_bag(
+    g: Graph,
+    weight: Value,
+    indices: Value,
+    offsets: Value,
+    scale_grad_by_freq: bool = False,
+    mode: int = _SUM,
+    sparse: bool = False,
+    per_sample_weights: Value | None = None,
+    include_last_offset: bool = False,
+    padding_idx: int = -1,
+) -> Value:
+    """The rows of each bag summed, averaged, or their greatest element by element; an empty bag gives zeros"""
+    if any(g.is_used(output) for output in (1, 2, 3)):
+        g.unsupported("the bookkeeping of embedding_bag (offset2bag, bag_size, max_indices)")
+    bags, width = g.out.shape
+    count = indices.sizes[0]
+    total = g.full([bags, width], 0, weight.dtype)
+    if any(isinstance(size, int) and size == 0 for size in (count, bags)):
+        return total
+    places, member = g.cast(indices, torch.int64), _bag_of(g, offsets, count)
+    if padding_idx >= 0:
+        # What is left out goes into one more bag, behind the others.
+        padding = g.equal(places, g.const(padding_idx, torch.int64))
+        member = g.where(padding, g.scalar(bags, torch.int64), member)
+    extended = g.full([bags + 1, width], 0, weight.dtype)
+    rows = g.op("Gather", weight, places, axis_i=0)
+    rows.shape = (count, width)
+    if per_sample_weights is not None:
+        rows = g.op("Mul", rows, g.unsqueeze(per_sample_weights, [1]))
+    if mode == _MAX:
+        extended = g.full([bags + 1, width], -math.inf, weight.dtype)
+    result = g.slice(g.scatter_rows(extended, member, rows, "max" if mode == _MAX else "add"), [0], [0], [bags])
+    if mode == _SUM:
+        return result
+    ones = g.full([count], 1, torch.int64)
+    sizes = g.slice(g.scatter_rows(g.full([bags + 1], 0, torch.int64), member, ones, "add"), [0], [0], [bags])
+    sizes = g.unsqueeze(sizes, [1])
+    if mode == _MEAN:
+        at_least_one = g.extreme("Max", sizes, g.const(1, torch.int64))
+        return g.op("Div", result, g.cast(at_least_one, weight.dtype))
+    return g.where(g.equal(sizes, g.const(0, torch.int64)), g.const(0, weight.dtype), result)
+
+
+def _bag_of(g: Graph, offsets: Value, count: Size) -> Value:
+    """The number of the bag that each index is in: how many of the bags after the first start at it or before."""
+    starts = g.unsqueeze(g.cast(offsets, torch.int64), [1])
+    started = g.op("Not", g.less(g.along(count, 1, 2), starts))
+    number = g.reduce("Sum", g.cast(started, torch.int64), [0], keepdim=False)
+    member = g.op("Sub", number, g.const(1, torch.int64))
+    member.shape = (count,)
+    return member

@@ -1,4 +1,4 @@
-"""Sizes compared, multiplied and written onto values, without asking what a symbol is: that would fix it to the example's."""
+"""Sizes compared, multiplied and written onto values. None asks what a symbol is: that would fix it."""
 
 from __future__ import annotations
 

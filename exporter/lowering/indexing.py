@@ -80,7 +80,7 @@ def _spliced(g: Graph, x: Value, middle: Value, axis: int, start: Size, stop: Si
 
 
 def _bounds(size: Size, start: Size | None, end: Size | None) -> tuple[Size, Size]:
-    """Where a slice begins and stops: inside the axis where its size is known; else as given, as ONNX counts like Python."""
+    """Where a slice begins and stops: inside the axis, if its size is known; else as given: ONNX counts like Python."""
     begin: Size = 0 if start is None else start
     stop: Size = sys.maxsize if end is None else end
     if isinstance(size, int):
@@ -118,8 +118,8 @@ class _Indexed:
     #: The shape of the tensors together; None where a mask leaves it open.
     shape: list[Size] | None
     rank: int
-    #: How many axes come before the shape of the tensors: it takes the place of axes that stand together, and comes first
-    #: where they stand apart, as in NumPy.
+    #: How many axes come before the shape of the tensors. It takes the place of axes that stand together; it comes
+    #: first where they stand apart, as in NumPy.
     before: int
 
 

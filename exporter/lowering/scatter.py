@@ -1,4 +1,4 @@
-"""Gathering and scattering along an axis and under masks: `gather`, `scatter_add`, `index_copy`, `masked_select` and kin."""
+"""Gathering and scattering along an axis and under masks: `gather`, `scatter_add`, `index_copy`, `masked_fill`, ..."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from exporter.lowering.values import Number, Operand, Value
 
 #: torch's names of reductions, and ONNX's.
 _REDUCTIONS: dict[str | None, Reduction | None] = {
-    None: None, "add": "add", "sum": "add", "multiply": "mul", "prod": "mul", "amax": "max", "amin": "min", "mean": "add",
+    None: None,
+    "add": "add", "sum": "add", "mean": "add", "multiply": "mul", "prod": "mul", "amax": "max", "amin": "min",
 }  # fmt: skip
 
 

@@ -35,8 +35,9 @@ def copy_(g: Graph, self: Value, src: Value) -> Value:
 
 
 @lowering(
-    "aten::view", "aten::view_copy", "aten::view_as", "aten::_unsafe_view", "aten::_reshape_alias", "aten::_reshape_copy",
-    "aten::reshape", "aten::reshape_as", "aten::flatten.using_ints", "aten::unflatten.int", "aten::ravel",
+    "aten::view", "aten::view_copy", "aten::view_as", "aten::_unsafe_view", "aten::_reshape_alias",
+    "aten::_reshape_copy", "aten::reshape", "aten::reshape_as", "aten::flatten.using_ints", "aten::unflatten.int",
+    "aten::ravel",
 )  # fmt: skip
 def view(g: Graph, self: Value, **_shape: object) -> Value:
     # torch has worked out the shape, however it was asked for.
@@ -51,9 +52,9 @@ def view(g: Graph, self: Value, **_shape: object) -> Value:
 
 @lowering("aten::view.dtype", "aten::view_copy.dtype")
 def view_dtype(g: Graph, self: Value, dtype: torch.dtype) -> Value:
-    if self.dtype is dtype:
-        return self
-    g.unsupported(f"the bits of {self.dtype} read as {dtype}")
+    if self.dtype is not dtype:
+        g.unsupported(f"the bits of {self.dtype} read as {dtype}")
+    return self
 
 
 @lowering("aten::t", "aten::t_copy", "aten::numpy_T")
@@ -100,9 +101,6 @@ def unsqueeze(g: Graph, self: Value, dim: int) -> Value:
 
 @lowering("aten::squeeze", "aten::squeeze_copy")
 def squeeze(g: Graph, self: Value, dim: int | list[int] | None = None) -> Value:
-    if dim is None:
-        dims = list(range(self.rank))
-    else:
-        dims = [d % max(self.rank, 1) for d in _listed(dim)]
+    dims = range(self.rank) if dim is None else [d % max(self.rank, 1) for d in _listed(dim)]
     ones = [d for d in dims if d < self.rank and isinstance(self.sizes[d], int) and self.sizes[d] == 1]
     return g.squeeze(self, sorted(ones))

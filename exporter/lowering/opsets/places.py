@@ -1,9 +1,9 @@
 """Places that tensors name: reading there, and writing there, one by one or reduced together.
 
-Gather always was; GatherElements, ScatterElements and ScatterND came with opset 11, their reductions with 16 and 18. Before,
-reading becomes one Gather from the flattened tensor, and writing is turned round: for each element of the result it is
-found which update, if any, lands on it (`_hits`), and that one is gathered. Gather takes every dtype and moves values as they
-are, so that infinities and NaN come through unharmed, which products with one-hot masks would not let them.
+Gather always was; GatherElements, ScatterElements and ScatterND came with opset 11, their reductions with 16 and 18.
+Before, reading becomes one Gather from the flattened tensor, and writing is turned round: for each element of the
+result it is found which update, if any, lands on it (`_hits`), and that one is gathered. Gather takes every dtype and
+moves values as they are: infinities and NaN come through unharmed, which a product with a one-hot mask would not let.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ __all__ = ["PlaceForms", "Reduction"]
 
 Reduction = Literal["add", "mul", "max", "min"]
 
-#: Of each reduction: the opset that brought it, the reduction over an axis that does the same, and how two results join.
+#: Of each reduction: the opset that brought it, and the reduction over an axis that does the same.
 _SINCE: dict[Reduction | None, int] = {None: 11, "add": 16, "mul": 16, "max": 18, "min": 18}
 _OVER_AXIS = {"add": "Sum", "mul": "Prod", "max": "Max", "min": "Min"}
 
@@ -95,7 +95,7 @@ class PlaceForms(Base):
     # --- writing --------------------------------------------------------------------------------------------------
 
     def scatter_rows(self, x: Value, index: Value, updates: Value, reduction: Reduction | None = None) -> Value:
-        """x[index[i]] = updates[i], for a vector `index`; several updates of one row are reduced, or the last one stays."""
+        """x[index[i]] = updates[i], for a vector `index`; updates of one row are reduced, or the last one stays."""
         carrier = _carrier(x.dtype, reduction)
         old, new = self.cast(x, carrier), self.cast(updates, carrier)
         if self.opset >= _SINCE[reduction]:
