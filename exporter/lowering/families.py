@@ -2,10 +2,14 @@
 
 from exporter.lowering import (  # noqa: F401
     activation,
+    adaptive_pooling,
     arithmetic,
     arranging,
     attention,
+    comparison,
     convolution,
+    creation,
+    elementwise,
     embedding,
     indexing,
     joining,

@@ -1,10 +1,11 @@
 """Where ONNX versions differ. Each method emits the right form for the target opset; lowerings never ask which it is.
 
 What came late is written out in terms of what was there before. What cannot be said at all raises `Unsupported`
-with the first opset that can. By theme: `axes`, `sizes`, `parts`, `choosing`, `elementary`, `late`, `padding`, `places`, `ordering`.
+with the first opset that can. By theme: `axes`, `bits`, `sizes`, `parts`, `choosing`, `elementary`, `late`, `padding`, `places`, `ordering`.
 """
 
 from exporter.lowering.opsets.axes import AxesForms
+from exporter.lowering.opsets.bits import BitForms
 from exporter.lowering.opsets.choosing import ChoiceForms
 from exporter.lowering.opsets.elementary import ElementaryForms
 from exporter.lowering.opsets.late import LateForms
@@ -16,5 +17,5 @@ from exporter.lowering.opsets.sizes import SizeForms
 __all__ = ["Forms"]
 
 
-class Forms(AxesForms, SizeForms, PartForms, PaddingForms, ChoiceForms, ElementaryForms, LateForms, OrderForms):
+class Forms(AxesForms, SizeForms, PartForms, PaddingForms, BitForms, ChoiceForms, ElementaryForms, LateForms, OrderForms):
     """The half of `g` that knows versions."""

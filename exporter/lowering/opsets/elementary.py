@@ -135,7 +135,7 @@ class ElementaryForms(Base):
         return self.op("Div", self.op("Sin", x), self.op("Cos", x))
 
     def _atan(self, x: Value) -> Value:
-        """y + r: y is the float32 operator's, r = (x cos y - sin y) / (cos y + x sin y), which is its error's tangent"""
+        """y + r: y is the float32 operator's, r = (x cos y - sin y) / (cos y + x sin y), its error's tangent"""
         y = self.cast(self.op("Atan", self.cast(x, torch.float32)), torch.float64)
         sine, cosine = self.op("Sin", y), self.op("Cos", y)
         # Bounded, so that infinity times a cosine near 0 is a number.

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Literal
 
 import torch
 
 from exporter.capture.graph import Size
+from exporter.errors import Unsupported
 from exporter.lowering.dtypes import TO_ONNX
+from exporter.lowering.extents import shaped
 from exporter.lowering.opsets.base import Base
 from exporter.lowering.values import Value
 
@@ -15,7 +18,7 @@ __all__ = ["LateForms"]
 
 
 class LateForms(Base):
-    """Softmax, layer norm, dropout, random numbers."""
+    """Softmax, layer norm, running sums, dropout, random numbers."""
 
     def softmax(self, x: Value, dim: int, log: bool = False) -> Value:
         """Before opset 13 Softmax flattened everything from `axis` on: right for the last axis only."""
@@ -54,11 +57,37 @@ class LateForms(Base):
         kept = self.op("Not", self.less(drawn, self.const(p, torch.float32)))
         return self.op("Mul", x, self.op("Mul", self.cast(kept, x.dtype), 1 / (1 - p)))
 
+    def running(self, how: Literal["Sum", "Prod"], x: Value, axis: int) -> Value:
+        """The sums (products) up to and with each element. CumSum came with opset 11, CumProd with 26."""
+        if self.has_kernel(f"Cum{how}", x.dtype):
+            return self.op(f"Cum{how}", x, self.const(axis, torch.int64))
+        size = x.sizes[axis]
+        if not isinstance(size, int):
+            since = 11 if how == "Sum" else 26
+            raise Unsupported(f"running over an axis whose size varies needs Cum{how} of opset {since}", since=since)
+        join, neutral = ("Add", 0) if how == "Sum" else ("Mul", 1)
+        total, reach = x, 1
+        while reach < size:
+            # Each element holds the last `reach` ones; with those before them it holds twice as many.
+            first = self.full([*x.sizes[:axis], reach, *x.sizes[axis + 1 :]], neutral, x.dtype)
+            earlier = self.op("Concat", first, self.slice(total, [axis], [0], [size - reach]), axis_i=axis)
+            total = shaped(self.op(join, total, earlier), x.sizes)
+            reach *= 2
+        return total
+
     def uniform(self, sizes: Sequence[Size], dtype: torch.dtype) -> Value:
         """Random numbers in [0, 1)."""
-        if all(isinstance(size, int) for size in sizes):
-            return self.op("RandomUniform", shape_i=sizes, dtype_i=_onnx_number(dtype))
-        return self.op("RandomUniformLike", self.full(sizes, 0, dtype), dtype_i=_onnx_number(dtype))
+        return self._random("Uniform", sizes, dtype)
+
+    def normal(self, sizes: Sequence[Size], dtype: torch.dtype) -> Value:
+        """Random numbers of mean 0 and standard deviation 1."""
+        return self._random("Normal", sizes, dtype)
+
+    def _random(self, how: str, sizes: Sequence[Size], dtype: torch.dtype) -> Value:
+        onnx_dtype = _onnx_number(dtype)
+        if sizes and all(isinstance(size, int) for size in sizes):
+            return shaped(self.op(f"Random{how}", shape_i=sizes, dtype_i=onnx_dtype), sizes)
+        return shaped(self.op(f"Random{how}Like", self.full(sizes, 0, dtype), dtype_i=onnx_dtype), sizes)
 
 
 def _onnx_number(dtype: torch.dtype) -> int:

@@ -1,0 +1,59 @@
+"""Tensors out of nothing: filled with a number, counted, and copies in another dtype."""
+
+from __future__ import annotations
+
+import torch
+
+from exporter.lowering.builder import Graph
+from exporter.lowering.registry import lowering
+from exporter.lowering.values import Number, Operand, Value
+
+
+@lowering("aten::fill")
+def fill(g: Graph, self: Value, value: Operand) -> Value:
+    return _filled(g, value)
+
+
+@lowering("aten::full", "aten::full_like", "aten::new_full")
+def full(g: Graph, fill_value: Operand, self: Value | None = None, size: object = None, dtype: object = None) -> Value:
+    return _filled(g, fill_value)
+
+
+@lowering("aten::scalar_tensor")
+def scalar_tensor(g: Graph, s: Number, dtype: object = None) -> Value:
+    return g.scalar(s, g.out.dtype)
+
+
+@lowering("aten::zeros", "aten::zeros_like", "aten::new_zeros")
+def zeros(g: Graph, self: Value | None = None, size: object = None, dtype: object = None) -> Value:
+    return _filled(g, 0)
+
+
+@lowering("aten::ones", "aten::ones_like", "aten::new_ones")
+def ones(g: Graph, self: Value | None = None, size: object = None, dtype: object = None) -> Value:
+    return _filled(g, 1)
+
+
+@lowering("aten::empty", "aten::empty_like", "aten::new_empty", "aten::empty_strided", "aten::new_empty_strided")
+def empty(
+    g: Graph, self: Value | None = None, size: object = None, stride: object = None, dtype: object = None
+) -> Value:
+    # What lies in fresh memory means nothing: zeros are as good.
+    return _filled(g, 0)
+
+
+def _filled(g: Graph, value: Operand) -> Value:
+    if isinstance(value, Value):
+        return g.expand(g.cast(value, g.out.dtype), g.out.shape)
+    return g.full(g.out.shape, value, g.out.dtype)
+
+
+@lowering("aten::arange")
+def arange(g: Graph, end: Number, start: Number = 0, step: Number = 1, dtype: object = None) -> Value:
+    """start, start + step, ... below end; as many as torch says"""
+    numbers = [number for number in (start, end, step) if isinstance(number, (int, float))]
+    if len(numbers) == 3:
+        return g.const(torch.arange(*numbers, dtype=g.out.dtype))
+    places = g.cast(g.iota(g.out.shape[0]), g.out.dtype)
+    scaled = places if step == 1 else g.op("Mul", places, g.scalar(step, g.out.dtype))
+    return scaled if start == 0 else g.op("Add", scaled, g.scalar(start, g.out.dtype))

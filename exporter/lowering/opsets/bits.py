@@ -1,0 +1,58 @@
+"""Integers bit by bit: BitwiseAnd and its kin came with opset 18, shifts of signed integers never."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+import torch
+
+from exporter.lowering.opsets.base import Base
+from exporter.lowering.values import Value
+
+__all__ = ["BitForms"]
+
+
+class BitForms(Base):
+    """Bitwise operators and shifts."""
+
+    def bitwise(self, how: Literal["And", "Or", "Xor"], a: Value, b: Value) -> Value:
+        if self.opset >= 18:
+            return self.op(f"Bitwise{how}", a, b)
+        count, rank = 8 * a.dtype.itemsize, max(a.rank, b.rank)
+        # The bits stand along an axis in front.
+        first, second = (self._bits(self.cast(x, torch.int64), count, rank) for x in (a, b))
+        both: Value = self.op("Mul", first, second)
+        if how != "And":
+            either = self.op("Add", first, second)
+            both = self.op("Sub", either, both if how == "Or" else self.op("Mul", both, 2))
+        weighed = self.op("Mul", both, self._powers_of_two(range(count), rank))
+        return self.cast(self.reduce("Sum", weighed, [0], keepdim=False), a.dtype)
+
+    def shift_left(self, x: Value, by: Value) -> Value:
+        """x * 2**by, wrapping around: by 64 and more, 0"""
+        powers = self._powers_of_two(range(65), 0)
+        chosen = self.op("Gather", powers, self.extreme("Min", by, self.const(64, by.dtype)), axis_i=0)
+        return self.cast(self.op("Mul", self.cast(x, torch.int64), chosen), x.dtype)
+
+    def shift_right(self, x: Value, by: Value) -> Value:
+        """x / 2**by rounded down, in two steps because 2**63 is no int64"""
+        powers = self._powers_of_two(range(33), 0)
+        low = self.extreme("Min", by, self.const(32, by.dtype))
+        high = self.extreme("Min", self.op("Sub", by, low), self.const(32, by.dtype))
+        shifted = self.cast(x, torch.int64)
+        for part in (low, high):
+            shifted = self.floor_divide(shifted, self.op("Gather", powers, part, axis_i=0))
+        return self.cast(shifted, x.dtype)
+
+    def _bits(self, x: Value, count: int, rank: int) -> Value:
+        low = self._powers_of_two([min(bit, 32) for bit in range(count)], rank)
+        high = self._powers_of_two([max(bit - 32, 0) for bit in range(count)], rank)
+        shifted = self.floor_divide(self.floor_divide(x, low), high)
+        two = self.const(2, torch.int64)
+        return self.op("Sub", shifted, self.op("Mul", self.floor_divide(shifted, two), two))
+
+    def _powers_of_two(self, exponents: Sequence[int], rank: int) -> Value:
+        """As a vector along an axis before `rank` others. 2**63 and 2**64 wrap around as they do in int64."""
+        powers = torch.tensor([-(1 << 63) if exponent == 63 else (1 << exponent) % (1 << 64) for exponent in exponents])
+        return self.const(powers.reshape([-1] + [1] * rank))
