@@ -21,5 +21,14 @@ def _padded(self: torch.Tensor, pad: Sequence[Size], value: float = 0) -> torch.
     return torch.empty(sizes, dtype=self.dtype, device=self.device)
 
 
+def _runs(self: torch.Tensor, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None) -> Any:
+    # torch 2.13's fake kernel counts the axis from the front only.
+    axis = None if dim is None else dim % max(self.ndim, 1)
+    return torch.ops.aten.unique_consecutive.default(self, return_inverse, return_counts, axis)
+
+
 #: Operator to a function of the same arguments that returns an empty tensor of the right size.
-SIZES: dict[OpOverload, Callable[..., Any]] = {torch.ops.aten.constant_pad_nd.default: _padded}
+SIZES: dict[OpOverload, Callable[..., Any]] = {
+    torch.ops.aten.constant_pad_nd.default: _padded,
+    torch.ops.aten.unique_consecutive.default: _runs,
+}

@@ -8,10 +8,14 @@ import torch
 
 from exporter.capture.graph import Size
 from exporter.errors import Unsupported
+from exporter.lowering.extents import shaped
 from exporter.lowering.opsets.base import Base
 from exporter.lowering.values import Value
 
 __all__ = ["PartForms"]
+
+#: What stands for the end of an axis in a slice.
+_END = torch.iinfo(torch.int64).max
 
 
 class PartForms(Base):
@@ -32,17 +36,33 @@ class PartForms(Base):
             steps_value = None if steps is None else self.const(list(steps), torch.int64)
             operands = [x, self.ints(starts), self.ints(ends), axes_value]
             return self.op("Slice", *operands, *([] if steps_value is None else [steps_value]))
-        if not all(isinstance(bound, int) for bound in (*starts, *ends)):
-            raise Unsupported("Slice takes bounds that vary only from opset 10", since=10)
-        if steps is None:
+        if steps is None and all(isinstance(bound, int) for bound in (*starts, *ends)):
             return self.op("Slice", x, axes_i=axes, starts_i=starts, ends_i=ends)
-        for axis, start, end, step in zip(axes, starts, ends, steps, strict=True):
-            size = x.sizes[axis]
-            if not isinstance(size, int):
-                raise Unsupported("a slice with a step over an axis that varies needs Slice of opset 10", since=10)
-            picked = list(range(size))[slice(int(start), int(end), step)]
-            x = self.op("Gather", x, self.const(picked, torch.int64), axis_i=axis)
+        for axis, start, end, step in zip(axes, starts, ends, steps or [1] * len(axes), strict=True):
+            x = self._picked(x, axis, start, end, step)
         return x
+
+    def _picked(self, x: Value, axis: int, start: Size, end: Size, step: int) -> Value:
+        """A slice with a step, or with bounds that vary, before Slice took either: its places are gathered."""
+        size = x.sizes[axis]
+        if isinstance(size, int) and isinstance(start, int) and isinstance(end, int):
+            known = list(range(size))[slice(start, end, step)]
+            places, count = self.const(known or torch.empty(0, dtype=torch.int64), torch.int64), len(known)
+        else:
+            if step < 0:
+                raise Unsupported("a backward slice of an axis that varies needs Slice of opset 10", since=10)
+            first, stop = (self._from_front(bound, size) for bound in (start, end))
+            count = (stop - first + step - 1) // step
+            places = self.op("Add", self.op("Mul", self.iota(count), step), self.scalar(first, torch.int64))
+        return shaped(self.op("Gather", x, places, axis_i=axis), (*x.sizes[:axis], count, *x.sizes[axis + 1 :]))
+
+    @staticmethod
+    def _from_front(bound: Size, size: Size) -> Size:
+        if not isinstance(bound, int):
+            return bound
+        if bound < 0:
+            return size + bound
+        return size if bound == _END else bound
 
     def split(self, x: Value, axis: int, sizes: Sequence[Size]) -> list[Value]:
         count = len(sizes)
