@@ -19,7 +19,7 @@ from exporter.errors import (
     UnsupportedOperatorsError,
     WriteError,
 )
-from exporter.lowering.registry import lowering
+from exporter.lowering.registry import lowered_operators, lowering
 from exporter.program import ONNXProgram
 
 __all__ = [
@@ -38,5 +38,6 @@ __all__ = [
     "WriteError",
     "capture_program",
     "export",
+    "lowered_operators",
     "lowering",
 ]

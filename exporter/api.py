@@ -136,8 +136,8 @@ def export(
 
     Args:
         model: A `torch.nn.Module`, or any function of tensors.
-        args: The arguments to call it with, a tuple or one tensor. Tensors become inputs; everything else is built in. A
-            dict at the end of the tuple holds keyword arguments.
+        args: The arguments to call it with, a tuple or one tensor. Tensors become inputs; everything else is built in.
+            A dict at the end of the tuple holds keyword arguments.
         f: Where to write the model: a path, or a file opened for writing bytes. None writes nothing.
         kwargs: Keyword arguments to call it with.
         verbose: Print the exported graph.
@@ -146,8 +146,8 @@ def export(
         opset_version: The opset to deliver, 7 to 28; 18 if not given. Never another one.
         external_data: Write the weights to `<f>.data`. By default only where one file cannot hold them.
         dynamic_shapes: Sizes that may vary, as `torch.export` takes them: `{"x": {0: torch.export.Dim("batch")}}`.
-        dynamic_axes: Sizes that may vary, by the names of inputs: `{"x": [0, 2]}`, `{"x": {0: "batch"}}`, or both. An output's
-            entry names the axes of that output.
+        dynamic_axes: Sizes that may vary, by the names of inputs: `{"x": [0, 2]}`, `{"x": {0: "batch"}}`, or both. An
+            output's entry names the axes of that output.
         training: Export the module as it is in training mode rather than in evaluation mode: True, or `torch.onnx`'s
             TrainingMode. Either way it is left in the mode it was in.
         do_constant_folding: Compute what depends on weights alone, and fold batch norms into convolutions.
@@ -190,7 +190,7 @@ def _decompositions() -> dict[Any, Callable[..., Any]]:
 
 @contextmanager
 def _mode(model: Program, training: bool | None) -> Iterator[None]:
-    """Put a module into evaluation or training mode (None: leave it), and every part of it back into the mode it was in."""
+    """Put a module into evaluation or training mode (None: leave it), and back every part into the mode it was in."""
     if not isinstance(model, torch.nn.Module) or training is None:
         yield
         return

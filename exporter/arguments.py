@@ -33,8 +33,8 @@ def checked_opset(opset_version: int | None) -> int:
         raise OpsetError(f"opset_version is {opset_version!r}: give an int from {OPSETS[0]} to {OPSETS[-1]}")
     if opset_version not in OPSETS:
         raise OpsetError(
-            f"opset_version={opset_version} cannot be delivered: this exporter writes opsets {OPSETS[0]} to {OPSETS[-1]}. "
-            "Another one is never substituted; choose the newest that your runtime knows."
+            f"opset_version={opset_version} cannot be delivered: this exporter writes opsets {OPSETS[0]} to "
+            f"{OPSETS[-1]}. Another one is never substituted; choose the newest that your runtime knows."
         )
     return opset_version
 
@@ -52,13 +52,13 @@ def split_args(args: Any, kwargs: Mapping[str, Any] | None) -> tuple[tuple[Any, 
 
 
 def by_parameter(parameters: Sequence[str], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments by the name of the parameter each belongs to; those beyond the named ones are `input_3`, ..."""
+    """The arguments by the parameter each belongs to; those beyond the named ones are `input_3`, ..."""
     names = [*parameters[: len(args)], *(f"input_{number}" for number in range(len(parameters), len(args)))]
     return {**dict(zip(names, args, strict=True)), **kwargs}
 
 
 def trains(training: object) -> bool | None:
-    """Whether to export in training mode, None for the mode that each part is in. Takes `torch.onnx.TrainingMode`s too."""
+    """Whether to export in training mode, None for the mode each part is in. Takes `torch.onnx.TrainingMode`s too."""
     modes = {"EVAL": False, "TRAINING": True, "PRESERVE": None}
     if isinstance(training, bool):
         return training
@@ -69,7 +69,7 @@ def trains(training: object) -> bool | None:
 
 
 def input_names_for(arguments: Mapping[str, Any], requested: Sequence[str] | None) -> list[str]:
-    """A name for each tensor among the arguments: as requested, from the start; else after the parameter it belongs to."""
+    """A name for each tensor among the arguments: as requested, from the first; else after its parameter."""
     names: list[str] = []
     for name, argument in arguments.items():
         count = sum(isinstance(leaf, torch.Tensor) for leaf in pytree.tree_leaves(argument))
@@ -93,7 +93,7 @@ def output_names_for(count: int, requested: Sequence[str] | None) -> list[str]:
     return names
 
 
-def _refuse_duplicates(what: str, names: Sequence[str]) -> None:
+def _refuse_duplicates(what: str, names: Sequence[object]) -> None:
     for name in names:
         if not isinstance(name, str) or not name:
             raise ArgumentError(f"{what}_names holds {name!r}: every name is a string that is not empty")

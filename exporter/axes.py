@@ -1,4 +1,4 @@
-"""Dynamic axes as users write them: `dynamic_axes` in its three spellings, and `dynamic_shapes` as `torch.export` has it."""
+"""Dynamic axes as users write them: `dynamic_axes` in its three spellings, `dynamic_shapes` as in `torch.export`."""
 
 from __future__ import annotations
 
@@ -121,8 +121,8 @@ def _from_dynamic_shapes(spec: DynamicShapes, arguments: Mapping[str, Any], inpu
         entitled = list(arguments) if len(spec) == len(arguments) else holding
         if len(spec) != len(entitled):
             raise ArgumentError(
-                f"dynamic_shapes has {len(spec)} entries for {len(holding)} arguments with tensors ({', '.join(holding)}): "
-                "give one for each, None where nothing varies"
+                f"dynamic_shapes has {len(spec)} entries for {len(holding)} arguments with tensors "
+                f"({', '.join(holding)}): give one for each, None where nothing varies"
             )
         spec = dict(zip(entitled, spec, strict=True))
     unknown = [name for name in spec if name not in arguments]

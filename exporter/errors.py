@@ -45,7 +45,7 @@ class FrozenValueError(CaptureError):
 
 
 class LoweringError(ExportError):
-    """A lowering produced something other than what the operator returns. A fault of the lowering, not of the program."""
+    """A lowering failed, or made something other than what the operator returns. Its fault, not the program's."""
 
 
 class WriteError(ExportError, OSError):
@@ -86,10 +86,8 @@ class UnsupportedOperatorsError(ExportError):
         self.refusals = tuple(refusals)
         distinct = dict.fromkeys(str(refusal) for refusal in refusals)
         lines = "\n".join(f"  - {text}" for text in distinct)
-        super().__init__(
-            f"{len(distinct)} operator{'s' if len(distinct) > 1 else ''} cannot be exported to opset {opset}:\n{lines}\n"
-            f"{self._advice()}"
-        )
+        count = f"{len(distinct)} operator{'s' if len(distinct) > 1 else ''}"
+        super().__init__(f"{count} cannot be exported to opset {opset}:\n{lines}\n{self._advice()}")
 
     def _advice(self) -> str:
         versions = [refusal.since for refusal in self.refusals]

@@ -54,7 +54,8 @@ class ONNXProgram:
         """Write the model to a path or to an open binary file.
 
         `external_data=True` puts the weights into `<path>.data`; by default that happens only when they do not fit
-        into one protobuf file (2 GiB). A path is written aside and renamed: it holds the whole model or what it held before.
+        into one protobuf file (2 GiB). A path is written aside and renamed: it holds the whole model or what it held
+        before.
         """
         if isinstance(destination, (str, os.PathLike)):
             write.write_file(self.model, destination, external_data)

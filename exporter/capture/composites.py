@@ -1,19 +1,20 @@
 """Composite operators: which are kept whole, and how the others fall apart where the recording can follow.
 
-torch decomposes many operators before a recording sees them: `aten::linear` arrives as `t` and `addmm`, an LSTM as hundreds of
-nodes. Those whose whole matters in ONNX are in `KEPT`: each has an opaque twin of the same schema in the
+torch decomposes many operators before a recording sees them: `aten::linear` arrives as `t` and `addmm`, an LSTM as
+hundreds of nodes. Those whose whole matters in ONNX are in `KEPT`: each has an opaque twin of the same schema in the
 `onnx_parity` namespace, which is called instead. The others are decomposed first of all, above functionalization,
 which would otherwise not see what they write in place (an LSTM cell's gates).
 
-Both are done by kernels at a dispatch key above all others. It is only active inside `keeping_composites()`: other threads and
-other programs never meet these kernels. Being in the dispatcher, they also see calls made from C++ and from TorchScript.
+Both are done by kernels at a dispatch key above all others. It is only active inside `keeping_composites()`: other
+threads and other programs never meet these kernels. Being in the dispatcher, they also see calls made from C++ and
+from TorchScript.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch._ops import OpOverload
@@ -62,8 +63,7 @@ KEPT[_aten.instance_norm.default] = _instance_norm
 
 # The highest dispatch key that nothing else uses; torch reserves it for exactly such wrappers.
 _KEY_NAME = "TESTING_ONLY_GenericMode"
-_KEY = torch._C._parse_dispatch_key(_KEY_NAME)
-assert _KEY is not None, f"this version of torch has no dispatch key {_KEY_NAME}"
+_KEY = cast("torch._C.DispatchKey", torch._C._parse_dispatch_key(_KEY_NAME))
 _KEY_SET = torch._C.DispatchKeySet(_KEY)
 
 _originals: dict[OpOverload, OpOverload] = {}

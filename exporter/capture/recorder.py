@@ -165,7 +165,8 @@ class Recorder(TorchDispatchMode):
         origin = self._origins.find()
         raise CaptureError(
             f"the program writes in place ({func}){' at ' + origin.where if origin.where else ''} to a tensor that is "
-            "neither made in it nor one of its inputs or buffers. Register that tensor with register_buffer, or write to a copy of it"
+            "neither made in it nor one of its inputs or buffers. Register that tensor with register_buffer, or write "
+            "to a copy of it"
         )
 
     def _faked(self, argument: Any) -> Any:
@@ -219,10 +220,11 @@ class Recorder(TorchDispatchMode):
         values = [self.value_of(argument) for argument in args]
         if any(self._depends_on_input(value) for value in values):
             origin = self._origins.find()
+            where = f" at {origin.where}" if origin.where else ""
             text = (
-                f"the program turned a tensor into a Python value{' at ' + origin.where if origin.where else ''}; the exported "
-                "model has the example's value built in and will be wrong where another input gives another value. "
-                "Keep it a tensor (torch.where, torch.cond), or script the function that reads it"
+                f"the program turned a tensor into a Python value{where}; the exported model has the example's value "
+                "built in and will be wrong where another input gives another value. Keep it a tensor (torch.where, "
+                "torch.cond), or script the function that reads it"
             )
             if self._strict:
                 raise FrozenValueError(text)

@@ -33,17 +33,17 @@ class Assumption:
             sides, holds = self.expression.args, self.answer == sympy.true
         elif isinstance(self.expression, sympy.Ne):
             sides, holds = self.expression.args, self.answer == sympy.false
-        elif isinstance(self.expression, sympy.Expr) and not isinstance(self.expression, sympy.logic.boolalg.Boolean):
-            return True
         else:
-            return False
-        linear = (sides[0] - sides[1]).is_polynomial()
-        return bool(holds and linear and len((sides[0] - sides[1]).free_symbols) == 1)
+            return isinstance(self.expression, sympy.Expr) and not isinstance(
+                self.expression, sympy.logic.boolalg.Boolean
+            )
+        difference = sides[0] - sides[1]
+        return bool(holds and difference.is_polynomial() and len(difference.free_symbols) == 1)
 
 
 @dataclass(frozen=True)
 class _Axis(Source):
-    """Where a symbol comes from, as torch wants to be told. (torch._dynamo has such classes, and takes a second to import.)"""
+    """Where a symbol comes from, as torch wants to be told. torch._dynamo's such classes take a second to import."""
 
     axis: str
 
@@ -80,7 +80,7 @@ class HintedShapeEnv(ShapeEnv):
         return int(size.node.expr.xreplace(self._example))
 
     def replace(self, expr: Any) -> Any:  # type: ignore[override]
-        # torch asks this of every expression that it touches; there is nothing to replace before something was specialised.
+        # torch asks this of every expression it touches; there is nothing to replace before something was specialised.
         return super().replace(expr) if self.replacements else expr
 
     def evaluate_expr(self, orig_expr: sympy.Basic, hint: Any = None, *args: Any, **kwargs: Any) -> sympy.Basic:

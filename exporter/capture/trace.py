@@ -179,10 +179,10 @@ def _name_finder(program: object) -> Callable[[torch.Tensor], str]:
     if not isinstance(program, torch.nn.Module):
         return lambda tensor: ""
     names: dict[int, str] = {}
-    for name, tensor in program.named_parameters(remove_duplicate=False):
-        names.setdefault(id(tensor), name)
-    for name, tensor in program.named_buffers(remove_duplicate=False):
-        names.setdefault(id(tensor), name)
+    for name, parameter in program.named_parameters(remove_duplicate=False):
+        names.setdefault(id(parameter), name)
+    for name, buffer in program.named_buffers(remove_duplicate=False):
+        names.setdefault(id(buffer), name)
     return lambda tensor: names.get(id(tensor), "")
 
 
@@ -240,8 +240,8 @@ def _capture_error(error: Exception) -> CaptureError:
     if isinstance(error, GuardOnDataDependentSymNode):
         return CaptureError(
             f"the program decided by a number that it computed from values{where}: {error.cond}\n"
-            "What it is depends on the input, so neither way can be built in. Decide by sizes of inputs, use torch.where or "
-            "torch.cond, or promise what holds with torch._check."
+            "What it is depends on the input, so neither way can be built in. Decide by sizes of inputs, use "
+            "torch.where or torch.cond, or promise what holds with torch._check."
         )
     return CaptureError(
         f"the program failed while it was recorded{where}: {type(error).__name__}: {error}\n"
@@ -261,8 +261,8 @@ def _refuse_fixed_axes(shapes: HintedShapeEnv, axis_names: dict[str, str], autom
     if fixed.keys() & automatic:
         raise _FixedAutomatically(frozenset(fixed.keys() & automatic))
     lines = "\n".join(
-        f"  - {name!r} at {assumption.origin.where}: the program needs {assumption.expression} to be {assumption.answer}"
-        for name, assumption in fixed.items()
+        f"  - {name!r} at {known.origin.where}: the program needs {known.expression} to be {known.answer}"
+        for name, known in fixed.items()
     )
     raise DynamicAxisError(
         f"{len(fixed)} dynamic ax{'es are' if len(fixed) > 1 else 'is is'} fixed by the program:\n{lines}\n"

@@ -1,4 +1,4 @@
-"""Folds a BatchNormalization into the convolution before it. Saves a node a layer; the weights are scaled as they are written."""
+"""Folds a BatchNormalization into the convolution before it: a node less a layer; weights are scaled when written."""
 
 from __future__ import annotations
 
