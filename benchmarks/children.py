@@ -36,5 +36,12 @@ def run(job: Job, folder: Path, timeout: float = TIMEOUT_SECONDS) -> Outcome:
     if file.exists():
         outcome: Outcome = msgspec.json.decode(file.read_bytes(), type=Outcome)
         return outcome
-    words = [line for line in child.stderr.splitlines() if line.strip()]
-    return Failure(words[-1] if words else f"ended with status {child.returncode} and no word")
+    return Failure(error_in(child.stderr) or f"ended with status {child.returncode} and no word")
+
+
+def error_in(stderr: str) -> str:
+    """The first line of the error that a traceback ends with; without a traceback, the last line."""
+    lines = [line for line in stderr.splitlines() if line.strip()]
+    frames = [number for number, line in enumerate(lines) if line.startswith("  File ")]
+    after_traceback = (line for line in lines[frames[-1] :] if not line.startswith(" ")) if frames else iter(lines[-1:])
+    return next(after_traceback, "")

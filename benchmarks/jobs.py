@@ -64,7 +64,7 @@ class Latency(msgspec.Struct, frozen=True, tag="latency"):
 
 
 class Failure(msgspec.Struct, frozen=True, tag="failure"):
-    """The job did not come to its end; `reason` is the last line that it left."""
+    """The job did not come to its end; `reason` is one line that says why."""
 
     reason: str
 

@@ -40,7 +40,7 @@ class ModelResults(msgspec.Struct):
     memory: dict[Subject, dict[Weights, Memory]] = {}
     nodes: dict[Subject, int] = {}
     latency: Latency | None = None
-    #: What failed, and its last words: `torch.onnx dynamo=True, dynamic batch` to `RuntimeError: ...`.
+    #: What failed, and why: `torch.onnx dynamo=True, dynamic batch` to `RuntimeError: ...`.
     failures: dict[str, str] = {}
 
     def time_ratio(self, lane: Lane, over: Subject, under: Subject, read: Callable[[Timed], float]) -> float | None:

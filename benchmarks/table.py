@@ -124,7 +124,7 @@ def _milliseconds(model: ModelResults, subject: Subject) -> str:
 
 def failures(results: Results) -> Table:
     table = Table(title="failed", title_justify="left")
-    for column in ("model", "what", "its last words"):
+    for column in ("model", "what", "why"):
         table.add_column(column, overflow="fold")
     for name, reasons in _failures(results):
         for what, reason in reasons.items():

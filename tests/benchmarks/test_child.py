@@ -70,7 +70,7 @@ def test_latency_is_not_measured_of_a_file_that_computes_something_else(tmp_path
     assert latency.wrong[Subject.DYNAMO].startswith("onnxruntime's output is ")
 
 
-def test_child_that_fails_leaves_its_last_words(tmp_path: Path) -> None:
+def test_child_that_fails_says_why(tmp_path: Path) -> None:
     path = tmp_path / "missing" / "elu.bin"
     outcome = children.run(TimeJob(Subject.FLOOR, "elu", path=str(path), dynamic=False, warm=1), tmp_path)
     assert outcome == Failure(f"FileNotFoundError: [Errno 2] No such file or directory: '{path}'")
@@ -79,3 +79,11 @@ def test_child_that_fails_leaves_its_last_words(tmp_path: Path) -> None:
 def test_child_that_hangs_is_ended(tmp_path: Path) -> None:
     job = TimeJob(Subject.FLOOR, "elu", path=str(tmp_path / "elu.bin"), dynamic=False, warm=1)
     assert children.run(job, tmp_path, timeout=0.01) == Failure("no outcome after 0.01 s")
+
+
+def test_error_is_the_first_line_after_the_traceback() -> None:
+    frame = 'Traceback (most recent call last):\n  File "a.py", line 1\n    f()\n'
+    stderr = f"warned\n{frame}mod.Error: no f\nDo this:\n  that\n"
+    assert children.error_in(stderr) == "mod.Error: no f"
+    assert children.error_in("Segmentation fault\n") == "Segmentation fault"
+    assert children.error_in("") == ""
