@@ -1,12 +1,15 @@
-"""Pooling over windows: average, maximum, adaptive.
+"""Pooling over windows: average and maximum. (`adaptive_pooling` has the kinds that choose their windows themselves.)
 
-torch and ONNX disagree on what `ceil_mode` divides by, so it is never left to the runtime where sizes are known: the
-overhang of the last window is written into `pads`, which AveragePool does not count.
+torch and ONNX disagree on what `ceil_mode` divides by, so it is never left to the runtime: the overhang of the last
+window is written into `pads`, which AveragePool does not count. Over an axis that varies, a stride less one of it
+rounds up at every size.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -14,11 +17,13 @@ import torch
 from exporter.capture.graph import Size
 from exporter.lowering.builder import Graph
 from exporter.lowering.convolution import spread
+from exporter.lowering.dtypes import extremes
+from exporter.lowering.extents import product, shaped
 from exporter.lowering.registry import lowering
 from exporter.lowering.values import Value
 
 
-class _Windows:
+class Windows:
     """The geometry of a pooling: per spatial axis its kernel, stride, padding, dilation and overhang."""
 
     def __init__(
@@ -27,28 +32,29 @@ class _Windows:
     ) -> None:  # fmt: skip
         self.axes = axes
         self.sizes = x.sizes[-axes:]
+        self.counts: tuple[Size, ...] = g.out.shape[-axes:]
         self.kernel = spread(kernel, axes)
         self.stride = spread(stride or self.kernel, axes)
         self.padding = spread(padding, axes)
         self.dilation = spread(dilation, axes)
-        self.overhang = [0] * axes
-        #: Sizes that vary leave the rounding to the runtime.
-        self.ceil_at_run_time = False
-        if ceil_mode:
-            for axis, (size, count) in enumerate(zip(x.sizes[-axes:], g.out.shape[-axes:], strict=True)):
-                if not (isinstance(size, int) and isinstance(count, int)):
-                    self.ceil_at_run_time = True
-                    continue
-                reach = (count - 1) * self.stride[axis] + self.dilation[axis] * (self.kernel[axis] - 1) + 1
-                self.overhang[axis] = max(0, reach - size - 2 * self.padding[axis])
+        self.reach = [d * (k - 1) + 1 for d, k in zip(self.dilation, self.kernel, strict=True)]
+        self.overhang = [self._overhang(g, axis) if ceil_mode else 0 for axis in range(axes)]
 
-    def pads(self, padding: list[int]) -> list[int]:
-        return [*padding, *(p + o for p, o in zip(padding, self.overhang, strict=True))]
+    def _overhang(self, g: Graph, axis: int) -> int:
+        """How far windows reach past the padded end, or past it at some size."""
+        size, count, stride, padding = self.sizes[axis], self.counts[axis], self.stride[axis], self.padding[axis]
+        if isinstance(size, int) and isinstance(count, int):
+            return max(0, (count - 1) * stride + self.reach[axis] - size - 2 * padding)
+        if stride + padding > self.reach[axis]:
+            g.unsupported(
+                "ceil_mode over an axis that varies, where at some sizes the last window begins in the padding"
+            )
+        return stride - 1
 
-    def ceil_attribute(self, g: Graph) -> int | None:
-        if self.ceil_at_run_time and g.opset < 10:
-            g.unsupported("ceil_mode over an axis that varies", since=10)
-        return 1 if self.ceil_at_run_time else None
+    @property
+    def end(self) -> list[int]:
+        """The padding after each axis, overhang included."""
+        return [padding + overhang for padding, overhang in zip(self.padding, self.overhang, strict=True)]
 
 
 @lowering("aten::avg_pool1d", "aten::avg_pool2d", "aten::avg_pool3d")
@@ -56,43 +62,57 @@ def avg_pool(
     g: Graph, self: Value, kernel_size: list[int], stride: list[int] | None = None, padding: list[int] | int = 0,
     ceil_mode: bool = False, count_include_pad: bool = True, divisor_override: int | None = None,
 ) -> Value:  # fmt: skip
+    """The sum of each window over the number of its elements: padding counts if asked to, overhang never"""
     axes = int(g.node.op._schema.name[-2])
-    x, unbatched = _batched(g, self, axes)
-    windows = _Windows(g, self, axes, kernel_size, stride, padding, ceil_mode=ceil_mode)
-    counts_padding = count_include_pad or divisor_override is not None
-    padding = windows.padding
-    ceil = windows.ceil_attribute(g)
-    if counts_padding and any(padding) and (any(windows.overhang) or ceil):
-        # torch counts its own padding but not the overhang: padding becomes real zeros, overhang stays in pads.
-        x = g.pad(x, [0, 0, *padding], [0, 0, *padding])
-        padding = [0] * axes
-    pooled = g.op(
-        "AveragePool", x, kernel_shape_i=windows.kernel, strides_i=windows.stride, pads_i=windows.pads(padding),
-        count_include_pad_i=int(counts_padding and any(padding)), ceil_mode_i=ceil,
-    )  # fmt: skip
-    if divisor_override is not None:
-        if any(windows.overhang) or ceil:
-            pooled = g.op("Mul", pooled, _window_sizes(g, windows, x, padding, ceil))
-            pooled = g.op("Div", pooled, divisor_override)
-        else:
-            pooled = g.op("Mul", pooled, math.prod(windows.kernel) / divisor_override)
+    x, unbatched = batched(g, self, axes)
+    windows = Windows(g, self, axes, kernel_size, stride, padding, ceil_mode=ceil_mode)
+    if not g.has_kernel("AveragePool", x.dtype):
+        pooled = _average_by_taps(g, x, windows, count_include_pad, divisor_override)
+    elif divisor_override is not None:
+        pooled = _average(g, _with_zeros(g, x, windows.padding, windows.end), windows, [0] * axes, [0] * axes)
+        pooled = g.op("Mul", pooled, math.prod(windows.kernel) / divisor_override)
+    elif count_include_pad and any(windows.padding) and any(windows.overhang):
+        x = _with_zeros(g, x, windows.padding, windows.padding)
+        pooled = _average(g, x, windows, [0] * axes, windows.overhang)
+    else:
+        pooled = _average(g, x, windows, windows.padding, windows.end, count_include_pad)
     return g.squeeze(pooled, [0]) if unbatched else pooled
 
 
-def _window_sizes(g: Graph, windows: _Windows, x: Value, padding: list[int], ceil: int | None) -> Value:
-    """How many elements each window averaged: its size, less what hangs over the end."""
-    spatial: list[Size] = list(g.out.shape[-windows.axes :])
-    counts = torch.ones([1, 1, *[1] * windows.axes])
-    for axis, count in enumerate(spatial):
-        if not isinstance(count, int):
-            g.unsupported("divisor_override with ceil_mode over an axis that varies")
-        covered = torch.full((count,), float(windows.kernel[axis]))
-        covered[-1] -= windows.overhang[axis]
-        counts = counts * covered.reshape([-1 if a == axis else 1 for a in range(windows.axes)])
-    return g.const(counts.to(x.dtype))
+def _average(
+    g: Graph, x: Value, windows: Windows, before: list[int], after: list[int], counts_padding: bool = False
+) -> Value:
+    return g.op(
+        "AveragePool", x, kernel_shape_i=windows.kernel, strides_i=windows.stride, pads_i=[*before, *after],
+        count_include_pad_i=int(counts_padding and any(before)),
+    )  # fmt: skip
 
 
-def _batched(g: Graph, x: Value, axes: int) -> tuple[Value, bool]:
+def _with_zeros(g: Graph, x: Value, before: list[int], after: list[int]) -> Value:
+    return g.pad(x, [0, 0, *before], [0, 0, *after])
+
+
+def _average_by_taps(g: Graph, x: Value, windows: Windows, counts_padding: bool, divisor: int | None) -> Value:
+    """The windows' sums, divided as torch divides the dtype: integers towards zero."""
+    total = _by_taps(g, _with_zeros(g, x, windows.padding, windows.end), windows, "Add")
+    return g.op("Div", total, divisor if divisor is not None else _window_sizes(g, windows, x.dtype, counts_padding))
+
+
+def _window_sizes(g: Graph, windows: Windows, dtype: torch.dtype, counts_padding: bool) -> Value:
+    """How many elements each window has, less what lies outside of the input, or outside of its padding."""
+    counts = torch.ones([1, 1, *[1] * windows.axes], dtype=dtype)
+    for axis, (size, count) in enumerate(zip(windows.sizes, windows.counts, strict=True)):
+        if not (isinstance(size, int) and isinstance(count, int)):
+            g.unsupported(f"an average of {dtype} over an axis that varies: onnxruntime averages float32 only")
+        padding = windows.padding[axis]
+        low, high = (-padding, size + padding) if counts_padding else (0, size)
+        starts = torch.arange(count) * windows.stride[axis] - padding
+        covered = (starts + windows.kernel[axis]).clamp(max=high) - starts.clamp(min=low)
+        counts = counts * covered.to(dtype).reshape([-1 if a == axis else 1 for a in range(windows.axes)])
+    return g.const(counts)
+
+
+def batched(g: Graph, x: Value, axes: int) -> tuple[Value, bool]:
     """torch pools a single sample too; ONNX wants a batch."""
     return (g.unsqueeze(x, [0]), True) if x.rank == axes + 1 else (x, False)
 
@@ -103,91 +123,141 @@ def max_pool(
     dilation: list[int] | int = 1, ceil_mode: bool = False,
 ) -> Value | tuple[Value, ...]:  # fmt: skip
     axes = int(g.node.op._schema.name.partition("pool")[2][0])
-    x, unbatched = _batched(g, self, axes)
-    windows = _Windows(g, self, axes, kernel_size, stride, padding, dilation, ceil_mode)
-    wants_indices = len(g.node.outputs) > 1 and g.is_used(1)
-    if any(d != 1 for d in windows.dilation) and g.opset < 10:
-        if wants_indices:
-            g.unsupported("the indices of a dilated max_pool", since=10)
-        results = [_dilated_max(g, x, windows)]
-    else:
-        results = _max_pool(g, x, windows, wants_indices)
+    x, unbatched = batched(g, self, axes)
+    windows = Windows(g, self, axes, kernel_size, stride, padding, dilation, ceil_mode)
+    results = max_over(g, x, windows, len(g.node.outputs) > 1 and g.is_used(1))
     if unbatched:
         results = [g.squeeze(result, [0]) for result in results]
     return results[0] if len(results) == 1 else tuple(results)
 
 
-def _max_pool(g: Graph, x: Value, windows: _Windows, wants_indices: bool) -> list[Value]:
+def max_over(g: Graph, x: Value, windows: Windows, wants_indices: bool) -> list[Value]:
+    """The maxima of the windows and, if wanted, where in its plane each stands."""
+    # onnxruntime's fast kernel makes -3.4e38 of a window of nothing but -inf; asked for indices, it takes another.
+    careful = x.dtype not in (torch.float64, *_INTS) and _may_be_minus_infinity(x)
+    dilated = any(d != 1 for d in windows.dilation)
+    # ONNX wants less padding than kernel, also where dilation makes the window wider.
+    wide = any(end >= kernel for end, kernel in zip(windows.end, windows.kernel, strict=True))
+    if (
+        (dilated and g.opset < 10)
+        or (wants_indices and g.opset < 8)
+        or (wants_indices and wide)
+        or not g.has_kernel("MaxPool", x.dtype)
+    ):
+        lowest = extremes(x.dtype)[0]
+        padded = g.pad(x, [0, 0, *windows.padding], [0, 0, *windows.end], value=lowest)
+        if wants_indices:
+            return _maxima_by_taps(g, padded, windows)
+        return [_by_taps(g, padded, windows, "Max")]
+    before, after = windows.padding, windows.end
+    if wide:
+        x = g.pad(x, [0, 0, *before], [0, 0, *after], value=-math.inf)
+        before = after = [0] * windows.axes
     attributes: dict[str, Any] = {
         "kernel_shape_i": windows.kernel,
         "strides_i": windows.stride,
-        "pads_i": windows.pads(windows.padding),
-        "dilations_i": windows.dilation if any(d != 1 for d in windows.dilation) else None,
-        "ceil_mode_i": windows.ceil_attribute(g),
+        "pads_i": [*before, *after],
+        "dilations_i": windows.dilation if dilated else None,
     }
     if not wants_indices:
-        return [g.op("MaxPool", x, **attributes)]
-    if g.opset < 8:
-        g.unsupported("the indices of a max_pool", since=8)
+        return [_max(g, x, careful, attributes)]
     pooled, indices = g.op("MaxPool", x, **attributes, outputs=2)
     # ONNX counts through the whole tensor, torch within each plane.
-    plane: Size = 1
-    for size in windows.sizes:
-        plane = plane * size
-    length = g.scalar(plane, torch.int64)
-    within = g.op("Sub", indices, g.op("Mul", g.op("Div", indices, length), length))
-    return [pooled, within]
+    length = g.scalar(product(windows.sizes), torch.int64)
+    return [pooled, g.op("Sub", indices, g.op("Mul", g.op("Div", indices, length), length))]
 
 
-def _dilated_max(g: Graph, x: Value, windows: _Windows) -> Value:
-    """Before opset 10 MaxPool knows no dilation: the maximum over one strided slice for each tap of the kernel."""
-    padding = windows.padding
-    high = [p + o for p, o in zip(padding, windows.overhang, strict=True)]
-    x = g.pad(x, [0, 0, *padding], [0, 0, *high], value=-math.inf)
-    padded = [size + low + end for size, low, end in zip(windows.sizes, padding, high, strict=True)]
-    for axis, count in enumerate(g.out.shape[-windows.axes :]):
-        x.shape = (1, 1, *padded)
-        parts = []
-        for tap in range(windows.kernel[axis]):
-            start = tap * windows.dilation[axis]
-            stop = start + (count - 1) * windows.stride[axis] + 1
-            parts.append(g.slice(x, [axis + 2], [start], [stop], [windows.stride[axis]]))
-        x = g.op("Max", *parts) if len(parts) > 1 else parts[0]
-        padded[axis] = count
-    x.shape = None
+def _max(g: Graph, x: Value, careful: bool, attributes: dict[str, Any]) -> Value:
+    if careful and g.opset >= 8:
+        y: Value = g.op("MaxPool", x, **attributes, outputs=2)[0]
+        return y
+    y = g.op("MaxPool", x, **attributes)
+    if not careful:
+        return y
+    above = g.cast(g.greater(x, g.const(-math.inf, x.dtype)), torch.float32)
+    any_above = g.greater(g.op("MaxPool", above, **attributes), g.const(0, torch.float32))
+    return g.where(any_above, y, g.const(-math.inf, x.dtype))
+
+
+_INTS = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
+#: What these return is never -inf, or only where their input was so already and a network's values are lost anyway.
+_ABOVE_MINUS_INFINITY = frozenset(
+    {"Relu", "Sigmoid", "HardSigmoid", "Softmax", "Exp", "Abs", "Softplus", "Tanh", "Elu", "LeakyRelu", "Gelu",
+     "Conv", "ConvTranspose", "Gemm", "MatMul", "BatchNormalization", "InstanceNormalization", "LayerNormalization"}
+)  # fmt: skip
+_PASS_ON = frozenset({"Concat", "MaxPool", "AveragePool", "Identity", "Dropout", "Transpose", "Reshape", "Unsqueeze"})
+
+
+def _may_be_minus_infinity(x: Value) -> bool:
+    pending, seen = [x.ir], set()
+    while pending:
+        value = pending.pop()
+        node = value.producer()
+        if id(value) in seen or (node is not None and node.op_type in _ABOVE_MINUS_INFINITY):
+            continue
+        if node is None or node.op_type not in _PASS_ON:
+            return True
+        seen.add(id(value))
+        pending.extend(each for each in node.inputs[: None if node.op_type == "Concat" else 1] if each is not None)
+    return False
+
+
+def _by_taps(g: Graph, x: Value, windows: Windows, how: str) -> Value:
+    """Sums or maxima without a pooling operator: axis by axis, one strided slice for each tap of the kernel."""
+    for axis in range(windows.axes):
+        taps = [_tap(g, x, windows, [axis], [tap]) for tap in range(windows.kernel[axis])]
+        total = taps[0]
+        for tap in taps[1:]:
+            total = g.extreme("Max", total, tap) if how == "Max" else g.op(how, total, tap)
+        x = shaped(total, taps[0].shape)
     return x
 
 
-@lowering("aten::_adaptive_avg_pool2d", "aten::_adaptive_avg_pool3d", "aten::adaptive_avg_pool1d")
-def adaptive_avg_pool(g: Graph, self: Value, output_size: list[int]) -> Value:
-    axes = len(output_size)
-    sizes = self.sizes[-axes:]
-    if tuple(sizes) == tuple(output_size):
-        return self
-    if not all(isinstance(size, int) for size in sizes):
-        if all(wanted == 1 for wanted in output_size):
-            return g.reduce("Mean", self, list(range(self.rank - axes, self.rank)), True)
-        g.unsupported("adaptive pooling of an axis that varies to a size other than 1")
-    known = [int(size) for size in sizes]
-    if all(size % wanted == 0 for size, wanted in zip(known, output_size, strict=True)):
-        x, unbatched = _batched(g, self, axes)
-        kernel = [size // wanted for size, wanted in zip(known, output_size, strict=True)]
-        pooled = g.op("AveragePool", x, kernel_shape_i=kernel, strides_i=kernel)
-        return g.squeeze(pooled, [0]) if unbatched else pooled
-    x = self
-    for number, (size, wanted) in enumerate(zip(known, output_size, strict=True)):
-        x = _average_bins(g, x, self.rank, self.rank - axes + number, size, wanted)
-    return x
+def _tap(g: Graph, x: Value, windows: Windows, axes: Sequence[int], taps: Sequence[int]) -> Value:
+    """What one tap of the kernel meets along some axes as the window moves."""
+    spatial = [x.rank - windows.axes + axis for axis in axes]
+    starts = [tap * windows.dilation[axis] for axis, tap in zip(axes, taps, strict=True)]
+    strides = [windows.stride[axis] for axis in axes]
+    counts = [windows.counts[axis] for axis in axes]
+    stops = [s + (c - 1) * stride + 1 for s, c, stride in zip(starts, counts, strides, strict=True)]
+    sizes = list(x.sizes)
+    for place, count in zip(spatial, counts, strict=True):
+        sizes[place] = count
+    return shaped(g.slice(x, spatial, starts, stops, strides), sizes)
 
 
-def _average_bins(g: Graph, x: Value, rank: int, axis: int, size: int, wanted: int) -> Value:
-    """Bins of unequal width along one axis: a product with the matrix that averages each bin."""
-    if size == wanted:
-        return x
-    matrix = torch.zeros(size, wanted, dtype=x.dtype)
-    for number in range(wanted):
-        start, stop = number * size // wanted, -(-(number + 1) * size // wanted)
-        matrix[start:stop, number] = 1 / (stop - start)
-    swap = list(range(rank))
-    swap[axis], swap[-1] = swap[-1], swap[axis]
-    return g.transpose(g.op("MatMul", g.transpose(x, swap), g.const(matrix)), swap)
+def _maxima_by_taps(g: Graph, x: Value, windows: Windows) -> list[Value]:
+    """Maxima and their places without a pooling operator: of equal ones the first."""
+    if not all(isinstance(size, int) for size in (*windows.sizes, *windows.counts)):
+        since = 10 if any(d != 1 for d in windows.dilation) else 8
+        g.unsupported(
+            f"the indices of a max_pool of {x.dtype} over an axis that varies", since if g.opset < since else None
+        )
+    sizes = [int(size) for size in windows.sizes]
+    axes = range(windows.axes)
+    best = places = None
+    for taps in itertools.product(*(range(kernel) for kernel in windows.kernel)):
+        met = _tap(g, x, windows, axes, taps)
+        flat = torch.zeros([1] * windows.axes, dtype=torch.int64)
+        inside = torch.ones([1] * windows.axes, dtype=torch.bool)
+        for axis in axes:
+            along = torch.arange(int(windows.counts[axis])) * windows.stride[axis] - windows.padding[axis]
+            along = along + taps[axis] * windows.dilation[axis]
+            along = along.reshape([-1 if a == axis else 1 for a in axes])
+            flat = flat * sizes[axis] + along
+            inside = inside & (along >= 0) & (along < sizes[axis])
+        place = g.expand(g.const(flat.broadcast_to([int(count) for count in windows.counts])), met.sizes)
+        if best is None or places is None:
+            best, places = met, place
+            first_is_real = inside
+            continue
+        better = g.greater(met, best)
+        if not bool(first_is_real.all()):
+            # A window that began outside takes the first element inside, however low it is.
+            fresh = g.const((inside & ~first_is_real).broadcast_to([int(count) for count in windows.counts]))
+            better = g.op("Or", better, fresh)
+            first_is_real = first_is_real | inside
+        best = shaped(g.where(better, met, best, met.sizes), met.shape)
+        places = shaped(g.where(better, place, places, met.sizes), met.shape)
+    assert best is not None and places is not None
+    return [best, places]

@@ -76,10 +76,16 @@ class ChoiceForms(Base):
         return self.cast(off, b.dtype)
 
     def _comparable(self, a: Value, b: Value) -> tuple[Value, Value]:
-        """Before opset 9 Less and Greater take floats only: compare 64-bit integers by the sign of their difference."""
+        """Before opset 9 Less and Greater take floats only. Of 64-bit integers the halves are compared.
+
+        The upper halves' difference, times more than the lower halves' can be, plus that: rounding keeps its sign.
+        """
         if self.opset < 9 and a.dtype is torch.int64:
-            sign = self.cast(self.op("Sub", a, b), torch.float64)
-            return sign, self.const(0.0, torch.float64)
+            half = self.const(2**32, torch.int64)
+            upper = [self.op("Div", x, half) for x in (a, b)]
+            lower = [self.op("Sub", x, self.op("Mul", u, half)) for x, u in zip((a, b), upper, strict=True)]
+            apart, rest = (self.cast(self.op("Sub", *pair), torch.float64) for pair in (upper, lower))
+            return self.op("Add", self.op("Mul", apart, 2.0**33), rest), self.const(0.0, torch.float64)
         return a, b
 
     def less(self, a: Value, b: Value) -> Value:

@@ -9,6 +9,7 @@ import torch
 
 from exporter.capture.graph import Size
 from exporter.errors import Unsupported
+from exporter.lowering.extents import shaped
 from exporter.lowering.opsets.base import Base
 from exporter.lowering.values import Number, Value
 
@@ -27,7 +28,12 @@ class PaddingForms(Base):
         self, x: Value, before: Sequence[Size], after: Sequence[Size], mode: PadMode = "constant", value: Number = 0
     ) -> Value:
         """Pad every axis; negative numbers crop."""
-        amounts = [*before, *after]
+        result = self._padded(x, [*before, *after], mode, value)
+        if result is x or x.shape is None:
+            return result
+        return shaped(result, [low + size + high for low, size, high in zip(before, x.shape, after, strict=True)])
+
+    def _padded(self, x: Value, amounts: Sequence[Size], mode: PadMode, value: Number) -> Value:
         varies = not all(isinstance(amount, int) for amount in amounts)
         if mode == "constant" or varies:
             return self._grown(x, amounts, mode, value)
@@ -45,7 +51,7 @@ class PaddingForms(Base):
             return x
         result = self.slice(x, axes, [-amounts[axis] for axis in axes], [amounts[axis + rank] or _END for axis in axes])
         if x.shape is not None:
-            result.shape = tuple(size + amounts[axis] + amounts[axis + rank] for axis, size in enumerate(x.shape))
+            shaped(result, [size + amounts[axis] + amounts[axis + rank] for axis, size in enumerate(x.shape)])
         return result
 
     def _grown(self, x: Value, amounts: Sequence[Size], mode: PadMode, value: Number) -> Value:
@@ -76,8 +82,7 @@ class PaddingForms(Base):
         ]
         present = [part for part in parts if part is not None]
         result = self.op("Concat", *present, axis_i=axis) if len(present) > 1 else x
-        result.shape = (*sizes[:axis], sizes[axis] + before + after, *sizes[axis + 1 :])
-        return result
+        return shaped(result, (*sizes[:axis], sizes[axis] + before + after, *sizes[axis + 1 :]))
 
     def _block(
         self, x: Value, sizes: Sequence[Size], axis: int, amount: int, mode: PadMode, value: Number, *, at_end: bool
