@@ -13,6 +13,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from harness.axes import AxisError, Selection, Tier, parse_opsets
+from harness.comparison.command import compare
 from harness.store import RunStoreError
 
 #: Where declarations stand in a clone of the project.
@@ -32,6 +33,8 @@ Exit codes: 0 all held; 1 some cell failed; 2 stopped by the user, or used wrong
 5 nothing was selected.
 """,
 )
+
+app.command()(compare)
 
 
 @app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
@@ -96,6 +99,27 @@ def write(
     except RunStoreError as error:
         _refuse(str(error))
     typer.echo(f"report: {index}")
+
+
+@app.command()
+def operators(
+    run: Annotated[Path, typer.Argument(help="The run's folder.")] = RUNS / "last",
+    out: Annotated[Path, typer.Option(help="Where to write.")] = Path("docs") / "operators.md",
+) -> None:
+    """Write, from a run, since which opset each operator exports and is right, and why not earlier.
+
+    Examples:
+
+        parity run --tier full && parity operators
+    """
+    import exporter
+    from reports.operators import write_operators
+
+    try:
+        written = write_operators(run, out, exporter.lowered_operators())
+    except RunStoreError as error:
+        _refuse(str(error))
+    typer.echo(f"operators: {written}")
 
 
 @app.command("list")

@@ -8,10 +8,12 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
+import numpy as np
 import onnx
+import torch
 from onnx.reference import ReferenceEvaluator
 
-from harness.arrays import Array
+from harness.arrays import BFLOAT16, Array, to_array
 from harness.axes import ONNX_REFERENCE, ONNXRUNTIME, ONNXRUNTIME_OPSETS, OPSETS, Device
 from harness.wording import one_line
 
@@ -96,10 +98,32 @@ def _session_options(optimised: bool) -> onnxruntime.SessionOptions:
 class _OnnxRuntimeSession:
     def __init__(self, session: onnxruntime.InferenceSession) -> None:
         self._session = session
+        ends = [*session.get_inputs(), *session.get_outputs()]
+        self._has_bfloat16 = any(end.type == "tensor(bfloat16)" for end in ends)
 
     def run(self, feeds: Mapping[str, Array]) -> Sequence[object]:
+        if self._has_bfloat16:
+            values = {name: _to_ort_value(array) for name, array in feeds.items()}
+            return [_from_ort_value(value) for value in self._session.run_with_ort_values(None, values)]
         outputs: Sequence[object] = self._session.run(None, dict(feeds))
         return outputs
+
+
+def _to_ort_value(array: Array) -> onnxruntime.OrtValue:
+    """onnxruntime takes bfloat16 only as the bits of it, and said so."""
+    import onnxruntime
+
+    if array.dtype != BFLOAT16:
+        return onnxruntime.OrtValue.ortvalue_from_numpy(array)
+    bits = np.ascontiguousarray(array).view(np.uint16)
+    return onnxruntime.OrtValue.ortvalue_from_numpy_with_onnx_type(bits, onnx.TensorProto.BFLOAT16)
+
+
+def _from_ort_value(value: onnxruntime.OrtValue) -> Array:
+    if value.data_type() != "tensor(bfloat16)":
+        array: Array = value.numpy()
+        return array
+    return to_array(torch.from_dlpack(value._ortvalue.to_dlpack()))
 
 
 @dataclass(frozen=True)

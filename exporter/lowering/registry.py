@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 from torch._ops import OpOverload
 
-__all__ = ["Lowering", "find", "is_lowered", "lowering", "register", "unregister"]
+__all__ = ["Lowering", "find", "is_lowered", "lowered_operators", "lowering", "register", "unregister"]
 
 Lowering = Callable[..., Any]
 _F = TypeVar("_F", bound=Lowering)
@@ -66,6 +66,11 @@ def find(op: OpOverload, opset: int) -> Lowering | None:
 def is_lowered(op: OpOverload) -> bool:
     """Whether there is a lowering for any opset."""
     return any(name in _lowerings for name in _names_of(op))
+
+
+def lowered_operators() -> tuple[str, ...]:
+    """The operators that have a lowering: `aten::elu`, `aten::max.dim`."""
+    return tuple(sorted(_lowerings))
 
 
 def _names_of(op: OpOverload) -> tuple[str, str]:

@@ -1,0 +1,78 @@
+"""The page of operators: what it claims of each, and what it says was not covered."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from harness.record import Kind, Record, Stage, Status
+from harness.store import RecordWriter, create_run
+from reports.operators import operators_page, write_operators
+from tests.reports.synthetic_run import info
+
+
+def _record(opset: int, status: Status, reason: str = "") -> Record:
+    return Record(
+        cell=f"erf-float32-opset{opset}",
+        case="erf",
+        name="erf",
+        family="elementwise",
+        kind=Kind.OPERATOR,
+        file="op_cases/elementwise.py",
+        line=1,
+        nodeid="",
+        opset=opset,
+        dtype="float32",
+        device="cpu",
+        capture="trace",
+        exporter="parity",
+        runtime="onnxruntime",
+        shapes="static",
+        status=status,
+        stage=Stage.COMPARE,
+        reason=reason,
+        aten=("aten::erf",),
+    )
+
+
+def _run(folder: Path, *records: Record) -> Path:
+    run = create_run(folder, info())
+    writer = RecordWriter(run, "main")
+    for record in records:
+        writer.append(record)
+    writer.close()
+    return run
+
+
+def test_says_since_when_and_why_not_earlier(tmp_path: Path) -> None:
+    run = _run(
+        tmp_path,
+        _record(8, Status.UNSUPPORTED, "ONNX has Erf only from opset 9"),
+        _record(9, Status.PASSED),
+        _record(10, Status.PASSED),
+    )
+    (row,) = [line for line in operators_page(run).splitlines() if "`erf`" in line]
+    assert row == "| elementwise | `erf` | 1 | 9 |  | float32 | 8: ONNX has Erf only from opset 9 |"
+
+
+def test_a_failure_is_not_since_anything(tmp_path: Path) -> None:
+    run = _run(tmp_path, _record(9, Status.PASSED), _record(10, Status.FAILED, "output 0 differs"))
+    (row,) = [line for line in operators_page(run).splitlines() if "`erf`" in line]
+    assert "| – |" in row
+    assert "10: **failed**: output 0 differs" in row
+
+
+def test_untested_lowerings_are_listed_as_not_covered(tmp_path: Path) -> None:
+    run = _run(tmp_path, _record(9, Status.PASSED))
+    page = operators_page(run, ("aten::erf", "aten::erfc", "aten::max.dim"))
+    assert page.endswith(
+        "## Not covered\n\n2 operators with a lowering, traced by no cell of this run:\n\n`aten::erfc`, `aten::max`\n"
+    )
+
+
+def test_replaces_the_page_whole(tmp_path: Path) -> None:
+    out = tmp_path / "docs" / "operators.md"
+    run = _run(tmp_path, _record(9, Status.PASSED))
+    write_operators(run, out)
+    write_operators(run, out)
+    assert out.read_text(encoding="utf-8") == operators_page(run)
+    assert [path.name for path in out.parent.iterdir()] == ["operators.md"]
