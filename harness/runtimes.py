@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 import onnx
 import torch
+import torch.utils.dlpack
 from onnx.reference import ReferenceEvaluator
 
 from harness.arrays import BFLOAT16, Array, to_array
@@ -123,7 +124,7 @@ def _from_ort_value(value: onnxruntime.OrtValue) -> Array:
     if value.data_type() != "tensor(bfloat16)":
         array: Array = value.numpy()
         return array
-    return to_array(torch.from_dlpack(value._ortvalue.to_dlpack()))
+    return to_array(torch.utils.dlpack.from_dlpack(value._ortvalue.to_dlpack()))
 
 
 @dataclass(frozen=True)
