@@ -28,12 +28,11 @@ if TYPE_CHECKING:
 
 _MATRIX: pytest.StashKey[Matrix] = pytest.StashKey()
 
-#: How pytest counts, marks and names the statuses that it has no word for.
-_SHOWN = {
-    Status.UNSUPPORTED: ("unsupported", "u", "UNSUPPORTED"),
+#: How pytest counts, marks and names what it would call skipped.
+_SKIPPED_AS = {
+    Status.UNSUPPORTED: ("unsupported", "n", "UNSUPPORTED"),
     Status.KNOWN: ("known", "k", "KNOWN"),
     Status.ABSENT: ("skipped", "s", "ABSENT"),
-    Status.UNEXPECTED_PASS: ("failed", "F", "UNEXPECTED PASS"),
 }
 
 
@@ -127,7 +126,7 @@ def pytest_runtest_protocol(item: pytest.Item) -> bool | None:
 
 def pytest_report_teststatus(report: pytest.TestReport) -> tuple[str, str, str] | None:
     status = getattr(report, "parity_status", None)
-    return _SHOWN.get(Status(status)) if status is not None and report.outcome != "passed" else None
+    return _SKIPPED_AS.get(Status(status)) if status is not None and report.skipped else None
 
 
 @pytest.hookimpl(optionalhook=True)

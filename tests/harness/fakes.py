@@ -22,11 +22,9 @@ class RefusalError(Exception):
     """What the fake exporter raises to say that it cannot."""
 
 
-def one_node(
-    op: str, opset: int, shape: Sequence[int | str] = (2, 3), *, attributes: Mapping[str, object] | None = None
-) -> bytes:
+def one_node(op: str, opset: int, shape: Sequence[int | str] = (2, 3), *, alpha: float = 1.0) -> bytes:
     """A model of one node from `x` to `y`, both of this shape."""
-    node = helper.make_node(op, ["x"], ["y"], **(attributes or {}))
+    node = helper.make_node(op, ["x"], ["y"], alpha=alpha)
     return model([node], opset, shape)
 
 
@@ -47,7 +45,7 @@ def model(
         [onnx.numpy_helper.from_array(value, name) for name, value in (weights or {}).items()],
     )
     proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8)
-    return proto.SerializeToString()
+    return bytes(proto.SerializeToString())
 
 
 @dataclass

@@ -70,7 +70,8 @@ def test_values_are_spelled_without_spaces() -> None:
 def test_a_declaration_knows_where_it_stands() -> None:
     declaration = op(F.elu, floats(2))
     assert declaration.file == Path(__file__)
-    assert declaration.file.read_text().splitlines()[declaration.line - 1].strip() == "declaration = op(F.elu, floats(2))"
+    line = declaration.file.read_text().splitlines()[declaration.line - 1]
+    assert line.strip() == "declaration = op(F.elu, floats(2))"
     assert next(declaration.cases("elu")).family == "test_case"
 
 
@@ -100,7 +101,9 @@ def test_declarations_that_make_no_sense_are_refused() -> None:
         assert message.startswith(f"{__file__}:")
         return message.split(": ", 1)[1]
 
-    assert refused(lambda: op(F.elu, floats(2), alpha=[])) == "alpha=[] sweeps over nothing. Give it a value, or a tuple."
+    assert (
+        refused(lambda: op(F.elu, floats(2), alpha=[])) == "alpha=[] sweeps over nothing. Give it a value, or a tuple."
+    )
     without_reason = refused(lambda: op(F.elu, floats(2), tolerance=1e-3))
     assert without_reason == "tolerance= needs a because=, and because= a tolerance=. Write both."
     assert refused(lambda: op(F.elu, floats(2), because="it is hard")) == without_reason

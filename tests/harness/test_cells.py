@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from itertools import pairwise
 
 import torch
 import torch.nn.functional as F
@@ -28,7 +29,10 @@ def test_an_id_reads_from_the_case_to_the_runtime() -> None:
 
 def test_ids_are_unique_in_the_fullest_matrix() -> None:
     everything = Selection(
-        tier=Tier.FULL, devices=tuple(Device), exporters=("parity", "torch_dynamo"), runtimes=("onnxruntime", "onnx.reference")
+        tier=Tier.FULL,
+        devices=tuple(Device),
+        exporters=("parity", "torch_dynamo"),
+        runtimes=("onnxruntime", "onnx.reference"),
     )
     ids = Counter(cell.id for cell in cells(op(F.elu, floats(2), alpha=[1, 2], dynamic={"x": {0: "n"}}), everything))
     assert set(ids.values()) == {1}
@@ -88,5 +92,5 @@ def test_dtypes_widen_with_the_tier() -> None:
 def test_cells_that_share_work_follow_each_other() -> None:
     found = cells(op(F.elu, floats(2), alpha=[1, 2], dynamic={"x": {0: "n"}}))
     runs = [(cell.case.label, cell.shapes) for cell in found]
-    changes = sum(a != b for a, b in zip(runs, runs[1:], strict=False))
+    changes = sum(a != b for a, b in pairwise(runs))
     assert changes == 3

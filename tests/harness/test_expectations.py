@@ -63,9 +63,7 @@ def test_a_failure_at_another_stage_is_a_failure() -> None:
 def test_a_pass_is_unexpected() -> None:
     applied = known("topk*").apply(record(Status.PASSED, Stage.RERUN_VALUES))
     assert applied.status is Status.UNEXPECTED_PASS
-    assert applied.reason == (
-        "expected to fail at load: no kernel for k=0. It passes now: narrow or remove 'topk*'"
-    )
+    assert applied.reason == ("expected to fail at load: no kernel for k=0. It passes now: narrow or remove 'topk*'")
 
 
 @pytest.mark.parametrize("status", [Status.UNSUPPORTED, Status.ABSENT, Status.CRASHED])
@@ -88,7 +86,10 @@ def test_the_file_beside_the_declarations_is_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ('[[known]]\ncells = "a"\nstage = "lode"\nreason = "b"\nlink = "c"', "Invalid enum value 'lode' - at `$[0].stage`"),
+        (
+            '[[known]]\ncells = "a"\nstage = "lode"\nreason = "b"\nlink = "c"',
+            "Invalid enum value 'lode' - at `$[0].stage`",
+        ),
         ('[[known]]\ncells = "a"\nstage = "load"\nlink = "c"', "Object missing required field `reason` - at `$[0]`"),
         ("[[known", "Expected ']]' at the end of an array declaration"),
     ],

@@ -29,7 +29,7 @@ def failure(outputs: list[object], wanted: list[Expected]) -> str:
     return verdict.detail
 
 
-def changed(value: Array, index: tuple[int, ...], to: object) -> Array:
+def changed(value: Array, index: tuple[int | slice, ...], to: object) -> Array:
     out = value.copy()
     out[index] = to
     return out
@@ -112,7 +112,7 @@ def test_nan_and_infinity_must_be_where_they_are(wrong: float, right: float) -> 
 
 def test_nan_and_infinity_where_they_should_be_pass() -> None:
     value = np.array([NAN, INF, -INF, 1.0, 0.1], np.float32)
-    assert judge([np.array([NAN, INF, -INF, 1.0, np.nextafter(np.float32(0.1), np.float32(1))], np.float32)], expected(value)).passed
+    assert judge([changed(value, (4,), np.nextafter(value[4], np.float32(1)))], expected(value)).passed
 
 
 def test_values_that_json_lacks_are_storable() -> None:
@@ -154,7 +154,7 @@ def test_the_worst_output_is_the_one_reported() -> None:
 
 def test_ulp_quantiles_count_units() -> None:
     value = np.full(1000, 1.0, np.float32)
-    got = changed(value, (slice(0, 5),), np.float32(1) + 3 * np.finfo(np.float32).eps)
+    got = changed(value, (slice(5),), np.float32(1) + 3 * np.finfo(np.float32).eps)
     metrics = metrics_of(got, expected(value))
     assert (metrics.ulp_p50, metrics.ulp_p99, metrics.ulp_max) == (0.0, 0.0, 3.0)
 
@@ -238,7 +238,7 @@ def test_one_ulp_of_every_format() -> None:
         lambda x: x[..., ::-1],
         lambda x: np.roll(x, 1, axis=0),
         lambda x: -x,
-        lambda x: np.zeros_like(x),
+        np.zeros_like,
         lambda x: np.maximum(x, 0),
         lambda x: x.astype(np.float16).astype(np.float32),
         lambda x: x + np.float32(1e-4),

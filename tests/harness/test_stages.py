@@ -157,7 +157,7 @@ def test_a_value_that_is_baked_in_shows_at_other_values() -> None:
 
 
 def test_a_wrong_graph_is_the_exporters_fault() -> None:
-    outcome = run(lambda opset, request: one_node("Elu", opset, attributes={"alpha": 0.5}))
+    outcome = run(lambda opset, request: one_node("Elu", opset, alpha=0.5))
     assert (outcome.status, outcome.stage, outcome.blame) == (Status.FAILED, Stage.COMPARE, Blame.EXPORTER)
     assert outcome.details[1].endswith("onnx.reference agrees with onnxruntime, so the graph is wrong")
     assert outcome.details[1].startswith(f"operator: aten::elu, harness/test_stages.py:{_ELU.line}; ")
@@ -206,7 +206,7 @@ def test_a_runtime_without_a_kernel_leaves_it_to_the_reference() -> None:
             [helper.make_tensor_value_info("y", TensorProto.BFLOAT16, (2, 3))],
         )
         proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=10)
-        return proto.SerializeToString()
+        return bytes(proto.SerializeToString())
 
     outcome = run(elu_of, cell(_ELU, opset=22, dtype=Dtype.BFLOAT16))
     assert outcome.runtime == "onnx.reference"

@@ -111,7 +111,9 @@ def test_what_is_no_run_says_so(tmp_path: Path) -> None:
     with pytest.raises(RunStoreError) as error:
         read_info(tmp_path)
     assert str(error.value) == f"{tmp_path} is not a run: it has no run.json. `parity run` makes one."
-    (tmp_path / "run.json").write_text(json.dumps({"id": "x", "started": "", "seed": 0, "tier": "", "schema_version": 99}))
+    (tmp_path / "run.json").write_text(
+        json.dumps({"id": "x", "started": "", "seed": 0, "tier": "", "schema_version": 99})
+    )
     with pytest.raises(RunStoreError) as error:
         read_info(tmp_path)
     assert "was written with schema version 99; this version of onnx-parity reads up to 1." in str(error.value)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 
+import pytest
 import torch
 from torch import nn
 
@@ -21,7 +22,7 @@ class Tower(nn.Module):
         self.layers = nn.Sequential(*layers)
         self.register_buffer("table", torch.arange(5.0))
 
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
+    def forward(self, x: torch.Tensor) -> object:
         return self.layers(x)
 
 
@@ -72,21 +73,15 @@ def test_recurrent_weights_keep_the_state_bounded() -> None:
     assert 0.05 < out[-1].abs().mean() < 0.9
 
 
-def test_filling_costs_little_more_than_writing_the_memory() -> None:
-    """64 million weights: torch's own initialisation draws each, which takes 0.5 s and more."""
+def test_filling_is_faster_than_drawing_every_weight() -> None:
     start = time.process_time()
-    build_module(nn.Linear, {"in_features": 8192, "out_features": 8192}, seed=0)
-    seconds = time.process_time() - start
-    start = time.process_time()
-    torch.empty(8192, 8192).normal_()
-    drawing = time.process_time() - start
-    assert seconds < max(drawing, 0.4)
+    build_module(nn.Linear, {"in_features": 4096, "out_features": 4096}, seed=0)
+    filled = time.process_time()
+    nn.Linear(in_features=4096, out_features=4096)
+    assert filled - start < time.process_time() - filled
 
 
 def test_a_factory_that_gives_no_module_is_refused() -> None:
-    try:
+    with pytest.raises(TypeError) as error:
         build_module(dict, {}, seed=0)
-    except TypeError as error:
-        assert str(error) == "<class 'dict'> gave a dict where a model needs an nn.Module."
-    else:
-        raise AssertionError("a dict went through as a module")
+    assert str(error.value) == "<class 'dict'> gave a dict where a model needs an nn.Module."

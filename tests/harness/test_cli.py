@@ -1,0 +1,98 @@
+"""The `parity` command: what it lists, what it runs, how it ends."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from harness import cli
+from harness.store import RecordWriter, create_run
+from tests.harness.test_store import INFO, RECORD
+
+_CASES = """
+import torch.nn.functional as F
+from harness.case import floats, op
+
+elu = op(F.elu, floats(2, 3), alpha=[1.0, 0.5])
+relu = op(F.relu, floats(2, 3))
+"""
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A clone with one file of declarations."""
+    for directory in ("listed_cases", "listed_models"):
+        (tmp_path / directory).mkdir()
+        (tmp_path / directory / "__init__.py").touch()
+    (tmp_path / "listed_cases" / "some.py").write_text(_CASES)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(cli, "DECLARATIONS", (Path("listed_cases"), Path("listed_models")))
+    return tmp_path
+
+
+def invoke(*arguments: str) -> tuple[int, str]:
+    result = CliRunner().invoke(cli.app, arguments)
+    return result.exit_code, result.output
+
+
+def test_cases_are_listed_with_their_place_and_their_number_of_cells(project: Path) -> None:
+    code, text = invoke("list")
+    assert code == 0
+    assert text.splitlines() == [
+        "elu[alpha=1.0]    21 cells  listed_cases/some.py:5",
+        "elu[alpha=0.5]    21 cells  listed_cases/some.py:5",
+        "relu              21 cells  listed_cases/some.py:6",
+        "3 cases, 63 cells",
+    ]
+    assert invoke("list", "relu", "--tier", "smoke")[1].splitlines()[0] == "relu     4 cells  listed_cases/some.py:6"
+
+
+def test_cells_are_listed_by_their_ids(project: Path) -> None:
+    _, text = invoke("list", "elu*", "--cells", "--opsets", "9")
+    assert text.splitlines()[0] == "elu[alpha=1.0]-float32-opset9-cpu-trace-onnxruntime"
+    assert "2 cases, 4 cells" in text
+
+
+def test_wrong_options_are_refused(project: Path) -> None:
+    code, text = invoke("list", "--opsets", "6")
+    assert (code, text) == (2, "--opsets 6: there is no opset 6 here, only 7 to 28.\n")
+    code, text = invoke("report", "nowhere")
+    assert (code, text) == (2, "nowhere is not a run: it has no run.json. `parity run` makes one.\n")
+
+
+def test_options_reach_pytest_and_its_exit_code_comes_back(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    commands: list[list[str]] = []
+
+    def run(command: list[str], *, check: bool) -> subprocess.CompletedProcess[bytes]:
+        commands.append(command)
+        writer = RecordWriter(create_run(Path("runs"), INFO), "gw0")
+        writer.append(RECORD)
+        writer.close()
+        return subprocess.CompletedProcess(command, 1)
+
+    monkeypatch.setattr(subprocess, "run", run)
+    options = ["-k", "elu and opset9", "--tier", "smoke", "--opsets", "9", "-n", "3", "--dtypes=float16"]
+    code, text = invoke("run", *options, "listed_cases/some.py")
+    assert code == 1
+    handed = ["-q", "-n", "3", "--tier", "smoke", "-k", "elu and opset9", "--opsets", "9", "--dtypes=float16"]
+    assert commands[0][1:] == ["-m", "pytest", *handed, "listed_cases/some.py"]
+    assert f"report: {project}/runs/{INFO.id}/report/index.html" in text
+    assert (project / "runs" / "last" / "report" / "index.html").exists()
+
+
+def test_a_run_that_selected_nothing_writes_no_report(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(subprocess, "run", lambda command, *, check: subprocess.CompletedProcess(command, 5))
+    code, text = invoke("run", "-k", "nothing")
+    assert code == 5
+    assert "report:" not in text
+
+
+@pytest.mark.parametrize("command", ["run", "report", "list"])
+def test_help_teaches_by_example(command: str) -> None:
+    code, text = invoke(command, "--help")
+    assert code == 0
+    assert "Examples:" in text
+    assert f"parity {command}" in text
