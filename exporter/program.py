@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import onnx
 import onnx_ir as ir
 import torch
+import torch.utils.dlpack
 from torch.utils import _pytree as pytree
 
 from exporter import write
@@ -76,8 +77,9 @@ class ONNXProgram:
             raise ArgumentError(f"the model takes {len(names)} tensors ({', '.join(names)}), and got {len(tensors)}")
         if self._session is None:
             self._session = self._start_session()
-        feeds = {name: tensor.detach().cpu().numpy() for name, tensor in zip(names, tensors, strict=True)}
-        results = [torch.from_numpy(array) for array in self._session.run(None, feeds)]
+        feeds = {name: _ort_value(tensor) for name, tensor in zip(names, tensors, strict=True)}
+        values = self._session.run_with_ort_values(None, feeds)
+        results = [torch.utils.dlpack.from_dlpack(value._ortvalue.to_dlpack()) for value in values]
         leaves = [results[leaf] if isinstance(leaf, _Output) else leaf for leaf in self._leaves]
         return pytree.tree_unflatten(leaves, self._output_spec)
 
@@ -98,6 +100,17 @@ class ONNXProgram:
         size = write.size_of_weights(self.model)
         ends = f"{', '.join(self.input_names)} -> {', '.join(self.output_names)}"
         return f"ONNXProgram(opset {self.opset_version}: {ends}; {nodes} nodes, {size:,} bytes of weights)"
+
+
+def _ort_value(tensor: torch.Tensor) -> onnxruntime.OrtValue:
+    """A tensor as onnxruntime takes it. numpy has no bfloat16, so that goes as its bits."""
+    import onnxruntime
+
+    plain = tensor.detach().resolve_conj().resolve_neg().cpu().contiguous()
+    if plain.dtype is torch.bfloat16:
+        bits = plain.view(torch.uint16).numpy()
+        return onnxruntime.OrtValue.ortvalue_from_numpy_with_onnx_type(bits, onnx.TensorProto.BFLOAT16)
+    return onnxruntime.OrtValue.ortvalue_from_numpy(plain.numpy())
 
 
 class _Output(int):
