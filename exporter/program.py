@@ -79,7 +79,7 @@ class ONNXProgram:
             self._session = self._start_session()
         feeds = {name: _ort_value(tensor) for name, tensor in zip(names, tensors, strict=True)}
         values = self._session.run_with_ort_values(None, feeds)
-        results = [torch.utils.dlpack.from_dlpack(value._ortvalue.to_dlpack()) for value in values]
+        results = [_tensor_of(value) for value in values]
         leaves = [results[leaf] if isinstance(leaf, _Output) else leaf for leaf in self._leaves]
         return pytree.tree_unflatten(leaves, self._output_spec)
 
@@ -111,6 +111,12 @@ def _ort_value(tensor: torch.Tensor) -> onnxruntime.OrtValue:
         bits = plain.view(torch.uint16).numpy()
         return onnxruntime.OrtValue.ortvalue_from_numpy_with_onnx_type(bits, onnx.TensorProto.BFLOAT16)
     return onnxruntime.OrtValue.ortvalue_from_numpy(plain.numpy())
+
+
+def _tensor_of(value: onnxruntime.OrtValue) -> torch.Tensor:
+    if value.data_type() == "tensor(bfloat16)":
+        return torch.utils.dlpack.from_dlpack(value._ortvalue.to_dlpack())
+    return torch.from_numpy(value.numpy())
 
 
 class _Output(int):
