@@ -29,6 +29,8 @@ FILE = "expectations.toml"
 
 _OPSETS = re.compile(r"opset(?:(?P<relation><=|>=|<|>)(?P<bound>\d+)|(?P<low>\d+)-(?P<high>\d+))")
 
+_WILD = re.compile(rf"[*?]|{_OPSETS.pattern}")
+
 
 class ExpectationError(Exception):
     """An expectations file that cannot be read. The message says where and what it should hold."""
@@ -45,6 +47,11 @@ class Expectation:
 
     def matches(self, cell: str) -> bool:
         return _pattern(self.cells).fullmatch(cell) is not None
+
+    def may_match(self, name: str) -> bool:
+        """Whether it can speak of cells whose ids begin with this name: most selectors begin with one, too."""
+        beginning = _WILD.split(self.cells, maxsplit=1)[0]
+        return beginning.startswith(name) or name.startswith(beginning)
 
     def apply(self, record: Record) -> Record:
         """The record of a cell that this speaks of, as it counts now."""

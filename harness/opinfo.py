@@ -26,7 +26,6 @@ from harness.case import Case, Declaration, DeclarationError
 from harness.opinfo_entries import DTYPES, EXCLUDED, FEW, Usable, first_dtype, read_survey, spread, survey_path
 from harness.program import InputSet, OwnProgram, Program
 from harness.record import Kind
-from harness.seeds import stable_seed
 
 if TYPE_CHECKING:
     from harness.opinfo_samples import Sample
@@ -89,22 +88,24 @@ class SampleCase(Case, OwnProgram):
     position: int
 
     def build(self, dtype: Dtype, device: Device, run_seed: int) -> Program:
+        from harness.opinfo_samples import SampleModule
+
         return SampleProgram(
             case=self,
             dtype=dtype,
             device=device,
             seed=run_seed,
-            module=_Call(self.sample(dtype, run_seed, InputSet())),
+            module=SampleModule(self.sample(dtype, run_seed, InputSet())),
             makers={},
             weight_bytes=0,
             sample=partial(self.sample, dtype, run_seed),
         )
 
     def sample(self, dtype: Dtype, run_seed: int, which: InputSet) -> Sample:
-        """The sample, drawn from a seed of the entry's own: torch draws all samples of an entry from one stream."""
-        from harness.opinfo_samples import draw_samples
+        """The sample of an input set."""
+        from harness.opinfo_samples import draw_samples, sample_seed
 
-        samples = draw_samples(self.entry, dtype, stable_seed(run_seed, self.entry, str(which.draw)))
+        samples = draw_samples(self.entry, dtype, sample_seed(run_seed, self.entry, which.draw))
         if self.position >= len(samples):
             raise DeclarationError(
                 f"{self.declaration.place}: {self.entry} has {len(samples)} samples of {dtype} in torch "
@@ -122,25 +123,13 @@ class SampleProgram(Program):
 
     @property
     def input_names(self) -> tuple[str, ...]:
-        number = len(self.sample(InputSet()).tensors)
-        return ("x",) if number == 1 else tuple(f"x{index}" for index in range(number))
+        return self.sample(InputSet()).input_names
 
     def inputs(self, which: InputSet) -> tuple[torch.Tensor, ...]:
         example, asked = self.sample(InputSet()), self.sample(which)
         # Another draw may have another size or another dim, and would then be another program.
         tensors = asked.tensors if asked.is_same_call(example) else example.tensors
         return tuple(tensor.to(self.device) for tensor in tensors)
-
-
-class _Call(torch.nn.Module):
-    """A sample as a module that takes its tensors."""
-
-    def __init__(self, sample: Sample) -> None:
-        super().__init__()
-        self.sample = sample
-
-    def forward(self, *tensors: torch.Tensor) -> object:
-        return self.sample.call(*tensors)
 
 
 def entries(groups: Mapping[str, Iterable[str]]) -> OpInfoDeclaration:

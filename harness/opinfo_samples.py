@@ -21,6 +21,7 @@ from torch.utils._pytree import TreeSpec, tree_flatten, tree_leaves, tree_unflat
 from harness.axes import Dtype
 from harness.inputs import DeclarationError
 from harness.opinfo_entries import DTYPES, EXCLUDED, Usable
+from harness.seeds import stable_seed
 
 if TYPE_CHECKING:
     from torch.testing._internal.opinfo.core import OpInfo, SampleInput
@@ -64,6 +65,11 @@ class Sample:
         return (self.spec, repr(self.leaves), self._kinds) == (other.spec, repr(other.leaves), other._kinds)
 
     @property
+    def input_names(self) -> tuple[str, ...]:
+        """As the inputs of declared cases are called."""
+        return ("x",) if len(self.tensors) == 1 else tuple(f"x{index}" for index in range(len(self.tensors)))
+
+    @property
     def _kinds(self) -> list[tuple[torch.Size, torch.dtype]]:
         return [(tensor.shape, tensor.dtype) for tensor in self.tensors]
 
@@ -87,6 +93,17 @@ class Sample:
             return tree_leaves(self.call(*(tensor.clone() for tensor in self.tensors)))
 
 
+class SampleModule(torch.nn.Module):
+    """A sample as a module that takes its tensors."""
+
+    def __init__(self, sample: Sample) -> None:
+        super().__init__()
+        self.sample = sample
+
+    def forward(self, *tensors: torch.Tensor) -> object:
+        return self.sample.call(*tensors)
+
+
 def find_entry(name: str) -> OpInfo:
     """The entry called so: `clamp`, `nn.functional.pad.constant`, `div.floor_rounding`."""
     if name in EXCLUDED:
@@ -102,6 +119,11 @@ def find_entry(name: str) -> OpInfo:
             + " An entry's name is that of its operator, a dot and its variant, as in div.floor_rounding."
         )
     return entries[name]
+
+
+def sample_seed(run_seed: int, entry: str, draw: int = 0) -> int:
+    """The seed of an entry's samples: torch draws all of them from one stream."""
+    return stable_seed(run_seed, entry, str(draw))
 
 
 @lru_cache(maxsize=2 * len(DTYPES))

@@ -16,7 +16,7 @@ ROOT = Path(start.__file__).parent
 MAY_IMPORT = {
     "exporter": (),
     "harness": ("exporter",),
-    "op_cases": ("harness.case",),
+    "op_cases": ("harness.case", "harness.opinfo"),
     "model_zoo": ("harness.case",),
     "reports": ("harness.record", "harness.store"),
     "benchmarks": ("exporter", "harness.store", "model_zoo.torchvision_import"),

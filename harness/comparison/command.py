@@ -1,0 +1,152 @@
+"""`parity compare`: exporters side by side on torch's OpInfo samples."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from fnmatch import fnmatchcase
+from functools import partial
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+import typer
+from rich.console import Console
+from rich.progress import Progress
+from rich.table import Table
+
+from harness.axes import EXPORTER_NAMES, PARITY, AxisError, Tier, parse_names, parse_opsets
+from harness.comparison.figures import (
+    AT_LEAST,
+    PEER_OPSET,
+    missed_though_a_peer_is_right,
+    misses,
+    right_with_a_peer,
+    rows,
+    spelled_points,
+    targets,
+)
+from harness.comparison.outcome import Comparison, Outcome, Point, Task, Verdict
+from harness.comparison.workers import WorkerStartError, run_tasks
+from harness.environment import describe_run
+from harness.opinfo_entries import FEW, first_dtype, spread
+
+#: Where declarations of OpInfo entries stand in a clone of the project.
+_DECLARATIONS = Path("op_cases")
+
+
+def compare(
+    patterns: Annotated[
+        list[str] | None,
+        typer.Argument(help="OpInfo entries, with * and ?: 'clamp*'. Default: those that op_cases declares."),
+    ] = None,
+    exporters: Annotated[str, typer.Option(help=f"Which to compare: {', '.join(EXPORTER_NAMES)}.")] = ",".join(
+        EXPORTER_NAMES
+    ),
+    opsets: Annotated[
+        str, typer.Option(help=f"Default: {', '.join(map(str, AT_LEAST))}, and {PEER_OPSET} for torch's exporters.")
+    ] = "",
+    samples: Annotated[int, typer.Option(help="Samples of an entry, evenly spread; 0 for all.")] = FEW,
+    processes: Annotated[int, typer.Option("-n", help="Worker processes.")] = 1,
+    timeout: Annotated[float, typer.Option(help="Seconds after which a silent worker is ended.")] = 120.0,
+    seed: Annotated[int, typer.Option(help="The seed of the samples.")] = 0,
+    as_json: Annotated[bool, typer.Option("--json", help="Every outcome, as JSON, instead of tables.")] = False,
+) -> None:
+    """Compare exporters on torch's OpInfo samples, each in a process that may crash.
+
+    A sample counts as right where onnxruntime gives torch's result: floats to 1e-3 relative plus 1e-4, dtypes, shapes
+    and all else exactly. An entry is run in float32, else int64, else bool.
+
+    Exit codes: 0 all targets are met; 1 one is not; 2 used wrongly.
+
+    Examples:
+
+        parity compare
+
+        parity compare --exporters parity
+
+        parity compare "nn.functional.*pool*" --opsets 9-13 --samples 0
+    """
+    # Here, because it imports torch, which the other commands do without.
+    from harness.inputs import DeclarationError
+
+    sys.path.insert(0, str(Path.cwd()))
+    terminal = Console(stderr=True)
+    try:
+        names = parse_names("--exporters", exporters, EXPORTER_NAMES)
+        asked = parse_opsets(opsets) if opsets else None
+        points = tuple(_points(patterns or [], samples))
+        outcomes: list[Outcome] = []
+        with Progress(console=terminal, transient=True) as progress:
+            for exporter in names:
+                at = asked or (tuple(AT_LEAST) if exporter == PARITY else (PEER_OPSET,))
+                outcomes += run_tasks(
+                    exporter,
+                    [Task(point, at) for point in points],
+                    seed=seed,
+                    processes=processes,
+                    timeout=timeout,
+                    done=partial(progress.advance, progress.add_task(exporter, total=len(points) * len(at))),
+                )
+    except (AxisError, DeclarationError, WorkerStartError) as error:
+        terminal.print(str(error), markup=False, highlight=False)
+        raise typer.Exit(2) from error
+    outcomes.sort(key=lambda each: (each.exporter, each.opset, each.point))
+    run = describe_run(seed=seed, tier=Tier.DEFAULT, argv=sys.argv[1:], project=Path.cwd())
+    comparison = Comparison(run, not patterns and samples == FEW, names, points, tuple(outcomes))
+    if as_json:
+        typer.echo(msgspec.json.encode(comparison))
+    else:
+        _print(comparison, Console())
+    raise typer.Exit(0 if all(target.met for target in targets(comparison)) else 1)
+
+
+def _points(patterns: list[str], samples: int) -> Iterator[Point]:
+    """The samples to compare on."""
+    from harness.declarations import declared_under
+    from harness.opinfo import OpInfoDeclaration
+
+    declared = {
+        entry: declaration.usable(entry)
+        for _, declaration in declared_under(_DECLARATIONS)
+        if isinstance(declaration, OpInfoDeclaration)
+        for entry in declaration.entry_names
+    }
+    chosen = {entry: usable for entry, usable in declared.items() if not patterns or _matches(entry, patterns)}
+    for pattern in patterns:
+        if not any(_matches(entry, [pattern]) for entry in declared):
+            from harness.opinfo_samples import usable_samples
+
+            chosen[pattern] = usable_samples(pattern)
+    for entry, usable in chosen.items():
+        dtype = first_dtype(usable)
+        if dtype is not None:
+            for position in spread(usable[dtype], samples) if samples else usable[dtype]:
+                yield Point(entry, dtype, position)
+
+
+def _matches(entry: str, patterns: list[str]) -> bool:
+    return any(fnmatchcase(entry, pattern) for pattern in patterns)
+
+
+def _print(comparison: Comparison, terminal: Console) -> None:
+    table = Table("exporter", "opset", *Verdict, "median export", box=None, header_style="bold")
+    for row in rows(comparison):
+        took = "" if row.milliseconds is None else f"{row.milliseconds:.1f} ms"
+        table.add_row(row.exporter, str(row.opset), *(str(row.counts.get(each, 0)) for each in Verdict), took)
+    entries = len({point.entry for point in comparison.points})
+    terminal.print(f"{len(comparison.points)} samples of {entries} entries", highlight=False)
+    terminal.print(table)
+    for exporter in comparison.exporters:
+        groups = misses(comparison, exporter) if exporter == PARITY else []
+        for group in groups:
+            at = ",".join(map(str, group.opsets))
+            text = f"{group.verdict} at {at}: {spelled_points(group.points)}\n    {group.reason}"
+            terminal.print(text, markup=False, highlight=False, soft_wrap=True)
+    either = right_with_a_peer(comparison)
+    if either:
+        missed = spelled_points(tuple(missed_though_a_peer_is_right(comparison)))
+        terminal.print(f"a peer is right on {len(either)}; of these not right here: {missed or 'none'}", markup=False)
+    for target in targets(comparison):
+        met = "ok   " if target.met else "short"
+        terminal.print(f"{met}  {target.wanted}: {target.found}", markup=False, highlight=False)

@@ -1,0 +1,138 @@
+"""What a comparison amounts to: counts by verdict, the targets that they are held to, the misses by their cause."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from statistics import median
+
+from harness.axes import PARITY
+from harness.comparison.outcome import Comparison, Outcome, Point, Verdict
+
+#: The opset at which the peers are compared.
+PEER_OPSET = 18
+
+#: Of `COUNTED` usable samples: on how many this project's exporter is to be right, by opset. Four samples of each of
+#: the seeds' entries on torch 2.13; there, `dynamo=True` was right on 505, `dynamo=False` on 450, either on 512.
+COUNTED = 549
+AT_LEAST: Mapping[int, int] = {7: 400, 9: 480, 11: 520, 13: 535, 18: 540, 26: 538}
+
+_DIGITS = re.compile(r"\d+")
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """An exporter at an opset."""
+
+    exporter: str
+    opset: int
+    counts: Mapping[Verdict, int]
+    #: Milliseconds of the median export, capture included; None where nothing was exported.
+    milliseconds: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Something to be reached, and what was."""
+
+    wanted: str
+    found: str
+    met: bool
+
+
+@dataclass(frozen=True, slots=True)
+class MissGroup:
+    """Samples that an exporter does not get right, for the same cause."""
+
+    verdict: Verdict
+    #: One of the group's reasons: they differ in numbers at most.
+    reason: str
+    points: tuple[Point, ...]
+    opsets: tuple[int, ...]
+
+
+def rows(comparison: Comparison) -> list[Row]:
+    return [
+        Row(exporter, opset, Counter(each.verdict for each in found.values()), _milliseconds(found))
+        for exporter in comparison.exporters
+        for opset in comparison.opsets(exporter)
+        if (found := comparison.of(exporter, opset))
+    ]
+
+
+def targets(comparison: Comparison) -> list[Target]:
+    """What this project's exporter is held to, as far as the comparison speaks of it."""
+    usable = len(comparison.points)
+    found: list[Target] = []
+    for opset in comparison.opsets(PARITY):
+        right = len(_right(comparison, PARITY, opset))
+        if comparison.whole and opset in AT_LEAST:
+            # Another torch draws other samples; the share is what is asked for.
+            wanted = math.ceil(usable * AT_LEAST[opset] / COUNTED)
+            asked = f"right at opset {opset}: at least {wanted} of {usable}"
+            found.append(Target(f"{asked} ({AT_LEAST[opset]} of {COUNTED})", str(right), right >= wanted))
+    ours = [each for each in comparison.outcomes if each.exporter == PARITY]
+    for verdict in (Verdict.WRONG, Verdict.BROKEN, Verdict.CRASHED):
+        number = sum(each.verdict is verdict for each in ours)
+        found.append(Target(f"{verdict} at any opset: none", str(number), number == 0))
+    if _peers(comparison):
+        either, missed = right_with_a_peer(comparison), missed_though_a_peer_is_right(comparison)
+        wanted_text = f"right at opset {PEER_OPSET} wherever a peer is: {len(either)}"
+        found.append(Target(wanted_text, str(len(either) - len(missed)), not missed))
+    return found
+
+
+def right_with_a_peer(comparison: Comparison) -> set[Point]:
+    """The samples that some peer gets right."""
+    return set().union(*(_right(comparison, peer, PEER_OPSET) for peer in _peers(comparison)))
+
+
+def missed_though_a_peer_is_right(comparison: Comparison) -> list[Point]:
+    if PARITY not in comparison.exporters:
+        return []
+    return sorted(right_with_a_peer(comparison) - _right(comparison, PARITY, PEER_OPSET))
+
+
+def misses(comparison: Comparison, exporter: str) -> list[MissGroup]:
+    """What an exporter does not get right, the commonest cause first."""
+    groups: dict[tuple[Verdict, str], list[Outcome]] = {}
+    for each in comparison.outcomes:
+        if each.exporter == exporter and each.verdict is not Verdict.RIGHT:
+            # Every wrong value is another; what they have in common is the entry.
+            cause = each.point.entry if each.verdict is Verdict.WRONG else _DIGITS.sub("", each.reason)
+            groups.setdefault((each.verdict, cause), []).append(each)
+    found = [
+        MissGroup(
+            verdict,
+            group[0].reason,
+            tuple(sorted({each.point for each in group})),
+            tuple(sorted({each.opset for each in group})),
+        )
+        for (verdict, _), group in groups.items()
+    ]
+    return sorted(found, key=lambda group: (-len(group.points) * len(group.opsets), group.reason))
+
+
+def spelled_points(points: tuple[Point, ...]) -> str:
+    """`clamp[0,2,4], pow[3]`."""
+    positions: dict[str, list[int]] = {}
+    for point in points:
+        positions.setdefault(point.entry, []).append(point.position)
+    return ", ".join(f"{entry}[{','.join(map(str, where))}]" for entry, where in positions.items())
+
+
+def _peers(comparison: Comparison) -> list[str]:
+    others = [exporter for exporter in comparison.exporters if exporter != PARITY]
+    return [exporter for exporter in others if PEER_OPSET in comparison.opsets(exporter)]
+
+
+def _right(comparison: Comparison, exporter: str, opset: int) -> set[Point]:
+    return {point for point, each in comparison.of(exporter, opset).items() if each.verdict is Verdict.RIGHT}
+
+
+def _milliseconds(found: Mapping[Point, Outcome]) -> float | None:
+    seconds = [each.seconds for each in found.values() if each.seconds is not None]
+    return 1e3 * median(seconds) if seconds else None

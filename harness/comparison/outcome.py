@@ -1,0 +1,75 @@
+"""What a comparison is made of: the samples that exporters are put to, and how each of them fared.
+
+These go as JSON between the command and its workers, and out of the command with `--json`.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+import msgspec
+
+from harness.axes import Dtype
+from harness.record import RunInfo
+
+
+class Verdict(StrEnum):
+    """How an exporter fared with a sample at an opset."""
+
+    RIGHT = "right"
+    #: A model that runs and gives something else than torch: silently wrong.
+    WRONG = "wrong"
+    #: The exporter said that it cannot.
+    REFUSED = "refused"
+    #: The exporter raised something else, or onnxruntime does not load or run its model.
+    BROKEN = "broken"
+    #: The process died, or did not answer in time.
+    CRASHED = "crashed"
+
+
+class Point(msgspec.Struct, frozen=True, order=True):
+    """A sample of an entry: `clamp[3]` in float32."""
+
+    entry: str
+    dtype: Dtype
+    position: int
+
+    def __str__(self) -> str:
+        return f"{self.entry}[{self.position}]"
+
+
+class Task(msgspec.Struct, frozen=True):
+    """A sample to export at each of some opsets: captured once, where the exporter can."""
+
+    point: Point
+    opsets: tuple[int, ...]
+
+
+class Outcome(msgspec.Struct, frozen=True):
+    """How one exporter fared with one sample at one opset."""
+
+    point: Point
+    exporter: str
+    opset: int
+    verdict: Verdict
+    #: Why it is not right, in one line.
+    reason: str = ""
+    #: What export took; None where it did not come to an end.
+    seconds: float | None = None
+
+
+class Comparison(msgspec.Struct, frozen=True):
+    """All that a comparison found."""
+
+    run: RunInfo
+    #: Whether it took of every declared entry as many samples as the targets count.
+    whole: bool
+    exporters: tuple[str, ...]
+    points: tuple[Point, ...]
+    outcomes: tuple[Outcome, ...]
+
+    def of(self, exporter: str, opset: int) -> dict[Point, Outcome]:
+        return {each.point: each for each in self.outcomes if (each.exporter, each.opset) == (exporter, opset)}
+
+    def opsets(self, exporter: str) -> tuple[int, ...]:
+        return tuple(sorted({each.opset for each in self.outcomes if each.exporter == exporter}))

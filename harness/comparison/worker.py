@@ -1,0 +1,135 @@
+"""A worker process: one exporter, samples read from standard input, outcomes written to a pipe of their own.
+
+    python -m harness.comparison.worker EXPORTER SEED DESCRIPTOR
+
+Outcomes do not go to standard output because exporters print there.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+import warnings
+from collections.abc import Iterator
+
+import msgspec
+import numpy as np
+import torch
+from torch.utils._pytree import tree_leaves
+
+from harness.arrays import Array, is_float, to_array
+from harness.axes import ONNXRUNTIME, Device
+from harness.comparison.outcome import Outcome, Task, Verdict
+from harness.delivered import Delivered
+from harness.exporters import EXPORTERS, Exporter, Request
+from harness.opinfo_samples import Sample, SampleModule, draw_samples, sample_seed
+from harness.runtimes import RUNTIMES
+from harness.wording import one_line
+
+#: Said once, when all that is heavy is imported.
+READY = b"ready\n"
+
+#: Floats may differ by so much, relative to the element plus absolute; everything else not at all.
+RELATIVE, ABSOLUTE = 1e-3, 1e-4
+
+
+def outcomes(task: Task, exporter: Exporter, seed: int) -> Iterator[Outcome]:
+    """Export a sample at each opset of a task, run it, and compare."""
+    point = task.point
+    sample = draw_samples(point.entry, point.dtype, sample_seed(seed, point.entry))[point.position]
+    expected = _expected(sample)
+    start = time.perf_counter()
+    try:
+        captured = exporter.capture(Request(SampleModule(sample), sample.tensors, sample.input_names, {}))
+    except Exception as error:  # noqa: BLE001  Whatever an exporter raises is its outcome.
+        for opset in task.opsets:
+            yield Outcome(point, exporter.name, opset, *_raised(exporter, error))
+        return
+    capture_seconds = time.perf_counter() - start
+    for opset in task.opsets:
+        start = time.perf_counter()
+        try:
+            delivered = Delivered(captured.deliver(opset, None))
+        except Exception as error:  # noqa: BLE001
+            yield Outcome(point, exporter.name, opset, *_raised(exporter, error))
+            continue
+        seconds = capture_seconds + time.perf_counter() - start
+        verdict, reason = _judged(delivered, opset, sample, expected)
+        yield Outcome(point, exporter.name, opset, verdict, reason, seconds)
+
+
+def _raised(exporter: Exporter, error: Exception) -> tuple[Verdict, str]:
+    refusal = exporter.refusal(error)
+    return (Verdict.REFUSED, refusal) if refusal else (Verdict.BROKEN, f"export: {_said(error)}")
+
+
+def _judged(delivered: Delivered, opset: int, sample: Sample, expected: list[Array]) -> tuple[Verdict, str]:
+    if delivered.opset != opset:
+        return Verdict.WRONG, f"opset {opset} was asked for, opset {delivered.opset} was delivered"
+    names = {value.name for value in delivered.proto.graph.input}
+    feeds = {
+        name: to_array(tensor)
+        for name, tensor in zip(sample.input_names, sample.tensors, strict=True)
+        if name in names  # A peer leaves out an input that the result does not depend on.
+    }
+    try:
+        outputs = RUNTIMES[ONNXRUNTIME].load(delivered.model, Device.CPU).run(feeds)
+    except Exception as error:  # noqa: BLE001  onnxruntime's exceptions have no common base.
+        return Verdict.BROKEN, f"{ONNXRUNTIME}: {_said(error)}"
+    difference = first_difference(list(outputs), expected)
+    return (Verdict.WRONG, difference) if difference else (Verdict.RIGHT, "")
+
+
+@torch.no_grad()
+def _expected(sample: Sample) -> list[Array]:
+    leaves = tree_leaves(sample.call(*(tensor.clone() for tensor in sample.tensors)))
+    return [to_array(torch.as_tensor(leaf)) for leaf in leaves if leaf is not None]
+
+
+def first_difference(outputs: list[object], expected: list[Array]) -> str:
+    """What is wrong with a runtime's outputs; empty where they are as expected."""
+    if len(outputs) != len(expected):
+        return f"{len(outputs)} outputs instead of {len(expected)}"
+    for number, (got, want) in enumerate(zip(outputs, expected, strict=True)):
+        where = f"output {number}"
+        if not isinstance(got, np.ndarray):
+            return f"{where} is {type(got).__name__} instead of a tensor"
+        if (got.dtype, got.shape) != (want.dtype, want.shape):
+            return f"{where} is {got.dtype} of shape {got.shape} instead of {want.dtype} of shape {want.shape}"
+        wrong = _wrong_elements(got, want)
+        if wrong.any():
+            first = int(wrong.ravel().argmax())
+            place = tuple(int(each) for each in np.unravel_index(first, want.shape))
+            return (
+                f"{where} at {place}: {got.flat[first]} instead of {want.flat[first]}; "
+                f"{int(wrong.sum())} of {wrong.size} elements"
+            )
+    return ""
+
+
+def _wrong_elements(got: Array, want: Array) -> Array:
+    if not is_float(want.dtype):
+        return np.asarray(got != want)
+    with np.errstate(all="ignore"):
+        wide, exact = got.astype(np.float64), want.astype(np.float64)
+        return ~np.isclose(wide, exact, rtol=RELATIVE, atol=ABSOLUTE, equal_nan=True)
+
+
+def _said(error: Exception) -> str:
+    return f"{type(error).__name__}: {one_line(str(error))}"
+
+
+def main(exporter: str, seed: int, descriptor: int) -> None:
+    """Answer tasks until standard input ends."""
+    warnings.simplefilter("ignore")
+    torch.set_num_threads(1)
+    answers = os.fdopen(descriptor, "wb", buffering=0)
+    answers.write(READY)
+    for line in sys.stdin.buffer:
+        for outcome in outcomes(msgspec.json.decode(line, type=Task), EXPORTERS[exporter], seed):
+            answers.write(msgspec.json.encode(outcome) + b"\n")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]))
