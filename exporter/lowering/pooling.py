@@ -252,6 +252,8 @@ def _maxima_by_taps(g: Graph, x: Value, windows: Windows) -> list[Value]:
             first_is_real = inside
             continue
         better = g.greater(met, best)
+        if x.dtype.is_floating_point:
+            better = g.op("Or", better, g.not_number(met))
         if not bool(first_is_real.all()):
             # A window that began outside takes the first element inside, however low it is.
             fresh = g.const((inside & ~first_is_real).broadcast_to([int(count) for count in windows.counts]))

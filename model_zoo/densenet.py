@@ -1,0 +1,10 @@
+"""DenseNet (Huang et al., "Densely connected convolutional networks", 2016)."""
+
+from __future__ import annotations
+
+from harness.case import image, model
+from model_zoo.torchvision_import import torchvision
+
+densenet121 = model(torchvision.models.densenet121, image(64), dynamic={"x": {0: "batch"}})
+densenet161 = model(torchvision.models.densenet161, image(64), dynamic={"x": {0: "batch"}}, tier="full")
+densenet121_full_size = model(torchvision.models.densenet121, image(224), dynamic={"x": {0: "batch"}}, tier="full")

@@ -1,0 +1,11 @@
+"""VGG (Simonyan and Zisserman, "Very deep convolutional networks for large-scale image recognition", 2014)."""
+
+from __future__ import annotations
+
+from harness.case import image, model
+from model_zoo.torchvision_import import torchvision
+
+vgg16 = model(torchvision.models.vgg16, image(32), dynamic={"x": {0: "batch"}}, sizes={"batch": [1]})
+vgg16_full_size = model(torchvision.models.vgg16, image(224), dynamic={"x": {0: "batch"}}, tier="full")
+vgg11_bn = model(torchvision.models.vgg11_bn, image(64), dynamic={"x": {0: "batch"}}, tier="full")
+vgg19_bn = model(torchvision.models.vgg19_bn, image(64), dynamic={"x": {0: "batch"}}, tier="full")
