@@ -8,7 +8,7 @@ import torch
 
 from exporter.capture.graph import Size
 from exporter.lowering.builder import Graph
-from exporter.lowering.extents import product
+from exporter.lowering.extents import product, shaped
 from exporter.lowering.registry import lowering
 from exporter.lowering.values import Value
 
@@ -30,11 +30,12 @@ def embedding(
 def embedding_renorm(g: Graph, self: Value, indices: Value, max_norm: float, norm_type: float) -> Value:
     """Of the rows that are looked up, those longer than `max_norm` are scaled down to it"""
     places = g.reshape(indices, [product(indices.sizes)])
-    rows = g.op("Gather", self, places, axis_i=0)
+    rows = shaped(g.op("Gather", self, places, axis_i=0), [*places.sizes, *self.sizes[1:]])
     norm = _norm(g, rows, norm_type)
     limit = g.const(max_norm, rows.dtype)
     scale = g.op("Div", limit, g.op("Add", norm, g.const(1e-7, rows.dtype)))
-    scaled = g.op("Mul", rows, g.where(g.greater(norm, limit), scale, g.const(1, rows.dtype)))
+    too_long, scale = (shaped(each, norm.sizes) for each in (g.greater(norm, limit), scale))
+    scaled = g.op("Mul", rows, g.where(too_long, scale, g.const(1, rows.dtype)))
     return g.scatter_rows(self, places, scaled)
 
 
@@ -42,13 +43,14 @@ def _norm(g: Graph, rows: Value, order: float) -> Value:
     """(sum |x|^p)^(1/p) of each row."""
     if order == 2:
         return g.reduce("L2", rows, [1], keepdim=True)
-    magnitude = g.op("Abs", rows)
+    magnitude = shaped(g.op("Abs", rows), rows.sizes)
     if order == 1:
         return g.reduce("Sum", magnitude, [1], keepdim=True)
     if order == math.inf:
         return g.reduce("Max", magnitude, [1], keepdim=True)
     powers = g.op("Pow", magnitude, g.const(order, rows.dtype))
-    return g.op("Pow", g.reduce("Sum", powers, [1], keepdim=True), g.const(1 / order, rows.dtype))
+    total = g.reduce("Sum", shaped(powers, rows.sizes), [1], keepdim=True)
+    return shaped(g.op("Pow", total, g.const(1 / order, rows.dtype)), total.sizes)
 
 
 _SUM, _MEAN, _MAX = range(3)
@@ -72,31 +74,30 @@ def embedding_bag(
         g.unsupported("the bookkeeping of embedding_bag (offset2bag, bag_size, max_indices)")
     bags, width = g.out.shape
     count = indices.sizes[0]
-    total = g.full([bags, width], 0, weight.dtype)
     if any(isinstance(size, int) and size == 0 for size in (count, bags)):
-        return total
+        return g.full([bags, width], 0, weight.dtype)
     places, member = g.cast(indices, torch.int64), _bag_of(g, offsets, count)
     if padding_idx >= 0:
-        # What is left out goes into one more bag, behind the others.
         padding = g.equal(places, g.const(padding_idx, torch.int64))
-        member = g.where(padding, g.scalar(bags, torch.int64), member)
-    extended = g.full([bags + 1, width], 0, weight.dtype)
+        member = shaped(g.where(padding, g.scalar(bags, torch.int64), member), [count])
+
+    def per_bag(rows: Value, sizes: list[Size], greatest: bool = False) -> Value:
+        # What is left out, as padding or behind the last offset, goes into one more bag.
+        start = g.full([bags + 1, *sizes], -math.inf if greatest else 0, rows.dtype)
+        reduced = g.scatter_rows(start, member, rows, "max" if greatest else "add")
+        return shaped(g.slice(reduced, [0], [0], [bags]), [bags, *sizes])
+
     rows = g.op("Gather", weight, places, axis_i=0)
-    rows.shape = (count, width)
     if per_sample_weights is not None:
         rows = g.op("Mul", rows, g.unsqueeze(per_sample_weights, [1]))
-    if mode == _MAX:
-        extended = g.full([bags + 1, width], -math.inf, weight.dtype)
-    result = g.slice(g.scatter_rows(extended, member, rows, "max" if mode == _MAX else "add"), [0], [0], [bags])
+    result = per_bag(rows, [width], greatest=mode == _MAX)
     if mode == _SUM:
         return result
-    ones = g.full([count], 1, torch.int64)
-    sizes = g.slice(g.scatter_rows(g.full([bags + 1], 0, torch.int64), member, ones, "add"), [0], [0], [bags])
-    sizes = g.unsqueeze(sizes, [1])
+    sizes = g.unsqueeze(per_bag(g.full([count], 1, torch.int64), []), [1])
     if mode == _MEAN:
-        at_least_one = g.extreme("Max", sizes, g.const(1, torch.int64))
-        return g.op("Div", result, g.cast(at_least_one, weight.dtype))
-    return g.where(g.equal(sizes, g.const(0, torch.int64)), g.const(0, weight.dtype), result)
+        return g.op("Div", result, g.cast(g.extreme("Max", sizes, g.const(1, torch.int64)), weight.dtype))
+    is_empty = shaped(g.equal(sizes, g.const(0, torch.int64)), sizes.sizes)
+    return g.where(is_empty, g.const(0, weight.dtype), result)
 
 
 def _bag_of(g: Graph, offsets: Value, count: Size) -> Value:
@@ -104,6 +105,4 @@ def _bag_of(g: Graph, offsets: Value, count: Size) -> Value:
     starts = g.unsqueeze(g.cast(offsets, torch.int64), [1])
     started = g.op("Not", g.less(g.along(count, 1, 2), starts))
     number = g.reduce("Sum", g.cast(started, torch.int64), [0], keepdim=False)
-    member = g.op("Sub", number, g.const(1, torch.int64))
-    member.shape = (count,)
-    return member
+    return shaped(g.op("Sub", number, g.const(1, torch.int64)), [count])

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import torch
+
 from exporter.capture.graph import Size
 from exporter.lowering.values import Value
 
-__all__ = ["product", "same_shape", "same_size", "shaped"]
+__all__ = ["broadcast_sizes", "product", "same_shape", "same_size", "shaped"]
 
 
 def same_size(a: Size, b: Size) -> bool:
@@ -20,6 +22,14 @@ def same_size(a: Size, b: Size) -> bool:
 def same_shape(a: Sequence[Size], b: Sequence[Size]) -> bool:
     """Whether two shapes are surely the same."""
     return len(a) == len(b) and all(map(same_size, a, b))
+
+
+def broadcast_sizes(*values: Value) -> list[int] | None:
+    """The shape that values broadcast to, where it is known and fixed."""
+    shapes = [value.shape for value in values]
+    if any(shape is None or not all(isinstance(size, int) for size in shape) for shape in shapes):
+        return None
+    return list(torch.broadcast_shapes(*shapes))
 
 
 def product(sizes: Sequence[Size]) -> Size:

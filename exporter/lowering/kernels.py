@@ -143,6 +143,7 @@ ThresholdedRelu 10:f
 Tile 7:fdlihbBHIL?
 TopK 7:fd 11:fdlihbB
 Trilu 14:fdli?
+Unique 11:fdlb
 Upsample 7:fibB
 Where 9:fdlibBI
 """

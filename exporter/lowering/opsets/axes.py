@@ -51,7 +51,12 @@ class AxesForms(Base):
         since = 13 if how == "Sum" else 18
         if axes is not None and not axes:
             return x
-        return self._with_axes(f"Reduce{how}", x, axes, since, keepdims_i=keepdim)
+        result = self._with_axes(f"Reduce{how}", x, axes, since, keepdims_i=keepdim)
+        if x.shape is not None and axes is not None:
+            gone = {axis % len(x.shape) for axis in axes}
+            kept = [(axis, size) for axis, size in enumerate(x.shape) if keepdim or axis not in gone]
+            result.shape = tuple(1 if axis in gone else size for axis, size in kept)
+        return result
 
     def transpose(self, x: Value, permutation: Sequence[int]) -> Value:
         if list(permutation) == list(range(len(permutation))):

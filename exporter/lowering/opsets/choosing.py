@@ -9,6 +9,7 @@ from typing import Literal
 import torch
 
 from exporter.capture.graph import Size
+from exporter.lowering.extents import broadcast_sizes
 from exporter.lowering.opsets.base import Base
 from exporter.lowering.values import Number, Value
 
@@ -140,9 +141,9 @@ class ChoiceForms(Base):
         if not a.dtype.is_floating_point:
             other = self.cast(self.op("Not", condition), a.dtype)
             return self.op("Add", self.op("Mul", a, self.cast(condition, a.dtype)), self.op("Mul", b, other))
-        known = None not in (condition.shape, a.shape, b.shape)
-        if known and sizes is not None and all(isinstance(size, int) for size in sizes):
-            return self._gathered_choice(condition, a, b, [int(size) for size in sizes])
+        known = broadcast_sizes(condition, a, b)
+        if known is not None:
+            return self._gathered_choice(condition, a, b, known)
         # What is not chosen is turned into an infinity that the other outdoes. NaN among it is not overcome.
         sign = self.op("Sub", self.op("Mul", self.cast(condition, a.dtype), 2), 1)
         bound = self.op("Mul", sign, math.inf)
@@ -164,6 +165,12 @@ class ChoiceForms(Base):
             return self.op(which, a, b)
         if not a.dtype.is_floating_point:
             return self.where(self.greater(a, b) if which == "Max" else self.less(a, b), a, b)
+        if a.dtype is torch.float64 and broadcast_sizes(a, b) is not None:
+            # onnxruntime runs Max and Min of opset 7 in float32 only.
+            ahead = self.greater(a, b) if which == "Max" else self.less(a, b)
+            first = self.op("Or", ahead, self.not_number(a))
+            first.shape = tuple(broadcast_sizes(a, b) or ())
+            return self.where(first, a, b)
         # Max and Min of opset 7 do not broadcast: a comparison does, and makes zeros of the common shape.
         zeros = self.op("Mul", self.cast(self.less(a, b), a.dtype), 0)
         return self.op(which, self.op("Add", a, zeros), self.op("Add", b, zeros))

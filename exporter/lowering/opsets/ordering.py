@@ -26,7 +26,8 @@ class OrderForms(PlaceForms):
             keys = self.cast(x, torch.int32)
         if self.opset < 11 and not x.dtype.is_floating_point:
             if x.dtype is torch.int64:
-                raise Unsupported("ONNX's TopK takes torch.int64 only from opset 11", since=11)
+                places = self._top_k_by_halves(x, k, axis, largest)
+                return self.gather_elements(x, places, axis), places
             keys = self.cast(x, torch.float64 if x.dtype is torch.int32 else torch.float32)
         values, places = self._top_k(keys, k, axis, largest)
         places = shaped(places, sizes)
@@ -41,7 +42,19 @@ class OrderForms(PlaceForms):
             x = self.cast(x, torch.float32)
         top = self.const(torch.finfo(x.dtype).max, x.dtype)
         infinity = self.const(float("inf"), x.dtype)
-        return self.where(self.not_number(x), infinity, self.extreme("Min", x, top))
+        missing = shaped(self.not_number(x), x.sizes)
+        return self.where(missing, infinity, shaped(self.extreme("Min", x, top), x.sizes))
+
+    def _top_k_by_halves(self, x: Value, k: Size, axis: int, largest: bool) -> Value:
+        """Places of 64-bit integers, of which TopK takes none: in order of the lower half, then stably of the upper."""
+        half = self.const(2**32, torch.int64)
+        upper = self.floor_divide(x, half)
+        lower = self.op("Sub", x, self.op("Mul", upper, half))
+        by_lower = shaped(self._top_k(self.cast(lower, torch.float64), x.sizes[axis], axis, largest)[1], x.sizes)
+        uppers = self.gather_elements(shaped(upper, x.sizes), by_lower, axis)
+        by_upper = self._top_k(self.cast(uppers, torch.float64), k, axis, largest)[1]
+        sizes = [*x.sizes[:axis], k, *x.sizes[axis + 1 :]]
+        return self.gather_elements(by_lower, shaped(by_upper, sizes), axis)
 
     def _top_k(self, x: Value, k: Size, axis: int, largest: bool) -> tuple[Value, ...]:
         if self.opset >= 11:

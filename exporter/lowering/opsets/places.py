@@ -178,6 +178,7 @@ class PlaceForms(Base):
             landing = self.op("Gather", self.reshape(options, [-1]), self.linear(places, options.sizes), axis_i=0)
         else:
             landing = self.op("Gather", options, hits, axis_i=0)
+        landing = shaped(landing, [size, count, *rest])
         return self._joined(x, self.reduce(_OVER_AXIS[reduction], landing, [1], keepdim=False), reduction)
 
     def _joined(self, a: Value, b: Value, reduction: Reduction) -> Value:
