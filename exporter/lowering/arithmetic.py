@@ -45,8 +45,12 @@ def div(g: Graph, self: Operand, other: Operand, rounding_mode: str | None = Non
     if rounding_mode == "floor":
         return g.floor_divide_floats(a, b) if a.dtype.is_floating_point else g.floor_divide(a, b)
     quotient = g.op("Div", a, b)
-    # ONNX divides integers towards zero.
-    return g.trunc(quotient) if rounding_mode == "trunc" and a.dtype.is_floating_point else quotient
+    if rounding_mode is None or not a.dtype.is_floating_point:
+        # ONNX divides integers towards zero.
+        return quotient
+    # torch truncates the rounded quotient: bfloat16 must not be passed on in the float32 that it is computed in.
+    rounded = g.cast(quotient, torch.float32) if a.dtype is torch.bfloat16 else quotient
+    return g.cast(g.trunc(rounded), a.dtype)
 
 
 @lowering("aten::floor_divide")

@@ -57,3 +57,23 @@ def arange(g: Graph, end: Number, start: Number = 0, step: Number = 1, dtype: ob
     places = g.cast(g.iota(g.out.shape[0]), g.out.dtype)
     scaled = places if step == 1 else g.op("Mul", places, g.scalar(step, g.out.dtype))
     return scaled if start == 0 else g.op("Add", scaled, g.scalar(start, g.out.dtype))
+
+
+@lowering("aten::linspace")
+def linspace(g: Graph, start: Operand, end: Operand, steps: int, dtype: object = None) -> Value:
+    """From both ends towards the middle, as torch does, so that both ends are exact"""
+    if not isinstance(start, Value) and not isinstance(end, Value):
+        return g.const(torch.linspace(start, end, steps, dtype=g.out.dtype))  # type: ignore[arg-type]
+    wide = g.out.dtype if g.out.dtype.is_floating_point else torch.float64
+    low, high = (g.promote(g.promote(x, dtype=g.out.dtype)[0], dtype=wide)[0] for x in (start, end))
+    step = g.op("Div", g.op("Sub", high, low), max(steps - 1, 1))
+    places = torch.arange(steps)
+    first = places < (steps + 1) // 2
+    walked = g.op("Mul", step, g.const(torch.where(first, places, places - (steps - 1)), wide))
+    base = g.where(g.const(first), low, high)
+    return g.cast(g.op("Add", base, walked), g.out.dtype)
+
+
+@lowering("aten::logspace.default")
+def logspace(g: Graph, start: float, end: float, steps: int, base: float = 10.0, dtype: object = None) -> Value:
+    return g.const(torch.logspace(start, end, steps, base, dtype=g.out.dtype))

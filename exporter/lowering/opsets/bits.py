@@ -19,15 +19,25 @@ class BitForms(Base):
     def bitwise(self, how: Literal["And", "Or", "Xor"], a: Value, b: Value) -> Value:
         if self.opset >= 18:
             return self.op(f"Bitwise{how}", a, b)
-        count, rank = 8 * a.dtype.itemsize, max(a.rank, b.rank)
-        # The bits stand along an axis in front.
-        first, second = (self._bits(self.cast(x, torch.int64), count, rank) for x in (a, b))
-        both: Value = self.op("Mul", first, second)
-        if how != "And":
-            either = self.op("Add", first, second)
-            both = self.op("Sub", either, both if how == "Or" else self.op("Mul", both, 2))
-        weighed = self.op("Mul", both, self._powers_of_two(range(count), rank))
-        return self.cast(self.reduce("Sum", weighed, [0], keepdim=False), a.dtype)
+        rank = max(a.rank, b.rank)
+        wide = [self.cast(x, torch.int64) for x in (a, b)]
+        result = None
+        # 32 bits at a time: onnxruntime 1.31 adds up integers in float64, exact below 2**53 only.
+        for first in range(0, 8 * a.dtype.itemsize, 32):
+            bits = range(first, min(first + 32, 8 * a.dtype.itemsize))
+            part = self._bitwise(how, *(self._bits(x, bits, rank) for x in wide))
+            weighed = self.op("Mul", part, self._powers_of_two([bit - first for bit in bits], rank))
+            total = self.reduce("Sum", weighed, [0], keepdim=False)
+            result = total if result is None else self.op("Add", result, self.op("Mul", total, 1 << first))
+        assert result is not None
+        return self.cast(result, a.dtype)
+
+    def _bitwise(self, how: Literal["And", "Or", "Xor"], a: Value, b: Value) -> Value:
+        """Of tensors of 0 and 1: ab, a + b - ab, or a + b - 2ab"""
+        both: Value = self.op("Mul", a, b)
+        if how == "And":
+            return both
+        return self.op("Sub", self.op("Add", a, b), both if how == "Or" else self.op("Mul", both, 2))
 
     def shift_left(self, x: Value, by: Value) -> Value:
         """x * 2**by, wrapping around: by 64 and more, 0"""
@@ -45,14 +55,14 @@ class BitForms(Base):
             shifted = self.floor_divide(shifted, self.op("Gather", powers, part, axis_i=0))
         return self.cast(shifted, x.dtype)
 
-    def _bits(self, x: Value, count: int, rank: int) -> Value:
-        low = self._powers_of_two([min(bit, 32) for bit in range(count)], rank)
-        high = self._powers_of_two([max(bit - 32, 0) for bit in range(count)], rank)
-        shifted = self.floor_divide(self.floor_divide(x, low), high)
+    def _bits(self, x: Value, bits: Sequence[int], rank: int) -> Value:
+        """These bits, along an axis in front of the others."""
+        low = self._powers_of_two([min(bit, 32) for bit in bits], rank)
+        high = self._powers_of_two([max(bit - 32, 0) for bit in bits], rank)
         two = self.const(2, torch.int64)
-        return self.op("Sub", shifted, self.op("Mul", self.floor_divide(shifted, two), two))
+        return self.remainder(self.floor_divide(self.floor_divide(x, low), high), two)
 
     def _powers_of_two(self, exponents: Sequence[int], rank: int) -> Value:
-        """As a vector along an axis before `rank` others. 2**63 and 2**64 wrap around as they do in int64."""
+        """A vector along an axis in front of `rank` others. 2**63 and 2**64 wrap around as they do in int64."""
         powers = torch.tensor([-(1 << 63) if exponent == 63 else (1 << exponent) % (1 << 64) for exponent in exponents])
         return self.const(powers.reshape([-1] + [1] * rank))
