@@ -4,10 +4,12 @@ A fixed tolerance hides bugs in easy operators and cries wolf in hard ones. Here
 its own, from how far torch itself is from float64 there:
 
 1. *centre*: the float64 result, where there is one; the runtime's error is its distance from it.
-2. *noise*: the error that any honest evaluation in the cell's dtype may show. For an operator, elementwise the
-   larger of torch's own error and of what the float64 result moves by when the inputs move by one unit in the
-   last place (twice, signs drawn): cancellation makes it large, a plain elementwise function leaves it small. For
-   a model, whose thousands of roundings no input can stand for, the largest error of torch over the output.
+2. *noise*: the error that any honest evaluation in the cell's dtype may show.
+   For an operator it is the element's own sensitivity, that is how far float64's result moves when the inputs move
+   by a unit in the last place, signs drawn: cancellation makes it large, a plain function of each element leaves it
+   small. It is multiplied by the number of such movements that torch itself is off, at the worst element: long sums
+   and inner layers round more often than their inputs do.
+   For a model, whose thousands of roundings no input can stand for, it is torch's largest error over the output.
 3. *tolerance*: `NOISE_FACTOR` times the noise, at least `FLOOR_ULPS` units in the last place of the element.
 4. A movement out of all proportion is a jump (`floor` next to an integer), not noise. It allows nothing; and where
    torch itself jumped away from float64, torch is the centre.
@@ -27,8 +29,10 @@ import numpy as np
 from harness.arrays import BFLOAT16, Array, Float64Array, is_float, ulp
 from harness.record import EXACT_HEADROOM, Metrics
 
-NOISE_FACTOR = 16.0
+NOISE_FACTOR = 8.0
 FLOOR_ULPS = 8.0
+#: An element that is off by more movements of its inputs than this speaks for itself and not for the others.
+MOST_ROUNDINGS = 64.0
 #: Past this share of the element (or of the output's typical one) a movement is a jump.
 JUMP = {np.dtype(np.float16): 0.1, BFLOAT16: 0.5, np.dtype(np.float32): 1e-3, np.dtype(np.float64): 1e-9}
 #: Without float64: error relative to the element, plus absolute. The figures of `torch.testing.assert_close`.
@@ -67,12 +71,11 @@ def expect(
     exact: Float64Array | None,
     moved: Sequence[Float64Array] = (),
     *,
-    whole: bool = False,
     declared: float | None = None,
 ) -> Expected:
     """What to hold a runtime to, from torch's `value`, its `exact` float64 twin, and the twin `moved` by input noise.
 
-    `whole` takes torch's largest error over the output as the noise everywhere (rule 2 above, models).
+    Without `moved`, the noise is torch's largest error over the output (rule 2 above, models).
     """
     if not is_float(value.dtype):
         return Expected(value)
@@ -88,17 +91,27 @@ def expect(
         magnitude = np.where(finite, np.abs(centre), 0.0)
         typical = float(np.median(magnitude[magnitude > 0])) if magnitude.any() else 0.0
         jump = JUMP[value.dtype] * np.maximum(magnitude, typical)
-        jumped = own_error > np.maximum(jump, ulp(centre, value.dtype))
+        jumped = own_error > np.maximum(jump, ulp(magnitude, value.dtype))
         centre = np.where(jumped, torch_says, centre)
-        noise = np.where(jumped, 0.0, own_error)
-        if whole and noise.size:
-            noise = np.full_like(noise, noise.max())
-        for other in moved:
-            if other.shape == centre.shape:
-                movement = np.abs(other - centre)
-                noise = np.maximum(noise, np.where(movement <= jump, movement, 0.0))
-    unit = ulp(np.where(finite, centre, 0.0), value.dtype)
+        own_error = np.where(jumped, 0.0, own_error)
+        unit = ulp(np.where(finite, centre, 0.0), value.dtype)
+        noise = _noise(own_error, [np.abs(other - exact) for other in moved if other.shape == exact.shape], jump, unit)
     return Expected(value, centre, np.maximum(NOISE_FACTOR * noise, FLOOR_ULPS * unit), unit)
+
+
+def _noise(
+    own_error: Float64Array, movements: Sequence[Float64Array], jump: Float64Array, unit: Float64Array
+) -> Float64Array:
+    if not own_error.size:
+        return own_error
+    if not movements:
+        return np.full_like(own_error, own_error.max())
+    sensitivity = unit / 2
+    for movement in movements:
+        sensitivity = np.maximum(sensitivity, np.where(movement <= jump, movement, 0.0))
+    roundings = min(max(float((own_error / sensitivity).max()), 1.0), MOST_ROUNDINGS)
+    noise: Float64Array = np.maximum(sensitivity * roundings, own_error)
+    return noise
 
 
 def _within(value: Array, centre: Float64Array, relative: float, absolute: float) -> Expected:
