@@ -5,7 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import torch
+
 from exporter.lowering.builder import Graph
+from exporter.lowering.extents import shaped
+from exporter.lowering.recurrent_steps import Parameters, run_direction
 from exporter.lowering.registry import lowering
 from exporter.lowering.values import Value
 
@@ -61,32 +65,53 @@ class _Layers:
         self.directions = 2 if bidirectional else 1
         self.has_biases = has_biases
         each = len(params) // (num_layers * self.directions)
-        if each != (4 if has_biases else 2):
-            g.unsupported("an LSTM with projections (proj_size) has no ONNX operator")
+        self.projects = each == (5 if has_biases else 3)
         self.params = [params[i : i + each] for i in range(0, len(params), each)]
-        self.hidden = params[1].sizes[1]
+        self.hidden = int(params[0].sizes[0]) // len(cell.gates)
 
     def run(self, x: Value, states: list[Value], batch_first: bool) -> tuple[Value, ...]:
         g = self.g
         if batch_first:
             x = g.transpose(x, [1, 0, 2])
-        initial = [self._per_layer(state) for state in states]
+        # onnxruntime registers kernels in float64 for these two, which then say that they do not support it.
+        stepwise = self.projects or (x.dtype is torch.float64 and self.cell.op in ("LSTM", "GRU"))
+        initial = [self._per_layer(state, zeros=stepwise) for state in states]
         finals: list[list[Value]] = [[] for _ in states]
         for layer in range(self.num_layers):
             if layer and self.dropout:
                 x = g.dropout(x, self.dropout)
-            x, last = self._layer(layer, x, [state[layer] for state in initial])
+            run_layer = self._layer_by_steps if stepwise else self._layer
+            x, last = run_layer(layer, x, [state[layer] for state in initial])
             for collected, state in zip(finals, last, strict=True):
                 collected.append(state)
         if batch_first:
             x = g.transpose(x, [1, 0, 2])
         return (x, *(f[0] if len(f) == 1 else g.op("Concat", *f, axis_i=0) for f in finals))
 
-    def _per_layer(self, state: Value) -> list[Value | None]:
-        """The initial state of each layer; None stands for zeros, which ONNX assumes."""
-        if state.filled == 0:
+    def _per_layer(self, state: Value, *, zeros: bool) -> list[Value | None]:
+        """The initial state of each layer; None stands for zeros, which ONNX's operators assume."""
+        if state.filled == 0 and not zeros:
             return [None] * self.num_layers
         return list(self.g.split(state, 0, [self.directions] * self.num_layers))
+
+    def _layer_by_steps(self, layer: int, x: Value, initial: list[Value | None]) -> tuple[Value, list[Value]]:
+        g = self.g
+        operator = g.node.op._schema.name
+        starts = [g.split(state, 0, [1] * self.directions) for state in initial if state is not None]
+        outputs: list[Value] = []
+        ends: list[list[Value]] = [[] for _ in starts]
+        for direction, params in enumerate(self.params[layer * self.directions : (layer + 1) * self.directions]):
+            input_bias, state_bias = params[2:4] if self.has_biases else (None, None)
+            projection = params[-1] if self.projects else None
+            parameters = Parameters(params[0], params[1], input_bias, state_bias, projection)
+            state = [g.squeeze(start[direction], [0]) for start in starts]
+            y, last = run_direction(g, operator, x, state, parameters, backwards=direction == 1)
+            outputs.append(y)
+            for end, final in zip(ends, last, strict=True):
+                end.append(g.unsqueeze(final, [0]))
+        y = g.op("Concat", *outputs, axis_i=2) if len(outputs) > 1 else outputs[0]
+        shaped(y, (*x.sizes[:2], self.directions * int(self.params[0][1].sizes[1])))
+        return y, [g.op("Concat", *end, axis_i=0) if len(end) > 1 else end[0] for end in ends]
 
     def _layer(self, layer: int, x: Value, initial: list[Value | None]) -> tuple[Value, list[Value]]:
         g = self.g
