@@ -26,7 +26,7 @@ from typing import Any
 
 import numpy as np
 
-from harness.arrays import BFLOAT16, Array, Float64Array, is_float, ulp
+from harness.arrays import BFLOAT16, Array, Float64Array, epsilon, is_float, ulp
 from harness.record import EXACT_HEADROOM, Metrics
 
 NOISE_FACTOR = 8.0
@@ -71,10 +71,12 @@ def expect(
     exact: Float64Array | None,
     moved: Sequence[Float64Array] = (),
     *,
+    moved_by: float = 0.0,
     declared: float | None = None,
 ) -> Expected:
     """What to hold a runtime to, from torch's `value`, its `exact` float64 twin, and the twin `moved` by input noise.
 
+    `moved_by` is the relative size of that noise; an output of a wider dtype than the inputs is moved by less.
     Without `moved`, the noise is torch's largest error over the output (rule 2 above, models).
     """
     if not is_float(value.dtype):
@@ -95,7 +97,9 @@ def expect(
         centre = np.where(jumped, torch_says, centre)
         own_error = np.where(jumped, 0.0, own_error)
         unit = ulp(np.where(finite, centre, 0.0), value.dtype)
-        noise = _noise(own_error, [np.abs(other - exact) for other in moved if other.shape == exact.shape], jump, unit)
+        scale = min(1.0, epsilon(value.dtype) / moved_by) if moved else 1.0
+        movements = [scale * np.abs(other - exact) for other in moved if other.shape == exact.shape]
+        noise = _noise(own_error, movements, jump, unit)
     return Expected(value, centre, np.maximum(NOISE_FACTOR * noise, FLOOR_ULPS * unit), unit)
 
 

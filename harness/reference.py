@@ -88,6 +88,7 @@ def _trial(program: Program, twin: _Twin, which: InputSet) -> Trial:
             value,
             _output(exact, number),
             [other for outcome in moved if (other := _output(outcome, number)) is not None],
+            moved_by=torch.finfo(getattr(torch, program.dtype)).eps if moved else 0.0,
             declared=program.case.declaration.tolerance,
         )
         for number, value in enumerate(values)
