@@ -142,24 +142,26 @@ def _small_power(g: Graph, x: Value, exponent: float) -> Value | None:
 
 
 def _integer_power(g: Graph, base: Value, exponent: Value) -> Value:
-    """Binary exponentiation: runtimes compute integer powers in floating point, inexact from 2**53 on.
+    """Binary exponentiation, wrapping around: runtimes compute integer powers in floating point, inexact from 2**53 on.
 
-    Exponents above 63, where all but 0, 1 and -1 have long overflowed, count as 62 or 63.
+    Exponents of 2**16 and more, where all but 0, 1 and -1 have long overflowed, count as the last below it.
     """
     b, e = (g.cast(x, torch.int64) for x in (base, exponent))
     zero, one, two = (g.const(number, torch.int64) for number in (0, 1, 2))
     # A negative power of 1 or -1 is the positive one, of anything else it is 0.
     fits = g.op("Or", g.greater_or_equal(e, zero), g.equal(g.op("Abs", b), one))
     e = g.op("Abs", e)
-    parity = g.remainder(e, two)
-    e = g.where(g.greater(e, g.const(63, torch.int64)), g.op("Add", parity, 62), e)
+    bits = min(16, 8 * exponent.dtype.itemsize)
+    if exponent.dtype.itemsize > 2:
+        last = g.op("Add", g.remainder(e, two), (1 << bits) - 2)
+        e = g.where(g.less(e, g.const(1 << bits, torch.int64)), e, last)
     result = one
-    for bit in range(6):
+    for bit in range(bits):
         half = g.op("Div", e, two)
         is_set = g.op("Sub", e, g.op("Mul", half, two))
         # b where the bit is set, 1 where not.
         factor = g.op("Add", g.op("Mul", g.op("Sub", b, one), is_set), one)
         result = g.op("Mul", result, factor)
-        if bit < 5:
+        if bit < bits - 1:
             b, e = g.op("Mul", b, b), half
     return g.cast(g.op("Mul", result, g.cast(fits, torch.int64)), base.dtype)

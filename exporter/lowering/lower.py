@@ -185,12 +185,19 @@ class _Lowering:
             value = self._value(aten)
             if id(value.ir) in taken or value.ir.producer() is None or value.ir.name in self.names.outputs:
                 # An input, a constant or another output handed out: ONNX wants a value of its own.
-                value = self.g.op("Identity", value)
+                value = self._handed_out(value, name)
             value.ir.name = name
             value.ir.shape = self._shape(aten.shape, self.names.output_axes.get(number, {}))
             taken.add(id(value.ir))
             outputs.append(value.ir)
         return outputs
+
+    def _handed_out(self, value: Value, name: str) -> Value:
+        try:
+            return self.g.op("Identity", value)
+        except Unsupported as error:
+            refusal = Refusal(f"the output {name!r}", error.reason, "", "", error.since)
+            raise UnsupportedOperatorsError(self.g.opset, [refusal]) from None
 
     def _type(self, dtype: torch.dtype) -> ir.TensorType:
         return ir.TensorType(TO_ONNX[dtype])

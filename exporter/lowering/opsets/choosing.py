@@ -9,6 +9,7 @@ from typing import Literal
 import torch
 
 from exporter.capture.graph import Size
+from exporter.errors import Unsupported
 from exporter.lowering.extents import broadcast_sizes
 from exporter.lowering.opsets.base import Base
 from exporter.lowering.values import Number, Value
@@ -43,8 +44,12 @@ class ChoiceForms(Base):
             return self.op("Mod", a, b, fmod_i=1)
         if not a.dtype.is_floating_point:
             return self.op("Sub", a, self.op("Mul", self.op("Div", a, b), b))
-        # In float64, the truncated quotient and its product with b are exact for quotients below 2**29.
-        wide, by = self.cast(a, torch.float64), self.cast(b, torch.float64)
+        if a.dtype is torch.float64:
+            raise Unsupported("a remainder of torch.float64 needs Mod of opset 10", since=10)
+        # In float64, the truncated quotient and its product with b are exact for quotients below 2**29. An infinite b
+        # gives the quotient 0, but must not be multiplied with it.
+        limit = torch.finfo(b.dtype).max
+        wide, by = self.cast(a, torch.float64), self.cast(self.clip(b, -limit, limit), torch.float64)
         quotient = self.op("Div", wide, by)
         whole = self.op("Mul", self.op("Floor", self.op("Abs", quotient)), self.sign(quotient))
         return self.cast(self.op("Sub", wide, self.op("Mul", whole, by)), a.dtype)
@@ -56,25 +61,24 @@ class ChoiceForms(Base):
                 return self.op("Mod", a, b)
             return self.op("Sub", a, self.op("Mul", self.floor_divide(a, b), b))
         truncated = self.fmod(a, b)
-        return self.op("Add", truncated, self.op("Mul", self._is_off(truncated, b), b))
+        return self.where(self._is_off(truncated, b), self.op("Add", truncated, b), truncated)
 
     def floor_divide_floats(self, a: Value, b: Value) -> Value:
         """Python's a // b: of the exact quotient, not of the rounded one, so that 1 // 0.1 is 9."""
         truncated = self.fmod(a, b)
-        quotient = self.op("Sub", self.op("Div", self.op("Sub", a, truncated), b), self._is_off(truncated, b))
+        one_less = self.cast(self._is_off(truncated, b), a.dtype)
+        quotient = self.op("Sub", self.op("Div", self.op("Sub", a, truncated), b), one_less)
         low = self.op("Floor", quotient)
         half = self.const(0.5, a.dtype)
         nearest = self.op("Add", low, self.cast(self.greater(self.op("Sub", quotient, low), half), a.dtype))
         return self.where(self.equal(b, self.const(0, b.dtype)), self.op("Div", a, b), nearest)
 
     def _is_off(self, truncated: Value, b: Value) -> Value:
-        """1 where a truncating remainder is not 0 and of the other sign than b, else 0."""
+        """Whether a truncating remainder is not 0 and of the other sign than b."""
         zero = self.const(0, b.dtype)
         positive, negative = self.greater(truncated, zero), self.less(truncated, zero)
-        off = self.op(
-            "Or", self.op("And", positive, self.less(b, zero)), self.op("And", negative, self.greater(b, zero))
-        )
-        return self.cast(off, b.dtype)
+        below, above = self.less(b, zero), self.greater(b, zero)
+        return self.op("Or", self.op("And", positive, below), self.op("And", negative, above))
 
     def _comparable(self, a: Value, b: Value) -> tuple[Value, Value]:
         """Before opset 9 Less and Greater take floats only. Of 64-bit integers the halves are compared.
