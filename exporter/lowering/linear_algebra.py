@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from exporter.capture.graph import Size
 from exporter.lowering.builder import Graph
 from exporter.lowering.registry import lowering
 from exporter.lowering.values import Value
@@ -22,7 +23,8 @@ def addmm(g: Graph, self: Value, mat1: Value, mat2: Value, beta: float = 1, alph
             # 0 * self must not let NaN through, so self is left out.
             product = g.op("MatMul", mat1, mat2)
             return product if alpha == 1 else g.op("Mul", product, alpha)
-        if self.dtype.is_floating_point:
+        # Of products over nothing, onnxruntime's Gemm returns C without its factor.
+        if self.dtype.is_floating_point and not _is_zero(mat1.sizes[1]):
             return g.op("Gemm", mat1, mat2, self, alpha_f=alpha, beta_f=beta)
     return _sum_of_products(g, self, g.op("MatMul", mat1, mat2), beta, alpha)
 
@@ -34,6 +36,10 @@ def baddbmm(g: Graph, self: Value, beta: float = 1, alpha: float = 1, **factors:
     if g.node.op._schema.name == "aten::addbmm":
         product = g.reduce("Sum", product, [0], False)
     return _sum_of_products(g, self, product, beta, alpha)
+
+
+def _is_zero(size: Size) -> bool:
+    return isinstance(size, int) and size == 0
 
 
 def _sum_of_products(g: Graph, self: Value, product: Value, beta: float, alpha: float) -> Value:
