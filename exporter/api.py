@@ -27,7 +27,7 @@ from exporter.lowering.registry import is_lowered
 from exporter.passes.fold import fold_constants
 from exporter.passes.fuse import fuse_batch_norm
 from exporter.passes.prune import list_initializers_as_inputs, remove_unused
-from exporter.program import ONNXProgram, output_leaves
+from exporter.program import ONNXProgram
 from exporter.show import printed
 
 __all__ = ["Capture", "DroppedWriteWarning", "capture_program", "export"]
@@ -64,8 +64,7 @@ class Capture:
         remove_unused(model)
         if model.ir_version < 4:
             list_initializers_as_inputs(model)
-        leaves = output_leaves(self._traced.leaves, self._traced.is_tensor)
-        return ONNXProgram(model, self._traced.output_spec, leaves, opset)
+        return ONNXProgram(model, self._traced.returned, opset)
 
 
 def capture_program(

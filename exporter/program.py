@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import os
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import onnx
@@ -14,6 +13,7 @@ import torch.utils.dlpack
 from torch.utils import _pytree as pytree
 
 from exporter import write
+from exporter.capture.results import Kind, Returned
 from exporter.errors import ArgumentError
 
 if TYPE_CHECKING:
@@ -25,13 +25,10 @@ __all__ = ["ONNXProgram"]
 class ONNXProgram:
     """An exported program. `model` is its `onnx_ir.Model`; call it to run it in onnxruntime."""
 
-    def __init__(
-        self, model: ir.Model, output_spec: pytree.TreeSpec, leaves: Sequence[Any], opset_version: int
-    ) -> None:
+    def __init__(self, model: ir.Model, returned: Returned, opset_version: int) -> None:
         self.model = model
         self.opset_version = opset_version
-        self._output_spec = output_spec
-        self._leaves = tuple(leaves)
+        self._returned = returned
         self._session: onnxruntime.InferenceSession | None = None
 
     @property
@@ -78,10 +75,14 @@ class ONNXProgram:
         if self._session is None:
             self._session = self._start_session()
         feeds = {name: _ort_value(tensor) for name, tensor in zip(names, tensors, strict=True)}
-        values = self._session.run_with_ort_values(None, feeds)
-        results = [_tensor_of(value) for value in values]
-        leaves = [results[leaf] if isinstance(leaf, _Output) else leaf for leaf in self._leaves]
-        return pytree.tree_unflatten(leaves, self._output_spec)
+        results = map(_tensor_of, self._session.run_with_ort_values(None, feeds))
+        leaves: list[Any] = []
+        for kind, plain in zip(self._returned.kinds, self._returned.plain, strict=True):
+            if kind is Kind.PLAIN:
+                leaves.append(plain)
+            else:
+                leaves.append(next(results) if kind is Kind.TENSOR else int(next(results)))
+        return pytree.tree_unflatten(leaves, self._returned.spec)
 
     def _start_session(self) -> onnxruntime.InferenceSession:
         import onnxruntime
@@ -117,13 +118,3 @@ def _tensor_of(value: onnxruntime.OrtValue) -> torch.Tensor:
     if value.data_type() == "tensor(bfloat16)":
         return torch.utils.dlpack.from_dlpack(value._ortvalue.to_dlpack())
     return torch.from_numpy(value.numpy())
-
-
-class _Output(int):
-    """The number of a tensor among the model's outputs, as opposed to a plain int that the program returned."""
-
-
-def output_leaves(leaves: Sequence[Any], tensors: Sequence[bool]) -> list[Any]:
-    """The leaves of the program's result: tensors by their number, everything else as it is."""
-    numbers = iter(range(sum(tensors)))
-    return [_Output(next(numbers)) if tensor else leaf for leaf, tensor in zip(leaves, tensors, strict=True)]

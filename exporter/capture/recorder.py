@@ -13,25 +13,35 @@ from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from exporter.capture.composites import original, without_keeping
-from exporter.capture.graph import Node, Value
+from exporter.capture.graph import Node, Origin, Value
 from exporter.capture.memo import Metadata, ResultMemo, describe
 from exporter.capture.origin import OriginFinder
 from exporter.capture.sizes import SIZES
 from exporter.capture.symbols import HintedShapeEnv
 from exporter.errors import CaptureError, FrozenValueError
 
-__all__ = ["Recorder", "TracerWarning"]
+__all__ = ["OwnTensorWritten", "Recorder", "TracerWarning", "own_tensor_written"]
 
 
 class TracerWarning(UserWarning):
     """The program looked at a value; the recording follows what the example input did."""
 
 
+class OwnTensorWritten(CaptureError):
+    """The program writes to a tensor that it owns, or to what was made of such tensors alone."""
+
+
 _COPY = torch.ops.aten.copy_.default
+_DETACH = torch.ops.aten.detach.default
 _prim_device = torch.ops.prim.device.default
 #: Operators that read a tensor's value into Python.
 _READS = frozenset(
-    {torch.ops.aten._local_scalar_dense.default, torch.ops.aten.equal.default, torch.ops.aten.is_nonzero.default}
+    {
+        torch.ops.aten._local_scalar_dense.default,
+        torch.ops.aten.allclose.default,
+        torch.ops.aten.equal.default,
+        torch.ops.aten.is_nonzero.default,
+    }
 )
 
 _parameter_names: dict[OpOverload, tuple[str, ...]] = {}
@@ -63,6 +73,7 @@ class Recorder(TorchDispatchMode):
         name_of: Callable[[torch.Tensor], str],
         decomposition_of: Callable[[OpOverload], Callable[..., Any] | None],
         strict: bool,
+        lifted: bool,
     ) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.fakes = fakes
@@ -70,9 +81,11 @@ class Recorder(TorchDispatchMode):
         self._memo = ResultMemo(fakes, self._metadata_of)
         self.nodes: list[Node] = []
         self._origins = origins
-        self._name_of = name_of
+        self.name_of = name_of
         self._decomposition_of = decomposition_of
         self._strict = strict
+        #: The program's own tensors are arguments of `functionalize` too (see `Lifting`).
+        self._lifted = lifted
         # Fake tensors are kept alive here, so that an id stands for one tensor throughout.
         self._values: dict[int, tuple[FakeTensor, Value]] = {}
         self._metadata: dict[int, Metadata] = {}
@@ -102,11 +115,20 @@ class Recorder(TorchDispatchMode):
             return known[1]
         with torch._C._DisableTorchDispatch():
             shape = torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device="meta")
+            data = tensor.detach()
         fake = FakeTensor(self.fakes, shape, tensor.device)
         self._constants[id(tensor)] = (tensor, fake)
-        value = Value(tensor.dtype, tuple(tensor.shape), name=self._name_of(tensor), constant=tensor.detach())
+        value = Value(tensor.dtype, tuple(tensor.shape), name=self.name_of(tensor), constant=data)
         self._values[id(fake)] = (fake, value)
         return fake
+
+    def knows(self, tensor: torch.Tensor) -> bool:
+        """Whether it came from here, rather than being the program's own."""
+        return id(tensor) in self._values
+
+    def was_read(self, tensor: torch.Tensor) -> bool:
+        """Whether the program used this tensor of its own."""
+        return id(tensor) in self._constants
 
     def value_of(self, tensor: torch.Tensor) -> Value:
         """The value that a tensor seen by the recorder stands for."""
@@ -129,6 +151,9 @@ class Recorder(TorchDispatchMode):
         if func is _prim_device:
             return args[0].fake_device if isinstance(args[0], FakeTensor) else args[0].device
         kwargs = kwargs or {}
+        if func is _DETACH and not self._lifted and not self.knows(args[0]):
+            # `.data` of a parameter: what is written to it would be lost.
+            raise own_tensor_written("", self._origins.find())
         args = tuple([self._faked(argument) for argument in args])
         if kwargs:
             kwargs = {name: self._faked(argument) for name, argument in kwargs.items()}
@@ -162,12 +187,7 @@ class Recorder(TorchDispatchMode):
         """Functionalization leaves one kind of write: the new values of inputs and buffers, copied back at the end."""
         if func is _COPY and id(args[0]) in self._writable:
             return
-        origin = self._origins.find()
-        raise CaptureError(
-            f"the program writes in place ({func}){' at ' + origin.where if origin.where else ''} to a tensor that is "
-            "neither made in it nor one of its inputs or buffers. Register that tensor with register_buffer, or write "
-            "to a copy of it"
-        )
+        raise own_tensor_written("", self._origins.find())
 
     def _faked(self, argument: Any) -> Any:
         if isinstance(argument, torch.Tensor):
@@ -288,6 +308,15 @@ class Recorder(TorchDispatchMode):
                 nodes.append(node)
                 needed.update(id(item) for item in node.inputs())
         return nodes[::-1]
+
+
+def own_tensor_written(name: str, origin: Origin) -> OwnTensorWritten:
+    where = f" at {origin.where}" if origin.where else ""
+    what = f"{name!r}, which" if name else "a tensor that"
+    return OwnTensorWritten(
+        f"the program writes in place{where} to {what} is neither made in it nor one of its inputs or buffers. "
+        "Register that tensor with register_buffer, or write to a copy of it."
+    )
 
 
 def _outside_of_modes() -> AbstractContextManager[Any]:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import inspect
-import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,8 +21,12 @@ from torch.utils import _pytree as pytree
 
 from exporter.capture.composites import keeping_composites
 from exporter.capture.graph import Graph, Input, Value
+from exporter.capture.lifted import Lifting
 from exporter.capture.origin import OriginFinder, last_user_line
-from exporter.capture.recorder import Recorder
+from exporter.capture.preserved import buffers_of, preserved
+from exporter.capture.recorder import OwnTensorWritten, Recorder, own_tensor_written
+from exporter.capture.results import Returned, taken_apart
+from exporter.capture.surroundings import recording_surroundings
 from exporter.capture.symbols import Assumption, HintedShapeEnv
 from exporter.errors import CaptureError, DynamicAxisError, ExportError
 
@@ -38,11 +41,8 @@ class Traced:
     """A recorded program and how its outputs were structured."""
 
     graph: Graph
-    output_spec: pytree.TreeSpec
-    #: The flat results: None in the place of each tensor, anything else as the program returned it.
-    leaves: list[Any]
-    is_tensor: list[bool]
-    #: Names of buffers and inputs that the program wrote to.
+    returned: Returned
+    #: Names of buffers, inputs and attributes that the program wrote to.
     written: list[str] = field(default_factory=list)
 
 
@@ -62,15 +62,29 @@ def trace(
     Axes in `automatic_axes` that the program fixes are taken as static; any other that it fixes is an error.
     """
     needs_symbols = bool(dynamic_axes)
+    lifts = False
     while True:
         shapes = HintedShapeEnv() if needs_symbols else None
         try:
             return _trace(
-                program, args, kwargs, input_names, dynamic_axes, decomposition_of, automatic_axes, strict, shapes
+                program,
+                args,
+                kwargs,
+                input_names,
+                dynamic_axes,
+                decomposition_of,
+                automatic_axes,
+                strict,
+                shapes,
+                lifts,
             )
-        except (DynamicOutputShapeException, DataDependentOutputException):
+        except OwnTensorWritten as error:
+            if lifts:
+                raise CaptureError(*error.args) from None
+            lifts = True
+        except (DynamicOutputShapeException, DataDependentOutputException) as error:
             if needs_symbols:
-                raise
+                raise _capture_error(error) from error
             # Static programs are traced without a ShapeEnv, which costs nothing; this one's sizes depend on values.
             needs_symbols = True
         except _FixedAutomatically as found:
@@ -98,11 +112,12 @@ def _trace(
     automatic_axes: frozenset[str],
     strict: bool,
     shapes: HintedShapeEnv | None,
+    lifts: bool,
 ) -> Traced:
     leaves, spec = pytree.tree_flatten((tuple(args), dict(kwargs)))
     tensor_positions = [position for position, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor)]
     fakes = FakeTensorMode(shape_env=shapes)
-    recorder = Recorder(fakes, OriginFinder(program), _name_finder(program), decomposition_of, strict)
+    recorder = Recorder(fakes, OriginFinder(program), _name_finder(program), decomposition_of, strict, lifts)
 
     axis_names: dict[str, str] = {}
     sources: dict[str, tuple[Value, int]] = {}
@@ -126,43 +141,52 @@ def _trace(
         inputs.append(Input(value, input_names[number], example))
         input_fakes.append(recorder.writable(fake))
 
-    buffers = _buffers(program)
-    buffer_fakes = [recorder.writable(recorder.constant(buffer)) for _, _, buffer in buffers]
-    out_spec: list[pytree.TreeSpec] = []
-    out_plain: list[Any] = []
+    buffers = buffers_of(program)
+    buffer_fakes = [recorder.writable(recorder.constant(buffer.tensor)) for buffer in buffers]
+    structures: list[Returned] = []
+    assigned: list[str] = []
+    own: list[torch.Tensor] = []
 
     def run(tensors: list[torch.Tensor], buffer_tensors: list[torch.Tensor]) -> list[torch.Tensor]:
         filled = list(leaves)
         for position, tensor in zip(tensor_positions, tensors, strict=True):
             filled[position] = tensor
         call_args, call_kwargs = pytree.tree_unflatten(filled, spec)
-        with _swapped(buffers, buffer_tensors):
+        lifting: AbstractContextManager[Lifting | None] = Lifting(recorder) if lifts else nullcontext()
+        with preserved(program, buffers, buffer_tensors, recorder.was_read) as names, lifting as lifted:
             result = program(*call_args, **call_kwargs)
-        flat, tree = pytree.tree_flatten(result)
-        out_spec.append(tree)
-        out_plain.extend(None if isinstance(leaf, torch.Tensor) else leaf for leaf in flat)
-        out_plain.append([isinstance(leaf, torch.Tensor) for leaf in flat])
-        return [leaf for leaf in flat if isinstance(leaf, torch.Tensor)]
+        assigned.extend(names)
+        structure, outputs = taken_apart(result)
+        structures.append(structure)
+        if lifted is None:
+            return outputs
+        own.extend(lifted.own)
+        return [*outputs, *lifted.wrapped]
 
     try:
-        with torch.no_grad(), _plain_attention(), _quiet(), recorder, keeping_composites():
+        with recording_surroundings(), recorder, keeping_composites():
             results = torch.func.functionalize(run, remove="mutations")(input_fakes, buffer_fakes)
-            output_values = [recorder.value_of(result) for result in results]
+            values = [recorder.value_of(result) for result in results]
     except (ExportError, _FixedAutomatically, DynamicOutputShapeException, DataDependentOutputException):
         raise
     except Exception as error:
+        if not lifts and isinstance(error, RuntimeError) and "non-functional tensor" in str(error):
+            raise OwnTensorWritten from error
         raise _capture_error(error) from error
+    output_values = values[: len(values) - len(own)]
+    for tensor, value in zip(own, values[len(output_values) :], strict=True):
+        if value.node is not None:
+            raise CaptureError(*own_tensor_written(recorder.name_of(tensor), value.node.origin).args)
     if shapes is not None:
         _refuse_fixed_axes(shapes, axis_names, automatic_axes)
 
-    is_tensor = out_plain.pop()
     graph = Graph(inputs, recorder.nodes, output_values, axis_names, {**recorder.size_sources, **sources})
     ends = [
-        *zip((name for name, _, _ in buffers), buffer_fakes, strict=True),
+        *zip((buffer.path for buffer in buffers), buffer_fakes, strict=True),
         *zip(input_names, input_fakes, strict=True),
     ]
-    written = [name for name, fake in ends if recorder.value_of(fake).node]
-    return Traced(graph, out_spec[0], out_plain, is_tensor, written)
+    written = dict.fromkeys([*(name for name, fake in ends if recorder.value_of(fake).node), *assigned])
+    return Traced(graph, structures[0], list(written))
 
 
 def _fake_like(example: torch.Tensor, shape: list[Any] | None, fakes: FakeTensorMode) -> FakeTensor:
@@ -184,54 +208,6 @@ def _name_finder(program: object) -> Callable[[torch.Tensor], str]:
     for name, buffer in program.named_buffers(remove_duplicate=False):
         names.setdefault(id(buffer), name)
     return lambda tensor: names.get(id(tensor), "")
-
-
-def _buffers(program: object) -> list[tuple[str, tuple[torch.nn.Module, str], torch.Tensor]]:
-    """Buffers may be written to, and functionalization must see it: they go in as arguments."""
-    if not isinstance(program, torch.nn.Module):
-        return []
-    return [
-        (f"{path}.{name}" if path else name, (module, name), buffer)
-        for path, module in program.named_modules()
-        for name, buffer in module._buffers.items()
-        if buffer is not None
-    ]
-
-
-@contextmanager
-def _swapped(
-    buffers: list[tuple[str, tuple[torch.nn.Module, str], torch.Tensor]], tensors: list[torch.Tensor]
-) -> Iterator[None]:
-    try:
-        for (_, (module, name), _), tensor in zip(buffers, tensors, strict=True):
-            module._buffers[name] = tensor
-        yield
-    finally:
-        for _, (module, name), buffer in buffers:
-            module._buffers[name] = buffer
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """torch logs each failure over fake tensors with a traceback; what went wrong is in the error that is raised."""
-    log = logging.getLogger("torch._subclasses.fake_tensor")
-    before = log.level
-    log.setLevel(logging.CRITICAL + 1)
-    try:
-        yield
-    finally:
-        log.setLevel(before)
-
-
-@contextmanager
-def _plain_attention() -> Iterator[None]:
-    """The fused attention and encoder-layer kernels are one opaque operator; their written-out path exports."""
-    before = torch.backends.mha.get_fastpath_enabled()
-    torch.backends.mha.set_fastpath_enabled(False)
-    try:
-        yield
-    finally:
-        torch.backends.mha.set_fastpath_enabled(before)
 
 
 def _capture_error(error: Exception) -> CaptureError:

@@ -1,0 +1,77 @@
+"""Leaves modules as they were: buffers stand in for during the recording, and attributes that it assigned."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+__all__ = ["Buffer", "buffers_of", "preserved"]
+
+
+@dataclass(frozen=True, slots=True)
+class Buffer:
+    """A buffer of a module, by its name from the root."""
+
+    path: str
+    owner: torch.nn.Module
+    name: str
+    tensor: torch.Tensor
+
+
+def buffers_of(program: object) -> list[Buffer]:
+    """Buffers may be written to, and functionalization must see it: they go in as arguments."""
+    if not isinstance(program, torch.nn.Module):
+        return []
+    return [
+        Buffer(f"{path}.{name}" if path else name, module, name, buffer)
+        for path, module in program.named_modules()
+        for name, buffer in module._buffers.items()
+        if buffer is not None
+    ]
+
+
+@contextmanager
+def preserved(
+    program: object,
+    buffers: Sequence[Buffer],
+    stand_ins: Sequence[torch.Tensor],
+    was_read: Callable[[torch.Tensor], bool],
+) -> Iterator[list[str]]:
+    """Stand-ins in the place of buffers; afterwards every module has its own buffers and attributes again.
+
+    Yields a list that will name what was assigned anew and matters: buffers, and tensors whose old value the program
+    has read. (A tensor assigned without having been read is a result kept for later, as `weight_norm` does.)
+    """
+    modules = list(program.named_modules()) if isinstance(program, torch.nn.Module) else []
+    before = [(path, module, module.__dict__.copy()) for path, module in modules]
+    assigned: list[str] = []
+    try:
+        for buffer, stand_in in zip(buffers, stand_ins, strict=True):
+            buffer.owner._buffers[buffer.name] = stand_in
+        yield assigned
+        assigned.extend(
+            buffer.path
+            for buffer, stand_in in zip(buffers, stand_ins, strict=True)
+            if buffer.owner._buffers.get(buffer.name) is not stand_in
+        )
+    finally:
+        for buffer in buffers:
+            buffer.owner._buffers[buffer.name] = buffer.tensor
+        for path, module, attributes in before:
+            for name in _changed(module.__dict__, attributes):
+                old = attributes.get(name)
+                if isinstance(old, torch.Tensor) and was_read(old):
+                    assigned.append(f"{path}.{name}" if path else name)
+                if name in attributes:
+                    module.__dict__[name] = old
+                else:
+                    del module.__dict__[name]
+
+
+def _changed(now: dict[str, Any], before: dict[str, Any]) -> list[str]:
+    """Attributes that are another object than before, or new, or gone."""
+    return [name for name in {**before, **now} if now.get(name, now) is not before.get(name, before)]

@@ -1,0 +1,64 @@
+"""What a program returned: the tensors, which become outputs, and the structure that held them."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+import torch
+from torch.utils import _pytree as pytree
+
+from exporter.errors import CaptureError
+
+__all__ = ["Kind", "Returned", "taken_apart"]
+
+#: What may stand beside tensors: it is returned by the exported program as the recording returned it.
+_PLAIN = (int, float, complex, bool, str, bytes, type(None), torch.dtype, torch.device, torch.Size)
+
+
+class Kind(enum.Enum):
+    """What becomes of one thing that a program returned."""
+
+    TENSOR = enum.auto()
+    #: A size that varies: an output of one number, which is given back as an int.
+    SIZE = enum.auto()
+    #: Anything else: as it was.
+    PLAIN = enum.auto()
+
+
+@dataclass(frozen=True, slots=True)
+class Returned:
+    """A structure and its leaves. `plain` holds None in the place of each leaf that is an output."""
+
+    spec: pytree.TreeSpec
+    kinds: Sequence[Kind]
+    plain: Sequence[Any]
+
+
+def taken_apart(result: Any) -> tuple[Returned, list[torch.Tensor]]:
+    """The structure of a result, and the tensors in it."""
+    leaves, spec = pytree.tree_flatten(result)
+    kinds: list[Kind] = []
+    plain: list[Any] = []
+    tensors: list[torch.Tensor] = []
+    for leaf in leaves:
+        if isinstance(leaf, torch.Tensor):
+            kinds.append(Kind.TENSOR)
+            tensors.append(leaf)
+        elif isinstance(leaf, torch.SymInt):
+            kinds.append(Kind.SIZE)
+            tensors.append(torch.scalar_tensor(cast("int", leaf), dtype=torch.int64))
+        elif isinstance(leaf, _PLAIN):
+            kinds.append(Kind.PLAIN)
+        else:
+            raise CaptureError(
+                f"the program returns a {type(leaf).__qualname__}, which cannot be looked into. Return tensors in "
+                "tuples, lists, dicts and named tuples, or tell torch what is inside: torch.export.register_dataclass, "
+                "torch.utils._pytree.register_pytree_node"
+            )
+        plain.append(leaf if kinds[-1] is Kind.PLAIN else None)
+    if not tensors:
+        raise CaptureError(f"the program returns no tensor, but {result!r}: a model without outputs cannot be run")
+    return Returned(spec, kinds, plain), tensors
