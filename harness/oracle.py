@@ -72,12 +72,14 @@ def expect(
     moved: Sequence[Float64Array] = (),
     *,
     moved_by: float = 0.0,
+    coarse: Float64Array | None = None,
     declared: float | None = None,
 ) -> Expected:
     """What to hold a runtime to, from torch's `value`, its `exact` float64 twin, and the twin `moved` by input noise.
 
     `moved_by` is the relative size of that noise; an output of a wider dtype than the inputs is moved by less.
-    Without `moved`, the noise is torch's largest error over the output (rule 2 above, models).
+    Without `moved`, the noise is torch's largest error over the output (rule 2 above, models). `coarse` is the float32
+    twin of a float64 `value`: its error, scaled, is taken for torch's own.
     """
     if not is_float(value.dtype):
         return Expected(value)
@@ -96,6 +98,9 @@ def expect(
         jumped = own_error > np.maximum(jump, ulp(magnitude, value.dtype))
         centre = np.where(jumped, torch_says, centre)
         own_error = np.where(jumped, 0.0, own_error)
+        if coarse is not None and value.dtype == np.float64 and coarse.shape == exact.shape:
+            error = np.abs(coarse - exact) * (epsilon(value.dtype) / epsilon(np.dtype(np.float32)))
+            own_error = np.maximum(own_error, np.where(error <= jump, error, 0.0))
         unit = ulp(np.where(finite, centre, 0.0), value.dtype)
         scale = min(1.0, epsilon(value.dtype) / moved_by) if moved else 1.0
         movements = [scale * np.abs(other - exact) for other in moved if other.shape == exact.shape]

@@ -115,3 +115,19 @@ def test_bfloat16_reaches_numpy() -> None:
     reference = consulted(op(F.relu, floats(3)), Dtype.BFLOAT16)
     assert only(reference).value.dtype.name == "bfloat16"
     assert reference.example.feeds["x"].dtype.name == "bfloat16"
+
+
+def test_in_float64_the_error_of_float32_stands_for_torchs_own() -> None:
+    """log(1 + tiny) by way of 1 + tiny: float64 makes the same mistake twice and would seem to make none."""
+    naive = op(lambda x: torch.log(1 + x * 1e-4), floats(50, low=1.0))
+    assert relative_tolerance(only(consulted(naive, Dtype.FLOAT64))) > 1e4 * 2.0**-52
+    asked_for = op(lambda x: torch.log(1 + x.double() * 1e-4), floats(50, low=1.0))
+    assert only(consulted(asked_for)).value.dtype == np.float64
+    assert relative_tolerance(only(consulted(asked_for))) > 1e4 * 2.0**-52
+
+
+def test_programs_on_ints_have_no_twin() -> None:
+    expected = only(consulted(op(lambda x: x / 2, ints(5)), Dtype.INT64))
+    relative, absolute = FALLBACK[np.dtype(np.float32)]
+    assert expected.tolerance is not None
+    assert np.allclose(expected.tolerance, relative * np.abs(expected.value) + absolute)
