@@ -94,8 +94,8 @@ class Declaration:
     def place(self) -> str:
         return f"{self.file}:{self.line}"
 
-    def opsets(self, selection: Selection) -> tuple[int, ...]:
-        return selection.opsets_of(small=self.small)
+    def opsets(self, selection: Selection, *, principal: bool) -> tuple[int, ...]:
+        return selection.opsets_of(small=self.small, principal=principal)
 
     def selected(self, name: str, selection: Selection) -> Iterator[tuple[Case, tuple[Dtype, ...]]]:
         """The cases that a selection takes, each with its dtypes."""

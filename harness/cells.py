@@ -48,18 +48,19 @@ def cells_of(name: str, declaration: Declaration, selection: Selection) -> Itera
     """The cells of one declaration, those that share work next to each other."""
     if not selection.tier.includes(declaration.tier):
         return
-    opsets = declaration.opsets(selection)
     shapes = tuple(Shapes) if declaration.dynamic else (Shapes.STATIC,)
     for case, dtypes in declaration.selected(name, selection):
         for dtype, exporter, form in itertools.product(dtypes, selection.exporters, shapes):
-            for opset, device, runtime in _lanes(selection, opsets, form):
+            principal = dtype is dtypes[0] and form is Shapes.STATIC
+            opsets = declaration.opsets(selection, principal=principal)
+            for opset, device, runtime in _lanes(selection, opsets, principal):
                 yield Cell(case, dtype, opset, device, Capture.TRACE, exporter, runtime, form)
 
 
-def _lanes(selection: Selection, opsets: tuple[int, ...], shapes: Shapes) -> Iterator[tuple[int, Device, str]]:
+def _lanes(selection: Selection, opsets: tuple[int, ...], principal: bool) -> Iterator[tuple[int, Device, str]]:
     for opset in opsets:
         for device in selection.devices_at(opset, opsets):
-            if device is Device.CUDA and shapes is Shapes.DYNAMIC and selection.devices is None:
+            if device is Device.CUDA and not principal and selection.devices is None:
                 continue  # The default CUDA lane is one cell a case.
             for runtime in selection.runtimes_at(opset):
                 if device is Device.CPU or runtime != ONNX_REFERENCE:

@@ -41,7 +41,7 @@ class OpInfoDeclaration(Declaration):
 
     entries: Mapping[str, tuple[str, ...]]
 
-    def opsets(self, selection: Selection) -> tuple[int, ...]:
+    def opsets(self, selection: Selection, *, principal: bool) -> tuple[int, ...]:
         return OPSETS_OF_TIER[selection.tier] if selection.opsets is None else selection.opsets
 
     def cases(self, name: str) -> Iterator[Case]:

@@ -8,7 +8,7 @@ from itertools import pairwise
 import torch
 import torch.nn.functional as F
 
-from harness.axes import Capture, Device, Dtype, Selection, Shapes, Tier
+from harness.axes import SPREAD_OPSETS, Capture, Device, Dtype, Selection, Shapes, Tier
 from harness.case import Declaration, floats, image, model, numbers, op
 from harness.cells import Cell, cells_of
 
@@ -59,7 +59,7 @@ def test_models_run_at_a_spread_of_opsets_unless_they_are_small() -> None:
 
     large, small = model(torch.nn.ReLU, image(8)), model(torch.nn.ReLU, image(8), tier="smoke")
     assert opsets(large, Tier.SMOKE) == set()
-    assert opsets(large, Tier.DEFAULT) == {9, 13, 18, 26}
+    assert opsets(large, Tier.DEFAULT) == set(SPREAD_OPSETS)
     assert opsets(large, Tier.FULL) == set(range(7, 29))
     assert opsets(small, Tier.SMOKE) == {9, 18, 26}
     assert opsets(small, Tier.DEFAULT) == set(range(7, 27))
@@ -70,8 +70,15 @@ def test_dynamic_cells_exist_where_axes_are_declared() -> None:
     dynamic = cells(op(F.elu, floats(2), dynamic={"x": {0: "n"}}))
     assert Counter(cell.shapes for cell in dynamic if cell.device is Device.CPU) == {
         Shapes.STATIC: 20,
-        Shapes.DYNAMIC: 20,
+        Shapes.DYNAMIC: len(SPREAD_OPSETS),
     }
+
+
+def test_only_the_first_dtype_runs_at_every_opset_by_default() -> None:
+    found = cells(op(F.elu, floats(2), dtypes=[torch.float32, torch.float64]))
+    on_cpu = Counter(cell.dtype for cell in found if cell.device is Device.CPU)
+    assert on_cpu == {Dtype.FLOAT32: 20, Dtype.FLOAT64: len(SPREAD_OPSETS)}
+    assert [cell.dtype for cell in found if cell.device is Device.CUDA] == [Dtype.FLOAT32]
 
 
 def test_dtypes_widen_with_the_tier() -> None:
