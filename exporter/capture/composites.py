@@ -56,6 +56,7 @@ KEPT: dict[OpOverload, Callable[..., bool] | None] = dict.fromkeys(
         _aten.max_pool1d.default,
         _aten.avg_pool1d.default,
         _aten._pad_circular.default,
+        _aten.rms_norm.default,
     )
 )
 KEPT[_aten.batch_norm.default] = _batch_norm

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from ctypes import c_float
 
 import onnx_ir as ir
 import torch
 
-__all__ = ["TO_ONNX", "TO_TORCH", "extremes", "is_floating", "result_dtype"]
+__all__ = ["TO_ONNX", "TO_TORCH", "extremes", "fits_attribute", "is_floating", "result_dtype"]
 
 TO_ONNX: dict[torch.dtype, ir.DataType] = {
     torch.float32: ir.DataType.FLOAT,
@@ -31,6 +32,11 @@ TO_TORCH: dict[ir.DataType, torch.dtype] = {onnx: dtype for dtype, onnx in TO_ON
 
 def is_floating(dtype: torch.dtype) -> bool:
     return dtype.is_floating_point
+
+
+def fits_attribute(number: float, dtype: torch.dtype) -> bool:
+    """Whether a float attribute, a float32 in ONNX, is as good as the number itself where `dtype` is computed."""
+    return dtype is not torch.float64 or c_float(number).value == number
 
 
 def extremes(dtype: torch.dtype) -> tuple[int | float, int | float]:

@@ -1,7 +1,7 @@
 """Where ONNX versions differ. Each method emits the right form for the target opset; lowerings never ask which it is.
 
 What came late is written out in terms of what was there before. What cannot be said at all raises `Unsupported`
-with the first opset that can. By theme: `axes`, `bits`, `sizes`, `parts`, `choosing`, `elementary`, `late`, `padding`, `places`, `ordering`.
+with the first opset that can. By theme: `axes`, `bits`, `sizes`, `parts`, `choosing`, `elementary`, `late`, `norms`, `padding`, `places`, `ordering`.
 """
 
 from exporter.lowering.opsets.axes import AxesForms
@@ -9,6 +9,7 @@ from exporter.lowering.opsets.bits import BitForms
 from exporter.lowering.opsets.choosing import ChoiceForms
 from exporter.lowering.opsets.elementary import ElementaryForms
 from exporter.lowering.opsets.late import LateForms
+from exporter.lowering.opsets.norms import NormForms
 from exporter.lowering.opsets.ordering import OrderForms
 from exporter.lowering.opsets.padding import PaddingForms
 from exporter.lowering.opsets.parts import PartForms
@@ -17,5 +18,16 @@ from exporter.lowering.opsets.sizes import SizeForms
 __all__ = ["Forms"]
 
 
-class Forms(AxesForms, SizeForms, PartForms, PaddingForms, BitForms, ChoiceForms, ElementaryForms, LateForms, OrderForms):
+class Forms(
+    AxesForms,
+    SizeForms,
+    PartForms,
+    PaddingForms,
+    BitForms,
+    ChoiceForms,
+    ElementaryForms,
+    LateForms,
+    NormForms,
+    OrderForms,
+):
     """The half of `g` that knows versions."""

@@ -18,7 +18,7 @@ __all__ = ["LateForms"]
 
 
 class LateForms(Base):
-    """Softmax, layer norm, running sums, dropout, random numbers."""
+    """Softmax, running sums, dropout, random numbers."""
 
     def softmax(self, x: Value, dim: int, log: bool = False) -> Value:
         """Before opset 13 Softmax flattened everything from `axis` on: right for the last axis only."""
@@ -34,19 +34,6 @@ class LateForms(Base):
 
     def softmax_of_vector(self, x: Value, op: str) -> Value:
         return self.op(op, x, axis_i=0)
-
-    def layer_norm(self, x: Value, axes: int, weight: Value | None, bias: Value | None, epsilon: float) -> Value:
-        """Normalise over the last `axes` axes."""
-        if self.opset >= 17 and weight is not None:
-            operands = [x, weight, *([] if bias is None else [bias])]
-            return self.op("LayerNormalization", *operands, axis_i=-axes, epsilon_f=epsilon)
-        over = list(range(x.rank - axes, x.rank))
-        centred = self.op("Sub", x, self.reduce("Mean", x, over, True))
-        variance = self.reduce("Mean", self.op("Mul", centred, centred), over, True)
-        scaled: Value = self.op("Div", centred, self.op("Sqrt", self.op("Add", variance, epsilon)))
-        if weight is not None:
-            scaled = self.op("Mul", scaled, weight)
-        return scaled if bias is None else self.op("Add", scaled, bias)
 
     def dropout(self, x: Value, p: float) -> Value:
         """Dropout as in training."""

@@ -1,0 +1,70 @@
+"""Norms: operators that came one by one, and what they say in simpler ones, for older opsets and for float64."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from exporter.lowering.dtypes import fits_attribute
+from exporter.lowering.extents import product, shaped
+from exporter.lowering.opsets.base import Base
+from exporter.lowering.values import Value
+
+__all__ = ["NormForms"]
+
+
+class NormForms(Base):
+    """Layer, root-mean-square, instance and group norm. Weights and biases are in the input's dtype, or None."""
+
+    def standardised(self, x: Value, over: Sequence[int], epsilon: float) -> Value:
+        """(x - mean) / sqrt(variance + epsilon)"""
+        centred = shaped(self.op("Sub", x, self.reduce("Mean", x, over, True)), x.shape)
+        variance = self.reduce("Mean", self.op("Mul", centred, centred), over, True)
+        return shaped(self.op("Div", centred, self.op("Sqrt", self.op("Add", variance, epsilon))), x.shape)
+
+    def affine(self, x: Value, weight: Value | None, bias: Value | None) -> Value:
+        """x * weight + bias"""
+        y = x if weight is None else self.op("Mul", x, weight)
+        return shaped(y if bias is None else self.op("Add", y, bias), x.shape)
+
+    def layer_norm(self, x: Value, axes: int, weight: Value | None, bias: Value | None, epsilon: float) -> Value:
+        """Normalise over the last `axes` axes. LayerNormalization came with opset 17."""
+        if self.has_kernel("LayerNormalization", x.dtype) and fits_attribute(epsilon, x.dtype):
+            scale = self.full(x.sizes[x.rank - axes :], 1, x.dtype) if weight is None else weight
+            operands = [x, scale, *([] if bias is None else [bias])]
+            return self.op("LayerNormalization", *operands, axis_i=-axes, epsilon_f=epsilon)
+        return self.affine(self.standardised(x, list(range(x.rank - axes, x.rank)), epsilon), weight, bias)
+
+    def rms_norm(self, x: Value, axes: int, weight: Value | None, epsilon: float) -> Value:
+        """x / sqrt(mean(x * x) + epsilon) * weight. RMSNormalization came with opset 23."""
+        if self.has_kernel("RMSNormalization", x.dtype) and fits_attribute(epsilon, x.dtype):
+            scale = self.full(x.sizes[x.rank - axes :], 1, x.dtype) if weight is None else weight
+            return self.op("RMSNormalization", x, scale, axis_i=-axes, epsilon_f=epsilon)
+        power = self.reduce("Mean", self.op("Mul", x, x), list(range(x.rank - axes, x.rank)), True)
+        return self.affine(
+            shaped(self.op("Div", x, self.op("Sqrt", self.op("Add", power, epsilon))), x.shape), weight, None
+        )
+
+    def instance_norm(self, x: Value, weight: Value | None, bias: Value | None, epsilon: float) -> Value:
+        """Normalise each channel of each sample."""
+        if self.has_kernel("InstanceNormalization", x.dtype) and fits_attribute(epsilon, x.dtype):
+            channels = [x.sizes[1]]
+            scale = self.full(channels, 1, x.dtype) if weight is None else weight
+            shift = self.full(channels, 0, x.dtype) if bias is None else bias
+            return shaped(self.op("InstanceNormalization", x, scale, shift, epsilon_f=epsilon), x.shape)
+        y = self.standardised(x, list(range(2, x.rank)), epsilon)
+        return self.affine(y, self.per_channel(weight, x), self.per_channel(bias, x))
+
+    def group_norm(self, x: Value, groups: int, weight: Value | None, bias: Value | None, epsilon: float) -> Value:
+        """Normalise groups of channels of each sample. GroupNormalization takes a weight a channel from opset 21 on."""
+        if self.opset >= 21 and self.has_kernel("GroupNormalization", x.dtype) and fits_attribute(epsilon, x.dtype):
+            channels = [x.sizes[1]]
+            scale = self.full(channels, 1, x.dtype) if weight is None else weight
+            shift = self.full(channels, 0, x.dtype) if bias is None else bias
+            return self.op("GroupNormalization", x, scale, shift, num_groups_i=groups, epsilon_f=epsilon)
+        elements = x.sizes[1] // groups * product(x.sizes[2:])
+        y = self.instance_norm(self.reshape(x, [x.sizes[0], groups, elements]), None, None, epsilon)
+        return self.affine(self.reshape(y, x.sizes), self.per_channel(weight, x), self.per_channel(bias, x))
+
+    def per_channel(self, vector: Value | None, x: Value) -> Value | None:
+        """A vector over channels, ready to broadcast against (batch, channel, ...)."""
+        return None if vector is None else self.unsqueeze(vector, list(range(1, x.rank - 1)))
