@@ -159,6 +159,7 @@ class _Declare:
     def __call__(
         self,
         program: Callable[..., object],
+        /,
         *inputs: Input,
         rows: Sequence[Mapping[str, object]] = (),
         dtypes: Sequence[torch.dtype] = (),

@@ -47,6 +47,12 @@ def test_a_list_is_swept_and_anything_else_is_not() -> None:
     }
 
 
+def test_any_name_may_be_a_keyword_of_the_program() -> None:
+    swept = op(torch.where, bools(3), self=[floats(3)], program=1, other=2.0)
+    assert labels(swept) == ["it[self=floats(3)]"]
+    assert dict(next(swept.cases("it")).arguments)["program"] == 1
+
+
 def test_rows_give_combinations_one_by_one() -> None:
     pool = op(F.avg_pool2d, floats(1, 1, 8, 8), rows=[{"kernel_size": 2}, {"kernel_size": 3, "stride": 1}])
     assert labels(pool) == ["it[kernel_size=2]", "it[kernel_size=3,stride=1]"]
