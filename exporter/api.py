@@ -19,6 +19,7 @@ from exporter.arguments import by_parameter, checked_opset, input_names_for, out
 from exporter.axes import Axes, DynamicAxes, DynamicShapes, axes_of_program
 from exporter.capture.graph import Graph, operator_name
 from exporter.capture.origin import nearest_user_frame
+from exporter.capture.strided import STRIDED
 from exporter.capture.trace import Traced, parameter_names, trace
 from exporter.errors import ArgumentError
 from exporter.lowering import families  # noqa: F401  (registers the lowerings)
@@ -184,7 +185,7 @@ def _decomposition_of(op: OpOverload) -> Callable[..., Any] | None:
 
 @cache
 def _decompositions() -> dict[Any, Callable[..., Any]]:
-    return dict(_core_aten_decompositions_post_autograd())
+    return {**_core_aten_decompositions_post_autograd(), **STRIDED}
 
 
 @contextmanager
