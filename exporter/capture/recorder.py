@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -93,6 +93,10 @@ class Recorder(TorchDispatchMode):
         self._examples: dict[Value, torch.Tensor] = {}
         #: Of tensors that the program may write to: inputs and buffers.
         self._writable: set[int] = set()
+        #: Of each symbol that was read from a tensor of one int, that tensor.
+        self._scalars: dict[str, Value] = {}
+        #: Why the recording was given up. An exception that comes through TorchScript loses its type.
+        self.refusal: CaptureError | None = None
         #: Of each symbol, a value of the program that has that size, and the axis.
         self.size_sources: dict[str, tuple[Value, int]] = {}
 
@@ -171,6 +175,8 @@ class Recorder(TorchDispatchMode):
             else:
                 result = self._memo.call(func, types, args, kwargs)
         self._record(original(func), args, kwargs, result)
+        if func in _READS and isinstance(result, torch.SymInt):
+            self._scalars[str(result.node.expr)] = self.value_of(args[0])
         return result
 
     def _decompose(self, decomposition: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -238,6 +244,36 @@ class Recorder(TorchDispatchMode):
 
     def _read(self, func: OpOverload, args: tuple[Any, ...]) -> Any:
         values = [self.value_of(argument) for argument in args]
+        self._say_that_read(values)
+        with _outside_of_modes(), torch.no_grad():
+            return func(*[self._evaluate(value) for value in values])
+
+    def read_out(self, tensor: torch.Tensor) -> torch.Tensor:
+        """What a tensor that the program holds is for the example inputs."""
+        if torch._C._functorch.is_functionaltensor(tensor):
+            tensor = torch._C._functorch._unwrap_functional_tensor(tensor, True)
+        if not self.knows(tensor):
+            return tensor
+        return self._read_value(self.value_of(tensor))
+
+    def _read_value(self, value: Value) -> torch.Tensor:
+        self._say_that_read([value])
+        with _outside_of_modes(), torch.no_grad():
+            return self._evaluate(value)
+
+    def read_symbol(self, name: str) -> int | None:
+        """What a number that depends on values is for the example inputs; None if nothing is known of it."""
+        if name in self._scalars:
+            scalar = self._read_value(self._scalars[name])
+            with _outside_of_modes():
+                return int(scalar.item())
+        if name in self.size_sources:
+            value, axis = self.size_sources[name]
+            return int(self._read_value(value).shape[axis])
+        return None
+
+    def _say_that_read(self, values: Sequence[Value]) -> None:
+        """Warn, or refuse, where a value that is now fixed depends on an input."""
         if any(self._depends_on_input(value) for value in values):
             origin = self._origins.find()
             where = f" at {origin.where}" if origin.where else ""
@@ -247,10 +283,9 @@ class Recorder(TorchDispatchMode):
                 "torch.cond), or script the function that reads it"
             )
             if self._strict:
-                raise FrozenValueError(text)
+                self.refusal = FrozenValueError(text)
+                raise self.refusal
             warnings.warn_explicit(text, TracerWarning, origin.file or "<unknown>", origin.line)
-        with _outside_of_modes(), torch.no_grad():
-            return func(*[self._evaluate(value) for value in values])
 
     def _stays_symbolic(self, args: tuple[Any, ...]) -> bool:
         """An int read from a tensor can be a symbol, where there are symbols; a truth or a float cannot."""

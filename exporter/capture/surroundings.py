@@ -1,27 +1,32 @@
-"""What is different in torch while a program is recorded: attention, logging, autograd functions, compiled parts."""
+"""What is different in torch while a program is recorded: what would go around the dispatcher, logs, compiled parts."""
 
 from __future__ import annotations
 
+import functools
 import logging
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import torch
+from torch._functorch.pyfunctorch import temporarily_clear_interpreter_stack
 from torch.autograd.function import Function, FunctionCtx
 
-__all__ = ["recording_surroundings"]
+__all__ = ["ReadOut", "recording_surroundings"]
+
+#: Gives a tensor of the recording its value for the example inputs, and says that it was looked at.
+ReadOut = Callable[[torch.Tensor], torch.Tensor]
 
 
 @contextmanager
-def recording_surroundings() -> Iterator[None]:
+def recording_surroundings(read_out: ReadOut) -> Iterator[None]:
     with ExitStack() as stack:
         stack.enter_context(torch.no_grad())
         stack.enter_context(_plain_attention())
         stack.enter_context(_quiet())
-        stack.enter_context(_functions_run_forward())
+        stack.enter_context(_replaced_methods(read_out))
         if "torch._dynamo" in sys.modules:
             # A compiled part is recorded as it was written. Whoever compiled one has imported dynamo, which is slow.
             stack.enter_context(torch.compiler.set_stance("force_eager"))
@@ -51,10 +56,11 @@ def _quiet() -> Iterator[None]:
         log.setLevel(before)
 
 
-# --- autograd functions -----------------------------------------------------------------------------------------------
+# --- what goes around torch's dispatcher ------------------------------------------------------------------------------
 
 _lock = threading.Lock()
-_threads_recording: set[int] = set()
+#: Of each thread that records, how it reads values.
+_recording: dict[int, ReadOut] = {}
 _torch_apply = Function.__dict__["apply"]
 
 
@@ -66,29 +72,52 @@ class _ForwardContext(FunctionCtx):
 
 
 def _apply(cls: type[Function], *args: Any, **kwargs: Any) -> Any:
-    if threading.get_ident() not in _threads_recording:
+    """A `torch.autograd.Function` is its forward: functorch's `functionalize` refuses to apply one."""
+    if threading.get_ident() not in _recording:
         return _torch_apply.__get__(None, cls)(*args, **kwargs)
     if cls.setup_context is not Function.setup_context:
         return cls.forward(*args, **kwargs)
     return cls.forward(_ForwardContext(len(args)), *args, **kwargs)
 
 
-@contextmanager
-def _functions_run_forward() -> Iterator[None]:
-    """A `torch.autograd.Function` is its forward: functorch's `functionalize` refuses to apply one.
+def _reading(name: str) -> Callable[..., Any]:
+    """A method that reads a tensor's memory. A fake tensor has none: torch's own gives what happens to lie there."""
+    method = getattr(torch._C.TensorBase, name)
 
-    `Function.apply` is torch's own again when the last thread has finished; meanwhile other threads get torch's.
-    """
+    @functools.wraps(method)
+    def read(self: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
+        read_out = _recording.get(threading.get_ident())
+        if read_out is None:
+            return method(self, *args, **kwargs)
+        value = read_out(self)
+        with torch.utils._python_dispatch._disable_current_modes(), temporarily_clear_interpreter_stack():
+            return method(value.detach(), *args, **kwargs)
+
+    return read
+
+
+_READING = {name: _reading(name) for name in ("numpy", "tolist")}
+
+
+@contextmanager
+def _replaced_methods(read_out: ReadOut) -> Iterator[None]:
+    """torch's own are back when the last thread has finished; meanwhile threads that do not record get torch's."""
     thread = threading.get_ident()
     with _lock:
-        nested = thread in _threads_recording
-        _threads_recording.add(thread)
+        outer = _recording.get(thread)
+        _recording[thread] = read_out
         Function.apply = classmethod(_apply)  # type: ignore[assignment,method-assign]
+        for name, method in _READING.items():
+            setattr(torch.Tensor, name, method)
     try:
         yield
     finally:
         with _lock:
-            if not nested:
-                _threads_recording.discard(thread)
-            if not _threads_recording:
+            if outer is None:
+                del _recording[thread]
+            else:
+                _recording[thread] = outer
+            if not _recording:
                 Function.apply = _torch_apply  # type: ignore[method-assign]
+                for name in _READING:
+                    delattr(torch.Tensor, name)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +16,17 @@ from exporter.capture.graph import Origin
 from exporter.capture.origin import nearest_user_frame
 
 __all__ = ["Assumption", "HintedShapeEnv"]
+
+
+#: Files whose frames lie between a question about a size and whoever asked it.
+_PASSED_THROUGH = (
+    "sym_node.py",
+    "symbolic_shapes.py",
+    "recording.py",
+    "/torch/__init__.py",
+    "capture/lifted.py",
+    "capture/subscripts.py",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +75,8 @@ class HintedShapeEnv(ShapeEnv):
         self.hints: dict[sympy.Symbol, int] = {}
         self._example: dict[sympy.Symbol, int] = {}
         self.assumptions: dict[sympy.Basic, Assumption] = {}
+        #: Tells what a number that depends on values is in the example.
+        self.read_symbol: Callable[[str], int | None] = lambda name: None
 
     def new_size(self, name: str, hint: int) -> torch.SymInt:
         size_of_example = hint
@@ -79,6 +93,16 @@ class HintedShapeEnv(ShapeEnv):
     def size_in_example(self, size: torch.SymInt) -> int:
         return int(size.node.expr.xreplace(self._example))
 
+    def _in_example(self, expression: sympy.Basic) -> sympy.Basic | None:
+        """What an expression over numbers that depend on values is in the example, where the program itself asks."""
+        known: dict[sympy.Basic, int] = dict(self._example)
+        for symbol in expression.free_symbols - self._example.keys():
+            number = self.read_symbol(str(symbol))
+            if number is None:
+                return None
+            known[symbol] = number
+        return expression.xreplace(known)
+
     def replace(self, expr: Any) -> Any:  # type: ignore[override]
         # torch asks this of every expression it touches; there is nothing to replace before something was specialised.
         return super().replace(expr) if self.replacements else expr
@@ -89,16 +113,15 @@ class HintedShapeEnv(ShapeEnv):
             return known.answer
         if not orig_expr.free_symbols:
             return orig_expr
-        if not orig_expr.free_symbols <= self.hints.keys():
-            return super().evaluate_expr(orig_expr, hint, *args, **kwargs)
-        answer = orig_expr.xreplace(self.hints)
         frame = sys._getframe(1)
         asker = frame
-        while asker.f_back is not None and asker.f_code.co_filename.endswith(
-            ("sym_node.py", "symbolic_shapes.py", "recording.py", "/torch/__init__.py")
-        ):
+        while asker.f_back is not None and asker.f_code.co_filename.endswith(_PASSED_THROUGH):
             asker = asker.f_back
         user = nearest_user_frame(frame)
+        if not orig_expr.free_symbols <= self.hints.keys():
+            answer = self._in_example(orig_expr) if asker is user else None
+            return super().evaluate_expr(orig_expr, hint, *args, **kwargs) if answer is None else answer
+        answer = orig_expr.xreplace(self.hints)
         origin = Origin(user.f_code.co_filename, user.f_lineno, "") if user is not None else Origin("", 0, "")
         self.assumptions[orig_expr] = Assumption(orig_expr, answer, origin, by_user=asker is user)
         return answer

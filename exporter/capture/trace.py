@@ -26,6 +26,7 @@ from exporter.capture.origin import OriginFinder, last_user_line
 from exporter.capture.preserved import buffers_of, preserved
 from exporter.capture.recorder import OwnTensorWritten, Recorder, own_tensor_written
 from exporter.capture.results import Returned, taken_apart
+from exporter.capture.subscripts import SymbolicSubscripts
 from exporter.capture.surroundings import recording_surroundings
 from exporter.capture.symbols import Assumption, HintedShapeEnv
 from exporter.errors import CaptureError, DynamicAxisError, ExportError
@@ -119,6 +120,8 @@ def _trace(
     fakes = FakeTensorMode(shape_env=shapes)
     recorder = Recorder(fakes, OriginFinder(program), _name_finder(program), decomposition_of, strict, lifts)
 
+    if shapes is not None:
+        shapes.read_symbol = recorder.read_symbol
     axis_names: dict[str, str] = {}
     sources: dict[str, tuple[Value, int]] = {}
     sizes: dict[str, torch.SymInt] = {}
@@ -164,12 +167,15 @@ def _trace(
         return [*outputs, *lifted.wrapped]
 
     try:
-        with recording_surroundings(), recorder, keeping_composites():
+        subscripts = SymbolicSubscripts() if shapes is not None else nullcontext()
+        with recording_surroundings(recorder.read_out), subscripts, recorder, keeping_composites():
             results = torch.func.functionalize(run, remove="mutations")(input_fakes, buffer_fakes)
             values = [recorder.value_of(result) for result in results]
     except (ExportError, _FixedAutomatically, DynamicOutputShapeException, DataDependentOutputException):
         raise
     except Exception as error:
+        if recorder.refusal is not None:
+            raise recorder.refusal from error
         if not lifts and isinstance(error, RuntimeError) and "non-functional tensor" in str(error):
             raise OwnTensorWritten from error
         raise _capture_error(error) from error
