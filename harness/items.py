@@ -33,6 +33,9 @@ class CellRunner(Protocol):
     @property
     def strict_unsupported(self) -> bool: ...
 
+    def claim(self, name: str, place: str) -> str:
+        """Where `name` was declared first: `place`, unless another declaration had it before."""
+
     def run(self, item: CellItem) -> Record: ...
 
 
@@ -45,6 +48,11 @@ class DeclarationCollector(pytest.Collector):
         self._runner = runner
 
     def collect(self) -> Iterator[CellItem]:
+        place = self._declaration.place
+        first = self._runner.claim(self.name, place)
+        if first != place:
+            # A cell's id is its identity in the run store.
+            raise self.CollectError(f"{self.name} is declared twice: {first} and {place}. Rename one of them.")
         try:
             for cell in cells_of(self.name, self._declaration, self._runner.selection):
                 yield CellItem.from_parent(self, name=cell.id, cell=cell, runner=self._runner)

@@ -33,6 +33,7 @@ class Matrix:
         self.root: Path = config.getoption("--runs") or config.rootpath / "runs"
         self.seed: int = config.getoption("--seed")
         self._config = config
+        self._places: dict[str, str] = {}
         self.worker: str = getattr(config, "workerinput", {}).get("workerid", "main")
         self.log = RunLog(self.root, lambda: self._info_with_missing, self.worker)
 
@@ -60,6 +61,9 @@ class Matrix:
         from harness.stages import Bench
 
         return Bench(self.seed, entered=self.log.enter)
+
+    def claim(self, name: str, place: str) -> str:
+        return self._places.setdefault(name, place)
 
     def run(self, item: CellItem) -> Record:
         from harness.expectations import expected

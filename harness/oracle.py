@@ -35,6 +35,8 @@ FLOOR_ULPS = 8.0
 MOST_ROUNDINGS = 64.0
 #: Past this share of the element (or of the output's typical one) a movement is a jump.
 JUMP = {np.dtype(np.float16): 0.1, BFLOAT16: 0.5, np.dtype(np.float32): 1e-3, np.dtype(np.float64): 1e-9}
+#: The ends of what JSON can hold.
+_SMALLEST, _LARGEST = float(np.finfo(np.float64).smallest_subnormal), float(np.finfo(np.float64).max)
 #: Without float64: error relative to the element, plus absolute. The figures of `torch.testing.assert_close`.
 FALLBACK = {
     np.dtype(np.float16): (1e-3, 1e-5),
@@ -115,7 +117,7 @@ def _noise(
         return own_error
     if not movements:
         return np.full_like(own_error, own_error.max())
-    sensitivity = unit / 2
+    sensitivity = np.maximum(unit / 2, _SMALLEST)  # Half of the smallest number is zero, and nothing divides by it.
     for movement in movements:
         sensitivity = np.maximum(sensitivity, np.where(movement <= jump, movement, 0.0))
     roundings = min(max(float((own_error / sensitivity).max()), 1.0), MOST_ROUNDINGS)
@@ -172,11 +174,12 @@ def _judge_floats(
     else:
         error = np.abs(wide - centre)
     # At equal bits there is no error, however far both are from float64.
-    error = np.where(got == value, 0.0, error)
-    ratio = error / tolerance
+    error = np.where(got == value, 0.0, np.minimum(error, _LARGEST))
+    with np.errstate(over="ignore"):
+        ratio = np.minimum(error / tolerance, _LARGEST)
+        ulps = np.minimum(error / unit, _LARGEST).ravel()
     worst = int(ratio.argmax())
     flat_error = error.ravel()
-    ulps = (error / unit).ravel()
     middle, high = (ulps.size - 1) // 2, (ulps.size - 1) * 99 // 100
     ranked = np.partition(ulps, (middle, high))
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -247,7 +250,7 @@ def _exact(number: int, value: Array) -> Metrics:
 
 def _storable(value: float) -> float | None:
     """JSON has neither NaN nor infinities: NaN is kept as None, an infinity as the largest float of its sign."""
-    return None if np.isnan(value) else float(np.clip(value, -np.finfo(np.float64).max, np.finfo(np.float64).max))
+    return None if np.isnan(value) else min(max(value, -_LARGEST), _LARGEST)
 
 
 def _place(flat: int, shape: tuple[int, ...]) -> tuple[int, ...]:

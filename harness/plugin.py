@@ -98,22 +98,6 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Col
     return ExpectationsFile.from_parent(parent, path=file_path)
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """A cell's id is its identity in the run store: two declarations may not share a name."""
-    if "harness.items" not in sys.modules:
-        return
-    from harness.items import CellItem
-
-    places: dict[str, str] = {}
-    for item in items:
-        if isinstance(item, CellItem):
-            place = item.cell.case.declaration.place
-            if places.setdefault(item.cell.id, place) != place:
-                raise pytest.UsageError(
-                    f"{item.cell.case.name} is declared twice: {places[item.cell.id]} and {place}. Rename one of them."
-                )
-
-
 def pytest_runtest_protocol(item: pytest.Item) -> bool | None:
     report = getattr(item, "report", None)
     if report is None:

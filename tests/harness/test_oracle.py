@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import ml_dtypes
+import msgspec
 import numpy as np
 import pytest
 
@@ -263,3 +264,17 @@ def test_one_ulp_of_every_format() -> None:
 )
 def test_plausible_wrong_graphs_are_caught(fault: Callable[[Array], Array]) -> None:
     failure([np.ascontiguousarray(fault(VALUE))], expected())
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+def test_metrics_come_back_from_json_at_the_ends_of_the_range(dtype: type[np.floating]) -> None:
+    largest = float(np.finfo(dtype).max)
+    value = np.array([0.0, largest, -largest, 1.0, NAN, -INF], dtype)
+    exact = value.astype(np.float64)
+    wanted = [expect(value, exact, [exact], moved_by=EPS)]
+    for wrong in (0.0, 1.0, -largest, largest):
+        for place in range(4):
+            verdict = judge([changed(value, (place,), wrong)], wanted)
+            assert verdict.passed == (value[place] == dtype(wrong))
+            assert verdict.metrics is not None
+            assert msgspec.json.decode(msgspec.json.encode(verdict.metrics), type=Metrics) == verdict.metrics
