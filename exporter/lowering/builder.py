@@ -68,7 +68,7 @@ class Graph(Forms):
         self.initializers: dict[str, ir.Value] = {}
         self.domains: set[str] = set()
         #: The ATen node that is being lowered: its outputs tell the dtypes and shapes to produce.
-        self.node: Node
+        self.node: Node = None  # type: ignore[assignment]  # until there is one
         #: The ATen values that something reads.
         self.read: frozenset[AtenValue | None] = frozenset()
         #: Of values that were widened, or rounded from a wider one: that one, and the ATen node that it belongs to.
@@ -100,6 +100,9 @@ class Graph(Forms):
                 for position, operand in enumerate(inputs)
             ]
             dtypes = [self._output_dtype(sig, position, widened, attributes) for position in range(outputs)]
+            for position, dtype in enumerate(dtypes):
+                if dtype not in sig.allowed[sig.output_type(position)]:
+                    raise self._not_taken(sig, sig.output_type(position), dtype)
             results = self._emit("", op_type, operands, attributes, dtypes)
             for position in range(outputs):
                 wanted = types.get(sig.output_type(position))
@@ -137,10 +140,13 @@ class Graph(Forms):
             for candidate in candidates:
                 if candidate in acceptable:
                     return candidate
+        raise self._not_taken(sig, type_name, dtype)
+
+    def _not_taken(self, sig: Signature, type_name: str, dtype: torch.dtype) -> Unsupported:
         for later in range(self.opset + 1, 29):
             if dtype in signature(sig.op, later).allowed.get(type_name, ()):
-                raise Unsupported(f"ONNX's {sig.op} does not take {dtype} at opset {self.opset}", since=later)
-        raise Unsupported(f"ONNX's {sig.op} does not take {dtype}")
+                return Unsupported(f"ONNX's {sig.op} does not take {dtype} at opset {self.opset}", since=later)
+        return Unsupported(f"ONNX's {sig.op} does not take {dtype}")
 
     def has_kernel(self, op: str, dtype: torch.dtype, type_name: str = "T") -> bool:
         """Whether ONNX has the operator for the dtype at this opset, and onnxruntime runs it, maybe in a wider one."""

@@ -125,7 +125,7 @@ class SizeForms(Base):
         static = all(isinstance(size, int) for size in sizes)
         if static and math.prod(int(size) for size in sizes) <= 64:
             return self.const(torch.full([int(size) for size in sizes], value, dtype=dtype))  # type: ignore[arg-type]
-        if self.opset >= 9 and not isinstance(value, torch.SymInt):
+        if not isinstance(value, torch.SymInt) and self.has_kernel("ConstantOfShape", dtype, "T2"):
             return self.op("ConstantOfShape", self.ints(sizes), value_t=torch.tensor([value], dtype=dtype))
         one = self.scalar(value, dtype)
         if self.opset >= 8:
