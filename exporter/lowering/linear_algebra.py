@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from exporter.capture.graph import Size
 from exporter.lowering.builder import Graph
+from exporter.lowering.dtypes import fits_attribute
 from exporter.lowering.registry import lowering
 from exporter.lowering.values import Value
 
@@ -12,7 +13,7 @@ from exporter.lowering.values import Value
 def matmul(g: Graph, self: Value, mat2: Value | None = None, **other: Value) -> Value:
     """ONNX's MatMul is numpy's, as torch's is; the second operand goes by many names (mat2, vec, tensor, other)"""
     (second,) = (mat2,) if mat2 is not None else other.values()
-    return g.op("MatMul", self, second)
+    return g.matmul(self, second)
 
 
 @lowering("aten::addmm")
@@ -21,18 +22,19 @@ def addmm(g: Graph, self: Value, mat1: Value, mat2: Value, beta: float = 1, alph
     if self.dtype.is_floating_point or g.opset >= 9:
         if beta == 0:
             # 0 * self must not let NaN through, so self is left out.
-            product = g.op("MatMul", mat1, mat2)
+            product = g.matmul(mat1, mat2)
             return product if alpha == 1 else g.op("Mul", product, alpha)
         # Of products over nothing, onnxruntime's Gemm returns C without its factor.
-        if self.dtype.is_floating_point and not _is_zero(mat1.sizes[1]):
+        held = fits_attribute(alpha, self.dtype) and fits_attribute(beta, self.dtype)
+        if self.dtype.is_floating_point and held and not _is_zero(mat1.sizes[1]):
             return g.op("Gemm", mat1, mat2, self, alpha_f=alpha, beta_f=beta)
-    return _sum_of_products(g, self, g.op("MatMul", mat1, mat2), beta, alpha)
+    return _sum_of_products(g, self, g.matmul(mat1, mat2), beta, alpha)
 
 
 @lowering("aten::addmv", "aten::addbmm", "aten::baddbmm")
 def baddbmm(g: Graph, self: Value, beta: float = 1, alpha: float = 1, **factors: Value) -> Value:
     """beta * self + alpha * product; addbmm sums the products over the batch"""
-    product = g.op("MatMul", *factors.values())
+    product = g.matmul(*factors.values())
     if g.node.op._schema.name == "aten::addbmm":
         product = g.reduce("Sum", product, [0], False)
     return _sum_of_products(g, self, product, beta, alpha)
@@ -55,5 +57,5 @@ def linear(g: Graph, input: Value, weight: Value, bias: Value | None = None) -> 
     if input.rank == 2 and weight.rank == 2 and (bias is not None or g.opset >= 11):
         operands = [input, weight, *([] if bias is None else [bias])]
         return g.op("Gemm", *operands, transB_i=1)
-    product = g.op("MatMul", input, g.transpose(weight, [1, 0]) if weight.rank == 2 else weight)
+    product = g.matmul(input, g.transpose(weight, [1, 0]) if weight.rank == 2 else weight)
     return product if bias is None else g.op("Add", product, bias)

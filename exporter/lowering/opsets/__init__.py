@@ -1,7 +1,7 @@
 """Where ONNX versions differ. Each method emits the right form for the target opset; lowerings never ask which it is.
 
 What came late is written out in terms of what was there before. What cannot be said at all raises `Unsupported`
-with the first opset that can. By theme: `axes`, `bits`, `sizes`, `parts`, `choosing`, `elementary`, `late`, `norms`, `padding`, `places`, `ordering`.
+with the first opset that can. One module a theme.
 """
 
 from exporter.lowering.opsets.axes import AxesForms
@@ -13,6 +13,7 @@ from exporter.lowering.opsets.norms import NormForms
 from exporter.lowering.opsets.ordering import OrderForms
 from exporter.lowering.opsets.padding import PaddingForms
 from exporter.lowering.opsets.parts import PartForms
+from exporter.lowering.opsets.products import ProductForms
 from exporter.lowering.opsets.sizes import SizeForms
 
 __all__ = ["Forms"]
@@ -23,6 +24,7 @@ class Forms(
     SizeForms,
     PartForms,
     PaddingForms,
+    ProductForms,
     BitForms,
     ChoiceForms,
     ElementaryForms,

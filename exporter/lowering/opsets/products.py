@@ -1,0 +1,25 @@
+"""Products of matrices."""
+
+from __future__ import annotations
+
+from exporter.lowering.opsets.base import Base
+from exporter.lowering.values import Value
+
+__all__ = ["ProductForms"]
+
+
+class ProductForms(Base):
+    """MatMul, which took integers from opset 9 on."""
+
+    def matmul(self, a: Value, b: Value) -> Value:
+        """numpy's product: over the last axis of `a` and the last but one of `b`, batches broadcast."""
+        if a.dtype.is_floating_point or self.opset >= 9:
+            return self.op("MatMul", a, b)
+        row, column = a.rank == 1, b.rank == 1
+        # (..., m, k, 1) * (..., 1, k, n), summed over k.
+        left = self.unsqueeze(self.unsqueeze(a, [0]) if row else a, [a.rank + row])
+        right = self.unsqueeze(b, [1]) if column else b
+        right = self.unsqueeze(right, [right.rank - 2])
+        rank = max(left.rank, right.rank) - 1
+        product = self.reduce("Sum", self.op("Mul", left, right), [rank - 1], False)
+        return self.squeeze(product, [rank - 2] * row + [rank - 1] * column)
