@@ -14,6 +14,7 @@ import typer
 
 from harness.axes import AxisError, Selection, Tier, parse_opsets
 from harness.comparison.command import compare
+from harness.opinfo_survey import survey
 from harness.store import RunStoreError
 
 #: Where declarations stand in a clone of the project.
@@ -35,6 +36,7 @@ Exit codes: 0 all held; 1 some cell failed; 2 stopped by the user, or used wrong
 )
 
 app.command()(compare)
+app.command("opinfo-survey")(survey)
 
 
 @app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})

@@ -108,7 +108,7 @@ def find_entry(name: str) -> OpInfo:
     """The entry called so: `clamp`, `nn.functional.pad.constant`, `div.floor_rounding`."""
     if name in EXCLUDED:
         raise DeclarationError(f"OpInfo entry {name!r} cannot be a case: {EXCLUDED[name]}. Leave it out.")
-    entries = _entries()
+    entries = all_entries()
     if name not in entries:
         close = difflib.get_close_matches(name, entries, n=3)
         variants = [entry for entry in entries if entry.startswith(f"{name}.")]
@@ -157,7 +157,8 @@ def usable_samples(entry: str, dtypes: tuple[Dtype, ...] = DTYPES) -> Usable:
 
 
 @cache
-def _entries() -> Mapping[str, OpInfo]:
+def all_entries() -> Mapping[str, OpInfo]:
+    """Every entry of `op_db` by its name."""
     with _torch_as_it_was():
         from torch.testing._internal.common_methods_invocations import op_db
     return {f"{each.name}.{each.variant_test_name}".rstrip("."): each for each in op_db}
@@ -167,13 +168,14 @@ def _entries() -> Mapping[str, OpInfo]:
 def _torch_as_it_was() -> Iterator[None]:
     """torch's test code forbids to set backend flags and wraps calls of scripted functions: not for the next cell."""
     calls = torch._C.ScriptFunction.__call__, torch._C.ScriptMethod.__call__
-    flag = "__allow_nonbracketed_mutation_flag"
-    allowed = getattr(torch.backends, flag)
+    # The module is behind a proxy that hands out its variables and does not take them back.
+    variables, flag = torch.backends.flags_frozen.__globals__, "__allow_nonbracketed_mutation_flag"
+    allowed = variables[flag]
     try:
         yield
     finally:
         torch._C.ScriptFunction.__call__, torch._C.ScriptMethod.__call__ = calls  # type: ignore[method-assign]
-        setattr(torch.backends, flag, allowed)
+        variables[flag] = allowed
 
 
 @contextmanager

@@ -23,7 +23,7 @@ from harness.axes import ONNXRUNTIME, Device
 from harness.comparison.outcome import Outcome, Task, Verdict
 from harness.delivered import Delivered
 from harness.exporters import EXPORTERS, Exporter, Request
-from harness.opinfo_samples import Sample, SampleModule, draw_samples, sample_seed
+from harness.opinfo_samples import Sample, SampleModule, all_entries, draw_samples, sample_seed
 from harness.runtimes import RUNTIMES
 from harness.wording import one_line
 
@@ -102,7 +102,7 @@ def first_difference(outputs: list[object], expected: list[Array]) -> str:
             first = int(wrong.ravel().argmax())
             place = tuple(int(each) for each in np.unravel_index(first, want.shape))
             return (
-                f"{where} at {place}: {got.flat[first]} instead of {want.flat[first]}; "
+                f"{where} at {place}: {got.flat[first]:.6g} instead of {want.flat[first]:.6g}; "
                 f"{int(wrong.sum())} of {wrong.size} elements"
             )
     return ""
@@ -125,6 +125,7 @@ def main(exporter: str, seed: int, descriptor: int) -> None:
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
     answers = os.fdopen(descriptor, "wb", buffering=0)
+    all_entries()  # Seconds that are not the first sample's.
     answers.write(READY)
     for line in sys.stdin.buffer:
         for outcome in outcomes(msgspec.json.decode(line, type=Task), EXPORTERS[exporter], seed):

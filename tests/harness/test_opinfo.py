@@ -1,0 +1,225 @@
+"""torch's OpInfo as a source of cases: which samples, under which ids, drawn how."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from harness.axes import Device, Dtype, Selection, Tier
+from harness.case import DeclarationError
+from harness.cells import cells_of
+from harness.opinfo import OpInfoDeclaration, SampleCase, entries
+from harness.opinfo_entries import (
+    EXCLUDED,
+    Usable,
+    first_dtype,
+    parsed,
+    read_survey,
+    spelled,
+    spread,
+    survey_path,
+    write_survey,
+)
+from harness.opinfo_samples import all_entries, draw_samples, usable_samples
+from harness.program import InputSet, build
+from harness.record import Stage, Status
+from harness.stages import Bench
+from op_cases.opinfo import opinfo
+
+pytest_plugins = "pytester"
+
+
+def ids(declaration: OpInfoDeclaration, name: str, selection: Selection) -> list[str]:
+    return [cell.id for cell in cells_of(name, declaration, selection)]
+
+
+def sample_case(declaration: OpInfoDeclaration, position: int) -> SampleCase:
+    """The case of one sample of the declaration's only entry."""
+    cases = {case.position: case for case in declaration.cases("x") if isinstance(case, SampleCase)}
+    return cases[position]
+
+
+def test_default_tier_takes_four_samples_at_one_opset() -> None:
+    cpu = Selection(devices=(Device.CPU,))
+    assert [each for each in ids(opinfo, "opinfo", cpu) if each.startswith("opinfo.clamp[")] == [
+        f"opinfo.clamp[sample={position}]-float32-opset18-cpu-trace-onnxruntime" for position in (0, 2, 4, 6)
+    ]
+
+
+def test_entry_without_floats_is_run_in_ints() -> None:
+    ours = [each for each in ids(opinfo, "opinfo", Selection(devices=(Device.CPU,))) if "bitwise_and" in each]
+    assert ours == [
+        f"opinfo.bitwise_and[sample={position}]-int64-opset18-cpu-trace-onnxruntime" for position in (0, 3, 5, 8)
+    ]
+
+
+def test_full_tier_holds_the_default_tier() -> None:
+    default = set(ids(opinfo, "opinfo", Selection(devices=(Device.CPU,))))
+    assert default < set(ids(opinfo, "opinfo", Selection(tier=Tier.FULL, devices=(Device.CPU,))))
+
+
+def test_smoke_tier_takes_none() -> None:
+    assert ids(opinfo, "opinfo", Selection(tier=Tier.SMOKE)) == []
+
+
+def test_options_choose_opsets_and_dtypes() -> None:
+    chosen = Selection(opsets=(9, 11), dtypes=(Dtype.INT32, Dtype.BOOL), devices=(Device.CPU,))
+    cells = [cell for cell in cells_of("opinfo", opinfo, chosen) if cell.case.name == "opinfo.neg"]
+    points = [(cell.dtype, cell.opset) for cell in cells]
+    # neg takes no booleans.
+    assert set(points) == {(Dtype.INT32, 9), (Dtype.INT32, 11)}
+
+
+def test_collection_does_not_import_op_db() -> None:
+    program = (
+        "import sys; from harness.cells import cells_of; from harness.axes import Selection, Tier;"
+        "from op_cases.opinfo import opinfo;"
+        "print(sum(1 for _ in cells_of('opinfo', opinfo, Selection(tier=Tier.FULL, opsets=(18,)))),"
+        "'torch.testing._internal.common_methods_invocations' in sys.modules)"
+    )
+    found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.split()
+    assert int(found[0]) > 30_000
+    assert found[1] == "False"
+
+
+def test_unknown_entry_is_named_with_what_was_meant() -> None:
+    declaration = entries({"div": ("div",)})
+    with pytest.raises(DeclarationError) as error:
+        ids(declaration, "x", Selection())
+    assert str(error.value) == (
+        f"{declaration.place}: torch {torch.__version__} has no OpInfo entry 'div'; it has div.no_rounding_mode, "
+        "div.trunc_rounding, div.floor_rounding. An entry's name is that of its operator, a dot and its variant, as "
+        "in div.floor_rounding."
+    )
+
+
+def test_misspelt_entry_is_named_with_its_nearest() -> None:
+    with pytest.raises(DeclarationError, match=r"has no OpInfo entry 'clampp'; it has clamp"):
+        usable_samples("clampp")
+
+
+def test_random_entry_is_refused_with_the_reason() -> None:
+    with pytest.raises(DeclarationError) as error:
+        entries({"rand": ("rand_like",)})
+    assert str(error.value).endswith("entry 'rand_like' makes no cases: its outputs are random numbers. Leave it out.")
+
+
+def test_entry_declared_twice_is_refused() -> None:
+    with pytest.raises(DeclarationError, match=r"entry 'add' is declared 2 times\. Leave one\."):
+        entries({"add": ("add",), "sum": ("add",)})
+
+
+def test_excluded_entries_exist() -> None:
+    """An exclusion of what torch does not have excludes nothing."""
+    assert set(EXCLUDED) <= set(all_entries())
+
+
+@pytest.mark.parametrize("entry", ["add", "clamp", "nn.functional.dropout", "bitwise_or", "split.list_args"])
+def test_survey_says_what_torch_has(entry: str) -> None:
+    """The samples of a survey are those of the torch that it names."""
+    path = survey_path(opinfo.file)
+    if f'"torch": "{torch.__version__}"' not in path.read_text():
+        pytest.skip(f"{path.name} was written for another torch than {torch.__version__}")
+    assert read_survey(path)[entry] == usable_samples(entry)
+
+
+def test_every_declared_entry_is_surveyed_and_has_samples() -> None:
+    surveyed = read_survey(survey_path(opinfo.file))
+    assert set(surveyed) == set(opinfo.entry_names)
+    assert [entry for entry, usable in surveyed.items() if first_dtype(usable) is None] == []
+
+
+def test_random_samples_are_not_usable() -> None:
+    """Dropout in training is random, in evaluation it is not."""
+    samples = draw_samples("nn.functional.dropout", Dtype.FLOAT32, 0)
+    usable = usable_samples("nn.functional.dropout", (Dtype.FLOAT32,))[Dtype.FLOAT32]
+    assert len(usable) < len(samples)
+    assert len(usable) > 0
+
+
+def test_inputs_are_drawn_from_the_seed() -> None:
+    case = sample_case(entries({"clamp": ("clamp",)}), 0)
+    program, again, other_seed = (build(case, Dtype.FLOAT32, Device.CPU, seed) for seed in (0, 0, 1))
+    example, other_values = program.inputs(InputSet()), program.inputs(InputSet(draw=1))
+    draw_samples.cache_clear()
+    assert all(map(torch.equal, example, again.inputs(InputSet())))
+    assert [tensor.shape for tensor in example] == [tensor.shape for tensor in other_values]
+    assert not torch.equal(example[0], other_values[0])
+    assert not torch.equal(example[0], other_seed.inputs(InputSet())[0])
+
+
+def test_lists_of_tensors_become_inputs() -> None:
+    program = build(sample_case(entries({"cat": ("cat",)}), 0), Dtype.FLOAT32, Device.CPU, 0)
+    inputs = program.inputs(InputSet())
+    assert program.input_names == tuple(f"x{index}" for index in range(len(inputs)))
+    assert len(inputs) > 1
+    assert torch.equal(program.run(inputs)[0], torch.cat(inputs, dim=1))
+
+
+def test_drawing_leaves_torch_as_it_was() -> None:
+    state = torch.random.get_rng_state()
+    before = torch.backends.cudnn.benchmark
+    draw_samples("add", Dtype.FLOAT32, 7)
+    assert torch.equal(state, torch.random.get_rng_state())
+    torch.backends.cudnn.benchmark = not before  # torch's test code forbids this.
+    torch.backends.cudnn.benchmark = before
+    assert torch._C.ScriptFunction.__call__.__name__ != "prof_func_call"
+
+
+def test_position_that_torch_does_not_have_is_an_outcome() -> None:
+    declaration = entries({"tanh": ("tanh",)})
+    case = SampleCase(declaration, "x.tanh", "x.tanh[sample=9]", {}, "tanh", 9)
+    cell = next(
+        cell for cell in cells_of("x", declaration, Selection(devices=(Device.CPU,))) if cell.dtype is Dtype.FLOAT32
+    )
+    outcome = Bench(0).run(
+        type(cell)(case, *(getattr(cell, each) for each in cell.__dataclass_fields__ if each != "case"))
+    )
+    assert (outcome.status, outcome.stage) == (Status.FAILED, Stage.BUILD)
+    assert "tanh has 1 samples of float32 in torch" in outcome.reason
+
+
+def test_entry_runs_through_the_plug_in(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(samples="from harness.opinfo import entries\nfrom_torch = entries({'clamp': ('clamp_min',)})\n")
+    command = [sys.executable, "-m", "pytest", "samples.py", "-v", "-p", "harness.plugin", "--devices", "cpu"]
+    found = subprocess.run([*command, "-p", "no:cacheprovider"], capture_output=True, text=True, check=False).stdout
+    assert (
+        "samples.py::from_torch::from_torch.clamp_min[sample=0]-float32-opset18-cpu-trace-onnxruntime PASSED" in found
+    )
+    assert "4 passed" in found
+
+
+def test_survey_reads_back_as_it_was_written(tmp_path: Path) -> None:
+    usable: dict[str, Usable] = {
+        "add": {Dtype.FLOAT32: (0, 1, 2, 5), Dtype.BOOL: (3,)},
+        "nn.functional.elu": {Dtype.FLOAT64: (0, 2, 4)},
+    }
+    path = tmp_path / "survey.json"
+    write_survey(path, "2.13.0", usable)
+    assert read_survey(path) == usable
+    assert path.read_text() == (
+        '{"torch": "2.13.0", "entries": {\n'
+        '  "add": {"float32": "0-2,5", "bool": "3"},\n'
+        '  "nn.functional.elu": {"float64": "0,2,4"}\n'
+        "}}\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "positions"), [("", ()), ("4", (4,)), ("0-1", (0, 1)), ("0-3,7,9-10", (0, 1, 2, 3, 7, 9, 10))]
+)
+def test_positions_are_spelled_in_ranges(text: str, positions: tuple[int, ...]) -> None:
+    assert spelled(positions) == text
+    assert parsed(text) == positions
+
+
+@pytest.mark.parametrize(
+    ("positions", "few"),
+    [((), ()), ((2, 5), (2, 5)), (tuple(range(10)), (0, 3, 6, 9)), ((0, 1, 2, 3, 40), (0, 1, 3, 40))],
+)
+def test_few_are_spread_evenly(positions: tuple[int, ...], few: tuple[int, ...]) -> None:
+    assert spread(positions, 4) == few
