@@ -6,7 +6,7 @@ import os
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from typing import Any, BinaryIO
 
@@ -15,13 +15,24 @@ from torch._decomp import _core_aten_decompositions_post_autograd
 from torch._ops import OpOverload
 from torch.utils import _pytree as pytree
 
-from exporter.arguments import by_parameter, checked_opset, input_names_for, output_names_for, split_args, trains
+from exporter.arguments import (
+    by_parameter,
+    checked_opset,
+    checked_program,
+    input_names_for,
+    output_names_for,
+    parameter_names,
+    refuse_unknown_keywords,
+    refuse_unreadable,
+    signature_of,
+    split_args,
+    trains,
+)
 from exporter.axes import Axes, DynamicAxes, DynamicShapes, axes_of_program
 from exporter.capture.graph import Graph, operator_name
 from exporter.capture.origin import nearest_user_frame
 from exporter.capture.strided import STRIDED
-from exporter.capture.trace import Traced, parameter_names, trace
-from exporter.errors import ArgumentError
+from exporter.capture.trace import Traced, trace, weights_of
 from exporter.lowering import families  # noqa: F401  (registers the lowerings)
 from exporter.lowering.lower import Names, lower
 from exporter.lowering.registry import is_lowered
@@ -81,22 +92,23 @@ def capture_program(
     strict: bool = False,
 ) -> Capture:
     """Record what `model(*args, **kwargs)` does, without computing it."""
-    if not callable(model):
-        raise ArgumentError(f"model is {model!r}: give a torch.nn.Module or a function of tensors")
-    args, named = split_args(args, kwargs)
-    parameters = parameter_names(model)
-    names = input_names_for(by_parameter(parameters, args, named), input_names)
-    tensors = [leaf for leaf in pytree.tree_leaves((args, named)) if isinstance(leaf, torch.Tensor)]
+    checked_program(model)
+    positional, named = split_args(args, kwargs)
+    signature = signature_of(model)
+    refuse_unknown_keywords(args, named, signature)
+    arguments = by_parameter(parameter_names(signature), positional, named)
+    refuse_unreadable(arguments)
+    names = input_names_for(arguments, input_names, len(weights_of(model)))
+    tensors = [leaf for leaf in pytree.tree_leaves((positional, named)) if isinstance(leaf, torch.Tensor)]
     inputs = dict(zip(names, tensors, strict=True))
-    axes = axes_of_program(
-        dynamic_axes, dynamic_shapes, by_parameter(parameters, args, named), inputs, output_names or ("output",)
-    )
+    axes = axes_of_program(dynamic_axes, dynamic_shapes, arguments, inputs, output_names or ("output",))
     with _mode(model, trains(training)):
         traced = trace(
             model,
-            args,
+            positional,
             named,
             input_names=names,
+            weight_names=(input_names or ())[len(names) :],
             dynamic_axes=axes.inputs,
             automatic_axes=axes.automatic,
             decomposition_of=_decomposition_of,
@@ -141,7 +153,7 @@ def export(
         f: Where to write the model: a path, or a file opened for writing bytes. None writes nothing.
         kwargs: Keyword arguments to call it with.
         verbose: Print the exported graph.
-        input_names: Names for the inputs, from the first; fewer than there are will do.
+        input_names: Names for the inputs, from the first; fewer than there are will do. More go to the weights.
         output_names: Names for the outputs, likewise.
         opset_version: The opset to deliver, 7 to 28; 18 if not given. Never another one.
         external_data: Write the weights to `<f>.data`. By default only where one file cannot hold them.
@@ -197,7 +209,9 @@ def _mode(model: Program, training: bool | None) -> Iterator[None]:
     before = [(module, module.training) for module in model.modules()]
     try:
         if any(mode is not training for _, mode in before):
-            model.train(training)
+            # A program from torch.export has its mode built in, and says so.
+            with suppress(NotImplementedError):
+                model.train(training)
         yield
     finally:
         for module, mode in before:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import inspect
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -15,8 +16,13 @@ __all__ = [
     "OPSETS",
     "by_parameter",
     "checked_opset",
+    "checked_program",
     "input_names_for",
     "output_names_for",
+    "parameter_names",
+    "refuse_unknown_keywords",
+    "refuse_unreadable",
+    "signature_of",
     "split_args",
     "trains",
 ]
@@ -51,6 +57,64 @@ def split_args(args: Any, kwargs: Mapping[str, Any] | None) -> tuple[tuple[Any, 
     return args, named
 
 
+def checked_program(model: Any) -> None:
+    """Refuse what cannot be called, and what can only be called through a part of it."""
+    if isinstance(model, torch.export.ExportedProgram):
+        raise ArgumentError("model is an ExportedProgram, which cannot be called: give its module, model.module()")
+    if not callable(model):
+        raise ArgumentError(f"model is {model!r}: give a torch.nn.Module or a function of tensors")
+
+
+def refuse_unknown_keywords(args: Any, kwargs: Mapping[str, Any], signature: inspect.Signature | None) -> None:
+    """Keyword arguments that the program has no parameter for, which a dict at the end of args easily becomes."""
+    if signature is None or any(p.kind is p.VAR_KEYWORD for p in signature.parameters.values()):
+        return
+    unknown = [name for name in kwargs if name not in signature.parameters]
+    if unknown:
+        hint = (
+            " A dict at the end of args is taken as keyword arguments: if the program takes it whole, put an empty one "
+            "after it, args=(..., {...}, {})."
+            if isinstance(args, (tuple, list)) and args and isinstance(args[-1], dict)
+            else ""
+        )
+        raise ArgumentError(
+            f"the program has no parameter {unknown[0]!r}: its parameters are "
+            f"{', '.join(signature.parameters) or 'none'}.{hint}"
+        )
+
+
+def refuse_unreadable(arguments: Mapping[str, Any]) -> None:
+    """Refuse tensors that ONNX has no form for, and objects that hide tensors, which would be built in as they are."""
+    for name, argument in arguments.items():
+        for leaf in pytree.tree_leaves(argument):
+            if isinstance(leaf, torch.Tensor):
+                if leaf.layout is not torch.strided or leaf.is_quantized or leaf.is_nested:
+                    kind = "quantized" if leaf.is_quantized else "nested" if leaf.is_nested else str(leaf.layout)
+                    raise ArgumentError(
+                        f"the argument {name!r} is a {kind} tensor: give a dense one and convert it inside the program"
+                    )
+            elif any(isinstance(item, torch.Tensor) for item in getattr(leaf, "__dict__", {}).values()):
+                raise ArgumentError(
+                    f"the argument {name!r} holds tensors in a {type(leaf).__qualname__}, which cannot be looked into: "
+                    "give them in a tuple, list, dict or named tuple, or tell torch what is inside with "
+                    "torch.export.register_dataclass"
+                )
+
+
+def signature_of(program: Callable[..., Any]) -> inspect.Signature | None:
+    """The signature of a program; None for what was not written in Python."""
+    try:
+        return inspect.signature(program.forward if isinstance(program, torch.nn.Module) else program)
+    except (TypeError, ValueError):
+        return None
+
+
+def parameter_names(signature: inspect.Signature | None) -> list[str]:
+    """The names of the positional parameters, as far as they can be known."""
+    parameters = signature.parameters.values() if signature is not None else ()
+    return [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+
+
 def by_parameter(parameters: Sequence[str], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
     """The arguments by the parameter each belongs to; those beyond the named ones are `input_3`, ..."""
     names = [*parameters[: len(args)], *(f"input_{number}" for number in range(len(parameters), len(args)))]
@@ -68,15 +132,24 @@ def trains(training: object) -> bool | None:
     return modes[name]
 
 
-def input_names_for(arguments: Mapping[str, Any], requested: Sequence[str] | None) -> list[str]:
-    """A name for each tensor among the arguments: as requested, from the first; else after its parameter."""
+def input_names_for(arguments: Mapping[str, Any], requested: Sequence[str] | None, weights: int = 0) -> list[str]:
+    """A name for each tensor among the arguments: as requested, from the first; else after its parameter.
+
+    Names beyond those are for the weights.
+    """
     names: list[str] = []
     for name, argument in arguments.items():
         count = sum(isinstance(leaf, torch.Tensor) for leaf in pytree.tree_leaves(argument))
         names.extend([name] if count == 1 else [f"{name}_{number}" for number in range(count)])
     requested = list(requested or ())
-    names[: min(len(requested), len(names))] = requested[: len(names)]
-    _refuse_duplicates("input", names)
+    excess = len(requested) - len(names) - weights
+    if excess > 0:
+        raise ArgumentError(
+            f"input_names holds {len(requested)} names, and the program has {len(names)} inputs and {weights} weights: "
+            f"leave out the last {excess}"
+        )
+    names[: len(requested)] = requested[: len(names)]
+    _refuse_duplicates("input", [*names, *requested[len(names) :]])
     return names
 
 

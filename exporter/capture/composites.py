@@ -95,6 +95,8 @@ def _keep(op: OpOverload, instead: Callable[..., Any] | None) -> None:
     twin: OpOverload = getattr(getattr(torch.ops.onnx_parity, name), op._overloadname)
 
     def kernel(*args: Any, **kwargs: Any) -> Any:
+        if torch._C._is_any_autocast_enabled():
+            return _below(op, *args, **kwargs)
         if instead is not None and (result := instead(*args, **kwargs)) is not None:
             return result
         with without_keeping():
@@ -110,8 +112,19 @@ def _keep(op: OpOverload, instead: Callable[..., Any] | None) -> None:
     _originals[twin] = op
 
 
+def _below(op: OpOverload, *args: Any, **kwargs: Any) -> Any:
+    """Autocast casts by operator, below this key: under it operators are not taken over."""
+    with without_keeping():
+        return op(*args, **kwargs)
+
+
 def _decompose(op: OpOverload) -> None:
-    _kernels.impl(op, op.decompose, _KEY_NAME)
+    def kernel(*args: Any, **kwargs: Any) -> Any:
+        if torch._C._is_any_autocast_enabled():
+            return _below(op, *args, **kwargs)
+        return op.decompose(*args, **kwargs)
+
+    _kernels.impl(op, kernel, _KEY_NAME)
 
 
 def _composites() -> Iterator[OpOverload]:

@@ -27,8 +27,21 @@ def _runs(self: torch.Tensor, return_inverse: bool = False, return_counts: bool 
     return torch.ops.aten.unique_consecutive.default(self, return_inverse, return_counts, axis)
 
 
+def _blocks(
+    self: torch.Tensor, kernel_size: list[int], dilation: list[int], padding: list[int], stride: list[int]
+) -> torch.Tensor:
+    # torch 2.13's meta kernel takes its sizes from the example.
+    *batch, channels, height, width = self.shape
+    count: Size = 1
+    for size, kernel, gap, pad, step in zip((height, width), kernel_size, dilation, padding, stride, strict=True):
+        count = count * ((size + 2 * pad - gap * (kernel - 1) - 1) // step + 1)
+    sizes = [*batch, channels * kernel_size[0] * kernel_size[1], count]
+    return torch.empty(sizes, dtype=self.dtype, device=self.device)
+
+
 #: Operator to a function of the same arguments that returns an empty tensor of the right size.
 SIZES: dict[OpOverload, Callable[..., Any]] = {
     torch.ops.aten.constant_pad_nd.default: _padded,
+    torch.ops.aten.im2col.default: _blocks,
     torch.ops.aten.unique_consecutive.default: _runs,
 }

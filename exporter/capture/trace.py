@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
@@ -31,7 +30,7 @@ from exporter.capture.surroundings import recording_surroundings
 from exporter.capture.symbols import Assumption, HintedShapeEnv
 from exporter.errors import CaptureError, DynamicAxisError, ExportError
 
-__all__ = ["Traced", "trace"]
+__all__ = ["Traced", "trace", "weights_of"]
 
 #: Of each dynamic input, by its flat position: axis to name.
 DynamicAxes = Mapping[int, Mapping[int, str]]
@@ -56,10 +55,12 @@ def trace(
     dynamic_axes: DynamicAxes,
     decomposition_of: Callable[[OpOverload], Callable[..., Any] | None],
     automatic_axes: frozenset[str] = frozenset(),
+    weight_names: Sequence[str] = (),
     strict: bool = False,
 ) -> Traced:
     """Record `program(*args, **kwargs)`. Tensors among the arguments, flattened, are the inputs, named in order.
 
+    Weights are called as they are in the module, or by `weight_names` in the order of `weights_of(program)`.
     Axes in `automatic_axes` that the program fixes are taken as static; any other that it fixes is an error.
     """
     needs_symbols = bool(dynamic_axes)
@@ -75,6 +76,7 @@ def trace(
                 dynamic_axes,
                 decomposition_of,
                 automatic_axes,
+                weight_names,
                 strict,
                 shapes,
                 lifts,
@@ -111,6 +113,7 @@ def _trace(
     dynamic_axes: DynamicAxes,
     decomposition_of: Callable[[OpOverload], Callable[..., Any] | None],
     automatic_axes: frozenset[str],
+    weight_names: Sequence[str],
     strict: bool,
     shapes: HintedShapeEnv | None,
     lifts: bool,
@@ -118,7 +121,9 @@ def _trace(
     leaves, spec = pytree.tree_flatten((tuple(args), dict(kwargs)))
     tensor_positions = [position for position, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor)]
     fakes = FakeTensorMode(shape_env=shapes)
-    recorder = Recorder(fakes, OriginFinder(program), _name_finder(program), decomposition_of, strict, lifts)
+    recorder = Recorder(
+        fakes, OriginFinder(program), _name_finder(program, weight_names), decomposition_of, strict, lifts
+    )
 
     if shapes is not None:
         shapes.read_symbol = recorder.read_symbol
@@ -205,15 +210,22 @@ def _fake_like(example: torch.Tensor, shape: list[Any] | None, fakes: FakeTensor
     return fake
 
 
-def _name_finder(program: object) -> Callable[[torch.Tensor], str]:
+def _name_finder(program: object, requested: Sequence[str]) -> Callable[[torch.Tensor], str]:
     if not isinstance(program, torch.nn.Module):
         return lambda tensor: ""
-    names: dict[int, str] = {}
+    names = {id(tensor): name for tensor, name in zip(weights_of(program), requested, strict=False)}
     for name, parameter in program.named_parameters(remove_duplicate=False):
         names.setdefault(id(parameter), name)
     for name, buffer in program.named_buffers(remove_duplicate=False):
         names.setdefault(id(buffer), name)
     return lambda tensor: names.get(id(tensor), "")
+
+
+def weights_of(program: object) -> list[torch.Tensor]:
+    """Parameters and buffers in the order of the state dict, each once."""
+    if not isinstance(program, torch.nn.Module):
+        return []
+    return list({id(tensor): tensor for tensor in program.state_dict(keep_vars=True).values()}.values())
 
 
 def _capture_error(error: Exception) -> CaptureError:
@@ -250,13 +262,3 @@ def _refuse_fixed_axes(shapes: HintedShapeEnv, axis_names: dict[str, str], autom
         f"{len(fixed)} dynamic ax{'es are' if len(fixed) > 1 else 'is is'} fixed by the program:\n{lines}\n"
         "Write those lines for any size (x.shape[i] instead of a number), or leave the axes out of dynamic_axes."
     )
-
-
-def parameter_names(program: Callable[..., Any]) -> list[str]:
-    """The names of the positional parameters of a program, as far as they can be known."""
-    target = program.forward if isinstance(program, torch.nn.Module) else program
-    try:
-        parameters = inspect.signature(target).parameters.values()
-    except (TypeError, ValueError):
-        return []
-    return [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
