@@ -10,7 +10,9 @@ its own, from how far torch itself is from float64 there:
    small. It is multiplied by the number of such movements that torch itself is off, at the worst element: long sums
    and inner layers round more often than their inputs do.
    For a model, whose thousands of roundings no input can stand for, it is torch's largest error over the output.
-3. *tolerance*: `NOISE_FACTOR` times the noise, at least `FLOOR_ULPS` units in the last place of the element.
+3. *tolerance*: `NOISE_FACTOR` times the noise; at least `FLOOR_ULPS` units in the last place of the element, and one
+   of the output's typical element or of 1, whichever is less: that is what a small element loses on its way by way
+   of a larger number (onnxruntime's Elu is exp(x) - 1 where torch's is expm1).
 4. A movement out of all proportion is a jump (`floor` next to an integer), not noise. It allows nothing; and where
    torch itself jumped away from float64, torch is the centre.
 5. Without a float64 result the tolerance is the dtype's own, around torch's result. A declared one replaces all.
@@ -107,7 +109,8 @@ def expect(
         scale = min(1.0, epsilon(value.dtype) / moved_by) if moved else 1.0
         movements = [scale * np.abs(other - exact) for other in moved if other.shape == exact.shape]
         noise = _noise(own_error, movements, jump, unit)
-    return Expected(value, centre, np.maximum(NOISE_FACTOR * noise, FLOOR_ULPS * unit), unit)
+    floor = np.maximum(FLOOR_ULPS * unit, ulp(np.array(min(typical, 1.0)), value.dtype))
+    return Expected(value, centre, np.maximum(NOISE_FACTOR * noise, floor), unit)
 
 
 def _noise(
@@ -170,12 +173,9 @@ def _judge_floats(
         unlike = ~(finite & should_be_finite) & (got != value) & ~both_nan
         if unlike.any():
             return _different(number, got, value, unlike, "NaN and infinities differ")
-        error = np.where(finite, np.abs(wide - np.where(finite, centre, 0.0)), 0.0)
-    else:
-        error = np.abs(wide - centre)
-    # At equal bits there is no error, however far both are from float64.
-    error = np.where(got == value, 0.0, np.minimum(error, _LARGEST))
-    with np.errstate(over="ignore"):
+    with np.errstate(over="ignore", invalid="ignore"):
+        # At equal bits there is no error, however far both are from float64.
+        error = np.where((got == value) | ~finite, 0.0, np.minimum(np.abs(wide - centre), _LARGEST))
         ratio = np.minimum(error / tolerance, _LARGEST)
         ulps = np.minimum(error / unit, _LARGEST).ravel()
     worst = int(ratio.argmax())
