@@ -17,8 +17,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
-from harness.axes import ONNX_REFERENCE, PARITY, Capture, Device, Dtype, Selection, Shapes
+from harness.axes import ONNX_REFERENCE, PARITY, Capture, Device, Dtype, Selection, Shapes, Tier
 from harness.case import Case, Declaration
+from harness.draws import DRAWN_OPSETS, DrawnCase, can_be_drawn
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,6 +56,19 @@ def cells_of(name: str, declaration: Declaration, selection: Selection) -> Itera
             opsets = declaration.opsets(selection, principal=principal)
             for opset, device, runtime in _lanes(selection, opsets, principal):
                 yield Cell(case, dtype, opset, device, Capture.TRACE, exporter, runtime, form)
+    if selection.tier is Tier.FULL and can_be_drawn(declaration):
+        yield from _drawn_cells(name, declaration, selection)
+
+
+def _drawn_cells(name: str, declaration: Declaration, selection: Selection) -> Iterator[Cell]:
+    case = DrawnCase(declaration, name, f"{name}[drawn]", {})
+    dtype = declaration.dtypes[0]
+    if selection.dtypes is not None and dtype not in selection.dtypes:
+        return
+    for opset in DRAWN_OPSETS:
+        if selection.opsets is None or opset in selection.opsets:
+            for runtime in selection.runtimes_at(opset):
+                yield Cell(case, dtype, opset, Device.CPU, Capture.TRACE, PARITY, runtime, Shapes.STATIC)
 
 
 def _lanes(selection: Selection, opsets: tuple[int, ...], principal: bool) -> Iterator[tuple[int, Device, str]]:

@@ -18,6 +18,7 @@ import torch
 from harness.axes import Device, Shapes
 from harness.cells import Cell
 from harness.delivered import Delivered, check
+from harness.draws import DrawnCase, search
 from harness.exporters import EXPORTERS, Captured, Exporter, Request
 from harness.oracle import judge
 from harness.outcome import MismatchError, Outcome, Prepared
@@ -51,6 +52,8 @@ class Bench:
         torch.set_num_threads(1)
 
     def run(self, cell: Cell) -> Outcome:
+        if isinstance(cell.case, DrawnCase):
+            return search(cell, self.run)
         outcome = Outcome(cell, cell.runtime)
         exporter, runtime = self._exporters[cell.exporter], self._runtimes[cell.runtime]
         outcome.reason = _missing(cell, exporter, runtime)

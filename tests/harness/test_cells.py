@@ -36,8 +36,9 @@ def test_ids_are_unique_in_the_fullest_matrix() -> None:
     )
     ids = Counter(cell.id for cell in cells(op(F.elu, floats(2), alpha=[1, 2], dynamic={"x": {0: "n"}}), everything))
     assert set(ids.values()) == {1}
+    declared = [cell for cell in ids if "[drawn]" not in cell]
     # 2 cases, 4 dtypes, 2 exporters, 2 shapes, 22 opsets; two runtimes on the CPU and one on CUDA.
-    assert len(ids) == 2 * 4 * 2 * 2 * 22 * 3
+    assert len(declared) == 2 * 4 * 2 * 2 * 22 * 3
 
 
 def test_no_opset_begins_another() -> None:
@@ -84,7 +85,7 @@ def test_only_the_first_dtype_runs_at_every_opset_by_default() -> None:
 def test_dtypes_widen_with_the_tier() -> None:
     def dtypes(declaration: Declaration, **chosen: object) -> list[str]:
         selection = Selection(opsets=(18,), devices=(Device.CPU,), **chosen)  # type: ignore[arg-type]
-        return [cell.dtype.value for cell in cells(declaration, selection)]
+        return [cell.dtype.value for cell in cells(declaration, selection) if "[drawn]" not in cell.id]
 
     real = op(F.elu, floats(2), dtypes=[torch.float32, torch.float64])
     whole = op(torch.add, numbers(2), numbers(2), dtypes=[torch.int64, torch.float32])

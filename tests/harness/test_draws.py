@@ -1,0 +1,84 @@
+"""Drawn cells: what is drawn, how a failure shrinks, and what it is printed as."""
+
+from __future__ import annotations
+
+import torch
+
+from harness.axes import Capture, Device, Dtype, Selection, Shapes, Tier
+from harness.case import Declaration, floats, given, ints, model, op
+from harness.cells import Cell, cells_of
+from harness.draws import DrawnCase, can_be_drawn, search
+from harness.outcome import Outcome
+from harness.record import Stage, Status
+
+_PRODUCT = op(torch.matmul, floats(2, 3), floats(3, 4))
+
+
+def _cell(declaration: Declaration) -> Cell:
+    case = DrawnCase(declaration, "it", "it[drawn]", {})
+    return Cell(case, Dtype.FLOAT32, 9, Device.CPU, Capture.TRACE, "parity", "onnxruntime", Shapes.STATIC)
+
+
+def _shapes(cell: Cell) -> list[tuple[int, ...]]:
+    return [maker.shape for maker in cell.case.declaration.inputs]  # type: ignore[union-attr]
+
+
+def test_a_failure_shrinks_to_a_small_declaration() -> None:
+    def run(cell: Cell) -> Outcome:
+        fails = _shapes(cell)[0][0] >= 3
+        return Outcome(cell, "onnxruntime", status=Status.FAILED if fails else Status.PASSED, stage=Stage.COMPARE)
+
+    outcome = search(_cell(_PRODUCT), run)
+    assert outcome.status is Status.FAILED
+    assert outcome.details == ["drawn: it = op(torch.matmul, floats(3,0), floats(0,0))"]
+
+
+def test_equal_sizes_stay_equal_so_that_a_product_stays_one() -> None:
+    seen: list[list[tuple[int, ...]]] = []
+
+    def run(cell: Cell) -> Outcome:
+        seen.append(_shapes(cell))
+        return Outcome(cell, "onnxruntime", stage=Stage.COMPARE)
+
+    assert search(_cell(_PRODUCT), run).status is Status.PASSED
+    assert len(seen) > 10
+    assert all(left[1] == right[0] for left, right in seen)
+    assert {left[0] for left, _ in seen} >= {0, 1, 2}
+
+
+def test_what_torch_refuses_says_nothing() -> None:
+    def run(cell: Cell) -> Outcome:
+        return Outcome(cell, "onnxruntime", status=Status.FAILED, stage=Stage.REFERENCE, reason="torch says no")
+
+    outcome = search(_cell(_PRODUCT), run)
+    assert (outcome.stage, outcome.reason) == (Stage.REFERENCE, "torch says no")
+
+
+def test_layouts_keep_the_values() -> None:
+    laid: dict[tuple[tuple[int, ...], tuple[int, ...]], torch.Tensor] = {}
+
+    def run(cell: Cell) -> Outcome:
+        (maker,) = cell.case.declaration.inputs
+        tensor = maker.make(7, Dtype.FLOAT32)  # type: ignore[union-attr]
+        laid[tuple(tensor.shape), tensor.stride()] = tensor
+        return Outcome(cell, "onnxruntime", stage=Stage.COMPARE)
+
+    search(_cell(op(torch.relu, floats(2, 3))), run)
+    for (shape, _), tensor in laid.items():
+        assert torch.equal(tensor, floats(*shape).make(7, Dtype.FLOAT32))
+    assert len({shape for shape, _ in laid}) < len(laid), "no size was drawn in two layouts"
+
+
+def test_only_operators_with_sizes_are_drawn() -> None:
+    assert can_be_drawn(_PRODUCT)
+    assert not can_be_drawn(op(torch.relu, given([1.0, 2.0])))
+    assert not can_be_drawn(op(torch.relu, ints()))
+    assert not can_be_drawn(model(torch.nn.ReLU, floats(2)))
+
+
+def test_drawn_cells_are_of_the_full_tier() -> None:
+    def drawn(tier: Tier) -> list[str]:
+        return [cell.id for cell in cells_of("mm", _PRODUCT, Selection(tier=tier)) if "[drawn]" in cell.id]
+
+    assert drawn(Tier.DEFAULT) == []
+    assert drawn(Tier.FULL) == [f"mm[drawn]-float32-opset{opset}-cpu-trace-onnxruntime" for opset in (9, 18)]
