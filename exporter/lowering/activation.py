@@ -82,7 +82,7 @@ def softplus(g: Graph, self: Value, beta: float = 1, threshold: float = 20) -> V
     # From there on, the two are the same number.
     if threshold >= -math.log(torch.finfo(self.dtype).eps):
         return y
-    return g.where(g.greater(scaled, g.const(threshold, self.dtype)), self, y, self.shape)
+    return g.where(g.greater(scaled, g.const(threshold, self.dtype)), self, y)
 
 
 @lowering("aten::log_sigmoid", "aten::log_sigmoid_forward")
@@ -128,7 +128,7 @@ def threshold(g: Graph, self: Value, threshold: float, value: float) -> Value:
     if threshold == 0 and value == 0:
         return relu(g, self)
     below = g.less_or_equal(self, g.const(threshold, self.dtype))
-    return g.where(below, g.const(value, self.dtype), self, self.shape)
+    return g.where(below, g.const(value, self.dtype), self)
 
 
 @lowering("aten::hardtanh")
@@ -164,7 +164,7 @@ def softshrink(g: Graph, self: Value, lambd: float = 0.5) -> Value:
 def hardshrink(g: Graph, self: Value, lambd: float = 0.5) -> Value:
     """0 where |x| <= lambd; NaN stays"""
     small = g.less_or_equal(g.op("Abs", self), g.const(lambd, self.dtype))
-    return g.where(small, g.const(0, self.dtype), self, self.shape)
+    return g.where(small, g.const(0, self.dtype), self)
 
 
 # --- over an axis -----------------------------------------------------------------------------------------------------

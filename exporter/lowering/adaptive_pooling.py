@@ -80,7 +80,7 @@ def _over_bins(g: Graph, x: Value, axis: int, wanted: Size, how: Literal["Mean",
     if inside is None:
         return shaped(g.squeeze(binned, [axis + 1]), sizes)
     outside = 0 if how == "Mean" else extremes(x.dtype)[0]
-    kept = g.where(inside, binned, g.const(outside, x.dtype), binned.shape)
+    kept = g.where(inside, binned, g.const(outside, x.dtype))
     result = g.reduce("Sum" if how == "Mean" else "Max", kept, [axis + 1], False)
     return shaped(result if how == "Max" else g.op("Div", result, g.cast(width, x.dtype)), sizes)
 
@@ -144,7 +144,7 @@ def _argmax(g: Graph, x: Value, axis: int, wanted: Size) -> Value:
     binned, inside, _ = _in_bins(g, x, axis, wanted)
     size = x.sizes[axis]
     if inside is not None:
-        binned = g.where(inside, binned, g.const(-math.inf, x.dtype), binned.shape)
+        binned = g.where(inside, binned, g.const(-math.inf, x.dtype))
     found = g.op("ArgMax", binned, axis_i=axis + 1, keepdims_i=0)
     if isinstance(size, int):
         starts = _bins(size, wanted)[0].reshape(-1, *[1] * (x.rank - 1 - axis))

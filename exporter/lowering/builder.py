@@ -22,6 +22,7 @@ from exporter.capture.graph import Node
 from exporter.capture.graph import Value as AtenValue
 from exporter.errors import Unsupported
 from exporter.lowering.dtypes import TO_ONNX, result_dtype
+from exporter.lowering.extents import broadcast
 from exporter.lowering.kernels import kernel_dtypes
 from exporter.lowering.opsets import Forms
 from exporter.lowering.signatures import Signature, signature
@@ -51,6 +52,16 @@ _FLOAT_HOLDING: dict[torch.dtype, tuple[torch.dtype, ...]] = {
     torch.int16: (torch.float32,),
     torch.int32: (torch.float64,),
 }
+
+#: Operators whose result has the shape of their inputs, broadcast.
+_POINTWISE = frozenset(
+    (
+        "Abs Acos Acosh Add And Asin Asinh Atan Atanh BitwiseAnd BitwiseNot BitwiseOr BitwiseXor Cast Ceil Clip Cos Cosh "
+        "Div Elu Equal Erf Exp Floor Gelu Greater GreaterOrEqual HardSigmoid Identity IsInf IsNaN LeakyRelu Less "
+        "LessOrEqual Log Max Min Mod Mul Neg Not Or Pow Reciprocal Relu Round Sigmoid Sign Sin Sinh Softplus Sqrt Sub Tan "
+        "Tanh Where Xor"
+    ).split()
+)
 
 _ATTRIBUTE_TYPES = {
     "f": (ir.AttributeType.FLOAT, ir.AttributeType.FLOATS),
@@ -106,6 +117,8 @@ class Graph(Forms):
             results = self._emit("", op_type, operands, attributes, dtypes)
             for position in range(outputs):
                 wanted = types.get(sig.output_type(position))
+                if op_type in _POINTWISE:
+                    results[position].shape = broadcast(*[operand for operand in operands if operand is not None])
                 if wanted is not None and widened[sig.output_type(position)] is not wanted:
                     results[position] = self._narrowed(results[position], wanted)
         return results[0] if outputs == 1 else tuple(results)
@@ -279,9 +292,7 @@ class Graph(Forms):
             return x
         if x.constant is not None and x.constant.numel() <= 64:
             return self.const(x.constant, dtype)
-        result = self.op("Cast", x, to_i=TO_ONNX[dtype].value)
-        result.shape = x.shape
-        return result
+        return self.op("Cast", x, to_i=TO_ONNX[dtype].value)
 
     def promote(self, *operands: Operand, dtype: torch.dtype | None = None) -> list[Value]:
         """The operands in the dtype that torch would compute them in; numbers become constants."""

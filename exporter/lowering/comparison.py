@@ -29,7 +29,7 @@ def compare(g: Graph, self: Operand, other: Operand) -> Value:
 @lowering("aten::where")
 def where(g: Graph, condition: Value, self: Operand, other: Operand) -> Value:
     a, b = g.promote(self, other, dtype=g.out.dtype)
-    return g.where(g.cast(condition, torch.bool), a, b, g.out.shape)
+    return g.where(g.cast(condition, torch.bool), a, b)
 
 
 @lowering("aten::isnan")
@@ -67,8 +67,8 @@ def number_extreme(g: Graph, self: Value, other: Value) -> Value:
     a, b = g.promote(self, other, dtype=g.out.dtype)
     if not a.dtype.is_floating_point:
         return g.extreme(which, a, b)
-    first = g.where(g.not_number(a), b, a, g.out.shape)
-    second = g.where(g.not_number(b), a, b, g.out.shape)
+    first = g.where(g.not_number(a), b, a)
+    second = g.where(g.not_number(b), a, b)
     return g.extreme(which, first, second)
 
 

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import torch
-
 from exporter.capture.graph import Size
 from exporter.lowering.values import Value
 
-__all__ = ["broadcast_sizes", "product", "same_shape", "same_size", "shaped"]
+__all__ = ["broadcast", "product", "same_shape", "same_size", "shaped"]
 
 
 def same_size(a: Size, b: Size) -> bool:
@@ -24,12 +22,20 @@ def same_shape(a: Sequence[Size], b: Sequence[Size]) -> bool:
     return len(a) == len(b) and all(map(same_size, a, b))
 
 
-def broadcast_sizes(*values: Value) -> list[int] | None:
-    """The shape that values broadcast to, where it is known and fixed."""
-    shapes = [value.shape for value in values]
-    if any(shape is None or not all(isinstance(size, int) for size in shape) for shape in shapes):
-        return None
-    return list(torch.broadcast_shapes(*shapes))
+def broadcast(*values: Value) -> tuple[Size, ...] | None:
+    """The shape that values broadcast to; None where it cannot be told."""
+    result: list[Size] = []
+    for value in values:
+        if value.shape is None:
+            return None
+        missing: list[Size] = [1] * (len(value.shape) - len(result))
+        result = missing + result
+        for axis, size in enumerate(value.shape, len(result) - len(value.shape)):
+            if same_size(result[axis], 1):
+                result[axis] = size
+            elif not same_size(size, 1) and not same_size(result[axis], size):
+                return None
+    return tuple(result)
 
 
 def product(sizes: Sequence[Size]) -> Size:

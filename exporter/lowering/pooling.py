@@ -259,7 +259,7 @@ def _maxima_by_taps(g: Graph, x: Value, windows: Windows) -> list[Value]:
             fresh = g.const((inside & ~first_is_real).broadcast_to([int(count) for count in windows.counts]))
             better = g.op("Or", better, fresh)
             first_is_real = first_is_real | inside
-        best = shaped(g.where(better, met, best, met.sizes), met.shape)
-        places = shaped(g.where(better, place, places, met.sizes), met.shape)
+        best = shaped(g.where(better, met, best), met.shape)
+        places = shaped(g.where(better, place, places), met.shape)
     assert best is not None and places is not None
     return [best, places]

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import Literal
 
 import torch
 
-from exporter.capture.graph import Size
 from exporter.errors import Unsupported
-from exporter.lowering.extents import broadcast_sizes
+from exporter.lowering.extents import broadcast
 from exporter.lowering.opsets.base import Base
 from exporter.lowering.values import Number, Value
 
@@ -136,8 +134,8 @@ class ChoiceForms(Base):
         """False for infinities and NaN."""
         return self.less(self.op("Abs", x), self.const(math.inf, x.dtype))
 
-    def where(self, condition: Value, a: Value, b: Value, sizes: Sequence[Size] | None = None) -> Value:
-        """`a` where the condition holds, `b` elsewhere. `sizes` are the result's, if known."""
+    def where(self, condition: Value, a: Value, b: Value) -> Value:
+        """`a` where the condition holds, `b` elsewhere."""
         if self.opset >= 9:
             return self.op("Where", condition, a, b)
         if a.dtype is torch.bool:
@@ -145,9 +143,9 @@ class ChoiceForms(Base):
         if not a.dtype.is_floating_point:
             other = self.cast(self.op("Not", condition), a.dtype)
             return self.op("Add", self.op("Mul", a, self.cast(condition, a.dtype)), self.op("Mul", b, other))
-        known = broadcast_sizes(condition, a, b)
-        if known is not None:
-            return self._gathered_choice(condition, a, b, known)
+        sizes = broadcast(condition, a, b)
+        if sizes is not None and all(isinstance(size, int) for size in sizes):
+            return self._gathered_choice(condition, a, b, [int(size) for size in sizes])
         # What is not chosen is turned into an infinity that the other outdoes. NaN among it is not overcome.
         sign = self.op("Sub", self.op("Mul", self.cast(condition, a.dtype), 2), 1)
         bound = self.op("Mul", sign, math.inf)
@@ -169,27 +167,29 @@ class ChoiceForms(Base):
             return self.op(which, a, b)
         if not a.dtype.is_floating_point:
             return self.where(self.greater(a, b) if which == "Max" else self.less(a, b), a, b)
-        if a.dtype is torch.float64 and broadcast_sizes(a, b) is not None:
+        if a.dtype is torch.float64 and broadcast(a, b) is not None:
             # onnxruntime runs Max and Min of opset 7 in float32 only.
             ahead = self.greater(a, b) if which == "Max" else self.less(a, b)
-            first = self.op("Or", ahead, self.not_number(a))
-            first.shape = tuple(broadcast_sizes(a, b) or ())
-            return self.where(first, a, b)
+            return self.where(self.op("Or", ahead, self.not_number(a)), a, b)
         # Max and Min of opset 7 do not broadcast: a comparison does, and makes zeros of the common shape.
         zeros = self.op("Mul", self.cast(self.less(a, b), a.dtype), 0)
         return self.op(which, self.op("Add", a, zeros), self.op("Add", b, zeros))
 
     def clip(self, x: Value, low: Number | None, high: Number | None) -> Value:
-        """Between bounds, of which the upper wins; NaN stays."""
+        """Between bounds, of which the upper wins; NaN stays, and as a bound it comes through."""
         if low is None and high is None:
             return x
-        if self.opset >= 12 or (self.opset >= 11 and x.dtype is torch.float32):
+        numbers = [bound for bound in (low, high) if isinstance(bound, (int, float))]
+        is_odd = any(number != number for number in numbers) or (len(numbers) == 2 and numbers[0] > numbers[1])
+        if not is_odd and self.opset >= 12 and not x.dtype.is_floating_point:
             bounds = [None if bound is None else self.scalar(bound, x.dtype) for bound in (low, high)]
             return self.op("Clip", x, *(bounds if high is not None else bounds[:1]))
-        plain = all(bound is None or isinstance(bound, (int, float)) for bound in (low, high))
-        if plain and self.opset < 11 and x.dtype in (torch.float32, torch.float16, torch.bfloat16):
-            least, most = -math.inf if low is None else float(low), math.inf if high is None else float(high)  # type: ignore[arg-type]
-            if least <= most:
+        if not is_odd and x.dtype.is_floating_point and self.has_kernel("Clip", x.dtype):
+            # A bound that is left out means the largest finite number, and would cut off infinities.
+            least, most = -math.inf if low is None else low, math.inf if high is None else high
+            if self.opset >= 11:
+                return self.op("Clip", x, self.scalar(least, x.dtype), self.scalar(most, x.dtype))
+            if not isinstance(least, torch.SymInt) and not isinstance(most, torch.SymInt):
                 return self.op("Clip", x, min_f=least, max_f=most)
         if low is not None:
             x = self.extreme("Max", x, self.scalar(low, x.dtype))

@@ -104,6 +104,8 @@ class SizeForms(Base):
 
     def expand(self, x: Value, sizes: Sequence[Size]) -> Value:
         """Broadcast `x`, whose rank may be lower, to `sizes`."""
+        if any(isinstance(size, int) and size == 0 for size in sizes):
+            return self.full(sizes, 0, x.dtype)
         if self.opset >= 8:
             return shaped(self.op("Expand", x, self.ints(sizes)), sizes)
         missing = len(sizes) - x.rank
@@ -125,7 +127,9 @@ class SizeForms(Base):
         static = all(isinstance(size, int) for size in sizes)
         if static and math.prod(int(size) for size in sizes) <= 64:
             return self.const(torch.full([int(size) for size in sizes], value, dtype=dtype))  # type: ignore[arg-type]
-        if not isinstance(value, torch.SymInt) and self.has_kernel("ConstantOfShape", dtype, "T2"):
+        if dtype is torch.bfloat16 and self.opset < 20:
+            return self.cast(self._filled(sizes, value, torch.float32), dtype)
+        if self.opset >= 9 and not isinstance(value, torch.SymInt):
             return self.op("ConstantOfShape", self.ints(sizes), value_t=torch.tensor([value], dtype=dtype))
         one = self.scalar(value, dtype)
         if self.opset >= 8:
