@@ -29,6 +29,7 @@ from exporter.arguments import (
     trains,
 )
 from exporter.axes import Axes, DynamicAxes, DynamicShapes, axes_of_program
+from exporter.capture.copies import COPIES
 from exporter.capture.graph import Graph, operator_name
 from exporter.capture.origin import nearest_user_frame
 from exporter.capture.strided import STRIDED
@@ -197,7 +198,7 @@ def _decomposition_of(op: OpOverload) -> Callable[..., Any] | None:
 
 @cache
 def _decompositions() -> dict[Any, Callable[..., Any]]:
-    return {**_core_aten_decompositions_post_autograd(), **STRIDED}
+    return {**_core_aten_decompositions_post_autograd(), **STRIDED, **COPIES}
 
 
 @contextmanager

@@ -10,6 +10,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from exporter.errors import ArgumentError, OpsetError
+from exporter.lowering.dtypes import TO_ONNX
 
 __all__ = [
     "DEFAULT_OPSET",
@@ -92,6 +93,11 @@ def refuse_unreadable(arguments: Mapping[str, Any]) -> None:
                     kind = "quantized" if leaf.is_quantized else "nested" if leaf.is_nested else str(leaf.layout)
                     raise ArgumentError(
                         f"the argument {name!r} is a {kind} tensor: give a dense one and convert it inside the program"
+                    )
+                if leaf.dtype not in TO_ONNX:
+                    raise ArgumentError(
+                        f"the argument {name!r} is of {leaf.dtype}, which has no ONNX type here: "
+                        "give another dtype and convert it inside the program"
                     )
             elif any(isinstance(item, torch.Tensor) for item in getattr(leaf, "__dict__", {}).values()):
                 raise ArgumentError(

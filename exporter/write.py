@@ -8,7 +8,7 @@ lie in memory. A file appears whole, by renaming, or not at all.
 from __future__ import annotations
 
 import os
-import tempfile
+import secrets
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -72,9 +72,17 @@ def serialize(model: ir.Model) -> bytes:
 def write_to(model: ir.Model, sink: Sink) -> None:
     """Write the model, weights inside, to an open binary file."""
     _refuse_too_large(model)
-    with one_thread():
-        for chunk in _chunks(model, external=None):
-            sink.write(chunk)
+    try:
+        with one_thread():
+            for chunk in _chunks(model, external=None):
+                sink.write(chunk)
+    except WriteError:
+        raise
+    except OSError as error:
+        raise WriteError(
+            f"cannot write the model to {sink!r}: {error.strerror or error}. What was written so far is not a model: "
+            f"it needs {size_of_weights(model):,} bytes and a file opened for writing them."
+        ) from error
 
 
 def write_file(model: ir.Model, path: str | os.PathLike[str], external_data: bool | None = None) -> None:
@@ -92,7 +100,7 @@ def write_file(model: ir.Model, path: str | os.PathLike[str], external_data: boo
         raise WriteError(f"cannot write the model to {target}: it is a folder. Give the name of a file in it.")
     if not target.parent.is_dir():
         raise WriteError(
-            f"cannot write the model to {target}: the folder {target.parent} does not exist. Make it first."
+            f"cannot write the model to {target}: {target.parent} is no folder that exists. Make it first."
         )
     if target.exists() and not target.is_file():
         _write_to_device(model, target, external_data)
@@ -107,19 +115,25 @@ def write_file(model: ir.Model, path: str | os.PathLike[str], external_data: boo
         aside.append((_write_aside(target, _chunks(model, external)), target))
         for written, final in aside:
             os.replace(written, final)
-    except OSError as error:
+    except BaseException as error:
         for written, _ in aside:
             written.unlink(missing_ok=True)
-        raise _cannot_write(model, target, error) from error
+        if isinstance(error, OSError) and not isinstance(error, WriteError):
+            raise _cannot_write(model, target, error) from error
+        raise
 
 
 def _write_to_device(model: ir.Model, target: Path, external_data: bool) -> None:
     """A pipe or a device is written to; renaming a file over it would destroy it."""
     if external_data:
         raise WriteError(f"cannot write external data beside {target}, which is no regular file: give another path")
+    _refuse_too_large(model)
     try:
-        with target.open("wb") as file:
-            write_to(model, file)
+        with target.open("wb") as file, one_thread():
+            for chunk in _chunks(model, external=None):
+                file.write(chunk)
+    except WriteError:
+        raise
     except OSError as error:
         raise _cannot_write(model, target, error) from error
 
@@ -145,22 +159,20 @@ def large_initializers(model: ir.Model) -> list[ir.Value]:
 
 def _write_aside(final: Path, chunks: Iterator[bytes | memoryview]) -> Path:
     """Write into a new file next to `final`; remove it if that fails."""
-    descriptor, name = tempfile.mkstemp(prefix=f".{final.name}.", dir=final.parent)
-    try:
-        with os.fdopen(descriptor, "wb", buffering=2**20) as file, one_thread():
-            for chunk in chunks:
-                file.write(chunk)
-        os.chmod(name, 0o666 & ~_umask())
-    except BaseException:
-        os.unlink(name)
-        raise
-    return Path(name)
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
+    aside = final.with_name(f".{final.name}.{secrets.token_hex(4)}")
+    # Not by tempfile, whose files only their owner may read.
+    with aside.open("xb", buffering=2**20) as file:
+        try:
+            with one_thread():
+                for chunk in chunks:
+                    file.write(chunk)
+                file.flush()
+            if final.exists():
+                aside.chmod(final.stat().st_mode)
+        except BaseException:
+            aside.unlink()
+            raise
+    return aside
 
 
 def _refuse_too_large(model: ir.Model) -> None:

@@ -19,6 +19,8 @@ from typing import Any, cast
 import torch
 from torch._ops import OpOverload
 
+from exporter.capture.upsampling import UPSAMPLING
+
 __all__ = ["keeping_composites", "original", "without_keeping"]
 
 _aten = torch.ops.aten
@@ -61,6 +63,7 @@ KEPT: dict[OpOverload, Callable[..., bool] | None] = dict.fromkeys(
 )
 KEPT[_aten.batch_norm.default] = _batch_norm
 KEPT[_aten.instance_norm.default] = _instance_norm
+KEPT.update(UPSAMPLING)
 
 # The highest dispatch key that nothing else uses; torch reserves it for exactly such wrappers.
 _KEY_NAME = "TESTING_ONLY_GenericMode"

@@ -25,6 +25,7 @@ def recording_surroundings(read_out: ReadOut) -> Iterator[None]:
     with ExitStack() as stack:
         stack.enter_context(torch.no_grad())
         stack.enter_context(_plain_attention())
+        stack.enter_context(_no_cached_casts())
         stack.enter_context(_quiet())
         stack.enter_context(_replaced_methods(read_out))
         if "torch._dynamo" in sys.modules:
@@ -42,6 +43,18 @@ def _plain_attention() -> Iterator[None]:
         yield
     finally:
         torch.backends.mha.set_fastpath_enabled(before)
+
+
+@contextmanager
+def _no_cached_casts() -> Iterator[None]:
+    """Autocast remembers the weights that it has cast: real ones from before, and fake ones for afterwards."""
+    before = torch.is_autocast_cache_enabled()
+    torch.clear_autocast_cache()
+    torch.set_autocast_cache_enabled(False)
+    try:
+        yield
+    finally:
+        torch.set_autocast_cache_enabled(before)
 
 
 @contextmanager

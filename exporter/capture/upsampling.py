@@ -26,7 +26,8 @@ def _scaled(size: Size, factor: float) -> Size:
     """floor(size * factor), in integers where the factor is a fraction that floats hold."""
     numerator, denominator = float(factor).as_integer_ratio()
     if isinstance(size, int) or denominator > 2**16:
-        return math.floor(size * factor)
+        scaled: Size = math.floor(size * factor)
+        return scaled
     return size * numerator // denominator
 
 

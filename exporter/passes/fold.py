@@ -54,6 +54,14 @@ _EVALUATE: dict[str, _Evaluate] = {
     "Add": lambda node, inputs: inputs[0] + inputs[1],
     "Sub": lambda node, inputs: inputs[0] - inputs[1],
     "Mul": lambda node, inputs: inputs[0] * inputs[1],
+    "Div": lambda node, inputs: _quotient(*inputs),
+    "Max": lambda node, inputs: torch.maximum(*inputs) if len(inputs) == 2 else inputs[0],
+    "Min": lambda node, inputs: torch.minimum(*inputs) if len(inputs) == 2 else inputs[0],
+    "Floor": lambda node, inputs: inputs[0].floor(),
+    "Relu": lambda node, inputs: inputs[0].relu(),
+    "Sqrt": lambda node, inputs: inputs[0].sqrt(),
+    "Neg": lambda node, inputs: -inputs[0],
+    "Reciprocal": lambda node, inputs: inputs[0].reciprocal(),
 }
 
 

@@ -9,6 +9,7 @@ import onnx_ir as ir
 import torch
 from onnx_ir.tensor_adapters import TorchTensor
 
+from exporter.errors import WriteError
 from exporter.lowering.dtypes import TO_ONNX
 
 __all__ = ["LazyTorchTensor", "chunks_of", "one_thread", "torch_of"]
@@ -60,7 +61,12 @@ def chunks_of(tensor: ir.TensorProtocol) -> Iterator[bytes | memoryview]:
         for part in tensor.parts:
             yield from chunks_of(part)
     elif isinstance(tensor, (LazyTorchTensor, TorchTensor)):
-        plain = torch_of(tensor).detach().cpu().contiguous()
+        plain = torch_of(tensor).detach()
+        if plain.is_meta:
+            raise WriteError(
+                f"the weight {tensor.name!r} has no data, being on the meta device: load the weights, and export again"
+            )
+        plain = plain.cpu().contiguous()
         if plain.numel():
             yield plain.view(-1).view(torch.uint8).numpy().data
     else:
