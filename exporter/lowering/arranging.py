@@ -63,7 +63,7 @@ def _diagonal_places(g: Graph, columns: Size, offset: int, length: Size) -> Valu
     return shaped(g.op("Add", steps, g.scalar(start, torch.int64)), [length])
 
 
-@lowering("aten::diagonal", "aten::diagonal_copy", "aten::linalg_diagonal")
+@lowering("aten::diagonal", "aten::linalg_diagonal")
 def diagonal(g: Graph, self: Value, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Value:
     """The two axes made one, from which the diagonal is gathered"""
     order = _diagonal_last(self, dim1, dim2)
@@ -126,7 +126,7 @@ def triangle_indices(g: Graph, row: int, col: int, offset: int = 0, dtype: torch
 # --- windows ------------------------------------------------------------------------------------------------------
 
 
-@lowering("aten::unfold", "aten::unfold_copy")
+@lowering("aten::unfold")
 def unfold(g: Graph, self: Value, dimension: int, size: int, step: int) -> Value:
     """Windows of `size` along `dimension`, every `step`, as a new last axis"""
     if self.rank == 0:

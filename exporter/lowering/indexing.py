@@ -16,7 +16,7 @@ from exporter.lowering.values import Value
 # --- ints and slices ----------------------------------------------------------------------------------------------
 
 
-@lowering("aten::select.int", "aten::select_copy.int")
+@lowering("aten::select.int")
 def select(g: Graph, self: Value, dim: int, index: Size) -> Value:
     axis = dim % self.rank
     size = self.sizes[axis]
@@ -24,7 +24,7 @@ def select(g: Graph, self: Value, dim: int, index: Size) -> Value:
     return g.gather(self, g.scalar(place, torch.int64), axis)
 
 
-@lowering("aten::slice.Tensor", "aten::slice_copy.Tensor")
+@lowering("aten::slice.Tensor")
 def slice_(
     g: Graph, self: Value, dim: int = 0, start: Size | None = None, end: Size | None = None, step: int = 1
 ) -> Value:
@@ -35,7 +35,7 @@ def slice_(
     return g.slice(self, [axis], [begin], [stop], [step])
 
 
-@lowering("aten::narrow", "aten::narrow_copy")
+@lowering("aten::narrow")
 def narrow(g: Graph, self: Value, dim: int, start: Size, length: Size) -> Value:
     axis = dim % self.rank
     begin = start if not isinstance(start, int) or start >= 0 else start + self.sizes[axis]
@@ -115,7 +115,7 @@ class _Indexed:
 
     axes: list[int]
     places: list[Value]
-    #: The shape of the tensors together; None where a mask leaves it open.
+    #: The shape of the tensors together; None where it is known at run time only.
     shape: list[Size] | None
     rank: int
     #: How many axes come before the shape of the tensors. It takes the place of axes that stand together; it comes
@@ -148,10 +148,21 @@ def _indexed(g: Graph, x: Value, indices: list[Value | None]) -> _Indexed:
             places.append(item if alone else g.from_front(item, x.sizes[axis]))
             axis += 1
     open_shape = any(_is_mask(item) for item in tensors)
-    shape = None if open_shape else list(torch.broadcast_shapes(*[item.sizes for item in tensors]))
+    shape = None if open_shape else _broadcast([item.sizes for item in tensors])
     rank = max(1 if _is_mask(item) else item.rank for item in tensors)
     together = axes == list(range(axes[0], axes[0] + len(axes)))
     return _Indexed(axes, places, shape, rank, before=axes[0] if together else 0)
+
+
+def _broadcast(shapes: list[tuple[Size, ...]]) -> list[Size] | None:
+    """The shape that these broadcast to; None where sizes that vary may be equal or not."""
+    result: list[Size] = []
+    for axis in range(-max(map(len, shapes)), 0):
+        sizes = [shape[axis] for shape in shapes if len(shape) >= -axis and not same_size(shape[axis], 1)]
+        if any(not same_size(size, sizes[0]) for size in sizes):
+            return None
+        result.append(sizes[0] if sizes else 1)
+    return result
 
 
 def _front(g: Graph, x: Value, axes: list[int]) -> tuple[Value, list[int], list[Size]]:
@@ -203,12 +214,12 @@ def index_put(g: Graph, self: Value, indices: list[Value | None], values: Value,
         return _put_under_mask(g, self, tensors[0], indices.index(tensors[0]), new, accumulate)
     found = _indexed(g, self, indices)
     if found.shape is None and g.opset < 11:
-        g.unsupported("assignment to places picked by masks and tensors together needs ScatterND", since=11)
+        g.unsupported("assignment to as many places as masks or sizes that vary make needs ScatterND", since=11)
     flat, order, rest = _front(g, self, found.axes)
     places = g.linear(found.places, [self.sizes[axis] for axis in found.axes])
     updates = _index_first(g, new, found, len(rest))
     if found.shape is None:
-        # Only at run time is it known how many places the masks pick.
+        # Only at run time is it known how many places there are.
         updates = g.op("Expand", updates, g.op("Concat", g.op("Shape", places), g.ints(rest), axis_i=0))
         line: list[Size] = [-1]
     else:

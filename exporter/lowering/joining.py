@@ -25,8 +25,8 @@ def stack(g: Graph, tensors: list[Value], dim: int = 0) -> Value:
 
 
 @lowering(
-    "aten::split.Tensor", "aten::split.sizes", "aten::split_copy.Tensor", "aten::unsafe_split.Tensor",
-    "aten::split_with_sizes", "aten::split_with_sizes_copy", "aten::unsafe_split_with_sizes",
+    "aten::split.Tensor", "aten::split.sizes", "aten::unsafe_split.Tensor",
+    "aten::split_with_sizes", "aten::unsafe_split_with_sizes",
     "aten::chunk", "aten::unsafe_chunk",
 )  # fmt: skip
 def split(
@@ -42,7 +42,7 @@ def split(
     return g.split(self, axis, [part.shape[axis] for part in g.node.outputs if part is not None])
 
 
-@lowering("aten::unbind.int", "aten::unbind_copy.int")
+@lowering("aten::unbind.int")
 def unbind(g: Graph, self: Value, dim: int = 0) -> list[Value]:
     axis = dim % self.rank
     count = len(g.node.outputs)

@@ -48,6 +48,10 @@ def lower(graph: AtenGraph, opset: int, names: Names) -> ir.Model:
     return _Lowering(graph, opset, names).run()
 
 
+class _RefusedBefore(Unsupported):
+    """An operator needs a size that a refused operator would have given: the one refusal is enough."""
+
+
 class _Lowering:
     def __init__(self, graph: AtenGraph, opset: int, names: Names) -> None:
         self.graph = graph
@@ -106,6 +110,9 @@ class _Lowering:
         try:
             results = self._call(function, node)
             self._bind(node, results)
+        except _RefusedBefore:
+            self._give_up(node)
+            return
         except Unsupported as error:
             self._refuse(node, error.reason, error.since)
             return
@@ -222,6 +229,8 @@ class _Lowering:
 
     def _symbol(self, name: str) -> tuple[Value, int]:
         value, axis = self.graph.symbol_sources[name]
+        if value in self.refused:
+            raise _RefusedBefore(f"the size {name} is that of a refused operator's result")
         return self._value(value), axis
 
 

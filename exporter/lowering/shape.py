@@ -35,8 +35,8 @@ def copy_(g: Graph, self: Value, src: Value) -> Value:
 
 
 @lowering(
-    "aten::view", "aten::view_copy", "aten::view_as", "aten::_unsafe_view", "aten::_reshape_alias",
-    "aten::_reshape_copy", "aten::reshape", "aten::reshape_as", "aten::flatten.using_ints", "aten::unflatten.int",
+    "aten::view", "aten::view_as", "aten::_unsafe_view", "aten::_reshape_alias",
+    "aten::reshape", "aten::reshape_as", "aten::flatten.using_ints", "aten::unflatten.int",
     "aten::ravel",
 )  # fmt: skip
 def view(g: Graph, self: Value, **_shape: object) -> Value:
@@ -51,19 +51,19 @@ def view(g: Graph, self: Value, **_shape: object) -> Value:
     return g.reshape(self, sizes)
 
 
-@lowering("aten::view.dtype", "aten::view_copy.dtype")
+@lowering("aten::view.dtype")
 def view_dtype(g: Graph, self: Value, dtype: torch.dtype) -> Value:
     if self.dtype is not dtype:
         g.unsupported(f"the bits of {self.dtype} read as {dtype}")
     return self
 
 
-@lowering("aten::t", "aten::t_copy", "aten::numpy_T")
+@lowering("aten::t", "aten::numpy_T")
 def t(g: Graph, self: Value) -> Value:
     return g.transpose(self, list(range(self.rank))[::-1])
 
 
-@lowering("aten::transpose.int", "aten::transpose_copy.int", "aten::swapaxes", "aten::swapdims")
+@lowering("aten::transpose.int", "aten::swapaxes", "aten::swapdims")
 def transpose(g: Graph, self: Value, dim0: int, dim1: int) -> Value:
     order = list(range(self.rank))
     if order:
@@ -71,7 +71,7 @@ def transpose(g: Graph, self: Value, dim0: int, dim1: int) -> Value:
     return g.transpose(self, order)
 
 
-@lowering("aten::permute", "aten::permute_copy")
+@lowering("aten::permute")
 def permute(g: Graph, self: Value, dims: list[int]) -> Value:
     return g.transpose(self, [dim % self.rank for dim in dims])
 
@@ -90,17 +90,17 @@ def _listed(dims: int | list[int]) -> list[int]:
     return [dims] if isinstance(dims, int) else dims
 
 
-@lowering("aten::expand", "aten::expand_copy", "aten::expand_as", "aten::broadcast_to")
+@lowering("aten::expand", "aten::expand_as", "aten::broadcast_to")
 def expand(g: Graph, self: Value, size: object = None, implicit: bool = False, other: object = None) -> Value:
     return self if same_shape(self.sizes, g.out.shape) else g.expand(self, g.out.shape)
 
 
-@lowering("aten::unsqueeze", "aten::unsqueeze_copy")
+@lowering("aten::unsqueeze")
 def unsqueeze(g: Graph, self: Value, dim: int) -> Value:
     return g.unsqueeze(self, [dim % (self.rank + 1)])
 
 
-@lowering("aten::squeeze", "aten::squeeze_copy")
+@lowering("aten::squeeze")
 def squeeze(g: Graph, self: Value, dim: int | list[int] | None = None) -> Value:
     dims = range(self.rank) if dim is None else [d % max(self.rank, 1) for d in _listed(dim)]
     ones = [d for d in dims if d < self.rank and isinstance(self.sizes[d], int) and self.sizes[d] == 1]

@@ -39,19 +39,22 @@ class SizeForms(Base):
             if known:
                 parts.append(self.const(known, torch.int64))
                 known = []
-            parts.append(self._expression(size.node.expr))
+            parts.append(self.integer(size.node.expr))
         if known:
             parts.append(self.const(known, torch.int64))
         return parts[0] if len(parts) == 1 else self.op("Concat", *parts, axis_i=0)
 
-    def _expression(self, expression: sympy.Expr) -> Value:
+    def integer(self, expression: sympy.Expr) -> Value:
         """Integer arithmetic over symbols, as int64 tensors of one element."""
         if expression.is_Integer:
             return self.const([int(expression)], torch.int64)
         if expression.is_Symbol:
             return self.size(*self.symbol(str(expression)))
+        rounded = self.rounded(expression)
+        if rounded is not None:
+            return rounded
         name = type(expression).__name__
-        arguments = [self._expression(argument) for argument in expression.args]
+        arguments = [self.integer(argument) for argument in expression.args]
         if name in ("Add", "Mul"):
             total = arguments[0]
             for argument in arguments[1:]:

@@ -1,0 +1,330 @@
+"""Writing x[...] = y in all its forms, and the operators that write at places."""
+
+from __future__ import annotations
+
+import torch
+
+from harness.case import bools, distinct, floats, given, ints, numbers, op
+
+BATCH = {"x": {0: "batch"}}
+ALL = [torch.float32, torch.float64, torch.float16, torch.int64, torch.int32, torch.int8, torch.uint8, torch.bool]
+
+
+def put(x, index, y):  # type: ignore[no-untyped-def]
+    x = x.clone()
+    x[index] = y
+    return x
+
+
+def put_at(x, y, *index):  # type: ignore[no-untyped-def]
+    return put(x, index, y)
+
+
+# --- ints, slices, None, ... ------------------------------------------------------------------------------------------
+
+setitem = op(
+    put,
+    floats(4, 5, 6),
+    index=[
+        0,
+        -1,
+        (1, 2),
+        (-1, slice(None), -2),
+        slice(1, 3),
+        slice(-3, None),
+        slice(None, -1),
+        slice(None, None, 2),
+        slice(3, 1),
+        (slice(None), slice(1, None, 2)),
+        (slice(None, None, 3), slice(None), slice(0, 6, 2)),
+        (..., 0),
+        (0, ..., -1),
+        (None, 1),
+        (slice(0, 2), None, 0, slice(1, 4, 3)),
+        (1, 2, 3),
+        ...,
+        (),
+    ],
+    y=2.5,
+)
+setitem_dtypes = op(put, numbers(4, 5), index=(slice(1, 3), 2), y=1, dtypes=ALL)
+setitem_row = op(lambda x, y: put(x, 1, y), floats(3, 4), y=[floats(4), floats(1), floats()])
+setitem_slice = op(
+    lambda x, y: put(x, (slice(None), slice(1, 3)), y), floats(3, 4), y=[floats(3, 2), floats(2), floats(3, 1)]
+)
+setitem_steps = op(
+    lambda x, y: put(x, (slice(None), slice(0, 4, 2)), y),
+    floats(3, 4),
+    floats(3, 2),
+    dynamic={"x0": {0: "batch"}, "x1": {0: "batch"}},
+)
+setitem_casts = op(lambda x, y: put(x, 0, y), ints(3, 4), floats(4))
+setitem_dynamic = op(
+    put,
+    floats(4, 5),
+    index=[
+        0,
+        -1,
+        slice(1, None),
+        slice(None, -1),
+        (slice(None), 2),
+        (slice(None), slice(None, None, 2)),
+        slice(None, None, 2),
+    ],
+    y=1.0,
+    dynamic=BATCH,
+)
+setitem_at_size = op(lambda x: put(x, (slice(None), x.shape[1] - 1), 1.0), floats(4, 5), dynamic={"x": {1: "columns"}})
+setitem_from_itself = op(lambda x: put(x, slice(1, None), x[:-1]), floats(4, 5), dynamic=BATCH)
+add_to_slice = op(
+    lambda x, y: (x := x.clone(), x[:, 1:3].add_(y), x)[-1], floats(3, 4), floats(2), dynamic={"x0": {0: "batch"}}
+)
+multiply_view = op(lambda x: (x := x.clone(), x.t()[1:].mul_(2), x[0].zero_(), x)[-1], floats(3, 4))
+write_through_chained_views = op(
+    lambda x: (x := x.clone(), x[1:][:, ::2][0].fill_(7), x.view(-1)[3:5].neg_(), x)[-1], floats(3, 4)
+)
+copy_ = op(lambda x, y: (x := x.clone(), x[1].copy_(y), x)[-1], floats(3, 4), y=[floats(4), ints(4), floats(1)])
+diagonal_fill = op(lambda x: (x := x.clone(), x.diagonal().fill_(0), x.diagonal(1).add_(1), x)[-1], floats(4, 5))
+write_through_expand = op(lambda x: (y := torch.zeros(3, 4), y[:].copy_(x.expand(3, 4)), y)[-1], floats(1, 4))
+select_scatter = op(torch.select_scatter, floats(3, 4), floats(4), dim=0, index=[1, -1])
+slice_scatter = op(
+    torch.slice_scatter,
+    floats(5, 4),
+    rows=[
+        {"src": floats(2, 4), "start": 1, "end": 3},
+        {"src": floats(3, 4), "step": 2},
+        {"src": floats(5, 1), "dim": 1, "start": -1},
+    ],
+)
+diagonal_scatter = op(
+    torch.diagonal_scatter,
+    numbers(3, 4),
+    rows=[{"src": numbers(3)}, {"src": numbers(3), "offset": 1}, {"src": numbers(2), "offset": -1}],
+    dtypes=[torch.float32, torch.int64],
+)
+as_strided_scatter = op(lambda x, y: x.as_strided_scatter(y, (2, 2), (4, 1), 1), floats(3, 4), floats(2, 2))
+
+# --- tensors ----------------------------------------------------------------------------------------------------------
+
+put_scalar = op(
+    lambda x, i: put(x, i, 3),
+    numbers(4, 5),
+    i=[ints(3, low=-4, high=4), ints(2, 3, high=4), ints(0, high=4)],
+    dtypes=ALL,
+)
+put_rows = op(
+    put,
+    floats(6, 5, special=(float("nan"), float("inf"))),
+    given([4, 0, -1]),
+    y=[floats(3, 5, special=(float("nan"), float("-inf"))), floats(5), floats(3, 1), floats()],
+)
+put_constant_rows = op(
+    lambda x, y: put(x, [0, 1], y), floats(4, 5), floats(2, 5), dynamic={"x0": {1: "width"}, "x1": {1: "width"}}
+)
+put_pairs = op(
+    lambda x, y: put_at(x, y, torch.tensor([0, 2, -1]), torch.tensor([1, -1, 0])), floats(4, 5), y=[floats(3), floats()]
+)
+put_pairs_broadcast = op(
+    lambda x, y: put_at(x, y, torch.tensor([[0], [2]]), torch.tensor([1, 3, 4])),
+    floats(4, 5),
+    y=[floats(2, 3), floats(3), floats(2, 1)],
+)
+put_columns = op(
+    lambda x, i, y: put_at(x, y, slice(None), i),
+    floats(4, 5, 6),
+    given([3, -5]),
+    y=[floats(4, 2, 6), floats(2, 6), floats(6), floats(2, 1)],
+)
+put_last_axis = op(lambda x, i, y: put_at(x, y, ..., i), floats(4, 5, 6), given([3, 0]), y=[floats(4, 5, 2), floats(2)])
+put_together = op(
+    lambda x, y: put_at(x, y, slice(None), torch.tensor([0, 2]), torch.tensor([1, 3])),
+    floats(4, 5, 6),
+    y=[floats(4, 2), floats(2)],
+)
+put_apart = op(
+    lambda x, y: put_at(x, y, torch.tensor([0, 2]), slice(None), torch.tensor([1, 3])),
+    floats(4, 5, 6),
+    y=[floats(2, 5), floats(5)],
+)
+put_mixed = op(
+    lambda x, y: put_at(x, y, slice(1, None), torch.tensor([0, 2]), 1), floats(4, 5, 6), y=[floats(3, 2), floats(1)]
+)
+put_dynamic = op(
+    put,
+    floats(6, 5),
+    given([4, 0, -1]),
+    floats(3, 5),
+    dynamic={"x0": {1: "width"}, "x2": {1: "width"}},
+)
+put_in_varying = op(lambda x: put(x, [0, -1], 1.0), floats(6, 5), dynamic=BATCH, sizes={"batch": [2, 7]})
+put_repeated = op(lambda x, y: x.index_put((torch.tensor([1, 1, 1]),), y), floats(3, 4), floats(1, 4))
+
+index_put_accumulate = op(
+    lambda x, i, y: x.index_put((i,), y, accumulate=True),
+    numbers(4, 5),
+    given([1, 1, -1, 1]),
+    y=[numbers(4, 5), numbers(5), numbers()],
+    dtypes=ALL[:-1],
+)
+index_put_accumulate_pairs = op(
+    lambda x, y: x.index_put((torch.tensor([1, 1, 0]), torch.tensor([2, 2, -1])), y, accumulate=True),
+    floats(3, 4),
+    floats(3),
+)
+index_put_accumulate_special = op(
+    lambda x, i, y: x.index_put((i,), y, accumulate=True),
+    floats(4),
+    given([1, 1, 2]),
+    given([float("inf"), 1.0, float("nan")]),
+)
+index_put_ = op(
+    lambda x, i, y: (x * 2).index_put_((i,), y, accumulate=True), floats(4, 5), ints(3, high=4), floats(3, 5)
+)
+
+# --- masks ------------------------------------------------------------------------------------------------------------
+
+put_under_mask = op(lambda x, m: put(x, m, 3), numbers(3, 4), m=[bools(3, 4), bools(3)], dtypes=ALL)
+put_rows_under_mask = op(
+    put,
+    floats(4, 3, special=(float("nan"),)),
+    given([True, False, True, False]),
+    y=[floats(2, 3, special=(float("inf"),)), floats(3), floats(2, 1)],
+)
+put_columns_under_mask = op(
+    lambda x, m, y: put_at(x, y, slice(None), m),
+    floats(2, 4, 3),
+    given([True, False, True, True]),
+    y=[floats(2, 3, 3), floats(3, 3), floats(3, 1), floats(3), floats(2, 1, 3)],
+)
+put_under_mask_of_two_axes = op(
+    put,
+    floats(2, 3, 4),
+    given([[True, False, True], [False, True, False]]),
+    y=[floats(3, 4), floats(4), floats(1, 4), floats(3, 1)],
+)
+put_elements_under_mask = op(put, floats(2, 3), given([[True, False, True], [False, True, False]]), floats(3))
+put_under_condition = op(
+    lambda x: put(x, x > 0, 0.0), floats(3, 4, special=(float("nan"), float("inf"))), dynamic=BATCH
+)
+put_what_was_there = op(lambda x: put(x, x > 0, x[x > 0] * 2), floats(3, 4), dynamic=BATCH)
+put_under_mask_and_tensor = op(
+    lambda x, m, i, y: put_at(x, y, m, i),
+    floats(4, 5),
+    given([True, False, True, False]),
+    given([0, 3]),
+    y=[floats(2), floats()],
+)
+accumulate_under_mask = op(
+    lambda x, m, y: x.index_put((m,), y, accumulate=True),
+    floats(4, 3),
+    given([True, False, True, False]),
+    y=[floats(2, 3), floats(3), floats()],
+)
+masked_fill = op(torch.masked_fill, numbers(3, 4), mask=[bools(3, 4), bools(4), bools(3, 1)], value=[0, 1], dtypes=ALL)
+masked_fill_dynamic = op(torch.masked_fill, floats(3, 4), mask=bools(4), value=-1.0, dynamic=BATCH)
+masked_fill_special = op(
+    torch.masked_fill,
+    floats(3, 4, special=(float("nan"), float("inf"))),
+    bools(3, 4),
+    value=[float("-inf"), float("nan"), 1e9],
+)
+masked_fill_tensor = op(lambda x, m, value: x.masked_fill(m, value), floats(3, 4), bools(3, 4), floats())
+masked_fill_ = op(lambda x, m: (x + 1).masked_fill_(m, 2), floats(3, 4), bools(3, 4))
+masked_scatter = op(
+    torch.masked_scatter,
+    numbers(3, 4),
+    mask=[bools(3, 4), bools(4), bools(3, 1)],
+    source=numbers(12),
+    dtypes=[torch.float32, torch.int64, torch.bool],
+)
+
+# --- operators that write along an axis -------------------------------------------------------------------------------
+
+index_add = op(
+    lambda x, y, dim, alpha: x.index_add(dim, torch.tensor([1, 0, 1]), y, alpha=alpha),
+    rows=[
+        {"x": numbers(3, 4), "y": numbers(3, 4), "dim": 0, "alpha": 1},
+        {"x": numbers(2, 4), "y": numbers(2, 3), "dim": -1, "alpha": 2},
+    ],
+    dtypes=[torch.float32, torch.float64, torch.float16, torch.int64, torch.int32],
+)
+index_add_dynamic = op(
+    lambda x, i, y: x.index_add(0, i, y),
+    floats(3, 4),
+    given([1, 0, 1]),
+    floats(3, 4),
+    dynamic={"x0": {1: "width"}, "x2": {1: "width"}},
+)
+index_copy = op(
+    lambda x, y, dim: x.index_copy(dim, torch.tensor([2, 0]), y),
+    rows=[{"x": numbers(3, 4), "y": numbers(2, 4), "dim": 0}, {"x": numbers(3, 4), "y": numbers(3, 2), "dim": -1}],
+    dtypes=ALL,
+)
+index_copy_input = op(lambda x, i, y: x.index_copy(0, i, y), floats(3, 4), given([2, 0]), floats(2, 4))
+index_fill = op(torch.index_fill, numbers(3, 4), dim=[0, 1, -1], index=given([2, 0]), value=1, dtypes=ALL)
+index_fill_dynamic = op(torch.index_fill, floats(3, 4), dim=1, index=given([2, 0]), value=1, dynamic=BATCH)
+index_fill_tensor = op(lambda x, value: x.index_fill(1, torch.tensor([0, -1]), value), floats(3, 4), floats())
+index_fill_ = op(lambda x: (x + 1).index_fill_(0, torch.tensor([1]), -1), floats(3, 4))
+index_reduce = op(
+    lambda x, y, reduce, include_self: x.index_reduce(0, torch.tensor([1, 0, 1]), y, reduce, include_self=include_self),
+    numbers(3, 4),
+    numbers(3, 4),
+    reduce=["prod", "mean", "amax", "amin"],
+    include_self=[True, False],
+    dtypes=[torch.float32, torch.int64],
+)
+put_flat = op(
+    lambda x, y, accumulate: x.put(torch.tensor([[1, -2], [5, 1]]), y, accumulate=accumulate),
+    floats(3, 4),
+    given([[1.0, 2.0], [3.0, 1.0]]),
+    accumulate=True,
+)
+scatter = op(
+    lambda x, i, src, dim: x.scatter(dim, i, src),
+    distinct(3, 4),
+    given([[0, 1, 2], [2, 0, 1]]),
+    distinct(3, 4),
+    dim=[0, -1],
+    dtypes=ALL[:-1],
+)
+scatter_value = op(
+    torch.scatter, numbers(3, 4), index=[ints(2, 3, high=3), ints(3, 4, high=3)], dim=[0, 1], value=1, dtypes=ALL
+)
+scatter_scalar = op(lambda x, src: x.scatter(0, torch.tensor(0), src), floats(), floats())
+scatter_multiply = op(
+    lambda x, i, src: x.scatter(1, i, src, reduce="multiply"), floats(2, 3), ints(2, 4, high=3), floats(2, 4)
+)
+scatter_value_add = op(lambda x, i: x.scatter(1, i, 2.0, reduce="add"), floats(2, 3), ints(2, 4, high=3))
+scatter_ = op(lambda i: torch.zeros(2, 5).scatter_(1, i, 1.0), ints(2, 1, high=5))
+scatter_dynamic = op(
+    lambda x, i: x.scatter(1, i, 1.0),
+    floats(3, 4),
+    ints(3, 2, high=4),
+    dynamic={"x0": {0: "batch"}, "x1": {0: "batch"}},
+)
+scatter_add = op(
+    torch.scatter_add,
+    numbers(3, 4),
+    dim=[0, 1, -1],
+    index=[ints(2, 3, high=3), ints(3, 4, high=3)],
+    src=numbers(3, 4),
+    dtypes=ALL[:-1],
+)
+scatter_add_special = op(
+    lambda x, src: x.scatter_add(0, torch.tensor([1, 1, 2]), src), floats(4), given([float("inf"), 1.0, float("nan")])
+)
+scatter_reduce = op(
+    lambda x, i, src, **how: x.scatter_reduce(0, i, src, **how),
+    numbers(3, 4),
+    ints(5, 3, high=3),
+    numbers(5, 4),
+    reduce=["sum", "prod", "mean", "amax", "amin"],
+    include_self=[True, False],
+    dtypes=[torch.float32, torch.float64, torch.float16, torch.int64, torch.int32],
+)
+scatter_reduce_bools = op(
+    lambda x, i, src: (x.scatter_reduce(0, i, src, "amax"), x.scatter_reduce(0, i, src, "amin")),
+    bools(3, 4),
+    ints(5, 3, high=3),
+    bools(5, 4),
+)

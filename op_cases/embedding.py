@@ -1,0 +1,59 @@
+"""Embeddings: rows of a table, alone and in bags."""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from harness.case import floats, given, ints, op
+
+FLOATING = [torch.float32, torch.float64, torch.float16]
+
+embedding = op(
+    F.embedding,
+    ints(2, 3, high=10),
+    floats(10, 4),
+    rows=[{}, {"padding_idx": 1}, {"padding_idx": -1}],
+    dtypes=FLOATING,
+    dynamic={"x0": {0: "batch", 1: "time"}},
+)
+embedding_of_int32 = op(F.embedding, ints(2, 3, dtype=torch.int32), floats(10, 4))
+embedding_of_scalar = op(F.embedding, ints(high=10), floats(10, 4))
+embedding_of_nothing = op(F.embedding, ints(0, 3, high=10), floats(10, 4))
+embedding_module = op(nn.Embedding, ints(2, 3, high=10), num_embeddings=10, embedding_dim=4, padding_idx=2)
+embedding_max_norm = op(
+    lambda i, w, **how: F.embedding(i, w * 2, max_norm=1.5, **how),
+    ints(2, 3, high=10),
+    floats(10, 4),
+    norm_type=[1.0, 2.0, 3.0, float("inf")],
+    dtypes=[torch.float32, torch.float64],
+)
+embedding_max_norm_rows = op(
+    lambda i, w: (w := w * 2, F.embedding(i, w, max_norm=1.0), w)[1:], ints(3, high=10), floats(10, 4)
+)
+embedding_bag = op(F.embedding_bag, ints(3, 4, high=10), floats(10, 4), mode=["sum", "mean", "max"], dtypes=FLOATING)
+embedding_bag_offsets = op(
+    F.embedding_bag, ints(7, high=10), floats(10, 4), given([0, 2, 2, 5]), mode=["sum", "mean", "max"]
+)
+embedding_bag_last_offset = op(
+    F.embedding_bag,
+    ints(7, high=10),
+    floats(10, 4),
+    given([0, 2, 5, 7]),
+    mode=["sum", "mean", "max"],
+    include_last_offset=True,
+)
+embedding_bag_padding = op(
+    F.embedding_bag, given([[1, 2, 1], [1, 1, 1]]), floats(10, 4), mode=["sum", "mean", "max"], padding_idx=1
+)
+embedding_bag_weights = op(
+    F.embedding_bag, ints(3, 4, high=10), floats(10, 4), per_sample_weights=floats(3, 4), mode="sum"
+)
+embedding_bag_module = op(
+    nn.EmbeddingBag, ints(3, 4, high=10), num_embeddings=10, embedding_dim=4, mode=["sum", "mean", "max"]
+)
+embedding_bag_dynamic = op(
+    F.embedding_bag, ints(3, 4, high=10), floats(10, 4), mode=["sum", "mean"], dynamic={"x0": {0: "batch"}}
+)
+one_hot = op(F.one_hot, ints(2, 3, high=5), num_classes=[5, 7], dynamic={"x": {0: "batch"}})

@@ -1,0 +1,21 @@
+"""Gathering along an axis."""
+
+from __future__ import annotations
+
+import torch
+
+from harness.case import floats, ints, numbers, op
+
+ALL = [torch.float32, torch.float64, torch.float16, torch.int64, torch.int32, torch.int8, torch.uint8, torch.bool]
+
+gather = op(torch.gather, numbers(3, 4), dim=[0, 1, -1], index=[ints(3, 4, high=3), ints(2, 3, high=3)], dtypes=ALL)
+gather_longer = op(torch.gather, floats(3, 4), dim=1, index=ints(3, 6, high=4))
+gather_special = op(
+    torch.gather, floats(3, 4, special=(float("nan"), float("inf"), float("-inf"))), dim=1, index=ints(3, 4, high=4)
+)
+gather_cube = op(torch.gather, floats(2, 3, 4), dim=[0, 1, 2], index=ints(2, 3, 4, high=2))
+gather_scalar = op(lambda x: x.gather(0, torch.tensor(0)), floats())
+gather_nothing = op(torch.gather, floats(3, 4), dim=0, index=ints(0, 4, high=3))
+gather_dynamic = op(
+    torch.gather, floats(3, 4), dim=1, index=ints(3, 2, high=4), dynamic={"x": {0: "batch"}, "index": {0: "batch"}}
+)

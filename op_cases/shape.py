@@ -1,0 +1,165 @@
+"""Views, permutations and copies, and elements arranged anew."""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from harness.case import bools, distinct, floats, numbers, op
+
+# --- views ------------------------------------------------------------------------------------------------------------
+
+BATCH = {"x": {0: "batch"}}
+
+view = op(lambda x, size: x.view(size), floats(2, 3, 4), size=[(6, 4), (2, 12), (-1,), (4, -1, 2), (1, 24), (2, 3, 4)])
+view_of_dynamic = op(lambda x: x.view(x.size(0), -1), floats(2, 3, 4), dynamic=BATCH)
+view_merging_dynamic = op(lambda x: x.view(-1, x.shape[-1]), floats(2, 3, 4), dynamic={"x": {0: "batch", 1: "time"}})
+view_splitting_dynamic = op(
+    lambda x: x.view(x.shape[0], x.shape[1], 2, 2), floats(2, 3, 4), dynamic={"x": {0: "batch", 1: "time"}}
+)
+view_as = op(lambda x, other: x.view_as(other), floats(2, 6), other=floats(3, 4))
+view_of_nothing = op(lambda x, size: x.view(size), floats(0, 3), size=[(3, 0), (0,), (2, 0, 5)])
+view_of_scalar = op(lambda x, size: x.view(size), floats(), size=[(1,), (1, 1), ()])
+reshape = op(
+    torch.reshape, numbers(2, 3, 4), shape=[(6, 4), (24,), (-1, 3)], dtypes=[torch.float32, torch.int64, torch.bool]
+)
+reshape_of_transposed = op(lambda x: x.t().reshape(-1), floats(2, 3), dynamic=BATCH)
+reshape_as = op(lambda x, other: x.reshape_as(other), floats(2, 6), other=floats(3, 4))
+flatten = op(
+    torch.flatten,
+    floats(2, 3, 4, 5),
+    rows=[{}, {"start_dim": 1}, {"start_dim": -2}, {"start_dim": 1, "end_dim": 2}],
+    dynamic=BATCH,
+)
+flatten_scalar = op(torch.flatten, floats())
+flatten_module = op(nn.Flatten, floats(2, 3, 4), rows=[{}, {"start_dim": 0, "end_dim": -2}])
+unflatten = op(
+    lambda x, dim, sizes: x.unflatten(dim, sizes),
+    floats(6, 4),
+    rows=[{"dim": 0, "sizes": (2, 3)}, {"dim": -1, "sizes": (2, -1)}],
+)
+ravel = op(torch.ravel, floats(2, 3))
+squeeze = op(
+    torch.squeeze, floats(1, 3, 1), rows=[{}, {"dim": 0}, {"dim": 1}, {"dim": -1}, {"dim": (0, 2)}, {"dim": (0, 1)}]
+)
+squeeze_ = op(lambda x: (x * 2).squeeze_(0), floats(1, 3))
+unsqueeze = op(torch.unsqueeze, floats(2, 3), dim=[0, 1, 2, -1, -3], dynamic=BATCH)
+unsqueeze_scalar = op(torch.unsqueeze, floats(), dim=[0, -1])
+expand = op(
+    lambda x, size: x.expand(size),
+    numbers(3, 1),
+    size=[(3, 4), (2, 3, 4), (-1, 4), (2, -1, -1), (3, 1)],
+    dtypes=[torch.float32, torch.bool, torch.int64],
+)
+expand_scalar = op(lambda x: x.expand(2, 3), floats())
+expand_dynamic = op(lambda x: x[:, None].expand(-1, 4, -1), floats(2, 3), dynamic=BATCH)
+expand_as = op(lambda x, other: x.expand_as(other), floats(1, 3), other=floats(2, 3), dynamic={"other": {0: "batch"}})
+broadcast_tensors = op(torch.broadcast_tensors, floats(3, 1), floats(1, 4))
+t = op(torch.t, floats(2, 3), dynamic=BATCH)
+t_of_vector = op(torch.t, floats(3))
+transpose = op(
+    torch.transpose,
+    floats(2, 3, 4),
+    rows=[{"dim0": 0, "dim1": 1}, {"dim0": -1, "dim1": 0}, {"dim0": 1, "dim1": 1}],
+    dynamic=BATCH,
+)
+transpose_ = op(lambda x: (x + 1).transpose_(0, 1), floats(2, 3))
+swapaxes = op(torch.swapaxes, floats(2, 3, 4), axis0=0, axis1=-1)
+permute = op(torch.permute, floats(2, 3, 4), dims=[(2, 0, 1), (0, -1, 1), (0, 1, 2)], dynamic=BATCH)
+movedim = op(
+    torch.movedim, floats(2, 3, 4), rows=[{"source": 0, "destination": -1}, {"source": (0, 2), "destination": (1, 0)}]
+)
+mT = op(lambda x: x.mT, floats(2, 3, 4))
+size = op(lambda x: x + x.size(0) * x.shape[1], floats(2, 3), dynamic={"x": {0: "rows", 1: "columns"}})
+shape_as_tensor = op(lambda x: torch.tensor(x.shape) + 0 * x.sum().long(), floats(2, 3))
+numel = op(lambda x: x / x.numel(), floats(2, 3), dynamic=BATCH)
+copies = op(
+    lambda x: (x.clone(), x.contiguous(), x.detach() + 0), numbers(2, 3), dtypes=[torch.float32, torch.int8, torch.bool]
+)
+
+# --- elements arranged anew -------------------------------------------------------------------------------------------
+
+flip = op(
+    torch.flip, numbers(2, 3, 4), dims=[(0,), (0, 2), (-1, 1), ()], dtypes=[torch.float32, torch.int64, torch.bool]
+)
+flip_dynamic = op(torch.flip, floats(2, 3), dims=(0, 1), dynamic=BATCH)
+fliplr = op(torch.fliplr, floats(2, 3))
+roll = op(
+    torch.roll,
+    floats(3, 4),
+    rows=[{"shifts": 1}, {"shifts": -2, "dims": 0}, {"shifts": (1, 5), "dims": (0, -1)}, {"shifts": 0, "dims": 1}],
+)
+roll_dynamic = op(torch.roll, floats(3, 4), shifts=[2, -1], dims=0, dynamic=BATCH)
+rot90 = op(torch.rot90, floats(2, 3), k=[1, 2, 3, -1])
+tril = op(torch.tril, floats(2, 3, 4, special=(float("nan"), float("inf"))), diagonal=[0, 1, -1, 5, -5])
+triu = op(torch.triu, floats(4, 3, special=(float("nan"), float("-inf"))), diagonal=[0, 1, -1, 5, -5])
+triangles_of_ints = op(
+    lambda x: (torch.tril(x), torch.triu(x, 1)),
+    numbers(3, 3),
+    dtypes=[torch.int64, torch.int32, torch.uint8, torch.bool, torch.float16],
+)
+triangles_dynamic = op(lambda x: (x.tril(), x.triu(1)), floats(3, 4), dynamic={"x": {0: "rows", 1: "columns"}})
+causal_mask = op(lambda x: torch.ones(x.shape[0], x.shape[0]).tril().bool() & (x > 0), floats(3, 1), dynamic=BATCH)
+diagonal = op(
+    torch.diagonal,
+    floats(3, 4, 5),
+    rows=[{}, {"offset": 1, "dim1": -2, "dim2": -1}, {"offset": -2}, {"dim1": 2, "dim2": 0}, {"offset": 7}],
+)
+diagonal_dynamic = op(torch.diagonal, floats(3, 3), dynamic={"x": {1: "columns"}}, sizes={"columns": [3, 5, 8]})
+diag = op(
+    torch.diag,
+    rows=[{"input": floats(3)}, {"input": floats(3), "diagonal": -1}, {"input": floats(3, 4), "diagonal": 1}],
+)
+diag_embed = op(
+    torch.diag_embed,
+    floats(2, 3, special=(float("nan"), float("inf"))),
+    rows=[{}, {"offset": 1}, {"offset": -2}, {"dim1": 0, "dim2": 2}, {"dim1": -1, "dim2": 0}],
+    dynamic=BATCH,
+)
+diag_embed_ints = op(torch.diag_embed, numbers(3), dtypes=[torch.int64, torch.bool, torch.int8])
+unfold = op(
+    lambda x, **how: x.unfold(**how),
+    floats(2, 7),
+    rows=[
+        {"dimension": 1, "size": 3, "step": 1},
+        {"dimension": -1, "size": 2, "step": 3},
+        {"dimension": 0, "size": 1, "step": 1},
+        {"dimension": 1, "size": 7, "step": 2},
+    ],
+)
+unfold_dynamic = op(
+    lambda x: x.unfold(1, 3, 2), floats(2, 7), dynamic={"x": {0: "batch", 1: "time"}}, sizes={"time": [3, 4, 9]}
+)
+im2col = op(
+    F.unfold,
+    floats(2, 3, 5, 6),
+    rows=[
+        {"kernel_size": 2},
+        {"kernel_size": (3, 2), "padding": 1},
+        {"kernel_size": 2, "stride": 2, "dilation": 2},
+        {"kernel_size": (2, 3), "stride": (1, 2), "padding": (0, 1)},
+    ],
+    dynamic=BATCH,
+)
+im2col_dynamic = op(F.unfold, floats(1, 2, 5, 6), kernel_size=2, padding=1, dynamic={"x": {2: "height", 3: "width"}})
+im2col_unbatched = op(F.unfold, floats(3, 5, 6), kernel_size=2)
+unfold_module = op(nn.Unfold, floats(2, 3, 5, 6), kernel_size=2)
+pixel_shuffle = op(F.pixel_shuffle, floats(2, 8, 3, 4), upscale_factor=[1, 2], dynamic={"x": {0: "batch", 2: "height"}})
+pixel_unshuffle = op(F.pixel_unshuffle, floats(2, 3, 4, 6), downscale_factor=2, dynamic=BATCH)
+channel_shuffle = op(F.channel_shuffle, floats(2, 6, 3, 4), groups=[2, 3])
+meshgrid = op(
+    lambda x, y, indexing: torch.meshgrid(x, y, indexing=indexing), floats(3), floats(2), indexing=["ij", "xy"]
+)
+as_strided = op(
+    lambda x, size, stride, offset: x.as_strided(size, stride, offset),
+    distinct(12),
+    rows=[
+        {"size": (3, 2), "stride": (2, 4), "offset": 1},
+        {"size": (5, 3), "stride": (1, 1), "offset": 0},
+        {"size": (), "stride": (), "offset": 4},
+    ],
+)
+as_strided_of_view = op(lambda x: x.t()[1:].as_strided((2, 3), (1, 4), 1), distinct(3, 4))
+atleast = op(lambda x: (torch.atleast_1d(x), torch.atleast_2d(x), torch.atleast_3d(x)), floats())
+to_mask = op(lambda x: x.reshape(-1).logical_not(), bools(2, 3))
