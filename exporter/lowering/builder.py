@@ -56,12 +56,14 @@ _FLOAT_HOLDING: dict[torch.dtype, tuple[torch.dtype, ...]] = {
 #: Operators whose result has the shape of their inputs, broadcast.
 _POINTWISE = frozenset(
     (
-        "Abs Acos Acosh Add And Asin Asinh Atan Atanh BitwiseAnd BitwiseNot BitwiseOr BitwiseXor Cast Ceil Clip Cos Cosh "
-        "Div Elu Equal Erf Exp Floor Gelu Greater GreaterOrEqual HardSigmoid Identity IsInf IsNaN LeakyRelu Less "
-        "LessOrEqual Log Max Min Mod Mul Neg Not Or Pow Reciprocal Relu Round Sigmoid Sign Sin Sinh Softplus Sqrt Sub Tan "
-        "Tanh Where Xor"
-    ).split()
-)
+        "Abs", "Acos", "Acosh", "Add", "And", "Asin", "Asinh", "Atan", "Atanh", "BitwiseAnd", "BitwiseNot",
+        "BitwiseOr", "BitwiseXor", "Cast", "Ceil", "Clip", "Cos", "Cosh", "Div", "Elu", "Equal", "Erf", "Exp",
+        "Floor", "Gelu", "Greater", "GreaterOrEqual", "HardSigmoid", "Identity", "IsInf", "IsNaN", "LeakyRelu",
+        "Less", "LessOrEqual", "Log", "Max", "Min", "Mod", "Mul", "Neg", "Not", "Or", "Pow", "Reciprocal",
+        "Relu", "Round", "Sigmoid", "Sign", "Sin", "Sinh", "Softplus", "Sqrt", "Sub", "Tan", "Tanh", "Where",
+        "Xor",
+    )
+)  # fmt: skip
 
 _ATTRIBUTE_TYPES = {
     "f": (ir.AttributeType.FLOAT, ir.AttributeType.FLOATS),
@@ -132,7 +134,8 @@ class Graph(Forms):
                 bound = types.setdefault(name, operand.dtype)
                 if bound is not operand.dtype and not sig.heterogeneous:
                     raise TypeError(
-                        f"{sig.op} takes inputs of one dtype for {name}, and got {bound} and {operand.dtype}: cast one first"
+                        f"{sig.op} takes inputs of one dtype for {name}, and got {bound} and {operand.dtype}: "
+                        "cast one first"
                     )
         return types
 
