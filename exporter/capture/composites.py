@@ -36,6 +36,11 @@ def _batch_norm(*args: Any) -> Any:
     return _aten._native_batch_norm_legit.default(input, weight, bias, mean, variance, True, momentum, epsilon)[0]
 
 
+def _dim_arange(like: torch.Tensor, dim: int) -> torch.Tensor:
+    # torch's own asks for the size as a plain int, and an axis that varies would be fixed.
+    return torch.arange(like.shape[dim], device=like.device)
+
+
 def _instance_norm(*args: Any) -> Any:
     """With running statistics it is a batch norm of another shape, which is for that to keep."""
     return None if args[3] is None else _aten.instance_norm.default.decompose(*args)
@@ -63,6 +68,7 @@ KEPT: dict[OpOverload, Callable[..., bool] | None] = dict.fromkeys(
 )
 KEPT[_aten.batch_norm.default] = _batch_norm
 KEPT[_aten.instance_norm.default] = _instance_norm
+KEPT[_aten._dim_arange.default] = _dim_arange
 KEPT.update(UPSAMPLING)
 
 # The highest dispatch key that nothing else uses; torch reserves it for exactly such wrappers.
