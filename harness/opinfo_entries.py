@@ -76,6 +76,11 @@ EXCLUDED: Mapping[str, str] = {
     "torch.ops.aten._flash_attention_forward": _CUDA,
 }
 
+#: Dtypes whose samples of an entry have equal elements, of which torch may take any.
+UNDETERMINED: Mapping[str, tuple[Dtype, ...]] = {
+    "topk": (Dtype.FLOAT16, Dtype.BFLOAT16, Dtype.INT64, Dtype.INT32, Dtype.INT8, Dtype.UINT8),
+}
+
 #: The usable samples of an entry: their positions among all that it draws, by dtype.
 Usable: TypeAlias = Mapping[Dtype, tuple[int, ...]]
 

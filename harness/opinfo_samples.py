@@ -20,7 +20,7 @@ from torch.utils._pytree import TreeSpec, tree_flatten, tree_leaves, tree_unflat
 
 from harness.axes import Dtype
 from harness.inputs import DeclarationError
-from harness.opinfo_entries import DTYPES, EXCLUDED, Usable
+from harness.opinfo_entries import DTYPES, EXCLUDED, UNDETERMINED, Usable
 from harness.seeds import stable_seed
 
 if TYPE_CHECKING:
@@ -141,7 +141,7 @@ def usable_samples(entry: str, dtypes: tuple[Dtype, ...] = DTYPES) -> Usable:
     found = find_entry(entry)
     usable: dict[Dtype, tuple[int, ...]] = {}
     for dtype in dtypes:
-        if not found.supports_dtype(getattr(torch, dtype), "cpu"):
+        if not found.supports_dtype(getattr(torch, dtype), "cpu") or dtype in UNDETERMINED.get(entry, ()):
             continue
         try:
             # Two draws: a random operator may happen to show nothing of it on the values of one.

@@ -116,7 +116,8 @@ def _to_ort_value(array: Array) -> onnxruntime.OrtValue:
 
     if array.dtype != BFLOAT16:
         return onnxruntime.OrtValue.ortvalue_from_numpy(array)
-    bits = np.ascontiguousarray(array).view(np.uint16)
+    # Not ascontiguousarray, which gives a scalar a dimension.
+    bits = np.asarray(array, order="C").view(np.uint16)
     return onnxruntime.OrtValue.ortvalue_from_numpy_with_onnx_type(bits, onnx.TensorProto.BFLOAT16)
 
 
