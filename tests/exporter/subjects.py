@@ -1,0 +1,65 @@
+"""Small programs that several tests export, and the comparison that they share."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import nn
+
+import exporter
+
+__all__ = ["Classifier", "assert_agrees", "counter", "images"]
+
+
+def images(batch: int = 2, size: int = 8) -> torch.Tensor:
+    return torch.linspace(-1, 1, batch * 3 * size * size).reshape(batch, 3, size, size)
+
+
+class Classifier(nn.Module):
+    """Convolutions with and without a norm behind, a residual, a head."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.features = nn.Sequential(
+            nn.Conv2d(3, 8, 3, padding=1, bias=False), nn.BatchNorm2d(8), nn.ReLU(inplace=True)
+        )
+        self.more = nn.Conv2d(8, 8, 3, padding=1)
+        self.head = nn.Linear(8, 4)
+        with torch.no_grad():
+            norm = self.features[1]
+            assert isinstance(norm, nn.BatchNorm2d) and norm.running_mean is not None and norm.running_var is not None
+            norm.running_mean.uniform_(-1, 1)
+            norm.running_var.uniform_(0.5, 2)
+
+    def forward(self, input: torch.Tensor) -> torch.Tensor:
+        x = self.features(input)
+        x = x + self.more(x)
+        logits: torch.Tensor = self.head(x.mean((2, 3)))
+        return logits
+
+
+def counter() -> nn.Module:
+    """A module that counts its calls in a buffer."""
+
+    class Counter(nn.Module):
+        count: torch.Tensor
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("count", torch.zeros(()))
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            self.count.add_(1)
+            return x + self.count
+
+    return Counter()
+
+
+def assert_agrees(program: exporter.ONNXProgram, model: Callable[..., Any], *args: Any) -> None:
+    """The program gives in onnxruntime what the model gives in torch."""
+    with torch.no_grad():
+        expected = model(*copy.deepcopy(args))
+    torch.testing.assert_close(program(*args), expected, rtol=1e-4, atol=1e-5, equal_nan=True)

@@ -1,0 +1,186 @@
+"""What a program is called with, and what its inputs, outputs and weights are called."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+import exporter
+from tests.exporter.subjects import assert_agrees
+
+X = torch.arange(6.0).reshape(2, 3)
+
+
+def keyword_only(x: torch.Tensor, *, scale: torch.Tensor, times: int = 1) -> torch.Tensor:
+    return x * scale * times
+
+
+@pytest.mark.parametrize(
+    ("args", "kwargs"),
+    [((X,), {"scale": X, "times": 3}), ((X, {"scale": X, "times": 3}), None), (X, {"scale": X, "times": 3})],
+)
+def test_keyword_arguments(args: Any, kwargs: dict[str, Any] | None) -> None:
+    program = exporter.export(keyword_only, args, kwargs=kwargs)
+    assert program.input_names == ("x", "scale")
+    torch.testing.assert_close(program(X, scale=X + 1), keyword_only(X, scale=X + 1, times=3))
+
+
+def test_dict_at_the_end_is_keyword_arguments_unless_an_empty_one_follows() -> None:
+    def takes_dict(x: torch.Tensor, options: dict[str, torch.Tensor]) -> torch.Tensor:
+        return x + options["shift"]
+
+    assert_agrees(exporter.export(takes_dict, (X, {"shift": X}, {})), takes_dict, X, {"shift": X})
+    with pytest.raises(exporter.ArgumentError) as caught:
+        exporter.export(takes_dict, (X, {"shift": X}))
+    assert str(caught.value) == (
+        "the program has no parameter 'shift': its parameters are x, options. A dict at the end of args is taken as keyword "
+        "arguments: if the program takes it whole, put an empty one after it, args=(..., {...}, {})."
+    )
+
+
+def test_what_is_no_tensor_is_built_in() -> None:
+    def chosen(x: torch.Tensor, name: str, times: int, on: bool, nothing: None) -> torch.Tensor:
+        return x * times if on and name == "times" and nothing is None else x
+
+    program = exporter.export(chosen, (X, "times", 4, True, None))
+    torch.testing.assert_close(program(X), X * 4)
+
+
+def test_unused_inputs_are_kept() -> None:
+    program = exporter.export(lambda x, unused: x + 1, (X, torch.ones(5)))
+    assert program.input_names == ("x", "unused")
+    torch.testing.assert_close(program(X, torch.ones(5)), X + 1)
+
+
+def test_names() -> None:
+    def two(x: torch.Tensor, pair: list[torch.Tensor]) -> tuple[torch.Tensor, torch.Tensor]:
+        return x + pair[0], pair[1]
+
+    program = exporter.export(two, (X, [X, X]))
+    assert program.input_names == ("x", "pair_0", "pair_1") and program.output_names == ("output_0", "output_1")
+    program = exporter.export(two, (X, [X, X]), input_names=["a", "b"], output_names=["sum"])
+    assert program.input_names == ("a", "b", "pair_1") and program.output_names == ("sum", "output_1")
+
+
+def test_names_beyond_the_inputs_go_to_the_weights() -> None:
+    model = nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 2))
+    program = exporter.export(model, (X,), input_names=["in", *(f"learned_{number}" for number in range(4))])
+    assert list(program.model.graph.initializers) == ["learned_0", "learned_1", "learned_2", "learned_3"]
+    assert_agrees(program, model, X)
+    with pytest.raises(exporter.ArgumentError) as caught:
+        exporter.export(model, (X,), input_names=[str(number) for number in range(7)])
+    assert str(caught.value) == (
+        "input_names holds 7 names, and the program has 1 inputs and 4 weights: leave out the last 2"
+    )
+
+
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [
+        ({"input_names": ["a", "a"]}, "two inputs are called 'a': give each a name of its own in input_names"),
+        ({"input_names": [""]}, "input_names holds '': every name is a string that is not empty"),
+        ({"input_names": [3]}, "input_names holds 3: every name is a string that is not empty"),
+        (
+            {"output_names": ["a", "b"]},
+            "output_names names 2 outputs (a, b), and the program returns 1: leave out the last 1",
+        ),
+    ],
+)
+def test_wrong_names(names: dict[str, Any], message: str) -> None:
+    with pytest.raises(exporter.ArgumentError) as caught:
+        exporter.export(lambda x, y: x + y, (X, X), **names)
+    assert str(caught.value) == message
+
+
+@dataclasses.dataclass
+class Opaque:
+    value: torch.Tensor
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize(
+    ("argument", "message"),
+    [
+        (
+            X.to_sparse(),
+            "the argument 'x' is a torch.sparse_coo tensor: give a dense one and convert it inside the program",
+        ),
+        (
+            torch.quantize_per_tensor(X, 0.1, 0, torch.qint8),
+            "the argument 'x' is a quantized tensor: give a dense one and convert it inside the program",
+        ),
+        (
+            torch.ones(2, dtype=torch.complex32),
+            "the argument 'x' is of torch.complex32, which has no ONNX type here: "
+            "give another dtype and convert it inside the program",
+        ),
+        (
+            Opaque(X),
+            "the argument 'x' holds tensors in a Opaque, which cannot be looked into: give them in a tuple, list, dict or "
+            "named tuple, or tell torch what is inside with torch.export.register_dataclass",
+        ),
+    ],
+)
+def test_arguments_that_cannot_be_inputs(argument: Any, message: str) -> None:
+    with pytest.raises(exporter.ArgumentError) as caught:
+        exporter.export(lambda x: x, (argument,))
+    assert str(caught.value) == message
+
+
+def test_models_that_are_none() -> None:
+    with pytest.raises(exporter.ArgumentError) as caught:
+        exporter.export(3, (X,))  # type: ignore[arg-type]
+    assert str(caught.value) == "model is 3: give a torch.nn.Module or a function of tensors"
+    exported = torch.export.export(nn.Linear(3, 2), (X,))
+    with pytest.raises(exporter.ArgumentError) as caught:
+        exporter.export(exported, (X,))
+    assert str(caught.value) == ("model is an ExportedProgram, which cannot be called: give its module, model.module()")
+    assert_agrees(exporter.export(exported.module(), (X,)), exported.module(), X)
+
+
+def test_wrong_training_mode() -> None:
+    with pytest.raises(exporter.ArgumentError) as caught:
+        exporter.export(nn.ReLU(), (X,), training="eval")
+    assert str(caught.value) == "training is 'eval': give True, False, or a torch.onnx.TrainingMode"
+
+
+@pytest.mark.parametrize(
+    ("result", "message"),
+    [
+        (lambda x: None, "the program returns no tensor, but None: a model without outputs cannot be run"),
+        (
+            lambda x: Opaque(x),
+            "the program returns a Opaque, which cannot be looked into. Return tensors in tuples, lists, dicts and named "
+            "tuples, or tell torch what is inside: torch.export.register_dataclass, "
+            "torch.utils._pytree.register_pytree_node",
+        ),
+    ],
+)
+def test_results_that_cannot_be_outputs(result: Any, message: str) -> None:
+    with pytest.raises(exporter.CaptureError) as caught:
+        exporter.export(result, (X,))
+    assert str(caught.value) == message
+
+
+@pytest.mark.parametrize(
+    "x",
+    [
+        X.t(),
+        X[:, ::2],
+        torch.ones(1, 3).expand(2, 3),
+        torch.ones(2, 3, 4, 5).to(memory_format=torch.channels_last),
+        torch.ones(0, 3),
+        X.clone().requires_grad_(),
+        nn.Parameter(X),
+    ],
+    ids=["transposed", "strided", "expanded", "channels_last", "empty", "requires_grad", "parameter"],
+)
+def test_inputs_of_every_layout(x: torch.Tensor) -> None:
+    def program(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        return x.sum(0), x.reshape(-1) * 2
+
+    assert_agrees(exporter.export(program, (x,)), program, x.detach())

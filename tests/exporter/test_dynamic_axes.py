@@ -1,0 +1,116 @@
+"""dynamic_axes in its three spellings: symbolic in the file, right at other sizes, refused where it cannot be."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+import pytest
+import torch
+
+import exporter
+from tests.exporter.subjects import Classifier, assert_agrees, images
+
+
+def shape_of(program: exporter.ONNXProgram, name: str) -> list[int | str]:
+    graph = program.model_proto.graph
+    (value,) = [end for end in (*graph.input, *graph.output) if end.name == name]
+    return [dim.dim_param or dim.dim_value for dim in value.type.tensor_type.shape.dim]
+
+
+@pytest.mark.parametrize(
+    ("spelling", "shape"),
+    [
+        ({"input": [0, 2]}, ["input_dim_0", 3, "input_dim_2", 8]),
+        ({"input": {0: "batch", 2: "height"}}, ["batch", 3, "height", 8]),
+        ({"input": {0: "batch", -1: "width"}}, ["batch", 3, 8, "width"]),
+        ({"input": {0: ""}}, ["input_dim_0", 3, 8, 8]),
+    ],
+)
+def test_spellings(spelling: dict[str, Any], shape: list[int | str]) -> None:
+    model = Classifier().eval()
+    program = exporter.export(model, (images(),), dynamic_axes=spelling)
+    assert shape_of(program, "input") == shape
+    for batch in (1, 5):
+        assert_agrees(program, model, images(batch))
+
+
+def test_indices_names_and_outputs_mixed() -> None:
+    program = exporter.export(
+        torch.matmul,
+        (torch.ones(2, 3), torch.ones(3, 4)),
+        input_names=["a", "b"],
+        output_names=["product"],
+        dynamic_axes={"a": [0], "b": {1: "columns"}, "product": {0: "rows", 1: "columns"}},
+    )
+    assert shape_of(program, "a") == ["a_dim_0", 3]
+    assert shape_of(program, "b") == [3, "columns"]
+    assert shape_of(program, "product") == ["rows", "columns"]
+    for rows, columns in ((1, 1), (5, 2)):
+        assert_agrees(program, torch.matmul, torch.rand(rows, 3), torch.rand(3, columns))
+
+
+def test_one_name_is_one_size() -> None:
+    program = exporter.export(
+        torch.add,
+        (torch.ones(2, 3), torch.ones(2, 3)),
+        input_names=["a", "b"],
+        dynamic_axes={"a": {0: "n"}, "b": {0: "n"}},
+    )
+    assert shape_of(program, "a") == shape_of(program, "b") == shape_of(program, "output") == ["n", 3]
+
+
+def test_example_of_size_one_does_not_fix_the_axis() -> None:
+    def centred(x: torch.Tensor) -> torch.Tensor:
+        return (x - x.mean(0, keepdim=True)).reshape(x.shape[0] * 2, -1)
+
+    program = exporter.export(centred, (torch.ones(1, 4),), dynamic_axes={"x": {0: "n"}})
+    for size in (1, 2, 7):
+        assert_agrees(program, centred, torch.rand(size, 4))
+
+
+def test_axis_that_the_program_fixes() -> None:
+    def fixed(x: torch.Tensor) -> torch.Tensor:
+        return x + torch.ones(3, 4)
+
+    with pytest.raises(exporter.DynamicAxisError) as caught:
+        exporter.export(fixed, (torch.ones(3, 4),), dynamic_axes={"x": {0: "batch"}})
+    where = f"{__file__}:{inspect.getsourcelines(fixed)[1] + 1}"
+    assert str(caught.value).startswith(
+        f"1 dynamic axis is fixed by the program:\n  - 'batch' at {where}: the program needs"
+    )
+    assert str(caught.value).endswith(
+        "Write those lines for any size (x.shape[i] instead of a number), or leave the axes out of dynamic_axes."
+    )
+
+
+@pytest.mark.parametrize(
+    ("axes", "message"),
+    [
+        (
+            {"y": [0]},
+            "dynamic_axes names 'y', which is neither an input (x) nor an output (output): see input_names and output_names",
+        ),
+        ({"x": [2]}, "dynamic_axes['x'] holds axis 2, and 'x' has 2 axes"),
+        ({"x": ["batch"]}, "dynamic_axes['x'] holds the axis 'batch': an axis is an int"),
+        ({"x": {0: 3}}, "dynamic_axes['x'][0] is 3: the name of an axis is a string"),
+        ({"x": 0}, "dynamic_axes['x'] is 0: give a list of axes, [0, 2], or a dict of names, {0: 'batch'}"),
+        (
+            {"x": {0: "n", 1: "n"}},
+            "the axis name 'n' stands for size 2 in 'x' and 3 in 'x': axes of one name have one size; give them two names",
+        ),
+    ],
+)
+def test_mistakes(axes: dict[str, Any], message: str) -> None:
+    def program(x: torch.Tensor) -> torch.Tensor:
+        return x * 2
+
+    with pytest.raises(exporter.ArgumentError) as caught:
+        exporter.export(program, (torch.ones(2, 3),), dynamic_axes=axes)
+    assert str(caught.value) == message
+
+
+def test_both_ways_at_once() -> None:
+    with pytest.raises(exporter.ArgumentError) as caught:
+        exporter.export(torch.relu, (torch.ones(2),), dynamic_axes={"input_0": [0]}, dynamic_shapes=({0: "n"},))
+    assert str(caught.value) == "dynamic_axes and dynamic_shapes say the same thing in two ways: give one of them"

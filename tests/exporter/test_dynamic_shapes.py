@@ -1,0 +1,91 @@
+"""dynamic_shapes as torch.export has them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch.export import Dim
+
+import exporter
+from tests.exporter.subjects import assert_agrees
+from tests.exporter.test_dynamic_axes import shape_of
+
+
+def scaled(x: torch.Tensor, scale: torch.Tensor) -> torch.Tensor:
+    return x * scale
+
+
+ARGS = (torch.ones(4, 3), torch.ones(4, 3))
+
+
+def test_shared_dimension() -> None:
+    batch = Dim("batch", min=1, max=64)
+    program = exporter.export(scaled, ARGS, dynamic_shapes={"x": {0: batch}, "scale": {0: batch}})
+    assert shape_of(program, "x") == shape_of(program, "scale") == shape_of(program, "output") == ["batch", 3]
+    for size in (1, 9):
+        assert_agrees(program, scaled, torch.rand(size, 3), torch.rand(size, 3))
+
+
+@pytest.mark.parametrize(
+    ("shapes", "shape"),
+    [
+        (({0: Dim.DYNAMIC}, {0: Dim.DYNAMIC}), ["x_dim_0", 3]),
+        (((Dim.DYNAMIC, None), (Dim.DYNAMIC, 3)), ["x_dim_0", 3]),
+        (({0: "n"}, {0: "n"}), ["n", 3]),
+        ((["n", Dim.STATIC], ["n", None]), ["n", 3]),
+        ((None, None), [4, 3]),
+    ],
+)
+def test_spellings(shapes: Any, shape: list[int | str]) -> None:
+    assert shape_of(exporter.export(lambda x, y: x + y.sum(), ARGS, dynamic_shapes=shapes), "x") == shape
+
+
+def test_nested_structure() -> None:
+    def joined(pieces: list[torch.Tensor], more: dict[str, torch.Tensor]) -> torch.Tensor:
+        return torch.cat([*pieces, more["z"]])
+
+    args = ([torch.ones(2, 3), torch.ones(5, 3)], {"z": torch.ones(1, 3)})
+    program = exporter.export(
+        joined, (*args, {}), dynamic_shapes={"pieces": [{0: "a"}, {0: "b"}], "more": {"z": {0: "c"}}}
+    )
+    assert shape_of(program, "output")[1] == 3
+    other = ([torch.rand(1, 3), torch.rand(2, 3)], {"z": torch.rand(4, 3)})
+    assert_agrees(program, joined, *other)
+
+
+def test_automatic_axis_that_is_fixed_is_static() -> None:
+    def half_fixed(x: torch.Tensor) -> torch.Tensor:
+        return x + torch.ones(4, 1)
+
+    program = exporter.export(half_fixed, (torch.ones(4, 3),), dynamic_shapes=({0: Dim.AUTO, 1: Dim.AUTO},))
+    assert shape_of(program, "x") == [4, "x_dim_1"]
+    assert_agrees(program, half_fixed, torch.rand(4, 1))
+
+
+@pytest.mark.parametrize(
+    ("shapes", "message"),
+    [
+        (
+            ({0: Dim("n", min=8)}, None),
+            f"dynamic_shapes['x'] wants n from 8 to {Dim('n', min=8).max}, and the example's size is 4",
+        ),
+        (
+            ({0: "n"},),
+            "dynamic_shapes has 1 entries for 2 arguments with tensors (x, scale): give one for each, None where nothing varies",
+        ),
+        ({"y": {0: "n"}}, "dynamic_shapes names 'y', which is no argument of the program (x, scale)"),
+        ((("n",), None), "dynamic_shapes['x'] has 1 entries, and 'x' has 2 axes"),
+        (("n", None), "dynamic_shapes['x'] is 'n': give a dict, {0: Dim('batch')}, or one entry for each axis"),
+        (
+            ({0: 1.5}, None),
+            "dynamic_shapes['x'] holds 1.5: give torch.export.Dim('name'), Dim.DYNAMIC, Dim.AUTO, a name, or None",
+        ),
+        (({4: "n"}, None), "dynamic_shapes['x'] holds axis 4, and 'x' has 2 axes"),
+    ],
+)
+def test_mistakes(shapes: Any, message: str) -> None:
+    with pytest.raises(exporter.ArgumentError) as caught:
+        exporter.export(scaled, ARGS, dynamic_shapes=shapes)
+    assert str(caught.value) == message
