@@ -10,9 +10,9 @@ its own, from how far torch itself is from float64 there:
    small. It is multiplied by the number of such movements that torch itself is off, at the worst element: long sums
    and inner layers round more often than their inputs do.
    For a model, whose thousands of roundings no input can stand for, it is torch's largest error over the output.
-3. *tolerance*: `NOISE_FACTOR` times the noise; at least `FLOOR_ULPS` units in the last place of the element, and one
-   of the output's typical element or of 1, whichever is less: that is what a small element loses on its way by way
-   of a larger number (onnxruntime's Elu is exp(x) - 1 where torch's is expm1).
+3. *tolerance*: `NOISE_FACTOR` times the noise; at least `FLOOR_ULPS` units in the last place of the element, and
+   `TYPICAL_ULPS` of the output's typical element or of 1, whichever is less: that is what a small element loses by
+   way of a larger number (onnxruntime's Elu is exp(x) - 1 where torch's is expm1).
 4. A movement out of all proportion is a jump (`floor` next to an integer), not noise. It allows nothing; and where
    torch itself jumped away from float64, torch is the centre.
 5. Without a float64 result the tolerance is the dtype's own, around torch's result. A declared one replaces all.
@@ -31,8 +31,9 @@ import numpy as np
 from harness.arrays import BFLOAT16, Array, Float64Array, epsilon, is_float, ulp
 from harness.record import EXACT_HEADROOM, Metrics
 
-NOISE_FACTOR = 8.0
+NOISE_FACTOR = 16.0
 FLOOR_ULPS = 8.0
+TYPICAL_ULPS = 2.0
 #: An element that is off by more movements of its inputs than this speaks for itself and not for the others.
 MOST_ROUNDINGS = 64.0
 #: Past this share of the element (or of the output's typical one) a movement is a jump.
@@ -109,7 +110,7 @@ def expect(
         scale = min(1.0, epsilon(value.dtype) / moved_by) if moved else 1.0
         movements = [scale * np.abs(other - exact) for other in moved if other.shape == exact.shape]
         noise = _noise(own_error, movements, jump, unit)
-    floor = np.maximum(FLOOR_ULPS * unit, ulp(np.array(min(typical, 1.0)), value.dtype))
+    floor = np.maximum(FLOOR_ULPS * unit, TYPICAL_ULPS * ulp(np.array(min(typical, 1.0)), value.dtype))
     return Expected(value, centre, np.maximum(NOISE_FACTOR * noise, floor), unit)
 
 

@@ -57,8 +57,8 @@ def test_one_ulp_off_passes() -> None:
 
 def test_many_ulps_off_is_caught() -> None:
     off = VALUE.astype(np.float64) + 2 * FLOOR_ULPS * ulp(VALUE.astype(np.float64), VALUE.dtype)
-    # One element is small enough for this to be less than a unit in the last place of the others.
-    assert failure([off.astype(np.float32)], expected()).endswith("; 23 of 24 elements")
+    # Two elements are so small that this is less than two units in the last place of the others.
+    assert failure([off.astype(np.float32)], expected()).endswith("; 22 of 24 elements")
 
 
 def test_one_wrong_element_is_caught_and_named() -> None:
@@ -192,12 +192,12 @@ def test_an_element_is_allowed_what_its_inputs_move_it_by() -> None:
     assert tolerance[1] == FLOOR_ULPS * 2.0**-23
 
 
-def test_a_small_element_is_allowed_one_ulp_of_the_typical_one() -> None:
+def test_a_small_element_is_allowed_two_ulps_of_the_typical_one() -> None:
     """exp(x) - 1 for a small x is off by a unit in the last place of 1, whatever is left of it."""
     exact = np.array([1e-6, 1.0, 1.0])
     wanted = [expect(exact.astype(np.float32), exact, [exact], moved_by=EPS)]
-    assert judge([changed(exact.astype(np.float32), (0,), 1e-6 + 1e-7)], wanted).passed
-    failure([changed(exact.astype(np.float32), (0,), 1e-6 + 2e-7)], wanted)
+    assert judge([changed(exact.astype(np.float32), (0,), 1e-6 + 2e-7)], wanted).passed
+    failure([changed(exact.astype(np.float32), (0,), 1e-6 + 3e-7)], wanted)
 
 
 def test_an_element_where_torch_was_lucky_is_allowed_what_the_others_need() -> None:
