@@ -29,6 +29,8 @@ _aten = torch.ops.aten
 def _batch_norm(*args: Any) -> Any:
     """In training it writes to its running statistics, and only this form of it says so."""
     input, weight, bias, mean, variance, training, momentum, epsilon, *_ = args
+    if input.dim() == 1:
+        return input.clone()  # torch takes one only if it is empty, and its fake kernels not even then.
     if not training:
         return None
     if mean is None:
@@ -46,8 +48,8 @@ def _instance_norm(*args: Any) -> Any:
     return None if args[3] is None else _aten.instance_norm.default.decompose(*args)
 
 
-#: The operators, and for some the condition under which they are kept (a predicate over the bound arguments).
-KEPT: dict[OpOverload, Callable[..., bool] | None] = dict.fromkeys(
+#: The operators, and for some what is done instead, where that returns something.
+KEPT: dict[OpOverload, Callable[..., Any] | None] = dict.fromkeys(
     (
         _aten.linear.default,
         _aten.matmul.default,
