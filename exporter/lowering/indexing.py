@@ -38,15 +38,24 @@ def slice_(
 @lowering("aten::narrow")
 def narrow(g: Graph, self: Value, dim: int, start: Size, length: Size) -> Value:
     axis = dim % self.rank
-    begin = start if not isinstance(start, int) or start >= 0 else start + self.sizes[axis]
-    return g.slice(self, [axis], [begin], [begin + length])
+    begin, stop = _stretch(start, length, self.sizes[axis])
+    return g.slice(self, [axis], [begin], [stop])
 
 
 @lowering("aten::select_scatter")
 def select_scatter(g: Graph, self: Value, src: Value, dim: int, index: Size) -> Value:
     axis = dim % self.rank
-    start = index if not isinstance(index, int) or index >= 0 else index + self.sizes[axis]
-    return _spliced(g, self, g.unsqueeze(g.cast(src, self.dtype), [axis]), axis, start, start + 1)
+    start, stop = _stretch(index, 1, self.sizes[axis])
+    return _spliced(g, self, g.unsqueeze(g.cast(src, self.dtype), [axis]), axis, start, stop)
+
+
+def _stretch(start: Size, length: Size, size: Size) -> tuple[Size, Size]:
+    """Where `length` places from `start` on begin and stop, as `_bounds` has it."""
+    if isinstance(start, int) and isinstance(size, int) and start < 0:
+        start = start + size
+    stop = start + length
+    runs_out = isinstance(start, int) and start < 0 and isinstance(stop, int) and stop == 0
+    return start, sys.maxsize if runs_out else stop
 
 
 @lowering("aten::slice_scatter")
@@ -138,9 +147,7 @@ def _indexed(g: Graph, x: Value, indices: list[Value | None]) -> _Indexed:
         if item is None:
             axis += 1
         elif _is_mask(item):
-            coordinates = g.op("NonZero", g.cast(item, torch.bool))
-            for number in range(item.rank):
-                places.append(g.op("Gather", coordinates, g.const(number, torch.int64), axis_i=0))
+            places.extend(_coordinates(g, item))
             axes.extend(range(axis, axis + item.rank))
             axis += item.rank
         else:
@@ -152,6 +159,14 @@ def _indexed(g: Graph, x: Value, indices: list[Value | None]) -> _Indexed:
     rank = max(1 if _is_mask(item) else item.rank for item in tensors)
     together = axes == list(range(axes[0], axes[0] + len(axes)))
     return _Indexed(axes, places, shape, rank, before=axes[0] if together else 0)
+
+
+def _coordinates(g: Graph, mask: Value) -> list[Value]:
+    """The places that a mask picks, along each of its axes."""
+    if mask.constant is not None:
+        return [g.const(places) for places in mask.constant.nonzero(as_tuple=True)]
+    found = g.op("NonZero", g.cast(mask, torch.bool))
+    return [g.op("Gather", found, g.const(axis, torch.int64), axis_i=0) for axis in range(mask.rank)]
 
 
 def _broadcast(shapes: list[tuple[Size, ...]]) -> list[Size] | None:
@@ -199,8 +214,10 @@ def _compressed(g: Graph, x: Value, mask: Value, axis: int) -> Value:
     over = x.sizes[axis : axis + mask.rank]
     if mask.rank != 1:
         x = g.reshape(x, [*x.sizes[:axis], product(over), *x.sizes[axis + mask.rank :]])
-        mask = g.reshape(mask, [product(over)])
-    return g.op("Compress", x, g.cast(mask, torch.bool), axis_i=axis)
+    if mask.constant is not None:
+        return g.op("Gather", x, g.const(mask.constant.reshape(-1).nonzero().reshape(-1)), axis_i=axis)
+    flags = g.cast(mask, torch.bool)
+    return g.op("Compress", x, flags if mask.rank == 1 else g.reshape(flags, [product(over)]), axis_i=axis)
 
 
 @lowering("aten::index_put", "aten::_unsafe_index_put")
