@@ -50,7 +50,9 @@ def native_batch_norm(
         assert running_mean is not None and running_var is not None
         y = batch_norm(g, input, weight, bias, running_mean, running_var, False, momentum, eps)
         return [y, None, None, running_mean, running_var][: len(g.node.outputs)]
-    x, scale, shift = _as_one(g, input, weight, bias)
+    # torch takes the statistics of halves in float32, and moves the running ones in it.
+    dtype = torch.promote_types(input.dtype, torch.float32)
+    x, scale, shift = (None if each is None else g.cast(each, dtype) for each in (input, weight, bias))
     assert x is not None
     axes = [0, *range(2, input.rank)]
     mean = g.reduce("Mean", x, axes, True)
@@ -58,19 +60,19 @@ def native_batch_norm(
     variance = g.reduce("Mean", g.op("Mul", centred, centred), axes, True)
     inverse = g.op("Reciprocal", g.op("Sqrt", g.op("Add", variance, eps)))
     y = g.affine(g.op("Mul", centred, inverse), g.per_channel(scale, input), g.per_channel(shift, input))
-    results: list[Value | None] = [g.cast(y, input.dtype), g.squeeze(mean, axes), g.squeeze(inverse, axes)]
+    results = [y, g.squeeze(mean, axes), g.squeeze(inverse, axes)]
     if len(g.node.outputs) == 5 and running_mean is not None and running_var is not None:
         count = g.scalar(product([input.sizes[axis] for axis in axes]), x.dtype)
         unbiased = g.op("Div", g.op("Mul", g.squeeze(variance, axes), count), g.op("Sub", count, 1))
         results += [
-            _moved(g, running_mean, g.squeeze(mean, axes), momentum),
-            _moved(g, running_var, unbiased, momentum),
+            _moved(g, g.cast(running_mean, dtype), g.squeeze(mean, axes), momentum),
+            _moved(g, g.cast(running_var, dtype), unbiased, momentum),
         ]
-    return results
+    return [None if out is None else g.cast(y, out.dtype) for y, out in zip(results, g.node.outputs, strict=True)]
 
 
 def _moved(g: Graph, running: Value, batch: Value, momentum: float) -> Value:
-    return g.op("Add", g.op("Mul", running, 1 - momentum), g.op("Mul", g.cast(batch, running.dtype), momentum))
+    return g.op("Add", g.op("Mul", running, 1 - momentum), g.op("Mul", batch, momentum))
 
 
 @lowering("aten::instance_norm")
