@@ -9,6 +9,7 @@ import torch
 from torch._ops import OpOverload
 
 from exporter.capture.graph import Size
+from exporter.capture.upsampling import UPSAMPLING_TO_SIZES
 
 __all__ = ["SIZES"]
 
@@ -39,9 +40,15 @@ def _blocks(
     return torch.empty(sizes, dtype=self.dtype, device=self.device)
 
 
+def _upsampled(self: torch.Tensor, output_size: Sequence[Size], *options: object) -> torch.Tensor:
+    # torch's meta kernels go through indexing, which does not take sizes that are symbols.
+    return torch.empty([*self.shape[:2], *output_size], dtype=self.dtype, device=self.device)
+
+
 #: Operator to a function of the same arguments that returns an empty tensor of the right size.
 SIZES: dict[OpOverload, Callable[..., Any]] = {
     torch.ops.aten.constant_pad_nd.default: _padded,
     torch.ops.aten.im2col.default: _blocks,
     torch.ops.aten.unique_consecutive.default: _runs,
+    **dict.fromkeys(UPSAMPLING_TO_SIZES, _upsampled),
 }

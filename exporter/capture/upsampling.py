@@ -11,7 +11,7 @@ from torch._ops import OpOverload
 
 from exporter.capture.graph import Size
 
-__all__ = ["UPSAMPLING"]
+__all__ = ["UPSAMPLING", "UPSAMPLING_TO_SIZES"]
 
 _aten = torch.ops.aten
 _NAMES = (
@@ -43,6 +43,7 @@ def _to_sizes(to_sizes: OpOverload) -> Callable[..., Any]:
     return instead
 
 
+UPSAMPLING_TO_SIZES: tuple[OpOverload, ...] = tuple(getattr(_aten, name).default for name in _NAMES)
 #: Of each operator that takes sizes or factors, what is recorded instead.
 UPSAMPLING: dict[OpOverload, Callable[..., Any]] = {
     getattr(_aten, name).vec: _to_sizes(getattr(_aten, name).default) for name in _NAMES

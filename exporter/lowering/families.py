@@ -20,6 +20,7 @@ from exporter.lowering import (  # noqa: F401
     random,
     recurrent,
     reduction,
+    resize,
     scatter,
     shape,
     sorting,

@@ -43,6 +43,20 @@ def _split(node: ir.Node, inputs: Sequence[torch.Tensor]) -> Sequence[torch.Tens
     return torch.split(inputs[0], sizes, _attribute(node, "axis", 0))
 
 
+#: What keeps or broadcasts shapes. Integer division is left alone: it would fail here where it divides by zero.
+_ELEMENTWISE: dict[str, _Evaluate] = {
+    "Add": lambda node, inputs: inputs[0] + inputs[1],
+    "Sub": lambda node, inputs: inputs[0] - inputs[1],
+    "Mul": lambda node, inputs: inputs[0] * inputs[1],
+    "Div": lambda node, inputs: inputs[0] / inputs[1],
+    "Max": lambda node, inputs: torch.maximum(*inputs) if len(inputs) > 1 else inputs[0],
+    "Min": lambda node, inputs: torch.minimum(*inputs) if len(inputs) > 1 else inputs[0],
+    "Floor": lambda node, inputs: inputs[0].floor(),
+    "Relu": lambda node, inputs: inputs[0].relu(),
+    "Sqrt": lambda node, inputs: inputs[0].sqrt(),
+    "Neg": lambda node, inputs: -inputs[0],
+    "Reciprocal": lambda node, inputs: inputs[0].reciprocal(),
+}
 #: How torch computes each operator that is folded.
 _EVALUATE: dict[str, _Evaluate] = {
     "Transpose": lambda node, inputs: inputs[0].permute(*_attribute(node, "perm", range(inputs[0].ndim)[::-1])),
@@ -51,17 +65,7 @@ _EVALUATE: dict[str, _Evaluate] = {
     "Split": _split,
     "Concat": lambda node, inputs: torch.cat(list(inputs), dim=_attribute(node, "axis", 0)),
     "Cast": lambda node, inputs: inputs[0].to(TO_TORCH[ir.DataType(_attribute(node, "to", 1))]),
-    "Add": lambda node, inputs: inputs[0] + inputs[1],
-    "Sub": lambda node, inputs: inputs[0] - inputs[1],
-    "Mul": lambda node, inputs: inputs[0] * inputs[1],
-    "Div": lambda node, inputs: _quotient(*inputs),
-    "Max": lambda node, inputs: torch.maximum(*inputs) if len(inputs) == 2 else inputs[0],
-    "Min": lambda node, inputs: torch.minimum(*inputs) if len(inputs) == 2 else inputs[0],
-    "Floor": lambda node, inputs: inputs[0].floor(),
-    "Relu": lambda node, inputs: inputs[0].relu(),
-    "Sqrt": lambda node, inputs: inputs[0].sqrt(),
-    "Neg": lambda node, inputs: -inputs[0],
-    "Reciprocal": lambda node, inputs: inputs[0].reciprocal(),
+    **_ELEMENTWISE,
 }
 
 
@@ -73,9 +77,14 @@ def fold_constants(model: ir.Model) -> None:
         if evaluate is None:
             continue
         tensors = [_known(value) for value in node.inputs]
-        if any(tensor is None for tensor in tensors) or any(output.is_graph_output() for output in node.outputs):
+        known = [tensor for tensor in tensors if tensor is not None]
+        if len(known) < len(tensors) or any(output.is_graph_output() for output in node.outputs):
             continue
-        _fold(graph, node, evaluate, [tensor for tensor in tensors if tensor is not None])
+        if node.op_type in _ELEMENTWISE and len(known) > 2:
+            continue
+        if node.op_type == "Div" and not known[0].dtype.is_floating_point():
+            continue
+        _fold(graph, node, evaluate, known)
 
 
 def _known(value: ir.Value | None) -> ir.TensorProtocol | None:
@@ -98,8 +107,8 @@ def _fold(graph: ir.Graph, node: ir.Node, evaluate: _Evaluate, tensors: list[ir.
         else torch.empty(tensor.shape.numpy(), dtype=TO_TORCH[tensor.dtype], device="meta")
         for tensor in tensors
     ]
-    if any(shape.device.type == "meta" for shape in shapes[:1]):
-        shapes = [s.to("meta") if s.is_floating_point() else s for s in shapes]
+    if any(shape.device.type == "meta" for shape in shapes):
+        shapes = [s.to("meta") if s.is_floating_point() or node.op_type in _ELEMENTWISE else s for s in shapes]
     previews = evaluate(node, shapes)
     previews = [previews] if isinstance(previews, torch.Tensor) else list(previews)
     if sum(_nbytes(preview) for preview in previews) > sum(tensor.nbytes for tensor in tensors) + 1024:

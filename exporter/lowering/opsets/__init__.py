@@ -14,6 +14,8 @@ from exporter.lowering.opsets.ordering import OrderForms
 from exporter.lowering.opsets.padding import PaddingForms
 from exporter.lowering.opsets.parts import PartForms
 from exporter.lowering.opsets.products import ProductForms
+from exporter.lowering.opsets.reals import RealForms
+from exporter.lowering.opsets.resizing import ResizeForms
 from exporter.lowering.opsets.sizes import SizeForms
 
 __all__ = ["Forms"]
@@ -25,6 +27,8 @@ class Forms(
     PartForms,
     PaddingForms,
     ProductForms,
+    RealForms,
+    ResizeForms,
     BitForms,
     ChoiceForms,
     ElementaryForms,

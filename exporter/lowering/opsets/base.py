@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any, Literal, overload
 
+import sympy
 import torch
 
 from exporter.capture.graph import Size
@@ -47,6 +48,10 @@ class Base(ABC):
     def transpose(self, x: Value, permutation: Sequence[int]) -> Value: ...
     @abstractmethod
     def reshape(self, x: Value, sizes: Sequence[Size]) -> Value: ...
+    @abstractmethod
+    def integer(self, expression: sympy.Expr) -> Value: ...
+    @abstractmethod
+    def rounded(self, expression: sympy.Expr) -> Value | None: ...
     @abstractmethod
     def ints(self, sizes: Sequence[Size]) -> Value: ...
     @abstractmethod

@@ -1,0 +1,58 @@
+"""Resizing: Upsample of opsets 7 to 9, Resize in its forms since, as far as they say what torch computes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+
+from exporter.capture.graph import Size
+from exporter.lowering.opsets.base import Base
+from exporter.lowering.values import Value
+
+__all__ = ["ResizeForms"]
+
+
+class ResizeForms(Base):
+    """Repeating by whole factors, and interpolation."""
+
+    def can_repeat(self, dtype: torch.dtype) -> bool:
+        """Whether `repeated` takes the dtype."""
+        if self.opset < 10:
+            return self.has_kernel("Upsample", dtype)
+        return self.has_kernel("Resize", dtype, "T" if self.opset < 11 else "T1")
+
+    def repeated(self, x: Value, factors: Sequence[int]) -> Value:
+        """Every element of each axis as many times as its factor: nearest interpolation that no rounding can spoil."""
+        scales = [float(factor) for factor in factors]
+        if self.opset < 9:
+            return self.op("Upsample", x, mode_s="nearest", scales_f=scales)
+        factors_value = self.const(scales, torch.float32)
+        if self.opset < 10:
+            return self.op("Upsample", x, factors_value, mode_s="nearest")
+        if self.opset < 11:
+            return self.op("Resize", x, factors_value, mode_s="nearest")
+        return self.op(
+            "Resize", x, self._region(), factors_value, mode_s="nearest",
+            coordinate_transformation_mode_s="asymmetric", nearest_mode_s="floor",
+        )  # fmt: skip
+
+    def interpolated(
+        self, x: Value, mode: str, corners: bool, sizes: Sequence[Size], factors: Sequence[float] | None
+    ) -> Value:
+        """Linear or cubic interpolation to sizes, or by factors where they are given. From opset 11."""
+        if factors is None:
+            operands = [self._region(), self._no_scales(), self.ints(sizes)]
+        else:
+            operands = [self._region(), self.const(list(factors), torch.float32)]
+        return self.op(
+            "Resize", x, *operands, mode_s=mode, cubic_coeff_a_f=-0.75 if mode == "cubic" else None,
+            coordinate_transformation_mode_s="align_corners" if corners else "half_pixel",
+        )  # fmt: skip
+
+    def _region(self) -> Value | None:
+        # Optional from opset 13; read by nothing but crops.
+        return None if self.opset >= 13 else self.const(torch.empty(0), torch.float32)
+
+    def _no_scales(self) -> Value | None:
+        return None if self.opset >= 13 else self.const(torch.empty(0), torch.float32)

@@ -1,0 +1,132 @@
+"""Upsampling: nearest, linear, cubic and area interpolation, by factors and to sizes."""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from harness.case import floats, numbers, op
+
+_FLOATING = [torch.float32, torch.float64, torch.float16, torch.bfloat16]
+_LINE, _PLANE, _SPACE = floats(2, 3, 7), floats(2, 3, 7, 5), floats(1, 2, 4, 5, 3)
+_HEIGHT = {"x": {0: "batch", 2: "height"}}
+_HEIGHTS = {"batch": [1, 3], "height": [4, 11]}
+_FACTORS = [2, 3.0, 1.5, 0.5, 0.3, 1.7, 2.6]
+_CORNERS = [False, True]
+#: Places are computed in float32, which rounds differently where the formula is written differently.
+_TOLERANCE, _PLACES = 4e-6, "the places that torch and onnxruntime interpolate at differ by float32's rounding"
+
+nearest1d = op(F.interpolate, _LINE, scale_factor=_FACTORS, mode=["nearest", "nearest-exact"])
+nearest1d_size = op(F.interpolate, _LINE, size=[1, 3, 5, 7, 10, 14, 20], mode=["nearest", "nearest-exact"])
+nearest2d = op(F.interpolate, _PLANE, scale_factor=[*_FACTORS, (2.0, 3.0), (1.0, 1.5)], dynamic=_HEIGHT, sizes=_HEIGHTS)
+nearest2d_size = op(F.interpolate, _PLANE, size=[(14, 10), (9, 8), (3, 2), (7, 5)], dynamic=_HEIGHT, sizes=_HEIGHTS)
+nearest2d_exact = op(
+    F.interpolate, _PLANE, scale_factor=[2, 1.5, 0.3], mode="nearest-exact", dynamic=_HEIGHT, sizes=_HEIGHTS
+)
+nearest3d = op(F.interpolate, _SPACE, scale_factor=[2, 1.5, 0.5], mode=["nearest", "nearest-exact"])
+nearest_dtypes = op(F.interpolate, numbers(1, 2, 4, 3), scale_factor=[2, 1.5], dtypes=[*_FLOATING, torch.uint8])
+
+linear = op(
+    F.interpolate,
+    _LINE,
+    scale_factor=_FACTORS,
+    tolerance=_TOLERANCE,
+    because=_PLACES,
+    mode="linear",
+    align_corners=_CORNERS,
+)
+linear_size = op(
+    F.interpolate,
+    _LINE,
+    size=[1, 3, 7, 10, 14],
+    tolerance=_TOLERANCE,
+    because=_PLACES,
+    mode="linear",
+    align_corners=_CORNERS,
+)
+bilinear = op(
+    F.interpolate,
+    _PLANE,
+    scale_factor=[*_FACTORS, (2.0, 3.0)],
+    tolerance=_TOLERANCE,
+    because=_PLACES,
+    mode="bilinear",
+    align_corners=_CORNERS,
+    dynamic=_HEIGHT,
+    sizes=_HEIGHTS,
+)
+bilinear_size = op(
+    F.interpolate,
+    _PLANE,
+    size=[(14, 10), (9, 8), (3, 2), (1, 1)],
+    tolerance=_TOLERANCE,
+    because=_PLACES,
+    mode="bilinear",
+    align_corners=_CORNERS,
+    dynamic=_HEIGHT,
+    sizes=_HEIGHTS,
+)
+bilinear_dtypes = op(
+    F.interpolate, floats(1, 2, 4, 3), scale_factor=[2, 1.5], mode="bilinear", align_corners=_CORNERS, dtypes=_FLOATING
+)
+trilinear = op(
+    F.interpolate,
+    _SPACE,
+    scale_factor=[2, 1.5],
+    tolerance=_TOLERANCE,
+    because=_PLACES,
+    mode="trilinear",
+    align_corners=_CORNERS,
+)
+trilinear_size = op(
+    F.interpolate,
+    _SPACE,
+    size=[(8, 3, 4), (1, 2, 2)],
+    tolerance=_TOLERANCE,
+    because=_PLACES,
+    mode="trilinear",
+    align_corners=_CORNERS,
+)
+bicubic = op(
+    F.interpolate,
+    _PLANE,
+    scale_factor=[2, 1.5, 0.5, 1.7],
+    tolerance=_TOLERANCE,
+    because=_PLACES,
+    mode="bicubic",
+    align_corners=_CORNERS,
+    dynamic=_HEIGHT,
+    sizes=_HEIGHTS,
+)
+bicubic_size = op(
+    F.interpolate,
+    _PLANE,
+    size=[(14, 10), (3, 8), (1, 1)],
+    tolerance=_TOLERANCE,
+    because=_PLACES,
+    mode="bicubic",
+    align_corners=_CORNERS,
+)
+bicubic_dtypes = op(F.interpolate, floats(1, 2, 4, 3), scale_factor=1.5, mode="bicubic", dtypes=_FLOATING)
+antialias = op(
+    F.interpolate,
+    _PLANE,
+    size=[(3, 2), (14, 10), (4, 9)],
+    mode=["bilinear", "bicubic"],
+    align_corners=_CORNERS,
+    antialias=True,
+    dynamic={"x": {0: "batch"}},
+)
+antialias_factor = op(F.interpolate, _PLANE, scale_factor=[0.4, 1.6], mode=["bilinear", "bicubic"], antialias=True)
+area = op(F.interpolate, _PLANE, size=[(3, 2), (14, 10)], mode="area", dynamic={"x": {0: "batch"}})
+recomputed_factor = op(
+    F.interpolate, _PLANE, scale_factor=[1.5, 0.4], recompute_scale_factor=True, mode=["nearest", "bilinear"]
+)
+like_another = op(
+    lambda x, y: F.interpolate(x, y.shape[2:]), _PLANE, y=floats(1, 1, 9, 8), dynamic={"y": {2: "height"}}
+)
+
+upsample = op(nn.Upsample, _PLANE, scale_factor=2, mode=["nearest", "bilinear", "bicubic"])
+upsampling_nearest2d = op(nn.UpsamplingNearest2d, _PLANE, scale_factor=2)
+upsampling_bilinear2d = op(nn.UpsamplingBilinear2d, _PLANE, size=(9, 8))
