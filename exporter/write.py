@@ -65,6 +65,7 @@ def size_of_weights(model: ir.Model) -> int:
 
 def serialize(model: ir.Model) -> bytes:
     """The model as bytes, weights inside."""
+    _refuse_too_large(model)
     with one_thread():
         return b"".join(_chunks(model, external=None))
 

@@ -11,7 +11,7 @@ from torch import nn
 
 import exporter
 
-__all__ = ["Classifier", "assert_agrees", "counter", "images"]
+__all__ = ["Classifier", "Counter", "assert_agrees", "images"]
 
 
 def images(batch: int = 2, size: int = 8) -> torch.Tensor:
@@ -41,21 +41,18 @@ class Classifier(nn.Module):
         return logits
 
 
-def counter() -> nn.Module:
-    """A module that counts its calls in a buffer."""
+class Counter(nn.Module):
+    """Counts its calls in a buffer."""
 
-    class Counter(nn.Module):
-        count: torch.Tensor
+    count: torch.Tensor
 
-        def __init__(self) -> None:
-            super().__init__()
-            self.register_buffer("count", torch.zeros(()))
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("count", torch.zeros(()))
 
-        def forward(self, x: torch.Tensor) -> torch.Tensor:
-            self.count.add_(1)
-            return x + self.count
-
-    return Counter()
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.count.add_(1)
+        return x + self.count
 
 
 def assert_agrees(program: exporter.ONNXProgram, model: Callable[..., Any], *args: Any) -> None:

@@ -37,8 +37,8 @@ def test_dict_at_the_end_is_keyword_arguments_unless_an_empty_one_follows() -> N
     with pytest.raises(exporter.ArgumentError) as caught:
         exporter.export(takes_dict, (X, {"shift": X}))
     assert str(caught.value) == (
-        "the program has no parameter 'shift': its parameters are x, options. A dict at the end of args is taken as keyword "
-        "arguments: if the program takes it whole, put an empty one after it, args=(..., {...}, {})."
+        "the program has no parameter 'shift': its parameters are x, options. A dict at the end of args is taken as "
+        "keyword arguments: if the program takes it whole, put an empty one after it, args=(..., {...}, {})."
     )
 
 
@@ -120,8 +120,8 @@ class Opaque:
         ),
         (
             Opaque(X),
-            "the argument 'x' holds tensors in a Opaque, which cannot be looked into: give them in a tuple, list, dict or "
-            "named tuple, or tell torch what is inside with torch.export.register_dataclass",
+            "the argument 'x' holds tensors in a Opaque, which cannot be looked into: give them in a tuple, list, dict "
+            "or named tuple, or tell torch what is inside with torch.export.register_dataclass",
         ),
     ],
 )
@@ -153,9 +153,9 @@ def test_wrong_training_mode() -> None:
     [
         (lambda x: None, "the program returns no tensor, but None: a model without outputs cannot be run"),
         (
-            lambda x: Opaque(x),
-            "the program returns a Opaque, which cannot be looked into. Return tensors in tuples, lists, dicts and named "
-            "tuples, or tell torch what is inside: torch.export.register_dataclass, "
+            Opaque,
+            "the program returns a Opaque, which cannot be looked into. Return tensors in tuples, lists, dicts and "
+            "named tuples, or tell torch what is inside: torch.export.register_dataclass, "
             "torch.utils._pytree.register_pytree_node",
         ),
     ],

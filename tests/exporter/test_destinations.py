@@ -110,11 +110,13 @@ def test_external_data_can_be_mapped_and_run(program: exporter.ONNXProgram, tmp_
         ("{folder}", "cannot write the model to {folder}: it is a folder. Give the name of a file in it."),
         (
             "{folder}/none/model.onnx",
-            "cannot write the model to {folder}/none/model.onnx: {folder}/none is no folder that exists. Make it first.",
+            "cannot write the model to {folder}/none/model.onnx: {folder}/none is no folder that exists. "
+            "Make it first.",
         ),
         (
             "{folder}/file/model.onnx",
-            "cannot write the model to {folder}/file/model.onnx: {folder}/file is no folder that exists. Make it first.",
+            "cannot write the model to {folder}/file/model.onnx: {folder}/file is no folder that exists. "
+            "Make it first.",
         ),
     ],
 )
@@ -142,5 +144,5 @@ def test_what_is_no_destination(program: exporter.ONNXProgram, tmp_path: Path) -
         open(tmp_path / "old", "rb") as readable,
         pytest.raises(exporter.WriteError, match="a file opened for writing"),
     ):
-        program.save(readable)  # type: ignore[arg-type]
+        program.save(readable)
     assert (tmp_path / "old").read_bytes() == b"old"

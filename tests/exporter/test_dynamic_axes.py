@@ -89,7 +89,8 @@ def test_axis_that_the_program_fixes() -> None:
     [
         (
             {"y": [0]},
-            "dynamic_axes names 'y', which is neither an input (x) nor an output (output): see input_names and output_names",
+            "dynamic_axes names 'y', which is neither an input (x) nor an output (output): "
+            "see input_names and output_names",
         ),
         ({"x": [2]}, "dynamic_axes['x'] holds axis 2, and 'x' has 2 axes"),
         ({"x": ["batch"]}, "dynamic_axes['x'] holds the axis 'batch': an axis is an int"),
@@ -97,7 +98,8 @@ def test_axis_that_the_program_fixes() -> None:
         ({"x": 0}, "dynamic_axes['x'] is 0: give a list of axes, [0, 2], or a dict of names, {0: 'batch'}"),
         (
             {"x": {0: "n", 1: "n"}},
-            "the axis name 'n' stands for size 2 in 'x' and 3 in 'x': axes of one name have one size; give them two names",
+            "the axis name 'n' stands for size 2 in 'x' and 3 in 'x': axes of one name have one size; "
+            "give them two names",
         ),
     ],
 )

@@ -1,0 +1,161 @@
+"""Writing when the disk is full, the process dies, the model is too large; and what memory it takes."""
+
+from __future__ import annotations
+
+import io
+import os
+import resource
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+
+import pytest
+import torch
+from onnx_ir.serde import SerdeError
+from torch import nn
+
+import exporter
+
+LIMIT = 100_000
+
+
+def run(program: str, *arguments: object) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(program), *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=Path(__file__).parents[2],
+    )
+
+
+@pytest.mark.parametrize("external_data", [False, True])
+def test_full_disk_leaves_the_old_file(tmp_path: Path, external_data: bool) -> None:
+    program = exporter.export(nn.Linear(300, 300), (torch.ones(1, 300),))
+    (tmp_path / "model.onnx").write_bytes(b"old")
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (LIMIT, before[1]))
+    try:
+        with pytest.raises(exporter.WriteError) as caught:
+            program.save(tmp_path / "model.onnx", external_data=external_data)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        signal.signal(signal.SIGXFSZ, handler)
+    assert str(caught.value) == (
+        f"cannot write the model to {tmp_path}/model.onnx: File too large. Nothing was changed there. "
+        f"It needs 361,200 bytes and permission to write in {tmp_path}."
+    )
+    assert os.listdir(tmp_path) == ["model.onnx"] and (tmp_path / "model.onnx").read_bytes() == b"old"
+
+
+def test_folder_that_cannot_be_written_to() -> None:
+    program = exporter.export(nn.ReLU(), (torch.ones(2),))
+    # Even root makes no files in /proc.
+    with pytest.raises(exporter.WriteError) as caught:
+        program.save("/proc/model.onnx")
+    assert str(caught.value) == (
+        "cannot write the model to /proc/model.onnx: No such file or directory. Nothing was changed there. "
+        "It needs 0 bytes and permission to write in /proc."
+    )
+
+
+def test_failure_between_the_two_files_leaves_neither(tmp_path: Path) -> None:
+    program = exporter.export(nn.Linear(300, 300), (torch.ones(1, 300),))
+    program.model.graph.doc_string = "\ud800"  # cannot be encoded, so the second file fails after the first
+    with pytest.raises(SerdeError):
+        program.save(tmp_path / "model.onnx", external_data=True)
+    assert os.listdir(tmp_path) == []
+
+
+def test_kill_in_the_middle_leaves_the_old_file(tmp_path: Path) -> None:
+    (tmp_path / "model.onnx").write_bytes(b"old")
+    writer = subprocess.Popen(
+        [
+            sys.executable,
+            "-c",
+            textwrap.dedent("""
+                import sys, time, torch, exporter
+                from exporter import write
+                program = exporter.export(torch.nn.Linear(3000, 3000), (torch.ones(1, 3000),))
+                chunks = write.chunks_of
+                def slowly(tensor):
+                    for chunk in chunks(tensor):
+                        yield chunk[: len(chunk) // 2]
+                        print("half", flush=True)
+                        time.sleep(60)
+                write.chunks_of = slowly
+                program.save(sys.argv[1])
+            """),
+            str(tmp_path / "model.onnx"),
+        ],
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd=Path(__file__).parents[2],
+    )
+    assert writer.stdout is not None
+    assert writer.stdout.readline() == "half\n"
+    deadline = time.monotonic() + 5
+    while not any(path.stat().st_size > 3 for path in tmp_path.iterdir()) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert len(os.listdir(tmp_path)) == 2
+    writer.send_signal(signal.SIGKILL)
+    writer.wait()
+    writer.stdout.close()
+    assert (tmp_path / "model.onnx").read_bytes() == b"old"
+
+
+def test_more_than_one_file_can_hold(tmp_path: Path) -> None:
+    program = exporter.export(
+        nn.Linear(30_000, 20_000, bias=False, device="meta"), (torch.ones(1, 30_000, device="meta"),)
+    )
+    message = (
+        "the weights are 2,400,000,000 bytes and a model in one file may have 2,147,483,647: "
+        "save it to a path with external_data=True"
+    )
+    with pytest.raises(exporter.WriteError) as caught:
+        program.save(tmp_path / "model.onnx", external_data=False)
+    assert str(caught.value) == message
+    with pytest.raises(exporter.WriteError) as caught:
+        program.save(io.BytesIO())
+    assert str(caught.value) == message
+    with pytest.raises(exporter.WriteError) as caught:
+        program.serialize()
+    assert str(caught.value) == message
+    assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize("external_data", [False, True])
+def test_weights_without_data(tmp_path: Path, external_data: bool) -> None:
+    model = nn.Sequential(nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8)).to("meta").eval()
+    program = exporter.export(model, (torch.ones(1, 3, 8, 8, device="meta"),))
+    with pytest.raises(exporter.WriteError) as caught:
+        program.save(tmp_path / "model.onnx", external_data=external_data)
+    assert str(caught.value) == (
+        "the weight '0.weight' has no data, being on the meta device: load the weights, and export again"
+    )
+    assert os.listdir(tmp_path) == []
+
+
+def test_memory_of_saving(tmp_path: Path) -> None:
+    """Peak memory while saving, over what the weights already take, is at most a quarter of them."""
+    done = run(
+        """
+        import resource, sys, torch, exporter
+        model = torch.nn.Sequential(*[torch.nn.Linear(1500, 1500) for _ in range(12)])
+        small = torch.nn.Linear(3, 3)
+        exporter.export(small, (torch.ones(1, 3),), sys.argv[1])
+        weights = sum(p.nbytes for p in model.parameters())
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        for external_data in (True, False):
+            exporter.export(model, (torch.ones(1, 1500),), sys.argv[1], external_data=external_data)
+        grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+        print(grown * 1024 / weights)
+        """,
+        tmp_path / "model.onnx",
+    )
+    assert done.returncode == 0, done.stderr
+    assert float(done.stdout) <= 0.25

@@ -1,0 +1,104 @@
+"""An export leaves the module, torch and other threads as they were, whether it succeeds or fails."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+import torch
+from torch import nn
+
+import exporter
+from tests.exporter.subjects import Classifier, assert_agrees, images
+
+
+class Fails(nn.Module):
+    count: torch.Tensor
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("count", torch.zeros(2))
+        self.inner = nn.Sequential(nn.Dropout(), nn.BatchNorm1d(2))
+        self.inner[0].eval()
+        self.cache: torch.Tensor | None = None
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.count.add_(1)
+        self.cache = x * 2
+        raise ValueError("no good")
+
+
+def test_failure_names_the_line_and_restores() -> None:
+    model = Fails()
+    count = model.count
+    with pytest.raises(exporter.CaptureError) as caught:
+        exporter.export(model, (torch.ones(2),))
+    line = Fails.forward.__code__.co_firstlineno + 3
+    assert str(caught.value) == (
+        f"the program failed while it was recorded at {__file__}:{line}: ValueError: no good\n"
+        "Call it with the same arguments without exporting: if it fails there too, mend it there first. "
+        "If not, it did something that a recording over fake tensors cannot follow (numpy, .data_ptr(), a C extension)."
+    )
+    assert isinstance(caught.value.__cause__, ValueError)
+    assert model.count is count and torch.equal(count, torch.zeros(2)) and model.cache is None
+    assert [module.training for module in model.modules()] == [True, True, False, True]
+
+
+@pytest.mark.parametrize(
+    ("training", "dropped"), [(False, False), (True, True), (torch.onnx.TrainingMode.PRESERVE, True)]
+)
+def test_mode_of_every_part_is_restored(training: object, dropped: bool) -> None:
+    model = nn.Sequential(nn.Linear(3, 3), nn.Dropout(), nn.Sequential(nn.ReLU()).eval())
+    modes = [module.training for module in model.modules()]
+    capture = exporter.capture_program(model, (torch.ones(1, 3),), training=training)
+    assert [module.training for module in model.modules()] == modes
+    assert any("dropout" in operator for operator in capture.operators) is dropped
+
+
+@pytest.mark.filterwarnings("ignore:`torch.nn.utils.weight_norm` is deprecated:FutureWarning")
+def test_weights_that_hooks_recompute() -> None:
+    model = torch.nn.utils.weight_norm(nn.Linear(3, 2))
+    weight = model.weight
+    program = exporter.export(model, (torch.ones(1, 3),))
+    assert model.weight is weight
+    assert_agrees(program, model, torch.rand(2, 3)[:1])
+
+
+def test_torch_is_as_it_was() -> None:
+    def state() -> tuple[object, ...]:
+        return (
+            torch.autograd.Function.__dict__["apply"],
+            torch.Tensor.__dict__.get("numpy"),
+            torch.Tensor.__dict__.get("tolist"),
+            torch.backends.mha.get_fastpath_enabled(),
+            torch.is_autocast_cache_enabled(),
+            torch.is_grad_enabled(),
+            torch.get_num_threads(),
+        )
+
+    before = state()
+    exporter.export(Classifier(), (images(),)).serialize()
+    with pytest.raises(exporter.CaptureError):
+        exporter.export(Fails(), (torch.ones(2),))
+    assert state() == before
+    assert torch.ones(2).numpy().tolist() == torch.ones(2).tolist() == [1.0, 1.0]
+
+
+def test_threads_export_at_once() -> None:
+    failures: list[BaseException] = []
+
+    def work(number: int) -> None:
+        try:
+            model = Classifier().eval()
+            axes = {"input": {0: "batch"}} if number % 2 else None
+            program = exporter.export(model, (images(),), opset_version=9 + 3 * number, dynamic_axes=axes)
+            assert_agrees(program, model, images())
+        except BaseException as error:  # noqa: BLE001 (what a thread raises is lost)
+            failures.append(error)
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failures == []

@@ -1,0 +1,127 @@
+"""Passes: with and without them a program computes the same; what they leave is named and used."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+import exporter
+from tests.exporter.subjects import Classifier, assert_agrees, images
+
+
+def operators(program: exporter.ONNXProgram) -> Counter[str]:
+    return Counter(node.op_type for node in program.model.graph)
+
+
+def norm(channels: int, **options: Any) -> nn.BatchNorm2d:
+    layer = nn.BatchNorm2d(channels, **options)
+    assert layer.running_mean is not None and layer.running_var is not None
+    layer.running_mean.uniform_(-1, 1)
+    layer.running_var.uniform_(0.5, 2)
+    if layer.affine:
+        nn.init.uniform_(layer.weight, 0.5, 2)
+        nn.init.uniform_(layer.bias, -1, 1)
+    return layer.eval()
+
+
+class SharedConvolution(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv, self.a, self.b = nn.Conv2d(3, 3, 1), norm(3), norm(3)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        result: torch.Tensor = self.b(self.conv(self.a(self.conv(x))))
+        return result
+
+
+class UsedTwice(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv, self.norm = nn.Conv2d(3, 4, 1), norm(4)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = self.conv(x)
+        result: torch.Tensor = self.norm(y) + y
+        return result
+
+
+class SharedNorm(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.a, self.b, self.norm = nn.Conv2d(3, 3, 1), nn.Conv2d(3, 3, 1), norm(3)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        result: torch.Tensor = self.norm(self.b(self.norm(self.a(x))))
+        return result
+
+
+@pytest.mark.parametrize("opset", [7, 13, 22])
+@pytest.mark.parametrize(
+    ("model", "norms"),
+    [
+        (nn.Sequential(nn.Conv2d(3, 4, 3), norm(4)), 0),
+        (nn.Sequential(nn.Conv2d(3, 4, 3, bias=False), norm(4)), 0),
+        (nn.Sequential(nn.Conv2d(3, 6, 3, groups=3, dilation=2), norm(6, affine=False)), 0),
+        (nn.Sequential(nn.ReLU(), norm(3)), 1),
+        (SharedConvolution(), 2),
+        (UsedTwice(), 1),
+        (SharedNorm(), 0),
+    ],
+    ids=["bias", "no bias", "no affine", "no convolution", "shared convolution", "used twice", "shared norm"],
+)
+def test_batch_norm_fusion(model: nn.Module, norms: int, opset: int) -> None:
+    model.eval()
+    capture = exporter.capture_program(model, (images(),))
+    fused, plain = capture.lower(opset), capture.lower(opset, do_constant_folding=False)
+    assert operators(fused)["BatchNormalization"] == norms
+    assert operators(plain)["BatchNormalization"] > 0
+    assert_agrees(fused, model, images())
+    torch.testing.assert_close(fused(images()), plain(images()), rtol=1e-4, atol=1e-5)
+
+
+def test_nothing_unused_is_left_and_weights_keep_their_names() -> None:
+    program = exporter.export(Classifier().eval(), (images(),))
+    graph = program.model.graph
+    assert set(graph.initializers) >= {"features.0.weight", "more.weight", "more.bias", "head.weight", "head.bias"}
+    assert all(value.uses() for value in graph.initializers.values())
+    assert all(output.uses() or output.is_graph_output() for node in graph for output in node.outputs)
+    assert "BatchNormalization" not in operators(program)
+
+
+def test_unused_computation_is_left_out() -> None:
+    def wasteful(x: torch.Tensor) -> torch.Tensor:
+        torch.sin(x) @ torch.ones(8, 8)
+        return x * 2
+
+    assert operators(exporter.export(wasteful, (torch.ones(8, 8),))) == {"Mul": 1}
+
+
+class Recurrent(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.lstm = nn.LSTM(4, 3, num_layers=2, bidirectional=True)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        result: torch.Tensor = self.lstm(x)[0]
+        return result
+
+
+@pytest.mark.parametrize("opset", [7, 14, 21])
+def test_folded_weights_agree(opset: int) -> None:
+    model = Recurrent().eval()
+    x = torch.linspace(-1, 1, 40).reshape(5, 2, 4)
+    capture = exporter.capture_program(model, (x,))
+    folded, plain = capture.lower(opset), capture.lower(opset, do_constant_folding=False)
+    assert len(folded.model.graph) < len(plain.model.graph)
+    torch.testing.assert_close(folded(x), plain(x), rtol=1e-5, atol=1e-6)
+    assert_agrees(folded, model, x)
+
+
+def test_old_opsets_list_weights_among_inputs_and_run_the_same() -> None:
+    program = exporter.export(nn.Linear(3, 2), (torch.ones(1, 3),), opset_version=8)
+    assert [value.name for value in program.model.graph.inputs] == ["input", "weight", "bias"]
+    assert program.input_names == ("input",)

@@ -1,0 +1,164 @@
+"""Programs of every make: functions, hooks, shared and repeated modules, autograd functions, other torch modes."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+import exporter
+from tests.exporter.subjects import assert_agrees
+
+X = torch.linspace(-2, 2, 12).reshape(3, 4)
+
+
+class Tied(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(7, 5)
+        self.output = nn.Linear(5, 7, bias=False)
+        self.output.weight = self.embedding.weight
+
+    def forward(self, indices: torch.Tensor) -> torch.Tensor:
+        result: torch.Tensor = self.output(self.embedding(indices))
+        return result
+
+
+def test_tied_weights_are_one_initializer() -> None:
+    model = Tied()
+    program = exporter.export(model, (torch.tensor([1, 2]),))
+    assert list(program.model.graph.initializers) == ["embedding.weight"]
+    assert_agrees(program, model, torch.tensor([0, 6]))
+
+
+def test_a_module_called_twice_has_its_weights_once() -> None:
+    layer = nn.Linear(4, 4)
+    model = nn.Sequential(layer, nn.ReLU(), layer)
+    program = exporter.export(model, (X,))
+    assert list(program.model.graph.initializers) == ["0.weight", "0.bias"]
+    assert_agrees(program, model, X)
+
+
+def test_hooks_run() -> None:
+    model = nn.Linear(4, 2)
+    model.register_forward_pre_hook(lambda module, args: (args[0] + 1,))
+    model.register_forward_hook(lambda module, args, output: output * 2)
+    assert_agrees(exporter.export(model, (X,)), model, X)
+
+
+def closure() -> Callable[[torch.Tensor], torch.Tensor]:
+    scale = torch.arange(4.0)
+    return lambda x: x * scale + torch.tensor([1.0, 2.0, 3.0, 4.0]) + torch.tensor(2)
+
+
+def by_rows(x: torch.Tensor) -> torch.Tensor:
+    return torch.stack([row * number for number, row in enumerate(x)])
+
+
+def vmapped(x: torch.Tensor) -> torch.Tensor:
+    result: torch.Tensor = torch.vmap(lambda row: row / row.sum())(x)
+    return result
+
+
+def gradient(x: torch.Tensor) -> torch.Tensor:
+    result: torch.Tensor = torch.func.grad(lambda t: (t**2).sum())(x)
+    return result
+
+
+def scaled(x: torch.Tensor, by: float) -> torch.Tensor:
+    return x * by
+
+
+@pytest.mark.parametrize(
+    "program",
+    [closure(), by_rows, vmapped, gradient, functools.partial(scaled, by=3.0), nn.Linear(4, 2).forward],
+    ids=["closure", "by_rows", "vmapped", "gradient", "partial", "method"],
+)
+def test_functions(program: Callable[[torch.Tensor], torch.Tensor]) -> None:
+    assert_agrees(exporter.export(program, (X,)), program, X + 5)
+
+
+class Doubled(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor, times: int) -> tuple[torch.Tensor, torch.Tensor]:
+        ctx.save_for_backward(x)
+        ctx.times = times
+        assert ctx.needs_input_grad == (False, False)
+        return x * times, x.sum()
+
+
+class Halved(torch.autograd.Function):
+    @staticmethod
+    def forward(x: torch.Tensor) -> torch.Tensor:
+        return x / 2
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+        ctx.save_for_backward(*inputs)
+
+
+class Clamped(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+        ctx.mark_dirty(x)
+        return x.clamp_(min=0)
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        lambda x: Doubled.apply(x, 3),  # type: ignore[no-untyped-call]
+        lambda x: Halved.apply(x) + 1,  # type: ignore[no-untyped-call]
+        lambda x: Clamped.apply(x.clone()),  # type: ignore[no-untyped-call]
+        lambda x: torch.utils.checkpoint.checkpoint(torch.tanh, x, use_reentrant=True),
+        lambda x: torch.utils.checkpoint.checkpoint(torch.tanh, x, use_reentrant=False),
+    ],
+    ids=["with ctx", "with setup_context", "in place", "reentrant checkpoint", "checkpoint"],
+)
+def test_autograd_functions_are_their_forward(program: Callable[[torch.Tensor], Any]) -> None:
+    assert_agrees(exporter.export(program, (X,)), program, X)
+    if program(X) is not None:
+        grown = X.clone().requires_grad_()
+        assert_agrees(exporter.export(program, (grown,)), program, X)
+
+
+def test_inside_inference_mode_and_with_its_tensors() -> None:
+    model = nn.Sequential(nn.Linear(4, 4), nn.BatchNorm1d(4)).eval()
+    with torch.inference_mode():
+        x = torch.ones(3, 4)
+        program = exporter.export(model, (x,))
+    assert_agrees(program, model, X)
+    assert_agrees(exporter.export(model, (x,)), model, X)
+
+
+def test_under_autocast() -> None:
+    model = nn.Linear(4, 2)
+
+    def inside(x: torch.Tensor) -> torch.Tensor:
+        with torch.autocast("cpu", torch.bfloat16):
+            result: torch.Tensor = model(x)
+            return result
+
+    assert exporter.export(inside, (X,))(X).dtype is torch.bfloat16
+    with torch.autocast("cpu", torch.bfloat16):
+        model(X)
+        program = exporter.export(model, (X,))
+        after = model(X)
+    torch.testing.assert_close(program(X), after.detach(), rtol=2e-2, atol=2e-2)
+
+
+def test_scripted_parts_without_decisions_by_value() -> None:
+    @torch.jit.script
+    def powers(x: torch.Tensor, n: int) -> torch.Tensor:
+        total = x
+        for number in range(n):
+            total = total * x + number
+        return total
+
+    assert_agrees(exporter.export(lambda x: powers(x, 3), (X,)), lambda x: powers(x, 3), X)
+    for module in (torch.jit.script(nn.Linear(4, 2)), torch.jit.trace(nn.Linear(4, 2), X)):
+        assert_agrees(exporter.export(module, (X,)), module, X)

@@ -1,0 +1,152 @@
+"""Lowerings that users register, and what is said of operators that cannot be exported."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+import exporter
+from exporter.lowering import registry
+from tests.exporter.subjects import assert_agrees
+
+X = torch.linspace(-2, 2, 6).reshape(2, 3)
+
+
+@pytest.fixture(autouse=True)
+def registry_as_it_was() -> Iterator[None]:
+    before = {name: dict(functions) for name, functions in registry._lowerings.items()}
+    yield
+    registry._lowerings.clear()
+    registry._lowerings.update(before)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def operators() -> Iterator[None]:
+    with torch.library._scoped_library("parity_tests", "DEF") as library:
+        for name in ("cube", "other"):
+            library.define(f"{name}(Tensor x) -> Tensor")
+            library.impl(name, lambda x: x**3, "CompositeExplicitAutograd")
+            torch.library.register_fake(f"parity_tests::{name}", torch.empty_like, lib=library)
+        yield
+
+
+def cube(x: torch.Tensor) -> torch.Tensor:
+    result: torch.Tensor = torch.ops.parity_tests.cube(x)
+    return result
+
+
+def test_lowering_of_a_custom_operator() -> None:
+    @exporter.lowering("parity_tests::cube")
+    def lower_cube(g: Any, x: Any) -> Any:
+        return g.op("Mul", x, g.op("Mul", x, x))
+
+    program = exporter.export(cube, (X,))
+    assert [node.op_type for node in program.model.graph] == ["Mul", "Mul"]
+    assert_agrees(program, cube, X)
+
+
+def test_override_from_an_opset_on() -> None:
+    @exporter.lowering("aten::relu", since=13)
+    def lower_relu(g: Any, self: Any) -> Any:
+        return g.op("Max", self, g.const(torch.tensor(0.0)))
+
+    capture = exporter.capture_program(torch.relu, (X,))
+    names = {opset: [node.op_type for node in capture.lower(opset).model.graph] for opset in (12, 13, 20)}
+    assert names[12] == ["Relu"]
+    assert names[13][-1] == names[20][-1] == "Max"
+
+
+class Unknown(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return cube(x) + 1
+
+
+def test_all_operators_without_lowering_are_listed_at_once() -> None:
+    model = nn.Sequential(Unknown(), nn.ReLU(), nn.Sequential(Unknown()))
+
+    def program(x: torch.Tensor) -> torch.Tensor:
+        result: torch.Tensor = torch.ops.parity_tests.other(model(x))
+        return result
+
+    with pytest.raises(exporter.UnsupportedOperatorsError) as caught:
+        exporter.export(model, (X,), opset_version=13)
+    line = inspect.getsourcelines(cube)[1] + 1
+    assert str(caught.value) == (
+        "2 operators cannot be exported to opset 13:\n"
+        "  - parity_tests::cube: there is no lowering for it\n"
+        f"      at {__file__}:{line} in 0\n"
+        "  - parity_tests::cube: there is no lowering for it\n"
+        f"      at {__file__}:{line} in 2.0\n"
+        "Register a lowering with @exporter.lowering('namespace::name'), or rewrite those lines."
+    )
+    with pytest.raises(exporter.UnsupportedOperatorsError) as caught:
+        exporter.export(program, (X,))
+    assert [refusal.operator for refusal in caught.value.refusals] == [
+        "parity_tests::cube",
+        "parity_tests::cube",
+        "parity_tests::other",
+    ]
+
+
+def places(x: torch.Tensor) -> torch.Tensor:
+    return torch.nonzero(x)
+
+
+def test_operator_that_came_later_names_the_first_opset() -> None:
+    with pytest.raises(exporter.UnsupportedOperatorsError) as caught:
+        exporter.export(places, (X,), opset_version=8)
+    assert str(caught.value) == (
+        "1 operator cannot be exported to opset 8:\n"
+        "  - aten::nonzero: ONNX has NonZero only from opset 9 (possible from opset 9)\n"
+        f"      at {__file__}:{inspect.getsourcelines(places)[1] + 1}\n"
+        "Export with opset_version=9 or later."
+    )
+    assert_agrees(exporter.export(places, (X,), opset_version=9), places, X)
+
+
+def wrong_dtype(g: Any, x: Any) -> Any:
+    return g.op("Equal", x, x)
+
+
+def too_many(g: Any, x: Any) -> Any:
+    return x, x
+
+
+def broken(g: Any, x: Any) -> Any:
+    return dict[str, Any]()["missing"]
+
+
+@pytest.mark.parametrize(
+    ("function", "message"),
+    [
+        (
+            wrong_dtype,
+            "the lowering of parity_tests.cube.default returned torch.bool where torch returns torch.float32\n"
+            "      at {where} ",
+        ),
+        (too_many, "the lowering of parity_tests.cube.default returned 2 values; it has 1"),
+        (
+            broken,
+            "the lowering of parity_tests.cube.default (tests.exporter.test_registry.broken) failed with "
+            "KeyError: 'missing'\n      at {where} ",
+        ),
+    ],
+)
+def test_faulty_lowerings(function: Callable[..., Any], message: str) -> None:
+    registry.register("parity_tests::cube", function)
+    with pytest.raises(exporter.LoweringError) as caught:
+        exporter.export(cube, (X,))
+    where = f"{__file__}:{inspect.getsourcelines(cube)[1] + 1}"
+    assert str(caught.value) == message.format(where=where)
+
+
+def test_names_that_are_none() -> None:
+    with pytest.raises(ValueError, match="'relu' is not the name of an operator: write it as 'namespace::name'"):
+        exporter.lowering("relu")(wrong_dtype)
+    with pytest.raises(ValueError, match="there is no lowering of 'parity_tests::cube' for opset 3 to remove"):
+        registry.unregister("parity_tests::cube", since=3)

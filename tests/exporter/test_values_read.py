@@ -1,0 +1,107 @@
+"""Programs that look at values: followed with a warning at the user's line, refused under strict=True."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import exporter
+
+X = torch.ones(3, 4)
+N = torch.tensor(3)
+SCALE = torch.tensor([2.0, 1.0])
+
+
+def branches(x: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
+    if x.sum() > 0:
+        return x + 1
+    return x - 1
+
+
+def counts(x: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
+    return x * int(n)
+
+
+def reads_a_float(x: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
+    return x * float(x[0, 0])
+
+
+def through_numpy(x: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
+    return x + float(np.asarray(x * 2).sum())
+
+
+def through_a_list(x: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
+    total: float = sum(x[0].tolist())
+    return x * total
+
+
+def compares(x: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
+    return x + 1 if torch.allclose(x, x * 1) and torch.equal(x, x * 1) else x
+
+
+def message(program: Callable[..., Any]) -> str:
+    return (
+        f"the program turned a tensor into a Python value at {__file__}:{inspect.getsourcelines(program)[1] + 1}; the "
+        "exported model has the example's value built in and will be wrong where another input gives another value. "
+        "Keep it a tensor (torch.where, torch.cond), or script the function that reads it"
+    )
+
+
+@pytest.mark.parametrize("axes", [None, {"x": [0]}], ids=["static", "dynamic"])
+@pytest.mark.parametrize("program", [branches, counts, reads_a_float, through_numpy, through_a_list, compares])
+def test_the_example_is_followed_and_said(program: Callable[..., Any], axes: dict[str, list[int]] | None) -> None:
+    with pytest.warns(exporter.TracerWarning) as caught:
+        exported = exporter.export(program, (X, N), dynamic_axes=axes)
+    line = inspect.getsourcelines(program)[1] + 1
+    assert {str(warning.message) for warning in caught} == {message(program)}
+    assert {(warning.filename, warning.lineno) for warning in caught} == {(__file__, line)}
+    torch.testing.assert_close(exported(X, N), program(X, N))
+
+
+@pytest.mark.parametrize("axes", [None, {"x": [0]}], ids=["static", "dynamic"])
+@pytest.mark.parametrize("program", [branches, counts, reads_a_float, through_numpy, through_a_list, compares])
+def test_strict_refuses(program: Callable[..., Any], axes: dict[str, list[int]] | None) -> None:
+    with pytest.raises(exporter.FrozenValueError) as caught:
+        exporter.export(program, (X, N), dynamic_axes=axes, strict=True)
+    assert str(caught.value) == message(program)
+
+
+def test_strict_refuses_through_torchscript() -> None:
+    @torch.jit.script
+    def scripted(x):  # type: ignore[no-untyped-def]
+        if x.sum() > 0:
+            return x + 1
+        return x - 1
+
+    with pytest.warns(exporter.TracerWarning, match="turned a tensor into a Python value"):
+        exported = exporter.export(lambda x: scripted(x) * 2, (X,))
+    torch.testing.assert_close(exported(X), (X + 1) * 2)
+    with pytest.raises(exporter.FrozenValueError):
+        exporter.export(lambda x: scripted(x) * 2, (X,), strict=True)
+
+
+@pytest.mark.filterwarnings("error")
+def test_values_that_no_input_changes_may_be_read() -> None:
+    def known(x: torch.Tensor) -> torch.Tensor:
+        if SCALE.sum() > 2 and len(x) == x.shape[0]:
+            total: float = sum(SCALE.tolist())
+            return x * SCALE[0].item() + total + torch.from_numpy(SCALE.numpy()).sum()
+        return x
+
+    torch.testing.assert_close(exporter.export(known, (X,), strict=True)(X), known(X))
+
+
+@pytest.mark.filterwarnings("error")
+def test_printing_a_tensor_is_harmless(capsys: pytest.CaptureFixture[str]) -> None:
+    def chatty(x: torch.Tensor) -> torch.Tensor:
+        print(x)
+        print("rows", x.shape[0])
+        return x + 1
+
+    torch.testing.assert_close(exporter.export(chatty, (X,), strict=True)(X), X + 1)
+    assert "rows 3" in capsys.readouterr().out

@@ -1,0 +1,160 @@
+"""Programs that write in place: to what they made, to their inputs and buffers, to tensors of their own."""
+
+from __future__ import annotations
+
+import inspect
+import warnings
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import nn
+
+import exporter
+from tests.exporter.subjects import Counter, assert_agrees
+
+X = torch.linspace(-2, 2, 12).reshape(3, 4)
+TABLE = torch.arange(12.0).reshape(3, 4)
+
+
+def column(x: torch.Tensor) -> torch.Tensor:
+    x = x.clone()
+    x[:, 0] = x[:, 1]
+    return x
+
+
+def slices(x: torch.Tensor) -> torch.Tensor:
+    x = x * 2
+    x[1:, 2].add_(1)
+    x[0].relu_()
+    return x
+
+
+def chained_views(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    x = x + 0
+    view = x.view(2, 6).t()[1:3]
+    view.copy_(torch.ones(2, 2))
+    view.mul_(3)
+    return x, view
+
+
+def made_inside(x: torch.Tensor) -> torch.Tensor:
+    out = torch.zeros(3, 4)
+    out[1:] = x[1:]
+    return out
+
+
+def copy_of_its_own(x: torch.Tensor) -> torch.Tensor:
+    out = TABLE.clone()
+    out[0] = x[0]
+    return out
+
+
+def made_like_its_own(x: torch.Tensor) -> torch.Tensor:
+    out = TABLE.new_zeros(3, 4)
+    out.add_(TABLE * 2)
+    out[:, 1].add_(x[:, 0])
+    return out
+
+
+def detached(x: torch.Tensor) -> torch.Tensor:
+    return x + TABLE.detach() + TABLE.data
+
+
+@pytest.mark.parametrize(
+    "program", [column, slices, chained_views, made_inside, copy_of_its_own, made_like_its_own, detached]
+)
+def test_writes_come_out_right(program: Callable[[torch.Tensor], torch.Tensor]) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        exported = exporter.export(program, (X,), dynamic_axes={"x": {1: "n"}} if program is slices else None)
+    assert_agrees(exported, program, X)
+    assert_agrees(exported, program, -X)
+
+
+def test_written_input_is_said_and_left_alone() -> None:
+    def doubles(x: torch.Tensor) -> torch.Tensor:
+        return x.mul_(2) + 1
+
+    x = X.clone()
+    with pytest.warns(exporter.DroppedWriteWarning) as caught:
+        program = exporter.export(doubles, (x,))
+    assert str(caught[0].message) == (
+        "the program writes to x. An ONNX model keeps nothing from one run to the next: the new values are left out. "
+        "Return them from the program if they matter"
+    )
+    assert caught[0].filename == __file__
+    torch.testing.assert_close(x, X)
+    torch.testing.assert_close(program(X), X * 2 + 1)
+
+
+def test_written_buffer_is_said_and_left_alone() -> None:
+    model = Counter()
+    with pytest.warns(exporter.DroppedWriteWarning, match="the program writes to count"):
+        program = exporter.export(model, (X,))
+    assert model.count.item() == 0
+    torch.testing.assert_close(program(X), X + 1)
+
+
+class Assigns(nn.Module):
+    mean: torch.Tensor
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("mean", torch.zeros(4))
+        self.total = torch.zeros(4)
+        self.seen: torch.Tensor | None = None
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.mean = self.mean + x.mean(0)
+        self.total = self.total + 1
+        seen = x * 2
+        self.seen = seen
+        return seen + self.mean + self.total
+
+
+def test_assigned_attributes_are_put_back() -> None:
+    model = Assigns()
+    with pytest.warns(exporter.DroppedWriteWarning, match="the program writes to mean, total") as caught:
+        program = exporter.export(model, (X,))
+    assert "seen" not in str(caught[0].message)
+    assert model.seen is None and torch.equal(model.total, torch.zeros(4)) and torch.equal(model.mean, torch.zeros(4))
+    torch.testing.assert_close(program(X), X * 2 + X.mean(0) + 1)
+
+
+class WritesParameter(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(3, 4))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.weight.data.add_(1)
+        return x + self.weight
+
+
+def test_writes_to_what_is_not_the_programs_are_refused() -> None:
+    def writes(x: torch.Tensor) -> torch.Tensor:
+        TABLE[0] = 7
+        return x + TABLE
+
+    before = TABLE.clone()
+    advice = (
+        "neither made in it nor one of its inputs or buffers. Register that tensor with register_buffer, or write to "
+        "a copy of it."
+    )
+    with pytest.raises(exporter.CaptureError) as caught:
+        exporter.export(writes, (X,))
+    line = inspect.getsourcelines(writes)[1] + 1
+    assert str(caught.value) in (
+        f"the program writes in place at {__file__}:{line} to a tensor that is {advice}",
+        f"the program writes in place at {__file__}:{line + 1} to a tensor that is {advice}",
+    )
+    assert torch.equal(TABLE, before)
+
+    model = WritesParameter()
+    for _ in range(2):
+        with pytest.raises(exporter.CaptureError) as caught:
+            exporter.export(model, (X,))
+        line = inspect.getsourcelines(WritesParameter.forward)[1] + 1
+        assert str(caught.value) == f"the program writes in place at {__file__}:{line} to 'weight', which is {advice}"
+    assert torch.equal(model.weight, torch.ones(3, 4))
