@@ -22,8 +22,7 @@ def addmm(g: Graph, self: Value, mat1: Value, mat2: Value, beta: float = 1, alph
     if self.dtype.is_floating_point or g.opset >= 9:
         if beta == 0:
             # 0 * self must not let NaN through, so self is left out.
-            product = g.matmul(mat1, mat2)
-            return product if alpha == 1 else g.op("Mul", product, alpha)
+            return _scaled(g, g.matmul(mat1, mat2), alpha)
         # Of products over nothing, onnxruntime's Gemm returns C without its factor.
         held = fits_attribute(alpha, self.dtype) and fits_attribute(beta, self.dtype)
         if self.dtype.is_floating_point and held and not _is_zero(mat1.sizes[1]):
@@ -45,10 +44,19 @@ def _is_zero(size: Size) -> bool:
 
 
 def _sum_of_products(g: Graph, self: Value, product: Value, beta: float, alpha: float) -> Value:
-    scaled = product if alpha == 1 else g.op("Mul", product, alpha)
+    scaled = _scaled(g, product, alpha)
     if beta == 0:
         return scaled
     return g.op("Add", self if beta == 1 else g.op("Mul", self, beta), scaled)
+
+
+def _scaled(g: Graph, product: Value, alpha: float) -> Value:
+    if alpha == 1:
+        return product
+    if fits_attribute(alpha, product.dtype):
+        return g.op("Mul", product, alpha)
+    # A single number beside a MatMul is taken into onnxruntime's FusedMatMul, which holds it in float32.
+    return g.op("Mul", product, g.full(g.out.shape[-1:], alpha, product.dtype))
 
 
 @lowering("aten::linear")
