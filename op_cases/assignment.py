@@ -328,3 +328,10 @@ scatter_reduce_bools = op(
     ints(5, 3, high=3),
     bools(5, 4),
 )
+scatter_reduce_special = op(
+    lambda x, src, **how: x.scatter_reduce(0, torch.tensor([0, 0, 1, 2, 2]), src, **how),
+    given([0.0, float("nan"), 1.0, 2.0]),
+    given([float("nan"), 5.0, 1.0, float("inf"), float("-inf")]),
+    reduce=["sum", "prod", "amax", "amin"],
+    include_self=[True, False],
+)

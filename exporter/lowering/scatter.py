@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 
 from exporter.capture.graph import Size
@@ -90,12 +92,31 @@ def scatter_reduce(
     new, axis = _fitted(g, _lined(g, src), places), dim % x.rank
     if not include_self:
         x = g.scatter_elements(x, places, g.full(places.sizes, _neutral(reduce, self.dtype), self.dtype), axis)
-    total = g.scatter_elements(x, places, new, axis, _REDUCTIONS[reduce])
+    total = _reduced(
+        g, lambda old, updates, how: g.scatter_elements(old, places, updates, axis, how), x, new, _REDUCTIONS[reduce]
+    )
     if reduce == "mean":
         ones = g.full(places.sizes, 1, torch.int64)
         count = g.scatter_elements(g.full(x.sizes, int(include_self), torch.int64), places, ones, axis, "add")
         total = _mean(g, total, count, include_self)
     return _unlined(g, total)
+
+
+def _reduced(
+    g: Graph,
+    scatter: Callable[[Value, Value, Reduction | None], Value],
+    x: Value,
+    updates: Value,
+    reduction: Reduction | None,
+) -> Value:
+    """What `scatter` makes of these. Runtimes forget NaN in extremes; in torch it stays where it stood or lands."""
+    result = scatter(x, updates, reduction)
+    if reduction not in ("max", "min") or not x.dtype.is_floating_point:
+        return result
+    stood, came = (g.cast(shaped(g.not_number(value), value.sizes), torch.int32) for value in (x, updates))
+    landed = scatter(stood, came, "add")
+    is_missing = shaped(g.greater(landed, g.const(0, torch.int32)), x.sizes)
+    return g.where(is_missing, g.const(float("nan"), x.dtype), shaped(result, x.sizes))
 
 
 def _neutral(reduce: str, dtype: torch.dtype) -> Number:
@@ -124,11 +145,12 @@ def _rows_written(
         return x
     source = g.cast(source, x.dtype) if factor == 1 else g.op("Mul", source, g.scalar(factor, source.dtype))
     if x.rank == 0:
-        return g.reshape(g.scatter_rows(_lined(g, x), _lined(g, index), g.reshape(source, [-1]), reduction), [])
+        return _unlined(g, _rows_written(g, _lined(g, x), 0, index, g.reshape(source, [1]), reduction))
     order = [dim, *(axis for axis in range(x.rank) if axis != dim)]
     front = g.transpose(x, order)
     news = g.transpose(source, order) if x.rank > 1 else g.reshape(source, _lined(g, index).sizes)
-    written = g.scatter_rows(front, _lined(g, index), news, reduction)
+    places = _lined(g, index)
+    written = _reduced(g, lambda old, updates, how: g.scatter_rows(old, places, updates, how), front, news, reduction)
     return g.transpose(written, [order.index(axis) for axis in range(x.rank)])
 
 
