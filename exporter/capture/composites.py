@@ -139,7 +139,9 @@ def _decompose(op: OpOverload) -> None:
 
 
 def _composites() -> Iterator[OpOverload]:
-    """Operators on tensors that torch writes in others, and that neither alias nor write to their arguments."""
+    """Operators on tensors that torch writes in others. Not views, which functionalization knows; those that write in
+    place it knows only by their parts.
+    """
     for qualified in torch._C._dispatch_get_registrations_for_dispatch_key("CompositeImplicitAutograd"):
         if not qualified.startswith("aten::"):
             continue
@@ -148,8 +150,8 @@ def _composites() -> Iterator[OpOverload]:
         schema = op._schema
         returns = [str(result.type) for result in schema.returns]
         takes_tensors = any("Tensor" in str(argument.type) for argument in schema.arguments)
-        aliases = any(end.alias_info is not None for end in (*schema.arguments, *schema.returns))
-        if takes_tensors and returns and all("Tensor" in result for result in returns) and not aliases:
+        is_view = not schema.is_mutable and any(end.alias_info for end in (*schema.arguments, *schema.returns))
+        if takes_tensors and returns and all("Tensor" in result for result in returns) and not is_view:
             yield op
 
 
