@@ -96,8 +96,10 @@ class Selection:
     runtimes: tuple[str, ...] | None = None
 
     def opsets_of(self, *, small: bool, principal: bool = True) -> tuple[int, ...]:
-        """The opsets of a case. Operators and small models are cheap enough to run at all, in their principal
-        form, the first dtype and static sizes; their other dtypes and dynamic sizes take the spread that models take."""
+        """The opsets of a case. Operators and small models are cheap enough to run at all of them.
+
+        That is their principal form, the first dtype and static sizes; others take the spread that models take.
+        """
         if self.opsets is not None:
             return self.opsets
         match self.tier:
