@@ -99,7 +99,7 @@ def capture_program(
     refuse_unknown_keywords(args, named, signature)
     arguments = by_parameter(parameter_names(signature), positional, named)
     refuse_unreadable(arguments)
-    names = input_names_for(arguments, input_names, len(weights_of(model)))
+    names = input_names_for(arguments, input_names, len(weights_of(model)) if input_names else 0)
     tensors = [leaf for leaf in pytree.tree_leaves((positional, named)) if isinstance(leaf, torch.Tensor)]
     inputs = dict(zip(names, tensors, strict=True))
     axes = axes_of_program(dynamic_axes, dynamic_shapes, arguments, inputs, output_names or ("output",))

@@ -1,7 +1,8 @@
-"""Leaves modules as they were: buffers stand in for during the recording, and attributes that it assigned."""
+"""Leaves modules as they were: buffers, which have stand-ins during the recording, and attributes that it assigned."""
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -74,4 +75,6 @@ def preserved(
 
 def _changed(now: dict[str, Any], before: dict[str, Any]) -> list[str]:
     """Attributes that are another object than before, or new, or gone."""
+    if now.keys() == before.keys() and all(map(operator.is_, now.values(), before.values())):
+        return []
     return [name for name in {**before, **now} if now.get(name, now) is not before.get(name, before)]

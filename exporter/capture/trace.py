@@ -213,7 +213,8 @@ def _fake_like(example: torch.Tensor, shape: list[Any] | None, fakes: FakeTensor
 def _name_finder(program: object, requested: Sequence[str]) -> Callable[[torch.Tensor], str]:
     if not isinstance(program, torch.nn.Module):
         return lambda tensor: ""
-    names = {id(tensor): name for tensor, name in zip(weights_of(program), requested, strict=False)}
+    weights = weights_of(program) if requested else ()
+    names = {id(tensor): name for tensor, name in zip(weights, requested, strict=False)}
     for name, parameter in program.named_parameters(remove_duplicate=False):
         names.setdefault(id(parameter), name)
     for name, buffer in program.named_buffers(remove_duplicate=False):
