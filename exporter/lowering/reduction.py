@@ -110,13 +110,23 @@ def argmin(g: Graph, self: Value, dim: int | None = None, keepdim: bool = False)
 
 
 def _place(g: Graph, op: Literal["ArgMax", "ArgMin"], x: Value, dim: int | None, keepdim: bool) -> Value:
-    """Of equal ones the first; NaN is the most extreme of all."""
+    """Of equal ones the first."""
     if x.rank == 0:
         return g.const(0, torch.int64)
+    if x.dtype.is_floating_point:
+        x = _ranked(g, x, op == "ArgMax")
     if dim is None:
         place = g.op(op, g.reshape(x, [_count(x, None)]), axis_i=0, keepdims_i=keepdim)
         return g.reshape(place, [1] * x.rank) if keepdim else place
     return g.op(op, x, axis_i=dim % x.rank, keepdims_i=keepdim)
+
+
+def _ranked(g: Graph, x: Value, largest: bool) -> Value:
+    """NaN, which to torch is the most extreme of all, and to runtimes is not, as infinity; infinities just below it."""
+    sign = 1 if largest else -1
+    limit = g.const(sign * torch.finfo(x.dtype).max, x.dtype)
+    below = g.extreme("Min" if largest else "Max", x, limit)
+    return g.where(g.not_number(x), g.const(sign * math.inf, x.dtype), below)
 
 
 # --- truth ------------------------------------------------------------------------------------------------------------

@@ -1,0 +1,115 @@
+"""Arithmetic on two tensors, or on a tensor and a number."""
+
+from __future__ import annotations
+
+import math
+import operator
+
+import torch
+
+from harness.case import floats, given, ints, numbers, op
+
+_FLOATING = [torch.float32, torch.float64, torch.float16, torch.bfloat16]
+_INTS = [torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8]
+_NUMBERS = [*_FLOATING, *_INTS]
+_ALL = [*_NUMBERS, torch.bool]
+_EDGES = given([math.nan, math.inf, -math.inf, 0.0, -0.0, 1.5, -2.5])
+_DYNAMIC = {"x": {0: "batch"}}
+
+# --- add, sub, mul ----------------------------------------------------------------------------------------------------
+
+add = op(torch.add, numbers(2, 3), other=numbers(2, 3), dtypes=_ALL)
+add_alpha = op(torch.add, numbers(2, 3), other=numbers(3), alpha=[2, -1], dtypes=_NUMBERS, dynamic=_DYNAMIC)
+add_number = op(torch.add, numbers(2, 3), other=[2, 0.5, True], alpha=[1, 3])
+add_broadcast = op(torch.add, floats(4, 1, 3), other=[floats(2, 1), floats(1), floats(), floats(5, 4, 2, 3)])
+add_promoted = op(
+    torch.add, numbers(2, 3), other=[ints(3), ints(2, 1, dtype=torch.int8), floats(1, dtype=torch.float64)]
+)
+add_promoted_0d = op(torch.add, numbers(2, 3, dtype=torch.int8), other=[ints(), floats(), 2.5, 3])
+add_empty = op(torch.add, floats(0, 3), other=floats(3))
+add_ = op(lambda x, other: (x * 1).add_(other, alpha=2), floats(2, 3), other=[floats(3), 1.5])
+add_out = op(lambda x, other: torch.add(x, other, out=torch.empty(2, 3)), floats(2, 3), other=floats(3))
+add_operators = op(
+    lambda x, y: (x + y, 1 + x, x.add(y)), numbers(2, 3), y=numbers(3), dtypes=[torch.float32, torch.int64]
+)
+sub = op(torch.sub, numbers(2, 3), other=numbers(3), alpha=[1, 2], dtypes=_NUMBERS)
+sub_number = op(torch.sub, floats(2, 3), other=[2, 0.5], alpha=[1, 3])
+sub_ = op(lambda x, y: (x * 1).sub_(y), floats(2, 3), y=floats(3))
+rsub = op(torch.rsub, numbers(2, 3), other=[numbers(3), 5], alpha=[1, 2], dtypes=_NUMBERS)
+rsub_operator = op(lambda x: 1.5 - x, numbers(2, 3), dtypes=[torch.float32, torch.int64])
+mul = op(torch.mul, numbers(2, 3), other=numbers(3), dtypes=_ALL, dynamic=_DYNAMIC)
+mul_number = op(torch.mul, numbers(2, 3), other=[3, -0.5, True], dtypes=[torch.float32, torch.int64])
+mul_ = op(lambda x, y: (x + 1).mul_(y), floats(2, 3), y=[floats(3), 2])
+addcmul = op(torch.addcmul, numbers(2, 3), tensor1=numbers(2, 1), tensor2=numbers(3), value=[1, 2], dtypes=_NUMBERS)
+addcdiv = op(torch.addcdiv, floats(2, 3), tensor1=floats(2, 1), tensor2=floats(3, low=1.0), value=[1, 0.5])
+neg = op(torch.neg, numbers(2, 3), dtypes=_NUMBERS)
+neg_spellings = op(lambda x: (-x, x.neg(), (x * 1).neg_(), torch.negative(x)), floats(2, 3))
+
+#: Silently wrong elsewhere: integers of a few bits computed in more.
+wrap_around = op(
+    lambda x, y: (x + y, x - y, x * y, -x, x * 3 + 200, (x + y) // 2),
+    ints(40, low=0, high=256, dtype=torch.uint8),
+    y=ints(40, low=0, high=256, dtype=torch.uint8),
+)
+wrap_around_signed = op(
+    lambda x, y: (x + y, x - y, x * y, -x, (x + y) // 2, (x * y) % 7),
+    ints(40, low=-128, high=128, dtype=torch.int8),
+    y=ints(40, low=-128, high=128, dtype=torch.int8),
+)
+
+# --- division ---------------------------------------------------------------------------------------------------------
+
+div = op(torch.div, numbers(3, 4), other=[numbers(4, low=1), 3, 2.5], dtypes=_NUMBERS)
+div_bool = op(torch.div, numbers(3, 4, dtype=torch.bool), other=2)
+div_rounded = op(
+    torch.div,
+    numbers(5, 6, low=-9, high=10),
+    other=numbers(6, low=1),
+    rounding_mode=["floor", "trunc"],
+    dtypes=_NUMBERS,
+)
+div_by_zero = op(torch.div, _EDGES, other=0.0, rounding_mode=[None, "floor", "trunc"])
+div_edges = op(torch.div, _EDGES, other=given([[math.inf], [-1.0], [math.nan]]), rounding_mode=[None, "floor", "trunc"])
+div_ = op(lambda x, y: (x * 1).div_(y, rounding_mode="floor"), floats(2, 3), y=floats(3))
+true_divide = op(torch.true_divide, numbers(2, 3), other=numbers(3, low=1), dtypes=[torch.float32, torch.int64])
+divide_operators = op(lambda x: (x / 2, 2 / x, x // 2, 7 // x, x % 2, 7 % x), numbers(3, 4, low=1), dtypes=_NUMBERS)
+
+#: Silently wrong elsewhere: negative integers rounded towards zero.
+floor_divide = op(
+    torch.floor_divide, numbers(6, 7, low=-9, high=10), other=[given([-3, 2, 5, -1, 1, 7, -4]), 4, -3], dtypes=_INTS[:4]
+)
+remainder = op(
+    torch.remainder, numbers(6, 7, low=-9, high=10), other=[given([-3, 2, 5, -1, 1, 7, -4]), 4, -3], dtypes=_INTS[:4]
+)
+fmod = op(torch.fmod, numbers(6, 7, low=-9, high=10), other=[given([-3, 2, 5, -1, 1, 7, -4]), 4, -3], dtypes=_INTS[:4])
+floor_divide_floats = op(torch.floor_divide, floats(5, 6), other=[floats(6), 0.3, -0.7], dtypes=_FLOATING[:2])
+remainder_floats = op(torch.remainder, floats(5, 6), other=[floats(6), 0.3, -0.7], dtypes=_FLOATING[:2])
+fmod_floats = op(torch.fmod, floats(5, 6), other=[floats(6), 0.3, -0.7], dtypes=_FLOATING[:2])
+floor_divide_edges = op(torch.floor_divide, _EDGES, other=given([[1.0], [0.0], [-math.inf]]))
+remainder_edges = op(torch.remainder, _EDGES, other=given([[1.0], [0.0], [-math.inf]]))
+fmod_edges = op(torch.fmod, _EDGES, other=given([[1.0], [0.0], [-math.inf]]))
+#: 1 // 0.1 is 9, although 1 / 0.1 rounds to 10.
+floor_divide_close = op(lambda x: (x // 0.1, x % 0.1), given([1.0, 0.3, 0.7, -0.6, 123.4]), dtypes=_FLOATING[:2])
+remainder_unsigned = op(torch.remainder, ints(8, low=0, high=256, dtype=torch.uint8), other=[7, 200])
+remainder_ = op(
+    lambda x: (x * 1).remainder_(3).fmod_(2).floor_divide_(2), numbers(8, low=-9, high=10, dtype=torch.int64)
+)
+reciprocal = op(torch.reciprocal, floats(2, 3), dtypes=_FLOATING)
+reciprocal_promoted = op(torch.reciprocal, ints(4, low=1))
+reciprocal_edges = op(torch.reciprocal, _EDGES)
+
+# --- powers -----------------------------------------------------------------------------------------------------------
+
+pow_number = op(torch.pow, floats(3, 4, low=0.2), exponent=[2, 3, 0.5, -1, 0, 1, 2.5, -0.5], dtypes=_FLOATING)
+pow_negative_base = op(torch.pow, floats(3, 4), exponent=[2, 3, -2, 0.5])
+pow_integer = op(torch.pow, numbers(3, 4), exponent=[0, 1, 2, 3, 7, 0.5], dtypes=_INTS)
+pow_tensor = op(torch.pow, floats(3, 4, low=0.2), exponent=floats(4), dtypes=_FLOATING, dynamic=_DYNAMIC)
+pow_integer_tensor = op(torch.pow, numbers(3, 4), exponent=numbers(4, low=0, high=6), dtypes=_INTS)
+pow_wide = op(torch.pow, given([3, -3, 7, 0, 1, -1, 2]), exponent=given([[39], [70], [0], [1]]))
+pow_promoted = op(torch.pow, ints(3, 4, low=1), exponent=[floats(4), ints(3, 1, high=3, dtype=torch.int32)])
+pow_scalar_base = op(lambda exponent, base: torch.pow(base, exponent), floats(3, 4), base=[2, 0.5, 1])
+pow_operators = op(lambda x: (x**2, 2**x, 2.5**x, x.pow(3), (x + 1).pow_(2)), floats(2, 3))
+pow_edges = op(torch.pow, _EDGES, exponent=[2, 3, -1, 0.0, 2.0])
+float_power = op(torch.float_power, ints(2, 3, low=1), exponent=[2, floats(3)])
+square = op(torch.square, numbers(2, 3), dtypes=_NUMBERS)
+operators = op(lambda x, y: [f(x, y) for f in (operator.add, operator.sub, operator.mul)], floats(2), y=floats(2))
