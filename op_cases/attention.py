@@ -1,0 +1,139 @@
+"""Attention: scaled dot products with every mask, multi-head attention, transformer layers."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from harness.case import bools, floats, given, op
+
+_QUERY, _KEY, _VALUE = floats(2, 4, 5, 8), floats(2, 4, 6, 8), floats(2, 4, 6, 7)
+_ATTEND = F.scaled_dot_product_attention
+_LENGTHS = {"x0": {0: "batch", 2: "queries"}, "x1": {0: "batch", 2: "keys"}, "x2": {0: "batch", 2: "keys"}}
+_FLOATING = [torch.float32, torch.float64, torch.float16, torch.bfloat16]
+_NO = -math.inf
+#: Of five queries the second may attend to nothing.
+_EMPTY_ROW = [[True] * 6, [False] * 6, [True] * 3 + [False] * 3, [True, False] * 3, [False] * 5 + [True]]
+_EMPTY_ROW_FLOATS = [[0.0 if attends else _NO for attends in row] for row in _EMPTY_ROW]
+
+attention = op(
+    _ATTEND,
+    _QUERY,
+    _KEY,
+    _VALUE,
+    is_causal=[False, True],
+    scale=[None, 0.3],
+    dynamic=_LENGTHS,
+    sizes={"queries": [1, 9], "keys": [8, 4]},
+)
+attention_ranks = op(
+    _ATTEND,
+    rows=[
+        {"query": floats(5, 8), "key": floats(6, 8), "value": floats(6, 8)},
+        {"query": floats(3, 5, 8), "key": floats(3, 6, 8), "value": floats(3, 6, 4)},
+        {"query": floats(2, 3, 2, 5, 8), "key": floats(2, 3, 2, 6, 8), "value": floats(2, 3, 2, 6, 8)},
+        {"query": floats(2, 3, 5, 8), "key": floats(1, 3, 6, 8), "value": floats(1, 3, 6, 8)},
+    ],
+    is_causal=[False, True],
+)
+attention_mask = op(
+    _ATTEND,
+    _QUERY,
+    _KEY,
+    _VALUE,
+    attn_mask=[bools(5, 6), bools(2, 1, 5, 6), bools(2, 4, 5, 6), bools(1, 6), floats(5, 6), floats(2, 1, 5, 6)],
+)
+attention_empty_row = op(_ATTEND, _QUERY, _KEY, _VALUE, attn_mask=given(_EMPTY_ROW), scale=[None, 0.3])
+attention_empty_row_floats = op(_ATTEND, _QUERY, _KEY, _VALUE, attn_mask=given(_EMPTY_ROW_FLOATS))
+attention_constant_mask = op(
+    _ATTEND, _QUERY, _KEY, _VALUE, attn_mask=[bools(5, 6, constant=True), floats(5, 6, constant=True)]
+)
+attention_grouped = op(
+    _ATTEND,
+    _QUERY,
+    rows=[{"key": floats(2, heads, 6, 8), "value": floats(2, heads, 6, 8)} for heads in (1, 2, 4)],
+    enable_gqa=True,
+    is_causal=[False, True],
+)
+attention_grouped_mask = op(
+    _ATTEND, _QUERY, key=floats(2, 2, 6, 8), value=floats(2, 2, 6, 8), attn_mask=bools(5, 6), enable_gqa=True
+)
+attention_dtypes = op(_ATTEND, _QUERY, _KEY, _VALUE, is_causal=[False, True], dtypes=_FLOATING)
+attention_mask_dtypes = op(_ATTEND, _QUERY, _KEY, _VALUE, attn_mask=given(_EMPTY_ROW), dtypes=_FLOATING)
+attention_nan = op(
+    _ATTEND,
+    floats(1, 1, 5, 8, special=(math.nan,)),
+    floats(1, 1, 6, 8),
+    floats(1, 1, 6, 8),
+    attn_mask=given(_EMPTY_ROW),
+)
+
+multi_head_attention = op(
+    nn.MultiheadAttention,
+    floats(5, 2, 8),
+    floats(6, 2, 8),
+    floats(6, 2, 8),
+    embed_dim=8,
+    num_heads=2,
+    rows=[{}, {"bias": False}, {"add_bias_kv": True}, {"add_zero_attn": True}],
+)
+multi_head_attention_padding = op(
+    nn.MultiheadAttention,
+    floats(2, 5, 8),
+    floats(2, 5, 8),
+    floats(2, 5, 8),
+    given([[False] * 5, [False] * 3 + [True] * 2]),
+    embed_dim=8,
+    num_heads=2,
+    batch_first=True,
+)
+multi_head_attention_sizes = op(
+    nn.MultiheadAttention, floats(5, 2, 8), floats(6, 2, 3), floats(6, 2, 4), embed_dim=8, num_heads=2, kdim=3, vdim=4
+)
+multi_head_attention_unbatched = op(
+    nn.MultiheadAttention, floats(5, 8), floats(6, 8), floats(6, 8), embed_dim=8, num_heads=2
+)
+encoder_layer = op(
+    nn.TransformerEncoderLayer,
+    floats(5, 2, 8),
+    d_model=8,
+    nhead=2,
+    dim_feedforward=16,
+    activation=["relu", "gelu"],
+    norm_first=[False, True],
+    dynamic={"x": {0: "steps", 1: "batch"}},
+)
+encoder_layer_masks = op(
+    nn.TransformerEncoderLayer,
+    floats(2, 5, 8),
+    given([[column > row for column in range(5)] for row in range(5)]),
+    given([[False] * 5, [False] * 3 + [True] * 2]),
+    d_model=8,
+    nhead=2,
+    dim_feedforward=16,
+    batch_first=True,
+)
+decoder_layer = op(
+    nn.TransformerDecoderLayer,
+    floats(5, 2, 8),
+    floats(6, 2, 8),
+    d_model=8,
+    nhead=2,
+    dim_feedforward=16,
+    norm_first=[False, True],
+    dynamic={"x0": {0: "steps", 1: "batch"}, "x1": {0: "memory", 1: "batch"}},
+)
+transformer = op(
+    nn.Transformer,
+    floats(5, 2, 8),
+    floats(6, 2, 8),
+    d_model=8,
+    nhead=2,
+    num_encoder_layers=2,
+    num_decoder_layers=2,
+    dim_feedforward=16,
+    dynamic={"x0": {0: "source", 1: "batch"}, "x1": {0: "target", 1: "batch"}},
+)
