@@ -40,3 +40,15 @@ lstm_initial_states = model(
     dynamic={"x0": {1: "batch"}, "x1": {1: "batch"}, "x2": {1: "batch"}},
     tier="smoke",
 )
+#: The frequently asked one: four layers in both directions over sequences of any length.
+lstm_any_length = model(
+    torch.nn.LSTM,
+    floats(5, 3, 10),
+    input_size=10,
+    hidden_size=20,
+    num_layers=4,
+    bidirectional=True,
+    dynamic={"x": {0: "sequence", 1: "batch"}},
+    sizes={"sequence": [1, 12], "batch": [1, 4]},
+    tier="smoke",
+)

@@ -1,0 +1,101 @@
+"""The word language model of PyTorch's examples: recurrent in four kinds, weights tied or not, and a Transformer."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from harness.case import Maker, floats, ints, model
+
+_WORDS, _LAYERS, _WIDTH = 50, 2, 16
+
+
+class RecurrentLanguageModel(nn.Module):
+    """Words in, the logarithms of the next words' probabilities out; the hidden state goes in and comes out."""
+
+    def __init__(self, kind: str, tied: bool) -> None:
+        super().__init__()
+        self.drop = nn.Dropout(0.5)
+        self.encoder = nn.Embedding(_WORDS, _WIDTH)
+        if kind in ("LSTM", "GRU"):
+            self.layers: nn.RNNBase = getattr(nn, kind)(_WIDTH, _WIDTH, _LAYERS, dropout=0.5)
+        else:
+            nonlinearity = {"RNN_TANH": "tanh", "RNN_RELU": "relu"}[kind]
+            self.layers = nn.RNN(_WIDTH, _WIDTH, _LAYERS, nonlinearity=nonlinearity, dropout=0.5)
+        self.decoder = nn.Linear(_WIDTH, _WORDS)
+        if tied:
+            self.decoder.weight = self.encoder.weight
+
+    def forward(self, words: torch.Tensor, *hidden: torch.Tensor) -> tuple[torch.Tensor, object]:
+        state = hidden if isinstance(self.layers, nn.LSTM) else hidden[0]
+        output, state = self.layers(self.drop(self.encoder(words)), state)
+        decoded = self.decoder(self.drop(output)).view(-1, _WORDS)
+        return F.log_softmax(decoded, dim=1), state
+
+
+class PositionalEncoding(nn.Module):
+    """Sines and cosines of the position, of as many wavelengths as the model is wide, added to the words."""
+
+    def __init__(self, width: int, longest: int = 200) -> None:
+        super().__init__()
+        position = torch.arange(longest).unsqueeze(1)
+        rate = torch.exp(torch.arange(0, width, 2) * (-math.log(10000.0) / width))
+        table = torch.zeros(longest, 1, width)
+        table[:, 0, 0::2] = torch.sin(position * rate)
+        table[:, 0, 1::2] = torch.cos(position * rate)
+        self.register_buffer("table", table)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x + self.get_buffer("table")[: x.size(0)]
+
+
+class TransformerLanguageModel(nn.Module):
+    """The same task by an encoder in which no word attends to later ones."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(_WORDS, _WIDTH)
+        self.positions = PositionalEncoding(_WIDTH)
+        layer = nn.TransformerEncoderLayer(_WIDTH, nhead=2, dim_feedforward=32, dropout=0.5)
+        self.encoder = nn.TransformerEncoder(layer, _LAYERS, enable_nested_tensor=False)
+        self.decoder = nn.Linear(_WIDTH, _WORDS)
+
+    def forward(self, words: torch.Tensor) -> torch.Tensor:
+        length = words.size(0)
+        mask = torch.log(torch.tril(torch.ones(length, length)))
+        x = self.positions(self.embedding(words) * math.sqrt(_WIDTH))
+        return F.log_softmax(self.decoder(self.encoder(x, mask=mask)), dim=-1)
+
+
+def _state() -> Maker:
+    return floats(_LAYERS, 3, _WIDTH)
+
+
+_SENTENCES = ints(7, 3, high=_WORDS)
+_DYNAMIC = {"x0": {0: "steps", 1: "batch"}, "x1": {1: "batch"}}
+
+word_language_model = model(
+    RecurrentLanguageModel,
+    _SENTENCES,
+    _state(),
+    kind=["RNN_TANH", "RNN_RELU", "GRU"],
+    tied=[False, True],
+    dynamic=_DYNAMIC,
+    tier="smoke",
+)
+word_language_model_lstm = model(
+    RecurrentLanguageModel,
+    _SENTENCES,
+    _state(),
+    _state(),
+    kind="LSTM",
+    tied=[False, True],
+    dynamic={**_DYNAMIC, "x2": {1: "batch"}},
+    tier="smoke",
+)
+word_language_model_transformer = model(
+    TransformerLanguageModel, _SENTENCES, dynamic={"x": {0: "steps", 1: "batch"}}, tier="smoke"
+)
