@@ -7,7 +7,7 @@ y = program(x)
 """
 
 from exporter.api import Capture, DroppedWriteWarning, capture_program, export
-from exporter.capture.recorder import TracerWarning
+from exporter.capture.reading import TracerWarning
 from exporter.errors import (
     ArgumentError,
     CaptureError,

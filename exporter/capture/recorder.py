@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -16,15 +14,11 @@ from exporter.capture.composites import original, without_keeping
 from exporter.capture.graph import Node, Origin, Value
 from exporter.capture.memo import Metadata, ResultMemo, describe
 from exporter.capture.origin import OriginFinder
+from exporter.capture.reading import Reader, outside_of_modes
 from exporter.capture.sizes import SIZES
-from exporter.capture.symbols import HintedShapeEnv
-from exporter.errors import CaptureError, FrozenValueError
+from exporter.errors import CaptureError
 
-__all__ = ["OwnTensorWritten", "Recorder", "TracerWarning", "own_tensor_written"]
-
-
-class TracerWarning(UserWarning):
-    """The program looked at a value; the recording follows what the example input did."""
+__all__ = ["OwnTensorWritten", "Recorder", "own_tensor_written"]
 
 
 class OwnTensorWritten(CaptureError):
@@ -83,22 +77,17 @@ class Recorder(TorchDispatchMode):
         self._origins = origins
         self.name_of = name_of
         self._decomposition_of = decomposition_of
-        self._strict = strict
         #: The program's own tensors are arguments of `functionalize` too (see `Lifting`).
         self._lifted = lifted
         # Fake tensors are kept alive here, so that an id stands for one tensor throughout.
         self._values: dict[int, tuple[FakeTensor, Value]] = {}
         self._metadata: dict[int, Metadata] = {}
         self._constants: dict[int, tuple[torch.Tensor, FakeTensor]] = {}
-        self._examples: dict[Value, torch.Tensor] = {}
         #: Of tensors that the program may write to: inputs and buffers.
         self._writable: set[int] = set()
-        #: Of each symbol that was read from a tensor of one int, that tensor.
-        self._scalars: dict[str, Value] = {}
-        #: Why the recording was given up. An exception that comes through TorchScript loses its type.
-        self.refusal: CaptureError | None = None
         #: Of each symbol, a value of the program that has that size, and the axis.
         self.size_sources: dict[str, tuple[Value, int]] = {}
+        self.reader = Reader(self.nodes, self.size_sources, origins, fakes.shape_env, strict)
 
     # --- values ---------------------------------------------------------------------------------------------------
 
@@ -109,7 +98,7 @@ class Recorder(TorchDispatchMode):
     def input(self, fake: FakeTensor, name: str, example: torch.Tensor) -> Value:
         value = Value(fake.dtype, tuple(fake.shape), name=name)
         self._values[id(fake)] = (fake, value)
-        self._examples[value] = example
+        self.reader.examples[value] = example
         return value
 
     def constant(self, tensor: torch.Tensor) -> FakeTensor:
@@ -176,7 +165,7 @@ class Recorder(TorchDispatchMode):
                 result = self._memo.call(func, types, args, kwargs)
         self._record(original(func), args, kwargs, result)
         if func in _READS and isinstance(result, torch.SymInt):
-            self._scalars[str(result.node.expr)] = self.value_of(args[0])
+            self.reader.scalars[str(result.node.expr)] = self.value_of(args[0])
         return result
 
     def _decompose(self, decomposition: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -243,10 +232,9 @@ class Recorder(TorchDispatchMode):
     # --- reading values -------------------------------------------------------------------------------------------
 
     def _read(self, func: OpOverload, args: tuple[Any, ...]) -> Any:
-        values = [self.value_of(argument) for argument in args]
-        self._say_that_read(values)
-        with _outside_of_modes(), torch.no_grad():
-            return func(*[self._evaluate(value) for value in values])
+        tensors = self.reader.read([self.value_of(argument) for argument in args])
+        with outside_of_modes():
+            return func(*tensors)
 
     def read_out(self, tensor: torch.Tensor) -> torch.Tensor:
         """What a tensor that the program holds is for the example inputs."""
@@ -254,95 +242,13 @@ class Recorder(TorchDispatchMode):
             tensor = torch._C._functorch._unwrap_functional_tensor(tensor, True)
         if not self.knows(tensor):
             return tensor
-        return self._read_value(self.value_of(tensor))
-
-    def _read_value(self, value: Value) -> torch.Tensor:
-        self._say_that_read([value])
-        with _outside_of_modes(), torch.no_grad():
-            return self._evaluate(value)
-
-    def read_symbol(self, name: str) -> int | None:
-        """What a number that depends on values is for the example inputs; None if nothing is known of it."""
-        if name in self._scalars:
-            scalar = self._read_value(self._scalars[name])
-            with _outside_of_modes():
-                return int(scalar.item())
-        if name in self.size_sources:
-            value, axis = self.size_sources[name]
-            return int(self._read_value(value).shape[axis])
-        return None
-
-    def _say_that_read(self, values: Sequence[Value]) -> None:
-        """Warn, or refuse, where a value that is now fixed depends on an input."""
-        if any(self._depends_on_input(value) for value in values):
-            origin = self._origins.find()
-            where = f" at {origin.where}" if origin.where else ""
-            text = (
-                f"the program turned a tensor into a Python value{where}; the exported model has the example's value "
-                "built in and will be wrong where another input gives another value. Keep it a tensor (torch.where, "
-                "torch.cond), or script the function that reads it"
-            )
-            if self._strict:
-                self.refusal = FrozenValueError(text)
-                raise self.refusal
-            warnings.warn_explicit(text, TracerWarning, origin.file or "<unknown>", origin.line)
+        return self.reader.read([self.value_of(tensor)])[0]
 
     def _stays_symbolic(self, args: tuple[Any, ...]) -> bool:
         """An int read from a tensor can be a symbol, where there are symbols; a truth or a float cannot."""
         return (
             self.fakes.shape_env is not None and not args[0].dtype.is_floating_point and args[0].dtype is not torch.bool
         )
-
-    def _depends_on_input(self, value: Value) -> bool:
-        seen: set[int] = set()
-        pending = [value]
-        while pending:
-            value = pending.pop()
-            if id(value) in seen or value.constant is not None:
-                continue
-            seen.add(id(value))
-            if value.node is None:
-                return True
-            pending.extend(value.node.inputs())
-        return False
-
-    def _evaluate(self, value: Value) -> torch.Tensor:
-        """Compute a value from the example inputs: only what it needs, only when the program asks."""
-        known: dict[int, torch.Tensor] = {}
-
-        def tensor_of(value: Value) -> torch.Tensor:
-            if value.constant is not None:
-                return value.constant
-            example = self._examples.get(value)
-            return example if example is not None else known[id(value)]
-
-        def real(argument: Any) -> Any:
-            if isinstance(argument, Value):
-                return tensor_of(argument)
-            if isinstance(argument, list):
-                return [real(item) for item in argument]
-            if isinstance(argument, torch.SymInt):
-                assert isinstance(self.fakes.shape_env, HintedShapeEnv)
-                return self.fakes.shape_env.size_in_example(argument)
-            return argument
-
-        if value.node is not None:
-            for node in self._slice(value):
-                result = node.op(**{name: real(argument) for name, argument in node.arguments.items()})
-                tensors = result if isinstance(result, (list, tuple)) else (result,)
-                for output, tensor in zip(node.outputs, tensors, strict=True):
-                    if output is not None:
-                        known[id(output)] = tensor
-        return tensor_of(value)
-
-    def _slice(self, value: Value) -> list[Node]:
-        needed = {id(value)}
-        nodes = []
-        for node in reversed(self.nodes):
-            if any(id(output) in needed for output in node.outputs):
-                nodes.append(node)
-                needed.update(id(item) for item in node.inputs())
-        return nodes[::-1]
 
 
 def own_tensor_written(name: str, origin: Origin) -> OwnTensorWritten:
@@ -352,7 +258,3 @@ def own_tensor_written(name: str, origin: Origin) -> OwnTensorWritten:
         f"the program writes in place{where} to {what} is neither made in it nor one of its inputs or buffers. "
         "Register that tensor with register_buffer, or write to a copy of it."
     )
-
-
-def _outside_of_modes() -> AbstractContextManager[Any]:
-    return torch.utils._python_dispatch._disable_current_modes()

@@ -91,7 +91,9 @@ class HintedShapeEnv(ShapeEnv):
         return size
 
     def size_in_example(self, size: torch.SymInt) -> int:
-        return int(size.node.expr.xreplace(self._example))
+        number = self._in_example(size.node.expr)
+        assert number is not None, f"{size} is no size of the program"
+        return int(number)
 
     def _in_example(self, expression: sympy.Basic) -> sympy.Basic | None:
         """What an expression over numbers that depend on values is in the example, where the program itself asks."""

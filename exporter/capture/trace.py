@@ -126,7 +126,7 @@ def _trace(
     )
 
     if shapes is not None:
-        shapes.read_symbol = recorder.read_symbol
+        shapes.read_symbol = recorder.reader.read_symbol
     axis_names: dict[str, str] = {}
     sources: dict[str, tuple[Value, int]] = {}
     sizes: dict[str, torch.SymInt] = {}
@@ -179,8 +179,8 @@ def _trace(
     except (ExportError, _FixedAutomatically, DynamicOutputShapeException, DataDependentOutputException):
         raise
     except Exception as error:
-        if recorder.refusal is not None:
-            raise recorder.refusal from error
+        if recorder.reader.refusal is not None:
+            raise recorder.reader.refusal from error
         if not lifts and isinstance(error, RuntimeError) and "non-functional tensor" in str(error):
             raise OwnTensorWritten from error
         raise _capture_error(error) from error
