@@ -43,10 +43,10 @@ def _fuse(graph: ir.Graph, conv: ir.Node, norm: ir.Node) -> None:
     def factor() -> torch.Tensor:
         return torch_of(scale).double() / torch.sqrt(torch_of(variance).double() + epsilon)
 
-    def new_kernel() -> torch.Tensor:
+    def kernel_rows(start: int, stop: int) -> torch.Tensor:
         plain = torch_of(kernel).detach()
         # Scaled in float32: one rounding more than torch's own batch norm does, and half the memory of float64.
-        return plain * factor().to(plain.dtype).reshape([-1] + [1] * (plain.ndim - 1))
+        return plain[start:stop] * factor()[start:stop].to(plain.dtype).reshape([-1] + [1] * (plain.ndim - 1))
 
     def new_bias() -> torch.Tensor:
         offset = -torch_of(mean).double() if bias is None else torch_of(bias).double() - torch_of(mean).double()
@@ -58,7 +58,8 @@ def _fuse(graph: ir.Graph, conv: ir.Node, norm: ir.Node) -> None:
     assert old_shift is not None
     conv.resize_inputs(3)
     conv.replace_input_with(1, None)
-    conv.replace_input_with(1, _replacement(graph, weight, LazyTorchTensor(new_kernel, dtype, shape)))
+    new_kernel = LazyTorchTensor(lambda: kernel_rows(0, shape[0]), dtype, shape, rows=kernel_rows)
+    conv.replace_input_with(1, _replacement(graph, weight, new_kernel))
     out, inner = norm.outputs[0], conv.outputs[0]
     inner.shape = out.shape
     out.replace_all_uses_with(inner, replace_graph_outputs=True)

@@ -14,11 +14,15 @@ from exporter.lowering.dtypes import TO_ONNX
 
 __all__ = ["LazyTorchTensor", "chunks_of", "one_thread", "torch_of"]
 
+#: Bytes of a reworked weight that are held at a time.
+BLOCK = 1 << 20
+
 
 class LazyTorchTensor(ir.LazyTensor):
     """A tensor of known dtype and shape, computed by torch each time it is asked for.
 
     With `parts`, its bytes are those of other tensors one after the other, and are written without being joined first.
+    With `rows`, a stretch of the first axis can be computed by itself, and no more than a block is ever held.
     """
 
     def __init__(
@@ -27,10 +31,22 @@ class LazyTorchTensor(ir.LazyTensor):
         dtype: torch.dtype,
         shape: tuple[int, ...],
         parts: tuple[ir.TensorProtocol, ...] = (),
+        rows: Callable[[int, int], torch.Tensor] | None = None,
     ) -> None:
         super().__init__(lambda: TorchTensor(compute()), TO_ONNX[dtype], ir.Shape(shape))
         self.compute = compute
         self.parts = parts
+        self._rows = rows
+
+    def blocks(self) -> Iterator[torch.Tensor]:
+        """The tensor in stretches of its first axis, each of at most `BLOCK` bytes where a row is not larger."""
+        length = self.shape.numpy()[0] if self._rows is not None else 0
+        if self._rows is None or not length:
+            yield self.compute()
+            return
+        step = max(1, BLOCK * length // max(self.nbytes, 1))
+        for start in range(0, length, step):
+            yield self._rows(start, min(start + step, length))
 
 
 def torch_of(tensor: ir.TensorProtocol) -> torch.Tensor:
@@ -60,14 +76,20 @@ def chunks_of(tensor: ir.TensorProtocol) -> Iterator[bytes | memoryview]:
     if isinstance(tensor, LazyTorchTensor) and tensor.parts:
         for part in tensor.parts:
             yield from chunks_of(part)
-    elif isinstance(tensor, (LazyTorchTensor, TorchTensor)):
-        plain = torch_of(tensor).detach()
-        if plain.is_meta:
-            raise WriteError(
-                f"the weight {tensor.name!r} has no data, being on the meta device: load the weights, and export again"
-            )
-        plain = plain.cpu().contiguous()
-        if plain.numel():
-            yield plain.view(-1).view(torch.uint8).numpy().data
+    elif isinstance(tensor, LazyTorchTensor):
+        for block in tensor.blocks():
+            yield from _bytes(block, tensor.name)
+    elif isinstance(tensor, TorchTensor):
+        yield from _bytes(torch_of(tensor), tensor.name)
     else:
         yield tensor.tobytes()
+
+
+def _bytes(tensor: torch.Tensor, name: str | None) -> Iterator[memoryview]:
+    if tensor.is_meta:
+        raise WriteError(
+            f"the weight {name!r} has no data, being on the meta device: load the weights, and export again"
+        )
+    plain = tensor.detach().cpu().contiguous()
+    if plain.numel():
+        yield plain.view(-1).view(torch.uint8).numpy().data
