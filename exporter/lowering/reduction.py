@@ -79,12 +79,21 @@ def _mean(g: Graph, x: Value, dim: Dims, keepdim: bool) -> Value:
 
 @lowering("aten::amax", "aten::max.default")
 def amax(g: Graph, self: Value, dim: Dims = None, keepdim: bool = False) -> Value:
-    return _reduce(g, "Max", self, dim, keepdim)
+    return _extreme(g, "Max", self, dim, keepdim)
 
 
 @lowering("aten::amin", "aten::min.default")
 def amin(g: Graph, self: Value, dim: Dims = None, keepdim: bool = False) -> Value:
-    return _reduce(g, "Min", self, dim, keepdim)
+    return _extreme(g, "Min", self, dim, keepdim)
+
+
+def _extreme(g: Graph, which: Literal["Max", "Min"], x: Value, dim: Dims, keepdim: bool) -> Value:
+    """The extreme, to which 0 is added, or NaN where there is one: it comes through sums, and not through maxima."""
+    extreme = _reduce(g, which, x, dim, keepdim)
+    if not x.dtype.is_floating_point:
+        return extreme
+    zero = g.op("Mul", _reduce(g, "Sum", g.clip(x, -1, 1), dim, keepdim), 0)
+    return g.op("Add", extreme, zero)
 
 
 @lowering("aten::aminmax")
@@ -94,9 +103,9 @@ def aminmax(g: Graph, self: Value, dim: int | None = None, keepdim: bool = False
 
 @lowering("aten::max.dim", "aten::min.dim")
 def extreme_with_index(g: Graph, self: Value, dim: int, keepdim: bool = False) -> tuple[Value | None, Value | None]:
-    largest = g.node.op._schema.name == "aten::max"
-    value = (amax if largest else amin)(g, self, dim, keepdim) if g.is_used(0) else None
-    return value, _place(g, "ArgMax" if largest else "ArgMin", self, dim, keepdim) if g.is_used(1) else None
+    which: Literal["Max", "Min"] = "Max" if g.node.op._schema.name == "aten::max" else "Min"
+    value = _extreme(g, which, self, dim, keepdim) if g.is_used(0) else None
+    return value, _place(g, f"Arg{which}", self, dim, keepdim) if g.is_used(1) else None
 
 
 @lowering("aten::argmax")
@@ -109,7 +118,7 @@ def argmin(g: Graph, self: Value, dim: int | None = None, keepdim: bool = False)
     return _place(g, "ArgMin", self, dim, keepdim)
 
 
-def _place(g: Graph, op: Literal["ArgMax", "ArgMin"], x: Value, dim: int | None, keepdim: bool) -> Value:
+def _place(g: Graph, op: str, x: Value, dim: int | None, keepdim: bool) -> Value:
     """Of equal ones the first."""
     if x.rank == 0:
         return g.const(0, torch.int64)
