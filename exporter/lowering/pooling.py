@@ -141,7 +141,9 @@ def max_over(g: Graph, x: Value, windows: Windows, wants_indices: bool) -> list[
     if (
         (dilated and g.opset < 10)
         or (wants_indices and g.opset < 8)
-        or (wants_indices and wide)
+        or (wide and wants_indices)
+        # Of a Pad with zeros, an unsigned lowest, onnxruntime makes padding of MaxPool again.
+        or (wide and x.dtype is torch.uint8)
         or not g.has_kernel("MaxPool", x.dtype)
     ):
         lowest = extremes(x.dtype)[0]
@@ -151,7 +153,7 @@ def max_over(g: Graph, x: Value, windows: Windows, wants_indices: bool) -> list[
         return [_by_taps(g, padded, windows, "Max")]
     before, after = windows.padding, windows.end
     if wide:
-        x = g.pad(x, [0, 0, *before], [0, 0, *after], value=-math.inf)
+        x = g.pad(x, [0, 0, *before], [0, 0, *after], value=extremes(x.dtype)[0])
         before = after = [0] * windows.axes
     attributes: dict[str, Any] = {
         "kernel_shape_i": windows.kernel,
