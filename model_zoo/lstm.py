@@ -10,7 +10,7 @@ from harness.case import floats, model
 _STEPS = floats(5, 2, 4)
 _STEPS_BATCH_FIRST = floats(2, 5, 4)
 
-lstm = model(
+lstm_model = model(
     torch.nn.LSTM,
     _STEPS,
     input_size=4,
@@ -20,7 +20,7 @@ lstm = model(
     dynamic={"x": {0: "steps", 1: "batch"}},
     tier="smoke",
 )
-lstm_batch_first = model(
+lstm_model_batch_first = model(
     torch.nn.LSTM,
     _STEPS_BATCH_FIRST,
     input_size=4,
@@ -29,7 +29,7 @@ lstm_batch_first = model(
     dynamic={"x": {0: "batch"}},
     tier="smoke",
 )
-lstm_initial_states = model(
+lstm_model_initial_states = model(
     torch.nn.LSTM,
     _STEPS,
     (floats(2, 2, 3), floats(2, 2, 3)),

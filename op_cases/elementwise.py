@@ -39,7 +39,7 @@ of_integers = op(
     ],
     dtypes=[torch.int64, torch.uint8],
 )  # fmt: skip
-at_edges = op(
+elementwise_at_edges = op(
     lambda x, f: f(x),
     _EDGES,
     f=[
@@ -52,7 +52,7 @@ at_edges = op(
 )  # fmt: skip
 of_nothing = op(lambda x, f: f(x), floats(0, 3), f=[torch.exp, torch.abs, torch.round, torch.sign, torch.log1p])
 of_a_scalar = op(lambda x, f: f(x), floats(low=0.2), f=[torch.sqrt, torch.abs, torch.round, torch.sinh, torch.log2])
-in_place = op(
+elementwise_in_place = op(
     lambda x: (x * 1).abs_().sqrt_().neg_().exp_().sin_().tanh_().reciprocal_().floor_(), _POSITIVE, dynamic=_DYNAMIC
 )
 methods = op(lambda x: (x.sqrt(), x.exp(), x.log(), x.sin(), x.abs(), x.sign(), x.round(), x.erf()), _POSITIVE)
@@ -68,7 +68,7 @@ acos = op(torch.acos, _INSIDE, dtypes=_FLOATING)
 atan = op(torch.atan, _ANY, dtypes=_FLOATING)
 sinh = op(torch.sinh, _ANY, dtypes=_FLOATING)
 cosh = op(torch.cosh, _ANY, dtypes=_FLOATING)
-tanh = op(torch.tanh, _ANY, dtypes=_FLOATING)
+elementwise_tanh = op(torch.tanh, _ANY, dtypes=_FLOATING)
 asinh = op(torch.asinh, _ANY, dtypes=_FLOATING)
 acosh = op(torch.acosh, _ABOVE, dtypes=_FLOATING)
 atanh = op(torch.atanh, _INSIDE, dtypes=_FLOATING)

@@ -108,13 +108,13 @@ rms_norm = op(
 rms_norm_dtypes = op(F.rms_norm, floats(2, 3, 4), normalized_shape=(4,), weight=[None, floats(4)], dtypes=_FLOATING)
 local_response_norm = op(nn.LocalResponseNorm, floats(2, 6, 5, 4), size=[2, 3], alpha=[1e-4, 0.5], k=[1.0, 2.0])
 normalize = op(F.normalize, floats(3, 4), p=[1.0, 2.0, 3.0], dim=[0, 1])
-dropout = op(F.dropout, floats(3, 4), p=[0.0, 0.5], training=False)
+normalization_dropout = op(F.dropout, floats(3, 4), p=[0.0, 0.5], training=False)
 dropout_modules = op(
     lambda x, module: module(0.5).eval()(x),
     floats(2, 3, 4, 5),
     module=[nn.Dropout, nn.Dropout2d, nn.AlphaDropout, nn.FeatureAlphaDropout],
 )
-dropout_certain = op(
+normalization_dropout_certain = op(
     lambda x, kind, p: kind(x, p, True),
     floats(2, 3, 4),
     p=[0.0, 1.0],

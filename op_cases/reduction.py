@@ -35,12 +35,12 @@ count_nonzero = op(
     lambda x: (torch.count_nonzero(x), torch.count_nonzero(x, 1)), numbers(3, 4, low=-1, high=2), dtypes=_ALL
 )
 #: Of nothing: 0, NaN, 1, and -inf.
-of_nothing = op(
+reduction_of_nothing = op(
     lambda x: (x.sum(1), x.mean(1), x.prod(1), x.logsumexp(1), x.any(1), x.all(1), x.norm(dim=1), x.var(1), x.sum(0)),
     floats(2, 0, 3),
 )
 of_nothing_at_all = op(lambda x: (x.sum(), x.mean(), x.prod(), x.any(), x.all(), x.norm(), x.std()), floats(0))
-of_a_scalar = op(
+reduction_of_a_scalar = op(
     lambda x: (
         x.sum(0),
         x.mean(),
@@ -56,7 +56,7 @@ of_a_scalar = op(
     floats(),
 )
 sums_at_edges = op(lambda x: (x.sum(1), x.mean(1), x.prod(1), x.logsumexp(1), x.norm(dim=1), x.cumsum(1)), _EDGES)
-into = op(
+reduction_into = op(
     lambda x: (torch.sum(x, 0, out=torch.empty(4)), torch.max(x, 0, out=(torch.empty(4), torch.empty(4).long()))),
     floats(3, 4),
 )
@@ -93,7 +93,7 @@ argmax_of_nan = op(
     ),
     dtypes=_FLOATING[:2],
 )
-extremes_at_edges = op(
+reduction_extremes_at_edges = op(
     lambda x: (x.amax(1), x.amin(1), x.argmax(1), x.argmin(1)), given([[-math.inf] * 3, [math.inf] * 3])
 )
 

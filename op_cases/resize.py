@@ -27,7 +27,7 @@ nearest2d_exact = op(
 nearest3d = op(F.interpolate, _SPACE, scale_factor=[2, 1.5, 0.5], mode=["nearest", "nearest-exact"])
 nearest_dtypes = op(F.interpolate, numbers(1, 2, 4, 3), scale_factor=[2, 1.5], dtypes=[*_FLOATING, torch.uint8])
 
-linear = op(
+resize_linear = op(
     F.interpolate,
     _LINE,
     scale_factor=_FACTORS,
@@ -45,7 +45,7 @@ linear_size = op(
     mode="linear",
     align_corners=_CORNERS,
 )
-bilinear = op(
+resize_bilinear = op(
     F.interpolate,
     _PLANE,
     scale_factor=[*_FACTORS, (2.0, 3.0)],
