@@ -70,6 +70,15 @@ class PartForms(Base):
             return [x]
         if self.opset < 13:
             if not all(isinstance(size, int) for size in sizes):
-                raise Unsupported("Split takes sizes that vary only from opset 13", since=13)
+                return self._sliced(x, axis, sizes)
             return list(self.op("Split", x, axis_i=axis, split_i=sizes, outputs=count))
         return list(self.op("Split", x, self.ints(sizes), axis_i=axis, outputs=count))
+
+    def _sliced(self, x: Value, axis: int, sizes: Sequence[Size]) -> list[Value]:
+        """Split before it took sizes that vary."""
+        parts = []
+        start: Size = 0
+        for size in sizes:
+            parts.append(self.slice(x, [axis], [start], [start + size]))
+            start = start + size
+        return parts
