@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from statistics import median
 
-from harness.axes import PARITY
+from harness.axes import PARITY, TORCH_SCRIPT
 from harness.comparison.outcome import Comparison, Outcome, Point, Verdict
 
 #: The opset at which the peers are compared.
@@ -82,6 +82,10 @@ def targets(comparison: Comparison) -> list[Target]:
         either, missed = right_with_a_peer(comparison), missed_though_a_peer_is_right(comparison)
         wanted_text = f"right at opset {PEER_OPSET} wherever a peer is: {len(either)}"
         found.append(Target(wanted_text, str(len(either) - len(missed)), not missed))
+    ours_ms, theirs_ms = (_milliseconds(comparison.of(each, PEER_OPSET)) for each in (PARITY, TORCH_SCRIPT))
+    if ours_ms is not None and theirs_ms is not None:
+        wanted_text = f"median export at opset {PEER_OPSET} no longer than {TORCH_SCRIPT}'s {theirs_ms:.1f} ms"
+        found.append(Target(wanted_text, f"{ours_ms:.1f} ms", ours_ms <= theirs_ms))
     return found
 
 
