@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from harness.case import floats, op
+from harness.case import floats, numbers, op
 
 _LINE, _PLANE, _SPACE = floats(2, 4, 9), floats(2, 4, 9, 8), floats(2, 4, 6, 5, 7)
 _FLOATING = [torch.float32, torch.float64, torch.float16, torch.bfloat16]
@@ -94,3 +94,36 @@ conv2d_no_batch = op(F.conv2d, floats(0, 4, 9, 8), weight=floats(6, 4, 3, 3))
 conv2d_dtypes = op(F.conv2d, _PLANE, weight=floats(6, 4, 3, 3), bias=floats(6), dtypes=_FLOATING)
 conv_transpose2d_dtypes = op(F.conv_transpose2d, _PLANE, weight=floats(4, 6, 3, 3), dtypes=_FLOATING)
 conv_tbc = op(torch.conv_tbc, floats(9, 2, 4), weight=floats(3, 4, 6), bias=floats(6), pad=[0, 1])
+
+_WHOLE = [torch.int64, torch.float64]
+conv_products = op(
+    F.conv2d,
+    numbers(2, 4, 9, 8),
+    rows=[
+        {"weight": numbers(6, 4, 3, 2)},
+        {"weight": numbers(6, 2, 3, 3), "groups": 2, "stride": (2, 1), "padding": 1, "bias": numbers(6)},
+        {"weight": numbers(4, 1, 2, 2), "groups": 4, "dilation": 2},
+    ],
+    dtypes=_WHOLE,
+    dynamic={"x": {0: "batch", 2: "height"}},
+    sizes={"height": [4, 11]},
+)
+conv_products_line = op(F.conv1d, numbers(4, 9), weight=numbers(6, 4, 3), padding=["same", "valid"], dtypes=_WHOLE)
+conv_transpose_products = op(
+    F.conv_transpose2d,
+    numbers(2, 4, 5, 6),
+    rows=[
+        {"weight": numbers(4, 3, 3, 2)},
+        {
+            "weight": numbers(4, 3, 3, 3),
+            "groups": 2,
+            "stride": 2,
+            "padding": 1,
+            "output_padding": 1,
+            "bias": numbers(6),
+        },
+        {"weight": numbers(4, 1, 2, 2), "groups": 4, "dilation": 2, "padding": 3},
+    ],
+    dtypes=_WHOLE,
+    dynamic={"x": {0: "batch"}},
+)

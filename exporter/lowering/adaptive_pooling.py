@@ -12,9 +12,10 @@ import torch
 
 from exporter.capture.graph import Size
 from exporter.lowering.builder import Graph
+from exporter.lowering.convolution import batched
 from exporter.lowering.dtypes import extremes
 from exporter.lowering.extents import product, same_size, shaped
-from exporter.lowering.pooling import Windows, batched, max_over
+from exporter.lowering.pooling import Windows, max_over
 from exporter.lowering.registry import lowering
 from exporter.lowering.values import Value
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from exporter.lowering.builder import Graph
+from exporter.lowering.convolution_products import convolved, convolved_backwards
 from exporter.lowering.registry import lowering
 from exporter.lowering.values import Value
 
@@ -16,6 +17,16 @@ def convolution(
 ) -> Value:  # fmt: skip
     axes = weight.rank - 2
     stride, padding, dilation = spread(stride, axes), spread(padding, axes), spread(dilation, axes)
+    if not g.has_kernel("ConvTranspose" if transposed else "Conv", input.dtype):
+        counts = g.out.shape[-axes:]
+        x, unbatched = batched(g, input, axes)
+        if transposed:
+            extra = spread(output_padding, axes)
+            y = convolved_backwards(g, x, weight, stride, padding, dilation, groups, extra, counts)
+        else:
+            y = convolved(g, x, weight, stride, padding, dilation, groups, counts)
+        y = y if bias is None else g.op("Add", y, _per_channel(g, bias, axes))
+        return g.squeeze(y, [0]) if unbatched else y
     shared: dict[str, Any] = {
         "kernel_shape_i": weight.sizes[2:],
         "strides_i": stride,
@@ -24,8 +35,8 @@ def convolution(
     }
     if not transposed:
         operands = [input, weight, *([] if bias is None else [bias])]
-        y: Value = g.op("Conv", *operands, **shared, pads_i=[*padding, *padding])
-        return y
+        conv: Value = g.op("Conv", *operands, **shared, pads_i=[*padding, *padding])
+        return conv
     return _transposed(g, input, weight, bias, shared, padding, spread(output_padding, axes))
 
 
@@ -44,7 +55,11 @@ def _transposed(
         y: Value = g.op("ConvTranspose", *operands, **shared, output_padding_i=added if any(added) else None)
         return y
     y = g.pad(g.op("ConvTranspose", x, weight, **shared), [0] * (2 + len(added)), [0, 0, *added])
-    return y if bias is None else g.op("Add", y, g.unsqueeze(bias, list(range(1, 1 + len(added)))))
+    return y if bias is None else g.op("Add", y, _per_channel(g, bias, len(added)))
+
+
+def _per_channel(g: Graph, bias: Value, axes: int) -> Value:
+    return g.unsqueeze(bias, list(range(1, 1 + axes)))
 
 
 @lowering("aten::conv_tbc")
@@ -52,6 +67,11 @@ def conv_tbc(g: Graph, self: Value, weight: Value, bias: Value, pad: int = 0) ->
     """A convolution over (time, batch, channel), with weights (time, in, out)"""
     y = g.op("Conv", g.transpose(self, [1, 2, 0]), g.transpose(weight, [2, 1, 0]), bias, pads_i=[pad, pad])
     return g.transpose(y, [2, 0, 1])
+
+
+def batched(g: Graph, x: Value, axes: int) -> tuple[Value, bool]:
+    """torch takes a single sample too; ONNX wants a batch. Says whether there was none."""
+    return (g.unsqueeze(x, [0]), True) if x.rank == axes + 1 else (x, False)
 
 
 def spread(numbers: list[int] | int, axes: int) -> list[int]:

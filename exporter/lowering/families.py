@@ -14,6 +14,7 @@ from exporter.lowering import (  # noqa: F401
     indexing,
     joining,
     linear_algebra,
+    loss,
     normalization,
     padding,
     pooling,

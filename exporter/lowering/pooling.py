@@ -16,7 +16,7 @@ import torch
 
 from exporter.capture.graph import Size
 from exporter.lowering.builder import Graph
-from exporter.lowering.convolution import spread
+from exporter.lowering.convolution import batched, spread
 from exporter.lowering.dtypes import extremes
 from exporter.lowering.extents import product, shaped
 from exporter.lowering.registry import lowering
@@ -110,11 +110,6 @@ def _window_sizes(g: Graph, windows: Windows, dtype: torch.dtype, counts_padding
         covered = (starts + windows.kernel[axis]).clamp(max=high) - starts.clamp(min=low)
         counts = counts * covered.to(dtype).reshape([-1 if a == axis else 1 for a in range(windows.axes)])
     return g.const(counts)
-
-
-def batched(g: Graph, x: Value, axes: int) -> tuple[Value, bool]:
-    """torch pools a single sample too; ONNX wants a batch."""
-    return (g.unsqueeze(x, [0]), True) if x.rank == axes + 1 else (x, False)
 
 
 @lowering("aten::max_pool1d", "aten::max_pool2d_with_indices", "aten::max_pool3d_with_indices")

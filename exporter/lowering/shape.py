@@ -37,7 +37,7 @@ def copy_(g: Graph, self: Value, src: Value) -> Value:
 @lowering(
     "aten::view", "aten::view_as", "aten::_unsafe_view", "aten::_reshape_alias",
     "aten::reshape", "aten::reshape_as", "aten::flatten.using_ints", "aten::unflatten.int",
-    "aten::ravel",
+    "aten::ravel", "aten::atleast_1d", "aten::atleast_2d", "aten::atleast_3d",
 )  # fmt: skip
 def view(g: Graph, self: Value, **_shape: object) -> Value:
     # torch has worked out the shape, however it was asked for.

@@ -1,0 +1,76 @@
+"""Losses: reductions of a distance between an input and a target."""
+
+from __future__ import annotations
+
+import torch.nn.functional as F
+
+from harness.case import floats, given, ints, op
+
+_REDUCTION = ["none", "mean", "sum"]
+_X, _Y = floats(3, 4), floats(3, 4)
+_PROBABILITY = floats(3, 4, low=0.05, high=0.95)
+_BATCH = {"x0": {0: "batch"}, "x1": {0: "batch"}}
+
+l1_loss = op(F.l1_loss, _X, _Y, reduction=_REDUCTION, dynamic=_BATCH)
+mse_loss = op(F.mse_loss, _X, _Y, reduction=_REDUCTION, dynamic=_BATCH)
+smooth_l1_loss = op(F.smooth_l1_loss, _X, _Y, reduction=_REDUCTION, beta=[0.0, 0.5, 1.0])
+huber_loss = op(F.huber_loss, _X, _Y, reduction=_REDUCTION, delta=[0.5, 1.0])
+cross_entropy = op(
+    F.cross_entropy,
+    floats(4, 5),
+    given([1, 0, 4, 2]),
+    reduction=_REDUCTION,
+    ignore_index=[-100, 4],
+    label_smoothing=[0.0, 0.1],
+)
+cross_entropy_weight = op(
+    F.cross_entropy, floats(4, 5), given([1, 0, 4, 2]), weight=floats(5, low=0.1), reduction=_REDUCTION
+)
+cross_entropy_plane = op(F.cross_entropy, floats(2, 5, 3, 4), ints(2, 3, 4, high=5), reduction=_REDUCTION)
+cross_entropy_probabilities = op(F.cross_entropy, floats(3, 4), _PROBABILITY, reduction=_REDUCTION)
+cross_entropy_single = op(F.cross_entropy, floats(5), given(3), reduction=_REDUCTION)
+nll_loss = op(
+    F.nll_loss,
+    floats(4, 5),
+    given([1, 0, 4, 2]),
+    reduction=_REDUCTION,
+    ignore_index=[-100, 4],
+    weight=[None, floats(5, low=0.1)],
+)
+nll_loss_any_batch = op(
+    F.nll_loss, floats(4, 5), ints(4, high=5), reduction=_REDUCTION, dynamic=_BATCH, sizes={"batch": [1, 7]}
+)
+nll_loss_plane = op(F.nll_loss, floats(2, 5, 3, 4), ints(2, 3, 4, high=5), reduction=_REDUCTION, ignore_index=[-100, 4])
+nll_loss_all_ignored = op(F.nll_loss, floats(2, 3), given([1, 1]), ignore_index=1, reduction=_REDUCTION)
+binary_cross_entropy = op(F.binary_cross_entropy, _PROBABILITY, _PROBABILITY, reduction=_REDUCTION)
+binary_cross_entropy_weight = op(F.binary_cross_entropy, _PROBABILITY, _PROBABILITY, weight=floats(3, 4, low=0.1))
+binary_cross_entropy_ends = op(
+    F.binary_cross_entropy, given([0.0, 1.0, 0.0, 1.0]), given([0.0, 1.0, 1.0, 0.0]), reduction=_REDUCTION
+)
+binary_cross_entropy_with_logits = op(
+    F.binary_cross_entropy_with_logits, _X, _PROBABILITY, reduction=_REDUCTION, pos_weight=[None, floats(4, low=0.1)]
+)
+kl_div = op(F.kl_div, _X, _PROBABILITY, reduction=[*_REDUCTION, "batchmean"], log_target=[False, True])
+soft_margin_loss = op(F.soft_margin_loss, _X, given([[1.0, -1.0, 1.0, -1.0]] * 3), reduction=_REDUCTION)
+multi_margin_loss = op(F.multi_margin_loss, floats(4, 5), given([1, 0, 4, 2]), reduction=_REDUCTION, p=[1, 2])
+multilabel_margin_loss = op(
+    F.multilabel_margin_loss, floats(2, 4), given([[3, 0, -1, 1], [2, -1, 0, 0]]), reduction=_REDUCTION
+)
+multilabel_soft_margin_loss = op(F.multilabel_soft_margin_loss, _X, _PROBABILITY, reduction=_REDUCTION)
+hinge_embedding_loss = op(F.hinge_embedding_loss, _X, given([[1.0, -1.0, 1.0, -1.0]] * 3), reduction=_REDUCTION)
+cosine_embedding_loss = op(F.cosine_embedding_loss, _X, _Y, given([1, -1, 1]), margin=[0.0, 0.3], reduction=_REDUCTION)
+margin_ranking_loss = op(F.margin_ranking_loss, floats(4), floats(4), given([1, -1, 1, -1]), reduction=_REDUCTION)
+triplet_margin_loss = op(
+    F.triplet_margin_loss, _X, _Y, floats(3, 4), p=[1.0, 2.0], swap=[False, True], reduction=_REDUCTION
+)
+poisson_nll_loss = op(
+    F.poisson_nll_loss,
+    _X,
+    floats(3, 4, low=0.5, high=3.0),
+    log_input=[False, True],
+    full=[False, True],
+    reduction=_REDUCTION,
+)
+gaussian_nll_loss = op(F.gaussian_nll_loss, _X, _Y, floats(3, 4, low=0.1), full=[False, True], reduction=_REDUCTION)
+cosine_similarity = op(F.cosine_similarity, _X, _Y, dim=[0, 1])
+pairwise_distance = op(F.pairwise_distance, _X, _Y, p=[1.0, 2.0, 3.0], keepdim=[False, True])
