@@ -100,6 +100,49 @@ def original(op: OpOverload) -> OpOverload:
     return _originals.get(op, op)
 
 
+def _recurrent_shapes(input: torch.Tensor, *args: Any) -> tuple[torch.Tensor, ...]:
+    """torch steps through the sequence to learn the shapes, which would fix its length."""
+    packed = isinstance(args[2], (list, tuple))
+    hx, bidirectional = (args[1], args[7]) if packed else (args[0], args[6])
+    states = list(hx) if isinstance(hx, (list, tuple)) else [hx]
+    features = states[0].shape[-1] * (2 if bidirectional else 1)
+    output = input.new_empty((*input.shape[:-1], features))
+    return (output, *(state.new_empty(state.shape) for state in states))
+
+
+def _max_pool1d_shapes(
+    x: torch.Tensor, kernel: list[int], stride: Any = (), padding: Any = 0, dilation: Any = 1, ceil: bool = False
+) -> torch.Tensor:
+    """torch's own reads the length as a number, which would fix it; two-dimensional pooling does not."""
+    args = ([1, *kernel], [1, *(stride or kernel)], [0, *_listed(padding)], [1, *_listed(dilation)], ceil)
+    pooled: torch.Tensor = _aten.max_pool2d_with_indices(x.unsqueeze(-2), *args)[0]
+    return pooled.squeeze(-2)
+
+
+def _avg_pool1d_shapes(
+    x: torch.Tensor, kernel: list[int], stride: Any = (), padding: Any = 0, ceil: bool = False, counts: bool = True
+) -> torch.Tensor:
+    args = ([1, *kernel], [1, *(stride or kernel)], [0, *_listed(padding)], ceil, counts)
+    pooled: torch.Tensor = _aten.avg_pool2d(x.unsqueeze(-2), *args)
+    return pooled.squeeze(-2)
+
+
+def _listed(numbers: Any) -> list[int]:
+    return list(numbers) if isinstance(numbers, (list, tuple)) else [numbers]
+
+
+#: Shapes of results, for operators where torch's way of finding them would fix a size that may vary.
+_SHAPES: dict[OpOverload, Callable[..., Any]] = {
+    _aten.max_pool1d.default: _max_pool1d_shapes,
+    _aten.avg_pool1d.default: _avg_pool1d_shapes,
+    **{
+        op: _recurrent_shapes
+        for op in KEPT
+        if op._schema.name in ("aten::lstm", "aten::gru", "aten::rnn_tanh", "aten::rnn_relu")
+    },
+}
+
+
 def _keep(op: OpOverload, instead: Callable[..., Any] | None) -> None:
     _twins.define(str(op._schema).replace("aten::", "", 1))
     name = op._schema.name.partition("::")[2]
@@ -113,9 +156,11 @@ def _keep(op: OpOverload, instead: Callable[..., Any] | None) -> None:
         with without_keeping():
             return twin(*args, **kwargs)
 
+    shapes_of = _SHAPES.get(op, op)
+
     def shapes(*args: Any, **kwargs: Any) -> Any:
         with without_keeping():
-            return op(*args, **kwargs)
+            return shapes_of(*args, **kwargs)
 
     _kernels.impl(op, kernel, _KEY_NAME)
     overload = "" if op._overloadname == "default" else f".{op._overloadname}"

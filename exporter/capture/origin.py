@@ -24,7 +24,7 @@ def _users(code: CodeType) -> bool:
     known = _is_user.get(code)
     if known is None:
         name = code.co_filename
-        known = not name.startswith(("<", *_INTERNAL)) or name.startswith("<ipython")
+        known = not name.startswith(("<", *_INTERNAL)) or name.startswith(("<ipython", "<stdin>"))
         _is_user[code] = known
     return known
 

@@ -64,7 +64,7 @@ class Reader:
 
     def _say_that_read(self, values: Sequence[Value]) -> None:
         """Warn, or refuse, where a value that is now fixed depends on an input."""
-        if any(self._depends_on_input(value) for value in values):
+        if any(self.depends_on_input(value) for value in values):
             origin = self._origins.find()
             where = f" at {origin.where}" if origin.where else ""
             text = (
@@ -77,7 +77,8 @@ class Reader:
                 raise self.refusal
             warnings.warn_explicit(text, TracerWarning, origin.file or "<unknown>", origin.line)
 
-    def _depends_on_input(self, value: Value) -> bool:
+    def depends_on_input(self, value: Value) -> bool:
+        """Whether another input may give another value: not so of weights and of what is computed from them."""
         seen: set[int] = set()
         pending = [value]
         while pending:

@@ -245,10 +245,10 @@ class Recorder(TorchDispatchMode):
         return self.reader.read([self.value_of(tensor)])[0]
 
     def _stays_symbolic(self, args: tuple[Any, ...]) -> bool:
-        """An int read from a tensor can be a symbol, where there are symbols; a truth or a float cannot."""
-        return (
-            self.fakes.shape_env is not None and not args[0].dtype.is_floating_point and args[0].dtype is not torch.bool
-        )
+        """An int that depends on an input can be a symbol, where there are symbols; a truth or a float cannot."""
+        if self.fakes.shape_env is None or args[0].dtype.is_floating_point or args[0].dtype is torch.bool:
+            return False
+        return self.reader.depends_on_input(self.value_of(args[0]))
 
 
 def own_tensor_written(name: str, origin: Origin) -> OwnTensorWritten:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import sympy
 import torch
+from sympy.logic.boolalg import BooleanAtom, BooleanFunction
 from torch._guards import Source
 from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv
 
@@ -39,6 +40,13 @@ class Assumption:
     #: Asked by the user's own code (`if x.shape[0] > 1`) rather than by torch on its behalf.
     by_user: bool
 
+    def spelled(self, axis_names: Mapping[str, str]) -> str:
+        """The expression, its sizes called what the user calls them."""
+        names = {
+            symbol: sympy.Symbol(axis_names.get(str(symbol), str(symbol))) for symbol in self.expression.free_symbols
+        }
+        return str(self.expression.xreplace(names))
+
     def fixes(self) -> bool:
         """Whether the answer pins a size to a number: `s0 == 3` held, or `int(s0)` was taken."""
         if isinstance(self.expression, sympy.Eq):
@@ -46,11 +54,14 @@ class Assumption:
         elif isinstance(self.expression, sympy.Ne):
             sides, holds = self.expression.args, self.answer == sympy.false
         else:
-            return isinstance(self.expression, sympy.Expr) and not isinstance(
-                self.expression, sympy.logic.boolalg.Boolean
-            )
+            return not _is_question(self.expression)
         difference = sides[0] - sides[1]
         return bool(holds and difference.is_polynomial() and len(difference.free_symbols) == 1)
+
+
+def _is_question(expression: sympy.Basic) -> bool:
+    """Whether the answer is yes or no, rather than a number. (To sympy a symbol is a Boolean too.)"""
+    return isinstance(expression, (sympy.core.relational.Relational, BooleanAtom, BooleanFunction))
 
 
 @dataclass(frozen=True)
@@ -121,7 +132,10 @@ class HintedShapeEnv(ShapeEnv):
             asker = asker.f_back
         user = nearest_user_frame(frame)
         if not orig_expr.free_symbols <= self.hints.keys():
-            answer = self._in_example(orig_expr) if asker is user else None
+            # torch's own questions (is it contiguous?) have answers for all sizes. A number is asked for on behalf of
+            # the program, by int(x) or by an operator that takes nothing else.
+            followed = asker is user or not _is_question(orig_expr)
+            answer = self._in_example(orig_expr) if followed else None
             return super().evaluate_expr(orig_expr, hint, *args, **kwargs) if answer is None else answer
         answer = orig_expr.xreplace(self.hints)
         origin = Origin(user.f_code.co_filename, user.f_lineno, "") if user is not None else Origin("", 0, "")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
@@ -23,12 +24,13 @@ from exporter.capture.graph import Graph, Input, Value
 from exporter.capture.lifted import Lifting
 from exporter.capture.origin import OriginFinder, last_user_line
 from exporter.capture.preserved import buffers_of, preserved
+from exporter.capture.reading import TracerWarning
 from exporter.capture.recorder import OwnTensorWritten, Recorder, own_tensor_written
 from exporter.capture.results import Returned, taken_apart
 from exporter.capture.subscripts import SymbolicSubscripts
 from exporter.capture.surroundings import recording_surroundings
 from exporter.capture.symbols import Assumption, HintedShapeEnv
-from exporter.errors import CaptureError, DynamicAxisError, ExportError
+from exporter.errors import CaptureError, DynamicAxisError, ExportError, FrozenValueError
 
 __all__ = ["Traced", "trace", "weights_of"]
 
@@ -190,6 +192,7 @@ def _trace(
             raise CaptureError(*own_tensor_written(recorder.name_of(tensor), value.node.origin).args)
     if shapes is not None:
         _refuse_fixed_axes(shapes, axis_names, automatic_axes)
+        _say_what_sizes_decided(shapes, axis_names, strict)
 
     graph = Graph(inputs, recorder.nodes, output_values, axis_names, {**recorder.size_sources, **sources})
     ends = [
@@ -245,6 +248,21 @@ def _capture_error(error: Exception) -> CaptureError:
     )
 
 
+def _say_what_sizes_decided(shapes: HintedShapeEnv, axis_names: dict[str, str], strict: bool) -> None:
+    """Warn, or refuse, where the program itself chose a way by a size that varies."""
+    for assumption in shapes.assumptions.values():
+        if assumption.by_user and not assumption.fixes():
+            origin = assumption.origin
+            text = (
+                f"the program decides by a size that varies at {origin.where}: {assumption.spelled(axis_names)} is "
+                f"{assumption.answer} in the example, and the exported model goes that way for every size. "
+                "Decide by what does not vary, or export a model for each way"
+            )
+            if strict:
+                raise FrozenValueError(text)
+            warnings.warn_explicit(text, TracerWarning, origin.file, origin.line)
+
+
 def _refuse_fixed_axes(shapes: HintedShapeEnv, axis_names: dict[str, str], automatic: frozenset[str]) -> None:
     fixed: dict[str, Assumption] = {}
     for assumption in shapes.assumptions.values():
@@ -256,7 +274,7 @@ def _refuse_fixed_axes(shapes: HintedShapeEnv, axis_names: dict[str, str], autom
     if fixed.keys() & automatic:
         raise _FixedAutomatically(frozenset(fixed.keys() & automatic))
     lines = "\n".join(
-        f"  - {name!r} at {known.origin.where}: the program needs {known.expression} to be {known.answer}"
+        f"  - {name!r} at {known.origin.where}: the program needs {known.spelled(axis_names)} to be {known.answer}"
         for name, known in fixed.items()
     )
     raise DynamicAxisError(
