@@ -43,14 +43,14 @@ Asin 7:f
 Asinh 9:f
 Atan 7:f
 Atanh 9:f
-Attention.T1 23:fe
-Attention.T2 23:fe
-Attention.U 23:fe?
+Attention.T1 23:fe 25:
+Attention.T2 23:fe 25:
+Attention.U 23:fe? 25:
 AveragePool 7:f
 BatchNormalization 7:fd
-BatchNormalization.U 14:fd
 BatchNormalization.T1 15:fd
 BatchNormalization.T2 15:fd
+BatchNormalization.U 14:fd
 BitShift 11:BIL
 Ceil 7:fd
 Clip 7:f 12:fdelibBIL
@@ -59,6 +59,7 @@ Conv 7:f
 ConvTranspose 7:f
 Cos 7:fd
 Cosh 9:f
+CumProd 26:fdliIL
 CumSum 11:fdli
 DepthToSpace 7:fd 11:fdbB
 Div 7:fdliIL 14:fdlihbBHIL
@@ -108,10 +109,12 @@ Pow.T1 12:fdli
 RMSNormalization 23:fde
 RMSNormalization.V 23:fde
 RNN 7:f
-RandomNormal 7:fd
-RandomNormalLike.T2 7:fd
-RandomUniform 7:fd
-RandomUniformLike.T2 7:fd
+RandomNormal 7:fd 22:
+RandomNormalLike.T1 7:fdeElihbBHIL? 22:
+RandomNormalLike.T2 7:fd 22:
+RandomUniform 7:fd 22:
+RandomUniformLike.T1 7:fdeElihbBHIL? 22:
+RandomUniformLike.T2 7:fd 22:
 Reciprocal 7:fd
 ReduceL1 7:fdli
 ReduceL2 7:fdli
@@ -171,4 +174,5 @@ def _table() -> dict[tuple[str, str], list[tuple[int, frozenset[torch.dtype]]]]:
 
 def _parsed(entry: str) -> tuple[int, frozenset[torch.dtype]]:
     since, _, letters = entry.partition(":")
-    return int(since), frozenset(_LETTERS[letter] for letter in letters) | {torch.float16}
+    dtypes = frozenset(_LETTERS[letter] for letter in letters)
+    return int(since), dtypes | {torch.float16} if dtypes else dtypes

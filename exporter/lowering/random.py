@@ -10,11 +10,13 @@ from exporter.lowering.values import Value
 
 
 @lowering("aten::native_dropout")
-def native_dropout(g: Graph, input: Value, p: float, train: bool | None) -> tuple[Value, Value]:
+def native_dropout(g: Graph, input: Value, p: float, train: bool | None) -> tuple[Value, Value | None]:
     if train is False or p == 0:
         return input, g.full(g.out.shape, True, torch.bool)
     if p == 1:
         return g.op("Mul", input, 0), g.full(g.out.shape, False, torch.bool)
+    if g.opset >= 12 and not g.is_used(1):
+        return g.dropout(input, p), None
     kept = g.op("Not", g.less(g.uniform(g.out.shape, torch.float32), g.const(p, torch.float32)))
     return g.op("Mul", input, g.op("Mul", g.cast(kept, input.dtype), 1 / (1 - p))), kept
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Literal
 
@@ -64,19 +65,36 @@ class LateForms(Base):
 
     def uniform(self, sizes: Sequence[Size], dtype: torch.dtype) -> Value:
         """Random numbers in [0, 1)."""
-        return self._random("Uniform", sizes, dtype)
+        if self.has_kernel("RandomUniform", dtype):
+            return self._random("Uniform", sizes, dtype)
+        return self.cast(self._drawn_bits(sizes), dtype)
 
     def normal(self, sizes: Sequence[Size], dtype: torch.dtype) -> Value:
         """Random numbers of mean 0 and standard deviation 1."""
-        return self._random("Normal", sizes, dtype)
+        if self.has_kernel("RandomNormal", dtype):
+            return self._random("Normal", sizes, dtype)
+        # The Box-Muller transform: sqrt(-2 log(1 - u)) cos(2 pi v).
+        first, second = self._drawn_bits(sizes), self._drawn_bits(sizes)
+        depth = self.op("Log", self.op("Sub", self.const(1.0), first))
+        turn = self.op("Cos", self.op("Mul", second, 2 * math.pi))
+        return self.cast(self.op("Mul", self.op("Sqrt", self.op("Mul", depth, -2)), turn), dtype)
 
     def _random(self, how: str, sizes: Sequence[Size], dtype: torch.dtype) -> Value:
-        if 0 in sizes:
-            return self.full(sizes, 0, dtype)  # From opset 22 onnxruntime draws no more, and here need not.
         onnx_dtype = _onnx_number(dtype)
         if sizes and all(isinstance(size, int) for size in sizes):
             return shaped(self.op(f"Random{how}", shape_i=sizes, dtype_i=onnx_dtype), sizes)
         return shaped(self.op(f"Random{how}Like", self.full(sizes, 0, dtype), dtype_i=onnx_dtype), sizes)
+
+    def _drawn_bits(self, sizes: Sequence[Size]) -> Value:
+        """Numbers in [0, 1), float32, of 24 bits drawn one by one.
+
+        onnxruntime 1.31 has no kernels for RandomUniform and its kin of opset 22, but Dropout draws, too.
+        """
+        ones = self.full([24, *sizes], 1, torch.float32)
+        _, kept = self.op("Dropout", ones, self.const(0.5), self.const(True), outputs=2)
+        weights = (0.5 ** torch.arange(1, 25)).reshape([-1] + [1] * len(sizes))
+        weighed = self.op("Mul", self.cast(kept, torch.float32), self.const(weights))
+        return shaped(self.reduce("Sum", weighed, [0], keepdim=False), sizes)
 
 
 def _onnx_number(dtype: torch.dtype) -> int:
