@@ -44,6 +44,7 @@ __all__ = [
     "Declaration",
     "DeclarationError",
     "Maker",
+    "Rows",
     "bools",
     "distinct",
     "floats",
@@ -57,6 +58,8 @@ __all__ = [
 
 #: A maker, or a tuple of makers and such tuples: `(floats(2, 3), floats(2, 3))` is one argument of two tensors.
 Input: TypeAlias = "Maker | tuple[Input, ...]"
+#: Combinations of keywords given one by one: `[{"kernel_size": 3, "stride": 2}, ...]`.
+Rows: TypeAlias = "Sequence[Mapping[str, object]]"
 #: Input name to dimension to the name of its symbol: `{"x": {0: "batch"}}`.
 DynamicAxes: TypeAlias = Mapping[str, Mapping[int, str]]
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 
 from harness.case import bools, distinct, floats, given, ints, numbers, op
@@ -10,13 +12,13 @@ BATCH = {"x": {0: "batch"}}
 ALL = [torch.float32, torch.float64, torch.float16, torch.int64, torch.int32, torch.int8, torch.uint8, torch.bool]
 
 
-def put(x, index, y):  # type: ignore[no-untyped-def]
+def put(x: torch.Tensor, index: Any, y: Any) -> torch.Tensor:
     x = x.clone()
     x[index] = y
     return x
 
 
-def put_at(x, y, *index):  # type: ignore[no-untyped-def]
+def put_at(x: torch.Tensor, y: Any, *index: Any) -> torch.Tensor:
     return put(x, index, y)
 
 

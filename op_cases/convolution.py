@@ -6,12 +6,12 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from harness.case import floats, numbers, op
+from harness.case import Rows, floats, numbers, op
 
 _LINE, _PLANE, _SPACE = floats(2, 4, 9), floats(2, 4, 9, 8), floats(2, 4, 6, 5, 7)
 _FLOATING = [torch.float32, torch.float64, torch.float16, torch.bfloat16]
 
-_FORMS = [
+_FORMS: Rows = [
     {"kernel_size": 3},
     {"kernel_size": 1, "bias": False},
     {"kernel_size": 3, "stride": 2, "padding": 1},
@@ -23,7 +23,7 @@ _FORMS = [
     {"kernel_size": 4, "padding": "same"},
     {"kernel_size": 2, "padding": "same", "dilation": 3},
 ]
-_TRANSPOSED_FORMS = [
+_TRANSPOSED_FORMS: Rows = [
     {"kernel_size": 3},
     {"kernel_size": 2, "bias": False},
     {"kernel_size": 3, "stride": 2, "padding": 1, "output_padding": 1},
@@ -31,7 +31,7 @@ _TRANSPOSED_FORMS = [
     {"kernel_size": 3, "dilation": 2, "output_padding": 1},
     {"kernel_size": 3, "groups": 2, "padding": 2},
 ]
-_UNEVEN = [
+_UNEVEN: Rows = [
     {"kernel_size": (3, 2), "stride": (1, 2), "padding": (0, 1), "dilation": (2, 1)},
     {"kernel_size": (1, 5), "padding": "same"},
 ]

@@ -6,17 +6,17 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from harness.case import floats, op
+from harness.case import Rows, floats, op
 
 _FLOATING = [torch.float32, torch.float64, torch.float16, torch.bfloat16]
-_FORMS = [
+_FORMS: Rows = [
     {},
     {"affine": False},
     {"eps": 0.3},
     {"track_running_stats": False},
     {"affine": False, "track_running_stats": False},
 ]
-_INSTANCES = [{}, {"affine": True}, {"eps": 0.3}, {"track_running_stats": True}]
+_INSTANCES: Rows = [{}, {"affine": True}, {"eps": 0.3}, {"track_running_stats": True}]
 _BATCH = {0: "batch"}
 
 batch_norm1d = op(nn.BatchNorm1d, floats(3, 4, 5), num_features=4, rows=_FORMS, dynamic={"x": _BATCH})

@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from harness.case import floats, given, numbers, op
+from harness.case import Rows, floats, given, numbers, op
 
 _FLOATING = [torch.float32, torch.float64, torch.float16, torch.bfloat16]
 _INTS = [torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8]
@@ -16,7 +16,7 @@ _LINE, _PLANE, _SPACE = floats(2, 3, 10), floats(2, 3, 10, 7), floats(2, 3, 5, 7
 _DYNAMIC = {"x": {0: "batch", 2: "length"}}
 _SIZES = {"batch": [1, 4], "length": [7, 12]}
 
-_AVERAGES = [
+_AVERAGES: Rows = [
     {"kernel_size": 3},
     {"kernel_size": 2, "stride": 3},
     {"kernel_size": 3, "stride": 2, "padding": 1},
@@ -26,14 +26,14 @@ _AVERAGES = [
     {"kernel_size": 3, "stride": 2, "padding": 1, "ceil_mode": True, "count_include_pad": False},
     {"kernel_size": 2, "stride": 5, "padding": 1, "ceil_mode": True},
 ]
-_DIVISORS = [
+_DIVISORS: Rows = [
     {"kernel_size": 3, "divisor_override": 2},
     {"kernel_size": 3, "stride": 2, "padding": 1, "divisor_override": 5},
     {"kernel_size": 3, "stride": 2, "padding": 1, "count_include_pad": False, "divisor_override": 5},
     {"kernel_size": 4, "stride": 3, "padding": 1, "ceil_mode": True, "divisor_override": 7},
     {"kernel_size": 4, "stride": 3, "ceil_mode": True, "divisor_override": 7},
 ]
-_MAXIMA = [
+_MAXIMA: Rows = [
     {"kernel_size": 3},
     {"kernel_size": 2, "stride": 3},
     {"kernel_size": 3, "stride": 2, "padding": 1},
@@ -44,11 +44,11 @@ _MAXIMA = [
     {"kernel_size": 2, "stride": 2, "padding": 1, "dilation": 2, "ceil_mode": True},
     {"kernel_size": 2, "stride": 5, "padding": 1, "ceil_mode": True},
 ]
-_UNEVEN_AVERAGES = [
+_UNEVEN_AVERAGES: Rows = [
     {"kernel_size": (3, 2), "stride": (2, 1), "padding": (1, 0)},
     {"kernel_size": (2, 3), "stride": (3, 2), "padding": (0, 1), "ceil_mode": True},
 ]
-_UNEVEN_MAXIMA = [
+_UNEVEN_MAXIMA: Rows = [
     {"kernel_size": (3, 2), "stride": (2, 1), "padding": (1, 0), "dilation": (1, 2)},
     {"kernel_size": (2, 3), "stride": (3, 2), "padding": (0, 1), "ceil_mode": True},
 ]

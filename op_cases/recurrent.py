@@ -5,10 +5,10 @@ from __future__ import annotations
 import torch
 from torch import nn
 
-from harness.case import floats, op
+from harness.case import Rows, floats, op
 
 _STEPS, _BATCH_FIRST, _UNBATCHED = floats(5, 2, 4), floats(2, 5, 4), floats(5, 4)
-_FORMS = [
+_FORMS: Rows = [
     {},
     {"bias": False},
     {"num_layers": 3},

@@ -28,7 +28,8 @@ def _scaled(size: Size, factor: float) -> Size:
     if isinstance(size, int) or denominator > 2**16:
         scaled: Size = math.floor(size * factor)
         return scaled
-    return size * numerator // denominator
+    whole: Size = size * numerator // denominator
+    return whole
 
 
 def _to_sizes(to_sizes: OpOverload) -> Callable[..., Any]:

@@ -81,8 +81,8 @@ def result_dtype(
         else:
             add(2, torch.get_default_dtype())
     result: torch.dtype | None = None
-    for dtype in groups:
-        if dtype is not None and (result is None or _category(dtype) > _category(result)):
-            result = dtype
+    for found in groups:
+        if found is not None and (result is None or _category(found) > _category(result)):
+            result = found
     assert result is not None
     return result

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 
@@ -84,7 +85,7 @@ def signature(op: str, opset: int, domain: str = "") -> Signature:
     )
 
 
-def _dtypes(strings: list[str] | set[str]) -> frozenset[torch.dtype]:
+def _dtypes(strings: Iterable[str]) -> frozenset[torch.dtype]:
     return frozenset(_FROM_STRING[string] for string in strings if string in _FROM_STRING)
 
 
