@@ -110,6 +110,13 @@ def signbit(g: Graph, self: Value) -> Value:
     return g.op("Or", g.less(self, zero), g.equal(g.op("Reciprocal", self), g.const(-math.inf, self.dtype)))
 
 
+@lowering("aten::ldexp")
+def ldexp(g: Graph, self: Value, other: Value) -> Value:
+    """x * 2**n"""
+    x, exponent = g.promote(self, other, dtype=g.out.dtype)
+    return g.op("Mul", x, g.op("Pow", g.const(2, x.dtype), exponent))
+
+
 @lowering("aten::pow")
 def pow_(g: Graph, self: Operand, exponent: Operand) -> Value:
     dtype = g.out.dtype

@@ -189,6 +189,12 @@ def vector_norm(
     return g.cast(norm, g.out.dtype)
 
 
+@lowering("aten::dist")
+def dist(g: Graph, self: Value, other: Value, p: float = 2) -> Value:
+    apart = g.op("Sub", *g.promote(self, other, dtype=g.out.dtype))
+    return vector_norm(g, apart, p)
+
+
 @lowering("aten::logsumexp", "aten::special_logsumexp")
 def logsumexp(g: Graph, self: Value, dim: Dims, keepdim: bool = False) -> Value:
     return _reduce(g, "LogSumExp", g.cast(self, g.out.dtype), dim, keepdim)

@@ -12,7 +12,7 @@ from exporter.lowering.values import Value
 
 @lowering(
     "aten::clone", "aten::detach", "aten::alias", "aten::lift_fresh", "aten::lift_fresh_copy", "aten::contiguous",
-    "aten::positive", "aten::resolve_conj", "aten::resolve_neg",
+    "aten::positive", "aten::real", "aten::resolve_conj", "aten::resolve_neg",
 )  # fmt: skip
 def same(g: Graph, self: Value) -> Value:
     return self
