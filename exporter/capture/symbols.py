@@ -128,7 +128,10 @@ class HintedShapeEnv(ShapeEnv):
             return orig_expr
         frame = sys._getframe(1)
         asker = frame
+        in_python = False
         while asker.f_back is not None and asker.f_code.co_filename.endswith(_PASSED_THROUGH):
+            # Without a frame of `SymBool.__bool__` it was C++ that asked: is this index in range?
+            in_python = in_python or asker.f_code.co_filename.endswith("/torch/__init__.py")
             asker = asker.f_back
         user = nearest_user_frame(frame)
         if not orig_expr.free_symbols <= self.hints.keys():
@@ -139,5 +142,5 @@ class HintedShapeEnv(ShapeEnv):
             return super().evaluate_expr(orig_expr, hint, *args, **kwargs) if answer is None else answer
         answer = orig_expr.xreplace(self.hints)
         origin = Origin(user.f_code.co_filename, user.f_lineno, "") if user is not None else Origin("", 0, "")
-        self.assumptions[orig_expr] = Assumption(orig_expr, answer, origin, by_user=asker is user)
+        self.assumptions[orig_expr] = Assumption(orig_expr, answer, origin, by_user=asker is user and in_python)
         return answer

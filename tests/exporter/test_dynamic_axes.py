@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import inspect
+import math
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -82,6 +84,47 @@ def test_axis_that_the_program_fixes() -> None:
     assert str(caught.value).endswith(
         "Write those lines for any size (x.shape[i] instead of a number), or leave the axes out of dynamic_axes."
     )
+
+
+def as_an_int(x: torch.Tensor) -> torch.Tensor:
+    return x * int(x.shape[0])
+
+
+def as_a_float(x: torch.Tensor) -> torch.Tensor:
+    return x / math.sqrt(x.shape[0])
+
+
+def in_a_loop(x: torch.Tensor) -> torch.Tensor:
+    return torch.stack([x[row] for row in range(x.shape[0])])
+
+
+@pytest.mark.parametrize("program", [as_an_int, as_a_float, in_a_loop])
+def test_size_that_becomes_a_number_is_fixed(program: Callable[[torch.Tensor], torch.Tensor]) -> None:
+    with pytest.raises(exporter.DynamicAxisError) as caught:
+        exporter.export(program, (torch.ones(3, 4),), dynamic_axes={"x": {0: "batch"}})
+    where = f"{__file__}:{inspect.getsourcelines(program)[1] + 1}"
+    assert f"  - 'batch' at {where}: the program needs batch to be 3\n" in str(caught.value)
+
+
+def test_decision_by_a_size_is_said() -> None:
+    def decides(x: torch.Tensor) -> torch.Tensor:
+        if x.shape[0] > 2:
+            return x + 1
+        return x - 1
+
+    x = torch.ones(3, 4)
+    line = inspect.getsourcelines(decides)[1] + 1
+    message = (
+        f"the program decides by a size that varies at {__file__}:{line}: batch > 2 is True in the example, and the "
+        "exported model goes that way for every size. Decide by what does not vary, or export a model for each way"
+    )
+    with pytest.warns(exporter.TracerWarning) as caught:
+        program = exporter.export(decides, (x,), dynamic_axes={"x": {0: "batch"}})
+    assert [(str(w.message), w.filename, w.lineno) for w in caught] == [(message, __file__, line)]
+    torch.testing.assert_close(program(x), x + 1)
+    with pytest.raises(exporter.FrozenValueError) as refused:
+        exporter.export(decides, (x,), dynamic_axes={"x": {0: "batch"}}, strict=True)
+    assert str(refused.value) == message
 
 
 @pytest.mark.parametrize(
