@@ -39,8 +39,9 @@ class LateForms(Base):
     def dropout(self, x: Value, p: float) -> Value:
         """Dropout as in training."""
         if self.opset >= 12:
-            ratio = self.const(p, torch.float32)
-            return self.op("Dropout", x, ratio, self.const(True, torch.bool))
+            y, kept = self.op("Dropout", x, self.const(p, torch.float32), self.const(True, torch.bool), outputs=2)
+            # onnxruntime 1.31 takes a Dropout for the identity, in training mode too, unless its mask is used.
+            return self.where(kept, y, self.const(0, x.dtype))
         drawn = self.op("RandomUniformLike", x, dtype_i=_onnx_number(torch.float32))
         kept = self.op("Not", self.less(drawn, self.const(p, torch.float32)))
         return self.op("Mul", x, self.op("Mul", self.cast(kept, x.dtype), 1 / (1 - p)))
