@@ -21,49 +21,14 @@ from onnx_ir.tensor_adapters import TorchTensor
 from exporter.capture.graph import Node
 from exporter.capture.graph import Value as AtenValue
 from exporter.errors import Unsupported
+from exporter.lowering.carriers import carrier, not_taken, runs
 from exporter.lowering.dtypes import TO_ONNX, result_dtype
 from exporter.lowering.extents import broadcast
-from exporter.lowering.kernels import kernel_dtypes
 from exporter.lowering.opsets import Forms
-from exporter.lowering.signatures import Signature, signature
+from exporter.lowering.signatures import POINTWISE, Signature, signature
 from exporter.lowering.values import Number, Operand, Value
 
 __all__ = ["Graph"]
-
-#: Where an operator does not take a dtype: the wider ones that hold all its values, in order of preference.
-_WIDER: dict[torch.dtype, tuple[torch.dtype, ...]] = {
-    torch.bool: (torch.int32, torch.int64),
-    torch.uint8: (torch.int32, torch.int64),
-    torch.int8: (torch.int32, torch.int64),
-    torch.int16: (torch.int32, torch.int64),
-    torch.int32: (torch.int64,),
-    torch.float16: (torch.float32, torch.float64),
-    torch.bfloat16: (torch.float32, torch.float64),
-    torch.float32: (torch.float64,),
-}
-#: Operators that only compare or select: for them integers may travel as floats that hold them exactly.
-_EXACT_IN_FLOAT = frozenset(
-    {"Less", "Greater", "LessOrEqual", "GreaterOrEqual", "Equal", "Max", "Min", "Abs", "Sign", "Relu"}
-)
-_FLOAT_HOLDING: dict[torch.dtype, tuple[torch.dtype, ...]] = {
-    torch.bool: (torch.float32,),
-    torch.uint8: (torch.float32,),
-    torch.int8: (torch.float32,),
-    torch.int16: (torch.float32,),
-    torch.int32: (torch.float64,),
-}
-
-#: Operators whose result has the shape of their inputs, broadcast.
-_POINTWISE = frozenset(
-    (
-        "Abs", "Acos", "Acosh", "Add", "And", "Asin", "Asinh", "Atan", "Atanh", "BitwiseAnd", "BitwiseNot",
-        "BitwiseOr", "BitwiseXor", "Cast", "Ceil", "Clip", "Cos", "Cosh", "Div", "Elu", "Equal", "Erf", "Exp",
-        "Floor", "Gelu", "Greater", "GreaterOrEqual", "HardSigmoid", "Identity", "IsInf", "IsNaN", "LeakyRelu",
-        "Less", "LessOrEqual", "Log", "Max", "Min", "Mod", "Mul", "Neg", "Not", "Or", "Pow", "Reciprocal",
-        "Relu", "Round", "Sigmoid", "Sign", "Sin", "Sinh", "Softplus", "Sqrt", "Sub", "Tan", "Tanh", "Where",
-        "Xor",
-    )
-)  # fmt: skip
 
 _ATTRIBUTE_TYPES = {
     "f": (ir.AttributeType.FLOAT, ir.AttributeType.FLOATS),
@@ -88,7 +53,7 @@ class Graph(Forms):
         self._wide: dict[tuple[ir.Value, torch.dtype], tuple[Node, Value]] = {}
         self._names: dict[str, int] = {}
         self._constants: dict[tuple[Any, ...], Value] = {}
-        self._find_symbol: Callable[[str], tuple[Value, int]]
+        self._find_symbol: Callable[[str], tuple[Value, int | None]]
 
     # --- operators ------------------------------------------------------------------------------------------------
 
@@ -107,7 +72,7 @@ class Graph(Forms):
         else:
             sig = signature(op_type, self.opset)
             types = self._bind_types(sig, inputs)
-            widened = {name: self._carrier(sig, name, dtype) for name, dtype in types.items()}
+            widened = {name: carrier(sig, name, dtype, self.opset) for name, dtype in types.items()}
             operands = [
                 self._operand(operand, widened.get(sig.input_type(position)), sig, position)
                 for position, operand in enumerate(inputs)
@@ -115,11 +80,11 @@ class Graph(Forms):
             dtypes = [self._output_dtype(sig, position, widened, attributes) for position in range(outputs)]
             for position, dtype in enumerate(dtypes):
                 if dtype not in sig.allowed[sig.output_type(position)]:
-                    raise self._not_taken(sig, sig.output_type(position), dtype)
+                    raise not_taken(sig, sig.output_type(position), dtype, self.opset)
             results = self._emit("", op_type, operands, attributes, dtypes)
             for position in range(outputs):
                 wanted = types.get(sig.output_type(position))
-                if op_type in _POINTWISE:
+                if op_type in POINTWISE:
                     results[position].shape = broadcast(*[operand for operand in operands if operand is not None])
                 if wanted is not None and widened[sig.output_type(position)] is not wanted:
                     results[position] = self._narrowed(results[position], wanted)
@@ -139,39 +104,9 @@ class Graph(Forms):
                     )
         return types
 
-    def _carrier(self, sig: Signature, type_name: str, dtype: torch.dtype) -> torch.dtype:
-        """The dtype in which to compute the operator: `dtype`, or one that holds all its values.
-
-        The first that both the specification and onnxruntime take; else the first that the specification takes.
-        """
-        allowed = sig.allowed[type_name]
-        runs = kernel_dtypes(sig.op, type_name, self.opset)
-        if dtype in allowed and (runs is None or dtype in runs):
-            return dtype
-        # A Cast that cannot read the dtype has nothing wider to go through: that would take a Cast.
-        candidates = (dtype, *(_WIDER.get(dtype, ()) if sig.op != "Cast" else ()))
-        if sig.op in _EXACT_IN_FLOAT:
-            candidates += _FLOAT_HOLDING.get(dtype, ())
-        for acceptable in (allowed & runs, allowed) if runs is not None else (allowed,):
-            for candidate in candidates:
-                if candidate in acceptable:
-                    return candidate
-        raise self._not_taken(sig, type_name, dtype)
-
-    def _not_taken(self, sig: Signature, type_name: str, dtype: torch.dtype) -> Unsupported:
-        for later in range(self.opset + 1, 29):
-            if dtype in signature(sig.op, later).allowed.get(type_name, ()):
-                return Unsupported(f"ONNX's {sig.op} does not take {dtype} at opset {self.opset}", since=later)
-        return Unsupported(f"ONNX's {sig.op} does not take {dtype}")
-
     def has_kernel(self, op: str, dtype: torch.dtype, type_name: str = "T") -> bool:
         """Whether ONNX has the operator for the dtype at this opset, and onnxruntime runs it, maybe in a wider one."""
-        try:
-            carrier = self._carrier(signature(op, self.opset), type_name, dtype)
-        except Unsupported:
-            return False
-        runs = kernel_dtypes(op, type_name, self.opset)
-        return runs is None or carrier in runs
+        return runs(op, dtype, self.opset, type_name)
 
     def _operand(
         self, operand: Operand | None, dtype: torch.dtype | None, sig: Signature, position: int
@@ -313,11 +248,11 @@ class Graph(Forms):
             return self.cast(self.squeeze(self.ints([number]), [0]), dtype)
         return self.const(number, dtype)
 
-    def bind_symbols(self, find: Callable[[str], tuple[Value, int]]) -> None:
+    def bind_symbols(self, find: Callable[[str], tuple[Value, int | None]]) -> None:
         """Say where the size that a symbol stands for can be read: of which value, which axis."""
         self._find_symbol = find
 
-    def symbol(self, name: str) -> tuple[Value, int]:
+    def symbol(self, name: str) -> tuple[Value, int | None]:
         return self._find_symbol(name)
 
     def unsupported(self, reason: str, since: int | None = None) -> NoReturn:

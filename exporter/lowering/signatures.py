@@ -11,7 +11,19 @@ import torch
 
 from exporter.errors import Unsupported
 
-__all__ = ["Signature", "signature"]
+__all__ = ["POINTWISE", "Signature", "signature"]
+
+#: Operators whose result has the shape of their inputs, broadcast.
+POINTWISE = frozenset(
+    (
+        "Abs", "Acos", "Acosh", "Add", "And", "Asin", "Asinh", "Atan", "Atanh", "BitwiseAnd", "BitwiseNot",
+        "BitwiseOr", "BitwiseXor", "Cast", "Ceil", "Clip", "Cos", "Cosh", "Div", "Elu", "Equal", "Erf", "Exp",
+        "Floor", "Gelu", "Greater", "GreaterOrEqual", "HardSigmoid", "Identity", "IsInf", "IsNaN", "LeakyRelu",
+        "Less", "LessOrEqual", "Log", "Max", "Min", "Mod", "Mul", "Neg", "Not", "Or", "Pow", "Reciprocal",
+        "Relu", "Round", "Sigmoid", "Sign", "Sin", "Sinh", "Softplus", "Sqrt", "Sub", "Tan", "Tanh", "Where",
+        "Xor",
+    )
+)  # fmt: skip
 
 _FROM_STRING: dict[str, torch.dtype] = {
     "tensor(float)": torch.float32,
