@@ -103,8 +103,9 @@ class Graph:
     outputs: list[Value]
     #: Names of the symbols of dynamic axes, by sympy symbol name: `s0` to `batch`.
     axis_names: dict[str, str] = field(default_factory=dict)
-    #: Where a symbol's size can be read: symbol name to the value and the axis, for inputs and data-dependent sizes.
-    symbol_sources: dict[str, tuple[Value, int]] = field(default_factory=dict)
+    #: Where a symbol can be read: symbol name to the value and the axis whose size it is, for inputs and sizes that
+    #: depend on values; no axis where it is the value itself.
+    symbol_sources: dict[str, tuple[Value, int | None]] = field(default_factory=dict)
 
     def live_nodes(self) -> list[Node]:
         """The nodes that an output depends on, in order. Node by node, so that cost is linear."""

@@ -226,8 +226,12 @@ class Recorder(TorchDispatchMode):
     def _note_sizes(self, value: Value) -> None:
         """Sizes that depend on values (of x[x > 0]) are symbols too: they can be read where they first appear."""
         for axis, size in enumerate(value.shape):
-            if not isinstance(size, int) and size.node.expr.is_Symbol:
+            if not isinstance(size, int) and size.node.expr.is_Symbol and str(size.node.expr) not in self.reader.scalars:
                 self.size_sources.setdefault(str(size.node.expr), (value, axis))
+
+    def symbol_sources(self) -> dict[str, tuple[Value, int | None]]:
+        """Where what depends on values can be read: sizes of results, and numbers."""
+        return {**self.size_sources, **{name: (value, None) for name, value in self.reader.scalars.items()}}
 
     # --- reading values -------------------------------------------------------------------------------------------
 

@@ -194,7 +194,7 @@ def _trace(
         _refuse_fixed_axes(shapes, axis_names, automatic_axes)
         _say_what_sizes_decided(shapes, axis_names, strict)
 
-    graph = Graph(inputs, recorder.nodes, output_values, axis_names, {**recorder.size_sources, **sources})
+    graph = Graph(inputs, recorder.nodes, output_values, axis_names, recorder.symbol_sources() | sources)
     ends = [
         *zip((buffer.path for buffer in buffers), buffer_fakes, strict=True),
         *zip(input_names, input_fakes, strict=True),

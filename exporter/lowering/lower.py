@@ -227,7 +227,7 @@ class _Lowering:
             )
         )
 
-    def _symbol(self, name: str) -> tuple[Value, int]:
+    def _symbol(self, name: str) -> tuple[Value, int | None]:
         value, axis = self.graph.symbol_sources[name]
         if value in self.refused:
             raise _RefusedBefore(f"the size {name} is that of a refused operator's result")

@@ -49,7 +49,8 @@ class SizeForms(Base):
         if expression.is_Integer:
             return self.const([int(expression)], torch.int64)
         if expression.is_Symbol:
-            return self.size(*self.symbol(str(expression)))
+            value, axis = self.symbol(str(expression))
+            return self.reshape(self.cast(value, torch.int64), [1]) if axis is None else self.size(value, axis)
         rounded = self.rounded(expression)
         if rounded is not None:
             return rounded
