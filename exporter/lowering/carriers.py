@@ -46,7 +46,8 @@ def carrier(sig: Signature, type_name: str, dtype: torch.dtype, opset: int) -> t
     run = kernel_dtypes(sig.op, type_name, opset)
     if dtype in allowed and (run is None or dtype in run):
         return dtype
-    candidates = (dtype, *_WIDER.get(dtype, ()))
+    # A Cast that cannot read the dtype has nothing wider to go through: that would take a Cast.
+    candidates = (dtype, *(_WIDER.get(dtype, ()) if sig.op != "Cast" else ()))
     if sig.op in _EXACT_IN_FLOAT:
         candidates += _FLOAT_HOLDING.get(dtype, ())
     for acceptable in (allowed & run, allowed) if run is not None else (allowed,):
