@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import torch
 from torch import nn
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from harness.case import Rows, floats, op
+from harness.case import Rows, floats, given, ints, op
 
 _STEPS, _BATCH_FIRST, _UNBATCHED = floats(5, 2, 4), floats(2, 5, 4), floats(5, 4)
 _FORMS: Rows = [
@@ -76,3 +77,42 @@ gru_cell = op(nn.GRUCell, floats(2, 4), input_size=4, hidden_size=3, bias=[True,
 gru_cell_state = op(nn.GRUCell, floats(2, 4), floats(2, 3), input_size=4, hidden_size=3)
 rnn_cell = op(nn.RNNCell, floats(2, 4), input_size=4, hidden_size=3, nonlinearity=["tanh", "relu"], bias=[True, False])
 rnn_cell_unbatched = op(nn.RNNCell, floats(4), floats(3), input_size=4, hidden_size=3)
+
+
+class _Packed(nn.Module):
+    """Sequences of several lengths through a recurrent layer, packed on the way in and unpacked on the way out."""
+
+    def __init__(
+        self,
+        layer: str,
+        *,
+        enforce_sorted: bool = False,
+        batch_first: bool = False,
+        bidirectional: bool = False,
+        num_layers: int = 1,
+    ) -> None:
+        super().__init__()
+        self.layer = getattr(nn, layer)(4, 3, num_layers, batch_first=batch_first, bidirectional=bidirectional)
+        self.batch_first = batch_first
+        self.enforce_sorted = enforce_sorted
+
+    def forward(self, x: torch.Tensor, lengths: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, object]:
+        packed = pack_padded_sequence(x, lengths, self.batch_first, self.enforce_sorted)
+        output, state = self.layer(packed)
+        padded, own_lengths = pad_packed_sequence(output, self.batch_first, -1.0)
+        return padded, own_lengths, state
+
+
+_LENGTHS = ints(3, low=1, high=6)
+
+packed = op(_Packed, floats(5, 3, 4), given([5, 3, 3]), layer=["LSTM", "GRU", "RNN"], enforce_sorted=True)
+packed_unsorted = op(_Packed, floats(5, 3, 4), _LENGTHS, layer=["LSTM", "GRU"], bidirectional=True, num_layers=2)
+packed_batch_first = op(
+    _Packed,
+    floats(3, 5, 4),
+    _LENGTHS,
+    layer=["LSTM", "GRU"],
+    batch_first=True,
+    dynamic={"x0": {0: "batch", 1: "steps"}, "x1": {0: "batch"}},
+    sizes={"batch": [1, 4], "steps": [9, 6]},
+)

@@ -65,6 +65,7 @@ KEPT: dict[OpOverload, Callable[..., Any] | None] = dict.fromkeys(
         _aten.max_pool1d.default,
         _aten.avg_pool1d.default,
         _aten._pad_circular.default,
+        _aten._pad_packed_sequence.default,
         _aten.rms_norm.default,
     )
 )

@@ -158,9 +158,10 @@ class Recorder(TorchDispatchMode):
         if decomposition is not None:
             return self._decompose(decomposition, args, kwargs)
         with without_keeping():
-            if func in SIZES and self.fakes.shape_env is not None:
+            sizes = SIZES.get(original(func)) if self.fakes.shape_env is not None else None
+            if sizes is not None:
                 with self.fakes:
-                    result = SIZES[func](*args, **kwargs)
+                    result = sizes(*args, **kwargs)
             else:
                 result = self._memo.call(func, types, args, kwargs)
         self._record(original(func), args, kwargs, result)
@@ -226,7 +227,11 @@ class Recorder(TorchDispatchMode):
     def _note_sizes(self, value: Value) -> None:
         """Sizes that depend on values (of x[x > 0]) are symbols too: they can be read where they first appear."""
         for axis, size in enumerate(value.shape):
-            if not isinstance(size, int) and size.node.expr.is_Symbol and str(size.node.expr) not in self.reader.scalars:
+            if (
+                not isinstance(size, int)
+                and size.node.expr.is_Symbol
+                and str(size.node.expr) not in self.reader.scalars
+            ):
                 self.size_sources.setdefault(str(size.node.expr), (value, axis))
 
     def symbol_sources(self) -> dict[str, tuple[Value, int | None]]:

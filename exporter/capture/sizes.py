@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 from torch._ops import OpOverload
+from torch._subclasses.fake_tensor import FakeTensor
 
 from exporter.capture.graph import Size
 from exporter.capture.upsampling import UPSAMPLING_TO_SIZES
@@ -45,10 +46,54 @@ def _upsampled(self: torch.Tensor, output_size: Sequence[Size], *options: object
     return torch.empty([*self.shape[:2], *output_size], dtype=self.dtype, device=self.device)
 
 
+def _packed(input: torch.Tensor, lengths: torch.Tensor, batch_first: bool) -> tuple[torch.Tensor, torch.Tensor]:
+    """The steps of all sequences, and how many sequences have each: torch has no kernel that goes without values."""
+    rows, steps = _unknown_size(input), _unknown_size(input)
+    data = torch.empty([rows, *input.shape[2:]], dtype=input.dtype, device=input.device)
+    return data, torch.empty([steps], dtype=torch.int64)
+
+
+def _unpacked(
+    data: torch.Tensor, batch_sizes: torch.Tensor, batch_first: bool, padding_value: float, total_length: int
+) -> tuple[torch.Tensor, torch.Tensor]:
+    steps = batch_sizes.shape[0] if total_length <= 0 else total_length
+    batch = _unknown_size(data)
+    first: list[Size] = [batch, steps] if batch_first else [steps, batch]
+    padded = torch.empty([*first, *data.shape[1:]], dtype=data.dtype, device=data.device)
+    return padded, torch.empty([batch], dtype=torch.int64)
+
+
+def _unknown_size(like: torch.Tensor) -> torch.SymInt:
+    assert isinstance(like, FakeTensor) and like.fake_mode.shape_env is not None
+    return like.fake_mode.shape_env.create_unbacked_symint()
+
+
+def _recurrent_over_packed(
+    data: torch.Tensor, batch_sizes: torch.Tensor, hx: Any, params: list[torch.Tensor], has_biases: bool,
+    num_layers: int, dropout: float, train: bool, bidirectional: bool,
+) -> tuple[torch.Tensor, ...]:  # fmt: skip
+    states = hx if isinstance(hx, (list, tuple)) else [hx]
+    # The state's own size is the output's, in an LSTM that projects too.
+    features = states[0].shape[-1] * (2 if bidirectional else 1)
+    output = torch.empty([data.shape[0], features], dtype=data.dtype, device=data.device)
+    return output, *(torch.empty_like(state) for state in states)
+
+
 #: Operator to a function of the same arguments that returns an empty tensor of the right size.
 SIZES: dict[OpOverload, Callable[..., Any]] = {
     torch.ops.aten.constant_pad_nd.default: _padded,
     torch.ops.aten.im2col.default: _blocks,
     torch.ops.aten.unique_consecutive.default: _runs,
+    torch.ops.aten._pack_padded_sequence.default: _packed,
+    torch.ops.aten._pad_packed_sequence.default: _unpacked,
     **dict.fromkeys(UPSAMPLING_TO_SIZES, _upsampled),
+    **dict.fromkeys(
+        (
+            torch.ops.aten.lstm.data,
+            torch.ops.aten.gru.data,
+            torch.ops.aten.rnn_tanh.data,
+            torch.ops.aten.rnn_relu.data,
+        ),
+        _recurrent_over_packed,
+    ),
 }

@@ -28,6 +28,7 @@ def recording_surroundings(read_out: ReadOut) -> Iterator[None]:
         stack.enter_context(_no_cached_casts())
         stack.enter_context(_quiet())
         stack.enter_context(_replaced_methods(read_out))
+        stack.enter_context(_unchecked_packing())
         if "torch._dynamo" in sys.modules:
             # A compiled part is recorded as it was written. Whoever compiled one has imported dynamo, which is slow.
             stack.enter_context(torch.compiler.set_stance("force_eager"))
@@ -43,6 +44,27 @@ def _plain_attention() -> Iterator[None]:
         yield
     finally:
         torch.backends.mha.set_fastpath_enabled(before)
+
+
+@contextmanager
+def _unchecked_packing() -> Iterator[None]:
+    """Recurrent modules check a state's size against the number of packed sequences, known at run time only."""
+    checks = {module: module.check_forward_args for module in (torch.nn.RNNBase, torch.nn.LSTM)}
+
+    def unless_packed(check: Callable[..., None]) -> Callable[..., None]:
+        def checked(self: torch.nn.RNNBase, input: torch.Tensor, hidden: Any, batch_sizes: torch.Tensor | None) -> None:
+            if batch_sizes is None:
+                check(self, input, hidden, batch_sizes)
+
+        return checked
+
+    for module, check in checks.items():
+        module.check_forward_args = unless_packed(check)  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        for module, check in checks.items():
+            module.check_forward_args = check  # type: ignore[method-assign]
 
 
 @contextmanager

@@ -16,6 +16,7 @@ from exporter.lowering import (  # noqa: F401
     linear_algebra,
     loss,
     normalization,
+    packing,
     padding,
     pooling,
     random,

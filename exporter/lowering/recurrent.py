@@ -9,6 +9,7 @@ import torch
 
 from exporter.lowering.builder import Graph
 from exporter.lowering.extents import shaped
+from exporter.lowering.packing import Padding, padded, repacked
 from exporter.lowering.recurrent_steps import Parameters, run_direction
 from exporter.lowering.registry import lowering
 from exporter.lowering.values import Value
@@ -51,6 +52,25 @@ def gru_or_rnn(
     return layers.run(input, [hx], batch_first)
 
 
+@lowering("aten::lstm.data")
+def lstm_over_packed(
+    g: Graph, data: Value, batch_sizes: Value, hx: list[Value], params: list[Value], has_biases: bool,
+    num_layers: int, dropout: float, train: bool, bidirectional: bool,
+) -> tuple[Value, ...]:  # fmt: skip
+    layers = _Layers(g, _LSTM, params, has_biases, num_layers, dropout if train else 0, bidirectional)
+    return layers.run_packed(data, batch_sizes, hx)
+
+
+@lowering("aten::gru.data", "aten::rnn_tanh.data", "aten::rnn_relu.data")
+def gru_or_rnn_over_packed(
+    g: Graph, data: Value, batch_sizes: Value, hx: Value, params: list[Value], has_biases: bool, num_layers: int,
+    dropout: float, train: bool, bidirectional: bool,
+) -> tuple[Value, ...]:  # fmt: skip
+    cell = {"aten::gru": _GRU, "aten::rnn_tanh": _RNN_TANH, "aten::rnn_relu": _RNN_RELU}[g.node.op._schema.name]
+    layers = _Layers(g, cell, params, has_biases, num_layers, dropout if train else 0, bidirectional)
+    return layers.run_packed(data, batch_sizes, [hx])
+
+
 class _Layers:
     """A stack of layers. `params` runs layer by layer, direction by direction: weights, then biases."""
 
@@ -67,6 +87,8 @@ class _Layers:
         each = len(params) // (num_layers * self.directions)
         self.projects = each == (5 if has_biases else 3)
         self.params = [params[i : i + each] for i in range(0, len(params), each)]
+        #: How long each sequence is; None where all are as long as the batch.
+        self.lengths: Value | None = None
         self.hidden = int(params[0].sizes[0]) // len(cell.gates)
 
     def run(self, x: Value, states: list[Value], batch_first: bool) -> tuple[Value, ...]:
@@ -87,6 +109,15 @@ class _Layers:
         if batch_first:
             x = g.transpose(x, [1, 0, 2])
         return (x, *(f[0] if len(f) == 1 else g.op("Concat", *f, axis_i=0) for f in finals))
+
+    def run_packed(self, data: Value, batch_sizes: Value, states: list[Value]) -> tuple[Value, ...]:
+        g = self.g
+        if self.projects or data.dtype is torch.float64:
+            g.unsupported(f"{g.node.op._schema.name} of {data.dtype}, or with projections, over packed sequences")
+        padding = Padding(g, batch_sizes)
+        self.lengths = g.cast(padding.lengths, torch.int32)
+        y, *finals = self.run(padded(g, data, padding), states, batch_first=False)
+        return (repacked(g, y, padding, 3), *finals)
 
     def _per_layer(self, state: Value, *, zeros: bool) -> list[Value | None]:
         """The initial state of each layer; None stands for zeros, which ONNX's operators assume."""
@@ -126,7 +157,7 @@ class _Layers:
             attributes["direction_s"] = "bidirectional"
             if "activations_s" in attributes:
                 attributes["activations_s"] = attributes["activations_s"] * 2
-        operands = [x, weights, recurrent, biases, None, *initial]
+        operands = [x, weights, recurrent, biases, self.lengths, *initial]
         while operands[-1] is None:
             operands.pop()
         y, *last = g.op(self.cell.op, *operands, hidden_size_i=self.hidden, **attributes, outputs=1 + self.cell.states)
