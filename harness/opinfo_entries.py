@@ -137,10 +137,10 @@ def parsed(text: str) -> tuple[int, ...]:
 
 
 def spread(positions: Sequence[int], number: int) -> tuple[int, ...]:
-    """So many of the positions, evenly, the first and the last among them; all where there are no more."""
+    """So many of the positions, evenly, from the first to the last; all where there are no more."""
     if len(positions) <= number:
         return tuple(positions)
-    step = (len(positions) - 1) / (number - 1)
+    step = (len(positions) - 1) / max(number - 1, 1)
     return tuple(positions[round(turn * step)] for turn in range(number))
 
 

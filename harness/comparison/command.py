@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
-from harness.axes import EXPORTER_NAMES, PARITY, AxisError, Tier, parse_names, parse_opsets
+from harness.axes import EXPORTER_NAMES, ONNXRUNTIME_OPSETS, PARITY, AxisError, Tier, parse_names, parse_opsets
 from harness.comparison.figures import (
     AT_LEAST,
     PEER_OPSET,
@@ -46,8 +46,8 @@ def compare(
     opsets: Annotated[
         str, typer.Option(help=f"Default: {', '.join(map(str, AT_LEAST))}, and {PEER_OPSET} for torch's exporters.")
     ] = "",
-    samples: Annotated[int, typer.Option(help="Samples of an entry, evenly spread; 0 for all.")] = FEW,
-    processes: Annotated[int, typer.Option("-n", help="Worker processes.")] = 1,
+    samples: Annotated[int, typer.Option(min=0, help="Samples of an entry, evenly spread; 0 for all.")] = FEW,
+    processes: Annotated[int, typer.Option("-n", min=1, help="Worker processes.")] = 1,
     timeout: Annotated[float, typer.Option(help="Seconds after which a silent worker is ended.")] = 120.0,
     seed: Annotated[int, typer.Option(help="The seed of the samples.")] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Every outcome, as JSON, instead of tables.")] = False,
@@ -75,6 +75,7 @@ def compare(
     try:
         names = parse_names("--exporters", exporters, EXPORTER_NAMES)
         asked = parse_opsets(opsets) if opsets else None
+        _refuse_what_cannot_run(names, asked or ())
         points = tuple(_points(patterns or [], samples))
         outcomes: list[Outcome] = []
         with Progress(console=terminal, transient=True) as progress:
@@ -99,6 +100,19 @@ def compare(
     else:
         _print(comparison, Console())
     raise typer.Exit(0 if all(target.met for target in targets(comparison)) else 1)
+
+
+def _refuse_what_cannot_run(exporters: tuple[str, ...], opsets: tuple[int, ...]) -> None:
+    from harness.exporters import EXPORTERS
+
+    for name in exporters:
+        if missing := EXPORTERS[name].missing():
+            raise AxisError(f"--exporters: {name} cannot be compared here: {missing}. Leave it out, or install it.")
+    if above := [opset for opset in opsets if opset not in ONNXRUNTIME_OPSETS]:
+        raise AxisError(
+            f"--opsets: onnxruntime, which judges here, does not run opset {above[0]}, "
+            f"only {ONNXRUNTIME_OPSETS[0]} to {ONNXRUNTIME_OPSETS[-1]}."
+        )
 
 
 def _points(patterns: list[str], samples: int) -> Iterator[Point]:
@@ -137,12 +151,10 @@ def _print(comparison: Comparison, terminal: Console) -> None:
     entries = len({point.entry for point in comparison.points})
     terminal.print(f"{len(comparison.points)} samples of {entries} entries", highlight=False)
     terminal.print(table)
-    for exporter in comparison.exporters:
-        groups = misses(comparison, exporter) if exporter == PARITY else []
-        for group in groups:
-            at = ",".join(map(str, group.opsets))
-            text = f"{group.verdict} at {at}: {spelled_points(group.points)}\n    {group.reason}"
-            terminal.print(text, markup=False, highlight=False, soft_wrap=True)
+    for group in misses(comparison, PARITY):
+        at = ",".join(map(str, group.opsets))
+        text = f"{group.verdict} at {at}: {spelled_points(group.points)}\n    {group.reason}"
+        terminal.print(text, markup=False, highlight=False, soft_wrap=True)
     either = right_with_a_peer(comparison)
     if either:
         missed = spelled_points(tuple(missed_though_a_peer_is_right(comparison)))

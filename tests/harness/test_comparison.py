@@ -192,3 +192,10 @@ def test_command_names_an_unknown_entry() -> None:
     result = CliRunner().invoke(app, ["compare", "clampp", "--exporters", "parity"])
     assert result.exit_code == 2
     assert "has no OpInfo entry 'clampp'; it has clamp" in result.stderr
+
+
+def test_command_refuses_an_opset_that_onnxruntime_does_not_run() -> None:
+    result = CliRunner().invoke(app, ["compare", "tanh", "--exporters", "parity", "--opsets", "26-28"])
+    assert result.exit_code == 2
+    said = " ".join(result.stderr.split())  # The terminal wraps it.
+    assert said == "--opsets: onnxruntime, which judges here, does not run opset 27, only 7 to 26."

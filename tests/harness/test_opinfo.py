@@ -223,3 +223,7 @@ def test_positions_are_spelled_in_ranges(text: str, positions: tuple[int, ...]) 
 )
 def test_few_are_spread_evenly(positions: tuple[int, ...], few: tuple[int, ...]) -> None:
     assert spread(positions, 4) == few
+
+
+def test_one_of_many_is_the_first() -> None:
+    assert spread((3, 5, 8), 1) == (3,)
