@@ -22,7 +22,8 @@ _FLOATING = [torch.float32, torch.float64, torch.float16]
 
 lstm = op(nn.LSTM, _STEPS, input_size=4, hidden_size=3, rows=_FORMS, dynamic=_ANY_LENGTH)
 gru = op(nn.GRU, _STEPS, input_size=4, hidden_size=3, rows=_FORMS, dynamic=_ANY_LENGTH)
-rnn = op(nn.RNN, _STEPS, input_size=4, hidden_size=3, nonlinearity=["tanh", "relu"], rows=_FORMS, dynamic=_ANY_LENGTH)
+rnn = op(nn.RNN, _STEPS, input_size=4, hidden_size=3, rows=_FORMS, dynamic=_ANY_LENGTH)
+rnn_relu = op(nn.RNN, _STEPS, input_size=4, hidden_size=3, nonlinearity="relu", rows=_FORMS[2:4], dynamic=_ANY_LENGTH)
 
 lstm_batch_first = op(
     nn.LSTM,
@@ -60,7 +61,13 @@ lstm_unbatched_states = op(nn.LSTM, _UNBATCHED, (floats(1, 3), floats(1, 3)), in
 gru_unbatched = op(nn.GRU, _UNBATCHED, input_size=4, hidden_size=3, num_layers=[1, 2])
 rnn_unbatched = op(nn.RNN, _UNBATCHED, input_size=4, hidden_size=3)
 lstm_projection = op(
-    nn.LSTM, _STEPS, input_size=4, hidden_size=5, proj_size=3, rows=_FORMS[:5], dynamic={"x": {1: "batch"}}
+    nn.LSTM,
+    floats(3, 2, 4),
+    input_size=4,
+    hidden_size=5,
+    proj_size=3,
+    rows=[{}, {"bias": False}, {"num_layers": 2, "bidirectional": True}],
+    dynamic={"x": {1: "batch"}},
 )
 lstm_projection_states = op(
     nn.LSTM, _STEPS, (floats(1, 2, 3), floats(1, 2, 5)), input_size=4, hidden_size=5, proj_size=3
