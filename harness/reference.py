@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
 import torch
+from torch._ops import OpOverload
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_map
+from torch.utils._pytree import tree_leaves, tree_map
 
 from harness.arrays import Array, Float64Array, to_array
 from harness.oracle import Expected, expect
@@ -54,12 +56,23 @@ class _InDtype(TorchDispatchMode):
 
     def __torch_dispatch__(
         self,
-        func: Callable[..., object],
+        func: OpOverload,
         types: Sequence[type],
         args: tuple[object, ...] = (),
         kwargs: Mapping[str, object] | None = None,
     ) -> object:
-        return func(*tree_map(self._converted, args), **tree_map(self._converted, dict(kwargs or {})))
+        kwargs = kwargs or {}
+        if func._schema.is_mutable:
+            self._refuse_lost_write(func, args, kwargs)
+        return func(*tree_map(self._converted, args), **tree_map(self._converted, dict(kwargs)))
+
+    def _refuse_lost_write(self, func: OpOverload, args: Sequence[object], kwargs: Mapping[str, object]) -> None:
+        """What is written to a tensor's conversion never reaches the tensor."""
+        for place, argument in enumerate(func._schema.arguments):
+            if argument.is_write:
+                written = args[place] if place < len(args) else kwargs.get(argument.name)
+                if any(self._converted(tensor) is not tensor for tensor in tree_leaves(written)):
+                    raise TypeError(f"{func} writes to a tensor that is not {self._dtype}")
 
     def _converted(self, value: object) -> object:
         if isinstance(value, torch.Tensor):
@@ -126,13 +139,24 @@ class _Twin:
             return None
         converted = tuple(tensor.to(self._dtype) if tensor.is_floating_point() else tensor for tensor in inputs)
         try:
-            with _InDtype(self._dtype):
+            with _InDtype(self._dtype), _made_in(self._dtype):
                 outputs = self._program.run(converted)
         except (RuntimeError, TypeError, ValueError):
             # No kernel, or a program that insists on its dtype: the oracle then falls back to the dtype's tolerance.
             self._program = None
             return None
         return [to_array(output).astype(np.float64) for output in outputs]
+
+
+@contextmanager
+def _made_in(dtype: torch.dtype) -> Iterator[None]:
+    """Tensors that a program makes without naming a dtype have this one."""
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(dtype)
+    try:
+        yield
+    finally:
+        torch.set_default_dtype(before)
 
 
 def _moved(inputs: tuple[torch.Tensor, ...], program: Program, turn: int) -> tuple[torch.Tensor, ...]:

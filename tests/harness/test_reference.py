@@ -53,6 +53,21 @@ def test_the_twin_widens_what_a_program_makes_for_itself(program: object) -> Non
     assert not np.array_equal(expected.centre, expected.centre.astype(np.float32))
 
 
+def test_the_twin_of_a_program_that_writes_into_a_tensor_of_its_own() -> None:
+    expected = only(consulted(op(lambda x: torch.exp(x, out=torch.empty(3)), floats(3))))
+    assert expected.centre is not None
+    assert 0 < np.abs(expected.centre - expected.value).max() < 1e-5
+
+
+def test_what_is_written_to_a_tensor_of_a_fixed_dtype_is_not_lost() -> None:
+    held = torch.zeros(3)
+    expected = only(consulted(op(lambda x: held.clone(memory_format=torch.preserve_format).copy_(x), floats(3))))
+    assert expected.centre is not None
+    assert np.array_equal(expected.centre.astype(np.float32), expected.value)
+    out = only(consulted(op(lambda x: torch.exp(x, out=held), floats(3))))
+    assert relative_tolerance(out) >= FALLBACK[np.dtype(np.float32)][0]
+
+
 def test_modules_and_their_weights_have_a_twin() -> None:
     for dtype in (Dtype.FLOAT32, Dtype.FLOAT16, Dtype.BFLOAT16):
         expected = only(consulted(op(torch.nn.Linear, floats(2, 8), in_features=8, out_features=4), dtype))
