@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -18,13 +19,21 @@ SPREAD_OPSETS = (9, 13, 18, 26)
 
 ONNXRUNTIME = "onnxruntime"
 ONNX_REFERENCE = "onnx.reference"
-RUNTIME_NAMES = (ONNXRUNTIME, ONNX_REFERENCE)
+#: onnxruntime with less of its graph optimiser: `onnxruntime:basic`. Without a level it is all of it.
+OPTIMISATION_LEVELS = ("none", "basic", "extended", "layout")
+RUNTIME_NAMES = (ONNXRUNTIME, *(f"{ONNXRUNTIME}:{level}" for level in OPTIMISATION_LEVELS), ONNX_REFERENCE)
+#: What begins the name of a module with the ONNX backend interface: `backend:onnxruntime.backend`.
+BACKEND = "backend:"
 
 #: This project's own exporter, and the two of torch.
 PARITY = "parity"
 TORCH_DYNAMO = "torch_dynamo"
 TORCH_SCRIPT = "torch_script"
 EXPORTER_NAMES = (PARITY, TORCH_DYNAMO, TORCH_SCRIPT)
+
+_MODULE = r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*"
+_BACKEND = re.compile(rf"{BACKEND}{_MODULE}")
+_FUNCTION = re.compile(rf"{_MODULE}:{_MODULE}")
 
 
 class AxisError(ValueError):
@@ -79,6 +88,13 @@ class Capture(StrEnum):
     EXPORTED_PROGRAM = "exported_program"
 
 
+#: The ways in that torch's exporters have; every other exporter is asked for all of them.
+_CAPTURES = {
+    TORCH_DYNAMO: (Capture.TRACE, Capture.EXPORTED_PROGRAM),
+    TORCH_SCRIPT: (Capture.TRACE, Capture.SCRIPT),
+}
+
+
 class Shapes(StrEnum):
     STATIC = "static"
     DYNAMIC = "dynamic"
@@ -94,6 +110,10 @@ class Selection:
     devices: tuple[Device, ...] | None = None
     exporters: tuple[str, ...] = (PARITY,)
     runtimes: tuple[str, ...] | None = None
+    captures: tuple[Capture, ...] = (Capture.TRACE,)
+
+    def captures_of(self, exporter: str) -> tuple[Capture, ...]:
+        return tuple(each for each in self.captures if each in _CAPTURES.get(exporter, tuple(Capture)))
 
     def opsets_of(self, *, small: bool, principal: bool = True) -> tuple[int, ...]:
         """The opsets of a case. Operators and small models are cheap enough to run at all of them.
@@ -146,8 +166,24 @@ def parse_opsets(text: str) -> tuple[int, ...]:
 
 def parse_names(option: str, text: str, known: tuple[str, ...]) -> tuple[str, ...]:
     """`cpu,cuda` as ("cpu", "cuda"), each one of `known`."""
+    return _parse(option, text, known, None, "")
+
+
+def parse_exporters(text: str) -> tuple[str, ...]:
+    """`parity,torch.onnx:export`: those that the harness knows, and any `module:function`."""
+    return _parse("--exporters", text, EXPORTER_NAMES, _FUNCTION, ", and module:function")
+
+
+def parse_runtimes(text: str) -> tuple[str, ...]:
+    """`onnxruntime,backend:onnxruntime.backend`: those that the harness knows, and any module that is a backend."""
+    return _parse("--runtimes", text, RUNTIME_NAMES, _BACKEND, f", and {BACKEND}module")
+
+
+def _parse(
+    option: str, text: str, known: tuple[str, ...], others: re.Pattern[str] | None, spelled: str
+) -> tuple[str, ...]:
     names = tuple(dict.fromkeys(part.strip() for part in text.split(",")))
     for name in names:
-        if name not in known:
-            raise AxisError(f"{option} {text}: there is no {name!r}, only {', '.join(known)}.")
+        if name not in known and not (others and others.fullmatch(name)):
+            raise AxisError(f"{option} {text}: there is no {name!r}, only {', '.join(known)}{spelled}.")
     return names

@@ -8,7 +8,7 @@ from enum import Enum
 
 import numpy as np
 
-from harness.axes import ONNXRUNTIME, Device
+from harness.axes import BACKEND, ONNXRUNTIME, Device
 from harness.delivered import Delivered
 from harness.oracle import Verdict, judge
 from harness.record import Blame
@@ -42,12 +42,12 @@ def rule(
 ) -> Ruling:
     """Who is to blame for `outputs`, which `runtime` gave and `verdict` rejected."""
     if runtime == ONNXRUNTIME:
-        plain = _ask(OnnxRuntime(optimised=False), delivered, trial, outputs)
+        plain = _ask(OnnxRuntime("none"), delivered, trial, outputs)
         if plain is Testimony.WITH_TORCH:
             return Ruling(Blame.RUNTIME, f"{runtime} without optimisations agrees with torch: its optimiser is wrong")
         if weight_bytes > _REFERENCE_LIMIT:
             return Ruling(Blame.UNKNOWN, f"{runtime} without optimisations differs too; too large for onnx.reference")
-    witness: Runtime = OnnxReference() if runtime == ONNXRUNTIME else OnnxRuntime()
+    witness = _witness(runtime)
     testimony = _ask(witness, delivered, trial, outputs)
     said = f"{witness.name} {testimony.value}"
     if testimony is Testimony.WITH_RUNTIME:
@@ -63,13 +63,19 @@ def rule_on_failure(delivered: Delivered, trial: Trial, runtime: str, weight_byt
     """Who is to blame when `runtime` did not load or run a model that onnx's checker passes."""
     if weight_bytes > _REFERENCE_LIMIT:
         return Ruling(Blame.UNKNOWN, "too large for onnx.reference, the other witness")
-    witness: Runtime = OnnxReference() if runtime == ONNXRUNTIME else OnnxRuntime()
+    witness = _witness(runtime)
     testimony = _ask(witness, delivered, trial, ())
     if testimony is Testimony.WITH_TORCH:
         return Ruling(Blame.RUNTIME, f"{witness.name} runs it and agrees with torch, so {runtime} is wrong")
     if testimony is Testimony.SILENT:
         return Ruling(Blame.EXPORTER, f"{witness.name} cannot run it either, so the graph is wrong")
     return Ruling(Blame.EXPORTER, f"{witness.name} runs it and differs from torch, so the graph is wrong")
+
+
+def _witness(runtime: str) -> Runtime:
+    """One that shares no code with the accused: onnxruntime may also stand accused as a backend, or by a level."""
+    accused = runtime.removeprefix(BACKEND)
+    return OnnxReference() if accused.startswith(ONNXRUNTIME) else OnnxRuntime()
 
 
 def _ask(witness: Runtime, delivered: Delivered, trial: Trial, outputs: Sequence[object]) -> Testimony:

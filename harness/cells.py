@@ -54,8 +54,9 @@ def cells_of(name: str, declaration: Declaration, selection: Selection) -> Itera
         for dtype, exporter, form in itertools.product(dtypes, selection.exporters, shapes):
             principal = dtype is dtypes[0] and form is Shapes.STATIC
             opsets = declaration.opsets(selection, principal=principal)
-            for opset, device, runtime in _lanes(selection, opsets, principal):
-                yield Cell(case, dtype, opset, device, Capture.TRACE, exporter, runtime, form)
+            for capture in selection.captures_of(exporter):
+                for opset, device, runtime in _lanes(selection, opsets, principal):
+                    yield Cell(case, dtype, opset, device, capture, exporter, runtime, form)
     if selection.tier is Tier.FULL and can_be_drawn(declaration):
         yield from _drawn_cells(name, declaration, selection)
 

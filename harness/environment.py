@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
 
-from harness.axes import Tier
+from harness.axes import Device, Selection, Tier
 from harness.record import RunInfo
 
 _PACKAGES = ("torch", "torchvision", "onnx", "onnx_ir", "onnxruntime", "onnxscript", "numpy", "onnx-parity")
@@ -33,13 +33,17 @@ def describe_run(*, seed: int, tier: Tier, argv: Sequence[str], project: Path) -
     )
 
 
-def missing_here() -> dict[str, str]:
-    """Devices and exporters that cells cannot use here, and why. Imports torch."""
+def missing_here(selection: Selection) -> dict[str, str]:
+    """Devices, and what was asked for of exporters and runtimes, that cells cannot use here, and why. Imports torch."""
+    from harness import cuda
     from harness.exporters import EXPORTERS
-    from harness.runtimes import missing_cuda
+    from harness.runtimes import RUNTIMES
 
-    missing = {exporter.name: reason for exporter in EXPORTERS.values() if (reason := exporter.missing())}
-    if reason := missing_cuda():
+    exporters = dict.fromkeys((*EXPORTERS, *selection.exporters))
+    missing = {name: reason for name in exporters if (reason := EXPORTERS[name].missing())}
+    runtimes = dict.fromkeys((*RUNTIMES, *(selection.runtimes or ())))
+    missing |= {name: reason for name in runtimes if (reason := RUNTIMES[name].missing(Device.CPU))}
+    if reason := cuda.missing():
         missing["cuda"] = reason
     return missing
 

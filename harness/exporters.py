@@ -1,19 +1,23 @@
-"""The exporter axis: what is put to the test. This project's own, and torch's two."""
+"""The exporter axis: what is put to the test. This project's own, torch's two, and any `module:function`."""
 
 from __future__ import annotations
 
+import os
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
 from importlib.util import find_spec
 from inspect import Parameter, signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
+import onnx
 import torch
 from torch.onnx import TrainingMode
 
-from harness.axes import PARITY, TORCH_DYNAMO, TORCH_SCRIPT
+from harness.axes import PARITY, TORCH_DYNAMO, TORCH_SCRIPT, Capture
 from harness.wording import one_line
 
 if TYPE_CHECKING:
@@ -28,6 +32,30 @@ class Request:
     inputs: tuple[torch.Tensor, ...]
     input_names: tuple[str, ...]
     dynamic: Mapping[str, Mapping[int, str]]
+    way_in: Capture = Capture.TRACE
+
+    def program(self) -> Any:
+        """The module, or what torch makes of it for the way in that was asked for."""
+        if self.way_in is Capture.TRACE:
+            return self.module
+        try:
+            if self.way_in is Capture.SCRIPT:
+                return torch.jit.script(self.module)
+            return torch.export.export(self.module, self.inputs, dynamic_shapes=self.dynamic_shapes())
+        except Exception as error:  # torch's own refusals have no common base.
+            raise NoSuchFormError(f"torch makes no {self.way_in} of it: {one_line(str(error))}") from error
+
+    def dynamic_shapes(self) -> tuple[object, ...] | None:
+        """The symbolic axes in the form that torch.export wants: per argument, `*tensors` being one argument."""
+        if not self.dynamic:
+            return None
+        per_input = tuple(dict(self.dynamic.get(name, {})) for name in self.input_names)
+        kinds = [parameter.kind for parameter in signature(self.module.forward).parameters.values()]
+        return (per_input,) if Parameter.VAR_POSITIONAL in kinds else per_input
+
+
+class NoSuchFormError(Exception):
+    """The case has no scripted or exported form, and so no cell: that is no exporter's fault."""
 
 
 class Captured(Protocol):
@@ -44,7 +72,8 @@ class Captured(Protocol):
 class Exporter(Protocol):
     """A subject of the matrix."""
 
-    name: str
+    @property
+    def name(self) -> str: ...
 
     def missing(self) -> str:
         """Why it cannot run here. Empty when it can."""
@@ -76,7 +105,7 @@ class Parity:
 
         return _ParityCapture(
             exporter.capture_program(
-                request.module,
+                request.program(),
                 request.inputs,
                 input_names=list(request.input_names),
                 dynamic_axes=request.dynamic,
@@ -137,12 +166,12 @@ class _PeerCapture:
     def _write(self, opset: int, path: Path, *, external_data: bool) -> Path:
         request = self._request
         torch.onnx.export(
-            request.module,
+            request.program(),
             request.inputs,
             path,
             input_names=list(request.input_names),
             dynamic_axes=None if self._dynamo else {name: dict(axes) for name, axes in request.dynamic.items()} or None,
-            dynamic_shapes=self._dynamic_shapes() if self._dynamo else None,
+            dynamic_shapes=request.dynamic_shapes() if self._dynamo else None,
             opset_version=opset,
             dynamo=self._dynamo,
             external_data=external_data,
@@ -151,15 +180,87 @@ class _PeerCapture:
         )
         return path
 
-    def _dynamic_shapes(self) -> tuple[object, ...] | None:
-        """The symbolic axes in the form that torch.export wants: per argument, `*tensors` being one argument."""
-        request = self._request
-        if not request.dynamic:
-            return None
-        per_input = tuple(dict(request.dynamic.get(name, {})) for name in request.input_names)
-        kinds = [parameter.kind for parameter in signature(request.module.forward).parameters.values()]
-        return (per_input,) if Parameter.VAR_POSITIONAL in kinds else per_input
+
+@dataclass(frozen=True)
+class FunctionExporter:
+    """Any function that is called as `torch.onnx.export` is: `module:function`.
+
+    It is called as `function(program, inputs, path, input_names=..., dynamic_axes=..., opset_version=...)` and writes
+    the model to the path. `NotImplementedError` is its way of refusing a program.
+    """
+
+    name: str
+
+    def missing(self) -> str:
+        try:
+            _function(self.name)
+        except NoFunctionError as error:
+            return str(error)
+        return ""
+
+    def refusal(self, error: Exception) -> str:
+        return one_line(str(error)) or "it is not implemented" if isinstance(error, NotImplementedError) else ""
+
+    def capture(self, request: Request) -> Captured:
+        return _FunctionCapture(_function(self.name), request)
+
+
+@dataclass(frozen=True)
+class _FunctionCapture:
+    function: Callable[..., object]
+    request: Request
+    operators: tuple[str, ...] = ()
+
+    def deliver(self, opset: int, folder: Path | None) -> bytes | Path:
+        if folder is not None:
+            return self._write(opset, folder / "model.onnx")
+        with tempfile.TemporaryDirectory(prefix="parity-") as aside:
+            path = self._write(opset, Path(aside) / "model.onnx")
+            # What it put beside the model would be gone with the folder.
+            return onnx.load(path).SerializeToString() if len(os.listdir(aside)) > 1 else path.read_bytes()
+
+    def _write(self, opset: int, path: Path) -> Path:
+        request = self.request
+        self.function(
+            request.program(),
+            request.inputs,
+            path,
+            input_names=list(request.input_names),
+            dynamic_axes={name: dict(axes) for name, axes in request.dynamic.items()} or None,
+            opset_version=opset,
+        )
+        return path
+
+
+class NoFunctionError(Exception):
+    """`module:function` does not name a function that is here. The message says why."""
+
+
+@cache
+def _function(name: str) -> Callable[..., object]:
+    module, _, path = name.partition(":")
+    try:
+        found: Any = import_module(module)
+    except Exception as error:
+        raise NoFunctionError(f"{module} cannot be imported: {type(error).__name__}: {one_line(str(error))}") from error
+    for part in path.split("."):
+        if not hasattr(found, part):
+            raise NoFunctionError(f"{module} has no {path}")
+        found = getattr(found, part)
+    if not callable(found):
+        raise NoFunctionError(f"{name} is not a function but {type(found).__name__}")
+    function: Callable[..., object] = found
+    return function
+
+
+class Exporters(dict[str, Exporter]):
+    """Exporters by name: those that the harness knows, and a `module:function` from when it is first asked for."""
+
+    def __missing__(self, name: str) -> Exporter:
+        if ":" not in name:
+            raise KeyError(name)
+        return self.setdefault(name, FunctionExporter(name))
 
 
 _ALL: tuple[Exporter, ...] = (Parity(), Peer(TORCH_DYNAMO, dynamo=True), Peer(TORCH_SCRIPT, dynamo=False))
-EXPORTERS = {exporter.name: exporter for exporter in _ALL}
+EXPORTERS = Exporters((exporter.name, exporter) for exporter in _ALL)

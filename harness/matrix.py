@@ -50,7 +50,7 @@ class Matrix:
 
     @cached_property
     def _info_with_missing(self) -> RunInfo:
-        return msgspec.structs.replace(self.info, missing=missing_here())
+        return msgspec.structs.replace(self.info, missing=missing_here(self.selection))
 
     @property
     def folder(self) -> Path:

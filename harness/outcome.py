@@ -87,6 +87,11 @@ class Outcome:
         if verdict.metrics and (self.metrics is None or verdict.metrics.headroom < self.metrics.headroom):
             self.metrics = verdict.metrics
 
+    def absent(self, reason: str) -> None:
+        """It does not run here, which says nothing of the exporter."""
+        self.status = Status.ABSENT
+        self.reason = reason
+
     def refuse(self, reason: str, error: Exception) -> None:
         """The exporter said that it cannot."""
         self.status = Status.UNSUPPORTED

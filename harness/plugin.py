@@ -16,7 +16,7 @@ import msgspec
 import pytest
 
 from harness import axes
-from harness.axes import Device, Dtype, Selection, Tier
+from harness.axes import Capture, Device, Dtype, Selection, Tier
 from harness.crash import record_crash
 from harness.matrix import RUN_INFO, Matrix
 from harness.record import Status
@@ -35,6 +35,14 @@ _SKIPPED_AS = {
     Status.ABSENT: ("skipped", "s", "ABSENT"),
 }
 
+_EXPORTERS_HELP = (
+    f"exporters: {', '.join(axes.EXPORTER_NAMES)}, and any module:function that is called as torch.onnx.export is"
+)
+_RUNTIMES_HELP = (
+    f"runtimes: {', '.join(axes.RUNTIME_NAMES)}, and {axes.BACKEND}module for any with the ONNX backend interface "
+    "(default: one that runs the opset)"
+)
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("parity", "the matrix of cells")
@@ -42,8 +50,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--opsets", help="opsets instead of the tier's: 9,13-18")
     group.addoption("--dtypes", help="dtypes instead of the tier's: float32,float16")
     group.addoption("--devices", help="devices: cpu,cuda (default: cpu, and one CUDA cell a case)")
-    group.addoption("--exporters", default=axes.PARITY, help=f"exporters: {', '.join(axes.EXPORTER_NAMES)}")
-    group.addoption("--runtimes", help=f"runtimes: {', '.join(axes.RUNTIME_NAMES)} (default: one that runs the opset)")
+    group.addoption("--exporters", default=axes.PARITY, help=_EXPORTERS_HELP)
+    group.addoption("--captures", help="ways in: trace,script,exported_program (default: trace)")
+    group.addoption("--runtimes", help=_RUNTIMES_HELP)
     group.addoption("--seed", type=int, default=0, help="seed of inputs and weights (default: 0)")
     group.addoption("--runs", type=Path, help="where runs are kept (default: runs/ beside the configuration file)")
     group.addoption("--strict-unsupported", action="store_true", help="what the exporter refuses fails the run")
@@ -65,14 +74,15 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 def _selection(config: pytest.Config) -> Selection:
     dtypes, devices, runtimes = (config.getoption(option) for option in ("--dtypes", "--devices", "--runtimes"))
-    opsets = config.getoption("--opsets")
+    opsets, captures = config.getoption("--opsets"), config.getoption("--captures") or Capture.TRACE
     return Selection(
         tier=Tier(config.getoption("--tier")),
         opsets=axes.parse_opsets(opsets) if opsets else None,
         dtypes=tuple(map(Dtype, axes.parse_names("--dtypes", dtypes, tuple(Dtype)))) if dtypes else None,
         devices=tuple(map(Device, axes.parse_names("--devices", devices, tuple(Device)))) if devices else None,
-        exporters=axes.parse_names("--exporters", config.getoption("--exporters"), axes.EXPORTER_NAMES),
-        runtimes=axes.parse_names("--runtimes", runtimes, axes.RUNTIME_NAMES) if runtimes else None,
+        exporters=axes.parse_exporters(config.getoption("--exporters")),
+        runtimes=axes.parse_runtimes(runtimes) if runtimes else None,
+        captures=tuple(map(Capture, axes.parse_names("--captures", captures, tuple(Capture)))),
     )
 
 

@@ -14,8 +14,17 @@ import torch
 import torch.utils.dlpack
 from onnx.reference import ReferenceEvaluator
 
+from harness import cuda
 from harness.arrays import BFLOAT16, Array, to_array
-from harness.axes import ONNX_REFERENCE, ONNXRUNTIME, ONNXRUNTIME_OPSETS, OPSETS, Device
+from harness.axes import (
+    BACKEND,
+    ONNX_REFERENCE,
+    ONNXRUNTIME,
+    ONNXRUNTIME_OPSETS,
+    OPSETS,
+    OPTIMISATION_LEVELS,
+    Device,
+)
 from harness.wording import one_line
 
 if TYPE_CHECKING:
@@ -45,36 +54,26 @@ class Runtime(Protocol):
     def load(self, model: bytes | Path, device: Device) -> Session: ...
 
 
-@cache
-def missing_cuda() -> str:
-    """Why CUDA cells cannot run here. Empty when they can."""
-    import onnxruntime
-    import torch
-
-    if not torch.cuda.is_available():
-        return "no CUDA device"
-    if "CUDAExecutionProvider" not in onnxruntime.get_available_providers():
-        return "this onnxruntime has no CUDA provider; install onnxruntime-gpu"
-    return ""
-
-
 @dataclass(frozen=True)
 class OnnxRuntime:
-    """onnxruntime with one thread. Without `optimised` it runs the graph as it was written."""
+    """onnxruntime with one thread, and as much of its graph optimiser as the level says: all of it if none is named."""
 
-    optimised: bool = True
-    name: str = ONNXRUNTIME
+    level: str = ""
     opsets: tuple[int, ...] = ONNXRUNTIME_OPSETS
 
+    @property
+    def name(self) -> str:
+        return f"{ONNXRUNTIME}:{self.level}" if self.level else ONNXRUNTIME
+
     def missing(self, device: Device) -> str:
-        return missing_cuda() if device is Device.CUDA else ""
+        return cuda.missing() if device is Device.CUDA else ""
 
     def load(self, model: bytes | Path, device: Device) -> Session:
         import onnxruntime
         from onnxruntime.capi.onnxruntime_pybind11_state import NotImplemented as NoImplementation
 
-        options = _session_options(self.optimised)
-        providers = ["CUDAExecutionProvider"] if device is Device.CUDA else ["CPUExecutionProvider"]
+        options = _session_options(self.level)
+        providers = [cuda.provider()] if device is Device.CUDA else ["CPUExecutionProvider"]
         source = str(model) if isinstance(model, Path) else model
         try:
             return _OnnxRuntimeSession(onnxruntime.InferenceSession(source, options, providers=providers))
@@ -83,7 +82,7 @@ class OnnxRuntime:
 
 
 @cache
-def _session_options(optimised: bool) -> onnxruntime.SessionOptions:
+def _session_options(level: str) -> onnxruntime.SessionOptions:
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
@@ -91,8 +90,9 @@ def _session_options(optimised: bool) -> onnxruntime.SessionOptions:
     options.intra_op_num_threads = 1
     options.inter_op_num_threads = 1
     options.log_severity_level = 4
-    if not optimised:
-        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    if level:
+        named = "ORT_DISABLE_ALL" if level == OPTIMISATION_LEVELS[0] else f"ORT_ENABLE_{level.upper()}"
+        options.graph_optimization_level = getattr(onnxruntime.GraphOptimizationLevel, named)
     return options
 
 
@@ -151,5 +151,16 @@ class _OnnxReferenceSession:
         return list(self._evaluator.run(None, dict(feeds)))
 
 
-_ALL: tuple[Runtime, ...] = (OnnxRuntime(), OnnxReference())
-RUNTIMES = {runtime.name: runtime for runtime in _ALL}
+class Runtimes(dict[str, Runtime]):
+    """Runtimes by name: the harness's own, and a `backend:module` from the first time that it is asked for."""
+
+    def __missing__(self, name: str) -> Runtime:
+        from harness.backends import Backend
+
+        if not name.startswith(BACKEND):
+            raise KeyError(name)
+        return self.setdefault(name, Backend(name))
+
+
+_ALL: tuple[Runtime, ...] = (OnnxRuntime(), *map(OnnxRuntime, OPTIMISATION_LEVELS), OnnxReference())
+RUNTIMES = Runtimes((runtime.name, runtime) for runtime in _ALL)

@@ -15,11 +15,12 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from harness.axes import Device, Shapes
+from harness import cuda
+from harness.axes import ONNXRUNTIME, Device, Shapes
 from harness.cells import Cell
 from harness.delivered import Delivered, check
 from harness.draws import DrawnCase, search
-from harness.exporters import EXPORTERS, Captured, Exporter, Request
+from harness.exporters import EXPORTERS, Captured, Exporter, NoSuchFormError, Request
 from harness.oracle import judge
 from harness.outcome import MismatchError, Outcome, Prepared
 from harness.program import build
@@ -56,15 +57,20 @@ class Bench:
             return search(cell, self.run)
         outcome = Outcome(cell, cell.runtime)
         exporter, runtime = self._exporters[cell.exporter], self._runtimes[cell.runtime]
-        outcome.reason = _missing(cell, exporter, runtime)
-        if outcome.reason:
-            outcome.status = Status.ABSENT
+        if missing := _missing(cell, exporter, runtime):
+            outcome.absent(missing)
             return outcome
         try:
             with np.errstate(all="ignore"), ExitStack() as until_the_end:
                 self._run_stages(cell, exporter, runtime, outcome, until_the_end)
         except MismatchError as error:
             outcome.mismatch(error)
+        except (NoKernelError, NoSuchFormError) as error:
+            # Neither says anything of the exporter: the cell did not run.
+            outcome.status = Status.ABSENT
+            outcome.reason = (
+                f"{runtime.name} has no kernel: {error}" if isinstance(error, NoKernelError) else str(error)
+            )
         except Exception as error:  # noqa: BLE001  Stages run other people's code: whatever it raises is the outcome.
             refusal = exporter.refusal(error) if outcome.stage is Stage.EXPORT else ""
             if refusal:
@@ -108,6 +114,8 @@ class Bench:
             return self._prepared
         self._prepared = None  # Its weights go before the next ones come.
         with self._stage(Stage.BUILD, outcome):
+            if cell.device is Device.CUDA:
+                cuda.prepare_torch()
             program = build(cell.case, cell.dtype, cell.device, self._seed)
         with self._stage(Stage.REFERENCE, outcome):
             self._prepared = Prepared(program, consult(program))
@@ -119,7 +127,8 @@ class Bench:
             program = prepared.program
             dynamic = cell.case.declaration.dynamic if cell.shapes is Shapes.DYNAMIC else {}
             inputs = prepared.reference.example.inputs
-            prepared.captured[key] = exporter.capture(Request(program.module, inputs, program.input_names, dynamic))
+            request = Request(program.module, inputs, program.input_names, dynamic, cell.capture)
+            prepared.captured[key] = exporter.capture(request)
         return prepared.captured[key]
 
     @contextmanager
@@ -153,10 +162,11 @@ def _load(delivered: Delivered, cell: Cell, runtime: Runtime, outcome: Outcome) 
     try:
         return runtime.load(delivered.model, cell.device)
     except NoKernelError as error:
-        # The graph is sound and this runtime cannot say; the specification's evaluator can.
-        witness = OnnxReference()
-        if cell.device is not Device.CPU or runtime.name == witness.name:
+        # The graph is sound and this runtime cannot say; the specification's evaluator can. A lane that was asked for
+        # by name is about its runtime, and says that it did not run.
+        if cell.device is not Device.CPU or runtime.name != ONNXRUNTIME:
             raise
+        witness = OnnxReference()
         outcome.runtime = witness.name
         outcome.reason = f"run on {witness.name}: {runtime.name} has no kernel: {error}"
         return witness.load(delivered.model, cell.device)

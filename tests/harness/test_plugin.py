@@ -261,9 +261,13 @@ def test_cells_are_selected_by_path_by_keyword_and_by_option(
         (["--devices", "tpu"], "--devices tpu: there is no 'tpu', only cpu, cuda."),
         (
             ["--exporters", "tf2onnx"],
-            "--exporters tf2onnx: there is no 'tf2onnx', only parity, torch_dynamo, torch_script.",
+            "--exporters tf2onnx: there is no 'tf2onnx', only parity, torch_dynamo, torch_script, and module:function.",
         ),
-        (["--runtimes", "ort"], "--runtimes ort: there is no 'ort', only onnxruntime, onnx.reference."),
+        (
+            ["--runtimes", "ort"],
+            "--runtimes ort: there is no 'ort', only onnxruntime, onnxruntime:none, onnxruntime:basic, "
+            "onnxruntime:extended, onnxruntime:layout, onnx.reference, and backend:module.",
+        ),
     ],
 )
 def test_an_option_that_makes_no_sense_ends_the_run(cases: pytest.Pytester, options: list[str], message: str) -> None:
