@@ -30,10 +30,12 @@ from exporter.arguments import (
 )
 from exporter.axes import Axes, DynamicAxes, DynamicShapes, axes_of_program
 from exporter.capture.copies import COPIES
+from exporter.capture.exported import ExportedModule
 from exporter.capture.graph import Graph, operator_name
-from exporter.capture.origin import nearest_user_frame
+from exporter.capture.origin import nearest_user_place
 from exporter.capture.strided import STRIDED
 from exporter.capture.trace import Traced, trace, weights_of
+from exporter.errors import ArgumentError
 from exporter.lowering import families  # noqa: F401  (registers the lowerings)
 from exporter.lowering.lower import Names, lower
 from exporter.lowering.registry import is_lowered
@@ -45,7 +47,7 @@ from exporter.show import printed
 
 __all__ = ["Capture", "DroppedWriteWarning", "capture_program", "export"]
 
-Program = Callable[..., Any]
+Program = Callable[..., Any] | torch.export.ExportedProgram
 
 
 class DroppedWriteWarning(UserWarning):
@@ -93,6 +95,8 @@ def capture_program(
     strict: bool = False,
 ) -> Capture:
     """Record what `model(*args, **kwargs)` does, without computing it."""
+    if isinstance(model, torch.export.ExportedProgram):
+        model, args, kwargs = _callable(model, args, kwargs, training)
     checked_program(model)
     positional, named = split_args(args, kwargs)
     signature = signature_of(model)
@@ -103,6 +107,8 @@ def capture_program(
     tensors = [leaf for leaf in pytree.tree_leaves((positional, named)) if isinstance(leaf, torch.Tensor)]
     inputs = dict(zip(names, tensors, strict=True))
     axes = axes_of_program(dynamic_axes, dynamic_shapes, arguments, inputs, output_names or ("output",))
+    if isinstance(model, ExportedModule):
+        axes = model.axes(inputs).renamed(axes, names)
     with _mode(model, trains(training)):
         traced = trace(
             model,
@@ -110,8 +116,7 @@ def capture_program(
             named,
             input_names=names,
             weight_names=(input_names or ())[len(names) :],
-            dynamic_axes=axes.inputs,
-            automatic_axes=axes.automatic,
+            axes=axes,
             decomposition_of=_decomposition_of,
             strict=strict,
         )
@@ -120,8 +125,8 @@ def capture_program(
             f"the program writes to {', '.join(traced.written)}. An ONNX model keeps nothing from one run to the next: "
             "the new values are left out. Return them from the program if they matter"
         )
-        caller = nearest_user_frame(sys._getframe())
-        file, line = (caller.f_code.co_filename, caller.f_lineno) if caller is not None else ("<unknown>", 0)
+        caller = nearest_user_place(sys._getframe())
+        file, line = (caller.file, caller.line) if caller is not None else ("<unknown>", 0)
         warnings.warn_explicit(text, DroppedWriteWarning, file, line)
     return Capture(traced, names, output_names_for(len(traced.graph.outputs), output_names), axes)
 
@@ -148,9 +153,10 @@ def export(
     The program is recorded once, over tensors without data; its parameters become the model's weights.
 
     Args:
-        model: A `torch.nn.Module`, or any function of tensors.
+        model: A `torch.nn.Module`, any function of tensors, or an `ExportedProgram` of `torch.export`, whose dynamic
+            shapes are the model's.
         args: The arguments to call it with, a tuple or one tensor. Tensors become inputs; everything else is built in.
-            A dict at the end of the tuple holds keyword arguments.
+            A dict at the end of the tuple holds keyword arguments. An `ExportedProgram` knows its own.
         f: Where to write the model: a path, or a file opened for writing bytes. None writes nothing.
         kwargs: Keyword arguments to call it with.
         verbose: Print the exported graph.
@@ -187,6 +193,23 @@ def export(
     if f is not None:
         program.save(f, external_data=external_data)
     return program
+
+
+def _callable(
+    program: torch.export.ExportedProgram, args: Any, kwargs: Mapping[str, Any] | None, training: object
+) -> tuple[ExportedModule, Any, Mapping[str, Any] | None]:
+    """An exported program as a module, with the arguments that it was exported with if none are given."""
+    if trains(training):
+        raise ArgumentError(
+            "training=True, and model is an ExportedProgram, whose mode is built in: put the module into training mode "
+            "before torch.export.export"
+        )
+    module = ExportedModule(program)
+    if args == () and kwargs is None:
+        args, kwargs = module.example()
+        # An empty dict, so that another one before it stays an argument.
+        args = args if kwargs else (*args, {})
+    return module, args, kwargs
 
 
 def _decomposition_of(op: OpOverload) -> Callable[..., Any] | None:

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
+from exporter.capture.exported import ExportedModule
 from exporter.errors import ArgumentError, OpsetError
 from exporter.lowering.dtypes import TO_ONNX
 
@@ -59,11 +60,9 @@ def split_args(args: Any, kwargs: Mapping[str, Any] | None) -> tuple[tuple[Any, 
 
 
 def checked_program(model: Any) -> None:
-    """Refuse what cannot be called, and what can only be called through a part of it."""
-    if isinstance(model, torch.export.ExportedProgram):
-        raise ArgumentError("model is an ExportedProgram, which cannot be called: give its module, model.module()")
+    """Refuse what cannot be called."""
     if not callable(model):
-        raise ArgumentError(f"model is {model!r}: give a torch.nn.Module or a function of tensors")
+        raise ArgumentError(f"model is {model!r}: give a torch.nn.Module, a function of tensors, or an ExportedProgram")
 
 
 def refuse_unknown_keywords(args: Any, kwargs: Mapping[str, Any], signature: inspect.Signature | None) -> None:
@@ -109,6 +108,8 @@ def refuse_unreadable(arguments: Mapping[str, Any]) -> None:
 
 def signature_of(program: Callable[..., Any]) -> inspect.Signature | None:
     """The signature of a program; None for what was not written in Python."""
+    if isinstance(program, ExportedModule):
+        return program.signature
     try:
         return inspect.signature(program.forward if isinstance(program, torch.nn.Module) else program)
     except (TypeError, ValueError):

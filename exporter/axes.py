@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Container, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -27,6 +27,35 @@ class Axes:
     outputs: dict[int, Named] = field(default_factory=dict)
     #: Names of axes that may turn out to be fixed (`Dim.AUTO`): then they are static, without an error.
     automatic: frozenset[str] = frozenset()
+    #: By name, the least and the greatest size that an axis was promised to have. (No greatest: torch's `int_oo`.)
+    ranges: dict[str, tuple[Any, Any]] = field(default_factory=dict)
+
+    def without(self, names: Container[str]) -> Axes:
+        """These axes, those of the names being static."""
+        inputs = {
+            position: {axis: name for axis, name in named.items() if name not in names}
+            for position, named in self.inputs.items()
+        }
+        return replace(self, inputs=inputs)
+
+    def renamed(self, requested: Axes, inputs: Sequence[str]) -> Axes:
+        """These axes, called as requested. They are those of an exported program, which cannot get more."""
+        names: dict[str, str] = {}
+        for position, named in requested.inputs.items():
+            for axis, name in named.items():
+                own = self.inputs.get(position, {}).get(axis)
+                if own is None:
+                    raise ArgumentError(
+                        f"axis {axis} of {inputs[position]!r} does not vary in the exported program: call "
+                        "torch.export.export with dynamic_shapes that say so"
+                    )
+                names[own] = name
+        renamed = {
+            position: {axis: names.get(name, name) for axis, name in named.items()}
+            for position, named in self.inputs.items()
+        }
+        ranges = {names.get(name, name): bounds for name, bounds in self.ranges.items()}
+        return Axes(renamed, requested.outputs, self.automatic, ranges)
 
 
 def axes_of_program(
@@ -131,15 +160,16 @@ def _from_dynamic_shapes(spec: DynamicShapes, arguments: Mapping[str, Any], inpu
             f"dynamic_shapes names {unknown[0]!r}, which is no argument of the program ({', '.join(arguments)})"
         )
     axes, automatic = Axes(), set[str]()
+    _refuse_underived(spec, arguments)
     names = list(inputs)
     position = 0
     for name, argument in arguments.items():
         for tensor, wanted in _paired(f"dynamic_shapes[{name!r}]", argument, spec.get(name)):
-            named = _dimensions(f"dynamic_shapes[{name!r}]", names[position], wanted, tensor, automatic)
+            named = _dimensions(f"dynamic_shapes[{name!r}]", names[position], wanted, tensor, automatic, axes.ranges)
             if named:
                 axes.inputs[position] = named
             position += 1
-    return Axes(axes.inputs, axes.outputs, frozenset(automatic))
+    return Axes(axes.inputs, axes.outputs, frozenset(automatic), axes.ranges)
 
 
 def _paired(what: str, argument: Any, spec: Any) -> Iterator[tuple[torch.Tensor, Any]]:
@@ -156,7 +186,36 @@ def _paired(what: str, argument: Any, spec: Any) -> Iterator[tuple[torch.Tensor,
             yield from _paired(f"{what}[{number}]", item, None if spec is None else spec[number])
 
 
-def _dimensions(what: str, name: str, wanted: Any, tensor: torch.Tensor, automatic: set[str]) -> Named:
+def _refuse_underived(spec: Mapping[str, Any], arguments: Mapping[str, Any]) -> None:
+    """Refuse sizes of the example that are not what `2 * Dim("n")` says of the size that is n."""
+    sizes: dict[str, int] = {}
+    derived: list[tuple[str, Any, int]] = []
+    for name, argument in arguments.items():
+        for tensor, wanted in _paired(f"dynamic_shapes[{name!r}]", argument, spec.get(name)):
+            by_axis = wanted.items() if isinstance(wanted, Mapping) else enumerate(wanted or ())
+            for axis, dimension in by_axis:
+                if isinstance(dimension, Dim) and axis in range(-tensor.ndim, tensor.ndim):
+                    if hasattr(dimension, "root"):
+                        derived.append((name, dimension, tensor.shape[axis]))
+                    else:
+                        sizes[dimension.__name__] = tensor.shape[axis]
+    for name, dimension, size in derived:
+        root = sizes.get(dimension.root.__name__)
+        if root is not None and dimension.fn(root) != size:
+            raise ArgumentError(
+                f"dynamic_shapes[{name!r}] wants {dimension.__name__}, which is {dimension.fn(root)} where "
+                f"{dimension.root.__name__} is {root}, and the example's size is {size}"
+            )
+
+
+def _dimensions(
+    what: str,
+    name: str,
+    wanted: Any,
+    tensor: torch.Tensor,
+    automatic: set[str],
+    ranges: dict[str, tuple[Any, Any]],
+) -> Named:
     if wanted is None:
         return {}
     if isinstance(wanted, Mapping):
@@ -175,6 +234,8 @@ def _dimensions(what: str, name: str, wanted: Any, tensor: torch.Tensor, automat
             named[positive] = axis_name
             if dimension is Dim.AUTO:
                 automatic.add(axis_name)
+            if isinstance(dimension, Dim):
+                ranges[axis_name] = (dimension.min, dimension.max)
     return named
 
 
@@ -186,7 +247,7 @@ def _dimension_name(what: str, default: str, dimension: Any, size: int) -> str |
         return default
     if isinstance(dimension, str):
         return dimension
-    if type(dimension) is Dim:
+    if isinstance(dimension, Dim):
         low, high = dimension.min, dimension.max
         if not low <= size <= high:
             raise ArgumentError(

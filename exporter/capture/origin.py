@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from types import CodeType, FrameType
+from typing import NamedTuple
 
 import torch
+from torch import fx
 
 from exporter.capture.graph import Origin
 
-__all__ = ["OriginFinder", "last_user_line", "nearest_user_frame"]
+__all__ = ["OriginFinder", "Place", "last_user_line", "nearest_user_place"]
 
 _INTERNAL = tuple(
     os.path.dirname(os.path.abspath(path)) + os.sep for path in (torch.__file__, os.path.dirname(__file__))
 )
 _MODULE_CALL = torch.nn.Module._call_impl.__code__
+#: A graph is being run node by node; each node knows the line that it was captured from.
+_NODE_RUN = fx.Interpreter.run_node.__code__
+_TRACED_LINE = re.compile(r'File "([^"]+)", line (\d+)')
 #: Of a code object, whether it is the user's. Code objects are few and live long.
 _is_user: dict[CodeType, bool] = {}
 
@@ -23,16 +29,35 @@ _is_user: dict[CodeType, bool] = {}
 def _users(code: CodeType) -> bool:
     known = _is_user.get(code)
     if known is None:
-        name = code.co_filename
-        known = not name.startswith(("<", *_INTERNAL)) or name.startswith(("<ipython", "<stdin>"))
-        _is_user[code] = known
+        known = _is_user[code] = _users_file(code.co_filename)
     return known
 
 
-def nearest_user_frame(frame: FrameType | None) -> FrameType | None:
-    while frame is not None and not _users(frame.f_code):
+def _users_file(name: str) -> bool:
+    return not name.startswith(("<", *_INTERNAL)) or name.startswith(("<ipython", "<stdin>"))
+
+
+class Place(NamedTuple):
+    """A line of the user's, and the frame that is there."""
+
+    file: str
+    line: int
+    frame: FrameType
+
+
+def nearest_user_place(frame: FrameType | None) -> Place | None:
+    in_graph = False
+    while frame is not None:
+        if frame.f_code is _NODE_RUN:
+            # Whoever is further out runs the graph, and has not written it.
+            in_graph = True
+            file, line = _line_of(frame.f_locals["n"])
+            if file:
+                return Place(file, line, frame)
+        elif not in_graph and _users(frame.f_code):
+            return Place(frame.f_code.co_filename, frame.f_lineno, frame)
         frame = frame.f_back
-    return frame
+    return None
 
 
 def last_user_line(error: BaseException) -> str:
@@ -40,10 +65,28 @@ def last_user_line(error: BaseException) -> str:
     where = ""
     traceback = error.__traceback__
     while traceback is not None:
-        if _users(traceback.tb_frame.f_code):
-            where = f"{traceback.tb_frame.f_code.co_filename}:{traceback.tb_lineno}"
+        frame = traceback.tb_frame
+        if frame.f_code is _NODE_RUN:
+            file, line = _line_of(frame.f_locals["n"])
+            where = f"{file}:{line}" if file else where
+        elif _users(frame.f_code):
+            where = f"{frame.f_code.co_filename}:{traceback.tb_lineno}"
         traceback = traceback.tb_next
     return where
+
+
+def _line_of(node: fx.Node) -> tuple[str, int]:
+    """The innermost line of the user's that a node of a graph was captured from."""
+    for file, line in reversed(_TRACED_LINE.findall(node.meta.get("stack_trace") or "")):
+        if _users_file(file) and os.path.isabs(file):
+            return file, int(line)
+    return "", 0
+
+
+def _module_of(node: fx.Node) -> str | None:
+    """The path of the module that was running when a node of a graph was captured."""
+    stack = node.meta.get("nn_module_stack")
+    return str(next(reversed(stack.values()))[0]) if stack else None
 
 
 class OriginFinder:
@@ -57,12 +100,19 @@ class OriginFinder:
     def find(self) -> Origin:
         frame: FrameType | None = sys._getframe(2)
         file, line, module = "", 0, None
+        in_graph = False
         while frame is not None and (module is None or not file):
             code = frame.f_code
             if code is _MODULE_CALL:
                 if module is None:
                     module = self._paths.get(id(frame.f_locals["self"]))
-            elif not file and _users(code):
+            elif code is _NODE_RUN:
+                node, in_graph = frame.f_locals["n"], True
+                if not file:
+                    file, line = _line_of(node)
+                if module is None:
+                    module = _module_of(node)
+            elif not file and not in_graph and _users(code):
                 file, line = code.co_filename, frame.f_lineno
             frame = frame.f_back
         return Origin(file, line, module or "")

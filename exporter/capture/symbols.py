@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,11 +12,14 @@ import torch
 from sympy.logic.boolalg import BooleanAtom, BooleanFunction
 from torch._guards import Source
 from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv
+from torch.utils._sympy.numbers import int_oo
+from torch.utils._sympy.solve import try_solve
+from torch.utils._sympy.value_ranges import ValueRanges, bound_sympy
 
 from exporter.capture.graph import Origin
-from exporter.capture.origin import nearest_user_frame
+from exporter.capture.origin import nearest_user_place
 
-__all__ = ["Assumption", "HintedShapeEnv"]
+__all__ = ["Assumption", "HintedShapeEnv", "fixed_together"]
 
 
 #: Files whose frames lie between a question about a size and whoever asked it.
@@ -59,6 +62,35 @@ class Assumption:
         return bool(holds and difference.is_polynomial() and len(difference.free_symbols) == 1)
 
 
+def fixed_together(assumptions: Iterable[Assumption]) -> list[Assumption]:
+    """Of the program's own decisions by a size, those that complete its being pinned: `while i < n` ends at one n."""
+    bounds: dict[sympy.Basic, tuple[Any, Any]] = {}
+    found = []
+    for assumption in assumptions:
+        expression = assumption.expression
+        if not assumption.by_user or len(expression.free_symbols) != 1 or not isinstance(expression, sympy.Rel):
+            continue
+        (symbol,) = expression.free_symbols
+        solved = try_solve(expression if assumption.answer == sympy.true else ~expression, symbol)
+        if solved is None or not solved[1].is_Integer:
+            continue
+        low, high = bounds.get(symbol, (-int_oo, int_oo))
+        limit = solved[1]
+        match solved[0]:
+            case sympy.Gt():
+                low = max(low, limit + 1)
+            case sympy.Ge():
+                low = max(low, limit)
+            case sympy.Lt():
+                high = min(high, limit - 1)
+            case sympy.Le():
+                high = min(high, limit)
+        bounds[symbol] = (low, high)
+        if low == high:
+            found.append(assumption)
+    return found
+
+
 def _is_question(expression: sympy.Basic) -> bool:
     """Whether the answer is yes or no, rather than a number. (To sympy a symbol is a Boolean too.)"""
     return isinstance(expression, (sympy.core.relational.Relational, BooleanAtom, BooleanFunction))
@@ -85,17 +117,22 @@ class HintedShapeEnv(ShapeEnv):
         super().__init__(specialize_zero_one=False, duck_shape=False)
         self.hints: dict[sympy.Symbol, int] = {}
         self._example: dict[sympy.Symbol, int] = {}
+        self._ranges: dict[sympy.Symbol, ValueRanges[Any]] = {}
         self.assumptions: dict[sympy.Basic, Assumption] = {}
+        #: Answers to the program's questions that the promised ranges give.
+        self._certain: dict[sympy.Basic, sympy.Basic] = {}
         #: Tells what a number that depends on values is in the example.
         self.read_symbol: Callable[[str], int | None] = lambda name: None
 
-    def new_size(self, name: str, hint: int) -> torch.SymInt:
+    def new_size(self, name: str, hint: int, bounds: tuple[Any, Any] | None = None) -> torch.SymInt:
+        """A symbol for a size that varies, `hint` in the example and promised to lie within `bounds`."""
         size_of_example = hint
         # A size of 0 or 1 in the example would make broadcasting and emptiness look decided.
         hint = hint if hint > 1 else 2
         source = _Axis(name)
         symbol = self.create_symbol(hint, source, dynamic_dim=DimDynamic.DYNAMIC, constraint_dim=None)
         self.hints[symbol] = hint
+        self._ranges[symbol] = ValueRanges(*(bounds or (0, int_oo)))
         self._example[symbol] = size_of_example
         size = self.create_symintnode(symbol, hint=hint, source=source)
         assert isinstance(size, torch.SymInt)
@@ -124,6 +161,8 @@ class HintedShapeEnv(ShapeEnv):
         known = self.assumptions.get(orig_expr)
         if known is not None:
             return known.answer
+        if orig_expr in self._certain:
+            return self._certain[orig_expr]
         if not orig_expr.free_symbols:
             return orig_expr
         frame = sys._getframe(1)
@@ -133,14 +172,20 @@ class HintedShapeEnv(ShapeEnv):
             # Without a frame of `SymBool.__bool__` it was C++ that asked: is this index in range?
             in_python = in_python or asker.f_code.co_filename.endswith("/torch/__init__.py")
             asker = asker.f_back
-        user = nearest_user_frame(frame)
+        user = nearest_user_place(frame)
         if not orig_expr.free_symbols <= self.hints.keys():
             # torch's own questions (is it contiguous?) have answers for all sizes. A number is asked for on behalf of
             # the program, by int(x) or by an operator that takes nothing else.
-            followed = asker is user or not _is_question(orig_expr)
+            followed = (user is not None and asker is user.frame) or not _is_question(orig_expr)
             answer = self._in_example(orig_expr) if followed else None
             return super().evaluate_expr(orig_expr, hint, *args, **kwargs) if answer is None else answer
         answer = orig_expr.xreplace(self.hints)
-        origin = Origin(user.f_code.co_filename, user.f_lineno, "") if user is not None else Origin("", 0, "")
-        self.assumptions[orig_expr] = Assumption(orig_expr, answer, origin, by_user=asker is user and in_python)
+        origin = Origin(user.file, user.line, "") if user is not None else Origin("", 0, "")
+        by_user = user is not None and asker is user.frame and in_python
+        if by_user and _is_question(orig_expr):
+            possible = bound_sympy(orig_expr, self._ranges)
+            if possible.is_singleton():
+                self._certain[orig_expr] = possible.lower
+                return possible.lower
+        self.assumptions[orig_expr] = Assumption(orig_expr, answer, origin, by_user)
         return answer

@@ -19,6 +19,7 @@ from torch._subclasses.fake_tensor import (
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 from torch.utils import _pytree as pytree
 
+from exporter.axes import Axes
 from exporter.capture.composites import keeping_composites
 from exporter.capture.graph import Graph, Input, Value
 from exporter.capture.lifted import Lifting
@@ -29,13 +30,10 @@ from exporter.capture.recorder import OwnTensorWritten, Recorder, own_tensor_wri
 from exporter.capture.results import Returned, taken_apart
 from exporter.capture.subscripts import SymbolicSubscripts
 from exporter.capture.surroundings import recording_surroundings
-from exporter.capture.symbols import Assumption, HintedShapeEnv
+from exporter.capture.symbols import Assumption, HintedShapeEnv, fixed_together
 from exporter.errors import CaptureError, DynamicAxisError, ExportError, FrozenValueError
 
 __all__ = ["Traced", "trace", "weights_of"]
-
-#: Of each dynamic input, by its flat position: axis to name.
-DynamicAxes = Mapping[int, Mapping[int, str]]
 
 
 @dataclass(slots=True)
@@ -54,18 +52,17 @@ def trace(
     kwargs: Mapping[str, Any],
     *,
     input_names: Sequence[str],
-    dynamic_axes: DynamicAxes,
+    axes: Axes,
     decomposition_of: Callable[[OpOverload], Callable[..., Any] | None],
-    automatic_axes: frozenset[str] = frozenset(),
     weight_names: Sequence[str] = (),
     strict: bool = False,
 ) -> Traced:
     """Record `program(*args, **kwargs)`. Tensors among the arguments, flattened, are the inputs, named in order.
 
     Weights are called as they are in the module, or by `weight_names` in the order of `weights_of(program)`.
-    Axes in `automatic_axes` that the program fixes are taken as static; any other that it fixes is an error.
+    Automatic axes that the program fixes are taken as static; any other that it fixes is an error.
     """
-    needs_symbols = bool(dynamic_axes)
+    needs_symbols = bool(axes.inputs)
     lifts = False
     while True:
         shapes = HintedShapeEnv() if needs_symbols else None
@@ -75,9 +72,8 @@ def trace(
                 args,
                 kwargs,
                 input_names,
-                dynamic_axes,
+                axes,
                 decomposition_of,
-                automatic_axes,
                 weight_names,
                 strict,
                 shapes,
@@ -93,10 +89,7 @@ def trace(
             # Static programs are traced without a ShapeEnv, which costs nothing; this one's sizes depend on values.
             needs_symbols = True
         except _FixedAutomatically as found:
-            dynamic_axes = {
-                position: {axis: name for axis, name in named.items() if name not in found.names}
-                for position, named in dynamic_axes.items()
-            }
+            axes = axes.without(found.names)
 
 
 class _FixedAutomatically(Exception):
@@ -112,9 +105,8 @@ def _trace(
     args: Sequence[Any],
     kwargs: Mapping[str, Any],
     input_names: Sequence[str],
-    dynamic_axes: DynamicAxes,
+    axes: Axes,
     decomposition_of: Callable[[OpOverload], Callable[..., Any] | None],
-    automatic_axes: frozenset[str],
     weight_names: Sequence[str],
     strict: bool,
     shapes: HintedShapeEnv | None,
@@ -136,17 +128,17 @@ def _trace(
     input_fakes: list[FakeTensor] = []
     for number, position in enumerate(tensor_positions):
         example = leaves[position]
-        axes = dynamic_axes.get(number, {})
+        named = axes.inputs.get(number, {})
         shape: list[Any] = list(example.shape)
-        for axis, name in axes.items():
+        for axis, name in named.items():
             if name not in sizes:
                 assert shapes is not None
-                sizes[name] = shapes.new_size(name, example.shape[axis])
+                sizes[name] = shapes.new_size(name, example.shape[axis], axes.ranges.get(name))
                 axis_names[str(sizes[name].node.expr)] = name
             shape[axis] = sizes[name]
-        fake = _fake_like(example, shape if axes else None, fakes)
+        fake = _fake_like(example, shape if named else None, fakes)
         value = recorder.input(fake, input_names[number], example)
-        for axis, name in axes.items():
+        for axis, name in named.items():
             sources.setdefault(str(sizes[name].node.expr), (value, axis))
         inputs.append(Input(value, input_names[number], example))
         input_fakes.append(recorder.writable(fake))
@@ -191,7 +183,7 @@ def _trace(
         if value.node is not None:
             raise CaptureError(*own_tensor_written(recorder.name_of(tensor), value.node.origin).args)
     if shapes is not None:
-        _refuse_fixed_axes(shapes, axis_names, automatic_axes)
+        _refuse_fixed_axes(shapes, axis_names, axes.automatic)
         _say_what_sizes_decided(shapes, axis_names, strict)
 
     graph = Graph(inputs, recorder.nodes, output_values, axis_names, recorder.symbol_sources() | sources)
@@ -265,10 +257,10 @@ def _say_what_sizes_decided(shapes: HintedShapeEnv, axis_names: dict[str, str], 
 
 def _refuse_fixed_axes(shapes: HintedShapeEnv, axis_names: dict[str, str], automatic: frozenset[str]) -> None:
     fixed: dict[str, Assumption] = {}
-    for assumption in shapes.assumptions.values():
-        if assumption.fixes():
-            for symbol in assumption.expression.free_symbols:
-                fixed.setdefault(axis_names.get(str(symbol), str(symbol)), assumption)
+    assumptions = list(shapes.assumptions.values())
+    for assumption in (*filter(Assumption.fixes, assumptions), *fixed_together(assumptions)):
+        for symbol in assumption.expression.free_symbols:
+            fixed.setdefault(axis_names.get(str(symbol), str(symbol)), assumption)
     if not fixed:
         return
     if fixed.keys() & automatic:

@@ -159,3 +159,16 @@ def test_both_ways_at_once() -> None:
     with pytest.raises(exporter.ArgumentError) as caught:
         exporter.export(torch.relu, (torch.ones(2),), dynamic_axes={"input_0": [0]}, dynamic_shapes=({0: "n"},))
     assert str(caught.value) == "dynamic_axes and dynamic_shapes say the same thing in two ways: give one of them"
+
+
+def test_loop_that_counts_to_a_size_is_refused() -> None:
+    def counts(x: torch.Tensor) -> torch.Tensor:
+        number = 0
+        while number < x.shape[0]:
+            x, number = x + number, number + 1
+        return x
+
+    with pytest.raises(exporter.DynamicAxisError) as caught:
+        exporter.export(counts, (torch.ones(3, 4),), dynamic_axes={"x": {0: "batch"}})
+    where = f"{__file__}:{inspect.getsourcelines(counts)[1] + 2}"
+    assert f"  - 'batch' at {where}: the program needs batch > 3 to be False\n" in str(caught.value)

@@ -90,3 +90,23 @@ def test_mistakes(shapes: Any, message: str) -> None:
     with pytest.raises(exporter.ArgumentError) as caught:
         exporter.export(scaled, ARGS, dynamic_shapes=shapes)
     assert str(caught.value) == message
+
+
+@pytest.mark.filterwarnings("error")
+def test_ranges_decide() -> None:
+    def decides(x: torch.Tensor) -> torch.Tensor:
+        return x * 2 if 1 < x.shape[0] <= 64 else x
+
+    program = exporter.export(decides, ARGS[:1], dynamic_shapes=({0: Dim("n", min=2, max=64)},), strict=True)
+    assert_agrees(program, decides, torch.rand(64, 3))
+    with pytest.raises(exporter.FrozenValueError, match="n <= 64 is True in the example"):
+        exporter.export(decides, ARGS[:1], dynamic_shapes=({0: Dim("n", min=2, max=65)},), strict=True)
+
+
+def test_derived_dimension_that_the_example_is_not() -> None:
+    n = Dim("n")
+    with pytest.raises(exporter.ArgumentError) as caught:
+        exporter.export(scaled, ARGS, dynamic_shapes=({0: n}, {0: 2 * n}))
+    assert str(caught.value) == (
+        "dynamic_shapes['scale'] wants 2*n, which is 8 where n is 4, and the example's size is 4"
+    )

@@ -1,0 +1,141 @@
+"""Programs of `torch.export` as the model: weights, shapes, mutations, structure, and whose line it was."""
+
+from __future__ import annotations
+
+import copy
+import inspect
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+from torch.export import Dim
+
+import exporter
+from tests.exporter.subjects import Counter, assert_agrees
+from tests.exporter.test_dynamic_axes import shape_of
+
+X = torch.linspace(-2, 2, 12).reshape(3, 4)
+
+
+class Everything(nn.Module):
+    """Parameters, a buffer that it writes, an attribute, a literal, an input that it writes, other modes, a number."""
+
+    count: torch.Tensor
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.Sequential(nn.Linear(4, 4))
+        self.register_buffer("count", torch.zeros(()))
+        self.scale = torch.linspace(1, 2, 4)
+
+    def forward(self, x: torch.Tensor, more: dict[str, Any], *, shift: torch.Tensor, times: int = 2) -> dict[str, Any]:
+        self.count.add_(1)
+        x = self.layers(x) + self.scale * self.count + torch.tensor([1.0, 2.0, 3.0, 4.0])
+        more["a"].mul_(2)
+        with torch.no_grad():
+            y = x * times
+        with torch.autocast("cpu", torch.bfloat16):
+            z = self.layers(x).float()
+        number = more["number"].item()
+        torch._check(number >= 0)
+        return {"x": x + shift, "y": (y, None, 3, x.shape[0], z), "zeros": torch.zeros(number)}
+
+
+def arguments(rows: int, number: int) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    more = {"a": torch.ones(2), "number": torch.tensor(number)}
+    return (torch.rand(rows, 4), more), {"shift": torch.rand(rows, 4), "times": 2}
+
+
+@pytest.fixture(scope="module", params=[False, True], ids=["as exported", "decomposed"])
+def everything(request: pytest.FixtureRequest) -> torch.export.ExportedProgram:
+    rows = Dim("rows", min=2, max=64)
+    shapes = {"x": {0: rows}, "more": {"a": None, "number": None}, "shift": {0: rows}, "times": None}
+    args, kwargs = arguments(3, 3)
+    exported = torch.export.export(Everything(), args, kwargs, dynamic_shapes=shapes, strict=False)
+    return exported.run_decompositions({}) if request.param else exported
+
+
+@pytest.mark.filterwarnings("ignore::exporter.DroppedWriteWarning")
+def test_everything(everything: torch.export.ExportedProgram) -> None:
+    program = exporter.export(everything)
+    assert program.input_names == ("x", "more_0", "more_1", "shift")
+    assert {"layers.0.weight", "layers.0.bias"} <= program.model.graph.initializers.keys()
+    assert shape_of(program, "x") == shape_of(program, "shift") == ["x_dim_0", 4]
+    for rows, number in ((3, 3), (5, 0), (2, 7)):
+        args, kwargs = arguments(rows, number)
+        module = copy.deepcopy(everything).module()  # Running it writes to the buffers of the program.
+        expected = module(*copy.deepcopy(args), **kwargs)
+        torch.testing.assert_close(program(*args, **kwargs), expected, rtol=2e-2, atol=2e-2)
+
+
+def test_what_it_writes_is_said(everything: torch.export.ExportedProgram) -> None:
+    with pytest.warns(exporter.DroppedWriteWarning, match="the program writes to count, more_0"):
+        exporter.export(everything)
+    assert everything.state_dict["count"] == 0
+
+
+@pytest.mark.filterwarnings("ignore::exporter.DroppedWriteWarning")
+def test_nodes_know_the_line_and_the_module_that_were_exported(everything: torch.export.ExportedProgram) -> None:
+    capture = exporter.capture_program(everything)
+    line = inspect.getsourcelines(Everything.forward)[1] + 2
+    origin = next(node.origin for node in capture.graph.nodes if "linear" in node.op.name())
+    assert (origin.file, origin.line, origin.module) == (__file__, line, "layers.0")
+    assert all(node.origin.file in (__file__, "") for node in capture.graph.nodes)
+
+
+@pytest.mark.filterwarnings("ignore::exporter.DroppedWriteWarning")
+def test_axes_can_be_named_and_not_added(everything: torch.export.ExportedProgram) -> None:
+    program = exporter.export(everything, dynamic_axes={"x": {0: "batch"}})
+    assert shape_of(program, "x") == shape_of(program, "shift") == ["batch", 4]
+    with pytest.raises(exporter.ArgumentError) as caught:
+        exporter.export(everything, dynamic_axes={"x": [1]})
+    assert str(caught.value) == (
+        "axis 1 of 'x' does not vary in the exported program: call torch.export.export with dynamic_shapes that say so"
+    )
+
+
+def test_arguments_of_another_structure(everything: torch.export.ExportedProgram) -> None:
+    with pytest.raises(exporter.ArgumentError) as caught:
+        exporter.export(everything, (X, {"a": torch.ones(2)}), kwargs={"shift": X, "times": 2})
+    assert str(caught.value) == "the program was exported for 4 tensors, and got 3"
+    with pytest.raises(exporter.ArgumentError) as caught:
+        exporter.export(everything, training=True)
+    assert str(caught.value) == (
+        "training=True, and model is an ExportedProgram, whose mode is built in: put the module into training mode "
+        "before torch.export.export"
+    )
+    bare = copy.copy(everything)
+    bare.example_inputs = None
+    with pytest.raises(exporter.ArgumentError) as caught:
+        exporter.export(bare)
+    assert str(caught.value) == "the exported program does not hold its example inputs: give them as args and kwargs"
+
+
+def test_derived_dimensions() -> None:
+    class Interleaved(nn.Module):
+        def forward(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+            return torch.cat([x, x]) + y.reshape(x.shape[0], 2, -1).reshape(y.shape)
+
+    rows = Dim("rows", min=2, max=64)
+    args = (torch.rand(3, 4), torch.rand(6, 4))
+    shapes = ({0: rows}, {0: 2 * rows})
+    model = Interleaved()
+    for program in (
+        exporter.export(torch.export.export(model, args, dynamic_shapes=shapes)),
+        exporter.export(model, args, dynamic_shapes=shapes),
+    ):
+        assert_agrees(program, model, torch.rand(5, 4), torch.rand(10, 4))
+
+
+def test_two_exports_are_the_same_bytes(everything: torch.export.ExportedProgram) -> None:
+    with pytest.warns(exporter.DroppedWriteWarning):
+        first, second = exporter.export(everything).serialize(), exporter.export(everything).serialize()
+    assert first == second
+
+
+def test_written_buffer_of_a_decomposed_program() -> None:
+    exported = torch.export.export(Counter(), (X,)).run_decompositions({})
+    with pytest.warns(exporter.DroppedWriteWarning, match="the program writes to count"):
+        program = exporter.export(exported)
+    torch.testing.assert_close(program(X), X + 1)
