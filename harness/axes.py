@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from enum import StrEnum
+from enum import Enum, StrEnum
 
 #: Every opset that the exporter delivers and onnx knows.
 OPSETS = tuple(range(7, 29))
@@ -12,9 +12,9 @@ OPSETS = tuple(range(7, 29))
 ONNXRUNTIME_OPSETS = tuple(range(7, 27))
 
 SMOKE_OPSETS = (9, 18, 26)
-#: What runs in the default tier of models that are not small, and of operators' further dtypes and dynamic sizes: the
-#: form before axes moved to inputs, after it, before and after the newest operators. Every opset of all of these
-#: would take the default tier over its four minutes.
+#: Where some common operator changes its form, and the ends.
+TURNING_OPSETS = (7, 9, 10, 11, 13, 16, 18, 21, 23, 26)
+#: The form before axes moved to inputs, after it, before and after the newest operators.
 SPREAD_OPSETS = (9, 13, 18, 26)
 
 ONNXRUNTIME = "onnxruntime"
@@ -100,6 +100,17 @@ class Shapes(StrEnum):
     DYNAMIC = "dynamic"
 
 
+class Breadth(Enum):
+    """How many opsets the default tier runs of a cell. All of every cell would take it over its four minutes."""
+
+    #: The first case of a declaration, in its first dtype, with static sizes.
+    EVERY = ONNXRUNTIME_OPSETS
+    #: Its cases with other attributes.
+    TURNING = TURNING_OPSETS
+    #: Other dtypes, dynamic sizes, and models that are not small.
+    SPREAD = SPREAD_OPSETS
+
+
 @dataclass(frozen=True, slots=True)
 class Selection:
     """What was asked for. An axis that is None was left to the tier."""
@@ -115,18 +126,15 @@ class Selection:
     def captures_of(self, exporter: str) -> tuple[Capture, ...]:
         return tuple(each for each in self.captures if each in _CAPTURES.get(exporter, tuple(Capture)))
 
-    def opsets_of(self, *, small: bool, principal: bool = True) -> tuple[int, ...]:
-        """The opsets of a case. Operators and small models are cheap enough to run at all of them.
-
-        That is their principal form, the first dtype and static sizes; others take the spread that models take.
-        """
+    def opsets_of(self, breadth: Breadth) -> tuple[int, ...]:
         if self.opsets is not None:
             return self.opsets
         match self.tier:
             case Tier.SMOKE:
                 return SMOKE_OPSETS
             case Tier.DEFAULT:
-                return ONNXRUNTIME_OPSETS if small and principal else SPREAD_OPSETS
+                opsets: tuple[int, ...] = breadth.value
+                return opsets
             case Tier.FULL:
                 return OPSETS
 

@@ -23,7 +23,7 @@ from typing import TypeAlias
 
 import torch
 
-from harness.axes import FLOATING, Dtype, Selection, Tier
+from harness.axes import FLOATING, Breadth, Dtype, Selection, Tier
 from harness.inputs import (
     DeclarationError,
     Floats,
@@ -89,16 +89,11 @@ class Declaration:
     line: int
 
     @property
-    def small(self) -> bool:
-        """Cheap enough to run at every opset in the default tier."""
-        return self.tier is Tier.SMOKE
-
-    @property
     def place(self) -> str:
         return f"{self.file}:{self.line}"
 
-    def opsets(self, selection: Selection, *, principal: bool) -> tuple[int, ...]:
-        return selection.opsets_of(small=self.small, principal=principal)
+    def opsets(self, selection: Selection, breadth: Breadth) -> tuple[int, ...]:
+        return selection.opsets_of(breadth if self.tier is Tier.SMOKE else Breadth.SPREAD)
 
     def selected(self, name: str, selection: Selection) -> Iterator[tuple[Case, tuple[Dtype, ...]]]:
         """The cases that a selection takes, each with its dtypes."""

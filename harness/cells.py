@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
-from harness.axes import ONNX_REFERENCE, PARITY, Capture, Device, Dtype, Selection, Shapes, Tier
+from harness.axes import ONNX_REFERENCE, PARITY, Breadth, Capture, Device, Dtype, Selection, Shapes, Tier
 from harness.case import Case, Declaration
 from harness.draws import DRAWN_OPSETS, DrawnCase, can_be_drawn
 
@@ -50,15 +50,21 @@ def cells_of(name: str, declaration: Declaration, selection: Selection) -> Itera
     if not selection.tier.includes(declaration.tier):
         return
     shapes = tuple(Shapes) if declaration.dynamic else (Shapes.STATIC,)
-    for case, dtypes in declaration.selected(name, selection):
+    for number, (case, dtypes) in enumerate(declaration.selected(name, selection)):
         for dtype, exporter, form in itertools.product(dtypes, selection.exporters, shapes):
             principal = dtype is dtypes[0] and form is Shapes.STATIC
-            opsets = declaration.opsets(selection, principal=principal)
+            opsets = declaration.opsets(selection, _breadth(number, principal))
             for capture in selection.captures_of(exporter):
                 for opset, device, runtime in _lanes(selection, opsets, principal):
                     yield Cell(case, dtype, opset, device, capture, exporter, runtime, form)
     if selection.tier is Tier.FULL and can_be_drawn(declaration):
         yield from _drawn_cells(name, declaration, selection)
+
+
+def _breadth(number: int, principal: bool) -> Breadth:
+    if not principal:
+        return Breadth.SPREAD
+    return Breadth.TURNING if number else Breadth.EVERY
 
 
 def _drawn_cells(name: str, declaration: Declaration, selection: Selection) -> Iterator[Cell]:

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from harness.axes import Device, Dtype, Selection, Tier
+from harness.axes import Breadth, Device, Dtype, Selection, Tier
 from harness.case import Case, Declaration, DeclarationError
 from harness.opinfo_entries import DTYPES, EXCLUDED, FEW, Usable, first_dtype, read_survey, spread, survey_path
 from harness.program import InputSet, OwnProgram, Program
@@ -41,7 +41,7 @@ class OpInfoDeclaration(Declaration):
 
     entries: Mapping[str, tuple[str, ...]]
 
-    def opsets(self, selection: Selection, *, principal: bool) -> tuple[int, ...]:
+    def opsets(self, selection: Selection, breadth: Breadth) -> tuple[int, ...]:
         return OPSETS_OF_TIER[selection.tier] if selection.opsets is None else selection.opsets
 
     def cases(self, name: str) -> Iterator[Case]:

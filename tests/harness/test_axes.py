@@ -9,6 +9,7 @@ from harness.axes import (
     ONNX_REFERENCE,
     ONNXRUNTIME,
     AxisError,
+    Breadth,
     Device,
     Selection,
     Tier,
@@ -50,11 +51,11 @@ def test_a_name_that_is_not_on_the_axis_is_refused() -> None:
 
 
 def test_tiers_hold_one_another() -> None:
-    small = {tier: set(Selection(tier=tier).opsets_of(small=True)) for tier in Tier}
-    large = {tier: set(Selection(tier=tier).opsets_of(small=False)) for tier in Tier}
-    assert small[Tier.SMOKE] < small[Tier.DEFAULT] < small[Tier.FULL]
-    assert large[Tier.DEFAULT] < large[Tier.FULL]
-    assert small[Tier.DEFAULT] == set(range(7, 27))
+    for breadth in Breadth:
+        smoke, default, full = (set(Selection(tier=tier).opsets_of(breadth)) for tier in Tier)
+        assert smoke < default < full
+    assert Selection().opsets_of(Breadth.EVERY) == tuple(range(7, 27))
+    assert set(Breadth.SPREAD.value) < set(Breadth.TURNING.value) < set(Breadth.EVERY.value)
     assert Tier.FULL.includes(Tier.SMOKE)
     assert not Tier.SMOKE.includes(Tier.DEFAULT)
 

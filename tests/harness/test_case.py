@@ -81,11 +81,10 @@ def test_a_declaration_knows_where_it_stands() -> None:
     assert next(declaration.cases("elu")).family == "test_case"
 
 
-def test_operators_are_small_and_models_are_not_unless_they_say_so() -> None:
+def test_operators_run_in_the_smoke_tier_and_models_only_if_they_say_so() -> None:
     assert (op(F.elu, floats(2)).kind, op(F.elu, floats(2)).tier) == (Kind.OPERATOR, Tier.SMOKE)
     assert (model(torch.nn.ReLU, image(8)).kind, model(torch.nn.ReLU, image(8)).tier) == (Kind.MODEL, Tier.DEFAULT)
-    assert not model(torch.nn.ReLU, image(8)).small
-    assert model(torch.nn.ReLU, image(8), tier="smoke").small
+    assert model(torch.nn.ReLU, image(8), tier="smoke").tier is Tier.SMOKE
 
 
 def test_the_dtype_is_the_inputs_own_where_all_pin_theirs() -> None:

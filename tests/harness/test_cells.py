@@ -8,7 +8,7 @@ from itertools import pairwise
 import torch
 import torch.nn.functional as F
 
-from harness.axes import SPREAD_OPSETS, Capture, Device, Dtype, Selection, Shapes, Tier
+from harness.axes import SPREAD_OPSETS, TURNING_OPSETS, Capture, Device, Dtype, Selection, Shapes, Tier
 from harness.case import Declaration, floats, image, model, numbers, op
 from harness.cells import Cell, cells_of
 
@@ -49,8 +49,10 @@ def test_no_opset_begins_another() -> None:
 
 def test_the_default_tier_runs_every_opset_of_an_operator_and_one_cuda_cell_a_case() -> None:
     found = cells(_ELU)
-    assert Counter(cell.device for cell in found) == {Device.CPU: 40, Device.CUDA: 2}
+    opsets = Counter(cell.case.label for cell in found if cell.device is Device.CPU)
+    assert opsets == {"it[alpha=1.0]": 20, "it[alpha=0.5]": len(TURNING_OPSETS)}
     assert {cell.opset for cell in found} == set(range(7, 27))
+    assert len([cell for cell in found if cell.device is Device.CUDA]) == 2
     assert {(cell.opset, cell.shapes) for cell in found if cell.device is Device.CUDA} == {(26, Shapes.STATIC)}
 
 
