@@ -1,4 +1,7 @@
-"""A worker that died while it ran a cell: the record that it could not write."""
+"""A worker that was killed while a cell ran: the record that it could not write.
+
+A cell cannot do that to its worker, for it runs in a process of its own (`cell_process.py`); a user or a system can.
+"""
 
 from __future__ import annotations
 
@@ -9,14 +12,12 @@ from typing import Any
 import msgspec
 import pytest
 
+from harness.last_words import last_words
 from harness.matrix import Matrix
 from harness.record import Record, Status
-from harness.run_log import stack_path
+from harness.run_log import stderr_path
 from harness.store import read_in_flight
 from harness.terminal import block
-
-#: Lines of the dead worker's stack that are kept.
-_STACK_LINES = 30
 
 
 def record_crash(nodeid: str, report: pytest.TestReport, matrix: Matrix) -> Record | None:
@@ -28,11 +29,11 @@ def record_crash(nodeid: str, report: pytest.TestReport, matrix: Matrix) -> Reco
     if record is None or record.nodeid != nodeid:
         return None
     ending = _ending(worker)
-    stack = _stack(matrix, worker.gateway.id)
+    words = last_words(stderr_path(matrix.folder, worker.gateway.id))
     record = msgspec.structs.replace(
         record, status=Status.CRASHED, reason=f"worker {worker.gateway.id} {ending} in stage {record.stage}"
     )
-    record = msgspec.structs.replace(record, message=block(record, [record.reason, *stack]))
+    record = msgspec.structs.replace(record, message=block(record, [record.reason, *words]))
     matrix.log.finish(record)
     return record
 
@@ -48,8 +49,3 @@ def _ending(worker: Any) -> str:
     except subprocess.TimeoutExpired:
         return "lost its connection"
     return f"was killed by {signal.Signals(-code).name}" if code < 0 else f"exited with {code}"
-
-
-def _stack(matrix: Matrix, worker: str) -> list[str]:
-    path = stack_path(matrix.folder, worker)
-    return path.read_text(errors="replace").splitlines()[:_STACK_LINES] if path.exists() else []

@@ -32,6 +32,9 @@ _OPSETS = re.compile(r"opset(?:(?P<relation><=|>=|<|>)(?P<bound>\d+)|(?P<low>\d+
 _WILD = re.compile(rf"[*?]|{_OPSETS.pattern}")
 
 
+_WENT_WRONG = (Status.FAILED, Status.CRASHED)
+
+
 class ExpectationError(Exception):
     """An expectations file that cannot be read. The message says where and what it should hold."""
 
@@ -55,9 +58,11 @@ class Expectation:
 
     def apply(self, record: Record) -> Record:
         """The record of a cell that this speaks of, as it counts now."""
-        if record.status is Status.FAILED and record.stage is self.stage:
-            return msgspec.structs.replace(record, status=Status.KNOWN, reason=self.reason, link=self.link)
-        if record.status is Status.FAILED:
+        if record.status in _WENT_WRONG and record.stage is self.stage:
+            return msgspec.structs.replace(
+                record, status=Status.KNOWN, reason=self.reason, link=self.link, error=record.reason
+            )
+        if record.status in _WENT_WRONG:
             reason = f"expected to fail at {self.stage} ({self.reason}), failed at {record.stage}: {record.reason}"
             return msgspec.structs.replace(record, reason=reason)
         if record.status is Status.PASSED:

@@ -1,7 +1,9 @@
-"""The matrix within one pytest process: the selection, the bench, this process's part of the run."""
+"""The matrix within one pytest process: the selection, the process of the cells, this process's part of the run."""
 
 from __future__ import annotations
 
+import os
+import time
 import warnings
 from functools import cached_property
 from pathlib import Path
@@ -11,14 +13,20 @@ import msgspec
 import pytest
 
 from harness.axes import Selection
+from harness.cell_process import CellProcess, ProcessEndedError
 from harness.environment import describe_run, missing_here
+from harness.last_words import last_words
+from harness.limits import Limits, resident_mib
 from harness.record import Record, RunInfo, Stage, Status
-from harness.run_log import RunLog
+from harness.run_log import RunLog, stderr_path
 from harness.terminal import block
 
 if TYPE_CHECKING:
     from harness.items import CellItem
     from harness.stages import Bench
+
+_encoder = msgspec.json.Encoder()
+_decoder = msgspec.json.Decoder(Record)
 
 #: Under which key a worker is handed the controller's `RunInfo`.
 RUN_INFO = "parity_run"
@@ -27,13 +35,18 @@ RUN_INFO = "parity_run"
 class Matrix:
     """What the items of this process run on. Made at the start of every pytest; builds nothing until a cell runs."""
 
-    def __init__(self, config: pytest.Config, selection: Selection) -> None:
+    def __init__(self, config: pytest.Config, selection: Selection, limits: Limits) -> None:
         self.selection = selection
         self.strict_unsupported: bool = config.getoption("--strict-unsupported")
         self.root: Path = config.getoption("--runs") or config.rootpath / "runs"
         self.seed: int = config.getoption("--seed")
+        self._isolated: bool = not config.getoption("--in-process")
+        self._limits = limits
         self._config = config
         self._places: dict[str, str] = {}
+        #: The cells of this process by their node ids, once they are collected.
+        self.items: dict[str, CellItem] = {}
+        self._process: CellProcess | None = None
         self.worker: str = getattr(config, "workerinput", {}).get("workerid", "main")
         self.log = RunLog(self.root, lambda: self._info_with_missing, self.worker)
 
@@ -50,6 +63,8 @@ class Matrix:
 
     @cached_property
     def _info_with_missing(self) -> RunInfo:
+        # Asked otherwise, CUDA is initialised here, and then cannot be used in a process that is forked from this one.
+        os.environ.setdefault("PYTORCH_NVML_BASED_CUDA_CHECK", "1")
         return msgspec.structs.replace(self.info, missing=missing_here(self.selection))
 
     @property
@@ -60,27 +75,76 @@ class Matrix:
     def bench(self) -> Bench:
         from harness.stages import Bench
 
-        return Bench(self.seed, entered=self.log.enter)
+        return Bench(self.seed, entered=self.log.in_flight.enter)
 
     def claim(self, name: str, place: str) -> str:
         return self._places.setdefault(name, place)
 
     def run(self, item: CellItem) -> Record:
+        """Run a cell, in a process of its own unless that was not wanted, and record how it ended."""
+        blank = self._blank(item)
+        line = self.log.begin(blank)
+        if not self._isolated:
+            record = self._execute(item, blank)
+            self.log.finish(record)
+            return record
+        self._process = self._process or self._new_process()
+        try:
+            answer = self._process.ask(line)
+        except ProcessEndedError as ending:
+            record = self._dead(blank, ending)
+            self.log.finish(record)
+            return record
+        self.log.finish_encoded(answer)
+        return _decoder.decode(answer)
+
+    def close(self) -> None:
+        if self._process is not None:
+            self._process.close()
+        self.log.close()
+
+    def _new_process(self) -> CellProcess:
+        # What any cell needs is imported once here rather than after every crash.
+        import exporter  # noqa: F401
+        import harness.stages  # noqa: F401
+
+        stderr = stderr_path(self.folder, self.worker)
+        return CellProcess(self._answer, self.log.in_flight, stderr, self._limits)
+
+    def _answer(self, line: bytes) -> bytes:
+        """In the process of the cells: run the one that this is the blank record of."""
+        blank = _decoder.decode(line)
+        return _encoder.encode(self._execute(self.items[blank.nodeid], blank))
+
+    def _execute(self, item: CellItem, blank: Record) -> Record:
         from harness.expectations import expected
 
-        record = self._blank(item)
-        self.log.begin(record)
+        began = time.time()
+        start = time.perf_counter()
         with warnings.catch_warnings():
             # What torch deprecates and the exporter warns of is no outcome; the cell's outputs are.
             warnings.simplefilter("ignore")
             outcome = self.bench.run(item.cell)
-        record = expected(outcome.onto(record), item.path.parent)
+        record = expected(outcome.onto(blank), item.path.parent)
         if record.status in (Status.FAILED, Status.UNEXPECTED_PASS) or (
             record.status is Status.UNSUPPORTED and self.strict_unsupported
         ):
             details = outcome.details if record.status is not Status.UNEXPECTED_PASS else [record.reason]
             record = msgspec.structs.replace(record, message=block(record, details))
-        self.log.finish(record)
+        elapsed = time.perf_counter() - start
+        return msgspec.structs.replace(record, began=began, elapsed=elapsed, memory=resident_mib())
+
+    def _dead(self, blank: Record, ending: ProcessEndedError) -> Record:
+        """The record of a cell whose process ended before it did."""
+        from harness.expectations import expected
+
+        stage, _ = self.log.in_flight.stage()
+        reason = f"{ending} in stage {stage}"
+        record = msgspec.structs.replace(blank, stage=stage, reason=reason)
+        record = expected(record, self.items[blank.nodeid].path.parent)
+        if record.status is Status.CRASHED:
+            words = last_words(stderr_path(self.folder, self.worker))
+            record = msgspec.structs.replace(record, message=block(record, [record.reason, *words]))
         return record
 
     def _blank(self, item: CellItem) -> Record:

@@ -18,6 +18,7 @@ import pytest
 from harness import axes
 from harness.axes import Capture, Device, Dtype, Selection, Tier
 from harness.crash import record_crash
+from harness.limits import STAGE_SECONDS, parse_limits
 from harness.matrix import RUN_INFO, Matrix
 from harness.record import Status
 from harness.store import read_records
@@ -55,21 +56,33 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--runtimes", help=_RUNTIMES_HELP)
     group.addoption("--seed", type=int, default=0, help="seed of inputs and weights (default: 0)")
     group.addoption("--runs", type=Path, help="where runs are kept (default: runs/ beside the configuration file)")
+    group.addoption(
+        "--stage-seconds",
+        default="",
+        help=f"seconds that a stage may take, 0 for any number: 60,export=300 (default: {STAGE_SECONDS:g})",
+    )
+    group.addoption(
+        "--memory-limit",
+        default="",
+        help="MiB that a cell's process may hold, 0 for any (default: half of the machine's)",
+    )
+    group.addoption("--in-process", action="store_true", help="run cells in pytest's own process, for a debugger")
     group.addoption("--strict-unsupported", action="store_true", help="what the exporter refuses fails the run")
 
 
 def pytest_configure(config: pytest.Config) -> None:
     try:
         selection = _selection(config)
+        limits = parse_limits(config.getoption("--stage-seconds"), config.getoption("--memory-limit"))
     except axes.AxisError as error:
         raise pytest.UsageError(str(error)) from error
-    config.stash[_MATRIX] = Matrix(config, selection)
+    config.stash[_MATRIX] = Matrix(config, selection, limits)
     config.pluginmanager.register(Progress(config.stash[_MATRIX]), "parity-progress")
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
     if _MATRIX in config.stash:
-        config.stash[_MATRIX].log.close()
+        config.stash[_MATRIX].close()
 
 
 def _selection(config: pytest.Config) -> Selection:
@@ -106,6 +119,10 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Col
     from harness.items import ExpectationsFile
 
     return ExpectationsFile.from_parent(parent, path=file_path)
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    session.config.stash[_MATRIX].items = {item.nodeid: item for item in session.items if hasattr(item, "cell")}
 
 
 def pytest_runtest_protocol(item: pytest.Item) -> bool | None:

@@ -11,7 +11,8 @@ from enum import StrEnum
 
 import msgspec
 
-SCHEMA_VERSION = 1
+#: 2: when a cell ran and for how long, its process's memory, an expected failure's own words.
+SCHEMA_VERSION = 2
 
 #: The headroom of an exact result.
 EXACT_HEADROOM = 1e9
@@ -139,6 +140,13 @@ class Record(msgspec.Struct, frozen=True, omit_defaults=True):
     onnx: tuple[OnnxUse, ...] = ()
     nodes: int = 0
     worker: str = ""
+    #: When the cell began, in seconds since 1970, and how long its process was busy with it, stages and all else.
+    began: float = 0.0
+    elapsed: float = 0.0
+    #: What the process held when the cell was over, in MiB.
+    memory: int = 0
+    #: Why it failed, in its own words, where `reason` is that of an expectation.
+    error: str = ""
 
 
 class RunInfo(msgspec.Struct, frozen=True, omit_defaults=True):

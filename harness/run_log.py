@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import faulthandler
-import os
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 
-from harness.record import Record, RunInfo, Stage
+from harness.record import Record, RunInfo
 from harness.store import InFlight, RecordWriter, create_run
 
 
@@ -22,40 +19,42 @@ class RunLog:
         self._writer: RecordWriter | None = None
         self._in_flight: InFlight | None = None
 
-    def begin(self, record: Record) -> None:
-        """A cell is about to run."""
-        if self._in_flight is None:
-            run = create_run(self._root, self._describe())
-            self._in_flight = InFlight(run, self._process)
-            # A crash's Python stack belongs beside the records, not among the dots of a terminal.
-            self._stack = stack_path(run, self._process).open("w")
-            faulthandler.enable(self._stack)
-        self._in_flight.begin(record)
+    def begin(self, record: Record) -> bytes:
+        """A cell is about to run; return its record as JSON."""
+        return self.in_flight.begin(record)
 
-    def enter(self, stage: Stage) -> None:
-        if self._in_flight is not None:
-            self._in_flight.enter(stage)
+    @property
+    def in_flight(self) -> InFlight:
+        if self._in_flight is None:
+            self._in_flight = InFlight(create_run(self._root, self._describe()), self._process)
+        return self._in_flight
 
     def finish(self, record: Record) -> None:
         """A cell has ended, here or in a process that did not live to say so."""
-        if self._writer is None:
-            self._writer = RecordWriter(create_run(self._root, self._describe()), self._process)
-        self._writer.append(record)
-        if self._in_flight is not None:
-            self._in_flight.end()
+        self._writer_of_run().append(record)
+        self._end()
+
+    def finish_encoded(self, record: bytes) -> None:
+        """The same of a record that another process has written as JSON."""
+        self._writer_of_run().append_encoded(record)
+        self._end()
 
     def close(self) -> None:
         if self._writer is not None:
             self._writer.close()
         if self._in_flight is not None:
             self._in_flight.close()
-            faulthandler.disable()
-            self._stack.close()
-            if os.path.getsize(self._stack.name) == 0:
-                with suppress(FileNotFoundError):
-                    os.unlink(self._stack.name)
+
+    def _writer_of_run(self) -> RecordWriter:
+        if self._writer is None:
+            self._writer = RecordWriter(create_run(self._root, self._describe()), self._process)
+        return self._writer
+
+    def _end(self) -> None:
+        if self._in_flight is not None:
+            self._in_flight.end()
 
 
-def stack_path(run: Path, process: str) -> Path:
-    """Where faulthandler writes if the process crashes."""
-    return run / f"stack-{process}.txt"
+def stderr_path(run: Path, process: str) -> Path:
+    """Where the cells of a process write their standard error, and faulthandler their stack."""
+    return run / f"stderr-{process}.txt"

@@ -48,10 +48,11 @@ def record(status: Status, stage: Stage, reason: str = "") -> Record:
 
 
 def test_a_failure_at_the_expected_stage_is_known() -> None:
-    applied = known("*").apply(record(Status.FAILED, Stage.LOAD, "NOT_IMPLEMENTED"))
-    assert (applied.status, applied.reason, applied.link) == (
-        Status.KNOWN, "no kernel for k=0", "https://example.org/1"
-    )  # fmt: skip
+    for status in (Status.FAILED, Status.CRASHED):
+        applied = known("*").apply(record(status, Stage.LOAD, "NOT_IMPLEMENTED"))
+        assert (applied.status, applied.reason, applied.link, applied.error) == (
+            Status.KNOWN, "no kernel for k=0", "https://example.org/1", "NOT_IMPLEMENTED"
+        )  # fmt: skip
 
 
 def test_a_failure_at_another_stage_is_a_failure() -> None:
@@ -66,7 +67,7 @@ def test_a_pass_is_unexpected() -> None:
     assert applied.reason == ("expected to fail at load: no kernel for k=0. It passes now: narrow or remove 'topk*'")
 
 
-@pytest.mark.parametrize("status", [Status.UNSUPPORTED, Status.ABSENT, Status.CRASHED])
+@pytest.mark.parametrize("status", [Status.UNSUPPORTED, Status.ABSENT])
 def test_other_endings_are_left_alone(status: Status) -> None:
     assert known("*").apply(record(status, Stage.LOAD)) == record(status, Stage.LOAD)
 

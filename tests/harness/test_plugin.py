@@ -138,8 +138,8 @@ def check_that_every_cell_leaves_a_record_whatever_became_of_it(faults: Run) -> 
 
 def check_that_a_crash_names_its_cell_stage_and_signal(faults: Run) -> None:
     killed, crashed = faults.records()["killed"], faults.records()["crashed"]
-    assert re.fullmatch(r"worker gw\d+ was killed by SIGKILL in stage reference", killed.reason)
-    assert re.fullmatch(r"worker gw\d+ was killed by SIGSEGV in stage reference", crashed.reason)
+    assert killed.reason == "was killed by SIGKILL (as the system does when memory runs out) in stage reference"
+    assert crashed.reason == "was killed by SIGSEGV in stage reference"
     assert killed.stage is crashed.stage is Stage.REFERENCE
     assert killed.case == "killed"
     assert killed.file == "faulty_cases/faults.py"

@@ -116,7 +116,7 @@ def test_what_is_no_run_says_so(tmp_path: Path) -> None:
     )
     with pytest.raises(RunStoreError) as error:
         read_info(tmp_path)
-    assert "was written with schema version 99; this version of onnx-parity reads up to 1." in str(error.value)
+    assert "was written with schema version 99; this version of onnx-parity reads up to 2." in str(error.value)
 
 
 def test_a_field_that_is_not_known_yet_is_passed_over(tmp_path: Path) -> None:

@@ -1,0 +1,76 @@
+"""How long a stage of a cell may take, and how much memory the process that runs it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from harness.axes import AxisError
+from harness.record import Stage
+
+#: A model in float64 on a machine that does other things too takes a minute; what takes three does not come back.
+STAGE_SECONDS = 180.0
+_MIB = 1 << 20
+_CGROUP_LIMIT = Path("/sys/fs/cgroup/memory.max")
+_PAGE = os.sysconf("SC_PAGE_SIZE")
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What the process of the cells is held to. A limit of 0 is none."""
+
+    stage_seconds: float = STAGE_SECONDS
+    memory_mib: int = 0
+    #: Stages that have a limit of their own.
+    of_stages: Mapping[Stage, float] = field(default_factory=dict)
+
+    def seconds(self, stage: Stage) -> float:
+        return self.of_stages.get(stage, self.stage_seconds)
+
+
+def parse_limits(stage_seconds: str, memory: str) -> Limits:
+    """`60,export=300` and `2048` (MiB), as the options --stage-seconds and --memory-limit give them."""
+    general = STAGE_SECONDS
+    of_stages: dict[Stage, float] = {}
+    for part in filter(None, (each.strip() for each in stage_seconds.split(","))):
+        name, equals, number = part.rpartition("=")
+        if equals and name not in list(Stage):
+            raise AxisError(f"--stage-seconds {stage_seconds}: there is no stage {name!r}, only {', '.join(Stage)}.")
+        seconds = _number(f"--stage-seconds {stage_seconds}", number)
+        if equals:
+            of_stages[Stage(name)] = seconds
+        else:
+            general = seconds
+    mib = int(_number(f"--memory-limit {memory}", memory)) if memory else half_of_the_machine()
+    return Limits(general, mib, of_stages)
+
+
+def half_of_the_machine() -> int:
+    """Half of the memory, in MiB, that this machine or the control group of this process has."""
+    sizes = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
+    # Outside of Linux there is no such file, and without a limit it says `max`.
+    with suppress(OSError, ValueError):
+        sizes.append(int(_CGROUP_LIMIT.read_text()))
+    return min(sizes) // 2 // _MIB
+
+
+def resident_mib(pid: int | str = "self") -> int:
+    """The memory that a process holds, in MiB; 0 where the system does not say."""
+    try:
+        with open(f"/proc/{pid}/statm", "rb") as statm:
+            return int(statm.read().split()[1]) * _PAGE // _MIB
+    except (OSError, IndexError):
+        return 0
+
+
+def _number(option: str, text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        raise AxisError(f"{option}: {text!r} is not a number.") from None
+    if not value >= 0:
+        raise AxisError(f"{option}: {text} is not a limit. Give a positive number, or 0 for none.")
+    return value

@@ -1,0 +1,175 @@
+"""A project whose cells go wrong in every way that a cell can, each at the stage that its name says."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness.cells import Cell
+from harness.outcome import Outcome
+from harness.record import Stage
+from harness.stages import Bench
+from harness.store import InFlight
+
+STAGES = tuple(Stage)
+#: Where a cell named `wait_at_...` says who runs it. It goes on once the file is gone.
+WAITING = "waiting"
+#: What each test run holds its cells to: a torch that is imported takes half of the memory.
+LIMITS = ("--stage-seconds", "4", "--memory-limit", "1000")
+
+#: Without what costs an inner pytest seconds to import and says nothing of the plug-in.
+LEAN = ("-p", "harness.plugin", "-p", "no:hypothesispytest", "-p", "no:cacheprovider", "--assert=plain")
+
+_CONFTEST = """
+from tests.harness.faults import plant
+plant()
+"""
+
+
+def segfault() -> None:
+    ctypes.string_at(0)
+
+
+def overflow() -> None:
+    # glibc's parser of regular expressions goes one frame deeper with each parenthesis.
+    ctypes.CDLL(None).regcomp(ctypes.create_string_buffer(1024), b"(" * (1 << 22), 1)
+
+
+def hang_in_python() -> None:
+    while True:
+        pass
+
+
+def hang_in_native_code() -> None:
+    # PyDLL keeps the interpreter's lock, so that nothing in Python runs any more.
+    ctypes.PyDLL(None).pause()
+
+
+def take_all_memory() -> None:
+    taken = []
+    while True:
+        taken.append(b"x" * (64 << 20))
+
+
+def kill_itself() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def exit_at_once() -> None:
+    os._exit(3)
+
+
+def exit_quietly() -> None:
+    os._exit(0)
+
+
+def leave() -> None:
+    sys.exit(4)
+
+
+def wait() -> None:
+    """Not a fault of the cell: it says which process runs it, and which one owns that, and waits to be killed."""
+    aside = Path("waiting.tmp")
+    aside.write_text(f"{os.getpid()} {os.getppid()}")
+    aside.rename(WAITING)
+    while Path(WAITING).exists():
+        time.sleep(0.01)
+
+
+#: What is done, and what the record says of it.
+FAULTS: dict[str, tuple[Callable[[], None], str]] = {
+    "segfault": (segfault, "was killed by SIGSEGV"),
+    "abort": (os.abort, "was killed by SIGABRT"),
+    "overflow": (overflow, "was killed by SIGSEGV"),
+    "hang": (hang_in_python, "did not end within 4 s and was killed"),
+    "native_hang": (hang_in_native_code, "did not end within 4 s and was killed"),
+    "memory": (take_all_memory, "took more than 1000 MiB of memory and was killed"),
+    "kill": (kill_itself, "was killed by SIGKILL (as the system does when memory runs out)"),
+    "exit": (exit_at_once, "exited with 3"),
+    "exit_0": (exit_quietly, "exited with 0"),
+    "leave": (leave, "exited with 4"),
+}
+
+#: Every fault once, and every stage.
+SOME = tuple((fault, STAGES[number % len(STAGES)]) for number, fault in enumerate(FAULTS))
+ALL = tuple((fault, stage) for fault in FAULTS for stage in STAGES)
+
+
+def plant() -> None:
+    """Have cells named `segfault_at_export` do so when they enter the stage."""
+    # What an export of dynamic sizes imports takes seconds on a busy machine, which must not count as a hang.
+    import torch.export._trace  # noqa: F401
+
+    running: list[str] = []
+    run, enter = Bench.run, InFlight.enter
+
+    def noting_run(bench: Bench, cell: Cell) -> Outcome:
+        running[:] = [cell.case.name]
+        return run(bench, cell)
+
+    def faulty_enter(in_flight: InFlight, stage: Stage) -> None:
+        enter(in_flight, stage)
+        fault, _, where = running[0].partition("_at_")
+        if where == stage:
+            os.write(2, f"about to {fault}\n".encode())
+            (wait if fault == "wait" else FAULTS[fault][0])()
+
+    Bench.run = noting_run  # type: ignore[method-assign]
+    InFlight.enter = faulty_enter  # type: ignore[method-assign]
+
+
+def make_project(root: Path, faults: tuple[tuple[str, Stage], ...]) -> None:
+    """A case for each fault with one that passes before it; of dynamic sizes, so that they have every stage."""
+    lines = ["import torch.nn.functional as F", "from harness.case import floats, op", ""]
+    for number, (fault, stage) in enumerate(faults):
+        lines.append(f'before_{number} = op(F.elu, floats(2, 3), dynamic={{"x": {{0: "batch"}}}})')
+        lines.append(f'{fault}_at_{stage} = op(F.elu, floats(2, 3), dynamic={{"x": {{0: "batch"}}}})')
+    lines.append("after = op(F.relu, floats(2, 3))")
+    folder = root / "faulty_cases"
+    folder.mkdir()
+    (folder / "__init__.py").touch()
+    (folder / "some.py").write_text("\n".join(lines) + "\n")
+    (root / "conftest.py").write_text(_CONFTEST)
+    (root / "pytest.ini").write_text("[pytest]\npython_files = faulty_cases/*.py\n")
+
+
+def command(root: Path, *arguments: str) -> subprocess.Popen[str]:
+    """`pytest ...` or `parity ...`, begun in the project with this clone's packages."""
+    clone = str(Path(__file__).parents[2])
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([clone, str(root)])}
+    program, *options = arguments
+    module = {"pytest": "import pytest; sys.exit(pytest.main())", "parity": "from harness.cli import app; app()"}[
+        program
+    ]
+    return subprocess.Popen(
+        [sys.executable, "-c", main[program], *options],
+        cwd=root,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+
+
+@dataclass(frozen=True)
+class Ended:
+    code: int
+    text: str
+
+
+def run_project(root: Path, *arguments: str, timeout: float = 180) -> Ended:
+    """Run `pytest ...` or `parity ...` in the project to its end."""
+    with command(root, *arguments) as process:
+        try:
+            text, _ = process.communicate(timeout=timeout)
+        finally:
+            process.kill()
+    return Ended(process.returncode, text)

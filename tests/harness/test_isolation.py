@@ -1,0 +1,122 @@
+"""Isolation: whatever a cell does to its process is the outcome of that cell and of no other."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from harness.record import Record, Stage, Status
+from harness.store import read_records
+from tests.harness.faults import ALL, FAULTS, LEAN, LIMITS, SOME, WAITING, command, make_project, run_project
+
+#: One dynamic cell a case: it goes through every stage.
+_CELLS = ("--devices", "cpu", "--opsets", "18", "-k", "dynamic or after")
+_PYTEST = ("pytest", *LEAN, *LIMITS, *_CELLS)
+
+
+def faults_recorded(root: Path, faults: tuple[tuple[str, Stage], ...]) -> list[Record]:
+    """Check that every cell left its record, those beside the faults a pass; return those of the faults."""
+    records = {record.name: record for record in read_records(root / "runs" / "last")}
+    names = [f"{fault}_at_{stage}" for fault, stage in faults]
+    assert set(records) == {*names, "after", *(f"before_{number}" for number in range(len(faults)))}
+    assert {record.status for name, record in records.items() if name not in names} == {Status.PASSED}
+    return [records[name] for name in names]
+
+
+def assert_told_as_it_is(record: Record, fault: str, stage: Stage) -> None:
+    assert record.status is Status.CRASHED
+    assert record.stage is stage
+    assert record.reason == f"{FAULTS[fault][1]} in stage {stage}"
+    assert f"about to {fault}" in record.message
+    assert record.nodeid in record.message
+
+
+@pytest.mark.parametrize("workers", ["0", "2"])
+def test_every_fault_is_the_outcome_of_its_cell(tmp_path: Path, workers: str) -> None:
+    make_project(tmp_path, SOME)
+    run = run_project(tmp_path, *_PYTEST, "-n", workers, "faulty_cases")
+    assert run.code == pytest.ExitCode.TESTS_FAILED, run.text
+    records = faults_recorded(tmp_path, SOME)
+    for record, (fault, stage) in zip(records, SOME, strict=True):
+        assert_told_as_it_is(record, fault, stage)
+        assert record.message in run.text
+    by_fault = dict(zip((fault for fault, _ in SOME), records, strict=True))
+    # Where the process was is known in Python even when it hung in native code or ran out of its stack.
+    for fault, frame in [
+        ("segfault", "in segfault"),
+        ("overflow", "in overflow"),
+        ("hang", "in hang_in_python"),
+        ("native_hang", "in hang_in_native_code"),
+    ]:
+        assert frame in by_fault[fault].message
+    assert f"{len(SOME)} crashed, {len(SOME) + 1} passed" in run.text
+
+
+def test_parity_run_survives_them_too(tmp_path: Path) -> None:
+    some = tuple((fault, stage) for fault, stage in SOME if fault in ("segfault", "exit"))
+    make_project(tmp_path, some)
+    run = run_project(tmp_path, "parity", "run", *_CELLS, *LIMITS, "-n", "0", *LEAN, "faulty_cases")
+    assert run.code == pytest.ExitCode.TESTS_FAILED, run.text
+    for record, (fault, stage) in zip(faults_recorded(tmp_path, some), some, strict=True):
+        assert_told_as_it_is(record, fault, stage)
+    assert (tmp_path / "runs" / "last" / "report" / "index.html").exists()
+
+
+def wait_for_the_waiting(root: Path) -> tuple[int, int]:
+    """The process that runs the cell which waits, and its owner."""
+    deadline = time.monotonic() + 120
+    while not (root / WAITING).exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    cell_process, owner = (root / WAITING).read_text().split()
+    return int(cell_process), int(owner)
+
+
+def assert_gone(pid: int) -> None:
+    deadline = time.monotonic() + 30
+    while Path(f"/proc/{pid}").exists() and "\nState:\tZ" not in Path(f"/proc/{pid}/status").read_text():
+        assert time.monotonic() < deadline, f"{pid} lives on"
+        time.sleep(0.02)
+
+
+def test_a_worker_that_is_killed_costs_the_cell_that_it_ran(tmp_path: Path) -> None:
+    waiting = (("wait", Stage.LOAD),)
+    make_project(tmp_path, waiting)
+    with command(tmp_path, "pytest", *LEAN, *_CELLS, "-n", "2", "faulty_cases") as process:
+        cell_process, worker = wait_for_the_waiting(tmp_path)
+        os.kill(worker, signal.SIGKILL)
+        text, _ = process.communicate(timeout=120)
+    (record,) = faults_recorded(tmp_path, waiting)
+    assert re.fullmatch(r"worker gw\d was killed by SIGKILL in stage load", record.reason), text
+    assert record.status is Status.CRASHED
+    assert record.message in text
+    assert_gone(cell_process)
+
+
+@pytest.mark.parametrize("workers", ["0", "2"])
+def test_who_kills_the_run_kills_every_process_of_it(tmp_path: Path, workers: str) -> None:
+    make_project(tmp_path, (("wait", Stage.LOAD),))
+    with command(tmp_path, "pytest", *LEAN, *_CELLS, "-n", workers, "faulty_cases") as process:
+        pids = wait_for_the_waiting(tmp_path)
+        process.kill()
+    for pid in pids:
+        assert_gone(pid)
+    # What had ended is whole, and what had not is not there.
+    names = {record.name for record in read_records(tmp_path / "runs" / "last")}
+    assert names <= {"before_0", "after"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("turn", range(10))
+def test_every_fault_at_every_stage(tmp_path: Path, turn: int) -> None:
+    """Ten turns of ten faults at nine stages: every fault ninety times, told right each time."""
+    make_project(tmp_path, ALL)
+    run = run_project(tmp_path, *_PYTEST, "-n", str(turn % 3), "faulty_cases", timeout=600)
+    assert run.code == pytest.ExitCode.TESTS_FAILED, run.text
+    for record, (fault, stage) in zip(faults_recorded(tmp_path, ALL), ALL, strict=True):
+        assert_told_as_it_is(record, fault, stage)
