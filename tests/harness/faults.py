@@ -12,6 +12,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+import pytest
+
 from harness.cells import Cell
 from harness.outcome import Outcome
 from harness.record import Stage
@@ -22,7 +24,7 @@ STAGES = tuple(Stage)
 #: Where a cell named `wait_at_...` says who runs it. It goes on once the file is gone.
 WAITING = "waiting"
 #: What each test run holds its cells to: a torch that is imported takes half of the memory.
-LIMITS = ("--stage-seconds", "4", "--memory-limit", "1000")
+LIMITS = ("--stage-seconds", "2", "--memory-limit", "1000")
 
 #: Without what costs an inner pytest seconds to import and says nothing of the plug-in.
 LEAN = ("-p", "harness.plugin", "-p", "no:hypothesispytest", "-p", "no:cacheprovider", "--assert=plain")
@@ -88,8 +90,8 @@ FAULTS: dict[str, tuple[Callable[[], None], str]] = {
     "segfault": (segfault, "was killed by SIGSEGV"),
     "abort": (os.abort, "was killed by SIGABRT"),
     "overflow": (overflow, "was killed by SIGSEGV"),
-    "hang": (hang_in_python, "did not end within 4 s and was killed"),
-    "native_hang": (hang_in_native_code, "did not end within 4 s and was killed"),
+    "hang": (hang_in_python, "did not end within 2 s and was killed"),
+    "native_hang": (hang_in_native_code, "did not end within 2 s and was killed"),
     "memory": (take_all_memory, "took more than 1000 MiB of memory and was killed"),
     "kill": (kill_itself, "was killed by SIGKILL (as the system does when memory runs out)"),
     "exit": (exit_at_once, "exited with 3"),
@@ -121,8 +123,9 @@ def plant() -> None:
             os.write(2, f"about to {fault}\n".encode())
             (wait if fault == "wait" else FAULTS[fault][0])()
 
-    Bench.run = noting_run  # type: ignore[method-assign]
-    InFlight.enter = faulty_enter  # type: ignore[method-assign]
+    patch = pytest.MonkeyPatch()
+    patch.setattr(Bench, "run", noting_run)
+    patch.setattr(InFlight, "enter", faulty_enter)
 
 
 def make_project(root: Path, faults: tuple[tuple[str, Stage], ...]) -> None:
@@ -145,9 +148,7 @@ def command(root: Path, *arguments: str) -> subprocess.Popen[str]:
     clone = str(Path(__file__).parents[2])
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([clone, str(root)])}
     program, *options = arguments
-    module = {"pytest": "import pytest; sys.exit(pytest.main())", "parity": "from harness.cli import app; app()"}[
-        program
-    ]
+    main = {"pytest": "import pytest, sys; sys.exit(pytest.main())", "parity": "from harness.cli import app; app()"}
     return subprocess.Popen(
         [sys.executable, "-c", main[program], *options],
         cwd=root,

@@ -87,7 +87,7 @@ def assert_gone(pid: int) -> None:
 def test_a_worker_that_is_killed_costs_the_cell_that_it_ran(tmp_path: Path) -> None:
     waiting = (("wait", Stage.LOAD),)
     make_project(tmp_path, waiting)
-    with command(tmp_path, "pytest", *LEAN, *_CELLS, "-n", "2", "faulty_cases") as process:
+    with command(tmp_path, "pytest", *LEAN, *_CELLS, "-n", "1", "faulty_cases") as process:
         cell_process, worker = wait_for_the_waiting(tmp_path)
         os.kill(worker, signal.SIGKILL)
         text, _ = process.communicate(timeout=120)
@@ -98,7 +98,7 @@ def test_a_worker_that_is_killed_costs_the_cell_that_it_ran(tmp_path: Path) -> N
     assert_gone(cell_process)
 
 
-@pytest.mark.parametrize("workers", ["0", "2"])
+@pytest.mark.parametrize("workers", ["0", "1"])
 def test_who_kills_the_run_kills_every_process_of_it(tmp_path: Path, workers: str) -> None:
     make_project(tmp_path, (("wait", Stage.LOAD),))
     with command(tmp_path, "pytest", *LEAN, *_CELLS, "-n", workers, "faulty_cases") as process:
