@@ -43,7 +43,7 @@ def _lines(model: ir.Model) -> Iterator[str]:
     if not ends:
         yield "graph() {"
     for node in graph:
-        yield f"  {_statement(node)}"
+        yield from _statement(node, "  ")
     yield f"  return ({', '.join(f'%{value.name}' for value in graph.outputs)})"
     yield "}"
 
@@ -55,19 +55,31 @@ def _typed(value: ir.Value) -> str:
     return f"%{value.name} : {dtype}{sizes}"
 
 
-def _statement(node: ir.Node) -> str:
+def _statement(node: ir.Node, indent: str) -> Iterator[str]:
     results = ", ".join(_typed(output) for output in node.outputs)
-    attributes = ", ".join(f"{name}={_attribute(attribute)}" for name, attribute in node.attributes.items())
+    plain = [each for each in node.attributes.items() if each[1].type is not ir.AttributeType.GRAPH]
+    attributes = ", ".join(f"{name}={_attribute(attribute)}" for name, attribute in plain)
     operands = ", ".join("" if value is None else f"%{value.name}" for value in node.inputs)
     domain = node.domain or "onnx"
-    text = f"{results} = {domain}::{node.op_type}{f'[{attributes}]' if attributes else ''}({operands})"
+    text = f"{indent}{results} = {domain}::{node.op_type}{f'[{attributes}]' if attributes else ''}({operands})"
     origin = node.meta.get("origin")
     if isinstance(origin, Node):
         if origin.origin.module:
             text += f", scope: {origin.origin.module}"
         if origin.origin.where:
             text += f" # {origin.origin.where}"
-    return text
+    yield text
+    for name, attribute in node.attributes.items():
+        if attribute.type is ir.AttributeType.GRAPH:
+            yield from _body(name, attribute.as_graph(), f"{indent}  ")
+
+
+def _body(name: str, graph: ir.Graph, indent: str) -> Iterator[str]:
+    """The body of a branch or of a loop."""
+    yield f"{indent}{name}({', '.join(map(_typed, graph.inputs))}):"
+    for node in graph:
+        yield from _statement(node, f"{indent}  ")
+    yield f"{indent}  -> ({', '.join(f'%{value.name}' for value in graph.outputs)})"
 
 
 def _attribute(attribute: ir.Attr) -> str:

@@ -87,7 +87,7 @@ class Program:
     @torch.no_grad()
     def run(self, inputs: tuple[torch.Tensor, ...]) -> list[torch.Tensor]:
         """The program's outputs, flat. Neither the inputs nor the module's state are changed by it."""
-        with _state_kept(self.module):
+        with _state_kept(self.module), _uncompiled():
             outputs = self.module(*(tensor.clone() for tensor in inputs))
         return [
             leaf if isinstance(leaf, torch.Tensor) else torch.tensor(leaf)
@@ -205,6 +205,23 @@ def _holds_slot(value: object) -> bool:
 
 def _is_flat(arguments: tuple[object, ...]) -> bool:
     return all(isinstance(argument, _Slot) for argument in arguments)
+
+
+@contextmanager
+def _uncompiled() -> Iterator[None]:
+    """What a program says is its meaning. `torch.cond` and its kin compile themselves, in seconds, and fail where the
+    program is run in another dtype.
+    """
+
+    def as_it_is(program: object = None, **options: object) -> object:
+        return program
+
+    compiling = torch.compile
+    torch.compile = as_it_is  # type: ignore[assignment]
+    try:
+        yield
+    finally:
+        torch.compile = compiling
 
 
 @contextmanager

@@ -1,18 +1,31 @@
 """The ATen graph: what every way of capturing produces and every lowering reads.
 
 A node is an `OpOverload` with its arguments bound by schema name. A value is a tensor with a dtype and
-a shape whose sizes are ints, or `SymInt`s where they may vary. Nothing here computes.
+a shape whose sizes are ints, or `SymInt`s where they may vary. A branch or a loop is a node too, of a `Primitive`,
+with a `Block` for each of its bodies among its arguments. Nothing here computes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import torch
 
-__all__ = ["Graph", "Input", "Node", "Origin", "Size", "Value", "operator_name"]
+__all__ = [
+    "Block",
+    "Graph",
+    "Input",
+    "Node",
+    "Origin",
+    "Primitive",
+    "Size",
+    "Value",
+    "operator_name",
+    "same_shape",
+    "same_size",
+]
 
 #: A size: an int, or an expression over symbols where an axis is dynamic.
 Size = int | torch.SymInt
@@ -54,18 +67,46 @@ class Value:
         return f"Value({self.name or '?'}: {self.dtype}{list(self.shape)})"
 
 
+@dataclass(frozen=True, slots=True)
+class Primitive:
+    """What is no operator of torch's dispatcher: a branch, a loop, what is done to a list of unknown length."""
+
+    name: str
+
+
+@dataclass(slots=True, eq=False)
+class Block:
+    """A body of a branch or of a loop. It may use every value of the blocks that it stands in."""
+
+    inputs: list[Value]
+    nodes: list[Node]
+    outputs: list[Value]
+    #: The values of outer blocks that it uses, and the sizes that appear in it.
+    captured: list[Value] = field(init=False)
+    sizes: list[Size] = field(init=False)
+
+    def __post_init__(self) -> None:
+        own = {id(value) for value in self.inputs}
+        own.update(id(output) for node in self.nodes for output in node.outputs)
+        used = [*(value for node in self.nodes for value in node.inputs()), *self.outputs]
+        self.captured = list({id(value): value for value in used if id(value) not in own}.values())
+        ends = [*self.inputs, *self.outputs]
+        self.sizes = [size for value in ends for size in value.shape if not isinstance(size, int)]
+        self.sizes += [size for node in self.nodes for size in node.sizes() if not isinstance(size, int)]
+
+
 @dataclass(slots=True, eq=False)
 class Node:
     """One call of an operator. `arguments` holds `Value`s, lists of them, numbers and `SymInt`s, by schema name."""
 
-    op: torch._ops.OpOverload
+    op: torch._ops.OpOverload | Primitive
     arguments: dict[str, Any]
     origin: Origin
     #: One per tensor returned, lists flattened; None where the operator returns no tensor.
     outputs: list[Value | None] = field(default_factory=list)
 
     def inputs(self) -> Iterator[Value]:
-        """The values among the arguments, in order."""
+        """The values among the arguments, in order, and those that its blocks use."""
         for argument in self.arguments.values():
             if isinstance(argument, Value):
                 yield argument
@@ -73,6 +114,8 @@ class Node:
                 for item in argument:
                     if isinstance(item, Value):
                         yield item
+            elif isinstance(argument, Block):
+                yield from argument.captured
 
     def sizes(self) -> Iterator[Size]:
         """The sizes of what it returns, and those among its arguments."""
@@ -80,6 +123,8 @@ class Node:
             if output is not None:
                 yield from output.shape
         for argument in self.arguments.values():
+            if isinstance(argument, Block):
+                yield from argument.sizes
             for item in argument if isinstance(argument, (list, tuple)) else (argument,):
                 if isinstance(item, torch.SymInt):
                     yield item
@@ -108,13 +153,17 @@ class Graph:
     symbol_sources: dict[str, tuple[Value, int | None]] = field(default_factory=dict)
 
     def live_nodes(self) -> list[Node]:
-        """The nodes that an output depends on, in order. Node by node, so that cost is linear."""
+        """The nodes that an output depends on, in order."""
+        return self.live_in(self.nodes, self.outputs)
+
+    def live_in(self, nodes: Sequence[Node], outputs: Sequence[Value]) -> list[Node]:
+        """Those of a block's nodes that its outputs depend on. Node by node, so that cost is linear."""
         computed = {name: value for name, (value, _) in self.symbol_sources.items() if value.node is not None}
-        needed = {id(value) for value in self.outputs}
+        needed = {id(value) for value in outputs}
         if computed:
-            needed.update(id(computed[name]) for value in self.outputs for name in _symbols(value.shape, computed))
+            needed.update(id(computed[name]) for value in outputs for name in _symbols(value.shape, computed))
         live = []
-        for node in reversed(self.nodes):
+        for node in reversed(nodes):
             if any(id(output) in needed for output in node.outputs):
                 live.append(node)
                 needed.update(id(value) for value in node.inputs())
@@ -131,6 +180,18 @@ def _symbols(sizes: Iterable[Size], known: Container[str]) -> Iterator[str]:
             yield from (str(symbol) for symbol in size.node.expr.free_symbols if str(symbol) in known)
 
 
-def operator_name(op: torch._ops.OpOverload) -> str:
+def same_size(a: Size, b: Size) -> bool:
+    """Whether two sizes are surely the same."""
+    if isinstance(a, int) or isinstance(b, int):
+        return isinstance(a, int) and isinstance(b, int) and a == b
+    return bool(a.node.expr == b.node.expr)
+
+
+def same_shape(a: Sequence[Size], b: Sequence[Size]) -> bool:
+    """Whether two shapes are surely the same."""
+    return len(a) == len(b) and all(map(same_size, a, b))
+
+
+def operator_name(op: torch._ops.OpOverload | Primitive) -> str:
     """`aten::add` for every overload of it."""
-    return op._schema.name
+    return op.name if isinstance(op, Primitive) else op._schema.name

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
 import torch
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
-from exporter.capture.graph import Node, Value
+from exporter.capture.graph import Block, Node, Primitive, Value
 from exporter.capture.origin import OriginFinder
 from exporter.capture.symbols import HintedShapeEnv
 from exporter.errors import CaptureError, FrozenValueError
@@ -27,13 +27,11 @@ class Reader:
 
     def __init__(
         self,
-        nodes: list[Node],
         size_sources: dict[str, tuple[Value, int]],
         origins: OriginFinder,
         shapes: ShapeEnv | None,
         strict: bool,
     ) -> None:
-        self._nodes = nodes
         self._size_sources = size_sources
         self._origins = origins
         self._shapes = shapes
@@ -47,6 +45,7 @@ class Reader:
 
     def read(self, values: Sequence[Value]) -> list[torch.Tensor]:
         """What values are for the example inputs."""
+        self._refuse_inside(values)
         self._say_that_read(values)
         with outside_of_modes(), torch.no_grad():
             return [self._evaluate(value) for value in values]
@@ -77,8 +76,23 @@ class Reader:
                 raise self.refusal
             warnings.warn_explicit(text, TracerWarning, origin.file or "<unknown>", origin.line)
 
+    def _refuse_inside(self, values: Sequence[Value]) -> None:
+        """What a loop hands to its next iteration is no one value."""
+        for value in values:
+            if any(source not in self.examples for source in self._sources(value)):
+                where = self._origins.find().where
+                self.refusal = CaptureError(
+                    f"the program turned a tensor into a Python value{f' at {where}' if where else ''}, inside of a "
+                    "loop that is kept: it is another value in each iteration. Keep it a tensor"
+                )
+                raise self.refusal
+
     def depends_on_input(self, value: Value) -> bool:
         """Whether another input may give another value: not so of weights and of what is computed from them."""
+        return next(self._sources(value), None) is not None
+
+    def _sources(self, value: Value) -> Iterator[Value]:
+        """The inputs, of the program or of a block, that a value is computed from."""
         seen: set[int] = set()
         pending = [value]
         while pending:
@@ -87,23 +101,21 @@ class Reader:
                 continue
             seen.add(id(value))
             if value.node is None:
-                return True
-            pending.extend(value.node.inputs())
-        return False
+                yield value
+            else:
+                pending.extend(value.node.inputs())
 
     def _evaluate(self, value: Value) -> torch.Tensor:
         """Compute a value from the example inputs: only what it needs, only when the program asks."""
-        known: dict[int, torch.Tensor] = {}
+        known: dict[Value, Any] = dict(self.examples)
+        if value.node is not None:
+            self._run(_nodes_behind(value), known)
+        return _known(value, known)
 
-        def tensor_of(value: Value) -> torch.Tensor:
-            if value.constant is not None:
-                return value.constant
-            example = self.examples.get(value)
-            return example if example is not None else known[id(value)]
-
+    def _run(self, nodes: Sequence[Node], known: dict[Value, Any]) -> None:
         def real(argument: Any) -> Any:
             if isinstance(argument, Value):
-                return tensor_of(argument)
+                return _known(argument, known)
             if isinstance(argument, list):
                 return [real(item) for item in argument]
             if isinstance(argument, torch.SymInt):
@@ -111,23 +123,65 @@ class Reader:
                 return self._shapes.size_in_example(argument)
             return argument
 
-        if value.node is not None:
-            for node in self._slice(value):
-                result = node.op(**{name: real(argument) for name, argument in node.arguments.items()})
-                tensors = result if isinstance(result, (list, tuple)) else (result,)
-                for output, tensor in zip(node.outputs, tensors, strict=True):
-                    if output is not None:
-                        known[id(output)] = tensor
-        return tensor_of(value)
+        for node in nodes:
+            arguments = {name: real(argument) for name, argument in node.arguments.items()}
+            if isinstance(node.op, Primitive):
+                results = self._run_primitive(node.op, arguments, known)
+            else:
+                result = node.op(**arguments)
+                results = result if isinstance(result, (list, tuple)) else (result,)
+            for output, tensor in zip(node.outputs, results, strict=True):
+                if output is not None:
+                    known[output] = tensor
 
-    def _slice(self, value: Value) -> list[Node]:
-        needed = {id(value)}
-        nodes = []
-        for node in reversed(self._nodes):
-            if any(id(output) in needed for output in node.outputs):
-                nodes.append(node)
-                needed.update(id(item) for item in node.inputs())
-        return nodes[::-1]
+    def _run_primitive(self, op: Primitive, arguments: dict[str, Any], known: dict[Value, Any]) -> Sequence[Any]:
+        if op.name == "prim::If":
+            block = arguments["then"] if arguments["condition"] else arguments["orelse"]
+            return self._run_block(block, [], known)
+        state, block = list(arguments["initial"]), arguments["block"]
+        if op.name == "higher_order::scan":
+            returned: list[Any] = []
+            for slices in zip(*arguments["over"], strict=True):
+                returned.append(self._run_block(block, [*state, *slices], known))
+                state = returned[-1][: len(state)]
+            return [*state, *map(torch.stack, list(zip(*returned, strict=True))[len(state) :])]
+        trips = arguments["trips"]
+        collected: list[list[Any]] = [[] for _ in block.outputs[1 + len(state) :]]
+        going, number = arguments["condition"], 0
+        going = True if going is None else going
+        while going and (trips is None or number < trips):
+            going, *rest = self._run_block(block, [torch.tensor(number), torch.tensor(True), *state], known)
+            state = rest[: len(state)]
+            for items, item in zip(collected, rest[len(state) :], strict=True):
+                items.append(item)
+            number += 1
+        return [*state, *map(torch.stack, collected)]
+
+    def _run_block(self, block: Block, inputs: Sequence[Any], known: dict[Value, Any]) -> list[Any]:
+        inside = {**known, **dict(zip(block.inputs, inputs, strict=True))}
+        self._run(block.nodes, inside)
+        return [_known(value, inside) for value in block.outputs]
+
+
+def _known(value: Value, known: dict[Value, Any]) -> torch.Tensor:
+    tensor: torch.Tensor = known[value] if value.constant is None else value.constant
+    return tensor
+
+
+def _nodes_behind(value: Value) -> list[Node]:
+    """The nodes that a value is computed by, in order."""
+    done: dict[int, Node] = {}
+    pending = [value.node]
+    while pending:
+        node = pending.pop()
+        if node is None or id(node) in done:
+            continue
+        missing = [item.node for item in node.inputs() if item.node is not None and id(item.node) not in done]
+        if missing:
+            pending += [node, *missing]
+        else:
+            done[id(node)] = node
+    return list(done.values())
 
 
 def outside_of_modes() -> AbstractContextManager[Any]:

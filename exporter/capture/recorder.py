@@ -2,29 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import torch
+from torch._functorch.pyfunctorch import temporarily_clear_interpreter_stack
 from torch._ops import OpOverload
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from exporter.capture.composites import original, without_keeping
-from exporter.capture.graph import Node, Origin, Value
+from exporter.capture.graph import Node, Origin, Primitive, Size, Value
 from exporter.capture.memo import Metadata, ResultMemo, describe
 from exporter.capture.origin import OriginFinder
 from exporter.capture.reading import Reader, outside_of_modes
 from exporter.capture.sizes import SIZES
+from exporter.capture.symbols import HintedShapeEnv
 from exporter.errors import CaptureError
 
-__all__ = ["OwnTensorWritten", "Recorder", "own_tensor_written"]
+__all__ = ["NeedsSymbols", "OwnTensorWritten", "Recorder", "own_tensor_written"]
 
 
 class OwnTensorWritten(CaptureError):
     """The program writes to a tensor that it owns, or to what was made of such tensors alone."""
 
 
+class NeedsSymbols(CaptureError):
+    """The program has sizes that depend on values, and is recorded without symbols for them."""
+
+
+_CPU = torch.device("cpu")
 _COPY = torch.ops.aten.copy_.default
 _DETACH = torch.ops.aten.detach.default
 _prim_device = torch.ops.prim.device.default
@@ -74,7 +82,7 @@ class Recorder(TorchDispatchMode):
         fakes.cache_enabled = False
         self._memo = ResultMemo(fakes, self._metadata_of)
         self.nodes: list[Node] = []
-        self._origins = origins
+        self.origins = origins
         self.name_of = name_of
         self._decomposition_of = decomposition_of
         #: The program's own tensors are arguments of `functionalize` too (see `Lifting`).
@@ -83,11 +91,13 @@ class Recorder(TorchDispatchMode):
         self._values: dict[int, tuple[FakeTensor, Value]] = {}
         self._metadata: dict[int, Metadata] = {}
         self._constants: dict[int, tuple[torch.Tensor, FakeTensor]] = {}
+        #: The symbols of numbers that were read.
+        self._numbers: dict[Value, torch.SymInt] = {}
         #: Of tensors that the program may write to: inputs and buffers.
         self._writable: set[int] = set()
         #: Of each symbol, a value of the program that has that size, and the axis.
         self.size_sources: dict[str, tuple[Value, int]] = {}
-        self.reader = Reader(self.nodes, self.size_sources, origins, fakes.shape_env, strict)
+        self.reader = Reader(self.size_sources, origins, fakes.shape_env, strict)
 
     # --- values ---------------------------------------------------------------------------------------------------
 
@@ -131,6 +141,17 @@ class Recorder(TorchDispatchMode):
             known = self._values[id(self.constant(tensor))]
         return known[1]
 
+    def stand_in(self, dtype: torch.dtype, shape: Sequence[Size], device: torch.device = _CPU) -> FakeTensor:
+        """A tensor that no operator made, as blocks take and return them."""
+        with outside_of_modes(), temporarily_clear_interpreter_stack(), without_keeping(), self.fakes:
+            fake = torch.empty(list(shape), dtype=dtype, device=device)
+        assert isinstance(fake, FakeTensor)
+        value = Value(dtype, tuple(shape))
+        self._values[id(fake)] = (fake, value)
+        if self.fakes.shape_env is not None:
+            self._note_sizes(value)
+        return fake
+
     def _metadata_of(self, tensor: torch.Tensor) -> Metadata:
         metadata = self._metadata.get(id(tensor))
         if metadata is None:
@@ -146,12 +167,16 @@ class Recorder(TorchDispatchMode):
         kwargs = kwargs or {}
         if func is _DETACH and not self._lifted and not self.knows(args[0]):
             # `.data` of a parameter: what is written to it would be lost.
-            raise own_tensor_written("", self._origins.find())
+            raise own_tensor_written("", self.origins.find())
         args = tuple([self._faked(argument) for argument in args])
         if kwargs:
             kwargs = {name: self._faked(argument) for name, argument in kwargs.items()}
-        if func in _READS and not self._stays_symbolic(args):
-            return self._read(func, args)
+        if func in _READS:
+            if not self._stays_symbolic(args):
+                return self._read(func, args)
+            known = self._numbers.get(self.value_of(args[0]))
+            if known is not None:
+                return known
         if func._schema.is_mutable:
             self._refuse_foreign_write(func, args)
         decomposition = self._decomposition_of(original(func))
@@ -167,6 +192,7 @@ class Recorder(TorchDispatchMode):
         self._record(original(func), args, kwargs, result)
         if func in _READS and isinstance(result, torch.SymInt):
             self.reader.scalars[str(result.node.expr)] = self.value_of(args[0])
+            self._numbers[self.value_of(args[0])] = result
         return result
 
     def _decompose(self, decomposition: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -183,7 +209,7 @@ class Recorder(TorchDispatchMode):
         """Functionalization leaves one kind of write: the new values of inputs and buffers, copied back at the end."""
         if func is _COPY and id(args[0]) in self._writable:
             return
-        raise own_tensor_written("", self._origins.find())
+        raise own_tensor_written("", self.origins.find())
 
     def _faked(self, argument: Any) -> Any:
         if isinstance(argument, torch.Tensor):
@@ -206,7 +232,7 @@ class Recorder(TorchDispatchMode):
         bound = dict(zip(_names_of(op), map(self._bound, args), strict=False))
         for name, argument in kwargs.items():
             bound[name] = self._bound(argument)
-        node = Node(op, bound, self._origins.find())
+        node = Node(op, bound, self.origins.find())
         tensors = result if isinstance(result, (list, tuple)) else (result,)
         for tensor in tensors:
             if not isinstance(tensor, FakeTensor):
@@ -223,6 +249,41 @@ class Recorder(TorchDispatchMode):
             self._values[id(tensor)] = (tensor, value)
             node.outputs.append(value)
         self.nodes.append(node)
+
+    def add(self, op: Primitive, arguments: dict[str, Any], results: Sequence[FakeTensor]) -> None:
+        """Record what is no operator of the dispatcher, and which stand-ins are what it returns."""
+        node = Node(op, arguments, self.origins.find())
+        for fake in results:
+            value = self._values[id(fake)][1]
+            value.node = node
+            node.outputs.append(value)
+        self.nodes.append(node)
+
+    # --- blocks ---------------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def block(self, nodes: list[Node] | None = None) -> Iterator[list[Node]]:
+        """What is recorded inside goes into nodes of their own, or to the end of these."""
+        outer = self.nodes
+        self.nodes = [] if nodes is None else nodes
+        try:
+            yield self.nodes
+        finally:
+            self.nodes = outer
+
+    def checkpoint(self) -> tuple[dict[Any, Any], ...]:
+        """What to give to `restore` where a block is to be recorded anew."""
+        shapes = self.fakes.shape_env
+        assumptions = shapes.assumptions if isinstance(shapes, HintedShapeEnv) else {}
+        return dict(self.size_sources), dict(self.reader.scalars), dict(assumptions)
+
+    def restore(self, checkpoint: tuple[dict[Any, Any], ...]) -> None:
+        self.size_sources.clear()
+        self.reader.scalars.clear()
+        self.size_sources.update(checkpoint[0])
+        self.reader.scalars.update(checkpoint[1])
+        if isinstance(self.fakes.shape_env, HintedShapeEnv):
+            self.fakes.shape_env.assumptions = checkpoint[2]
 
     def _note_sizes(self, value: Value) -> None:
         """Sizes that depend on values (of x[x > 0]) are symbols too: they can be read where they first appear."""

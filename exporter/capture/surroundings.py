@@ -8,26 +8,28 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from types import FunctionType
 from typing import Any
 
 import torch
 from torch._functorch.pyfunctorch import temporarily_clear_interpreter_stack
 from torch.autograd.function import Function, FunctionCtx
 
-__all__ = ["ReadOut", "recording_surroundings"]
+from exporter.capture.blocks import Blocks
+from exporter.capture.higher_order import FUNCTIONS, OPERATORS
+from exporter.capture.recorder import Recorder
 
-#: Gives a tensor of the recording its value for the example inputs, and says that it was looked at.
-ReadOut = Callable[[torch.Tensor], torch.Tensor]
+__all__ = ["recording_surroundings"]
 
 
 @contextmanager
-def recording_surroundings(read_out: ReadOut) -> Iterator[None]:
+def recording_surroundings(recorder: Recorder) -> Iterator[None]:
     with ExitStack() as stack:
         stack.enter_context(torch.no_grad())
         stack.enter_context(_plain_attention())
         stack.enter_context(_no_cached_casts())
         stack.enter_context(_quiet())
-        stack.enter_context(_replaced_methods(read_out))
+        stack.enter_context(_replaced_methods(recorder))
         stack.enter_context(_unchecked_packing())
         if "torch._dynamo" in sys.modules:
             # A compiled part is recorded as it was written. Whoever compiled one has imported dynamo, which is slow.
@@ -94,8 +96,8 @@ def _quiet() -> Iterator[None]:
 # --- what goes around torch's dispatcher ------------------------------------------------------------------------------
 
 _lock = threading.Lock()
-#: Of each thread that records, how it reads values.
-_recording: dict[int, ReadOut] = {}
+#: Of each thread that records, its recorder.
+_recording: dict[int, Recorder] = {}
 _torch_apply = Function.__dict__["apply"]
 
 
@@ -121,10 +123,10 @@ def _reading(name: str) -> Callable[..., Any]:
 
     @functools.wraps(method)
     def read(self: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
-        read_out = _recording.get(threading.get_ident())
-        if read_out is None:
+        recorder = _recording.get(threading.get_ident())
+        if recorder is None:
             return method(self, *args, **kwargs)
-        value = read_out(self)
+        value = recorder.read_out(self)
         with torch.utils._python_dispatch._disable_current_modes(), temporarily_clear_interpreter_stack():
             return method(value.detach(), *args, **kwargs)
 
@@ -134,16 +136,91 @@ def _reading(name: str) -> Callable[..., Any]:
 _READING = {name: _reading(name) for name in ("numpy", "tolist")}
 
 
+def _record_operator(operator: Any, original: Callable[..., Any], record: Callable[..., Any]) -> Callable[..., Any]:
+    """What is called instead of a higher-order operator."""
+
+    @functools.wraps(original)
+    def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+        recorder = _recording.get(threading.get_ident())
+        if recorder is None or self is not operator:
+            return original(self, *args, **kwargs)
+        return record(Blocks(recorder), *args, **kwargs)
+
+    return call
+
+
+def record_higher_order(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """What happens in `cond` and its kin: they are recorded, or done as torch has it where nothing is recorded."""
+    function = next(each for each in FUNCTIONS if each.__name__ == name)
+    recorder = _recording.get(threading.get_ident())
+    if recorder is None:
+        code = _torch_codes[name]
+        torchs = FunctionType(code, function.__globals__, name, function.__defaults__, function.__closure__)
+        torchs.__kwdefaults__ = function.__kwdefaults__
+        return torchs(*args, **kwargs)
+    return FUNCTIONS[function](Blocks(recorder), *args, **kwargs)
+
+
+def _cond(*args: Any, **kwargs: Any) -> Any:
+    from exporter.capture.surroundings import record_higher_order
+
+    return record_higher_order("cond", args, kwargs)
+
+
+def _while_loop(*args: Any, **kwargs: Any) -> Any:
+    from exporter.capture.surroundings import record_higher_order
+
+    return record_higher_order("while_loop", args, kwargs)
+
+
+def _scan(*args: Any, **kwargs: Any) -> Any:
+    from exporter.capture.surroundings import record_higher_order
+
+    return record_higher_order("scan", args, kwargs)
+
+
+def _associative_scan(*args: Any, **kwargs: Any) -> Any:
+    from exporter.capture.surroundings import record_higher_order
+
+    return record_higher_order("associative_scan", args, kwargs)
+
+
+def _map(*args: Any, **kwargs: Any) -> Any:
+    from exporter.capture.surroundings import record_higher_order
+
+    return record_higher_order("map", args, kwargs)
+
+
+#: torch's functions start dynamo, which takes seconds, before they call their operators. It is their code that is
+#: replaced, so that a program has ours under whatever name it imported them. This code runs among torch's globals.
+_CODES = {
+    "cond": _cond.__code__,
+    "while_loop": _while_loop.__code__,
+    "scan": _scan.__code__,
+    "associative_scan": _associative_scan.__code__,
+    "map": _map.__code__,
+}
+_torch_codes = {function.__name__: function.__code__ for function in FUNCTIONS}
+_OPERATORS = {
+    operator: (type(operator).__call__, _record_operator(operator, type(operator).__call__, record))
+    for operator, record in OPERATORS.items()
+}
+
+
 @contextmanager
-def _replaced_methods(read_out: ReadOut) -> Iterator[None]:
+def _replaced_methods(recorder: Recorder) -> Iterator[None]:
     """torch's own are back when the last thread has finished; meanwhile threads that do not record get torch's."""
     thread = threading.get_ident()
     with _lock:
         outer = _recording.get(thread)
-        _recording[thread] = read_out
+        _recording[thread] = recorder
         Function.apply = classmethod(_apply)  # type: ignore[assignment,method-assign]
         for name, method in _READING.items():
             setattr(torch.Tensor, name, method)
+        for function in FUNCTIONS:
+            function.__code__ = _CODES[function.__name__]
+        for operator, (_, ours) in _OPERATORS.items():
+            type(operator).__call__ = ours
     try:
         yield
     finally:
@@ -156,3 +233,7 @@ def _replaced_methods(read_out: ReadOut) -> Iterator[None]:
                 Function.apply = _torch_apply  # type: ignore[method-assign]
                 for name in _READING:
                     delattr(torch.Tensor, name)
+                for function in FUNCTIONS:
+                    function.__code__ = _torch_codes[function.__name__]
+                for operator, (torchs, _) in _OPERATORS.items():
+                    type(operator).__call__ = torchs

@@ -16,7 +16,7 @@ from torch.utils._sympy.numbers import int_oo
 from torch.utils._sympy.solve import try_solve
 from torch.utils._sympy.value_ranges import ValueRanges, bound_sympy
 
-from exporter.capture.graph import Origin
+from exporter.capture.graph import Origin, Size
 from exporter.capture.origin import nearest_user_place
 
 __all__ = ["Assumption", "HintedShapeEnv", "fixed_together"]
@@ -28,6 +28,7 @@ _PASSED_THROUGH = (
     "symbolic_shapes.py",
     "recording.py",
     "/torch/__init__.py",
+    "capture/blocks.py",
     "capture/lifted.py",
     "capture/subscripts.py",
 )
@@ -123,6 +124,17 @@ class HintedShapeEnv(ShapeEnv):
         self._certain: dict[sympy.Basic, sympy.Basic] = {}
         #: Tells what a number that depends on values is in the example.
         self.read_symbol: Callable[[str], int | None] = lambda name: None
+
+    def unknown_size(self, like: Size) -> torch.SymInt:
+        """A size that depends on values: questions are answered as for a size like it."""
+        hint = like if isinstance(like, int) else int(like.node.expr.xreplace(self.hints))
+        size = self.new_size(f"size_{len(self.hints)}", hint)
+        del self._example[size.node.expr]
+        return size
+
+    def size_of(self, expression: sympy.Expr) -> Size:
+        """An expression over sizes, as a size."""
+        return int(expression) if expression.is_Integer else self.create_symintnode(expression, hint=None)
 
     def new_size(self, name: str, hint: int, bounds: tuple[Any, Any] | None = None) -> torch.SymInt:
         """A symbol for a size that varies, `hint` in the example and promised to lie within `bounds`."""

@@ -26,7 +26,7 @@ from exporter.capture.lifted import Lifting
 from exporter.capture.origin import OriginFinder, last_user_line
 from exporter.capture.preserved import buffers_of, preserved
 from exporter.capture.reading import TracerWarning
-from exporter.capture.recorder import OwnTensorWritten, Recorder, own_tensor_written
+from exporter.capture.recorder import NeedsSymbols, OwnTensorWritten, Recorder, own_tensor_written
 from exporter.capture.results import Returned, taken_apart
 from exporter.capture.subscripts import SymbolicSubscripts
 from exporter.capture.surroundings import recording_surroundings
@@ -83,7 +83,7 @@ def trace(
             if lifts:
                 raise CaptureError(*error.args) from None
             lifts = True
-        except (DynamicOutputShapeException, DataDependentOutputException) as error:
+        except (DynamicOutputShapeException, DataDependentOutputException, NeedsSymbols) as error:
             if needs_symbols:
                 raise _capture_error(error) from error
             # Static programs are traced without a ShapeEnv, which costs nothing; this one's sizes depend on values.
@@ -167,7 +167,7 @@ def _trace(
 
     try:
         subscripts = SymbolicSubscripts() if shapes is not None else nullcontext()
-        with recording_surroundings(recorder.read_out), subscripts, recorder, keeping_composites():
+        with recording_surroundings(recorder), subscripts, recorder, keeping_composites():
             results = torch.func.functionalize(run, remove="mutations")(input_fakes, buffer_fakes)
             values = [recorder.value_of(result) for result in results]
     except (ExportError, _FixedAutomatically, DynamicOutputShapeException, DataDependentOutputException):

@@ -112,14 +112,14 @@ def diag_embed(g: Graph, self: Value, offset: int = 0, dim1: int = -2, dim2: int
 @lowering("aten::tril", "aten::triu")
 def triangle(g: Graph, self: Value, diagonal: int = 0) -> Value:
     """What stands on the diagonal and below it (above it); zeros elsewhere"""
-    upper = g.node.op._schema.name == "aten::triu"
+    upper = g.operator == "aten::triu"
     return g.triangle(self, diagonal, upper)
 
 
 @lowering("aten::tril_indices", "aten::triu_indices")
 def triangle_indices(g: Graph, row: int, col: int, offset: int = 0, dtype: torch.dtype | None = None) -> Value:
     """Rows and columns of the places that a triangle keeps: known, since the sizes are"""
-    indices = torch.triu_indices if g.node.op._schema.name == "aten::triu_indices" else torch.tril_indices
+    indices = torch.triu_indices if g.operator == "aten::triu_indices" else torch.tril_indices
     return g.const(indices(row, col, offset, dtype=g.out.dtype))
 
 

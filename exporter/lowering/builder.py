@@ -11,18 +11,20 @@ The forms that differ between opsets are methods of `exporter.lowering.opsets.Fo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, Literal, NoReturn, overload
 
 import onnx_ir as ir
 import torch
 from onnx_ir.tensor_adapters import TorchTensor
 
-from exporter.capture.graph import Node
+from exporter.capture.graph import Block, Node, operator_name
 from exporter.capture.graph import Value as AtenValue
 from exporter.errors import Unsupported
+from exporter.lowering.bodies import Body
 from exporter.lowering.carriers import carrier, not_taken, runs
-from exporter.lowering.dtypes import TO_ONNX, result_dtype
+from exporter.lowering.dtypes import TENSOR_TYPES, TO_ONNX, result_dtype
 from exporter.lowering.extents import broadcast
 from exporter.lowering.opsets import Forms
 from exporter.lowering.signatures import POINTWISE, Signature, signature
@@ -54,6 +56,7 @@ class Graph(Forms):
         self._names: dict[str, int] = {}
         self._constants: dict[tuple[Any, ...], Value] = {}
         self._find_symbol: Callable[[str], tuple[Value, int | None]]
+        self._lower_block: Callable[[Block, Sequence[Value], Sequence[AtenValue]], list[Value]]
 
     # --- operators ------------------------------------------------------------------------------------------------
 
@@ -172,7 +175,7 @@ class Graph(Forms):
         values = []
         results = []
         for dtype in dtypes:
-            value = ir.Value(name=self.fresh(op_type), type=_TENSOR_TYPES[dtype])
+            value = ir.Value(name=self.fresh(op_type), type=TENSOR_TYPES[dtype])
             values.append(value)
             results.append(Value(value, dtype, None))
         node = ir.Node(
@@ -185,6 +188,38 @@ class Graph(Forms):
         )
         self.nodes.append(node)
         return results
+
+    def emit(
+        self, op_type: str, operands: Sequence[Value | None], dtypes: Sequence[torch.dtype], **attributes: Any
+    ) -> list[Value]:
+        """Add an operator whose results' dtypes its specification leaves open: a branch, a loop."""
+        sig = signature(op_type, self.opset)
+        for position, dtype in enumerate(dtypes):
+            if dtype not in sig.allowed[sig.output_type(position)]:
+                raise not_taken(sig, sig.output_type(position), dtype, self.opset)
+        return self._emit("", op_type, operands, attributes, dtypes)
+
+    # --- bodies of branches and loops -----------------------------------------------------------------------------
+
+    @contextmanager
+    def body(self) -> Iterator[Body]:
+        """What is emitted inside goes into a body: `If`, `Loop` and `Scan` take its `graph` as an attribute."""
+        outer, node = self.nodes, self.node
+        self.nodes = []
+        body = Body(self)
+        try:
+            yield body
+            body.close(self.nodes)
+        finally:
+            self.nodes, self.node = outer, node
+
+    def lowered(self, block: Block, inputs: Sequence[Value], outputs: Sequence[AtenValue]) -> list[Value]:
+        """The operators of a block, into the body that is open; these of its outputs."""
+        return self._lower_block(block, inputs, outputs)
+
+    def bind_blocks(self, lower: Callable[[Block, Sequence[Value], Sequence[AtenValue]], list[Value]]) -> None:
+        """Say how the operators of a block are lowered."""
+        self._lower_block = lower
 
     def fresh(self, stem: str) -> str:
         """A name that nothing in the graph has yet."""
@@ -219,7 +254,7 @@ class Graph(Forms):
         return result
 
     def initializer(self, name: str, data: ir.TensorProtocol, dtype: torch.dtype, shape: tuple[int, ...]) -> Value:
-        value = ir.Value(name=name, type=_TENSOR_TYPES[dtype], shape=ir.Shape(shape), const_value=data)
+        value = ir.Value(name=name, type=TENSOR_TYPES[dtype], shape=ir.Shape(shape), const_value=data)
         data.name = name
         self.initializers[name] = value
         return Value(value, dtype, shape)
@@ -262,6 +297,11 @@ class Graph(Forms):
     # --- what the operator must return ----------------------------------------------------------------------------
 
     @property
+    def operator(self) -> str:
+        """The name of the ATen operator being lowered, without its overload."""
+        return operator_name(self.node.op)
+
+    @property
     def out(self) -> AtenValue:
         """The first output of the ATen operator being lowered."""
         out = self.node.outputs[0]
@@ -273,9 +313,6 @@ class Graph(Forms):
         return self.node.outputs[output] in self.read
 
 
-_TENSOR_TYPES = {dtype: ir.TensorType(onnx) for dtype, onnx in TO_ONNX.items()}
-
-
 def _torch_dtype(onnx_value: int) -> torch.dtype:
     return next(dtype for dtype, onnx in TO_ONNX.items() if onnx.value == onnx_value)
 
@@ -285,6 +322,8 @@ def _attribute(key: str, item: Any) -> ir.Attr:
     if suffix == "t" and name:
         tensor = item if isinstance(item, ir.TensorProtocol) else TorchTensor(item)
         return ir.Attr(name, ir.AttributeType.TENSOR, tensor)
+    if suffix == "g" and name:
+        return ir.Attr(name, ir.AttributeType.GRAPH, item)
     if suffix not in _ATTRIBUTE_TYPES or not name:
         raise TypeError(f"attribute {key!r} says no type: end its name in _f, _i, _s or _t, as in alpha_f=0.5")
     one, many = _ATTRIBUTE_TYPES[suffix]

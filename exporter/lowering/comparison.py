@@ -23,7 +23,7 @@ _LOGIC: dict[str, Literal["And", "Or", "Xor"]] = {"and": "And", "or": "Or", "xor
 
 @lowering(*_COMPARISONS)
 def compare(g: Graph, self: Operand, other: Operand) -> Value:
-    return _COMPARISONS[g.node.op._schema.name](g, *g.promote(self, other))
+    return _COMPARISONS[g.operator](g, *g.promote(self, other))
 
 
 @lowering("aten::where")
@@ -63,7 +63,7 @@ def minimum(g: Graph, self: Value, other: Value) -> Value:
 @lowering("aten::fmax", "aten::fmin")
 def number_extreme(g: Graph, self: Value, other: Value) -> Value:
     """The larger or smaller one; a number rather than NaN"""
-    which: Literal["Max", "Min"] = "Max" if g.node.op._schema.name == "aten::fmax" else "Min"
+    which: Literal["Max", "Min"] = "Max" if g.operator == "aten::fmax" else "Min"
     a, b = g.promote(self, other, dtype=g.out.dtype)
     if not a.dtype.is_floating_point:
         return g.extreme(which, a, b)
@@ -97,7 +97,7 @@ def clamp_max(g: Graph, self: Value, max: Operand) -> Value:
 
 @lowering("aten::logical_and", "aten::logical_or", "aten::logical_xor")
 def logical(g: Graph, self: Value, other: Value) -> Value:
-    name = g.node.op._schema.name.rpartition("_")[2]
+    name = g.operator.rpartition("_")[2]
     return g.op(_LOGIC[name], g.cast(self, torch.bool), g.cast(other, torch.bool))
 
 
@@ -120,7 +120,7 @@ def bitwise_not(g: Graph, self: Value) -> Value:
     "aten::__and__", "aten::__or__", "aten::__xor__",
 )  # fmt: skip
 def bitwise(g: Graph, self: Operand, other: Operand) -> Value:
-    name = g.node.op._schema.name.strip("_").rpartition("_")[2].removeprefix("aten::")
+    name = g.operator.strip("_").rpartition("_")[2].removeprefix("aten::")
     a, b = g.promote(self, other, dtype=g.out.dtype)
     return g.op(_LOGIC[name], a, b) if a.dtype is torch.bool else g.bitwise(_LOGIC[name], a, b)
 

@@ -8,7 +8,7 @@ from ctypes import c_float
 import onnx_ir as ir
 import torch
 
-__all__ = ["TO_ONNX", "TO_TORCH", "extremes", "fits_attribute", "is_floating", "result_dtype"]
+__all__ = ["TENSOR_TYPES", "TO_ONNX", "TO_TORCH", "extremes", "fits_attribute", "is_floating", "result_dtype"]
 
 TO_ONNX: dict[torch.dtype, ir.DataType] = {
     torch.float32: ir.DataType.FLOAT,
@@ -28,6 +28,7 @@ TO_ONNX: dict[torch.dtype, ir.DataType] = {
     torch.complex128: ir.DataType.COMPLEX128,
 }
 TO_TORCH: dict[ir.DataType, torch.dtype] = {onnx: dtype for dtype, onnx in TO_ONNX.items()}
+TENSOR_TYPES: dict[torch.dtype, ir.TensorType] = {dtype: ir.TensorType(onnx) for dtype, onnx in TO_ONNX.items()}
 
 
 def is_floating(dtype: torch.dtype) -> bool:

@@ -24,12 +24,12 @@ _ROUNDINGS = {"aten::ceil": "Ceil", "aten::floor": "Floor", "aten::round": "Roun
 
 @lowering(*_FUNCTIONS)
 def function(g: Graph, self: Value) -> Value:
-    return g.elementary(_FUNCTIONS[g.node.op._schema.name], g.cast(self, g.out.dtype))
+    return g.elementary(_FUNCTIONS[g.operator], g.cast(self, g.out.dtype))
 
 
 @lowering(*_ROUNDINGS)
 def rounding(g: Graph, self: Value) -> Value:
-    return g.elementary(_ROUNDINGS[g.node.op._schema.name], self) if self.dtype.is_floating_point else self
+    return g.elementary(_ROUNDINGS[g.operator], self) if self.dtype.is_floating_point else self
 
 
 @lowering("aten::round.decimals")
@@ -73,7 +73,7 @@ def log1p(g: Graph, self: Value) -> Value:
 
 @lowering("aten::log2", "aten::log10")
 def log_of_base(g: Graph, self: Value) -> Value:
-    base = 2 if g.node.op._schema.name == "aten::log2" else 10
+    base = 2 if g.operator == "aten::log2" else 10
     return g.op("Div", g.op("Log", g.cast(self, g.out.dtype)), math.log(base))
 
 

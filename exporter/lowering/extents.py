@@ -4,22 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from exporter.capture.graph import Size
+from exporter.capture.graph import Size, same_shape, same_size
 from exporter.lowering.values import Value
 
 __all__ = ["broadcast", "product", "same_shape", "same_size", "shaped"]
-
-
-def same_size(a: Size, b: Size) -> bool:
-    """Whether two sizes are surely the same."""
-    if isinstance(a, int) or isinstance(b, int):
-        return isinstance(a, int) and isinstance(b, int) and a == b
-    return bool(a.node.expr == b.node.expr)
-
-
-def same_shape(a: Sequence[Size], b: Sequence[Size]) -> bool:
-    """Whether two shapes are surely the same."""
-    return len(a) == len(b) and all(map(same_size, a, b))
 
 
 def broadcast(*values: Value) -> tuple[Size, ...] | None:

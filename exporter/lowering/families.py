@@ -7,6 +7,7 @@ from exporter.lowering import (  # noqa: F401
     arranging,
     attention,
     comparison,
+    control_flow,
     convolution,
     creation,
     elementwise,

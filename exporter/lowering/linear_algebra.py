@@ -34,7 +34,7 @@ def addmm(g: Graph, self: Value, mat1: Value, mat2: Value, beta: float = 1, alph
 def baddbmm(g: Graph, self: Value, beta: float = 1, alpha: float = 1, **factors: Value) -> Value:
     """beta * self + alpha * product; addbmm sums the products over the batch"""
     product = g.matmul(*factors.values())
-    if g.node.op._schema.name == "aten::addbmm":
+    if g.operator == "aten::addbmm":
         product = g.reduce("Sum", product, [0], False)
     return _sum_of_products(g, self, product, beta, alpha)
 

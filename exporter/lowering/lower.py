@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import onnx.helper
@@ -10,8 +10,8 @@ import onnx_ir as ir
 import torch
 from onnx_ir.tensor_adapters import TorchTensor
 
+from exporter.capture.graph import Block, Node, Primitive, Size, operator_name
 from exporter.capture.graph import Graph as AtenGraph
-from exporter.capture.graph import Node, Size
 from exporter.capture.graph import Value as AtenValue
 from exporter.errors import ExportError, LoweringError, Refusal, Unsupported, UnsupportedOperatorsError
 from exporter.lowering.builder import Graph
@@ -72,8 +72,9 @@ class _Lowering:
             inputs.append(value)
             self.values[item.value] = Value(value, item.value.dtype, item.value.shape)
         g.bind_symbols(self._symbol)
+        g.bind_blocks(self._lower_block)
         live = self.graph.live_nodes()
-        g.read = frozenset((*(value for node in live for value in node.inputs()), *self.graph.outputs))
+        g.read = frozenset((*_read_by(live), *self.graph.outputs))
         for node in live:
             self._lower_node(node)
         if self.refusals:
@@ -118,6 +119,14 @@ class _Lowering:
             return
         for made in self.g.nodes[first:]:
             made.meta["origin"] = node
+
+    def _lower_block(self, block: Block, inputs: Sequence[Value], outputs: Sequence[AtenValue]) -> list[Value]:
+        self.values.update(zip(block.inputs, inputs, strict=True))
+        for node in self.graph.live_in(block.nodes, outputs):
+            self._lower_node(node)
+        if any(value in self.refused for value in outputs):
+            raise _RefusedBefore("an operator of the block is refused")
+        return [self._value(value) for value in outputs]
 
     def _call(self, function: Lowering, node: Node) -> Any:
         self.g.node = node
@@ -234,6 +243,16 @@ class _Lowering:
         return self._value(value), axis
 
 
+def _read_by(nodes: Iterable[Node]) -> Iterator[AtenValue]:
+    """The values that nodes read, and those that are read in their blocks."""
+    for node in nodes:
+        yield from node.inputs()
+        for argument in node.arguments.values():
+            if isinstance(argument, Block):
+                yield from _read_by(argument.nodes)
+                yield from argument.outputs
+
+
 def _spelled(node: Node) -> str:
-    overload = node.op._overloadname
-    return node.op._schema.name + ("" if overload == "default" else f".{overload}")
+    overload = "default" if isinstance(node.op, Primitive) else node.op._overloadname
+    return operator_name(node.op) + ("" if overload == "default" else f".{overload}")

@@ -19,7 +19,7 @@ def constant_pad_nd(g: Graph, self: Value, pad: list[Size], value: float = 0) ->
     "aten::replication_pad1d", "aten::replication_pad2d", "aten::replication_pad3d",
 )  # fmt: skip
 def mirrored_pad(g: Graph, self: Value, padding: list[Size]) -> Value:
-    mode: PadMode = "reflect" if "reflection" in g.node.op._schema.name else "edge"
+    mode: PadMode = "reflect" if "reflection" in g.operator else "edge"
     return g.pad(self, *_ends(self, padding), mode=mode)
 
 

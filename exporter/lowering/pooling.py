@@ -63,7 +63,7 @@ def avg_pool(
     ceil_mode: bool = False, count_include_pad: bool = True, divisor_override: int | None = None,
 ) -> Value:  # fmt: skip
     """The sum of each window over the number of its elements: padding counts if asked to, overhang never"""
-    axes = int(g.node.op._schema.name[-2])
+    axes = int(g.operator[-2])
     x, unbatched = batched(g, self, axes)
     windows = Windows(g, self, axes, kernel_size, stride, padding, ceil_mode=ceil_mode)
     if not g.has_kernel("AveragePool", x.dtype):
@@ -117,7 +117,7 @@ def max_pool(
     g: Graph, self: Value, kernel_size: list[int], stride: list[int] | None = None, padding: list[int] | int = 0,
     dilation: list[int] | int = 1, ceil_mode: bool = False,
 ) -> Value | tuple[Value, ...]:  # fmt: skip
-    axes = int(g.node.op._schema.name.partition("pool")[2][0])
+    axes = int(g.operator.partition("pool")[2][0])
     x, unbatched = batched(g, self, axes)
     windows = Windows(g, self, axes, kernel_size, stride, padding, dilation, ceil_mode)
     results = max_over(g, x, windows, len(g.node.outputs) > 1 and g.is_used(1))

@@ -47,7 +47,7 @@ def gru_or_rnn(
     g: Graph, input: Value, hx: Value, params: list[Value], has_biases: bool, num_layers: int, dropout: float,
     train: bool, bidirectional: bool, batch_first: bool,
 ) -> tuple[Value, ...]:  # fmt: skip
-    cell = {"aten::gru": _GRU, "aten::rnn_tanh": _RNN_TANH, "aten::rnn_relu": _RNN_RELU}[g.node.op._schema.name]
+    cell = {"aten::gru": _GRU, "aten::rnn_tanh": _RNN_TANH, "aten::rnn_relu": _RNN_RELU}[g.operator]
     layers = _Layers(g, cell, params, has_biases, num_layers, dropout if train else 0, bidirectional)
     return layers.run(input, [hx], batch_first)
 
@@ -66,7 +66,7 @@ def gru_or_rnn_over_packed(
     g: Graph, data: Value, batch_sizes: Value, hx: Value, params: list[Value], has_biases: bool, num_layers: int,
     dropout: float, train: bool, bidirectional: bool,
 ) -> tuple[Value, ...]:  # fmt: skip
-    cell = {"aten::gru": _GRU, "aten::rnn_tanh": _RNN_TANH, "aten::rnn_relu": _RNN_RELU}[g.node.op._schema.name]
+    cell = {"aten::gru": _GRU, "aten::rnn_tanh": _RNN_TANH, "aten::rnn_relu": _RNN_RELU}[g.operator]
     layers = _Layers(g, cell, params, has_biases, num_layers, dropout if train else 0, bidirectional)
     return layers.run_packed(data, batch_sizes, [hx])
 
@@ -113,7 +113,7 @@ class _Layers:
     def run_packed(self, data: Value, batch_sizes: Value, states: list[Value]) -> tuple[Value, ...]:
         g = self.g
         if self.projects or data.dtype is torch.float64:
-            g.unsupported(f"{g.node.op._schema.name} of {data.dtype}, or with projections, over packed sequences")
+            g.unsupported(f"{g.operator} of {data.dtype}, or with projections, over packed sequences")
         padding = Padding(g, batch_sizes)
         self.lengths = g.cast(padding.lengths, torch.int32)
         y, *finals = self.run(padded(g, data, padding), states, batch_first=False)
@@ -127,7 +127,7 @@ class _Layers:
 
     def _layer_by_steps(self, layer: int, x: Value, initial: list[Value | None]) -> tuple[Value, list[Value]]:
         g = self.g
-        operator = g.node.op._schema.name
+        operator = g.operator
         starts = [g.split(state, 0, [1] * self.directions) for state in initial if state is not None]
         outputs: list[Value] = []
         ends: list[list[Value]] = [[] for _ in starts]

@@ -103,7 +103,7 @@ def aminmax(g: Graph, self: Value, dim: int | None = None, keepdim: bool = False
 
 @lowering("aten::max.dim", "aten::min.dim")
 def extreme_with_index(g: Graph, self: Value, dim: int, keepdim: bool = False) -> tuple[Value | None, Value | None]:
-    which: Literal["Max", "Min"] = "Max" if g.node.op._schema.name == "aten::max" else "Min"
+    which: Literal["Max", "Min"] = "Max" if g.operator == "aten::max" else "Min"
     value = _extreme(g, which, self, dim, keepdim) if g.is_used(0) else None
     return value, _place(g, f"Arg{which}", self, dim, keepdim) if g.is_used(1) else None
 
@@ -225,7 +225,7 @@ def var(
     if correction is None:
         correction = float(unbiased)
     variance = _variance(g, _accumulating(g, self), dim, correction, keepdim)
-    root = g.node.op._schema.name in ("aten::std", "aten::std_mean")
+    root = g.operator in ("aten::std", "aten::std_mean")
     return g.cast(g.op("Sqrt", variance) if root else variance, g.out.dtype)
 
 

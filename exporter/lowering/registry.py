@@ -15,6 +15,8 @@ from typing import Any, TypeVar
 
 from torch._ops import OpOverload
 
+from exporter.capture.graph import Primitive, operator_name
+
 __all__ = ["Lowering", "find", "is_lowered", "lowered_operators", "lowering", "register", "unregister"]
 
 Lowering = Callable[..., Any]
@@ -22,7 +24,7 @@ _F = TypeVar("_F", bound=Lowering)
 
 #: By name, then by the opset from which it serves.
 _lowerings: dict[str, dict[int, Lowering]] = {}
-_names: dict[OpOverload, tuple[str, str]] = {}
+_names: dict[OpOverload | Primitive, tuple[str, str]] = {}
 
 
 def lowering(*names: str, since: int = 1) -> Callable[[_F], _F]:
@@ -52,7 +54,7 @@ def unregister(name: str, since: int = 1) -> None:
         del _lowerings[name]
 
 
-def find(op: OpOverload, opset: int) -> Lowering | None:
+def find(op: OpOverload | Primitive, opset: int) -> Lowering | None:
     """The lowering of an operator for an opset."""
     for name in _names_of(op):
         functions = _lowerings.get(name)
@@ -73,9 +75,10 @@ def lowered_operators() -> tuple[str, ...]:
     return tuple(sorted(_lowerings))
 
 
-def _names_of(op: OpOverload) -> tuple[str, str]:
+def _names_of(op: OpOverload | Primitive) -> tuple[str, str]:
     names = _names.get(op)
     if names is None:
-        name = op._schema.name
-        names = _names[op] = (f"{name}.{op._overloadname}", name)
+        name = operator_name(op)
+        full = name if isinstance(op, Primitive) else f"{name}.{op._overloadname}"
+        names = _names[op] = (full, name)
     return names

@@ -79,7 +79,7 @@ def upsample_nearest(
     if None not in factors and g.can_repeat(self.dtype):
         return g.repeated(self, [1] * (self.rank - len(axes)) + [int(factor or 1) for factor in factors])
     x = self
-    shift = 0.5 if "exact" in g.node.op._schema.name else 0.0
+    shift = 0.5 if "exact" in g.operator else 0.0
     for axis in axes:
         if axis.whole_factor != 1:
             x = _gathered(g, x, axis, _Places(g, axis, x.dtype).nearest(shift))
@@ -109,7 +109,7 @@ def upsample_antialiased(
     scales_w: float | None = None,
 ) -> Value:  # fmt: skip
     """A weighted mean of as many elements as an output element covers. onnxruntime's antialias weighs them otherwise"""
-    mode = "bilinear" if "bilinear" in g.node.op._schema.name else "bicubic"
+    mode = "bilinear" if "bilinear" in g.operator else "bicubic"
     x = self
     for axis in _axes(g, self, [scales_h, scales_w]):
         if not (isinstance(axis.before, int) and isinstance(axis.after, int)):

@@ -64,7 +64,7 @@ def scatter(
     reduce: str | None = None,
 ) -> Value:
     """x[index[i, j], j] = src[i, j], for dim 0"""
-    if g.node.op._schema.name == "aten::scatter_add":
+    if g.operator == "aten::scatter_add":
         reduce = "add"
     if _is_empty(index):
         return self

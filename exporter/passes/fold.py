@@ -70,9 +70,9 @@ _EVALUATE: dict[str, _Evaluate] = {
 
 
 def fold_constants(model: ir.Model) -> None:
-    """Fold in one sweep. Costs nothing for nodes with an input that varies."""
+    """Fold in one sweep, in the bodies of loops too. Costs nothing for nodes with an input that varies."""
     graph = model.graph
-    for node in list(graph):
+    for node in list(ir.traversal.RecursiveGraphIterator(graph)):
         evaluate = _EVALUATE.get(node.op_type) if not node.domain else None
         if evaluate is None:
             continue
@@ -131,7 +131,8 @@ def _fold(graph: ir.Graph, node: ir.Node, evaluate: _Evaluate, tensors: list[ir.
         output.replace_all_uses_with(folded)
         output.name = None
         graph.initializers.add(folded)
-    graph.remove(node, safe=True)
+    assert node.graph is not None
+    node.graph.remove(node, safe=True)
 
 
 def _same_bytes(node: ir.Node, tensors: list[ir.TensorProtocol]) -> tuple[ir.TensorProtocol, ...]:

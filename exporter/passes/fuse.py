@@ -16,11 +16,11 @@ def fuse_batch_norm(model: ir.Model) -> None:
     y = (conv(x, W) + b - mean) * scale / sqrt(var + eps) + shift is a convolution with W and b reworked.
     """
     graph = model.graph
-    for norm in list(graph):
+    for norm in list(ir.traversal.RecursiveGraphIterator(graph)):
         if norm.op_type != "BatchNormalization" or norm.domain or len(norm.outputs) != 1:
             continue
         conv = norm.inputs[0].producer() if norm.inputs[0] is not None else None
-        if conv is None or conv.op_type != "Conv" or conv.domain:
+        if conv is None or conv.op_type != "Conv" or conv.domain or conv.graph is not norm.graph:
             continue
         if conv.outputs[0].is_graph_output() or len(conv.outputs[0].uses()) != 1:
             continue
@@ -64,7 +64,8 @@ def _fuse(graph: ir.Graph, conv: ir.Node, norm: ir.Node) -> None:
     inner.shape = out.shape
     out.replace_all_uses_with(inner, replace_graph_outputs=True)
     inner.name, out.name = out.name, None
-    graph.remove(norm, safe=True)
+    assert norm.graph is not None
+    norm.graph.remove(norm, safe=True)
     conv.replace_input_with(2, _replacement(graph, old_shift, LazyTorchTensor(new_bias, dtype, shape[:1])))
 
 

@@ -6,6 +6,7 @@ with the first opset that can. One module a theme.
 
 from exporter.lowering.opsets.axes import AxesForms
 from exporter.lowering.opsets.bits import BitForms
+from exporter.lowering.opsets.branches import BranchForms
 from exporter.lowering.opsets.choosing import ChoiceForms
 from exporter.lowering.opsets.elementary import ElementaryForms
 from exporter.lowering.opsets.late import LateForms
@@ -30,6 +31,7 @@ class Forms(
     RealForms,
     ResizeForms,
     BitForms,
+    BranchForms,
     ChoiceForms,
     ElementaryForms,
     LateForms,

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from typing import Any, Literal, overload
 
+import onnx_ir as ir
 import sympy
 import torch
 
-from exporter.capture.graph import Size
+from exporter.capture.graph import Block, Size
+from exporter.capture.graph import Value as AtenValue
+from exporter.lowering.bodies import Body
 from exporter.lowering.values import Number, Operand, Value
 
 __all__ = ["Base"]
@@ -19,6 +23,8 @@ class Base(ABC):
     """The graph being written, as the forms see it."""
 
     opset: int
+    #: Of the body that is open, or of the whole graph.
+    nodes: list[ir.Node]
 
     @overload
     def op(self, name: str, *inputs: Operand | None, outputs: Literal[1] = 1, **attributes: Any) -> Value: ...
@@ -35,11 +41,23 @@ class Base(ABC):
     @abstractmethod
     def scalar(self, number: Number, dtype: torch.dtype) -> Value: ...
     @abstractmethod
+    def fresh(self, stem: str) -> str: ...
+    @abstractmethod
+    def emit(
+        self, op_type: str, operands: Sequence[Value | None], dtypes: Sequence[torch.dtype], **attributes: Any
+    ) -> list[Value]: ...
+    @abstractmethod
+    def body(self) -> AbstractContextManager[Body]: ...
+    @abstractmethod
+    def lowered(self, block: Block, inputs: Sequence[Value], outputs: Sequence[AtenValue]) -> list[Value]: ...
+    @abstractmethod
     def has_kernel(self, op: str, dtype: torch.dtype, type_name: str = "T") -> bool: ...
     @abstractmethod
     def symbol(self, name: str) -> tuple[Value, int | None]: ...
 
     # Forms that forms of other themes use.
+    @abstractmethod
+    def size(self, x: Value, axis: int) -> Value: ...
     @abstractmethod
     def squeeze(self, x: Value, axes: Sequence[int]) -> Value: ...
     @abstractmethod

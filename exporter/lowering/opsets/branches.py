@@ -1,0 +1,80 @@
+"""Branches, loops and scans, where their versions differ."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import torch
+
+from exporter.capture.graph import Block, Size
+from exporter.errors import Unsupported
+from exporter.lowering.extents import same_shape
+from exporter.lowering.opsets.base import Base
+from exporter.lowering.values import Value
+
+__all__ = ["BranchForms"]
+
+#: Writes a loop's body: takes the iteration's number, whether to go on and what is carried; returns the last two, and
+#: what is collected.
+_Write = Callable[[Value, Value, list[Value]], Sequence[Value]]
+
+
+class BranchForms(Base):
+    """If, Loop and Scan."""
+
+    def check_branches(self, shapes: Sequence[tuple[Sequence[Size], Sequence[Size]]]) -> None:
+        """Until opset 11 the branches of an If had to return the same shapes."""
+        if self.opset < 11:
+            for one, other in shapes:
+                if not same_shape(one, other):
+                    raise Unsupported(
+                        f"its branches return the shapes {list(one)} and {list(other)}, and have to return the same",
+                        since=11,
+                    )
+
+    def loop(self, trips: Value | None, condition: Value | None, initial: Sequence[Value], block: Block) -> list[Value]:
+        """The block takes the iteration's number, whether to go on, and what it carries."""
+
+        def write(number: Value, going: Value, carried: list[Value]) -> Sequence[Value]:
+            return self.lowered(block, [number, going, *carried], block.outputs)
+
+        shapes = [value.shape for value in block.inputs[2:]]
+        return self._loop(trips, condition, initial, shapes, [value.dtype for value in block.outputs[1:]], write)
+
+    def scan(self, initial: Sequence[Value], over: Sequence[Value], block: Block) -> list[Value]:
+        """A pass over the first axis of tensors. Before opset 9 a Loop that picks the slices."""
+        dtypes = [value.dtype for value in block.outputs]
+        if self.opset >= 9:
+            with self.body() as body:
+                stems = ["carried"] * len(initial) + ["slice"] * len(over)
+                ends = zip(stems, block.inputs, strict=True)
+                inputs = [body.input(stem, value.dtype, value.shape) for stem, value in ends]
+                body.returns(self.lowered(block, inputs, block.outputs))
+            return self.emit("Scan", [*initial, *over], dtypes, body_g=body.graph, num_scan_inputs_i=len(over))
+
+        def write(number: Value, going: Value, carried: list[Value]) -> Sequence[Value]:
+            slices = [self.op("Gather", whole, number, axis_i=0) for whole in over]
+            return [going, *self.lowered(block, [*carried, *slices], block.outputs)]
+
+        trips = self.squeeze(self.size(over[0], 0), [0])
+        return self._loop(trips, None, initial, [value.shape for value in block.inputs[: len(initial)]], dtypes, write)
+
+    def _loop(
+        self,
+        trips: Value | None,
+        condition: Value | None,
+        initial: Sequence[Value],
+        shapes: Sequence[Sequence[Size]],
+        dtypes: Sequence[torch.dtype],
+        write: _Write,
+    ) -> list[Value]:
+        # Until opset 11 a Loop had to carry something.
+        idle = [self.const(True)] if self.opset < 11 and not initial else []
+        with self.body() as body:
+            number, going = body.input("iteration", torch.int64, ()), body.input("going", torch.bool, ())
+            unused = [body.input("idle", torch.bool, ()) for _ in idle]
+            carried = [body.input("carried", v.dtype, shape) for v, shape in zip(initial, shapes, strict=True)]
+            goes_on, *rest = write(number, going, carried)
+            body.returns([goes_on, *unused, *rest])
+        all_dtypes = [*(value.dtype for value in idle), *dtypes]
+        return self.emit("Loop", [trips, condition, *idle, *initial], all_dtypes, body_g=body.graph)[len(idle) :]
