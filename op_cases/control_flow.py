@@ -8,7 +8,7 @@ from torch._higher_order_ops import associative_scan, while_loop
 from torch._higher_order_ops.map import map as torch_map
 from torch._higher_order_ops.scan import scan
 
-from harness.case import floats, given, ints, op
+from harness.case import floats, ints, op
 
 BATCH = {"x": {0: "batch"}}
 ROWS = {"x0": {0: "rows"}}
@@ -92,7 +92,7 @@ class Recurrence(nn.Module):
         return last, every
 
 
-loop_while = op(doubled, floats(3, 4), n=[given(3), given(0), ints(high=6)])
+loop_while = op(doubled, floats(3, 4), n=ints(high=6))
 loop_until = op(until, floats(3, 4), dynamic=BATCH)
 scan_steps = op(Recurrence, floats(5, 6, 4), reverse=[False, True], dim=[0, 1], dynamic={"x": {0: "one", 1: "other"}})
 scan_sums = op(

@@ -259,7 +259,7 @@ class Blocks:
     def _anything_like(self, leaf: Leaf) -> Leaf:
         """Something of the kind of a leaf, for a variable that nobody reads before it is assigned to."""
         if not isinstance(leaf, torch.Tensor):
-            return 0 if isinstance(leaf, torch.SymInt) else type(leaf)()
+            return False if isinstance(leaf, bool) else 0.0 if isinstance(leaf, float) else 0
         with self._innermost():
             return torch.zeros([size if isinstance(size, int) else 0 for size in leaf.shape], dtype=leaf.dtype)
 

@@ -16,6 +16,7 @@ from exporter.capture.graph import Value as AtenValue
 from exporter.errors import ExportError, LoweringError, Refusal, Unsupported, UnsupportedOperatorsError
 from exporter.lowering.builder import Graph
 from exporter.lowering.dtypes import TO_ONNX
+from exporter.lowering.extents import shaped
 from exporter.lowering.registry import Lowering, find
 from exporter.lowering.values import Value
 
@@ -121,7 +122,8 @@ class _Lowering:
             made.meta["origin"] = node
 
     def _lower_block(self, block: Block, inputs: Sequence[Value], outputs: Sequence[AtenValue]) -> list[Value]:
-        self.values.update(zip(block.inputs, inputs, strict=True))
+        for aten, value in zip(block.inputs, inputs, strict=True):
+            self.values[aten] = shaped(value, aten.shape)
         for node in self.graph.live_in(block.nodes, outputs):
             self._lower_node(node)
         if any(value in self.refused for value in outputs):

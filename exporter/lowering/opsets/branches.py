@@ -42,9 +42,12 @@ class BranchForms(Base):
         return self._loop(trips, condition, initial, shapes, [value.dtype for value in block.outputs[1:]], write)
 
     def scan(self, initial: Sequence[Value], over: Sequence[Value], block: Block) -> list[Value]:
-        """A pass over the first axis of tensors. Before opset 9 a Loop that picks the slices."""
+        """A pass over the first axis of tensors; a Loop that picks the slices before opset 9, and where there may be
+        none: onnxruntime's Scan fails over nothing.
+        """
         dtypes = [value.dtype for value in block.outputs]
-        if self.opset >= 9:
+        length = over[0].sizes[0]
+        if self.opset >= 9 and (length > 0 if isinstance(length, int) else length.node.expr.is_Symbol):
             with self.body() as body:
                 stems = ["carried"] * len(initial) + ["slice"] * len(over)
                 ends = zip(stems, block.inputs, strict=True)
