@@ -70,8 +70,8 @@ def until(x: Tensor) -> Tensor:
     def step(x: Tensor) -> tuple[Tensor]:
         return (torch.cond(x[0, 0] > x[0, 1], lambda x: x + 1, lambda x: x + 2, (x,)),)
 
-    (result,) = while_loop(lambda x: x.sum() < 40, step, (x,))
-    return result
+    result: tuple[Tensor] = while_loop(lambda x: x.sum() < 40, step, (x,))
+    return result[0]
 
 
 class Recurrence(nn.Module):

@@ -260,8 +260,9 @@ class Blocks:
         """Something of the kind of a leaf, for a variable that nobody reads before it is assigned to."""
         if not isinstance(leaf, torch.Tensor):
             return False if isinstance(leaf, bool) else 0.0 if isinstance(leaf, float) else 0
+        shape: list[Size] = [*leaf.shape]
         with self._innermost():
-            return torch.zeros([size if isinstance(size, int) else 0 for size in leaf.shape], dtype=leaf.dtype)
+            return torch.zeros([size if isinstance(size, int) else 0 for size in shape], dtype=leaf.dtype)
 
     def _at_end(self, item: _Carried) -> FakeTensor:
         inside = item.inside
