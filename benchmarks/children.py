@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -23,6 +24,8 @@ def run(job: Job, folder: Path, timeout: float = TIMEOUT_SECONDS) -> Outcome:
         child = subprocess.run(
             command,
             cwd=ROOT,
+            # An installed package comes compiled, as torch's is; so should this one be after its first import.
+            env={**os.environ, "PYTHONDONTWRITEBYTECODE": ""},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-import torch.onnx
 from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -70,10 +69,14 @@ def export(
                 external_data=external,
             )
         case Subject.TORCHSCRIPT:
+            import torch.onnx
+
             torch.onnx.export(
                 model, args, str(path), dynamo=False, input_names=["x"], opset_version=OPSET, dynamic_axes=axes
             )
         case Subject.DYNAMO:
+            import torch.onnx
+
             torch.onnx.export(
                 model,
                 args,

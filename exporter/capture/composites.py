@@ -111,6 +111,20 @@ def _recurrent_shapes(input: torch.Tensor, *args: Any) -> tuple[torch.Tensor, ..
     return (output, *(state.new_empty(state.shape) for state in states))
 
 
+def _linear_shapes(input: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
+    """torch's own imports dynamo, 0.4 s of a process's first export. What does not fit is for torch to refuse."""
+    plain = weight.dim() == 2 and input.dim() > 0 and input.dtype == weight.dtype
+    if plain and (bias is None or bias.shape == weight.shape[:1]) and _same(input.shape[-1], weight.shape[1]):
+        return torch.empty((*input.shape[:-1], weight.shape[0]), dtype=input.dtype, device=input.device)
+    result: torch.Tensor = _aten.linear.default(input, weight, bias)
+    return result
+
+
+def _same(size: int, other: int) -> bool:
+    """Whether two sizes are equal numbers. Of sizes that vary nothing is asked."""
+    return isinstance(size, int) and isinstance(other, int) and size == other
+
+
 def _max_pool1d_shapes(
     x: torch.Tensor, kernel: list[int], stride: Any = (), padding: Any = 0, dilation: Any = 1, ceil: bool = False
 ) -> torch.Tensor:
@@ -132,8 +146,9 @@ def _listed(numbers: Any) -> list[int]:
     return list(numbers) if isinstance(numbers, (list, tuple)) else [numbers]
 
 
-#: Shapes of results, for operators where torch's way of finding them would fix a size that may vary.
+#: Shapes of results, for operators where torch's way of finding them is slow or would fix a size that may vary.
 _SHAPES: dict[OpOverload, Callable[..., Any]] = {
+    _aten.linear.default: _linear_shapes,
     _aten.max_pool1d.default: _max_pool1d_shapes,
     _aten.avg_pool1d.default: _avg_pool1d_shapes,
     **{

@@ -28,9 +28,19 @@ _PLAIN = (int, float, bool, str, type(None), torch.dtype, torch.device, torch.la
 _MOST = 20_000
 
 _aten = torch.ops.aten
-#: Pointwise functions of one dense tensor, whose result is laid out as it is. Sizes that vary make asking torch slow.
+#: Pointwise functions of one tensor of floats, whose result is laid out as it is. torch is slow to say so where sizes
+#: vary, and imports dynamo to say it of some.
 _LIKE_FIRST = frozenset(
-    {_aten.batch_norm.default, _aten.relu.default, _aten.sigmoid.default, _aten.silu.default, _aten.tanh.default}
+    {
+        _aten.batch_norm.default,
+        _aten.elu.default,
+        _aten.hardtanh.default,
+        _aten.leaky_relu.default,
+        _aten.relu.default,
+        _aten.sigmoid.default,
+        _aten.silu.default,
+        _aten.tanh.default,
+    }
 )
 
 #: What holds for any program: results for static sizes.
@@ -62,7 +72,7 @@ class ResultMemo:
         except (_Unknown, TypeError):
             return self._fakes.dispatch(func, types, args, kwargs)
         if known is None:
-            if original(func) in _LIKE_FIRST and self._fakes.shape_env is not None and not kwargs:
+            if original(func) in _LIKE_FIRST and not kwargs and self._is_plain(args[0]):
                 known = self._results[key] = self._template(args[0])
             else:
                 result = self._fakes.dispatch(func, types, args, kwargs)
@@ -72,6 +82,10 @@ class ResultMemo:
             made = [FakeTensor(self._fakes, *template) for template in known]
             return made if func._schema.returns[0].type.kind() == "ListType" else tuple(made)
         return FakeTensor(self._fakes, *known)
+
+    def _is_plain(self, tensor: torch.Tensor) -> bool:
+        """Floats without gaps between them. Where sizes vary, finding out would ask about them."""
+        return tensor.is_floating_point() and (self._fakes.shape_env is not None or tensor.is_contiguous())
 
     def _key(self, argument: Any) -> Any:
         if isinstance(argument, torch.Tensor):

@@ -21,6 +21,7 @@ from torch.utils import _pytree as pytree
 
 from exporter.axes import Axes
 from exporter.capture.composites import keeping_composites
+from exporter.capture.fakes import Fakes
 from exporter.capture.graph import Graph, Input, Value
 from exporter.capture.lifted import Lifting
 from exporter.capture.origin import OriginFinder, last_user_line
@@ -114,7 +115,7 @@ def _trace(
 ) -> Traced:
     leaves, spec = pytree.tree_flatten((tuple(args), dict(kwargs)))
     tensor_positions = [position for position, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor)]
-    fakes = FakeTensorMode(shape_env=shapes)
+    fakes = Fakes(shapes)
     recorder = Recorder(
         fakes, OriginFinder(program), _name_finder(program, weight_names), decomposition_of, strict, lifts
     )

@@ -1,0 +1,33 @@
+"""What a process's first export imports, and what it leaves behind."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+#: Run in a fresh Python: exports come before anything else has imported dynamo.
+_PROGRAM = """
+import sys
+import torch
+import exporter
+
+x = torch.ones(2, 3)
+for module in (torch.nn.ELU(), torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.ReLU()), torch.nn.LSTM(3, 4)):
+    exporter.export(module, (x,))
+assert "torch._dynamo" not in sys.modules, "an export imported dynamo"
+
+assert torch.equal(torch.compile(lambda x: x + 1, backend="eager")(x), x + 1)
+assert torch._dynamo is sys.modules["torch._dynamo"]
+assert torch._dynamo.config is sys.modules["torch._dynamo.config"]
+with torch._dynamo.config.patch(suppress_errors=True):
+    from torch._dynamo import config
+    assert config.suppress_errors
+assert len(torch.export.export(torch.nn.ELU(), (x,)).graph.nodes) == 3
+exporter.export(torch.nn.ELU(), (x,))
+print("as before")
+"""
+
+
+def test_an_export_does_not_import_dynamo_and_does_not_stand_in_its_way() -> None:
+    done = subprocess.run([sys.executable, "-c", _PROGRAM], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout.strip()) == (0, "as before"), done.stderr[-2000:]
