@@ -13,9 +13,11 @@ from typing import Annotated, NoReturn
 import typer
 
 from harness.axes import AxisError, Selection, Tier, parse_opsets
+from harness.commands.merge import merge
+from harness.commands.query import query
 from harness.comparison.command import compare
 from harness.opinfo_survey import survey
-from harness.store import RunStoreError
+from harness.store import RunStoreError, read_info
 
 #: Where declarations stand in a clone of the project.
 DECLARATIONS = (Path("op_cases"), Path("model_zoo"))
@@ -35,6 +37,8 @@ Exit codes: 0 all held; 1 some cell failed; 2 stopped by the user, or used wrong
 """,
 )
 
+app.command()(query)
+app.command()(merge)
 app.command()(compare)
 app.command("opinfo-survey")(survey)
 
@@ -50,6 +54,9 @@ def run(
     opsets: Annotated[str, typer.Option(help="Opsets instead of the tier's: 9,13-18.")] = "",
     devices: Annotated[str, typer.Option(help="Devices instead of the tier's: cpu,cuda.")] = "",
     workers: Annotated[str, typer.Option("-n", help="Processes: a number, or auto for one a core.")] = "auto",
+    resume: Annotated[
+        Path | None, typer.Option(help="A run that was stopped: run what it lacks, with its own options.")
+    ] = None,
     report: Annotated[bool, typer.Option(help="Write the HTML report when the run is over.")] = True,
 ) -> None:
     """Run cells of the matrix, and write the report of the run.
@@ -66,15 +73,20 @@ def run(
         parity run --opsets 7-9 --dtypes float16 --seed 3
 
         parity run model_zoo --exporters parity,torch_dynamo
+
+        parity run --resume runs/last
+
+        parity run --shard 2/8 --durations-of runs/20260131-101500-4711
     """
+    if resume is not None:
+        raise typer.Exit(_resume(resume, workers, report=report))
     command = [sys.executable, "-m", "pytest", "-q", "-n", workers, "--tier", tier.value]
     command += ["-k", keyword] if keyword else []
     command += ["--opsets", opsets] if opsets else []
     command += ["--devices", devices] if devices else []
     command += [*context.args, *map(str, paths or DECLARATIONS)]
-    typer.echo(f"$ pytest {shlex.join(command[3:])}")
     before = _last_run()
-    code = subprocess.run(command, check=False).returncode
+    code = _pytest(command)
     after = _last_run()
     if report and after is not None and after != before:
         write(after)
@@ -163,6 +175,23 @@ def list_cases(
         for (label, place), number in found.items():
             typer.echo(f"{label:{width}}  {number:4} cells  {place}")
     typer.echo(f"{len(found)} cases, {found.total()} cells", err=cells)
+
+
+def _resume(run: Path, workers: str, *, report: bool) -> int:
+    try:
+        given = read_info(run).argv
+    except RunStoreError as error:
+        _refuse(str(error))
+    folder = run.resolve()
+    code = _pytest([sys.executable, "-m", "pytest", *given, "-n", workers, "--resume", str(folder)])
+    if report:
+        write(folder)
+    return code
+
+
+def _pytest(command: list[str]) -> int:
+    typer.echo(f"$ pytest {shlex.join(command[3:])}")
+    return subprocess.run(command, check=False).returncode
 
 
 def _last_run() -> Path | None:

@@ -11,7 +11,7 @@ from importlib import metadata
 from pathlib import Path
 
 from harness.axes import Device, Selection, Tier
-from harness.record import RunInfo
+from harness.record import SCHEMA_VERSION, RunInfo
 
 _PACKAGES = ("torch", "torchvision", "onnx", "onnx_ir", "onnxruntime", "onnxscript", "numpy", "onnx-parity")
 
@@ -26,10 +26,11 @@ def describe_run(*, seed: int, tier: Tier, argv: Sequence[str], project: Path) -
         seed=seed,
         tier=tier,
         argv=tuple(argv),
-        packages={"python": platform.python_version(), **_versions()},
+        packages=package_versions(),
         platform=platform.platform(),
         cpus=os.cpu_count() or 0,
         commit=_commit(project),
+        schema_version=SCHEMA_VERSION,
     )
 
 
@@ -48,8 +49,9 @@ def missing_here(selection: Selection) -> dict[str, str]:
     return missing
 
 
-def _versions() -> dict[str, str]:
-    versions = {}
+def package_versions() -> dict[str, str]:
+    """Python's version, and those of the packages that outcomes depend on."""
+    versions = {"python": platform.python_version()}
     for package in _PACKAGES:
         try:
             versions[package] = metadata.version(package)

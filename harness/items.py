@@ -19,6 +19,7 @@ from harness.expectations import Expectation, ExpectationError, load
 from harness.exporters import EXPORTERS
 from harness.record import Record, Status
 from harness.runtimes import RUNTIMES
+from harness.shards import group_of
 
 #: Statuses that are neither a pass nor a failure of the run.
 _PASSED_OVER = (Status.UNSUPPORTED, Status.KNOWN, Status.ABSENT)
@@ -71,6 +72,11 @@ class CellItem(pytest.Item):
         super().__init__(**node)
         self.cell = cell
         self._runner = runner
+
+    @property
+    def group(self) -> str:
+        """The cells that share their work with this one: those of its case and dtype."""
+        return group_of(self.cell.case.label, self.cell.dtype)
 
     def reportinfo(self) -> tuple[Path, int, str]:
         # Not the id: pytest would rewrite the dots of a description that its own node id ends with.

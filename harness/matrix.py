@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 import warnings
+from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,8 +18,11 @@ from harness.cell_process import CellProcess, ProcessEndedError
 from harness.environment import describe_run, missing_here
 from harness.last_words import last_words
 from harness.limits import Limits, resident_mib
-from harness.record import Record, RunInfo, Stage, Status
+from harness.part import Part, resumable
+from harness.record import Record, RunEnd, RunInfo, Stage, Status
 from harness.run_log import RunLog, stderr_path
+from harness.shards import parse_shard
+from harness.store import write_end
 from harness.terminal import block
 
 if TYPE_CHECKING:
@@ -37,9 +41,13 @@ class Matrix:
 
     def __init__(self, config: pytest.Config, selection: Selection, limits: Limits) -> None:
         self.selection = selection
+        self._resumed, self.part = _part_of(config)
         self.strict_unsupported: bool = config.getoption("--strict-unsupported")
         self.root: Path = config.getoption("--runs") or config.rootpath / "runs"
         self.seed: int = config.getoption("--seed")
+        if self._resumed is not None:
+            self.root = config.getoption("--resume").resolve().parent
+            self.seed = self._resumed.seed
         self._isolated: bool = not config.getoption("--in-process")
         self._limits = limits
         self._config = config
@@ -56,10 +64,13 @@ class Matrix:
         given = getattr(self._config, "workerinput", {}).get(RUN_INFO)
         if given is not None:
             return msgspec.json.decode(given, type=RunInfo)
+        if self._resumed is not None:
+            return self._resumed
         argv = self._config.invocation_params.args
-        return describe_run(
+        begun = describe_run(
             seed=self.seed, tier=self.selection.tier, argv=[str(arg) for arg in argv], project=self._config.rootpath
         )
+        return msgspec.structs.replace(begun, shard=self._config.getoption("--shard") or "")
 
     @cached_property
     def _info_with_missing(self) -> RunInfo:
@@ -76,6 +87,11 @@ class Matrix:
         from harness.stages import Bench
 
         return Bench(self.seed, entered=self.log.in_flight.enter)
+
+    def end(self, *, whole: bool) -> None:
+        """The run is over; there is none if no cell was run."""
+        if self.folder.exists():
+            write_end(self.folder, RunEnd(datetime.now(UTC).isoformat(timespec="seconds"), whole))
 
     def claim(self, name: str, place: str) -> str:
         return self._places.setdefault(name, place)
@@ -119,7 +135,6 @@ class Matrix:
     def _execute(self, item: CellItem, blank: Record) -> Record:
         from harness.expectations import expected
 
-        began = time.time()
         start = time.perf_counter()
         with warnings.catch_warnings():
             # What torch deprecates and the exporter warns of is no outcome; the cell's outputs are.
@@ -132,7 +147,7 @@ class Matrix:
             details = outcome.details if record.status is not Status.UNEXPECTED_PASS else [record.reason]
             record = msgspec.structs.replace(record, message=block(record, details))
         elapsed = time.perf_counter() - start
-        return msgspec.structs.replace(record, began=began, elapsed=elapsed, memory=resident_mib())
+        return msgspec.structs.replace(record, elapsed=elapsed, memory=resident_mib())
 
     def _dead(self, blank: Record, ending: ProcessEndedError) -> Record:
         """The record of a cell whose process ended before it did."""
@@ -140,7 +155,7 @@ class Matrix:
 
         stage, _ = self.log.in_flight.stage()
         reason = f"{ending} in stage {stage}"
-        record = msgspec.structs.replace(blank, stage=stage, reason=reason)
+        record = msgspec.structs.replace(blank, stage=stage, reason=reason, elapsed=time.time() - blank.began)
         record = expected(record, self.items[blank.nodeid].path.parent)
         if record.status is Status.CRASHED:
             words = last_words(stderr_path(self.folder, self.worker))
@@ -170,4 +185,16 @@ class Matrix:
             status=Status.CRASHED,
             stage=Stage.BUILD,
             worker=self.worker,
+            began=time.time(),
         )
+
+
+def _part_of(config: pytest.Config) -> tuple[RunInfo | None, Part]:
+    """The run that is resumed, if one is, and what this invocation runs."""
+    shard = config.getoption("--shard")
+    parsed = parse_shard(shard, config.getoption("--durations-of")) if shard else None
+    resume: Path | None = config.getoption("--resume")
+    if resume is None:
+        return None, Part(parsed)
+    info, done = resumable(resume)
+    return info, Part(parsed, done)

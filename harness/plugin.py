@@ -21,7 +21,7 @@ from harness.crash import record_crash
 from harness.limits import STAGE_SECONDS, parse_limits
 from harness.matrix import RUN_INFO, Matrix
 from harness.record import Status
-from harness.store import read_records
+from harness.store import RunStoreError, read_records
 from harness.summary import counts, summarise
 
 if TYPE_CHECKING:
@@ -56,6 +56,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--runtimes", help=_RUNTIMES_HELP)
     group.addoption("--seed", type=int, default=0, help="seed of inputs and weights (default: 0)")
     group.addoption("--runs", type=Path, help="where runs are kept (default: runs/ beside the configuration file)")
+    group.addoption("--resume", type=Path, metavar="RUN", help="go on with a run that was stopped: the cells it lacks")
+    group.addoption("--shard", metavar="K/N", help="one part of N of the cells, the same one every time: 2/8")
+    group.addoption(
+        "--durations-of", type=Path, metavar="RUN", help="make the shards equally long by the durations of this run"
+    )
     group.addoption(
         "--stage-seconds",
         default="",
@@ -74,10 +79,11 @@ def pytest_configure(config: pytest.Config) -> None:
     try:
         selection = _selection(config)
         limits = parse_limits(config.getoption("--stage-seconds"), config.getoption("--memory-limit"))
-    except axes.AxisError as error:
+        matrix = Matrix(config, selection, limits)
+    except (axes.AxisError, RunStoreError) as error:
         raise pytest.UsageError(str(error)) from error
-    config.stash[_MATRIX] = Matrix(config, selection, limits)
-    config.pluginmanager.register(Progress(config.stash[_MATRIX]), "parity-progress")
+    config.stash[_MATRIX] = matrix
+    config.pluginmanager.register(Progress(matrix), "parity-progress")
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
@@ -121,6 +127,13 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Col
     return ExpectationsFile.from_parent(parent, path=file_path)
 
 
+@pytest.hookimpl(trylast=True)  # After `-k`, so that every shard is a part of what was asked for.
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    items[:], left = config.stash[_MATRIX].part.split(items)
+    if left:
+        config.hook.pytest_deselected(items=left)
+
+
 def pytest_collection_finish(session: pytest.Session) -> None:
     session.config.stash[_MATRIX].items = {item.nodeid: item for item in session.items if hasattr(item, "cell")}
 
@@ -145,6 +158,10 @@ def pytest_configure_node(node: WorkerController) -> None:
     node.workerinput[RUN_INFO] = msgspec.json.encode(node.config.stash[_MATRIX].info).decode()
 
 
+#: pytest's statuses when it has run all that was selected, and when there was nothing left to run.
+_RAN = (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.NO_TESTS_COLLECTED)
+
+
 class Progress:
     """What the process that talks to the user adds: the pace of the cells, the crashes, the summary."""
 
@@ -167,6 +184,12 @@ class Progress:
         if record is not None:
             report.longrepr = record.message
             self._cells += 1
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
+        if not hasattr(session.config, "workerinput"):
+            stopped = bool(session.shouldstop or session.shouldfail)
+            self._matrix.end(whole=exitstatus in _RAN and not stopped)
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         if not self._cells:

@@ -11,7 +11,7 @@ from enum import StrEnum
 
 import msgspec
 
-#: 2: when a cell ran and for how long, its process's memory, an expected failure's own words.
+#: 2: when a cell ran and for how long, its process's memory, an expected failure's own words, the run's end.
 SCHEMA_VERSION = 2
 
 #: The headroom of an exact result.
@@ -165,4 +165,17 @@ class RunInfo(msgspec.Struct, frozen=True, omit_defaults=True):
     commit: str = ""
     #: Devices and runtimes that are missing, and why: `cuda` to `no CUDA device`.
     missing: dict[str, str] = {}
-    schema_version: int = SCHEMA_VERSION
+    #: `2/8` where the run is one of so many parts, and the runs that this one was merged from.
+    shard: str = ""
+    merged: tuple[str, ...] = ()
+    #: Version 1 did not write it.
+    schema_version: int = 1
+
+
+class RunEnd(msgspec.Struct, frozen=True, omit_defaults=True):
+    """How a run ended. Without one it goes on, or was killed."""
+
+    #: ISO 8601, UTC.
+    ended: str
+    #: Whether every cell that was selected has had its turn.
+    whole: bool

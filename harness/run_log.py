@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from harness.record import Record, RunInfo
-from harness.store import InFlight, RecordWriter, create_run
+from harness.store import InFlight, RecordWriter, create_run, forget_end
 
 
 class RunLog:
@@ -26,7 +26,9 @@ class RunLog:
     @property
     def in_flight(self) -> InFlight:
         if self._in_flight is None:
-            self._in_flight = InFlight(create_run(self._root, self._describe()), self._process)
+            run = create_run(self._root, self._describe())
+            forget_end(run)
+            self._in_flight = InFlight(run, self._process)
         return self._in_flight
 
     def finish(self, record: Record) -> None:

@@ -3,6 +3,8 @@
     runs/20260131-101500/run.json               the `RunInfo`
     runs/20260131-101500/records-gw0.jsonl      one line per cell, one file per writing process
     runs/20260131-101500/in-flight-gw0          the cell that this process is in; empty between cells
+    runs/20260131-101500/stderr-gw0.txt         what that cell wrote to its standard error
+    runs/20260131-101500/end.json               the `RunEnd`, once all has been run
     runs/last                                   link to the newest run
 
 Each process appends to a file of its own with one `write` a line, so that a process killed at any
@@ -20,7 +22,7 @@ from pathlib import Path
 
 import msgspec
 
-from harness.record import SCHEMA_VERSION, Record, RunInfo, Stage
+from harness.record import SCHEMA_VERSION, Record, RunEnd, RunInfo, Stage
 
 _encoder = msgspec.json.Encoder()
 _decoder = msgspec.json.Decoder(Record)
@@ -147,10 +149,31 @@ def read_info(run: Path) -> RunInfo:
     return info
 
 
+def write_end(run: Path, end: RunEnd) -> None:
+    aside = run / f".end-{os.getpid()}"
+    aside.write_bytes(msgspec.json.format(_encoder.encode(end)))
+    os.replace(aside, run / "end.json")
+
+
+def forget_end(run: Path) -> None:
+    """A run that is resumed has not ended."""
+    (run / "end.json").unlink(missing_ok=True)
+
+
+def read_end(run: Path) -> RunEnd | None:
+    """How the run ended; None of one that goes on or was killed, and of every one of schema version 1."""
+    try:
+        return msgspec.json.decode((run / "end.json").read_bytes(), type=RunEnd)
+    except FileNotFoundError:
+        return None
+    except msgspec.DecodeError as error:
+        raise RunStoreError(f"{run / 'end.json'} cannot be read: {error}") from error
+
+
 def read_records(run: Path) -> Iterator[Record]:
-    """Every whole record of a run; of a cell recorded twice, the last one written wins."""
+    """Every whole record of a run; of a cell recorded twice, the one that began last counts."""
     latest: dict[str, Record] = {}
-    for path in sorted(run.glob("records-*.jsonl"), key=lambda p: (p.stat().st_mtime_ns, p.name)):
+    for path in record_files(run):
         data = path.read_bytes()
         whole, _, _unfinished = data.rpartition(b"\n")
         for number, line in enumerate(whole.splitlines(), 1):
@@ -158,5 +181,12 @@ def read_records(run: Path) -> Iterator[Record]:
                 record = _decoder.decode(line)
             except msgspec.DecodeError as error:
                 raise RunStoreError(f"{path}:{number} is not a record: {error}") from error
-            latest[record.cell] = record
+            before = latest.get(record.cell)
+            if before is None or record.began >= before.began:
+                latest[record.cell] = record
     yield from latest.values()
+
+
+def record_files(run: Path) -> list[Path]:
+    """The files that hold a run's records, the one written last at the end."""
+    return sorted(run.glob("records-*.jsonl"), key=lambda path: (path.stat().st_mtime_ns, path.name))

@@ -299,7 +299,7 @@ def test_without_workers_cells_run_in_the_same_process(tmp_path: Path) -> None:
     (tmp_path / "cases.py").write_text(_PASSING + "refused = op(torch.special.bessel_j0, floats(2))\n")
     run = run_pytest(tmp_path, "cases.py", "--opsets", "26", "--seed", "5", "--strict-unsupported", "-k", "not elu[")
     files = sorted(path.name for path in run.folder.iterdir())
-    assert files == ["in-flight-main", "records-main.jsonl", "run.json"]
+    assert files == ["end.json", "in-flight-main", "records-main.jsonl", "run.json"]
     statuses = [(record.name, record.device, record.shapes, record.status) for record in read_records(run.folder)]
     assert statuses == [
         ("relu", "cpu", "static", "passed"),

@@ -12,16 +12,22 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from harness.record import Blame, Kind, Metrics, OnnxUse, Record, RunInfo, Stage, Status
+from harness.record import Blame, Kind, Metrics, OnnxUse, Record, RunEnd, RunInfo, Stage, Status
 from harness.store import (
     InFlight,
     RecordWriter,
     RunStoreError,
     create_run,
+    forget_end,
+    read_end,
     read_in_flight,
     read_info,
     read_records,
+    write_end,
 )
+
+#: Runs as earlier versions of the store wrote them.
+OLD_RUNS = Path(__file__).parent / "runs"
 
 INFO = RunInfo(id="20260131-101500-1", started="2026-01-31T10:15:00+00:00", seed=0, tier="default")
 RECORD = Record(
@@ -167,3 +173,42 @@ for number in range(10**9):
     cells = [record.cell for record in read_records(run)]
     assert len(cells) > 100
     assert cells == [str(number) for number in range(len(cells))]
+
+
+def test_of_a_cell_recorded_by_two_processes_the_one_that_began_last_counts(tmp_path: Path) -> None:
+    run = create_run(tmp_path, INFO)
+    for process, status, began in (("gw1", Status.PASSED, 2.0), ("gw0", Status.CRASHED, 1.0)):
+        writer = RecordWriter(run, process)
+        writer.append(msgspec.structs.replace(RECORD, status=status, began=began))
+        writer.close()
+    # The older record stands in the file that was written last.
+    os.utime(run / "records-gw1.jsonl", (1, 1))
+    assert [record.status for record in read_records(run)] == [Status.PASSED]
+
+
+def test_a_run_has_ended_when_it_says_so(tmp_path: Path) -> None:
+    run = create_run(tmp_path, INFO)
+    assert read_end(run) is None
+    write_end(run, RunEnd("2026-01-31T10:16:00+00:00", whole=True))
+    assert read_end(run) == RunEnd("2026-01-31T10:16:00+00:00", whole=True)
+    forget_end(run)
+    forget_end(run)
+    assert read_end(run) is None
+    (run / "end.json").write_text("{")
+    with pytest.raises(RunStoreError, match=r"end\.json cannot be read: "):
+        read_end(run)
+
+
+def test_runs_of_version_1_are_read() -> None:
+    run = OLD_RUNS / "v1"
+    info = read_info(run)
+    assert (info.schema_version, info.tier, info.cpus, info.packages["torch"]) == (1, "default", 2, "2.13.0+cpu")
+    assert read_end(run) is None
+    records = {record.status: record for record in read_records(run)}
+    assert set(records) == set(Status) - {Status.CRASHED}
+    passed = records[Status.PASSED]
+    assert (passed.cell, passed.opset) == ("mm_empty-float32-opset13-cpu-trace-onnxruntime", 13)
+    assert passed.metrics is not None
+    assert passed.began == passed.elapsed == passed.memory == 0
+    assert records[Status.FAILED].blame is Blame.CASE
+    assert records[Status.KNOWN].link.startswith("https://")

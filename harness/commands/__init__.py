@@ -1,0 +1,1 @@
+"""The commands of `parity`, one file each; `harness.cli` puts them together."""

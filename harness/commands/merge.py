@@ -1,0 +1,32 @@
+"""`parity merge`: the shards of a run as one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from harness.merging import merge as merge_runs
+from harness.store import RunStoreError
+
+
+def merge(
+    runs: Annotated[list[Path], typer.Argument(help="The folders of the runs.")],
+    into: Annotated[Path, typer.Option(help="Where runs are kept.")] = Path("runs"),
+    partial: Annotated[bool, typer.Option("--partial", help="Also when shards are missing.")] = False,
+) -> None:
+    """Merge the shards of a run into a new run, which reports and gates take like any other.
+
+    Examples:
+
+        parity run --shard 1/2 && parity run --shard 2/2
+
+        parity merge runs/20260131-101500-4711 runs/20260131-101502-4712
+    """
+    try:
+        run = merge_runs(runs, into, partial=partial)
+    except RunStoreError as error:
+        typer.echo(str(error), err=True)
+        raise typer.Exit(2) from error
+    typer.echo(f"run: {run}")

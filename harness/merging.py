@@ -1,0 +1,56 @@
+"""Merging: the shards of a run, or runs of different parts of the matrix, as one run."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from harness.record import RunEnd, RunInfo
+from harness.store import RunStoreError, create_run, read_end, read_info, record_files, write_end
+
+
+def merge(runs: Sequence[Path], root: Path, *, partial: bool = False) -> Path:
+    """A new run under `root` that holds the records of all `runs`, which stay as they are."""
+    infos = [read_info(run) for run in runs]
+    for run, info in zip(runs[1:], infos[1:], strict=True):
+        for what, first, other in (
+            ("seed", infos[0].seed, info.seed),
+            ("packages", infos[0].packages, info.packages),
+        ):
+            if first != other:
+                raise RunStoreError(
+                    f"{runs[0]} and {run} differ in their {what}: {first} and {other}. "
+                    "A run has one of each; compare such runs with `parity gate` instead."
+                )
+    missing = "" if partial else _missing_shards(infos)
+    if missing:
+        raise RunStoreError(f"{missing}: run it, name its folder too, or say --partial.")
+    merged = msgspec.structs.replace(
+        infos[0],
+        id=f"{infos[0].id}-merged-{os.getpid()}",
+        started=min(info.started for info in infos),
+        shard="",
+        merged=tuple(info.id for info in infos),
+    )
+    run = create_run(root, merged)
+    for source, info in zip(runs, infos, strict=True):
+        for path in record_files(source):
+            # With its time of writing, by which readers of records without a beginning tell the later one.
+            shutil.copy2(path, run / path.name.replace("records-", f"records-{info.id}-", 1))
+    ends = [end for source in runs if (end := read_end(source)) is not None]
+    if len(ends) == len(runs):
+        write_end(run, RunEnd(max(end.ended for end in ends), not partial and all(end.whole for end in ends)))
+    return run
+
+
+def _missing_shards(infos: Sequence[RunInfo]) -> str:
+    parts = {info.shard for info in infos if info.shard}
+    for of in sorted({part.partition("/")[2] for part in parts}, key=int):
+        lacking = [str(number) for number in range(1, int(of) + 1) if f"{number}/{of}" not in parts]
+        if lacking:
+            return f"shard {', '.join(lacking)} of {of} is missing"
+    return ""

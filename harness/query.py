@@ -1,0 +1,161 @@
+"""Questions to a run's records: `stage == "compare" and opset < 11`.
+
+The language is Python's own for conditions: names of a record's fields, texts, numbers, comparisons, `in`, `and`,
+`or`, `not`, `+ - * /`, and two functions: `like(cell, "elu*")` for patterns with * and ?, `matches(reason, "regex")`.
+`metrics.headroom` reaches into a field, and so does `seconds["export"]`. What a record lacks is None, and no comparison
+with None by order holds.
+"""
+
+from __future__ import annotations
+
+import ast
+import difflib
+import operator
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import Any
+
+from harness.record import Metrics, Record
+
+FIELDS = Record.__struct_fields__
+_METRICS = Metrics.__struct_fields__
+
+_COMPARE: dict[type[ast.cmpop], Callable[[Any, Any], bool]] = {
+    ast.Eq: operator.eq,
+    ast.NotEq: operator.ne,
+    ast.Lt: operator.lt,
+    ast.LtE: operator.le,
+    ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
+    ast.In: lambda item, container: item in container,
+    ast.NotIn: lambda item, container: item not in container,
+    ast.Is: operator.is_,
+    ast.IsNot: operator.is_not,
+}
+_BY_ORDER = (ast.Lt, ast.LtE, ast.Gt, ast.GtE)
+_ARITHMETIC: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+}
+_FUNCTIONS: dict[str, Callable[[str, str], bool]] = {
+    # Brackets are a cell's own, and no sets of characters.
+    "like": lambda text, pattern: fnmatchcase(text, pattern.replace("[", "[[]")),
+    "matches": lambda text, pattern: re.search(pattern, text) is not None,
+}
+
+
+class QueryError(ValueError):
+    """A question that makes no sense. The message says where and what can be asked."""
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """A condition on records."""
+
+    text: str
+    _condition: ast.expr
+
+    def holds(self, record: Record) -> bool:
+        try:
+            return bool(self._value(self._condition, record))
+        except (TypeError, re.error, ZeroDivisionError) as error:
+            raise QueryError(f"{self.text}: {error}, asked of {record.cell}") from error
+
+    def of(self, records: Iterable[Record]) -> Iterator[Record]:
+        """The records of which it holds."""
+        return (record for record in records if self.holds(record))
+
+    def _value(self, node: ast.expr, record: Record) -> Any:
+        match node:
+            case ast.Constant(value=value):
+                return value
+            case ast.Name(id=name):
+                return getattr(record, name)
+            case ast.Attribute(value=of, attr=name):
+                return getattr(self._value(of, record), name, None)
+            case ast.Subscript(value=of, slice=key):
+                container = self._value(of, record)
+                return container.get(self._value(key, record)) if isinstance(container, Mapping) else None
+            case ast.List(elts=elements) | ast.Tuple(elts=elements) | ast.Set(elts=elements):
+                return [self._value(element, record) for element in elements]
+            case ast.BoolOp(op=ast.And(), values=values):
+                return all(self._value(value, record) for value in values)
+            case ast.BoolOp(values=values):
+                return any(self._value(value, record) for value in values)
+            case ast.UnaryOp(op=ast.Not(), operand=operand):
+                return not self._value(operand, record)
+            case ast.UnaryOp(operand=operand):
+                return -self._value(operand, record)
+            case ast.BinOp(left=left, op=sign, right=right):
+                sides = self._value(left, record), self._value(right, record)
+                return None if None in sides else _ARITHMETIC[type(sign)](*sides)
+            case ast.Call(func=ast.Name(id=name), args=arguments):
+                return _FUNCTIONS[name](*(self._value(argument, record) for argument in arguments))
+            case ast.Compare():
+                return self._compare(node, record)
+        raise AssertionError(f"{ast.dump(node)} passed the check")
+
+    def _compare(self, node: ast.Compare, record: Record) -> bool:
+        left = self._value(node.left, record)
+        for sign, each in zip(node.ops, node.comparators, strict=True):
+            right = self._value(each, record)
+            if isinstance(sign, _BY_ORDER) and (left is None or right is None):
+                return False
+            if not _COMPARE[type(sign)](left, right):
+                return False
+            left = right
+        return True
+
+
+def parse(text: str) -> Query:
+    """The question in `text`, checked: what it names exists."""
+    try:
+        condition = ast.parse(text.strip(), mode="eval").body
+    except SyntaxError as error:
+        raise QueryError(f"{text}: {error.msg} at column {error.offset}. {_example()}") from None
+    _check(condition, text)
+    return Query(text, condition)
+
+
+def _check(node: ast.expr, text: str) -> None:
+    match node:
+        case ast.Constant(value=str() | int() | float() | bool() | None):
+            return
+        case ast.Name(id=name):
+            if name not in FIELDS:
+                raise QueryError(f"{text}: a record has no {name!r}{_close(name, FIELDS)}.")
+            return
+        case ast.Attribute(value=ast.Name(id="metrics"), attr=name):
+            if name not in _METRICS:
+                raise QueryError(f"{text}: metrics have no {name!r}{_close(name, _METRICS)}.")
+            return
+        case ast.Call(func=ast.Name(id=name), args=[_, _], keywords=[]) if name in _FUNCTIONS:
+            parts = node.args
+        case ast.Subscript(value=ast.Name(id="seconds"), slice=ast.Constant(value=str())):
+            return
+        case ast.List(elts=parts) | ast.Tuple(elts=parts) | ast.Set(elts=parts) | ast.BoolOp(values=parts):
+            pass
+        case ast.UnaryOp(op=ast.Not() | ast.USub(), operand=operand):
+            parts = [operand]
+        case ast.BinOp(left=left, op=ast.Add() | ast.Sub() | ast.Mult() | ast.Div(), right=right):
+            parts = [left, right]
+        case ast.Compare(left=left, comparators=others):
+            parts = [left, *others]
+        case _:
+            raise QueryError(f"{text}: {ast.unparse(node)!r} cannot be asked. {_example()}")
+    for part in parts:
+        _check(part, text)
+
+
+def _close(name: str, names: Iterable[str]) -> str:
+    names = list(names)
+    near = difflib.get_close_matches(name, names, n=1)
+    return f"; did you mean {near[0]!r}" if near else f", only {', '.join(names)}"
+
+
+def _example() -> str:
+    return "Write a condition such as: stage == 'compare' and opset < 11"

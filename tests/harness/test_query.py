@@ -1,0 +1,109 @@
+"""Questions to a run: what can be asked, what is found, and what is said of a question that makes no sense."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+import pytest
+from msgspec.structs import replace
+from typer.testing import CliRunner
+
+from harness import cli
+from harness.query import QueryError, parse
+from harness.record import Metrics, Stage, Status
+from harness.store import RecordWriter, create_run
+from tests.harness.test_store import INFO, RECORD
+
+CLOSE = Metrics(1e-7, 1e-7, 0.0, 1.0, 2.0, 1.5, 1e-6, 0, (0,), 1.0, 1.0)
+RECORDS = [
+    replace(RECORD, cell="a", seconds={"export": 0.2}, metrics=CLOSE, aten=("aten::elu",)),
+    replace(RECORD, cell="b[k=0]", opset=13, status=Status.FAILED, stage=Stage.COMPARE, reason="off by 3"),
+    replace(RECORD, cell="c", opset=20, status=Status.FAILED, stage=Stage.LOAD, reason="no kernel"),
+]
+
+
+@pytest.mark.parametrize(
+    ("question", "cells"),
+    [
+        ("True", ["a", "b[k=0]", "c"]),
+        ('stage == "compare" and opset < 14', ["b[k=0]"]),
+        ('status != "passed"', ["b[k=0]", "c"]),
+        ("9 <= opset < 20", ["a", "b[k=0]"]),
+        ("opset in (13, 20) and not opset == 20", ["b[k=0]"]),
+        ("metrics.headroom < 2", ["a"]),
+        ("metrics.headroom >= 2", []),
+        ("metrics is None", ["b[k=0]", "c"]),
+        ('seconds["export"] * 1000 > 100', ["a"]),
+        ('"aten::elu" in aten', ["a"]),
+        ('like(cell, "b[*]")', ["b[k=0]"]),
+        (r'matches(reason, "by \\d")', ["b[k=0]"]),
+        ('"kernel" in reason or cell == "a"', ["a", "c"]),
+        ("opset - 7 == -1 + 3", ["a"]),
+    ],
+)
+def test_what_holds_is_found(question: str, cells: list[str]) -> None:
+    assert [record.cell for record in parse(question).of(RECORDS)] == cells
+
+
+@pytest.mark.parametrize(
+    ("question", "message"),
+    [
+        ("opst < 11", "opst < 11: a record has no 'opst'; did you mean 'opset'."),
+        ("metrics.headrom < 1", "metrics.headrom < 1: metrics have no 'headrom'; did you mean 'headroom'."),
+        ("stage = 'compare'", "stage = 'compare': invalid syntax"),
+        ("", ": invalid syntax"),
+        ("cell.startswith('a')", "cannot be asked. Write a condition such as: stage == 'compare' and opset < 11"),
+        ("__import__('os')", "cannot be asked."),
+        ("like(cell)", "cannot be asked."),
+        ("[x for x in aten]", "cannot be asked."),
+        ("cell.__class__", "cannot be asked."),
+    ],
+)
+def test_what_makes_no_sense_is_said(question: str, message: str) -> None:
+    with pytest.raises(QueryError) as error:
+        parse(question)
+    assert message in str(error.value)
+
+
+@pytest.mark.parametrize("question", ["opset < 'a'", "matches(reason, '(')", "opset / 0 > 1", "like(opset, 'a')"])
+def test_what_cannot_be_asked_of_a_record_names_it(question: str) -> None:
+    with pytest.raises(QueryError, match=r"asked of a$"):
+        list(parse(question).of(RECORDS))
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    folder = create_run(tmp_path, INFO)
+    writer = RecordWriter(folder, "main")
+    for record in RECORDS:
+        writer.append(record)
+    writer.close()
+    return folder
+
+
+def query(run: Path, *arguments: str) -> tuple[int, str]:
+    result = CliRunner().invoke(cli.app, ["query", "--run", str(run), *arguments])
+    return result.exit_code, result.output
+
+
+def test_the_command_shows_cells_fields_records_and_counts(run: Path) -> None:
+    assert query(run, "opset > 9") == (
+        0,
+        "b[k=0]  failed  compare  off by 3\nc  failed  load  no kernel\n2 cells\n",
+    )
+    assert query(run, "opset == 9", "--fields", "opset,metrics.headroom,seconds.export,blame") == (
+        0,
+        "9  1.5  0.2\n1 cells\n",
+    )
+    assert query(run, "opset > 9", "--count") == (0, "2 cells\n")
+    line = query(run, "opset == 13", "--json")[1].splitlines()[0]
+    assert msgspec.json.decode(line)["cell"] == "b[k=0]"
+
+
+def test_the_command_refuses_what_makes_no_sense(run: Path, tmp_path: Path) -> None:
+    assert query(run, "opst == 1") == (2, "opst == 1: a record has no 'opst'; did you mean 'opset'.\n")
+    code, text = query(run, "True", "--fields", "cel")
+    assert (code, text.startswith("--fields cel: a record has no 'cel', only cell, case")) == (2, True)
+    code, text = query(tmp_path, "True")
+    assert (code, text) == (2, f"{tmp_path} is not a run: it has no run.json. `parity run` makes one.\n")

@@ -1,0 +1,85 @@
+"""Runs that are killed and go on, and runs in shards: together they are what one run would have been."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from harness.record import Record, Stage, Status
+from harness.store import read_end, read_info, read_records
+from tests.harness.faults import LEAN, WAITING, Ended, command, make_project, run_project
+from tests.harness.test_isolation import assert_gone, wait_for_the_waiting
+
+_CELLS = ("--devices", "cpu", "--opsets", "9,18", "faulty_cases")
+
+
+def records_of(run: Path) -> dict[str, Record]:
+    return {record.cell: record for record in read_records(run)}
+
+
+def pytest_run(root: Path, *options: str) -> Ended:
+    return run_project(root, "pytest", *LEAN, "-n", "0", *options)
+
+
+@pytest.fixture
+def killed(tmp_path: Path) -> Path:
+    """A project whose run was killed in the middle of a cell, which does not wait any more."""
+    make_project(tmp_path, (("wait", Stage.LOAD),))
+    with command(tmp_path, "pytest", *LEAN, "-n", "0", "--seed", "3", *_CELLS) as process:
+        pids = wait_for_the_waiting(tmp_path)
+        process.kill()
+    for pid in pids:
+        assert_gone(pid)
+    (tmp_path / WAITING).unlink()
+    (tmp_path / "conftest.py").unlink()
+    return tmp_path
+
+
+def test_a_run_that_was_killed_goes_on(killed: Path) -> None:
+    run = killed / "runs" / "last"
+    before = records_of(run)
+    assert len(before) == 4
+    assert read_end(run) is None
+    resumed = run_project(killed, "parity", "run", "--resume", "runs/last", "-n", "0", "--no-report")
+    assert resumed.code == pytest.ExitCode.OK, resumed.text
+    after = records_of(run)
+    assert len(after) == 4 + 4 + 2
+    assert {record.status for record in after.values()} == {Status.PASSED}
+    # What was there is there as it was, and was not run again.
+    assert {cell: after[cell] for cell in before} == before
+    assert read_info(run).seed == 3
+    end = read_end(run)
+    assert end is not None
+    assert end.whole
+    assert len(list((killed / "runs").iterdir())) == 2
+
+
+def test_a_run_of_another_environment_is_not_gone_on_with(killed: Path) -> None:
+    path = killed / "runs" / "last" / "run.json"
+    info = json.loads(path.read_text())
+    info["packages"]["onnx"] = "1.0.0"
+    path.write_text(json.dumps(info))
+    resumed = pytest_run(killed, "--resume", "runs/last", *_CELLS)
+    assert resumed.code == pytest.ExitCode.USAGE_ERROR
+    assert "runs/last was begun with onnx 1.0.0 (here " in resumed.text
+    assert "A run has one environment: begin a new one, or restore that." in resumed.text
+
+
+def test_shards_together_are_the_whole_run(tmp_path: Path) -> None:
+    make_project(tmp_path, ())
+    cases = [f'case{number} = op(F.elu, floats(2, {number + 1}), dynamic={{"x": {{0: "b"}}}})' for number in range(6)]
+    declarations = tmp_path / "faulty_cases" / "some.py"
+    declarations.write_text(declarations.read_text() + "\n".join(cases) + "\n")
+    (tmp_path / "conftest.py").unlink()
+    held = []
+    for number in (1, 2):
+        shard = pytest_run(tmp_path, "--shard", f"{number}/2", "-k", "not case5", *_CELLS)
+        assert shard.code == pytest.ExitCode.OK, shard.text
+        held.append(set(records_of(tmp_path / "runs" / "last")))
+        assert read_info(tmp_path / "runs" / "last").shard == f"{number}/2"
+    assert not held[0] & held[1]
+    assert all(held)
+    assert len(held[0] | held[1]) == 5 * 4 + 2
+    assert not any("case5" in cell for cell in held[0] | held[1])
