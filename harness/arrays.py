@@ -11,6 +11,7 @@ import torch
 
 Array: TypeAlias = npt.NDArray[Any]
 Float64Array: TypeAlias = npt.NDArray[np.float64]
+Mask: TypeAlias = npt.NDArray[np.bool_]
 
 BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 

@@ -82,6 +82,8 @@ class Declaration:
     sizes: Mapping[str, tuple[int, ...]]
     #: Allowed error, relative to the element or to 1 where the element is smaller. None: the oracle's own.
     tolerance: float | None
+    #: Whether -0.0 and 0.0 are told apart.
+    signed_zeros: bool
     because: str
     train: bool
     tier: Tier
@@ -164,6 +166,7 @@ class _Declare:
         dynamic: DynamicAxes | None = None,
         sizes: Mapping[str, Sequence[int]] | None = None,
         tolerance: float | None = None,
+        signed_zeros: bool = True,
         because: str = "",
         train: bool = False,
         tier: str | None = None,
@@ -177,15 +180,18 @@ class _Declare:
         `rows=[{"kernel_size": 3, "stride": 2}, ...]`.
 
         `dynamic` names symbolic axes, and `sizes` the other sizes to run them at (1 and three more than the
-        example's unless given). `tolerance` replaces the oracle's own and needs a `because`. `tier` is the smallest
-        one that the cases run in: smoke for operators, default for models unless they are small.
+        example's unless given). `tolerance` replaces the oracle's own, and `signed_zeros=False` lets a zero have
+        either sign: each needs a `because`. `tier` is the smallest one that the cases run in: smoke for operators,
+        default for models unless they are small.
         """
         # The caller's frame is the declaration; its file and line are the declaration's identity.
         frame = sys._getframe(1)
         file, line = Path(frame.f_code.co_filename), frame.f_lineno
         place = f"{file}:{line}"
-        if (tolerance is None) != (not because):
-            raise DeclarationError(f"{place}: tolerance= needs a because=, and because= a tolerance=. Write both.")
+        if (tolerance is None and signed_zeros) != (not because):
+            raise DeclarationError(
+                f"{place}: tolerance= and signed_zeros= need a because=, and because= one of them. Write both."
+            )
         for keyword, value in keywords.items():
             if isinstance(value, list) and not value:
                 raise DeclarationError(f"{place}: {keyword}=[] sweeps over nothing. Give it a value, or a tuple.")
@@ -210,6 +216,7 @@ class _Declare:
             dynamic=dynamic or {},
             sizes={symbol: tuple(each) for symbol, each in (sizes or {}).items()},
             tolerance=tolerance,
+            signed_zeros=signed_zeros,
             because=because,
             train=train,
             tier=Tier(tier) if tier is not None else self.usual_tier,

@@ -158,6 +158,7 @@ def entries(groups: Mapping[str, Iterable[str]]) -> OpInfoDeclaration:
         dynamic={},
         sizes={},
         tolerance=None,
+        signed_zeros=True,
         because="",
         train=False,
         tier=Tier.DEFAULT,

@@ -17,7 +17,9 @@ its own, from how far torch itself is from float64 there:
    torch itself jumped away from float64, torch is the centre.
 5. Without a float64 result the tolerance is the dtype's own, around torch's result. A declared one replaces all.
 
-Always exact: the number of outputs, dtypes, shapes, ints, booleans, where NaN and the infinities are.
+Always exact: the number of outputs, dtypes, shapes, ints, booleans, where NaN and the infinities are; and the sign of a
+zero, where it is the program's doing and no accident of rounding: float64, and every movement of the inputs, give the
+same zero as torch.
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ from typing import Any
 
 import numpy as np
 
-from harness.arrays import BFLOAT16, Array, Float64Array, epsilon, is_float, ulp
+from harness.arrays import BFLOAT16, Array, Float64Array, Mask, epsilon, is_float, ulp
 from harness.record import EXACT_HEADROOM, Metrics
 
 NOISE_FACTOR = 16.0
@@ -59,6 +61,8 @@ class Expected:
     centre: Float64Array | None = None
     tolerance: Float64Array | None = None
     ulp: Float64Array | None = None
+    #: Where it is a zero whose sign is certain; None where it has no such zero.
+    zeros: Mask | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +83,7 @@ def expect(
     moved_by: float = 0.0,
     coarse: Float64Array | None = None,
     declared: float | None = None,
+    signed_zeros: bool = True,
 ) -> Expected:
     """What to hold a runtime to, from torch's `value`, its `exact` float64 twin, and the twin `moved` by input noise.
 
@@ -110,8 +115,20 @@ def expect(
         scale = min(1.0, epsilon(value.dtype) / moved_by) if moved else 1.0
         movements = [scale * np.abs(other - exact) for other in moved if other.shape == exact.shape]
         noise = _noise(own_error, movements, jump, unit)
+    zeros = _certain_zeros(value, (exact, *moved)) if signed_zeros else None
     floor = np.maximum(FLOOR_ULPS * unit, TYPICAL_ULPS * ulp(np.array(min(typical, 1.0)), value.dtype))
-    return Expected(value, centre, np.maximum(NOISE_FACTOR * noise, floor), unit)
+    return Expected(value, centre, np.maximum(NOISE_FACTOR * noise, floor), unit, zeros)
+
+
+def _certain_zeros(value: Array, twins: Sequence[Float64Array]) -> Mask | None:
+    """Where torch gives a zero, and its twins all give the same one."""
+    zeros: Mask = value == 0
+    for twin in twins:
+        if not zeros.any():
+            return None
+        if twin.shape == value.shape:
+            zeros &= (twin == 0) & (np.signbit(twin) == np.signbit(value))
+    return zeros
 
 
 def _noise(
@@ -156,6 +173,10 @@ def _judge_output(number: int, got: object, want: Expected) -> Verdict:
         return Verdict(False, f"output {number} is {got.dtype} from the runtime, {value.dtype} from torch", None)
     if got.shape != value.shape:
         return Verdict(False, f"output {number} has shape {got.shape} from the runtime, {value.shape} from torch", None)
+    if want.zeros is not None:
+        flipped = want.zeros & (got == 0) & (np.signbit(got) != np.signbit(value))
+        if flipped.any():
+            return _different(number, got, value, flipped, "the sign of zero differs")
     if np.array_equal(got, value):
         return Verdict(True, "", _exact(number, value))
     if want.centre is None or want.tolerance is None or want.ulp is None:

@@ -109,6 +109,7 @@ def _trial(program: Program, twin: _Twin, which: InputSet) -> Trial:
             moved_by=torch.finfo(getattr(torch, program.dtype)).eps if moved and program.dtype.is_floating else 0.0,
             coarse=_output(coarse, number),
             declared=program.case.declaration.tolerance,
+            signed_zeros=program.case.declaration.signed_zeros,
         )
         for number, value in enumerate(values)
     )

@@ -15,6 +15,7 @@ _NUMBERS = [*_FLOATING, *_INTS]
 _ALL = [*_NUMBERS, torch.bool]
 _EDGES = given([math.nan, math.inf, -math.inf, 0.0, -0.0, 1.5, -2.5])
 _DYNAMIC = {"x": {0: "batch"}}
+_ROUNDED_ZERO = "torch gives a quotient or remainder of zero the sign that the exact one had; ONNX's formula gives none"
 
 # --- add, sub, mul ----------------------------------------------------------------------------------------------------
 
@@ -69,7 +70,10 @@ div_rounded = op(
     dtypes=_NUMBERS,
 )
 div_by_zero = op(torch.div, _EDGES, other=0.0, rounding_mode=[None, "floor", "trunc"])
-div_edges = op(torch.div, _EDGES, other=given([[math.inf], [-1.0], [math.nan]]), rounding_mode=[None, "floor", "trunc"])
+div_edges = op(
+    torch.div, _EDGES, other=given([[math.inf], [-1.0], [math.nan]]), rounding_mode=[None, "floor", "trunc"],
+    signed_zeros=False, because=_ROUNDED_ZERO,
+)  # fmt: skip
 div_ = op(lambda x, y: (x * 1).div_(y, rounding_mode="floor"), floats(2, 3), y=floats(3))
 true_divide = op(torch.true_divide, numbers(2, 3), other=numbers(3, low=1), dtypes=[torch.float32, torch.int64])
 divide_operators = op(lambda x: (x / 2, 2 / x, x // 2, 7 // x, x % 2, 7 % x), numbers(3, 4, low=1), dtypes=_NUMBERS)
@@ -85,9 +89,13 @@ fmod = op(torch.fmod, numbers(6, 7, low=-9, high=10), other=[given([-3, 2, 5, -1
 floor_divide_floats = op(torch.floor_divide, floats(5, 6), other=[floats(6), 0.3, -0.7], dtypes=_FLOATING[:2])
 remainder_floats = op(torch.remainder, floats(5, 6), other=[floats(6), 0.3, -0.7], dtypes=_FLOATING[:2])
 fmod_floats = op(torch.fmod, floats(5, 6), other=[floats(6), 0.3, -0.7], dtypes=_FLOATING[:2])
-floor_divide_edges = op(torch.floor_divide, _EDGES, other=given([[1.0], [0.0], [-math.inf]]))
-remainder_edges = op(torch.remainder, _EDGES, other=given([[1.0], [0.0], [-math.inf]]))
-fmod_edges = op(torch.fmod, _EDGES, other=given([[1.0], [0.0], [-math.inf]]))
+floor_divide_edges = op(
+    torch.floor_divide, _EDGES, other=given([[1.0], [0.0], [-math.inf]]), signed_zeros=False, because=_ROUNDED_ZERO
+)
+remainder_edges = op(
+    torch.remainder, _EDGES, other=given([[1.0], [0.0], [-math.inf]]), signed_zeros=False, because=_ROUNDED_ZERO
+)
+fmod_edges = op(torch.fmod, _EDGES, other=given([[1.0], [0.0], [-math.inf]]), signed_zeros=False, because=_ROUNDED_ZERO)
 #: 1 // 0.1 is 9, although 1 / 0.1 rounds to 10.
 floor_divide_close = op(lambda x: (x // 0.1, x % 0.1), given([1.0, 0.3, 0.7, -0.6, 123.4]), dtypes=_FLOATING[:2])
 remainder_unsigned = op(torch.remainder, ints(8, low=0, high=256, dtype=torch.uint8), other=[7, 200])

@@ -137,6 +137,47 @@ def test_ints_and_booleans_are_exact(right: Array, wrong: Array) -> None:
     assert failure([wrong], [expect(right, None)]).endswith("; differs")
 
 
+def test_the_sign_of_a_zero_is_caught() -> None:
+    value = np.array([-0.0, 0.0, 1.0], np.float32)
+    assert judge([value.copy()], expected(value)).passed
+    assert failure([np.abs(value)], expected(value)) == (
+        "output 0 at (0,): runtime 0.0, torch -0.0; the sign of zero differs"
+    )
+    assert failure([np.array([-0.0, -0.0, 1.0], np.float32)], expected(value)) == (
+        "output 0 at (1,): runtime -0.0, torch 0.0; the sign of zero differs"
+    )
+    assert failure([np.array(0.0, np.float32)], expected(np.array(-0.0, np.float32)))
+
+
+def test_the_sign_of_a_zero_is_nobodys_where_float64_or_the_inputs_decide_otherwise() -> None:
+    value, flipped = np.array([-0.0], np.float32), np.array([0.0], np.float32)
+    rounded = expect(value, np.array([-1e-60]))
+    cancelled = expect(value, np.array([-0.0]), [np.array([-0.0]), np.array([1e-9])], moved_by=EPS)
+    turned = expect(value, np.array([-0.0]), [np.array([0.0])], moved_by=EPS)
+    declared = expect(value, np.array([-0.0]), signed_zeros=False)
+    for wanted in (rounded, cancelled, turned, declared, expect(value, None)):
+        assert judge([flipped], [wanted]).passed
+
+
+def test_off_by_one_ulp_is_caught_where_one_ulp_is_not_allowed() -> None:
+    """The oracle allows a float rounding; what counts units shows each, and a declared bound of none allows none."""
+    off = np.nextafter(VALUE, np.float32(INF))
+    assert metrics_of(off, expected()).ulp_p50 == 1.0
+    exact = [expect(VALUE, VALUE.astype(np.float64), declared=1e-12)]
+    assert judge([VALUE.copy()], exact).passed
+    assert failure([changed(VALUE, (0, 1, 2), off[0, 1, 2])], exact).startswith("output 0 at (0, 1, 2): runtime ")
+
+
+def test_a_wrapped_uint8_is_caught_among_right_ones() -> None:
+    right = np.array([250, 255, 0, 7], np.uint8)
+    wrapped = (right.astype(np.int64) + [0, 0, 0, 256 - 6]).astype(np.uint8)
+    assert failure([wrapped], [expect(right, None)]) == "output 0 at (3,): runtime 1, torch 7; differs"
+    saturated = np.minimum(right.astype(np.int64) + 1, 255).astype(np.uint8)
+    assert failure([saturated], [expect(right + np.uint8(1), None)]).startswith(
+        "output 0 at (1,): runtime 255, torch 0"
+    )
+
+
 def test_right_empty_and_scalar_outputs_pass() -> None:
     for value in (np.zeros((0, 3), np.float32), np.zeros(0, np.int64), np.array(2.5, np.float32)):
         assert judge([value.copy()], [expect(value, value.astype(np.float64))]).passed
