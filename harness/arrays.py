@@ -32,6 +32,13 @@ def to_array(tensor: torch.Tensor) -> Array:
     return plain.numpy()
 
 
+def to_tensor(array: Array) -> torch.Tensor:
+    """The array's values in torch, in memory of its own."""
+    if array.dtype == BFLOAT16:
+        return torch.from_numpy(np.array(array).view(np.int16)).view(torch.bfloat16)
+    return torch.from_numpy(np.array(array))
+
+
 def is_float(dtype: np.dtype[Any]) -> bool:
     return dtype in _FORMATS
 

@@ -65,6 +65,9 @@ class Outcome:
     #: For explaining a later failure.
     prepared: Prepared | None = None
     delivered: Delivered | None = None
+    #: The input set that it failed on, where it is another one than the example, and what the runtime gave.
+    trial: Trial | None = None
+    outputs: tuple[object, ...] = ()
 
     def onto(self, record: Record) -> Record:
         """The record of a cell that had not run yet, completed."""
@@ -118,6 +121,7 @@ class Outcome:
             self.runtime,
             self.prepared.program.weight_bytes,
         )
+        self.trial, self.outputs = error.trial, error.outputs
         at = "" if error.trial.which == InputSet() else f" ({error.trial.which})"
         self.status = Status.FAILED
         self.reason = error.verdict.detail + at

@@ -80,10 +80,22 @@ class _InDtype(TorchDispatchMode):
         return self._dtype if isinstance(value, torch.dtype) and value.is_floating_point else value
 
 
+@contextmanager
+def in_dtype(dtype: torch.dtype) -> Iterator[None]:
+    """What runs inside computes in this floating dtype."""
+    with _InDtype(dtype), _made_in(dtype):
+        yield
+
+
+class NondeterministicError(Exception):
+    """The program gives something else each time: there is nothing to compare a runtime with."""
+
+
 def consult(program: Program) -> Reference:
     """Run torch on every input set of a case."""
     twin = _Twin(program, torch.float64)
     example = _trial(program, twin, InputSet())
+    _refuse_nondeterministic(program, example)
     other = InputSet(draw=1)
     values_matter = any(not torch.equal(a, b) for a, b in zip(example.inputs, program.inputs(other), strict=True))
     return Reference(
@@ -117,6 +129,18 @@ def _trial(program: Program, twin: _Twin, which: InputSet) -> Trial:
     return Trial(which, inputs, feeds, expected)
 
 
+def _refuse_nondeterministic(program: Program, trial: Trial) -> None:
+    """Run it once more on the same inputs: every bit should be the same."""
+    again = [to_array(output) for output in program.run(trial.inputs)]
+    for number, (expected, second) in enumerate(zip(trial.expected, again, strict=True)):
+        first = expected.value
+        if (first.shape, first.tobytes()) != (second.shape, second.tobytes()):
+            raise NondeterministicError(
+                f"output {number} is another one when torch runs the program again on the same inputs. "
+                "Seed what it draws, take it as an input, or return only what does not depend on it."
+            )
+
+
 def _output(outputs: Sequence[Float64Array] | None, number: int) -> Float64Array | None:
     return outputs[number] if outputs is not None and number < len(outputs) else None
 
@@ -140,7 +164,7 @@ class _Twin:
             return None
         converted = tuple(tensor.to(self._dtype) if tensor.is_floating_point() else tensor for tensor in inputs)
         try:
-            with _InDtype(self._dtype), _made_in(self._dtype):
+            with in_dtype(self._dtype):
                 outputs = self._program.run(converted)
         except (RuntimeError, TypeError, ValueError):
             # No kernel, or a program that insists on its dtype: the oracle then falls back to the dtype's tolerance.

@@ -77,7 +77,7 @@ rand = op(lambda x: (torch.rand(3, 4) * 0 + x, torch.rand(50) < 1, torch.rand(50
 randn = op(lambda x: (torch.randn(3, 4) * 0 + x, torch.randn(50).abs() < 30), floats(3, 4))
 rand_like = op(lambda x, f: f(x) * 0 + x, floats(3, 4), f=_SHAPES, dynamic=_DYNAMIC)
 rand_like_dtypes = op(lambda x, f: f(x) * 0 + x, floats(3, 4), f=_SHAPES, dtypes=_FLOATING)
-rand_dtype = op(lambda x, f: f(x, dtype=torch.float64) * 0, floats(3, 4), f=_SHAPES)
+rand_dtype = op(lambda x, f: f(x, dtype=torch.float64).abs() * 0, floats(3, 4), f=_SHAPES)
 randint = op(lambda x: (torch.randint(3, 4, (2, 3)), torch.randint(1, (5,)), torch.randint(9, (50,)) < 9), floats(1))
 uniform_ = op(lambda x: ((x * 1).uniform_(2, 2), (x * 1).uniform_(0, 1) <= 1), floats(3, 4))
 normal_ = op(lambda x: (x * 1).normal_(3, 0), floats(3, 4))

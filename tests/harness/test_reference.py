@@ -11,7 +11,7 @@ from harness.axes import Device, Dtype
 from harness.case import Declaration, floats, ints, model, op
 from harness.oracle import FALLBACK, FLOOR_ULPS, Expected
 from harness.program import build
-from harness.reference import Reference, consult
+from harness.reference import NondeterministicError, Reference, consult
 
 
 def consulted(declaration: Declaration, dtype: Dtype = Dtype.FLOAT32) -> Reference:
@@ -146,3 +146,20 @@ def test_programs_on_ints_have_no_twin() -> None:
     relative, absolute = FALLBACK[np.dtype(np.float32)]
     assert expected.tolerance is not None
     assert np.allclose(expected.tolerance, relative * np.abs(expected.value) + absolute)
+
+
+def test_a_program_that_draws_is_told_from_one_that_is_seeded() -> None:
+    with pytest.raises(NondeterministicError) as told:
+        consulted(op(lambda x: (x + 1, x + torch.rand_like(x)), floats(3)))
+    assert str(told.value) == (
+        "output 1 is another one when torch runs the program again on the same inputs. "
+        "Seed what it draws, take it as an input, or return only what does not depend on it."
+    )
+    with pytest.raises(NondeterministicError):
+        consulted(op(lambda x: x[torch.rand(3) > torch.rand(3)], floats(3)))
+
+    def seeded(x: torch.Tensor) -> torch.Tensor:
+        return x + torch.rand(3, generator=torch.Generator().manual_seed(0))
+
+    assert only(consulted(op(seeded, floats(3)))).value.shape == (3,)
+    assert np.isnan(only(consulted(op(lambda x: x * float("nan"), floats(3)))).value).all()

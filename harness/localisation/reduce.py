@@ -1,0 +1,194 @@
+"""From a cell that fails to the smallest part of its program that still does, as a file that one can read and run.
+
+The search begins with the operator that diverges. If it holds when it is given torch's own values, those that feed it
+are added, the nearest first and twice as many each time, until the piece fails; then whatever it also fails without is
+taken out again, by halves.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from exporter.capture.graph import Value
+from harness.localisation.localise import (
+    Localisation,
+    Suspect,
+    expected_outputs,
+    judge_piece,
+    piece_of,
+    torch_values,
+)
+from harness.localisation.pieces import Piece, Recording
+from harness.oracle import Expected, Verdict
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Reduced:
+    """A piece that fails, and fails no more if any of its operators is given torch's values instead."""
+
+    piece: Piece
+    inputs: list[torch.Tensor]
+    expected: list[Expected]
+    #: What is wrong with it.
+    detail: str
+
+
+def reduce(suspect: Suspect, found: Localisation) -> Reduced | None:
+    """The smallest piece around the first divergence that fails by itself; None where no piece does."""
+    if found.first is None:
+        return None
+    fails = _Failing(suspect)
+    numbers = _grown(suspect.recording, found.first.number, fails)
+    if numbers is None:
+        return None
+    numbers = _shrunk(numbers, fails)
+    piece = piece_of(suspect.recording, numbers)
+    inputs = torch_values(suspect, piece.taken)
+    return Reduced(piece, inputs, expected_outputs(piece, inputs), fails.detail(numbers))
+
+
+class _Failing:
+    """Whether a piece fails, and how; asked once."""
+
+    def __init__(self, suspect: Suspect) -> None:
+        self._suspect = suspect
+        self._known: dict[tuple[int, ...], str] = {}
+
+    def __call__(self, numbers: Sequence[int]) -> bool:
+        return bool(self.detail(numbers))
+
+    def detail(self, numbers: Sequence[int]) -> str:
+        key = tuple(numbers)
+        if key not in self._known:
+            self._known[key] = self._asked(key)
+        return self._known[key]
+
+    def _asked(self, numbers: tuple[int, ...]) -> str:
+        try:
+            verdict: Verdict = judge_piece(self._suspect, numbers)
+        except Exception as error:  # noqa: BLE001  Exporter and runtime may raise anything: that is a failure, too.
+            return f"{type(error).__name__}: {error}"
+        return verdict.detail
+
+
+def _grown(recording: Recording, last: int, fails: Callable[[Sequence[int]], bool]) -> list[int] | None:
+    """The operator and the nearest of those that feed it, as many as it takes to fail."""
+    feeding = list(_ancestors(recording, last))
+    taken = 0
+    while True:
+        numbers = sorted([*feeding[:taken], last])
+        if fails(numbers):
+            return numbers
+        if taken >= len(feeding):
+            return None
+        taken = max(1, 2 * taken)
+
+
+def _ancestors(recording: Recording, last: int) -> Iterator[int]:
+    """The operators that feed one, the nearest first."""
+    made = {output: number for number, node in enumerate(recording.nodes) for output in node.outputs if output}
+    seen = {last}
+    pending = [last]
+    while pending:
+        number = max(pending)
+        pending.remove(number)
+        if number != last:
+            yield number
+        for value in recording.needs(recording.nodes[number]):
+            source = made.get(value)
+            if source is not None and source not in seen:
+                seen.add(source)
+                pending.append(source)
+
+
+def _shrunk(numbers: list[int], fails: Callable[[Sequence[int]], bool]) -> list[int]:
+    """Without what it also fails without: halves first, then quarters, at last one by one. The last one stays."""
+    size = max(1, (len(numbers) - 1) // 2)
+    while True:
+        start = 0
+        while start < len(numbers) - 1:
+            without = numbers[:start] + numbers[min(start + size, len(numbers) - 1) :]
+            if len(without) < len(numbers) and fails(without):
+                numbers = without
+            else:
+                start += size
+        if size == 1:
+            return numbers
+        size //= 2
+
+
+# --- as source --------------------------------------------------------------------------------------------------------
+
+
+def source_of(piece: Piece, inputs: Sequence[torch.Tensor], title: str) -> str:
+    """The piece as a Python module: `Program`, whose weights come from `tensors.pt` beside it, and its `INPUTS`."""
+    tensors = dict(zip(piece.taken, inputs, strict=True))
+    names: dict[Value, str] = dict(zip(piece.taken, piece.input_names, strict=True))
+    weights = {id(tensor): name for name, tensor in piece.named_buffers(remove_duplicate=False)}
+
+    def spelled(argument: object) -> str:
+        if isinstance(argument, Value):
+            if argument.constant is not None:
+                return f"self.{weights[id(argument.constant)]}"
+            return names[argument]
+        if isinstance(argument, (list, tuple)):
+            return f"[{', '.join(map(spelled, argument))}]"
+        if isinstance(argument, torch.SymInt):
+            return str(piece.recording.size(argument, tensors))
+        if isinstance(argument, torch.device):
+            return f"torch.device({str(argument)!r})"
+        if isinstance(argument, float) and not math.isfinite(argument):
+            return f'float("{argument}")'
+        plain = isinstance(argument, (torch.dtype, torch.layout, torch.memory_format))
+        return str(argument) if plain else repr(argument)
+
+    lines = []
+    for number, node in enumerate(piece.nodes):
+        for position, output in enumerate(node.outputs):
+            if output is not None:
+                names[output] = f"v{number}" if len(node.outputs) == 1 else f"v{number}_{position}"
+        results = ", ".join(names[output] if output is not None else "_" for output in node.outputs)
+        given = ", ".join(f"{name}={spelled(argument)}" for name, argument in node.arguments.items())
+        tensors.update(piece.recording.run(node, tensors))
+        place = " in ".join(part for part in (node.origin.where, node.origin.module) if part)
+        lines.append(f"        {results} = torch.ops.{node.op}({given})" + (f"  # {place}" if place else ""))
+    outputs = "".join(f"{names[value]}, " for value in piece.outputs)
+    return _SOURCE.format(
+        title=title, inputs=", ".join(piece.input_names), body="\n".join(lines), outputs=outputs.rstrip()
+    )
+
+
+_SOURCE = '''"""{title}"""
+
+from pathlib import Path
+
+import torch
+
+TENSORS = torch.load(Path(__file__).with_name("tensors.pt"), weights_only=True)
+INPUTS = tuple(TENSORS["inputs"])
+
+
+class Program(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        for name, tensor in TENSORS["weights"].items():
+            self.register_buffer(name, tensor)
+
+    def forward(self, {inputs}):
+{body}
+        return ({outputs})
+'''
+
+
+def write_source(reduced: Reduced, folder: Path, title: str) -> Path:
+    """`program.py` and the tensors that it needs."""
+    path = folder / "program.py"
+    path.write_text(source_of(reduced.piece, reduced.inputs, title), encoding="utf-8")
+    tensors = {"weights": dict(reduced.piece.named_buffers(remove_duplicate=False)), "inputs": reduced.inputs}
+    torch.save(tensors, folder / "tensors.pt")
+    return path

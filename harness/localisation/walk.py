@@ -1,0 +1,151 @@
+"""The first operator that diverges: the program is exported and run piece by piece beside torch.
+
+A piece is a window of operators. It goes through the same exporter, opset and runtime as the cell, with all that it
+makes as outputs; what the runtime gives for one piece goes into the next, so that errors grow as they do in the whole.
+No more is held than one window's values and those that a later piece needs.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from exporter.capture.graph import Node, Value, operator_name
+from harness.arrays import to_array, to_tensor
+from harness.localisation.pieces import Piece, Recording, last_uses
+from harness.oracle import Expected, Verdict, expect, judge
+from harness.reference import in_dtype
+from harness.wording import one_line
+
+#: Operators in a piece. Larger ones are exported less often and hold more.
+WINDOW = 32
+
+
+#: Exports a program at these inputs, and runs it on them.
+Execute = Callable[[Piece, Sequence[torch.Tensor]], Sequence[object]]
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One operator of the program, and how far the runtime is from torch after it."""
+
+    number: int
+    operator: str
+    #: The user's line and the module path; empty where unknown.
+    where: str
+    module: str
+    verdict: Verdict
+    #: Why it could not be exported or run by itself; empty where it could.
+    error: str = ""
+
+    @property
+    def diverges(self) -> bool:
+        return bool(self.error) or not self.verdict.passed
+
+    @property
+    def growth(self) -> float:
+        """Error over tolerance: what passes is at most 1."""
+        metrics = self.verdict.metrics
+        if metrics is None or not metrics.headroom:
+            return 0.0 if self.verdict.passed else math.inf
+        return 1.0 / metrics.headroom
+
+    def __str__(self) -> str:
+        place = " in ".join(part for part in (self.where, self.module) if part)
+        return f"{self.operator}, {place}" if place else self.operator
+
+
+class Walk:
+    """A program followed through exporter and runtime beside torch, window by window."""
+
+    def __init__(self, recording: Recording, execute: Execute, *, window: int = WINDOW) -> None:
+        self._recording = recording
+        self._execute = execute
+        self._window = window
+        self._read = recording.read()
+        #: torch's values, their float64 twins, and the runtime's.
+        self._torch: dict[Value, torch.Tensor] = {}
+        self._exact: dict[Value, torch.Tensor] = {}
+        self._ours: dict[Value, torch.Tensor] = {}
+        #: The most values that were held at once, of the three kinds together.
+        self.most_held = 0
+
+    def steps(self, inputs: Sequence[torch.Tensor]) -> Iterator[Step]:
+        for item, tensor in zip(self._recording.graph.inputs, inputs, strict=True):
+            self._torch[item.value] = self._ours[item.value] = tensor
+            self._exact[item.value] = widened(tensor)
+        nodes, last = self._recording.nodes, last_uses(self._recording)
+        for start in range(0, len(nodes), self._window):
+            window = nodes[start : start + self._window]
+            yield from self._followed(start, window)
+            self.most_held = max(self.most_held, len(self._torch) + len(self._exact) + len(self._ours))
+            for held in (self._torch, self._exact, self._ours):
+                for value in [value for value in held if last.get(value, -1) < start + len(window)]:
+                    del held[value]
+
+    def _followed(self, start: int, nodes: Sequence[Node]) -> Iterator[Step]:
+        for node in nodes:
+            self._torch.update(self._recording.run(node, self._torch))
+            self._exact.update(self._exactly(node))
+        outputs = [output for node in nodes for output in node.outputs if output is not None and output in self._read]
+        piece = Piece(self._recording, nodes, outputs)
+        try:
+            given = self._execute(piece, [self._ours[value] for value in piece.taken])
+        except Exception as error:  # noqa: BLE001  Exporter and runtime may raise anything: it belongs to one operator.
+            yield from self._one_by_one(start, nodes, f"{type(error).__name__}: {one_line(str(error))}")
+            return
+        results = dict(zip(outputs, given, strict=True))
+        for number, node in enumerate(nodes, start):
+            own = [output for output in node.outputs if output in results]
+            verdict = judge([results[output] for output in own], [self._expected(output) for output in own])
+            for output in own:
+                self._ours[output] = self._carried(output, results[output])
+            yield _step(number, node, verdict)
+
+    def _one_by_one(self, start: int, nodes: Sequence[Node], error: str) -> Iterator[Step]:
+        """A piece failed: which of its operators is it? The one that fails alone is passed over with torch's values."""
+        if len(nodes) > 1:
+            for number, node in enumerate(nodes, start):
+                yield from self._followed(number, [node])
+            return
+        (node,) = nodes
+        for output in node.outputs:
+            if output is not None:
+                self._ours[output] = self._torch[output]
+        yield _step(start, node, Verdict(True, "", None), error)
+
+    def _exactly(self, node: Node) -> dict[Value, torch.Tensor]:
+        """The node in float64; what torch has no float64 kernel for goes on from torch's own result."""
+        try:
+            with in_dtype(torch.float64):
+                return dict(self._recording.run(node, self._exact))
+        except (RuntimeError, TypeError, ValueError):
+            return {output: widened(self._torch[output]) for output in node.outputs if output is not None}
+
+    def _expected(self, output: Value) -> Expected:
+        return expected_of(self._torch[output], self._exact[output])
+
+    def _carried(self, output: Value, given: object) -> torch.Tensor:
+        """What goes into later pieces: the runtime's own, unless it is no tensor of the kind that they need."""
+        from_torch = self._torch[output]
+        if not isinstance(given, np.ndarray) or given.shape != tuple(from_torch.shape):
+            return from_torch
+        tensor = to_tensor(given)
+        return tensor if tensor.dtype is from_torch.dtype else from_torch
+
+
+def expected_of(value: torch.Tensor, exact: torch.Tensor) -> Expected:
+    """What to hold a runtime to, from torch's result and its float64 twin."""
+    return expect(to_array(value), to_array(exact).astype(np.float64) if value.is_floating_point() else None)
+
+
+def widened(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.double() if tensor.is_floating_point() else tensor
+
+
+def _step(number: int, node: Node, verdict: Verdict, error: str = "") -> Step:
+    return Step(number, operator_name(node.op), node.origin.where, node.origin.module, verdict, error)

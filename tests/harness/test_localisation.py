@@ -1,0 +1,225 @@
+"""Localisation and reduction, with lowerings that are wrong on purpose."""
+
+from __future__ import annotations
+
+import runpy
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+import exporter
+from exporter.lowering import registry
+from exporter.lowering.builder import Graph
+from exporter.lowering.values import Value
+from harness.axes import PARITY, Capture, Device, Dtype, Shapes
+from harness.case import Declaration, floats, model, op
+from harness.cells import Cell
+from harness.localisation.localise import Localisation, NothingToLocaliseError, Suspect, localise
+from harness.localisation.reduce import Reduced, reduce, write_source
+from harness.localisation.walk import Walk
+from tests.harness.fakes import cell
+
+
+class Net(nn.Module):
+    """Two blocks; the operator that goes wrong is in the second."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU())
+        self.second = nn.Sequential(nn.Conv2d(4, 4, 3), nn.Hardsigmoid(), nn.AvgPool2d(2))
+        self.head = nn.Linear(16, 5)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = self.second(self.first(x))
+        return self.head(y.flatten(1)).exp() * 2
+
+
+_NET = model(Net, floats(2, 3, 8, 8), dynamic={"x": {0: "batch"}})
+
+
+@pytest.fixture
+def wrong() -> Iterator[Callable[[str, Callable[..., Value]], None]]:
+    """Replaces a lowering for one test."""
+    before: dict[str, dict[int, registry.Lowering]] = {}
+
+    def replace(name: str, function: Callable[..., Value]) -> None:
+        before[name] = dict(registry._lowerings[name])
+        registry._lowerings[name].clear()
+        exporter.lowering(name)(function)
+
+    yield replace
+    for name, functions in before.items():
+        registry._lowerings[name] = functions
+
+
+def hard_sigmoid(g: Graph, self: Value) -> Value:
+    """Its slope is 1/6; 0.2 is ONNX's default, and an easy thing to forget."""
+    return g.op("HardSigmoid", self)
+
+
+def localised(declaration: Declaration, *, window: int = 32, **point: object) -> tuple[Suspect, Localisation]:
+    suspect = Suspect.of(cell(declaration, **point))  # type: ignore[arg-type]  # by name
+    return suspect, localise(suspect, window=window)
+
+
+def reduced(declaration: Declaration) -> tuple[Localisation, Reduced]:
+    suspect, found = localised(declaration)
+    small = reduce(suspect, found)
+    assert small is not None
+    return found, small
+
+
+@pytest.mark.parametrize("window", [1, 2, 3, 32])
+def test_the_first_divergence_has_its_operator_its_module_and_its_line(
+    wrong: Callable[[str, Callable[..., Value]], None], window: int
+) -> None:
+    wrong("aten::hardsigmoid", hard_sigmoid)
+    _, found = localised(_NET, window=window)
+    assert found.first is not None
+    assert (found.first.operator, found.first.module, found.first.number) == ("aten::hardsigmoid", "second.1", 3)
+    assert found.alone is not None
+    assert not found.alone.passed
+    assert [step.operator for step in found.growth][-1] == "aten::hardsigmoid"
+    assert found.growth[-1].growth > 100 * max((step.growth for step in found.growth[:-1]), default=0.01)
+
+
+def test_the_report_says_what_was_found(wrong: Callable[[str, Callable[..., Value]], None]) -> None:
+    wrong("aten::hardsigmoid", hard_sigmoid)
+    _, found = localised(_NET)
+    *growth, first, detail, alone = found.lines()
+    assert growth[0] == "case-float32-opset18-cpu-trace-onnxruntime: 9 operators"
+    assert first.startswith("first divergence: aten::hardsigmoid, ")
+    assert first.endswith(" in second.1")
+    assert detail.startswith("  output 0 at (")
+    assert alone == "given torch's own values it is still wrong: its export, or the runtime's kernel for it, is"
+
+
+def test_a_dynamic_cell_is_searched_at_the_sizes_at_which_it_fails(
+    wrong: Callable[[str, Callable[..., Value]], None],
+) -> None:
+    def mean(g: Graph, self: Value, *, dtype: object = None) -> Value:
+        # Right for the example's two rows and for no other number of them.
+        return g.op("Div", g.op("ReduceSum", self, keepdims_i=0), 6.0)
+
+    wrong("aten::mean", mean)
+    declaration = op(lambda x: x.tanh().mean() + 1, floats(2, 3), dynamic={"x": {0: "batch"}})
+    suspect, found = localised(declaration, shapes=Shapes.DYNAMIC)
+    assert suspect.trial.which.sizes == (("batch", 1),)
+    assert found.first is not None
+    assert found.first.operator == "aten::mean"
+
+
+def test_an_operator_that_only_magnifies_is_told_from_one_that_is_wrong(
+    wrong: Callable[[str, Callable[..., Value]], None],
+) -> None:
+    def slightly_off(g: Graph, self: Value, other: Value | float) -> Value:
+        return g.op("Mul", g.op("Mul", self, other), 1.0000004)
+
+    wrong("aten::mul", slightly_off)
+    _, found = localised(op(lambda x: x * 2 - (x + x), floats(4, low=0.5, high=1.0)))
+    assert found.first is not None
+    assert found.first.operator == "aten::sub"
+    assert found.alone is not None
+    assert found.alone.passed
+    assert list(found.lines())[-1] == "given torch's own values it holds: it magnifies what came before it"
+
+
+def test_a_lowering_that_raises_is_found_as_well(wrong: Callable[[str, Callable[..., Value]], None]) -> None:
+    def raises(g: Graph, self: Value) -> Value:
+        raise IndexError("off by one")
+
+    wrong("aten::hardsigmoid", raises)
+    _, found = localised(_NET)
+    assert found.first is not None
+    assert found.first.operator == "aten::hardsigmoid"
+    assert "failed with IndexError: off by one" in found.first.error
+
+
+def test_memory_is_bounded_by_the_window(wrong: Callable[[str, Callable[..., Value]], None]) -> None:
+    class Deep(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            for _ in range(60):
+                x = x.sin() + 1
+            return F.hardsigmoid(x)
+
+    wrong("aten::hardsigmoid", hard_sigmoid)
+    suspect = Suspect.of(cell(model(Deep, floats(3))))
+    held = {}
+    for window in (4, 16):
+        walk = Walk(suspect.recording, suspect.execute, window=window)
+        assert len(list(walk.steps(suspect.trial.inputs))) == 121
+        held[window] = walk.most_held
+    # Of each value there are three: torch's, its float64 twin, the runtime's.
+    assert held[4] <= 3 * (4 + 2)
+    assert held[16] <= 3 * (16 + 2)
+
+
+def test_a_cell_that_passes_has_nothing_to_localise() -> None:
+    with pytest.raises(NothingToLocaliseError) as told:
+        Suspect.of(cell(_NET))
+    assert str(told.value) == "case-float32-opset18-cpu-trace-onnxruntime passes: there is nothing to localise."
+
+
+def test_a_refusal_has_nothing_to_localise() -> None:
+    with pytest.raises(NothingToLocaliseError) as told:
+        Suspect.of(cell(op(torch.erfinv, floats(3)), opset=7))
+    assert "is unsupported at export: aten::erfinv: " in str(told.value)
+
+
+# --- reduction --------------------------------------------------------------------------------------------------------
+
+
+def test_a_wrong_operator_is_reduced_to_itself(wrong: Callable[[str, Callable[..., Value]], None]) -> None:
+    wrong("aten::hardsigmoid", hard_sigmoid)
+    _, small = reduced(_NET)
+    assert [str(node.op) for node in small.piece.nodes] == ["aten.hardsigmoid.default"]
+    assert small.detail.startswith("output 0 at (")
+
+
+def test_what_is_wrong_only_together_is_reduced_to_what_it_takes(
+    wrong: Callable[[str, Callable[..., Value]], None],
+) -> None:
+    def confused_by_exp(g: Graph, self: Value, other: Value | float) -> Value:
+        producer = self.ir.producer()
+        product = g.op("Mul", self, other)
+        return g.op("Add", product, 1.0) if producer is not None and producer.op_type == "Exp" else product
+
+    wrong("aten::mul", confused_by_exp)
+    found, small = reduced(_NET)
+    assert found.first is not None
+    assert found.first.operator == "aten::mul"
+    assert [str(node.op) for node in small.piece.nodes] == ["aten.exp.default", "aten.mul.Tensor"]
+
+
+def test_the_reduced_program_is_a_file_that_runs_and_still_fails(
+    wrong: Callable[[str, Callable[..., Value]], None], tmp_path: Path
+) -> None:
+    def halved(g: Graph, input: Value, weight: Value, bias: Value) -> Value:
+        return g.op("Gemm", input, weight, bias, transB_i=1, alpha_f=0.5)
+
+    wrong("aten::linear", halved)
+    _, small = reduced(_NET)
+    written = runpy.run_path(str(write_source(small, tmp_path, "what is left of it")))
+    program, inputs = written["Program"](), written["INPUTS"]
+    (output,) = program(*inputs)
+    assert torch.equal(output, small.piece(*small.inputs)[0])
+    exported = exporter.export(program, inputs)
+    assert not torch.allclose(exported(*inputs)[0], output)
+    assert written["__doc__"] == "what is left of it"
+    text = (tmp_path / "program.py").read_text()
+    assert "v0 = torch.ops.aten.linear.default(input=x0, weight=self.w0, bias=self.w1)  # " in text
+    assert " in head\n" in text
+
+
+def test_a_peers_cell_is_taken_apart_as_well(wrong: Callable[[str, Callable[..., Value]], None]) -> None:
+    wrong("aten::hardsigmoid", hard_sigmoid)
+    case = next(_NET.cases("case"))
+    peer = Cell(case, Dtype.FLOAT32, 18, Device.CPU, Capture.TRACE, "exporter:export", "onnxruntime", Shapes.STATIC)
+    assert peer.exporter != PARITY
+    found = localise(Suspect.of(peer))
+    assert found.first is not None
+    assert found.first.operator == "aten::hardsigmoid"
