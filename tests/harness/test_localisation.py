@@ -35,7 +35,8 @@ class Net(nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         y = self.second(self.first(x))
-        return self.head(y.flatten(1)).exp() * 2
+        scores: torch.Tensor = self.head(y.flatten(1))
+        return scores.exp() * 2
 
 
 _NET = model(Net, floats(2, 3, 8, 8), dynamic={"x": {0: "batch"}})
