@@ -26,7 +26,9 @@ from harness.store import write_end
 from harness.terminal import block
 
 if TYPE_CHECKING:
+    from harness.bundle import Bundles, Kept
     from harness.items import CellItem
+    from harness.outcome import Outcome
     from harness.stages import Bench
 
 _encoder = msgspec.json.Encoder()
@@ -93,6 +95,12 @@ class Matrix:
         if self.folder.exists():
             write_end(self.folder, RunEnd(datetime.now(UTC).isoformat(timespec="seconds"), whole))
 
+    @cached_property
+    def bundles(self) -> Bundles:
+        from harness.bundle import Bundles
+
+        return Bundles(self.folder, self._info_with_missing)
+
     def claim(self, name: str, place: str) -> str:
         return self._places.setdefault(name, place)
 
@@ -139,13 +147,22 @@ class Matrix:
         with warnings.catch_warnings():
             # What torch deprecates and the exporter warns of is no outcome; the cell's outputs are.
             warnings.simplefilter("ignore")
-            outcome = self.bench.run(item.cell)
+            kept: list[Kept] = []
+
+            def keep(outcome: Outcome) -> None:
+                record = expected(outcome.onto(blank), item.path.parent)
+                if record.status is Status.FAILED:
+                    kept.append(self.bundles.keep(record, outcome))
+
+            outcome = self.bench.run(item.cell, keep)
         record = expected(outcome.onto(blank), item.path.parent)
         if record.status in (Status.FAILED, Status.UNEXPECTED_PASS) or (
             record.status is Status.UNSUPPORTED and self.strict_unsupported
         ):
             details = outcome.details if record.status is not Status.UNEXPECTED_PASS else [record.reason]
-            record = msgspec.structs.replace(record, message=block(record, details))
+            details = [*details, *(each.line for each in kept)]
+            folder = kept[0].folder if kept else ""
+            record = msgspec.structs.replace(record, bundle=folder, message=block(record, details))
         elapsed = time.perf_counter() - start
         return msgspec.structs.replace(record, elapsed=elapsed, memory=resident_mib())
 

@@ -52,7 +52,8 @@ class Bench:
         # A worker has a core to itself; and one thread sums in the same order everywhere.
         torch.set_num_threads(1)
 
-    def run(self, cell: Cell) -> Outcome:
+    def run(self, cell: Cell, failed: Callable[[Outcome], None] = lambda outcome: None) -> Outcome:
+        """Run a cell. `failed` is called with a failure while the files of its model are still there."""
         if isinstance(cell.case, DrawnCase):
             return search(cell, self.run)
         outcome = Outcome(cell, cell.runtime)
@@ -60,23 +61,23 @@ class Bench:
         if missing := _missing(cell, exporter, runtime):
             outcome.absent(missing)
             return outcome
-        try:
-            with np.errstate(all="ignore"), ExitStack() as until_the_end:
+        with np.errstate(all="ignore"), ExitStack() as until_the_end:
+            try:
                 self._run_stages(cell, exporter, runtime, outcome, until_the_end)
-        except MismatchError as error:
-            outcome.mismatch(error)
-        except (NoKernelError, NoSuchFormError) as error:
-            # Neither says anything of the exporter: the cell did not run.
-            outcome.status = Status.ABSENT
-            outcome.reason = (
-                f"{runtime.name} has no kernel: {error}" if isinstance(error, NoKernelError) else str(error)
-            )
-        except Exception as error:  # noqa: BLE001  Stages run other people's code: whatever it raises is the outcome.
-            refusal = exporter.refusal(error) if outcome.stage is Stage.EXPORT else ""
-            if refusal:
-                outcome.refuse(refusal, error)
-            else:
-                outcome.fail(error)
+            except MismatchError as error:
+                outcome.mismatch(error)
+            except NoKernelError as error:
+                outcome.absent(f"{runtime.name} has no kernel: {error}")
+            except NoSuchFormError as error:
+                outcome.absent(str(error))
+            except Exception as error:  # noqa: BLE001  Stages run other people's code: what it raises is the outcome.
+                refusal = exporter.refusal(error) if outcome.stage is Stage.EXPORT else ""
+                if refusal:
+                    outcome.refuse(refusal, error)
+                else:
+                    outcome.fail(error)
+            if outcome.status is Status.FAILED:
+                failed(outcome)
         return outcome
 
     def _run_stages(

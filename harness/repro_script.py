@@ -1,0 +1,118 @@
+"""Runs the model of a failure bundle and compares what comes out with what torch gave. It is copied into each bundle.
+
+Needed are numpy, onnx (which brings ml_dtypes) and the runtime; nothing of the project, unless there is no model
+because the export itself failed. Exit codes: 0 it holds now; 1 it still fails.
+"""
+
+import importlib
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import numpy_helper
+
+HERE = Path(__file__).resolve().parent
+
+
+def main() -> int:
+    bundle = json.loads((HERE / "bundle.json").read_text(encoding="utf-8"))
+    print(bundle["title"])
+    if not (HERE / "model.onnx").exists():
+        print("\nThere is no model. In a clone of the project, this exports it again:", flush=True)
+        return subprocess.call([sys.executable, "-m", "pytest", bundle["nodeid"]])
+    inputs = dict(tensors("input"))
+    wanted = [array for _, array in tensors("output")]
+    got = run(bundle["runtime"], inputs)
+    allowed = np.load(HERE / "allowed.npz")
+    faults = [f"{len(got)} outputs instead of {len(wanted)}"] if len(got) != len(wanted) else []
+    for number, (array, right) in enumerate(zip(got, wanted, strict=False)):
+        fault = compare(array, right, *(allowed.get(f"{part}_{number}") for part in ("centre", "tolerance", "zeros")))
+        if fault:
+            faults.append(f"output {number} {fault}")
+    print("\n" + ("\n".join(faults) or "It holds."))
+    return 1 if faults else 0
+
+
+def tensors(kind: str) -> list[tuple[str, Any]]:
+    folder = HERE / "test_data_set_0"
+    found = []
+    for number in range(len(list(folder.glob(f"{kind}_*.pb")))):
+        proto = onnx.TensorProto.FromString((folder / f"{kind}_{number}.pb").read_bytes())
+        found.append((proto.name, numpy_helper.to_array(proto)))
+    return found
+
+
+def run(runtime: str, inputs: dict[str, Any]) -> list[Any]:
+    path = HERE / "model.onnx"
+    if runtime.startswith("backend:"):
+        backend = importlib.import_module(runtime.removeprefix("backend:"))
+        return [np.asarray(output) for output in backend.prepare(onnx.load(path), "CPU").run(list(inputs.values()))]
+    if runtime == "onnx.reference":
+        from onnx.reference import ReferenceEvaluator
+
+        return list(ReferenceEvaluator(onnx.load(path)).run(None, inputs))
+    return run_onnxruntime(path, runtime.partition(":")[2], inputs)
+
+
+def run_onnxruntime(path: Path, level: str, inputs: dict[str, Any]) -> list[Any]:
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    options.log_severity_level = 4
+    if level:
+        name = "ORT_DISABLE_ALL" if level == "none" else f"ORT_ENABLE_{level.upper()}"
+        options.graph_optimization_level = getattr(onnxruntime.GraphOptimizationLevel, name)
+    session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+    if all(end.type != "tensor(bfloat16)" for end in (*session.get_inputs(), *session.get_outputs())):
+        return list(session.run(None, inputs))
+    feeds = {}
+    for name, array in inputs.items():
+        if array.dtype.name == "bfloat16":
+            bits, kind = np.array(array).view(np.uint16), onnx.TensorProto.BFLOAT16
+            feeds[name] = onnxruntime.OrtValue.ortvalue_from_numpy_with_onnx_type(bits, kind)
+        else:
+            feeds[name] = onnxruntime.OrtValue.ortvalue_from_numpy(array)
+    return [from_ort(value) for value in session.run_with_ort_values(None, feeds)]
+
+
+def from_ort(value: Any) -> Any:
+    """numpy has no bfloat16 of its own, and onnxruntime hands it out by way of torch alone."""
+    if value.data_type() != "tensor(bfloat16)":
+        return value.numpy()
+    import ml_dtypes
+    import torch.utils.dlpack
+
+    tensor = torch.utils.dlpack.from_dlpack(value._ortvalue.to_dlpack())
+    return tensor.view(torch.int16).numpy().view(ml_dtypes.bfloat16)
+
+
+def compare(got: Any, right: Any, centre: Any, tolerance: Any, zeros: Any) -> str:
+    """What is wrong with an output. Floats may be off by the tolerance of each element, all else is exact."""
+    if not isinstance(got, np.ndarray):
+        return f"is a {type(got).__name__} instead of a tensor"
+    if (got.dtype, got.shape) != (right.dtype, right.shape):
+        return f"is {got.dtype} of shape {got.shape} instead of {right.dtype} of shape {right.shape}"
+    if centre is None or tolerance is None:
+        wrong = np.asarray(got != right)
+    else:
+        with np.errstate(all="ignore"):
+            wide, exact = got.astype(np.float64), right.astype(np.float64)
+            same = (wide == exact) | (np.isnan(wide) & np.isnan(exact))
+            near = np.isfinite(wide) & np.isfinite(exact) & (np.abs(wide - centre) <= tolerance)
+            wrong = ~(same | near)
+            if zeros is not None:
+                wrong |= zeros & (wide == 0) & (np.signbit(wide) != np.signbit(exact))
+    if not wrong.any():
+        return ""
+    place = np.unravel_index(int(wrong.ravel().argmax()), wrong.shape)
+    at = tuple(int(each) for each in place)
+    return f"at {at}: {got[place]} instead of {right[place]}; {int(wrong.sum())} of {wrong.size} elements"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

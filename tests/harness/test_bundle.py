@@ -1,0 +1,204 @@
+"""Failure bundles: what is in them, that they run alone, that they are bounded."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+import onnx
+import pytest
+import torch
+import torch.nn.functional as F
+from onnx import helper
+
+import exporter
+from harness import bundle
+from harness.axes import PARITY, Dtype
+from harness.bundle import Bundles, Kept, slug
+from harness.case import Declaration, floats, model, op
+from harness.exporters import Captured, Request
+from harness.outcome import Outcome
+from harness.record import Status
+from harness.stages import Bench
+from tests.harness.fakes import FakeExporter, cell, one_node
+from tests.harness.test_store import INFO, RECORD
+
+_ELU = op(F.elu, floats(2, 3))
+
+
+def kept(
+    folder: Path,
+    make: Callable[[int, Request], bytes],
+    *,
+    declaration: Declaration = _ELU,
+    dtype: Dtype = Dtype.FLOAT32,
+    runtime: str = "onnxruntime",
+    bundles: Bundles | None = None,
+) -> Kept:
+    """The bundle of a cell that fails."""
+    found: list[Kept] = []
+    at = cell(declaration, dtype=dtype, runtime=runtime)
+
+    def keep(outcome: Outcome) -> None:
+        blank = msgspec.structs.replace(RECORD, cell=at.id, nodeid=f"op_cases/some.py::elu::{at.id}")
+        found.append((bundles or Bundles(folder, INFO)).keep(outcome.onto(blank), outcome))
+
+    Bench(0, exporters={"parity": FakeExporter(make)}).run(at, keep)
+    (only,) = found
+    return only
+
+
+def wrong_alpha(opset: int, request: Request) -> bytes:
+    return one_node("Elu", opset, alpha=0.5)
+
+
+def reproduce(folder: Path, tmp_path: Path) -> tuple[int, str]:
+    """Run `repro.py` where there is nothing of the project."""
+    done = subprocess.run(
+        [sys.executable, "-I", str(folder / "repro.py")], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    return done.returncode, done.stdout + done.stderr
+
+
+def test_a_bundle_has_the_model_the_data_and_the_environment(tmp_path: Path) -> None:
+    found = kept(tmp_path, wrong_alpha)
+    folder = tmp_path / found.folder
+    assert found.line == f"bundle: {folder}"
+    assert sorted(path.name for path in folder.iterdir()) == [
+        "allowed.npz", "bundle.json", "model.onnx", "repro.py", "test_data_set_0"
+    ]  # fmt: skip
+    data = folder / "test_data_set_0"
+    tensors = {path.name: onnx.TensorProto.FromString(path.read_bytes()) for path in data.iterdir()}
+    assert {name: tensor.name for name, tensor in tensors.items()} == {"input_0.pb": "x", "output_0.pb": "y"}
+    x, y = (torch.from_numpy(onnx.numpy_helper.to_array(tensors[name]).copy()) for name in sorted(tensors))
+    assert torch.equal(F.elu(x), y)
+    described = json.loads((folder / "bundle.json").read_text())
+    assert described["environment"]["id"] == INFO.id
+    assert 'again:  pytest "op_cases/some.py::elu::case-float32-opset18-cpu-trace-onnxruntime"' in described["title"]
+
+
+def test_a_bundle_runs_alone_and_still_fails(tmp_path: Path) -> None:
+    folder = tmp_path / kept(tmp_path, wrong_alpha).folder
+    code, text = reproduce(folder, tmp_path)
+    assert code == 1
+    assert text.startswith("case-float32-opset18-cpu-trace-onnxruntime\ncompare: output 0 at (")
+    assert text.splitlines()[-1].startswith("output 0 at (")
+    assert text.splitlines()[-1].endswith(" of 6 elements")
+
+
+def test_a_bundle_says_when_it_holds(tmp_path: Path) -> None:
+    folder = tmp_path / kept(tmp_path, wrong_alpha).folder
+    (folder / "model.onnx").write_bytes(one_node("Elu", 18))
+    code, text = reproduce(folder, tmp_path)
+    assert (code, text.splitlines()[-1]) == (0, "It holds.")
+
+
+@pytest.mark.parametrize("runtime", ["onnx.reference", "onnxruntime:none", "backend:onnxruntime.backend"])
+def test_a_bundle_runs_on_the_runtime_of_its_cell(tmp_path: Path, runtime: str) -> None:
+    folder = tmp_path / kept(tmp_path, wrong_alpha, runtime=runtime).folder
+    assert json.loads((folder / "bundle.json").read_text())["runtime"] == runtime
+    assert reproduce(folder, tmp_path)[0] == 1
+
+
+def test_bfloat16_goes_into_a_bundle_and_out_of_it(tmp_path: Path) -> None:
+    def negated(opset: int, request: Request) -> bytes:
+        ends = [helper.make_tensor_value_info(name, onnx.TensorProto.BFLOAT16, (2, 3)) for name in "xy"]
+        nodes = [helper.make_node("Identity", ["x"], ["y"])]
+        graph = helper.make_graph(nodes, "fake", ends[:1], ends[1:])
+        made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8)
+        return bytes(made.SerializeToString())
+
+    declaration = op(torch.neg, floats(2, 3), dtypes=[torch.bfloat16])
+    folder = tmp_path / kept(tmp_path, negated, declaration=declaration, dtype=Dtype.BFLOAT16).folder
+    code, text = reproduce(folder, tmp_path)
+    assert (code, text.splitlines()[-1][-17:]) == (1, "; 6 of 6 elements")
+
+
+def test_an_export_that_failed_has_no_model_and_says_how_to_repeat_it(tmp_path: Path) -> None:
+    def raises(opset: int, request: Request) -> bytes:
+        raise IndexError("off by one")
+
+    folder = tmp_path / kept(tmp_path, raises).folder
+    assert not (folder / "model.onnx").exists()
+    assert (folder / "test_data_set_0" / "input_0.pb").exists()
+    code, text = reproduce(folder, tmp_path)
+    assert code != 0
+    assert "export: IndexError: off by one" in text
+    assert "There is no model. In a clone of the project, this exports it again:" in text
+
+
+class _Halved:
+    """Halves the weight, which lies in a file of its own, and restores it."""
+
+    name = PARITY
+    operators: tuple[str, ...] = ()
+
+    def __init__(self) -> None:
+        self.request: Request
+
+    def missing(self) -> str:
+        return ""
+
+    def refusal(self, error: Exception) -> str:
+        return ""
+
+    def capture(self, request: Request) -> Captured:
+        self.request = request
+        return self
+
+    def deliver(self, opset: int, folder: Path | None) -> bytes | Path:
+        assert folder is not None
+        module, path = self.request.module, folder / "model.onnx"
+        assert isinstance(module, torch.nn.Linear)
+        with torch.no_grad():
+            module.weight.mul_(0.5)
+            exporter.export(
+                module, self.request.inputs, path, input_names=["x"], opset_version=opset, external_data=True
+            )
+            module.weight.mul_(2)
+        return path
+
+
+def test_weights_in_a_file_of_their_own_are_in_the_bundle(tmp_path: Path) -> None:
+    """They live in a folder that is gone when the cell is over."""
+    found: list[Kept] = []
+    at = cell(model(torch.nn.Linear, floats(1, 2500), in_features=2500, out_features=2000))
+
+    def keep(outcome: Outcome) -> None:
+        found.append(Bundles(tmp_path, INFO).keep(outcome.onto(RECORD), outcome))
+
+    outcome = Bench(0, exporters={"parity": _Halved()}).run(at, keep)
+    assert outcome.details[-1].endswith("onnx.reference agrees with onnxruntime, so the graph is wrong")
+    folder = tmp_path / found[0].folder
+    assert {"model.onnx", "model.onnx.data"} <= {path.name for path in folder.iterdir()}
+    assert reproduce(folder, tmp_path)[0] == 1
+
+
+def test_bundles_are_bounded_in_number_and_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bundle, "MOST", 2)
+    bundles = Bundles(tmp_path, INFO)
+    declarations = [op(F.elu, floats(2, 3)) for _ in range(3)]
+    lines = [kept(tmp_path, wrong_alpha, declaration=each, bundles=bundles).line for each in declarations]
+    assert lines[2] == (
+        "bundle: not kept, 2 are. This makes it:  parity repro 'case-float32-opset18-cpu-trace-onnxruntime'"
+    )
+    monkeypatch.setattr(bundle, "LARGEST", 100)
+    assert kept(tmp_path, wrong_alpha).line.startswith("bundle: not kept, it would be 0 MiB. This makes it:  parity ")
+
+
+def test_folders_are_named_for_any_system_and_each_cell_has_its_own() -> None:
+    assert slug("elu-float32-opset9-cpu-trace-onnxruntime") == "elu-float32-opset9-cpu-trace-onnxruntime"
+    names = {slug(f"pad[mode={mode}]-{'x' * length}") for mode in "a:/*?" for length in (1, 500)}
+    assert len(names) == 10
+    assert all(len(name) < 140 and not set(name) & set(':/*?[]"<>|\\') for name in names)
+
+
+def test_only_what_failed_has_a_bundle(tmp_path: Path) -> None:
+    found: list[Outcome] = []
+    bench = Bench(0, exporters={"parity": FakeExporter(lambda opset, request: one_node("Elu", opset))})
+    assert bench.run(cell(_ELU), found.append).status is Status.PASSED
+    assert found == []
