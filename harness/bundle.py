@@ -131,7 +131,7 @@ def write(failure: Failure, folder: Path) -> None:
         names = [value.name for value in failure.delivered.proto.graph.output]
     for number, (name, array) in enumerate(failure.feeds.items()):
         (data / f"input_{number}.pb").write_bytes(_tensor(array, name))
-    allowed = {}
+    allowed: dict[str, Array] = {}
     for number, expected in enumerate(failure.expected):
         name = names[number] if number < len(names) else ""
         (data / f"output_{number}.pb").write_bytes(_tensor(expected.value, name))

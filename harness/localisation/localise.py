@@ -16,7 +16,7 @@ from harness.arrays import to_array
 from harness.axes import Shapes
 from harness.cells import Cell
 from harness.exporters import EXPORTERS, Exporter, Request
-from harness.localisation.pieces import Piece, Recording, follow
+from harness.localisation.pieces import CannotCutError, Piece, Recording, follow
 from harness.localisation.walk import WINDOW, Execute, Step, Walk, expected_of, widened
 from harness.oracle import Expected, Verdict, judge
 from harness.outcome import Outcome
@@ -58,8 +58,11 @@ class Suspect:
             training=program.module.training,
         )
         execute = Execution(EXPORTERS[cell.exporter], RUNTIMES[cell.runtime], cell)
-        trial = outcome.trial or reference.example
-        return cls(cell, outcome, Recording.of(captured.graph), trial, execute)
+        try:
+            recording = Recording.of(captured.graph)
+        except CannotCutError as error:
+            raise NothingToLocaliseError(f"{cell.id}: {error}") from error
+        return cls(cell, outcome, recording, outcome.trial or reference.example, execute)
 
 
 @dataclass(frozen=True)

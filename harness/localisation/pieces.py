@@ -11,13 +11,18 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from torch._ops import OpOverload
 from torch.utils._sympy.interp import sympy_interp
 from torch.utils._sympy.reference import PythonReferenceAnalysis
 
-from exporter.capture.graph import Graph, Node, Value
+from exporter.capture.graph import Graph, Node, Primitive, Value
 
 #: The tensors of a run, by the value of the graph that each is.
 Tensors = Mapping[Value, torch.Tensor]
+
+
+class CannotCutError(Exception):
+    """The program has parts that are no sequence of operators. The message says which and where."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,7 +34,14 @@ class Recording:
 
     @classmethod
     def of(cls, graph: Graph) -> Recording:
-        return cls(graph, tuple(graph.live_nodes()))
+        nodes = tuple(graph.live_nodes())
+        for node in nodes:
+            if isinstance(node.op, Primitive):
+                raise CannotCutError(
+                    f"the program has a branch or a loop, {node.op.name} at {node.origin.where}, which is not taken apart. "
+                    "Localise a case that is one of its bodies."
+                )
+        return cls(graph, nodes)
 
     def needs(self, node: Node) -> Iterator[Value]:
         """The values that a node takes, those included whose sizes are among its arguments; weights are its own."""
@@ -53,6 +65,7 @@ class Recording:
 
     def run(self, node: Node, tensors: Tensors) -> Iterator[tuple[Value, torch.Tensor]]:
         """Run a node with torch."""
+        assert isinstance(node.op, OpOverload)
         arguments = {name: self._filled(argument, tensors) for name, argument in node.arguments.items()}
         for output, tensor in zip(node.outputs, _leaves(node.op(**arguments)), strict=True):
             if output is not None:
