@@ -38,8 +38,8 @@ class Recording:
         for node in nodes:
             if isinstance(node.op, Primitive):
                 raise CannotCutError(
-                    f"the program has a branch or a loop, {node.op.name} at {node.origin.where}, which is not taken apart. "
-                    "Localise a case that is one of its bodies."
+                    f"the program has a branch or a loop, {node.op.name} at {node.origin.where}, which is not taken "
+                    "apart. Localise a case that is one of its bodies."
                 )
         return cls(graph, nodes)
 
