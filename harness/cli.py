@@ -13,6 +13,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from harness.axes import AxisError, Selection, Tier, parse_opsets
+from harness.commands.expect import expect
 from harness.commands.merge import merge
 from harness.commands.query import query
 from harness.comparison.command import compare
@@ -37,6 +38,7 @@ Exit codes: 0 all held; 1 some cell failed; 2 stopped by the user, or used wrong
 """,
 )
 
+app.command()(expect)
 app.command()(query)
 app.command()(merge)
 app.command()(compare)

@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import time
 import warnings
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import msgspec
 import pytest
@@ -89,6 +90,10 @@ class Matrix:
         from harness.stages import Bench
 
         return Bench(self.seed, entered=self.log.in_flight.enter)
+
+    def collected(self, items: Sequence[pytest.Item]) -> None:
+        """Note the cells, by which the process that runs them knows them."""
+        self.items = {item.nodeid: cast("CellItem", item) for item in items if hasattr(item, "cell")}
 
     def end(self, *, whole: bool) -> None:
         """The run is over; there is none if no cell was run."""

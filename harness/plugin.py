@@ -135,7 +135,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    session.config.stash[_MATRIX].items = {item.nodeid: item for item in session.items if hasattr(item, "cell")}
+    session.config.stash[_MATRIX].collected(session.items)
 
 
 def pytest_runtest_protocol(item: pytest.Item) -> bool | None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import msgspec
 import pytest
+from msgspec.structs import replace
 
 from harness.expectations import Expectation, ExpectationError, expected, load
 from harness.record import Record, Stage, Status
@@ -44,7 +44,7 @@ def test_selectors(selector: str, taken: list[int]) -> None:
 
 
 def record(status: Status, stage: Stage, reason: str = "") -> Record:
-    return msgspec.structs.replace(RECORD, status=status, stage=stage, reason=reason)
+    return replace(RECORD, status=status, stage=stage, reason=reason)
 
 
 def test_a_failure_at_the_expected_stage_is_known() -> None:
@@ -67,6 +67,55 @@ def test_a_pass_is_unexpected() -> None:
     assert applied.reason == ("expected to fail at load: no kernel for k=0. It passes now: narrow or remove 'topk*'")
 
 
+def test_a_failure_in_other_words_is_a_failure() -> None:
+    applied = replace(known("*"), error="*NO [KERNEL]*").apply(record(Status.FAILED, Stage.LOAD, "broken"))
+    assert applied.status is Status.FAILED
+    reason = "expected to fail at load (no kernel for k=0), failed at load otherwise than with '*NO [KERNEL]*': broken"
+    assert (applied.reason, applied.error) == (reason, "broken")
+    foreseen = record(Status.FAILED, Stage.LOAD, "1: NO [KERNEL]\nfor it")
+    assert replace(known("*"), error="*NO [KERNEL]*").apply(foreseen).status is Status.KNOWN
+
+
+@pytest.mark.parametrize(
+    ("keys", "matches"),
+    [
+        ({"opset": "<10"}, True),
+        ({"opset": "7,13-18"}, False),
+        ({"dtype": "float32"}, True),
+        ({"dtype": ("float16", "int8")}, False),
+        (
+            {"device": "cpu", "capture": "trace", "exporter": "parity", "runtime": "onnxruntime", "shapes": "static"},
+            True,
+        ),
+        ({"exporter": "torch_dynamo"}, False),
+        ({"runtime": "onnx.reference"}, False),
+        ({"shapes": "dynamic"}, False),
+    ],
+)
+def test_axes_narrow_a_selector(keys: dict[str, str], matches: bool) -> None:
+    assert replace(known("*"), **keys).matches("pad[to=-0.2-x]-float32-opset9-cpu-trace-onnxruntime") is matches
+
+
+def test_the_axes_of_a_cell_of_a_peer_are_read_from_its_id() -> None:
+    cell = "pad-int8-opset13-cuda-script-onnxruntime:basic-torch_dynamo-dynamic"
+    keys = {"exporter": "torch_dynamo", "runtime": "onnxruntime:basic", "shapes": "dynamic", "device": "cuda"}
+    assert replace(known("*"), **keys).matches(cell)
+    assert replace(known("*"), shapes="dynamic", exporter="parity").matches(cell.replace("-torch_dynamo", ""))
+
+
+@pytest.mark.parametrize(
+    ("packages", "applies"),
+    [
+        ({}, True),
+        ({"torch": ">=2.13"}, True),
+        ({"torch": "<2.13"}, False),
+        ({"torch": "==2.13.0", "onnx": ">1"}, False),
+    ],
+)
+def test_packages_say_which_environment_is_meant(packages: dict[str, str], applies: bool) -> None:
+    assert replace(known("*"), packages=packages).applies({"torch": "2.13.0+cpu"}) is applies
+
+
 @pytest.mark.parametrize("status", [Status.UNSUPPORTED, Status.ABSENT])
 def test_other_endings_are_left_alone(status: Status) -> None:
     assert known("*").apply(record(status, Stage.LOAD)) == record(status, Stage.LOAD)
@@ -81,7 +130,7 @@ def test_the_file_beside_the_declarations_is_read(tmp_path: Path) -> None:
     load.cache_clear()
     failed = record(Status.FAILED, Stage.CHECK)
     assert expected(failed, tmp_path).reason == "first"
-    assert expected(msgspec.structs.replace(failed, cell="relu"), tmp_path).reason == "second"
+    assert expected(replace(failed, cell="relu"), tmp_path).reason == "second"
 
 
 @pytest.mark.parametrize(
@@ -92,6 +141,18 @@ def test_the_file_beside_the_declarations_is_read(tmp_path: Path) -> None:
             "Invalid enum value 'lode' - at `$[0].stage`",
         ),
         ('[[known]]\ncells = "a"\nstage = "load"\nlink = "c"', "Object missing required field `reason` - at `$[0]`"),
+        (
+            '[[known]]\ncells = "a"\nstage = "load"\nreason = "b"\nlink = "c"\nopsets = "9"',
+            "Object contains unknown field `opsets` - at `$[0]`",
+        ),
+        (
+            '[[known]]\ncells = "a"\nstage = "load"\nreason = "b"\nlink = "c"\nopset = "<7"',
+            "'a' has opset = '<7'. Write '<10', '>=13', '9' or '7-9,13', of 7 to 28.",
+        ),
+        (
+            '[[known]]\ncells = "a"\nstage = "load"\nreason = "b"\nlink = "c"\npackages = { torch = "2.1" }',
+            "'a' has packages that are not written as pip does: Invalid specifier: '2.1'",
+        ),
         ("[[known", "Expected ']]' at the end of an array declaration"),
     ],
 )

@@ -1,0 +1,181 @@
+"""`parity expect`: the edits it proposes, and that after any of them the expectations say what the run found."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from msgspec.structs import replace
+from typer.testing import CliRunner
+
+from harness import cli
+from harness.expectation_edits import edit
+from harness.expectations import Expectation, ExpectationError, parse
+from harness.record import Record, Stage, Status
+from harness.store import RecordWriter, create_run
+from tests.harness.test_store import INFO, RECORD
+
+PATH = Path("op_cases/expectations.toml")
+KERNEL = """# A comment that stays.
+
+[[known]]
+cells  = "topk*"
+stage  = "load"
+reason = "no kernel"  # nor will there be
+link   = "https://example.org/1"
+"""
+ELU = """
+# Another.
+[[known]]
+cells  = "elu*"
+stage  = "compare"
+reason = "off"
+link   = "https://example.org/2"
+"""
+
+
+def record(
+    case: str, opset: int, stage: Stage | None, error: str = "no kernel for 3", dtype: str = "float32"
+) -> Record:
+    return replace(
+        RECORD,
+        cell=f"{case}-{dtype}-opset{opset}-cpu-trace-onnxruntime",
+        case=case,
+        name=case.partition("[")[0],
+        opset=opset,
+        dtype=dtype,
+        status=Status.PASSED if stage is None else Status.FAILED,
+        stage=stage or Stage.COMPARE,
+        reason="" if stage is None else error,
+        file="op_cases/some.py",
+    )
+
+
+def proposed(text: str, records: list[Record]) -> str:
+    return edit(text, PATH, records, {}).text
+
+
+def test_what_holds_is_left_to_the_character() -> None:
+    records = [record("topk", opset, Stage.LOAD) for opset in (7, 8)] + [record("elu", 7, Stage.COMPARE)]
+    assert edit(KERNEL + ELU, PATH, records, {}).changes == []
+    assert proposed(KERNEL + ELU, records) == KERNEL + ELU
+
+
+def test_a_run_without_its_cells_says_nothing_of_an_expectation() -> None:
+    assert proposed(KERNEL, [record("elu", 7, None)]) == KERNEL
+
+
+def test_an_expectation_whose_cells_all_pass_is_removed() -> None:
+    records = [record("topk", 7, None), record("elu", 7, Stage.COMPARE)]
+    done = edit(KERNEL + ELU, PATH, records, {})
+    assert done.changes == ["remove 'topk*': 1 of its cells pass now"]
+    assert done.text == "# A comment that stays.\n" + ELU
+
+
+@pytest.mark.parametrize(
+    ("failing", "passing", "opset"),
+    [
+        ([7, 8], [9, 13], "<=8"),
+        ([13, 18], [9, 12], ">=13"),
+        ([9, 10, 11], [7, 8, 18], "9-11"),
+        ([9, 11], [7, 18], "9-11"),
+        ([9, 13], [7, 11, 18], "9-10,12-13"),
+    ],
+)
+def test_an_expectation_is_narrowed_to_the_opsets_that_fail(failing: list[int], passing: list[int], opset: str) -> None:
+    records = [record("topk", each, Stage.LOAD) for each in failing] + [record("topk", each, None) for each in passing]
+    done = edit(KERNEL, PATH, records, {})
+    (narrowed,) = parse(done.text, PATH)
+    assert (narrowed.cells, narrowed.opset, narrowed.link) == ("topk*", opset, "https://example.org/1")
+    assert done.changes == [f"narrow 'topk*' to 'topk*', opset = {opset}: {len(passing)} of its cells pass now"]
+    assert done.text.startswith("# A comment that stays.\n\n[[known]]\n")
+
+
+def test_an_expectation_is_narrowed_along_the_axis_that_tells_the_cells_apart() -> None:
+    records = [record("topk", opset, Stage.LOAD, dtype="float16") for opset in (9, 13)]
+    records += [record("topk", opset, None) for opset in (9, 13)]
+    (narrowed,) = parse(proposed(KERNEL, records), PATH)
+    assert (narrowed.cells, narrowed.opset, narrowed.dtype) == ("topk*", "", "float16")
+
+
+def test_what_failed_unforeseen_gets_one_entry_with_its_reason_to_be_written() -> None:
+    records = [
+        record("sort", opset, Stage.LOAD if opset < 10 else None, f"no kernel for {opset}") for opset in (7, 9, 13)
+    ]
+    assert proposed("", records) == (
+        '[[known]]\ncells  = "sort-*"\nopset  = "<=9"\nstage  = "load"\nerror  = "no kernel for *"\n'
+        'reason = ""\nlink   = ""\n'
+    )
+    cases = [record(f"sort[k={k}]", 9, Stage.LOAD) for k in (1, 2)] + [record("sort_of", 9, None)]
+    assert 'cells  = "sort[*"' in proposed("", cases)
+
+
+def test_a_failure_at_another_stage_moves_from_one_expectation_to_another() -> None:
+    records = [record("topk", 9, Stage.CHECK, "bad model")]
+    done = edit(KERNEL, PATH, records, {})
+    assert done.changes == [
+        "remove 'topk*': 1 of its cells fail otherwise",
+        "add 'topk-*': fails at check. Write its reason and its link",
+    ]
+
+
+def test_what_speaks_of_another_environment_is_left_alone() -> None:
+    text = KERNEL.replace("stage ", 'packages = { onnxruntime = "<1.20" }\nstage ')
+    records = [record("topk", 9, None)]
+    assert edit(text, PATH, records, {"onnxruntime": "1.31.1"}).changes == []
+    assert edit(text, PATH, records, {"onnxruntime": "1.19.2"}).changes != []
+
+
+_CELLS = [
+    (case, opset, dtype)
+    for case, opset, dtype in itertools.product(
+        ("topk[k=1]", "topk[k=2]", "elu"), (7, 9, 13, 18), ("float32", "float16")
+    )
+]
+_OUTCOMES = st.sampled_from([(None, ""), (None, ""), (Stage.LOAD, "no kernel for 3"), (Stage.COMPARE, "off by 0.5")])
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(_OUTCOMES, min_size=len(_CELLS), max_size=len(_CELLS)), st.sampled_from(["", KERNEL, KERNEL + ELU]))
+def test_after_an_edit_the_expectations_say_what_was_found(outcomes: list[tuple[Stage | None, str]], text: str) -> None:
+    records = [
+        record(case, opset, stage, error, dtype)
+        for (case, opset, dtype), (stage, error) in zip(_CELLS, outcomes, strict=True)
+    ]
+    new = proposed(text, records).replace('reason = ""', 'reason = "why"').replace('link   = ""', 'link   = "where"')
+    expectations = parse(new, PATH)
+    for each in records:
+        applied = next((known.apply(each) for known in expectations if known.matches(each.cell)), each)
+        assert applied.status is (Status.PASSED if each.status is Status.PASSED else Status.KNOWN), applied.reason
+    assert proposed(new, records) == new
+
+
+def test_the_command_shows_the_edit_and_writes_it_when_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    PATH.parent.mkdir()
+    PATH.write_text(KERNEL)
+    writer = RecordWriter(create_run(Path("runs"), INFO), "main")
+    (known,) = parse(KERNEL, PATH)
+    for each in (record("topk", 7, Stage.LOAD), record("topk", 9, None)):
+        writer.append(known.apply(each))
+    writer.close()
+    shown = CliRunner().invoke(cli.app, ["expect"])
+    assert shown.exit_code == 1
+    assert '+opset  = "<=7"\n' in shown.output
+    assert f"{PATH}: narrow 'topk*' to 'topk*', opset = <=7: 1 of its cells pass now" in shown.output
+    assert PATH.read_text() == KERNEL
+    assert CliRunner().invoke(cli.app, ["expect", "--update"]).exit_code == 1
+    assert parse(PATH.read_text(), PATH)[0].opset == "<=7"
+    again = CliRunner().invoke(cli.app, ["expect"])
+    assert (again.exit_code, again.output) == (0, "")
+
+
+def test_an_entry_without_its_reason_is_refused(tmp_path: Path) -> None:
+    known = Expectation("topk*", Stage.LOAD, "", "")
+    assert known.matches("topk-float32-opset9-cpu-trace-onnxruntime")
+    text = proposed("", [record("topk", 9, Stage.LOAD)])
+    with pytest.raises(ExpectationError, match="needs a reason and a link: who meets it in a year has"):
+        parse(text, PATH)
