@@ -18,8 +18,10 @@ from typing import Any, cast
 
 import torch
 from torch._ops import OpOverload
+from torch.utils import _pytree as pytree
 
 from exporter.capture.upsampling import UPSAMPLING
+from exporter.capture.varying import VARYING
 
 __all__ = ["keeping_composites", "original", "without_keeping"]
 
@@ -36,11 +38,6 @@ def _batch_norm(*args: Any) -> Any:
     if mean is None:
         return _aten._native_batch_norm_legit.no_stats(input, weight, bias, True, momentum, epsilon)[0]
     return _aten._native_batch_norm_legit.default(input, weight, bias, mean, variance, True, momentum, epsilon)[0]
-
-
-def _dim_arange(like: torch.Tensor, dim: int) -> torch.Tensor:
-    # torch's own asks for the size as a plain int, and an axis that varies would be fixed.
-    return torch.arange(like.shape[dim], device=like.device)
 
 
 def _instance_norm(*args: Any) -> Any:
@@ -71,8 +68,8 @@ KEPT: dict[OpOverload, Callable[..., Any] | None] = dict.fromkeys(
 )
 KEPT[_aten.batch_norm.default] = _batch_norm
 KEPT[_aten.instance_norm.default] = _instance_norm
-KEPT[_aten._dim_arange.default] = _dim_arange
 KEPT.update(UPSAMPLING)
+KEPT.update(VARYING)
 
 # The highest dispatch key that nothing else uses; torch reserves it for exactly such wrappers.
 _KEY_NAME = "TESTING_ONLY_GenericMode"
@@ -166,7 +163,10 @@ def _keep(op: OpOverload, instead: Callable[..., Any] | None) -> None:
 
     def kernel(*args: Any, **kwargs: Any) -> Any:
         if torch._C._is_any_autocast_enabled():
-            return _below(op, *args, **kwargs)
+            cast = _cast_whole(op, args)
+            if cast is None:
+                return _under_autocast(op, *args, **kwargs)
+            args = cast
         if instead is not None and (result := instead(*args, **kwargs)) is not None:
             return result
         with without_keeping():
@@ -184,16 +184,34 @@ def _keep(op: OpOverload, instead: Callable[..., Any] | None) -> None:
     _originals[twin] = op
 
 
-def _below(op: OpOverload, *args: Any, **kwargs: Any) -> Any:
-    """Autocast casts by operator, below this key: under it operators are not taken over."""
+def _under_autocast(op: OpOverload, *args: Any, **kwargs: Any) -> Any:
+    """Autocast casts by operator, below this key: what it knows is not taken over, the parts of all else are."""
+    if not torch._C._dispatch_has_kernel_for_dispatch_key(op.name(), "AutocastCPU"):
+        return op.decompose(*args, **kwargs)
     with without_keeping():
         return op(*args, **kwargs)
+
+
+def _cast_whole(op: OpOverload, args: tuple[Any, ...]) -> tuple[Any, ...] | None:
+    """The arguments as autocast casts them for an operator that torch then runs as one; None for any other."""
+    device = args[0].device.type
+    if not torch.is_autocast_enabled(device):
+        return args
+    if op is _aten.lstm.input:
+        # oneDNN's, which knows no projections.
+        hidden, cell = args[1]
+        if device != "cpu" or hidden.shape[-1] != cell.shape[-1]:
+            return None
+    elif op is not _aten.scaled_dot_product_attention.default:
+        return None
+    dtype = torch.get_autocast_dtype(device)
+    return pytree.tree_map_only(torch.Tensor, lambda x: x.to(dtype) if x.dtype is torch.float32 else x, args)
 
 
 def _decompose(op: OpOverload) -> None:
     def kernel(*args: Any, **kwargs: Any) -> Any:
         if torch._C._is_any_autocast_enabled():
-            return _below(op, *args, **kwargs)
+            return _under_autocast(op, *args, **kwargs)
         return op.decompose(*args, **kwargs)
 
     _kernels.impl(op, kernel, _KEY_NAME)

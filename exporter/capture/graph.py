@@ -117,7 +117,7 @@ class Node:
             elif isinstance(argument, Block):
                 yield from argument.captured
 
-    def sizes(self) -> Iterator[Size]:
+    def sizes(self) -> Iterator[Size | torch.SymFloat]:
         """The sizes of what it returns, and those among its arguments."""
         for output in self.outputs:
             if output is not None:
@@ -126,7 +126,7 @@ class Node:
             if isinstance(argument, Block):
                 yield from argument.sizes
             for item in argument if isinstance(argument, (list, tuple)) else (argument,):
-                if isinstance(item, torch.SymInt):
+                if isinstance(item, (torch.SymInt, torch.SymFloat)):
                     yield item
 
 
@@ -173,7 +173,7 @@ class Graph:
         return live
 
 
-def _symbols(sizes: Iterable[Size], known: Container[str]) -> Iterator[str]:
+def _symbols(sizes: Iterable[Size | torch.SymFloat], known: Container[str]) -> Iterator[str]:
     """The names of the symbols that sizes are made of, as far as they are among these."""
     for size in sizes:
         if not isinstance(size, int):

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
-from exporter.capture.graph import Block, Node, Primitive, Value
+from exporter.capture.graph import Block, Node, Origin, Primitive, Value
 from exporter.capture.origin import OriginFinder
 from exporter.capture.symbols import HintedShapeEnv
 from exporter.errors import CaptureError, FrozenValueError
@@ -40,6 +40,8 @@ class Reader:
         self.examples: dict[Value, torch.Tensor] = {}
         #: Of each symbol that was read from a tensor of one int, that tensor.
         self.scalars: dict[str, Value] = {}
+        #: What to warn of, once the recording is one that is kept.
+        self.said: list[tuple[str, Origin]] = []
         #: Why the recording was given up. An exception that comes through TorchScript loses its type.
         self.refusal: CaptureError | None = None
 
@@ -50,12 +52,13 @@ class Reader:
         with outside_of_modes(), torch.no_grad():
             return [self._evaluate(value) for value in values]
 
-    def read_symbol(self, name: str) -> int | None:
+    def read_symbol(self, name: str) -> int | float | None:
         """What a number that depends on values is for the example inputs; None if nothing is known of it."""
         if name in self.scalars:
             (scalar,) = self.read([self.scalars[name]])
             with outside_of_modes():
-                return int(scalar.item())
+                number: int | float = scalar.item()
+                return number
         if name in self._size_sources:
             value, axis = self._size_sources[name]
             return self.read([value])[0].shape[axis]
@@ -74,6 +77,11 @@ class Reader:
             if self._strict:
                 self.refusal = FrozenValueError(text)
                 raise self.refusal
+            self.said.append((text, origin))
+
+    def warn(self) -> None:
+        """Say what was read of values that depend on an input."""
+        for text, origin in self.said:
             warnings.warn_explicit(text, TracerWarning, origin.file or "<unknown>", origin.line)
 
     def _refuse_inside(self, values: Sequence[Value]) -> None:
@@ -118,9 +126,9 @@ class Reader:
                 return _known(argument, known)
             if isinstance(argument, list):
                 return [real(item) for item in argument]
-            if isinstance(argument, torch.SymInt):
+            if isinstance(argument, (torch.SymInt, torch.SymFloat)):
                 assert isinstance(self._shapes, HintedShapeEnv)
-                return self._shapes.size_in_example(argument)
+                return self._shapes.number_in_example(argument)
             return argument
 
         for node in nodes:

@@ -12,7 +12,7 @@ from torch._ops import OpOverload
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from exporter.capture.composites import original, without_keeping
+from exporter.capture.composites import keeping_composites, original, without_keeping
 from exporter.capture.graph import Node, Origin, Primitive, Size, Value
 from exporter.capture.memo import Metadata, ResultMemo, describe
 from exporter.capture.origin import OriginFinder
@@ -34,12 +34,13 @@ class NeedsSymbols(CaptureError):
 
 _CPU = torch.device("cpu")
 _COPY = torch.ops.aten.copy_.default
+_NUMBER_OF = torch.ops.aten._local_scalar_dense.default
 _DETACH = torch.ops.aten.detach.default
 _prim_device = torch.ops.prim.device.default
 #: Operators that read a tensor's value into Python.
 _READS = frozenset(
     {
-        torch.ops.aten._local_scalar_dense.default,
+        _NUMBER_OF,
         torch.ops.aten.allclose.default,
         torch.ops.aten.equal.default,
         torch.ops.aten.is_nonzero.default,
@@ -76,6 +77,7 @@ class Recorder(TorchDispatchMode):
         decomposition_of: Callable[[OpOverload], Callable[..., Any] | None],
         strict: bool,
         lifted: bool,
+        freezes: bool,
     ) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.fakes = fakes
@@ -87,12 +89,14 @@ class Recorder(TorchDispatchMode):
         self._decomposition_of = decomposition_of
         #: The program's own tensors are arguments of `functionalize` too (see `Lifting`).
         self._lifted = lifted
+        #: Numbers that depend on inputs are taken from the example, rather than being symbols.
+        self._freezes = freezes
         # Fake tensors are kept alive here, so that an id stands for one tensor throughout.
         self._values: dict[int, tuple[FakeTensor, Value]] = {}
         self._metadata: dict[int, Metadata] = {}
         self._constants: dict[int, tuple[torch.Tensor, FakeTensor]] = {}
         #: The symbols of numbers that were read.
-        self._numbers: dict[Value, torch.SymInt] = {}
+        self._numbers: dict[Value, torch.SymInt | torch.SymFloat] = {}
         #: Of tensors that the program may write to: inputs and buffers.
         self._writable: set[int] = set()
         #: Of each symbol, a value of the program that has that size, and the axis.
@@ -172,7 +176,7 @@ class Recorder(TorchDispatchMode):
         if kwargs:
             kwargs = {name: self._faked(argument) for name, argument in kwargs.items()}
         if func in _READS:
-            if not self._stays_symbolic(args):
+            if not self._stays_symbolic(func, args):
                 return self._read(func, args)
             known = self._numbers.get(self.value_of(args[0]))
             if known is not None:
@@ -190,7 +194,7 @@ class Recorder(TorchDispatchMode):
             else:
                 result = self._memo.call(func, types, args, kwargs)
         self._record(original(func), args, kwargs, result)
-        if func in _READS and isinstance(result, torch.SymInt):
+        if func is _NUMBER_OF and isinstance(result, (torch.SymInt, torch.SymFloat)):
             self.reader.scalars[str(result.node.expr)] = self.value_of(args[0])
             self._numbers[self.value_of(args[0])] = result
         return result
@@ -198,7 +202,7 @@ class Recorder(TorchDispatchMode):
     def _decompose(self, decomposition: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Record an operator as torch writes it in others. Few of these write in place; those are functionalized."""
         before = len(self.nodes)
-        with self:
+        with self, keeping_composites():
             try:
                 return decomposition(*args, **kwargs)
             except CaptureError:
@@ -314,11 +318,16 @@ class Recorder(TorchDispatchMode):
             return tensor
         return self.reader.read([self.value_of(tensor)])[0]
 
-    def _stays_symbolic(self, args: tuple[Any, ...]) -> bool:
-        """An int that depends on an input can be a symbol, where there are symbols; a truth or a float cannot."""
-        if self.fakes.shape_env is None or args[0].dtype.is_floating_point or args[0].dtype is torch.bool:
+    def _stays_symbolic(self, func: OpOverload, args: tuple[Any, ...]) -> bool:
+        """A number that depends on an input can be a symbol; a truth cannot."""
+        if func is not _NUMBER_OF or self._freezes or args[0].dtype is torch.bool or args[0].dtype.is_complex:
             return False
-        return self.reader.depends_on_input(self.value_of(args[0]))
+        if not self.reader.depends_on_input(self.value_of(args[0])):
+            return False
+        if self.fakes.shape_env is None:
+            self.reader.refusal = NeedsSymbols()
+            raise self.reader.refusal
+        return True
 
 
 def own_tensor_written(name: str, origin: Origin) -> OwnTensorWritten:

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import sympy
 import torch
 from torch._ops import OpOverload
 from torch._subclasses.fake_tensor import FakeTensor
 
 from exporter.capture.graph import Size
+from exporter.capture.symbols import HintedShapeEnv
 from exporter.capture.upsampling import UPSAMPLING_TO_SIZES
 
 __all__ = ["SIZES"]
@@ -44,6 +46,21 @@ def _blocks(
 def _upsampled(self: torch.Tensor, output_size: Sequence[Size], *options: object) -> torch.Tensor:
     # torch's meta kernels go through indexing, which does not take sizes that are symbols.
     return torch.empty([*self.shape[:2], *output_size], dtype=self.dtype, device=self.device)
+
+
+def _squeezed(self: torch.Tensor, dim: int | Sequence[int] | None = None) -> torch.Tensor:
+    # torch takes a size that varies not to be 1. Where it is, the program's result has another rank: that is a decision.
+    dims = range(self.ndim) if dim is None else [d % max(self.ndim, 1) for d in ([dim] if isinstance(dim, int) else dim)]
+    sizes = [size for axis, size in enumerate(self.shape) if axis not in dims or not _is_one(size)]
+    return torch.empty(sizes, dtype=self.dtype, device=self.device)
+
+
+def _is_one(size: Size) -> bool:
+    if isinstance(size, int):
+        return size == 1
+    environment = size.node.shape_env
+    assert isinstance(environment, HintedShapeEnv)
+    return environment.decided(sympy.Eq(size.node.expr, 1))
 
 
 def _packed(input: torch.Tensor, lengths: torch.Tensor, batch_first: bool) -> tuple[torch.Tensor, torch.Tensor]:
@@ -84,6 +101,9 @@ SIZES: dict[OpOverload, Callable[..., Any]] = {
     torch.ops.aten.constant_pad_nd.default: _padded,
     torch.ops.aten.im2col.default: _blocks,
     torch.ops.aten.unique_consecutive.default: _runs,
+    torch.ops.aten.squeeze.default: _squeezed,
+    torch.ops.aten.squeeze.dim: _squeezed,
+    torch.ops.aten.squeeze.dims: _squeezed,
     torch.ops.aten._pack_padded_sequence.default: _packed,
     torch.ops.aten._pad_packed_sequence.default: _unpacked,
     **dict.fromkeys(UPSAMPLING_TO_SIZES, _upsampled),

@@ -18,6 +18,7 @@ from torch.utils._sympy.value_ranges import ValueRanges, bound_sympy
 
 from exporter.capture.graph import Origin, Size
 from exporter.capture.origin import nearest_user_place
+from exporter.errors import Unsupported
 
 __all__ = ["Assumption", "HintedShapeEnv", "fixed_together"]
 
@@ -122,8 +123,10 @@ class HintedShapeEnv(ShapeEnv):
         self.assumptions: dict[sympy.Basic, Assumption] = {}
         #: Answers to the program's questions that the promised ranges give.
         self._certain: dict[sympy.Basic, sympy.Basic] = {}
+        #: The recording is over: who asks now would take a number that the model does not keep to.
+        self.closed = False
         #: Tells what a number that depends on values is in the example.
-        self.read_symbol: Callable[[str], int | None] = lambda name: None
+        self.read_symbol: Callable[[str], int | float | None] = lambda name: None
 
     def unknown_size(self, like: Size) -> torch.SymInt:
         """A size that depends on values: questions are answered as for a size like it."""
@@ -150,20 +153,34 @@ class HintedShapeEnv(ShapeEnv):
         assert isinstance(size, torch.SymInt)
         return size
 
-    def size_in_example(self, size: torch.SymInt) -> int:
-        number = self._in_example(size.node.expr)
-        assert number is not None, f"{size} is no size of the program"
-        return int(number)
+    def number_in_example(self, number: torch.SymInt | torch.SymFloat) -> int | float:
+        """What a size, or a number that the program read, is in the example."""
+        known = self._in_example(number.node.expr)
+        assert known is not None, f"{number} is no number of the program"
+        return int(known) if isinstance(number, torch.SymInt) else float(known)
 
     def _in_example(self, expression: sympy.Basic) -> sympy.Basic | None:
         """What an expression over numbers that depend on values is in the example, where the program itself asks."""
-        known: dict[sympy.Basic, int] = dict(self._example)
+        known: dict[sympy.Basic, int | float] = dict(self._example)
         for symbol in expression.free_symbols - self._example.keys():
             number = self.read_symbol(str(symbol))
             if number is None:
                 return None
             known[symbol] = number
         return expression.xreplace(known)
+
+    def decided(self, question: sympy.Basic) -> bool:
+        """Answer a question whose answer the program goes by, where torch would not ask: does `squeeze` drop an axis?"""
+        possible = bound_sympy(question, self._ranges)
+        if possible.is_singleton():
+            return bool(possible.lower)
+        known = question.free_symbols <= self._example.keys()
+        # A size that depends on values is taken to be none of the few that are special.
+        answer = question.xreplace(self._example) if known else sympy.false
+        user = nearest_user_place(sys._getframe())
+        origin = Origin(user.file, user.line, "") if user is not None else Origin("", 0, "")
+        self.assumptions.setdefault(question, Assumption(question, answer, origin, by_user=True))
+        return bool(answer)
 
     def replace(self, expr: Any) -> Any:  # type: ignore[override]
         # torch asks this of every expression it touches; there is nothing to replace before something was specialised.
@@ -177,6 +194,8 @@ class HintedShapeEnv(ShapeEnv):
             return self._certain[orig_expr]
         if not orig_expr.free_symbols:
             return orig_expr
+        if self.closed:
+            raise Unsupported(f"it takes {orig_expr} for a fixed number, and that varies")
         frame = sys._getframe(1)
         asker = frame
         in_python = False

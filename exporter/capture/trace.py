@@ -64,7 +64,7 @@ def trace(
     Automatic axes that the program fixes are taken as static; any other that it fixes is an error.
     """
     needs_symbols = bool(axes.inputs)
-    lifts = False
+    lifts = freezes = False
     while True:
         shapes = HintedShapeEnv() if needs_symbols else None
         try:
@@ -79,7 +79,11 @@ def trace(
                 strict,
                 shapes,
                 lifts,
+                freezes,
             )
+        except _NumbersInTheWay:
+            # What it does with a number cannot be done with a symbol: the example's is built in, and that is said.
+            needs_symbols, freezes = bool(axes.inputs), True
         except OwnTensorWritten as error:
             if lifts:
                 raise CaptureError(*error.args) from None
@@ -91,6 +95,10 @@ def trace(
             needs_symbols = True
         except _FixedAutomatically as found:
             axes = axes.without(found.names)
+
+
+class _NumbersInTheWay(Exception):
+    """The recording failed after a number that depends on an input had become a symbol."""
 
 
 class _FixedAutomatically(Exception):
@@ -112,12 +120,13 @@ def _trace(
     strict: bool,
     shapes: HintedShapeEnv | None,
     lifts: bool,
+    freezes: bool,
 ) -> Traced:
     leaves, spec = pytree.tree_flatten((tuple(args), dict(kwargs)))
     tensor_positions = [position for position, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor)]
     fakes = Fakes(shapes)
     recorder = Recorder(
-        fakes, OriginFinder(program), _name_finder(program, weight_names), decomposition_of, strict, lifts
+        fakes, OriginFinder(program), _name_finder(program, weight_names), decomposition_of, strict, lifts, freezes
     )
 
     if shapes is not None:
@@ -178,6 +187,11 @@ def _trace(
             raise recorder.reader.refusal from error
         if not lifts and isinstance(error, RuntimeError) and "non-functional tensor" in str(error):
             raise OwnTensorWritten from error
+        if recorder.reader.scalars:
+            raise _NumbersInTheWay from error
+        if shapes is None and "data is not allocated" in str(error):
+            # torch.tensor([x[0], x[1]]) reads memory; where there are symbols it is written otherwise.
+            raise NeedsSymbols from error
         raise _capture_error(error) from error
     output_values = values[: len(values) - len(own)]
     for tensor, value in zip(own, values[len(output_values) :], strict=True):
@@ -186,6 +200,8 @@ def _trace(
     if shapes is not None:
         _refuse_fixed_axes(shapes, axis_names, axes.automatic)
         _say_what_sizes_decided(shapes, axis_names, strict)
+        shapes.closed = True
+    recorder.reader.warn()
 
     graph = Graph(inputs, recorder.nodes, output_values, axis_names, recorder.symbol_sources() | sources)
     ends = [

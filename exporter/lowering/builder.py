@@ -125,7 +125,7 @@ class Graph(Forms):
             raise TypeError(
                 f"{sig.op}: input {position} is the number {operand!r}, and no tensor beside it says its dtype"
             )
-        return self.const(operand, dtype)
+        return self.scalar(operand, dtype)
 
     def _widened(self, x: Value, dtype: torch.dtype) -> Value:
         node, wide = self._wide.get((x.ir, dtype), (None, x))
@@ -278,9 +278,11 @@ class Graph(Forms):
         return result_dtype(tensors, [o for o in operands if not isinstance(o, Value)])
 
     def scalar(self, number: Number, dtype: torch.dtype) -> Value:
-        """A 0-d tensor of a Python number or of a size."""
+        """A 0-d tensor of a Python number, of a size, or of a number that was read from a tensor."""
         if isinstance(number, torch.SymInt):
             return self.cast(self.squeeze(self.ints([number]), [0]), dtype)
+        if isinstance(number, torch.SymFloat):
+            return self.cast(self.squeeze(self.real(number.node.expr), [0]), dtype)
         return self.const(number, dtype)
 
     def bind_symbols(self, find: Callable[[str], tuple[Value, int | None]]) -> None:

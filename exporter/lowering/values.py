@@ -11,7 +11,7 @@ from exporter.capture.graph import Size
 
 __all__ = ["Number", "Operand", "TensorType", "Value"]
 
-Number: TypeAlias = "bool | int | float | complex | torch.SymInt"
+Number: TypeAlias = "bool | int | float | complex | torch.SymInt | torch.SymFloat"
 
 
 class Value:
@@ -86,4 +86,4 @@ _SCALAR_TYPES = {
 }
 
 #: What may stand where an operator takes a tensor.
-Operand: TypeAlias = Value | bool | int | float | complex | torch.SymInt
+Operand: TypeAlias = Value | bool | int | float | complex | torch.SymInt | torch.SymFloat

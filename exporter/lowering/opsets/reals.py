@@ -1,4 +1,4 @@
-"""Sizes computed through real numbers, as in `int(x.shape[0] * 0.3)`: in float64, as Python does."""
+"""Sizes and numbers computed through real numbers, `int(x.shape[0] * 0.3)`: in float64, as Python does."""
 
 from __future__ import annotations
 
@@ -15,6 +15,16 @@ __all__ = ["RealForms"]
 _ROUNDING = {"FloorToInt": "Floor", "CeilToInt": "Ceil"}
 
 
+#: Operators of ONNX by the name that torch's expressions have for them.
+_OPERATORS = {"Add": "Add", "Mul": "Mul", "FloatTrueDiv": "Div", "FloatPow": "Pow", "Pow": "Pow"}
+_FUNCTIONS = {
+    "OpaqueUnaryFn_sqrt": "Sqrt",
+    "OpaqueUnaryFn_exp": "Exp",
+    "OpaqueUnaryFn_log": "Log",
+    "OpaqueUnaryFn_tanh": "Tanh",
+}
+
+
 class RealForms(Base):
     """Arithmetic over real expressions of symbols."""
 
@@ -23,23 +33,31 @@ class RealForms(Base):
         name = type(expression).__name__
         if name == "TruncToInt":
             # A Cast cuts the fraction off.
-            return self.cast(self._real(expression.args[0]), torch.int64)
+            return self.cast(self.real(expression.args[0]), torch.int64)
         if name not in _ROUNDING:
             return None
-        return self.cast(self.op(_ROUNDING[name], self._real(expression.args[0])), torch.int64)
+        return self.cast(self.op(_ROUNDING[name], self.real(expression.args[0])), torch.int64)
 
-    def _real(self, expression: sympy.Expr) -> Value:
+    def real(self, expression: sympy.Expr) -> Value:
+        """Arithmetic over real numbers, as float64 tensors of one element."""
         if expression.is_Number:
             return self.const([float(expression)], torch.float64)
         name = type(expression).__name__
+        if expression.is_Symbol:
+            value, axis = self.symbol(str(expression))
+            assert axis is None, f"{expression} is a size, and no real number"
+            return self.reshape(self.cast(value, torch.float64), [1])
         if name == "ToFloat":
             return self.cast(self.integer(expression.args[0]), torch.float64)
         if name == "IntTrueDiv":
             return self.op("Div", *[self.cast(self.integer(argument), torch.float64) for argument in expression.args])
-        operator = {"Add": "Add", "Mul": "Mul", "FloatTrueDiv": "Div"}.get(name)
+        function = _FUNCTIONS.get(name)
+        if function is not None:
+            return self.op(function, self.real(expression.args[0]))
+        operator = _OPERATORS.get(name)
         if operator is None:
-            raise Unsupported(f"a size is computed by {expression}, and {name} over real numbers has no form here")
-        total, *others = [self._real(argument) for argument in expression.args]
+            raise Unsupported(f"a number is computed by {expression}, and {name} over real numbers has no form here")
+        total, *others = [self.real(argument) for argument in expression.args]
         for other in others:
             total = self.op(operator, total, other)
         return total

@@ -1,0 +1,66 @@
+"""Operators written out anew where torch's own way would take a size that varies, or a value, for a fixed number."""
+
+from __future__ import annotations
+
+import itertools
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch._ops import OpOverload
+
+from exporter.capture.graph import Size
+
+__all__ = ["VARYING", "linspace"]
+
+_aten = torch.ops.aten
+
+
+def _dim_arange(like: torch.Tensor, dim: int) -> torch.Tensor:
+    # torch's own asks for the size as a plain int.
+    return torch.arange(like.shape[dim], device=like.device)
+
+
+def _tensor_split(x: torch.Tensor, sections: Size, dim: int = 0) -> Any:
+    # torch's own asks which parts are longer.
+    size = x.shape[dim]
+    if isinstance(size, int) or not isinstance(sections, int):
+        return _aten.tensor_split.sections.decompose(x, sections, dim)
+    whole, longer = size // sections, size % sections
+    starts = [whole * part + torch.sym_min(part, longer) for part in range(sections + 1)]
+    return [_aten.slice.Tensor(x, dim, start, end) for start, end in itertools.pairwise(starts)]
+
+
+def _tensor_split_at(x: torch.Tensor, places: torch.Tensor, dim: int = 0) -> Any:
+    # torch's own reads the memory of the places.
+    if places.ndim == 0:
+        return _tensor_split(x, places.item(), dim)  # type: ignore[arg-type]
+    bounds = [0, *(places[number].item() for number in range(places.shape[0])), sys.maxsize]
+    return [_aten.slice.Tensor(x, dim, start, end) for start, end in itertools.pairwise(bounds)]
+
+
+def _one_hot(x: torch.Tensor, num_classes: int = -1) -> Any:
+    # torch's own reads the greatest value as a plain int.
+    if num_classes != -1:
+        return _aten.one_hot.default.decompose(x, num_classes)
+    classes = torch.arange(x.max().item() + 1, device=x.device)
+    return (x.unsqueeze(-1) == classes).to(torch.int64)
+
+
+def linspace(start: float, end: float, steps: torch.SymInt, *, dtype: torch.dtype | None = None, **options: Any) -> Any:
+    """`torch.linspace`, from both ends towards the middle as torch has it, for a number of steps that varies."""
+    wide = torch.float64
+    places = torch.arange(steps, dtype=wide)
+    step = (end - start) / torch.sym_max(steps - 1, 1)
+    walked = torch.where(places < steps // 2, start + step * places, end - step * (steps - 1 - places))
+    return walked.to(dtype or torch.get_default_dtype())
+
+
+#: What is done instead.
+VARYING: dict[OpOverload, Callable[..., Any]] = {
+    _aten._dim_arange.default: _dim_arange,
+    _aten.tensor_split.sections: _tensor_split,
+    _aten.tensor_split.tensor_indices_or_sections: _tensor_split_at,
+    _aten.one_hot.default: _one_hot,
+}
