@@ -41,15 +41,23 @@ class Request:
         try:
             if self.way_in is Capture.SCRIPT:
                 return torch.jit.script(self.module)
-            return torch.export.export(self.module, self.inputs, dynamic_shapes=self.dynamic_shapes())
+            return torch.export.export(self.module, self.inputs, dynamic_shapes=self.dynamic_shapes(torch.export.Dim))
         except Exception as error:  # torch's own refusals have no common base.
             raise NoSuchFormError(f"torch makes no {self.way_in} of it: {one_line(str(error))}") from error
 
-    def dynamic_shapes(self) -> tuple[object, ...] | None:
-        """The symbolic axes in the form that torch.export wants: per argument, `*tensors` being one argument."""
+    def dynamic_shapes(self, dimension: Callable[[str], object] = str) -> tuple[object, ...] | None:
+        """The symbolic axes in the form that torch.export wants: per argument, `*tensors` being one argument.
+
+        torch.onnx takes names of dimensions, torch.export itself only dimensions, equal ones being one.
+        """
         if not self.dynamic:
             return None
-        per_input = tuple(dict(self.dynamic.get(name, {})) for name in self.input_names)
+        symbols = {symbol for axes in self.dynamic.values() for symbol in axes.values()}
+        dimensions = {symbol: dimension(symbol) for symbol in sorted(symbols)}
+        per_input = tuple(
+            {axis: dimensions[symbol] for axis, symbol in self.dynamic.get(name, {}).items()}
+            for name in self.input_names
+        )
         kinds = [parameter.kind for parameter in signature(self.module.forward).parameters.values()]
         return (per_input,) if Parameter.VAR_POSITIONAL in kinds else per_input
 
@@ -109,7 +117,8 @@ class Parity:
                 request.inputs,
                 input_names=list(request.input_names),
                 dynamic_axes=request.dynamic,
-                training=request.module.training,
+                # An exported program has its mode built in.
+                training=request.module.training and request.way_in is not Capture.EXPORTED_PROGRAM,
             )
         )
 

@@ -129,22 +129,25 @@ def _tensor_of(program: ExportedProgram, name: str) -> torch.Tensor:
 
 
 def _put(root: nn.Module, path: str, tensor: torch.Tensor) -> None:
-    """Give a tensor the place `0.weight` in a module, which has such parts afterwards if it had not before."""
+    """Give a tensor the place `0.weight` in a module, which has such parts afterwards if it had not before.
+
+    Past the checks of nn.Module: a program may call its parts what this class calls its methods.
+    """
     *parts, name = path.split(".")
-    module = root
     for part in parts:
-        if part not in module._modules:
-            module.add_module(part, nn.Module())
-        module = module.get_submodule(part)
+        root = root._modules.setdefault(part, nn.Module())  # type: ignore[assignment]
     if isinstance(tensor, nn.Parameter):
-        module.register_parameter(name, tensor)
+        root._parameters[name] = tensor
     else:
-        module.register_buffer(name, tensor)
+        root._buffers[name] = tensor
 
 
 def _find(root: nn.Module, path: str) -> torch.Tensor:
-    owner, _, name = path.rpartition(".")
-    tensor: torch.Tensor = getattr(root.get_submodule(owner), name)
+    *parts, name = path.split(".")
+    for part in parts:
+        root = root._modules[part]  # type: ignore[assignment]
+    tensor = root._parameters[name] if name in root._parameters else root._buffers[name]
+    assert tensor is not None
     return tensor
 
 
