@@ -216,7 +216,9 @@ def _decomposition_of(op: OpOverload) -> Callable[..., Any] | None:
     """How torch writes an operator in simpler ones, for operators that have no lowering."""
     if is_lowered(op):
         return None
-    return _decompositions().get(op)
+    known = _decompositions().get(op)
+    # A composite that a decomposition of torch's calls comes here whole.
+    return op.decompose if known is None and op._can_decompose() else known
 
 
 @cache

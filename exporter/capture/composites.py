@@ -205,7 +205,7 @@ def _cast_whole(op: OpOverload, args: tuple[Any, ...]) -> tuple[Any, ...] | None
     elif op is not _aten.scaled_dot_product_attention.default:
         return None
     dtype = torch.get_autocast_dtype(device)
-    return pytree.tree_map_only(torch.Tensor, lambda x: x.to(dtype) if x.dtype is torch.float32 else x, args)
+    return tuple(pytree.tree_map_only(torch.Tensor, lambda x: x.to(dtype) if x.dtype is torch.float32 else x, args))
 
 
 def _decompose(op: OpOverload) -> None:

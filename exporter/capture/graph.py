@@ -83,7 +83,7 @@ class Block:
     outputs: list[Value]
     #: The values of outer blocks that it uses, and the sizes that appear in it.
     captured: list[Value] = field(init=False)
-    sizes: list[Size] = field(init=False)
+    sizes: list[Size | torch.SymFloat] = field(init=False)
 
     def __post_init__(self) -> None:
         own = {id(value) for value in self.inputs}

@@ -12,7 +12,7 @@ from torch._ops import OpOverload
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from exporter.capture.composites import keeping_composites, original, without_keeping
+from exporter.capture.composites import original, without_keeping
 from exporter.capture.graph import Node, Origin, Primitive, Size, Value
 from exporter.capture.memo import Metadata, ResultMemo, describe
 from exporter.capture.origin import OriginFinder
@@ -202,7 +202,7 @@ class Recorder(TorchDispatchMode):
     def _decompose(self, decomposition: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Record an operator as torch writes it in others. Few of these write in place; those are functionalized."""
         before = len(self.nodes)
-        with self, keeping_composites():
+        with self:
             try:
                 return decomposition(*args, **kwargs)
             except CaptureError:

@@ -49,8 +49,10 @@ def _upsampled(self: torch.Tensor, output_size: Sequence[Size], *options: object
 
 
 def _squeezed(self: torch.Tensor, dim: int | Sequence[int] | None = None) -> torch.Tensor:
-    # torch takes a size that varies not to be 1. Where it is, the program's result has another rank: that is a decision.
-    dims = range(self.ndim) if dim is None else [d % max(self.ndim, 1) for d in ([dim] if isinstance(dim, int) else dim)]
+    # torch takes a size that varies not to be 1. Where it is 1, the result has another rank: the program decides.
+    dims = (
+        range(self.ndim) if dim is None else [d % max(self.ndim, 1) for d in ([dim] if isinstance(dim, int) else dim)]
+    )
     sizes = [size for axis, size in enumerate(self.shape) if axis not in dims or not _is_one(size)]
     return torch.empty(sizes, dtype=self.dtype, device=self.device)
 

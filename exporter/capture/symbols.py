@@ -170,7 +170,7 @@ class HintedShapeEnv(ShapeEnv):
         return expression.xreplace(known)
 
     def decided(self, question: sympy.Basic) -> bool:
-        """Answer a question whose answer the program goes by, where torch would not ask: does `squeeze` drop an axis?"""
+        """Answer a question that the program goes by and torch does not ask: does `squeeze` drop an axis?"""
         possible = bound_sympy(question, self._ranges)
         if possible.is_singleton():
             return bool(possible.lower)

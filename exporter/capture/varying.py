@@ -48,12 +48,12 @@ def _one_hot(x: torch.Tensor, num_classes: int = -1) -> Any:
     return (x.unsqueeze(-1) == classes).to(torch.int64)
 
 
-def linspace(start: float, end: float, steps: torch.SymInt, *, dtype: torch.dtype | None = None, **options: Any) -> Any:
+def linspace(start: float, end: float, steps: int, *, dtype: torch.dtype | None = None, **options: Any) -> Any:
     """`torch.linspace`, from both ends towards the middle as torch has it, for a number of steps that varies."""
     wide = torch.float64
     places = torch.arange(steps, dtype=wide)
     step = (end - start) / torch.sym_max(steps - 1, 1)
-    walked = torch.where(places < steps // 2, start + step * places, end - step * (steps - 1 - places))
+    walked = torch.where(places < (steps + 1) // 2, start + step * places, end - step * (steps - 1 - places))
     return walked.to(dtype or torch.get_default_dtype())
 
 

@@ -58,7 +58,7 @@ def _category(dtype: torch.dtype) -> int:
 
 
 def result_dtype(
-    tensors: Sequence[tuple[torch.dtype, int]], numbers: Sequence[complex | torch.SymInt] = ()
+    tensors: Sequence[tuple[torch.dtype, int]], numbers: Sequence[complex | torch.SymInt | torch.SymFloat] = ()
 ) -> torch.dtype:
     """`torch.result_type` over (dtype, rank) pairs and Python numbers.
 

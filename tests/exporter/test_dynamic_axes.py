@@ -11,6 +11,7 @@ import pytest
 import torch
 
 import exporter
+from exporter.lowering.registry import unregister
 from tests.exporter.subjects import Classifier, assert_agrees, images
 
 
@@ -172,3 +173,33 @@ def test_loop_that_counts_to_a_size_is_refused() -> None:
         exporter.export(counts, (torch.ones(3, 4),), dynamic_axes={"x": {0: "batch"}})
     where = f"{__file__}:{inspect.getsourcelines(counts)[1] + 2}"
     assert f"  - 'batch' at {where}: the program needs batch > 3 to be False\n" in str(caught.value)
+
+
+def test_squeezing_an_axis_that_varies_is_a_decision() -> None:
+    def squeezes(x: torch.Tensor) -> torch.Tensor:
+        return x.squeeze(0) + 1
+
+    where = f"{__file__}:{inspect.getsourcelines(squeezes)[1] + 1}"
+    with pytest.warns(exporter.TracerWarning) as caught:
+        program = exporter.export(squeezes, (torch.ones(3, 4),), dynamic_axes={"x": {0: "batch"}})
+    assert str(caught[0].message).startswith(
+        f"the program decides by a size that varies at {where}: Eq(batch, 1) is False in the example"
+    )
+    assert_agrees(program, squeezes, torch.rand(5, 4))
+    with pytest.raises(exporter.DynamicAxisError) as refused:
+        exporter.export(squeezes, (torch.ones(1, 4),), dynamic_axes={"x": {0: "batch"}})
+    assert f"  - 'batch' at {where}: the program needs Eq(batch, 1) to be True\n" in str(refused.value)
+
+
+def test_a_lowering_that_takes_a_size_for_a_number_is_refused() -> None:
+    @exporter.lowering("aten::erfinv", since=7)
+    def erfinv(g: Any, self: Any) -> Any:
+        return g.op("Mul", self, float(int(self.sizes[0])))
+
+    try:
+        with pytest.raises(exporter.UnsupportedOperatorsError) as caught:
+            exporter.export(torch.erfinv, (torch.ones(3),), input_names=["x"], dynamic_axes={"x": [0]})
+        assert "aten::erfinv: it takes s" in str(caught.value)
+        assert "for a fixed number, and that varies" in str(caught.value)
+    finally:
+        unregister("aten::erfinv", since=7)

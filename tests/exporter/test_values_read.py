@@ -105,3 +105,27 @@ def test_printing_a_tensor_is_harmless(capsys: pytest.CaptureFixture[str]) -> No
 
     torch.testing.assert_close(exporter.export(chatty, (X,), strict=True)(X), X + 1)
     assert "rows 3" in capsys.readouterr().out
+
+
+def keeps_numbers(x: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
+    return x[n - 1] * n.item() + x.sum().item() + torch.tensor([n, 1, 2, 3]).sum()
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("axes", [None, {"x": [0]}], ids=["static", "dynamic"])
+def test_numbers_stay_symbols(axes: dict[str, list[int]] | None) -> None:
+    exported = exporter.export(keeps_numbers, (X, N), dynamic_axes=axes, strict=True)
+    for n in (1, 2, 3):
+        x = torch.rand(3, 4)
+        torch.testing.assert_close(exported(x, torch.tensor(n)), keeps_numbers(x, torch.tensor(n)))
+
+
+def test_a_number_that_cannot_stay_a_symbol_is_taken_from_the_example_and_said() -> None:
+    def decides(x: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
+        return torch.nn.functional.dropout(x, p=float(n.item()) / 10, training=False) + n.item()
+
+    with pytest.warns(exporter.TracerWarning, match="turned a tensor into a Python value"):
+        exported = exporter.export(decides, (X, N))
+    torch.testing.assert_close(exported(X, N), decides(X, N))
+    with pytest.raises(exporter.FrozenValueError):
+        exporter.export(decides, (X, N), strict=True)

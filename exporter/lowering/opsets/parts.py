@@ -52,7 +52,11 @@ class PartForms(Base):
             if step < 0:
                 raise Unsupported("a backward slice of an axis that varies needs Slice of opset 10", since=10)
             first, stop = (self._from_front(bound, size) for bound in (start, end))
-            count = (stop - first + step - 1) // step
+            whole = isinstance(first, int) and first == 0 and stop is size
+            count = ((stop if whole else torch.sym_min(stop, size)) - first + step - 1) // step
+            if not whole:
+                # An axis that varies may end before the slice begins.
+                count = torch.sym_max(count, 0)
             places = self.op("Add", self.op("Mul", self.iota(count), step), self.scalar(first, torch.int64))
         return shaped(self.op("Gather", x, places, axis_i=axis), (*x.sizes[:axis], count, *x.sizes[axis + 1 :]))
 

@@ -1,0 +1,143 @@
+"""Sizes that vary, and programs that reckon with them: in views, slices, ranges, numbers, and read from values."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+import torch.nn.functional as F
+
+from harness.case import bools, distinct, floats, given, ints, numbers, op
+
+BATCH = {"x": {0: "batch"}}
+BATCHES = {"x0": {0: "batch"}, "x1": {0: "batch"}}
+ALL_AXES = {"x": {0: "a", 1: "b", 2: "c"}}
+
+# --- sizes in Python's arithmetic -------------------------------------------------------------------------------------
+
+view_by_sizes = op(
+    lambda x: (x.view(x.shape[0] * 2, -1), x.view(-1), x.reshape(x.size(1), x.size(0), 4)),
+    floats(3, 2, 4),
+    dynamic=BATCH,
+)
+every_axis = op(
+    lambda x: (x.reshape(-1, x.shape[2]), x.flatten(), x.permute(2, 0, 1).reshape(x.shape[2], -1), x * x.numel()),
+    floats(2, 3, 4),
+    dynamic=ALL_AXES,
+)
+reshape_divided = op(
+    lambda x: x.reshape(x.size(0), x.size(1) // 2, 2, -1),
+    floats(2, 6, 4),
+    dynamic=ALL_AXES,
+    sizes={"a": (1, 5), "b": (2, 8), "c": (1, 7)},
+)
+expand_by_size = op(lambda x: x.mean(0).expand(x.shape[0], -1) + x, floats(3, 4), dynamic=BATCH)
+from_sizes = op(
+    lambda x: (x.new_zeros(x.shape[0], x.shape[0]), torch.full((x.shape[0] + 1,), 2.0), torch.eye(x.shape[0])),
+    floats(3, 4),
+    dynamic=BATCH,
+)
+ranges = op(
+    lambda x: (torch.arange(x.shape[0]), torch.arange(0, x.shape[0], 2), torch.arange(x.shape[0], 2 * x.shape[0])),
+    floats(5, 2),
+    dynamic=BATCH,
+)
+linspace = op(
+    lambda x, low, high: torch.linspace(low, high, x.shape[0]), floats(6, 2), low=[0.0, -3.5], high=1.0, dynamic=BATCH
+)
+slices = op(
+    lambda x: (x[: x.shape[0] // 2], x[x.shape[0] // 2 :], x[-(-x.shape[0] // 2) :], x[: x.shape[0] - 1]),
+    floats(4, 3),
+    dynamic=BATCH,
+    sizes={"batch": (2, 7)},
+)
+pad_to_multiple = op(
+    lambda x: F.pad(x, (0, 0, 0, (4 - x.shape[0] % 4) % 4)), floats(5, 2), dynamic=BATCH, sizes={"batch": (1, 7, 8)}
+)
+pad_to_length = op(
+    lambda x: F.pad(x, (0, 10 - x.shape[1])), floats(3, 4), dynamic={"x": {1: "width"}}, sizes={"width": (1, 9)}
+)
+least_of_sizes = op(
+    lambda x: (x[: torch.sym_min(x.shape[0], 3)], torch.zeros(torch.sym_max(x.shape[0], 4))),
+    floats(5, 2),
+    dynamic=BATCH,
+)
+floor_of_size = op(lambda x: x[: math.floor(x.shape[0] * 0.5)], floats(4, 3), dynamic=BATCH, sizes={"batch": (2, 7)})
+size_as_number = op(
+    lambda x: (x * x.shape[0] / x.numel(), x * (x.shape[0] / 2), x * x.shape[1] ** 0.5 + x.shape[0] / x.shape[1]),
+    floats(3, 4),
+    dynamic={"x": {0: "batch", 1: "width"}},
+)
+size_as_tensor = op(
+    lambda x: (torch.tensor(x.shape[0]), torch.tensor([x.shape[0], x.shape[1]]), torch.tensor([[x.shape[0], 0.5]])),
+    floats(3, 4),
+    dynamic=BATCH,
+)
+shape_as_tensor = op(lambda x: torch.as_tensor(x.shape) * 2, floats(3, 4), dynamic=BATCH)
+split_in_sections = op(torch.tensor_split, floats(7, 2), sections=[2, 3], dynamic=BATCH)
+split_at_constants = op(torch.tensor_split, floats(7, 2), indices=[(1, 3)], dynamic=BATCH)
+split_at_places = op(torch.tensor_split, floats(7, 2), given([1, 3]), dynamic={"x0": {0: "batch"}})
+split_by_size = op(lambda x: x.split([x.shape[0] - 2, 2]), floats(6, 2), dynamic=BATCH, sizes={"batch": (3, 9)})
+top_half = op(lambda x: x.topk(x.shape[0] // 2, dim=0), distinct(6, 3), dynamic=BATCH, sizes={"batch": (2, 9)})
+repeat_by_size = op(lambda x: x.repeat(x.shape[0], 1), floats(3, 2), dynamic=BATCH)
+triangle = op(lambda x: torch.tril(torch.ones(x.shape[0], x.shape[0])) @ x, floats(3, 2), dynamic=BATCH)
+resize_by_size = op(
+    lambda x: F.interpolate(x, size=(x.shape[2] * 2, x.shape[3] + 1)),
+    floats(1, 2, 4, 5),
+    dynamic={"x": {2: "height", 3: "width"}},
+)
+one_in_the_example = op(lambda x: x / x.sum(0, keepdim=True), floats(1, 4), dynamic=BATCH)
+none_in_the_example = op(lambda x: torch.cat([x, torch.ones(2, 4)]), floats(0, 4), dynamic=BATCH)
+
+# --- numbers read from tensors ----------------------------------------------------------------------------------------
+
+at_place = op(lambda x, i: (x[i], x[:, i], x[..., i, :], x[i, i]), floats(4, 5), i=ints(low=-4, high=4))
+at_place_dynamic = op(
+    lambda x, i: x[i], floats(4, 5), ints(low=-2, high=2), dynamic={"x0": {0: "batch"}}, sizes={"batch": (2, 6)}
+)
+write_at_place = op(
+    lambda x, i: (x := x.clone(), x.__setitem__(i, 7.0), x[:, i].add_(1), x)[-1], floats(4, 5), ints(high=4)
+)
+up_to_place = op(
+    lambda x, n: (x[:n], x[n:], x[:, : n.item()]), floats(5, 6), ints(low=1, high=5), dynamic={"x0": {0: "batch"}}
+)
+narrow_at_place = op(lambda x, n: (x.narrow(0, n, 2), torch.narrow(x, 1, n, 1)), floats(5, 6), ints(low=0, high=3))
+made_by_number = op(
+    lambda x, n: (torch.zeros(n.item(), x.shape[1]), torch.ones(n), x.new_full((n, 2), 3.0), torch.arange(n * 2 + 1)),
+    floats(3, 4),
+    ints(low=1, high=5),
+    dynamic={"x0": {1: "width"}},
+)
+mask_of_lengths = op(
+    lambda lengths: torch.arange(lengths.max().item())[None] < lengths[:, None],
+    ints(4, low=1, high=7),
+    dynamic={"x": {0: "batch"}},
+)
+arithmetic_of_numbers = op(
+    lambda x, n: x * n.item() + n.item() // 2 + (n.item() + 1) / 2, floats(3, 4), ints(low=1, high=9)
+)
+real_number = op(lambda x, y: x * y.item() + x.sum().item() / 2, floats(3, 4), floats())
+numbers_into_tensor = op(
+    lambda x: torch.tensor([x[0, 0], x[1, 1], 2.0]) * torch.tensor([x[0, 1].item()] * 3), floats(2, 3)
+)
+one_hot_of_greatest = op(F.one_hot, ints(3, 4, high=6))
+repeat_number = op(lambda x, n: x.repeat(n, 1), floats(2, 3), ints(low=1, high=4))
+
+# --- sizes that values decide -----------------------------------------------------------------------------------------
+
+nonzero_then = op(
+    lambda x: (torch.zeros(x.nonzero().shape[0]) + 1, x.nonzero().sum(0)), numbers(4, 5, low=-1, high=2), dynamic=BATCH
+)
+masked_rows = op(
+    lambda x, w: (torch.softmax(x[x[:, 0] > 0], 0) @ w, x[x[:, 0] > 0].view(-1, 2, 2)),
+    floats(6, 4),
+    floats(4, 2),
+    dynamic={"x0": {0: "batch"}},
+)
+parted_and_joined = op(lambda x: torch.cat([x[x[:, 0] > 0], x[x[:, 0] <= 0]]), floats(6, 4), dynamic=BATCH)
+top_of_masked = op(lambda x: x[x > -99].topk(3), distinct(6, 2), dynamic=BATCH, sizes={"batch": (2, 9)})
+repeat_interleave = op(
+    lambda x, repeats: x.repeat_interleave(repeats, 0), floats(4, 3), ints(4, high=4), dynamic=BATCHES
+)
+unique = op(lambda x: torch.unique(x, return_inverse=True, return_counts=True), ints(8, high=5), dynamic=BATCH)
+masked_mean = op(lambda x, m: (x[m].sum() / m.sum(), x[m].shape[0] * x), floats(4, 3), bools(4, 3), dynamic=BATCHES)
