@@ -6,7 +6,9 @@ program = exporter.export(model, (x,), "model.onnx", opset_version=13, dynamic_a
 y = program(x)
 """
 
+from exporter import operators, ops, symbolic_helper, testing, verification
 from exporter.api import Capture, DroppedWriteWarning, capture_program, export
+from exporter.capture.activity import is_in_onnx_export
 from exporter.capture.reading import TracerWarning
 from exporter.errors import (
     ArgumentError,
@@ -17,9 +19,14 @@ from exporter.errors import (
     LoweringError,
     OpsetError,
     UnsupportedOperatorsError,
+    VerificationError,
     WriteError,
 )
+from exporter.legacy import TrainingMode, set_training
+from exporter.lowering.emission import OperatorExportTypes
+from exporter.lowering.local_functions import local_function
 from exporter.lowering.registry import lowered_operators, lowering
+from exporter.lowering.symbolic import register_custom_op_symbolic, unregister_custom_op_symbolic
 from exporter.program import ONNXProgram
 
 __all__ = [
@@ -32,12 +39,25 @@ __all__ = [
     "FrozenValueError",
     "LoweringError",
     "ONNXProgram",
+    "OperatorExportTypes",
     "OpsetError",
     "TracerWarning",
+    "TrainingMode",
     "UnsupportedOperatorsError",
+    "VerificationError",
     "WriteError",
     "capture_program",
     "export",
+    "is_in_onnx_export",
+    "local_function",
     "lowered_operators",
     "lowering",
+    "operators",
+    "ops",
+    "register_custom_op_symbolic",
+    "set_training",
+    "symbolic_helper",
+    "testing",
+    "unregister_custom_op_symbolic",
+    "verification",
 ]

@@ -1,4 +1,4 @@
-"""Reads the arguments of `export`: names of inputs and outputs, the mode, the opset."""
+"""Reads the arguments of `export`: the program's own, names of inputs and outputs, the opset."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ __all__ = [
     "parameter_names",
     "refuse_unknown_keywords",
     "refuse_unreadable",
+    "refuse_unused_opsets",
     "signature_of",
     "split_args",
-    "trains",
 ]
 
 #: Opsets that can be delivered. onnxruntime 1.31 runs those up to 26.
@@ -106,6 +106,16 @@ def refuse_unreadable(arguments: Mapping[str, Any]) -> None:
                 )
 
 
+def refuse_unused_opsets(custom_opsets: Mapping[str, int], imported: Mapping[str, int]) -> None:
+    """Versions of domains that the model does not use: most likely a name that is misspelt."""
+    unused = [domain for domain in custom_opsets if domain not in imported]
+    if unused:
+        raise ArgumentError(
+            f"custom_opsets names {unused[0]!r}, of which the model has no operator: its domains are "
+            f"{', '.join(domain or 'ai.onnx' for domain in imported)}"
+        )
+
+
 def signature_of(program: Callable[..., Any]) -> inspect.Signature | None:
     """The signature of a program; None for what was not written in Python."""
     if isinstance(program, ExportedModule):
@@ -126,17 +136,6 @@ def by_parameter(parameters: Sequence[str], args: tuple[Any, ...], kwargs: Mappi
     """The arguments by the parameter each belongs to; those beyond the named ones are `input_3`, ..."""
     names = [*parameters[: len(args)], *(f"input_{number}" for number in range(len(parameters), len(args)))]
     return {**dict(zip(names, args, strict=True)), **kwargs}
-
-
-def trains(training: object) -> bool | None:
-    """Whether to export in training mode, None for the mode each part is in. Takes `torch.onnx.TrainingMode`s too."""
-    modes = {"EVAL": False, "TRAINING": True, "PRESERVE": None}
-    if isinstance(training, bool):
-        return training
-    name = getattr(training, "name", None)
-    if name not in modes:
-        raise ArgumentError(f"training is {training!r}: give True, False, or a torch.onnx.TrainingMode")
-    return modes[name]
 
 
 def input_names_for(arguments: Mapping[str, Any], requested: Sequence[str] | None, weights: int = 0) -> list[str]:

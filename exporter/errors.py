@@ -16,6 +16,7 @@ __all__ = [
     "Refusal",
     "Unsupported",
     "UnsupportedOperatorsError",
+    "VerificationError",
     "WriteError",
 ]
 
@@ -50,6 +51,10 @@ class LoweringError(ExportError):
 
 class WriteError(ExportError, OSError):
     """The file could not be written. Nothing is left behind at the destination."""
+
+
+class VerificationError(ExportError, AssertionError):
+    """The exported model is not valid, or does not give what the program gives."""
 
 
 class Unsupported(Exception):

@@ -1,35 +1,61 @@
-"""What an export returns: the model, ready to be looked at, saved and run."""
+"""What an export returns: the model, ready to be looked at, saved, run and verified."""
 
 from __future__ import annotations
 
 import io
 import os
-from typing import TYPE_CHECKING, Any, BinaryIO
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, BinaryIO
 
 import onnx
 import onnx_ir as ir
 import torch
-import torch.utils.dlpack
 from torch.utils import _pytree as pytree
 
 from exporter import write
+from exporter.axes import Axes
 from exporter.capture.results import Kind, Returned
 from exporter.errors import ArgumentError
+from exporter.passes.fold import fold_constants
+from exporter.passes.fuse import fuse_batch_norm
+from exporter.passes.prune import remove_unused
+from exporter.passes.weights import presented
+from exporter.running import Initializer, ReferenceSession, RuntimeSession, plain_session
+from exporter.show import Scopes, printed
+from exporter.weights import Weights
 
-if TYPE_CHECKING:
-    import onnxruntime
+__all__ = ["ONNXProgram", "Source"]
 
-__all__ = ["ONNXProgram"]
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """What a model was exported from."""
+
+    program: Callable[..., Any]
+    args: tuple[Any, ...]
+    kwargs: Mapping[str, Any]
+    #: The mode that it was recorded in; None for that of each of its parts.
+    training: bool | None = None
+    axes: Axes = field(default_factory=Axes)
 
 
 class ONNXProgram:
     """An exported program. `model` is its `onnx_ir.Model`; call it to run it in onnxruntime."""
 
-    def __init__(self, model: ir.Model, returned: Returned, opset_version: int) -> None:
+    def __init__(
+        self, model: ir.Model, returned: Returned, opset_version: int, source: Source, weights: Weights
+    ) -> None:
         self.model = model
         self.opset_version = opset_version
-        self._returned = returned
-        self._session: onnxruntime.InferenceSession | None = None
+        #: What it was exported from, and how that structures its results.
+        self.source = source
+        self.returned = returned
+        self._weights = weights
+        self._session: RuntimeSession | None = None
+
+    # --- what it is -----------------------------------------------------------------------------------------------
 
     @property
     def model_proto(self) -> onnx.ModelProto:
@@ -38,63 +64,17 @@ class ONNXProgram:
 
     @property
     def input_names(self) -> tuple[str, ...]:
+        """The names of the program's inputs. Weights that are inputs too are in `weight_names`."""
         return tuple(value.name or "" for value in self._actual_inputs())
 
     @property
     def output_names(self) -> tuple[str, ...]:
         return tuple(value.name or "" for value in self.model.graph.outputs)
 
-    def serialize(self) -> bytes:
-        """The model as bytes, weights inside."""
-        return write.serialize(self.model)
-
-    def save(self, destination: str | os.PathLike[str] | BinaryIO, *, external_data: bool | None = None) -> None:
-        """Write the model to a path or to an open binary file.
-
-        `external_data=True` puts the weights into `<path>.data`; by default that happens only when they do not fit
-        into one protobuf file (2 GiB). A path is written aside and renamed: it holds the whole model or what it held
-        before.
-        """
-        if isinstance(destination, (str, os.PathLike)):
-            write.write_file(self.model, destination, external_data)
-        elif external_data:
-            raise ArgumentError("external_data=True needs a path to put the weights beside: give `f` as a path")
-        elif not hasattr(destination, "write") or isinstance(destination, io.TextIOBase):
-            raise ArgumentError(
-                f"`f` is {destination!r}: give a path, or a file opened for writing bytes (open(..., 'wb'))"
-            )
-        else:
-            write.write_to(self.model, destination)
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Run the model in onnxruntime, with arguments and results structured as the program's."""
-        tensors = [leaf for leaf in pytree.tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)]
-        names = self.input_names
-        if len(tensors) != len(names):
-            raise ArgumentError(f"the model takes {len(names)} tensors ({', '.join(names)}), and got {len(tensors)}")
-        if self._session is None:
-            self._session = self._start_session()
-        feeds = {name: _ort_value(tensor) for name, tensor in zip(names, tensors, strict=True)}
-        results = map(_tensor_of, self._session.run_with_ort_values(None, feeds))
-        leaves: list[Any] = []
-        for kind, plain in zip(self._returned.kinds, self._returned.plain, strict=True):
-            if kind is Kind.PLAIN:
-                leaves.append(plain)
-            else:
-                leaves.append(next(results) if kind is Kind.TENSOR else int(next(results)))
-        return pytree.tree_unflatten(leaves, self._returned.spec)
-
-    def _start_session(self) -> onnxruntime.InferenceSession:
-        import onnxruntime
-
-        options = onnxruntime.SessionOptions()
-        options.log_severity_level = 3
-        return onnxruntime.InferenceSession(self.serialize(), options, providers=["CPUExecutionProvider"])
-
-    def _actual_inputs(self) -> list[ir.Value]:
-        """The inputs without the weights that old IR versions list among them."""
-        initializers = self.model.graph.initializers
-        return [value for value in self.model.graph.inputs if value.name not in initializers]
+    @property
+    def weight_names(self) -> tuple[str, ...]:
+        """The names of weights that are given when the model runs (`export_params=False`), in their order."""
+        return tuple(self._weights.as_inputs)
 
     def __repr__(self) -> str:
         nodes = len(self.model.graph)
@@ -102,19 +82,159 @@ class ONNXProgram:
         ends = f"{', '.join(self.input_names)} -> {', '.join(self.output_names)}"
         return f"ONNXProgram(opset {self.opset_version}: {ends}; {nodes} nodes, {size:,} bytes of weights)"
 
+    def __str__(self) -> str:
+        """The printed graph, as `verbose=True` shows it."""
+        return printed(self.model, Scopes.of(self.source.program))
 
-def _ort_value(tensor: torch.Tensor) -> onnxruntime.OrtValue:
-    """A tensor as onnxruntime takes it. numpy has no bfloat16, so that goes as its bits."""
-    import onnxruntime
+    # --- writing --------------------------------------------------------------------------------------------------
 
-    plain = tensor.detach().resolve_conj().resolve_neg().cpu().contiguous()
-    if plain.dtype is torch.bfloat16:
-        bits = plain.view(torch.uint16).numpy()
-        return onnxruntime.OrtValue.ortvalue_from_numpy_with_onnx_type(bits, onnx.TensorProto.BFLOAT16)
-    return onnxruntime.OrtValue.ortvalue_from_numpy(plain.numpy())
+    def serialize(self) -> bytes:
+        """The model as bytes, weights inside."""
+        return write.serialize(self.model)
 
+    def save(
+        self,
+        destination: str | os.PathLike[str] | BinaryIO,
+        *,
+        include_initializers: bool = True,
+        keep_initializers_as_inputs: bool = False,
+        external_data: bool | None = None,
+    ) -> None:
+        """Write the model to a path or to an open binary file.
 
-def _tensor_of(value: onnxruntime.OrtValue) -> torch.Tensor:
-    if value.data_type() == "tensor(bfloat16)":
-        return torch.utils.dlpack.from_dlpack(value._ortvalue.to_dlpack())
-    return torch.from_numpy(value.numpy())
+        `external_data=True` puts the weights into `<path>.data`; by default that happens only when they do not fit
+        into one protobuf file (2 GiB). A path is written aside and renamed: it holds the whole model or what it held
+        before. Without `include_initializers` the weights are left out, to be attached later, or, with
+        `keep_initializers_as_inputs`, to be given when the model runs.
+        """
+        with presented(self.model, with_values=include_initializers, as_inputs=keep_initializers_as_inputs):
+            if isinstance(destination, (str, os.PathLike)):
+                write.write_file(self.model, destination, external_data)
+            elif external_data:
+                raise ArgumentError("external_data=True needs a path to put the weights beside: give `f` as a path")
+            elif not hasattr(destination, "write") or isinstance(destination, io.TextIOBase):
+                raise ArgumentError(
+                    f"`f` is {destination!r}: give a path, or a file opened for writing bytes (open(..., 'wb'))"
+                )
+            else:
+                write.write_to(self.model, destination)
+
+    # --- changing -------------------------------------------------------------------------------------------------
+
+    def optimize(self) -> None:
+        """Compute what depends on weights alone, and fold batch norms into convolutions, where that was not done."""
+        if not self._weights.as_inputs:
+            fold_constants(self.model)
+            fuse_batch_norm(self.model)
+        remove_unused(self.model)
+        self.release()
+
+    def apply_weights(self, state_dict: Mapping[str, torch.Tensor]) -> None:
+        """Put other values in the place of weights, by the names that the module has for them.
+
+        What the export has made of them, such as a convolution's kernel with a batch norm folded in, is made anew.
+        Names that the model does not have are warned about.
+        """
+        self._weights.apply(state_dict)
+        self.release()
+
+    def rename_axes(self, rename_mapping: Mapping[str | ir.SymbolicDim, str]) -> None:
+        """Give axes that vary other names: `program.rename_axes({"batch": "N"})`."""
+        from exporter.passes.axis_names import rename_axes
+
+        rename_axes(self.model, rename_mapping)
+        self.release()
+
+    # --- running --------------------------------------------------------------------------------------------------
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Run the model in onnxruntime, with arguments and results structured as the program's."""
+        return self._restored(self.runtime_session().run(self.feeds(args, kwargs)))
+
+    def call_reference(self, *args: Any, **kwargs: Any) -> Any:
+        """Run the model in onnx.reference, which is slow and knows every opset."""
+        return self._restored(ReferenceSession(self.model).run(self.feeds(args, kwargs)))
+
+    def compute_values(
+        self, value_names: Sequence[str], args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
+    ) -> tuple[torch.Tensor, ...]:
+        """What values inside the model are for some arguments, by the names that the printed graph has for them."""
+        known = {value.name: value for value in (*self.model.graph.inputs, *self.model.graph.initializers.values())}
+        known |= {output.name: output for node in self.model.graph for output in node.outputs}
+        for name in value_names:
+            if name not in known:
+                raise ArgumentError(f"the model has no value {name!r}: print(program) shows those that it has")
+        with self._returning([known[name] for name in value_names]):
+            return tuple(RuntimeSession(self.model).run(self.feeds(tuple(args), dict(kwargs or {}))))
+
+    def initialize_inference_session(self, initializer: Initializer = plain_session) -> None:
+        """Make the onnxruntime session that calls go to. `initializer` makes one of a model in bytes, or of a path
+        where the model is too large for that: give your own for other providers or custom operators."""
+        if initializer is plain_session and self._calls_torch():
+            from exporter.fallback.runtime import torch_session
+
+            initializer = torch_session
+        self._session = RuntimeSession(self.model, initializer)
+
+    def runtime_session(self) -> RuntimeSession:
+        """The session that calls go to, made now if there is none."""
+        if self._session is None:
+            self.initialize_inference_session()
+        assert self._session is not None
+        return self._session
+
+    def release(self) -> None:
+        """Let go of the onnxruntime session. The next call makes a new one."""
+        self._session = None
+
+    def verify(self) -> None:
+        """Raise `VerificationError` unless the model is valid and gives in onnxruntime what the program gives in torch.
+
+        For the example inputs, for others made of their values, and for other sizes of every axis that varies:
+        numbers of outputs, dtypes, shapes, and values as far from float64's as torch's own may be.
+        """
+        from exporter.verification.verify import verify
+
+        verify(self)
+
+    def _calls_torch(self) -> bool:
+        from exporter.fallback.encoding import ATEN_DOMAIN
+
+        return ATEN_DOMAIN in self.model.graph.opset_imports
+
+    def feeds(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, torch.Tensor]:
+        """What the model is run with: the tensors among the arguments, and the weights that it has as inputs."""
+        tensors = [leaf for leaf in pytree.tree_leaves((tuple(args), dict(kwargs))) if isinstance(leaf, torch.Tensor)]
+        names = self.input_names
+        if len(tensors) != len(names):
+            raise ArgumentError(f"the model takes {len(names)} tensors ({', '.join(names)}), and got {len(tensors)}")
+        return {**dict(zip(names, tensors, strict=True)), **self._weights.as_inputs}
+
+    def _restored(self, results: Sequence[torch.Tensor]) -> Any:
+        """Results in the structure that the program returns."""
+        remaining = iter(results)
+        leaves: list[Any] = []
+        for kind, plain in zip(self.returned.kinds, self.returned.plain, strict=True):
+            if kind is Kind.PLAIN:
+                leaves.append(plain)
+            else:
+                leaves.append(next(remaining) if kind is Kind.TENSOR else int(next(remaining)))
+        return pytree.tree_unflatten(leaves, self.returned.spec)
+
+    @contextmanager
+    def _returning(self, values: Sequence[ir.Value]) -> Iterator[None]:
+        """Within, the model returns these values instead of its outputs."""
+        graph = self.model.graph
+        outputs = list(graph.outputs)
+        graph.outputs.clear()
+        graph.outputs.extend(values)
+        try:
+            yield
+        finally:
+            graph.outputs.clear()
+            graph.outputs.extend(outputs)
+
+    def _actual_inputs(self) -> list[ir.Value]:
+        """The inputs without the weights that are among them, as old IR versions ask."""
+        weights = self.model.graph.initializers.keys() | self._weights.as_inputs.keys()
+        return [value for value in self.model.graph.inputs if value.name not in weights]

@@ -20,7 +20,7 @@ import onnx_ir as ir
 from exporter.errors import WriteError
 from exporter.passes.lazy import chunks_of, one_thread
 
-__all__ = ["Sink", "external_data_path", "serialize", "size_of_weights", "write_file", "write_to"]
+__all__ = ["Sink", "external_data_path", "fits_inline", "serialize", "size_of_weights", "write_file", "write_to"]
 
 #: Protobuf refuses messages of 2 GiB and more.
 INLINE_LIMIT = 2**31 - 1
@@ -63,6 +63,11 @@ def size_of_weights(model: ir.Model) -> int:
     return sum(value.const_value.nbytes for value in model.graph.initializers.values() if value.const_value is not None)
 
 
+def fits_inline(model: ir.Model) -> bool:
+    """Whether protobuf can hold the model with its weights. What is not weights is allowed a mebibyte."""
+    return size_of_weights(model) < INLINE_LIMIT - 2**20
+
+
 def serialize(model: ir.Model) -> bytes:
     """The model as bytes, weights inside."""
     _refuse_too_large(model)
@@ -94,7 +99,7 @@ def write_file(model: ir.Model, path: str | os.PathLike[str], external_data: boo
     # A link keeps pointing where it did: what it points to is written.
     target = Path(os.path.realpath(path))
     if external_data is None:
-        external_data = size_of_weights(model) >= INLINE_LIMIT - 2**20
+        external_data = not fits_inline(model)
     if not external_data:
         _refuse_too_large(model)
     if target.is_dir():

@@ -20,7 +20,7 @@ from typing import Any, Protocol, cast
 import numpy as np
 import onnx
 
-from harness.arrays import Array
+from exporter.arrays import Array
 from harness.axes import BACKEND, OPSETS, Device
 from harness.runtimes import NoKernelError, Session
 from harness.wording import one_line

@@ -8,9 +8,9 @@ from enum import Enum
 
 import numpy as np
 
+from exporter.verification.oracle import Verdict, judge
 from harness.axes import BACKEND, ONNXRUNTIME, Device
 from harness.delivered import Delivered
-from harness.oracle import Verdict, judge
 from harness.record import Blame
 from harness.reference import Trial
 from harness.runtimes import OnnxReference, OnnxRuntime, Runtime

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import traceback
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 
 import msgspec
 
+from exporter.verification.oracle import Distance, Verdict
 from harness.axes import Capture, Shapes
 from harness.blame import Ruling, rule, rule_on_failure
 from harness.cells import Cell
 from harness.delivered import Delivered
 from harness.exporters import Captured
-from harness.oracle import Verdict
 from harness.program import InputSet, Program
 from harness.record import Blame, Metrics, OnnxUse, Record, Stage, Status
 from harness.reference import Reference, Trial
@@ -88,7 +88,7 @@ class Outcome:
     def hold(self, verdict: Verdict) -> None:
         """Keep the metrics of the verdict that came closest to failing."""
         if verdict.metrics and (self.metrics is None or verdict.metrics.headroom < self.metrics.headroom):
-            self.metrics = verdict.metrics
+            self.metrics = _stored(verdict.metrics)
 
     def absent(self, reason: str) -> None:
         """It does not run here, which says nothing of the exporter."""
@@ -126,7 +126,7 @@ class Outcome:
         self.status = Status.FAILED
         self.reason = error.verdict.detail + at
         self.blame = ruling.blame
-        self.metrics = error.verdict.metrics
+        self.metrics = _stored(error.verdict.metrics)
         self.details = [self.reason, f"{self._operators()}; {ruling.because}"]
 
     def _operators(self) -> str:
@@ -156,3 +156,8 @@ class Outcome:
 def _innermost(error: Exception) -> list[str]:
     frames = traceback.extract_tb(error.__traceback__)[-_FRAMES:]
     return [f"at {frame.filename}:{frame.lineno} in {frame.name}: {frame.line}" for frame in frames]
+
+
+def _stored(distance: Distance | None) -> Metrics | None:
+    """The oracle's distance as a record keeps it."""
+    return None if distance is None else Metrics(**asdict(distance))

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import torch
-from torch._ops import OpOverload
-from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves, tree_map
 
-from harness.arrays import Array, Float64Array, to_array
-from harness.oracle import Expected, expect
+from exporter.arrays import Array, Float64Array, to_array
+from exporter.verification.in_dtype import in_dtype
+from exporter.verification.oracle import Expected, expect
 from harness.program import InputSet, Program, build
 from harness.record import Kind
 from harness.seeds import stable_seed
@@ -40,51 +37,6 @@ class Reference:
     example: Trial
     other_values: Trial | None
     other_sizes: tuple[Trial, ...]
-
-
-class _InDtype(TorchDispatchMode):
-    """Computes in one floating dtype whatever a program asks for by name, or holds as a constant, in another."""
-
-    def __init__(self, dtype: torch.dtype) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
-        self._dtype = dtype
-
-    @classmethod
-    def _should_skip_dynamo(cls) -> bool:
-        """torch's switch for modes that need no shielding from torch.compile: that would import dynamo, 1.5 s."""
-        return False
-
-    def __torch_dispatch__(
-        self,
-        func: OpOverload,
-        types: Sequence[type],
-        args: tuple[object, ...] = (),
-        kwargs: Mapping[str, object] | None = None,
-    ) -> object:
-        kwargs = kwargs or {}
-        if func._schema.is_mutable:
-            self._refuse_lost_write(func, args, kwargs)
-        return func(*tree_map(self._converted, args), **tree_map(self._converted, dict(kwargs)))
-
-    def _refuse_lost_write(self, func: OpOverload, args: Sequence[object], kwargs: Mapping[str, object]) -> None:
-        """What is written to a tensor's conversion never reaches the tensor."""
-        for place, argument in enumerate(func._schema.arguments):
-            if argument.is_write:
-                written = args[place] if place < len(args) else kwargs.get(argument.name)
-                if any(self._converted(tensor) is not tensor for tensor in tree_leaves(written)):
-                    raise TypeError(f"{func} writes to a tensor that is not {self._dtype}")
-
-    def _converted(self, value: object) -> object:
-        if isinstance(value, torch.Tensor):
-            return value.to(self._dtype) if value.is_floating_point() else value
-        return self._dtype if isinstance(value, torch.dtype) and value.is_floating_point else value
-
-
-@contextmanager
-def in_dtype(dtype: torch.dtype) -> Iterator[None]:
-    """What runs inside computes in this floating dtype."""
-    with _InDtype(dtype), _made_in(dtype):
-        yield
 
 
 class NondeterministicError(Exception):
@@ -171,17 +123,6 @@ class _Twin:
             self._program = None
             return None
         return [to_array(output).astype(np.float64) for output in outputs]
-
-
-@contextmanager
-def _made_in(dtype: torch.dtype) -> Iterator[None]:
-    """Tensors that a program makes without naming a dtype have this one."""
-    before = torch.get_default_dtype()
-    torch.set_default_dtype(dtype)
-    try:
-        yield
-    finally:
-        torch.set_default_dtype(before)
 
 
 def _moved(inputs: tuple[torch.Tensor, ...], program: Program, turn: int) -> tuple[torch.Tensor, ...]:

@@ -14,8 +14,8 @@ import torch
 import torch.utils.dlpack
 from onnx.reference import ReferenceEvaluator
 
+from exporter.arrays import BFLOAT16, Array, to_array
 from harness import cuda
-from harness.arrays import BFLOAT16, Array, to_array
 from harness.axes import (
     BACKEND,
     ONNX_REFERENCE,

@@ -15,13 +15,13 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from exporter.verification.oracle import judge
 from harness import cuda
 from harness.axes import ONNXRUNTIME, Device, Shapes
 from harness.cells import Cell
 from harness.delivered import Delivered, check
 from harness.draws import DrawnCase, search
 from harness.exporters import EXPORTERS, Captured, Exporter, NoSuchFormError, Request
-from harness.oracle import judge
 from harness.outcome import MismatchError, Outcome, Prepared
 from harness.program import build
 from harness.record import Stage, Status

@@ -12,8 +12,10 @@ from TorchScript.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
+from contextvars import ContextVar
+from types import MappingProxyType
 from typing import Any, cast
 
 import torch
@@ -23,7 +25,7 @@ from torch.utils import _pytree as pytree
 from exporter.capture.upsampling import UPSAMPLING
 from exporter.capture.varying import VARYING
 
-__all__ = ["keeping_composites", "original", "without_keeping"]
+__all__ = ["falls_apart", "keeping_also", "keeping_composites", "original", "without_keeping"]
 
 _aten = torch.ops.aten
 
@@ -38,6 +40,16 @@ def _batch_norm(*args: Any) -> Any:
     if mean is None:
         return _aten._native_batch_norm_legit.no_stats(input, weight, bias, True, momentum, epsilon)[0]
     return _aten._native_batch_norm_legit.default(input, weight, bias, mean, variance, True, momentum, epsilon)[0]
+
+
+def _shape_as_tensor(x: torch.Tensor) -> torch.Tensor:
+    # torch's own fills memory with the sizes, and a fake tensor has none.
+    sizes = [torch.scalar_tensor(size, dtype=torch.int64, device=x.device) for size in x.shape]
+    return torch.stack(sizes) if sizes else torch.empty(0, dtype=torch.int64, device=x.device)
+
+
+def _reshape_from_tensor(x: torch.Tensor, shape: torch.Tensor) -> torch.Tensor:
+    return x.reshape([cast("int", size.item()) for size in shape.unbind(0)])
 
 
 def _instance_norm(*args: Any) -> Any:
@@ -68,6 +80,8 @@ KEPT: dict[OpOverload, Callable[..., Any] | None] = dict.fromkeys(
 )
 KEPT[_aten.batch_norm.default] = _batch_norm
 KEPT[_aten.instance_norm.default] = _instance_norm
+KEPT[_aten._shape_as_tensor.default] = _shape_as_tensor
+KEPT[_aten._reshape_from_tensor.default] = _reshape_from_tensor
 KEPT.update(UPSAMPLING)
 KEPT.update(VARYING)
 
@@ -77,6 +91,10 @@ _KEY = cast("torch._C.DispatchKey", torch._C._parse_dispatch_key(_KEY_NAME))
 _KEY_SET = torch._C.DispatchKeySet(_KEY)
 
 _originals: dict[OpOverload, OpOverload] = {}
+#: Composites that are decomposed; the twins of those that were asked for; those that are asked for now.
+_decomposed: set[OpOverload] = set()
+_defined: dict[OpOverload, OpOverload] = {}
+_on_request: ContextVar[Mapping[OpOverload, OpOverload]] = ContextVar("_on_request", default=MappingProxyType({}))
 _twins = torch.library.Library("onnx_parity", "DEF")
 _kernels = torch.library.Library("aten", "IMPL")
 _fallback = torch.library.Library("_", "IMPL")
@@ -91,6 +109,26 @@ def without_keeping() -> Any:
 def keeping_composites() -> Iterator[None]:
     with torch._C._IncludeDispatchKeyGuard(_KEY):
         yield
+
+
+@contextmanager
+def keeping_also(ops: Collection[OpOverload]) -> Iterator[None]:
+    """Keep these whole too, because the user says how to lower them."""
+    for op in ops:
+        if op in _decomposed and op not in _defined:
+            _defined[op] = _define_twin(op)
+    token = _on_request.set({op: _defined[op] for op in ops if op in _decomposed})
+    try:
+        yield
+    finally:
+        _on_request.reset(token)
+
+
+def falls_apart(op: OpOverload) -> bool:
+    """Whether torch writes the operator in others where nothing can hold it up: views, and what is not on tensors."""
+    if op.namespace != "aten" or op in KEPT or op in _decomposed:
+        return False
+    return bool(op.has_kernel_for_dispatch_key(torch._C.DispatchKey.CompositeImplicitAutograd))
 
 
 def original(op: OpOverload) -> OpOverload:
@@ -156,10 +194,24 @@ _SHAPES: dict[OpOverload, Callable[..., Any]] = {
 }
 
 
-def _keep(op: OpOverload, instead: Callable[..., Any] | None) -> None:
+def _define_twin(op: OpOverload) -> OpOverload:
     _twins.define(str(op._schema).replace("aten::", "", 1))
     name = op._schema.name.partition("::")[2]
     twin: OpOverload = getattr(getattr(torch.ops.onnx_parity, name), op._overloadname)
+    shapes_of = _SHAPES.get(op, op)
+
+    def shapes(*args: Any, **kwargs: Any) -> Any:
+        with without_keeping():
+            return shapes_of(*args, **kwargs)
+
+    overload = "" if op._overloadname == "default" else f".{op._overloadname}"
+    torch.library.register_fake(f"onnx_parity::{name}{overload}", shapes, lib=_twins)
+    _originals[twin] = op
+    return twin
+
+
+def _keep(op: OpOverload, instead: Callable[..., Any] | None) -> None:
+    twin = _define_twin(op)
 
     def kernel(*args: Any, **kwargs: Any) -> Any:
         if torch._C._is_any_autocast_enabled():
@@ -172,16 +224,7 @@ def _keep(op: OpOverload, instead: Callable[..., Any] | None) -> None:
         with without_keeping():
             return twin(*args, **kwargs)
 
-    shapes_of = _SHAPES.get(op, op)
-
-    def shapes(*args: Any, **kwargs: Any) -> Any:
-        with without_keeping():
-            return shapes_of(*args, **kwargs)
-
     _kernels.impl(op, kernel, _KEY_NAME)
-    overload = "" if op._overloadname == "default" else f".{op._overloadname}"
-    torch.library.register_fake(f"onnx_parity::{name}{overload}", shapes, lib=_twins)
-    _originals[twin] = op
 
 
 def _under_autocast(op: OpOverload, *args: Any, **kwargs: Any) -> Any:
@@ -212,6 +255,10 @@ def _decompose(op: OpOverload) -> None:
     def kernel(*args: Any, **kwargs: Any) -> Any:
         if torch._C._is_any_autocast_enabled():
             return _under_autocast(op, *args, **kwargs)
+        twin = _on_request.get().get(op)
+        if twin is not None:
+            with without_keeping():
+                return twin(*args, **kwargs)
         return op.decompose(*args, **kwargs)
 
     _kernels.impl(op, kernel, _KEY_NAME)
@@ -240,3 +287,4 @@ for _op, _instead in KEPT.items():
 for _op in _composites():
     if _op not in KEPT:
         _decompose(_op)
+        _decomposed.add(_op)

@@ -97,7 +97,9 @@ class Reader:
 
     def depends_on_input(self, value: Value) -> bool:
         """Whether another input may give another value: not so of weights and of what is computed from them."""
-        return next(self._sources(value), None) is not None
+        return next(self._sources(value), None) is not None or any(
+            isinstance(argument, torch.SymInt) for node in _nodes_behind(value) for argument in node.arguments.values()
+        )
 
     def _sources(self, value: Value) -> Iterator[Value]:
         """The inputs, of the program or of a block, that a value is computed from."""

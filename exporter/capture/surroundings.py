@@ -15,6 +15,7 @@ import torch
 from torch._functorch.pyfunctorch import temporarily_clear_interpreter_stack
 from torch.autograd.function import Function, FunctionCtx
 
+from exporter.capture.autograd_functions import brings_symbolic, record_call
 from exporter.capture.blocks import Blocks
 from exporter.capture.higher_order import FUNCTIONS, OPERATORS
 from exporter.capture.recorder import Recorder
@@ -112,9 +113,12 @@ def _apply(cls: type[Function], *args: Any, **kwargs: Any) -> Any:
     """A `torch.autograd.Function` is its forward: functorch's `functionalize` refuses to apply one."""
     if threading.get_ident() not in _recording:
         return _torch_apply.__get__(None, cls)(*args, **kwargs)
-    if cls.setup_context is not Function.setup_context:
-        return cls.forward(*args, **kwargs)
-    return cls.forward(_ForwardContext(len(args)), *args, **kwargs)
+    forward = cls.forward
+    if cls.setup_context is Function.setup_context:
+        forward = functools.partial(forward, _ForwardContext(len(args)))
+    if brings_symbolic(cls) and not kwargs:
+        return record_call(cls, forward, args)
+    return forward(*args, **kwargs)
 
 
 def _reading(name: str) -> Callable[..., Any]:

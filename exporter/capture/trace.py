@@ -34,7 +34,7 @@ from exporter.capture.surroundings import recording_surroundings
 from exporter.capture.symbols import Assumption, HintedShapeEnv, fixed_together
 from exporter.errors import CaptureError, DynamicAxisError, ExportError, FrozenValueError
 
-__all__ = ["Traced", "trace", "weights_of"]
+__all__ = ["Traced", "named_weights", "trace", "weights_of"]
 
 
 @dataclass(slots=True)
@@ -239,6 +239,12 @@ def weights_of(program: object) -> list[torch.Tensor]:
     if not isinstance(program, torch.nn.Module):
         return []
     return list({id(tensor): tensor for tensor in program.state_dict(keep_vars=True).values()}.values())
+
+
+def named_weights(program: object, requested: Sequence[str]) -> list[tuple[str, torch.Tensor]]:
+    """Parameters and buffers in the order of the state dict, each once, by the names that they have in a recording."""
+    name_of = _name_finder(program, requested)
+    return [(name_of(tensor), tensor) for tensor in weights_of(program)]
 
 
 def _capture_error(error: Exception) -> CaptureError:

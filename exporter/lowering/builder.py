@@ -19,6 +19,7 @@ import onnx_ir as ir
 import torch
 from onnx_ir.tensor_adapters import TorchTensor
 
+from exporter.capture.autograd_functions import FunctionCall
 from exporter.capture.graph import Block, Node, operator_name
 from exporter.capture.graph import Value as AtenValue
 from exporter.errors import Unsupported
@@ -26,8 +27,9 @@ from exporter.lowering.bodies import Body
 from exporter.lowering.carriers import carrier, not_taken, runs
 from exporter.lowering.dtypes import TENSOR_TYPES, TO_ONNX, result_dtype
 from exporter.lowering.extents import broadcast
+from exporter.lowering.functions import Functions
 from exporter.lowering.opsets import Forms
-from exporter.lowering.signatures import POINTWISE, Signature, signature
+from exporter.lowering.signatures import POINTWISE, Signature, is_known, signature
 from exporter.lowering.values import Number, Operand, Value
 
 __all__ = ["Graph"]
@@ -46,7 +48,9 @@ class Graph(Forms):
         self.opset = opset
         self.nodes: list[ir.Node] = []
         self.initializers: dict[str, ir.Value] = {}
-        self.domains: set[str] = set()
+        #: Domains besides ONNX's, and the version of each.
+        self.domains: dict[str, int] = {}
+        self.functions = Functions()
         #: The ATen node that is being lowered: its outputs tell the dtypes and shapes to produce.
         self.node: Node = None  # type: ignore[assignment]  # until there is one
         #: The ATen values that something reads.
@@ -67,11 +71,11 @@ class Graph(Forms):
     def op(self, name: str, *inputs: Operand | None, outputs: int = 1, **attributes: Any) -> Value | tuple[Value, ...]:
         """Add the operator `name` (`Elu`, or `my.domain::Foo`) and return its output, or its outputs as a tuple."""
         domain, _, op_type = name.rpartition("::")
-        if domain:
-            self.domains.add(domain)
+        if domain or self._is_users_own(op_type):
             operands = [self._plain(operand) for operand in inputs]
+            # Nobody knows its types; whoever returns it from a lowering is told what they should be.
             dtypes = [operands[0].dtype if operands and operands[0] is not None else torch.float32] * outputs
-            results = self._emit(domain, op_type, operands, attributes, dtypes)
+            results = self.foreign(domain or self._namespace(), op_type, operands, attributes, dtypes)
         else:
             sig = signature(op_type, self.opset)
             types = self._bind_types(sig, inputs)
@@ -92,6 +96,38 @@ class Graph(Forms):
                 if wanted is not None and widened[sig.output_type(position)] is not wanted:
                     results[position] = self._narrowed(results[position], wanted)
         return results[0] if outputs == 1 else tuple(results)
+
+    def foreign(
+        self,
+        domain: str,
+        op_type: str,
+        operands: Sequence[Value | None],
+        attributes: dict[str, Any],
+        dtypes: Sequence[torch.dtype],
+        version: int | None = None,
+    ) -> list[Value]:
+        """An operator whose outputs have these dtypes, whatever ONNX knows of it."""
+        if domain:
+            self.domains[domain] = max(self.domains.get(domain, 1), version or 1)
+        results = self._emit(domain, op_type, operands, attributes, dtypes)
+        for result in results:
+            result.is_foreign = True
+        return results
+
+    def _is_users_own(self, op_type: str) -> bool:
+        """Whether a name without a domain means an operator of the user's: ONNX has none, and neither has ATen.
+
+        That is how symbolic functions of custom operators name theirs, `g.op("Foo", x)`.
+        """
+        return self._namespace() not in ("", "aten") and not is_known(op_type)
+
+    def _namespace(self) -> str:
+        """That of the operator being lowered; of an autograd function, its module."""
+        node: Node | None = self.node
+        if node is None:
+            return ""
+        call = node.arguments.get("call")
+        return call.function.__module__ if isinstance(call, FunctionCall) else operator_name(node.op).partition("::")[0]
 
     def _bind_types(self, sig: Signature, inputs: Sequence[Operand | None]) -> dict[str, torch.dtype]:
         """Of each type constraint, the dtype that the tensors among the inputs give it."""
@@ -263,7 +299,7 @@ class Graph(Forms):
         """`x` in another dtype; `x` itself where it has it already."""
         if x.dtype is dtype:
             return x
-        if x.constant is not None and x.constant.numel() <= 64:
+        if x.is_small and x.constant is not None:
             return self.const(x.constant, dtype)
         return self.op("Cast", x, to_i=TO_ONNX[dtype].value)
 

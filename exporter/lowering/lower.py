@@ -3,29 +3,40 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import onnx.helper
 import onnx_ir as ir
 import torch
-from onnx_ir.tensor_adapters import TorchTensor
+from torch._ops import OpOverload
 
 from exporter.capture.graph import Block, Node, Primitive, Size, operator_name
 from exporter.capture.graph import Graph as AtenGraph
 from exporter.capture.graph import Value as AtenValue
 from exporter.errors import ExportError, LoweringError, Refusal, Unsupported, UnsupportedOperatorsError
+from exporter.fallback.encoding import NOT_VALUES
+from exporter.fallback.writing import as_aten, as_recorded
 from exporter.lowering.builder import Graph
 from exporter.lowering.dtypes import TO_ONNX
+from exporter.lowering.emission import Emission, OperatorExportTypes
 from exporter.lowering.extents import shaped
 from exporter.lowering.registry import Lowering, find
 from exporter.lowering.values import Value
+from exporter.passes.lazy import WeightTensor
+from exporter.version import PRODUCER, VERSION
 
-__all__ = ["Names", "lower"]
+__all__ = ["Lowered", "Names", "lower"]
 
-#: Arguments that say nothing about values: where and how memory is laid out.
-_NOT_VALUES = frozenset(
-    {"layout", "device", "pin_memory", "memory_format", "non_blocking", "generator", "requires_grad"}
-)
+#: What writes an operator that has no lowering, and where every operator is written so.
+_FALLBACKS = {
+    OperatorExportTypes.ONNX_ATEN: as_aten,
+    OperatorExportTypes.ONNX_ATEN_FALLBACK: as_aten,
+    OperatorExportTypes.ONNX_FALLTHROUGH: as_recorded,
+    OperatorExportTypes.RAW: as_recorded,
+}
+_NO_LOWERING_ASKED = (OperatorExportTypes.ONNX_ATEN, OperatorExportTypes.RAW)
+_AS_ONNX = Emission()
 
 
 class Names:
@@ -44,9 +55,19 @@ class Names:
         self.reserved = reserved
 
 
-def lower(graph: AtenGraph, opset: int, names: Names) -> ir.Model:
+@dataclass(frozen=True, slots=True)
+class Lowered:
+    """A model, and of each weight of the program, by its name there, what became of it."""
+
+    model: ir.Model
+    weights: Mapping[str, ir.Value]
+    #: Weights whose values a lowering has looked at, and may have built in.
+    built_in: frozenset[str]
+
+
+def lower(graph: AtenGraph, opset: int, names: Names, emission: Emission = _AS_ONNX) -> Lowered:
     """Lower a captured program. Raises `UnsupportedOperatorsError` listing everything that cannot be lowered."""
-    return _Lowering(graph, opset, names).run()
+    return _Lowering(graph, opset, names, emission).run()
 
 
 class _RefusedBefore(Unsupported):
@@ -54,16 +75,18 @@ class _RefusedBefore(Unsupported):
 
 
 class _Lowering:
-    def __init__(self, graph: AtenGraph, opset: int, names: Names) -> None:
+    def __init__(self, graph: AtenGraph, opset: int, names: Names, emission: Emission) -> None:
         self.graph = graph
         self.names = names
+        self.emission = emission
+        self.weights: dict[str, Value] = {}
         self.g = Graph(opset)
         self.values: dict[AtenValue, Value] = {}
         self.refusals: list[Refusal] = []
         #: Values of operators that were refused: what depends on them is not tried.
         self.refused: set[AtenValue] = set()
 
-    def run(self) -> ir.Model:
+    def run(self) -> Lowered:
         g = self.g
         for name in (*self.names.inputs, *self.names.outputs):
             g.fresh(name)
@@ -81,7 +104,11 @@ class _Lowering:
         if self.refusals:
             raise UnsupportedOperatorsError(g.opset, self.refusals)
         outputs = self._outputs(inputs)
-        imports = {"": g.opset, **dict.fromkeys(sorted(g.domains), 1)}
+        versions = self.emission.opset_versions
+        imports = {
+            "": g.opset,
+            **{domain: versions.get(domain, version) for domain, version in sorted(g.domains.items())},
+        }
         onnx_graph = ir.Graph(
             inputs,
             outputs,
@@ -90,16 +117,20 @@ class _Lowering:
             opset_imports=imports,
             name="main_graph",
         )
-        return ir.Model(
+        model = ir.Model(
             onnx_graph,
             ir_version=onnx.helper.OP_SET_ID_VERSION_MAP[("ai.onnx", g.opset)],
-            producer_name="onnx-parity",
+            producer_name=PRODUCER,
+            producer_version=VERSION,
+            functions=g.functions.listed(),
         )
+        weights = {name: value.ir for name, value in self.weights.items()}
+        return Lowered(model, weights, frozenset(name for name, value in self.weights.items() if value.looked_at))
 
     # --- nodes ----------------------------------------------------------------------------------------------------
 
     def _lower_node(self, node: Node) -> None:
-        function = find(node.op, self.g.opset)
+        function = self._function(node)
         if any(value in self.refused for value in node.inputs()):
             if function is None:
                 self._refuse(node, "there is no lowering for it", None)
@@ -110,16 +141,45 @@ class _Lowering:
             return
         first = len(self.g.nodes)
         try:
-            results = self._call(function, node)
-            self._bind(node, results)
+            self._bind(node, self._call(function, node))
         except _RefusedBefore:
             self._give_up(node)
             return
         except Unsupported as error:
-            self._refuse(node, error.reason, error.since)
-            return
+            if self._fallback is None or isinstance(node.op, Primitive) or not self._falls_back(node, first):
+                self._refuse(node, error.reason, error.since)
+                return
         for made in self.g.nodes[first:]:
             made.meta["origin"] = node
+            if self.emission.doc_strings:
+                made.doc_string = f"{node.op} at {node.origin.where}" + (
+                    f" in {node.origin.module}" if node.origin.module else ""
+                )
+
+    @property
+    def _fallback(self) -> Any:
+        return _FALLBACKS.get(self.emission.style)
+
+    def _function(self, node: Node) -> Lowering | None:
+        fallback = self._fallback
+        function = None
+        # Control flow is nobody's operator, and always ONNX's.
+        if self.emission.style not in _NO_LOWERING_ASKED or isinstance(node.op, Primitive):
+            own = self.emission.table.get(node.op) if isinstance(node.op, OpOverload) else None
+            function = own or find(node.op, self.g.opset)
+        if function is None and fallback is not None and not isinstance(node.op, Primitive):
+            return lambda g, **_: fallback(g, node, self._value)
+        return function
+
+    def _falls_back(self, node: Node, first: int) -> bool:
+        """Write an operator as torch's own after its lowering has refused; what that has written is taken back."""
+        del self.g.nodes[first:]
+        try:
+            self._bind(node, self._fallback(self.g, node, self._value))
+        except Unsupported:
+            del self.g.nodes[first:]
+            return False
+        return True
 
     def _lower_block(self, block: Block, inputs: Sequence[Value], outputs: Sequence[AtenValue]) -> list[Value]:
         for aten, value in zip(block.inputs, inputs, strict=True):
@@ -133,7 +193,7 @@ class _Lowering:
     def _call(self, function: Lowering, node: Node) -> Any:
         self.g.node = node
         arguments = {
-            name: self._lowered(argument) for name, argument in node.arguments.items() if name not in _NOT_VALUES
+            name: self._lowered(argument) for name, argument in node.arguments.items() if name not in NOT_VALUES
         }
         try:
             return function(self.g, **arguments)
@@ -161,10 +221,13 @@ class _Lowering:
         if not value.name and tensor.numel() <= 64:
             known = self.g.const(tensor.cpu())
         else:
-            data = TorchTensor(tensor)
+            data = WeightTensor(tensor)
             shape = tuple(tensor.shape)
             known = self.g.initializer(self.g.fresh(value.name or "literal"), data, value.dtype, shape)
-            known.constant = tensor
+            if value.name:
+                self.weights[value.name] = known
+            if not (value.name and self.emission.weights_vary):
+                known.constant = tensor
         self.values[value] = known
         return known
 
@@ -176,6 +239,9 @@ class _Lowering:
         for output, result in zip(node.outputs, flat, strict=False):
             if output is None or result is None:
                 continue
+            if result.is_foreign:
+                result.dtype = output.dtype
+                result.ir.type = self._type(output.dtype)
             if result.dtype is not output.dtype:
                 raise LoweringError(
                     f"the lowering of {node.op} returned {result.dtype} where torch returns {output.dtype}\n"

@@ -13,17 +13,30 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+import torch
 from torch._ops import OpOverload
 
 from exporter.capture.graph import Primitive, operator_name
 
-__all__ = ["Lowering", "find", "is_lowered", "lowered_operators", "lowering", "register", "unregister"]
+__all__ = [
+    "Lowering",
+    "find",
+    "is_lowered",
+    "lowered_operators",
+    "lowering",
+    "operators_named",
+    "operators_of_users",
+    "register",
+    "unregister",
+]
 
 Lowering = Callable[..., Any]
 _F = TypeVar("_F", bound=Lowering)
 
 #: By name, then by the opset from which it serves.
 _lowerings: dict[str, dict[int, Lowering]] = {}
+#: Names under which somebody else than this package has registered.
+_by_users: set[str] = set()
 _names: dict[OpOverload | Primitive, tuple[str, str]] = {}
 
 
@@ -43,6 +56,8 @@ def register(name: str, function: Lowering, since: int = 1) -> None:
     if not (namespace and colons and operator):
         raise ValueError(f"{name!r} is not the name of an operator: write it as 'namespace::name', e.g. 'aten::elu'")
     _lowerings.setdefault(name, {})[since] = function
+    if not str(function.__module__).startswith("exporter.lowering."):
+        _by_users.add(name)
 
 
 def unregister(name: str, since: int = 1) -> None:
@@ -52,6 +67,7 @@ def unregister(name: str, since: int = 1) -> None:
     del functions[since]
     if not functions:
         del _lowerings[name]
+        _by_users.discard(name)
 
 
 def find(op: OpOverload | Primitive, opset: int) -> Lowering | None:
@@ -73,6 +89,26 @@ def is_lowered(op: OpOverload) -> bool:
 def lowered_operators() -> tuple[str, ...]:
     """The operators that have a lowering: `aten::elu`, `aten::max.dim`."""
     return tuple(sorted(_lowerings))
+
+
+def operators_of_users() -> list[OpOverload]:
+    """The operators of ATen that users have given lowerings of their own."""
+    return [op for name in _by_users if name.startswith("aten::") for op in operators_named(name)]
+
+
+def operators_named(name: str) -> list[OpOverload]:
+    """Every overload of `aten::max`, or the one that `aten::max.dim` is; none if torch has no such operator."""
+    namespace, _, operator = name.partition("::")
+    operator, _, overload = operator.partition(".")
+    packet = getattr(getattr(torch.ops, namespace), operator, None)
+    if packet is None:
+        return []
+    found = []
+    for each in packet.overloads():
+        # TorchScript's overloads, on numbers, have names here and no operators.
+        if torch._C._dispatch_has_kernel(f"{namespace}::{operator}" + ("" if each == "default" else f".{each}")):
+            found.append(getattr(packet, each))
+    return [op for op in found if not overload or op._overloadname == overload]
 
 
 def _names_of(op: OpOverload | Primitive) -> tuple[str, str]:

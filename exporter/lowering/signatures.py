@@ -11,7 +11,7 @@ import torch
 
 from exporter.errors import Unsupported
 
-__all__ = ["POINTWISE", "Signature", "signature"]
+__all__ = ["POINTWISE", "Signature", "is_known", "signature"]
 
 #: Operators whose result has the shape of their inputs, broadcast.
 POINTWISE = frozenset(
@@ -108,6 +108,11 @@ def _first_versions(domain: str) -> dict[str, int]:
         if schema.domain == domain and not schema.deprecated:
             first[schema.name] = min(schema.since_version, first.get(schema.name, schema.since_version))
     return first
+
+
+def is_known(op: str) -> bool:
+    """Whether ONNX has the operator at any opset."""
+    return op in _first_versions("")
 
 
 def _missing(op: str, opset: int, domain: str) -> Unsupported:

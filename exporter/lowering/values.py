@@ -17,16 +17,34 @@ Number: TypeAlias = "bool | int | float | complex | torch.SymInt | torch.SymFloa
 class Value:
     """A tensor: its dtype is always known, its shape where it is the result of an ATen operator."""
 
-    __slots__ = ("constant", "dtype", "filled", "ir", "shape")
+    __slots__ = ("_constant", "dtype", "filled", "ir", "is_foreign", "looked_at", "shape")
 
     def __init__(self, value: ir.Value, dtype: torch.dtype, shape: tuple[Size, ...] | None) -> None:
         self.ir = value
         self.dtype = dtype
         self.shape = shape
-        #: The value, where it is known and a lowering may look at it.
-        self.constant: torch.Tensor | None = None
+        self._constant: torch.Tensor | None = None
+        #: Whether a lowering has asked for its value, and may have built that in.
+        self.looked_at = False
         #: The number that it is filled with, where that is known.
         self.filled: Number | None = None
+        #: The result of an operator that ONNX knows nothing of, whose dtype is a guess.
+        self.is_foreign = False
+
+    @property
+    def constant(self) -> torch.Tensor | None:
+        """The value, where it is known and a lowering may look at it."""
+        self.looked_at = self._constant is not None
+        return self._constant
+
+    @constant.setter
+    def constant(self, tensor: torch.Tensor | None) -> None:
+        self._constant = tensor
+
+    @property
+    def is_small(self) -> bool:
+        """Whether its value is known and of so few elements that a copy costs nothing."""
+        return self._constant is not None and self._constant.numel() <= 64
 
     @property
     def sizes(self) -> tuple[Size, ...]:

@@ -12,10 +12,25 @@ from onnx_ir.tensor_adapters import TorchTensor
 from exporter.errors import WriteError
 from exporter.lowering.dtypes import TO_ONNX
 
-__all__ = ["LazyTorchTensor", "chunks_of", "one_thread", "torch_of"]
+__all__ = ["LazyTorchTensor", "WeightTensor", "chunks_of", "one_thread", "torch_of"]
 
 #: Bytes of a reworked weight that are held at a time.
 BLOCK = 1 << 20
+
+
+class WeightTensor(TorchTensor):
+    """A weight of the program. What is made of it asks for its value each time, so that another may be put in place."""
+
+    def __init__(self, tensor: torch.Tensor) -> None:
+        super().__init__(tensor)
+        self._held = tensor
+
+    @property
+    def raw(self) -> torch.Tensor:  # type: ignore[override]  # onnx_ir's is one in truth, and typed as an attribute
+        return self._held
+
+    def hold(self, tensor: torch.Tensor) -> None:
+        self._held = tensor.detach()
 
 
 class LazyTorchTensor(ir.LazyTensor):

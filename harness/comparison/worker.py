@@ -18,7 +18,7 @@ import numpy as np
 import torch
 from torch.utils._pytree import tree_leaves
 
-from harness.arrays import Array, is_float, to_array
+from exporter.arrays import Array, is_float, to_array
 from harness.axes import ONNXRUNTIME, Device
 from harness.comparison.outcome import Outcome, Task, Verdict
 from harness.delivered import Delivered

@@ -11,17 +11,18 @@ from pathlib import Path
 import torch
 
 import exporter
+from exporter.arrays import to_array
 from exporter.capture.graph import Value
-from harness.arrays import to_array
+from exporter.verification.in_dtype import in_dtype
+from exporter.verification.oracle import Expected, Verdict, judge
 from harness.axes import Shapes
 from harness.cells import Cell
 from harness.exporters import EXPORTERS, Exporter, Request
 from harness.localisation.pieces import CannotCutError, Piece, Recording, follow
 from harness.localisation.walk import WINDOW, Execute, Step, Walk, expected_of, widened
-from harness.oracle import Expected, Verdict, judge
 from harness.outcome import Outcome
 from harness.record import Stage, Status
-from harness.reference import Trial, in_dtype
+from harness.reference import Trial
 from harness.runtimes import RUNTIMES, Runtime
 from harness.stages import EXTERNAL_WEIGHTS, Bench
 

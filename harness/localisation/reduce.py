@@ -15,6 +15,7 @@ from pathlib import Path
 import torch
 
 from exporter.capture.graph import Value
+from exporter.verification.oracle import Expected, Verdict
 from harness.localisation.localise import (
     Localisation,
     Suspect,
@@ -24,7 +25,6 @@ from harness.localisation.localise import (
     torch_values,
 )
 from harness.localisation.pieces import Piece, Recording
-from harness.oracle import Expected, Verdict
 
 
 @dataclass(frozen=True, slots=True, eq=False)

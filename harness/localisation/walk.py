@@ -14,11 +14,11 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
+from exporter.arrays import to_array, to_tensor
 from exporter.capture.graph import Node, Value, operator_name
-from harness.arrays import to_array, to_tensor
+from exporter.verification.in_dtype import in_dtype
+from exporter.verification.oracle import Expected, Verdict, expect, judge
 from harness.localisation.pieces import Piece, Recording, last_uses
-from harness.oracle import Expected, Verdict, expect, judge
-from harness.reference import in_dtype
 from harness.wording import one_line
 
 #: Operators in a piece. Larger ones are exported less often and hold more.

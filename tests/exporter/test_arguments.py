@@ -142,7 +142,7 @@ def test_models_that_are_none() -> None:
 def test_wrong_training_mode() -> None:
     with pytest.raises(exporter.ArgumentError) as caught:
         exporter.export(nn.ReLU(), (X,), training="eval")
-    assert str(caught.value) == "training is 'eval': give True, False, or a torch.onnx.TrainingMode"
+    assert str(caught.value) == "training is 'eval': give True, False, or an exporter.TrainingMode"
 
 
 @pytest.mark.parametrize(

@@ -90,5 +90,5 @@ def test_verbose_prints_the_graph(capsys: pytest.CaptureFixture[str]) -> None:
     printed = capsys.readouterr().out.splitlines()
     assert printed[0] == "# opset onnx 9; IR version 4"
     assert printed[1] == "graph(%input : Float(2, 3)) {"
-    assert printed[2].startswith("  %output : Float(2, 3) = onnx::Relu(%input) # ")
+    assert printed[2].startswith("  %output : Float(2, 3) = onnx::Relu(%input), scope: ReLU # ")
     assert printed[3:] == ["  return (%output)", "}"]

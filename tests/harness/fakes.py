@@ -10,7 +10,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper
 
-from harness.arrays import Array
+from exporter.arrays import Array
 from harness.axes import OPSETS, PARITY, Capture, Device, Dtype, Shapes
 from harness.case import Declaration
 from harness.cells import Cell

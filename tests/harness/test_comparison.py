@@ -12,7 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 import start
-from harness.arrays import Array
+from exporter.arrays import Array
 from harness.axes import PARITY, TORCH_DYNAMO, TORCH_SCRIPT, Dtype
 from harness.cli import app
 from harness.comparison.figures import missed_though_a_peer_is_right, misses, rows, spelled_points, targets

@@ -9,9 +9,17 @@ import msgspec
 import numpy as np
 import pytest
 
-from harness.arrays import BFLOAT16, Array, ulp
-from harness.oracle import FLOOR_ULPS, MOST_ROUNDINGS, NOISE_FACTOR, Expected, expect, judge
-from harness.record import EXACT_HEADROOM, Metrics
+from exporter.arrays import BFLOAT16, Array, ulp
+from exporter.verification.oracle import (
+    EXACT_HEADROOM,
+    FLOOR_ULPS,
+    MOST_ROUNDINGS,
+    NOISE_FACTOR,
+    Distance,
+    Expected,
+    expect,
+    judge,
+)
 
 NAN, INF = float("nan"), float("inf")
 EPS = 2.0**-23
@@ -37,7 +45,7 @@ def changed(value: Array, index: tuple[int | slice, ...], to: object) -> Array:
     return out
 
 
-def metrics_of(got: Array, wanted: list[Expected]) -> Metrics:
+def metrics_of(got: Array, wanted: list[Expected]) -> Distance:
     metrics = judge([got], wanted).metrics
     assert metrics is not None
     return metrics
@@ -325,4 +333,4 @@ def test_metrics_come_back_from_json_at_the_ends_of_the_range(dtype: type[np.flo
             verdict = judge([changed(value, (place,), wrong)], wanted)
             assert verdict.passed == (value[place] == dtype(wrong))
             assert verdict.metrics is not None
-            assert msgspec.json.decode(msgspec.json.encode(verdict.metrics), type=Metrics) == verdict.metrics
+            assert msgspec.json.decode(msgspec.json.encode(verdict.metrics), type=Distance) == verdict.metrics

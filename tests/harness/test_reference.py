@@ -7,9 +7,9 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+from exporter.verification.oracle import FALLBACK, FLOOR_ULPS, Expected
 from harness.axes import Device, Dtype
 from harness.case import Declaration, floats, ints, model, op
-from harness.oracle import FALLBACK, FLOOR_ULPS, Expected
 from harness.program import build
 from harness.reference import NondeterministicError, Reference, consult
 

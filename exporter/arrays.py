@@ -32,11 +32,12 @@ def to_array(tensor: torch.Tensor) -> Array:
     return plain.numpy()
 
 
-def to_tensor(array: Array) -> torch.Tensor:
-    """The array's values in torch, in memory of its own."""
-    if array.dtype == BFLOAT16:
-        return torch.from_numpy(np.array(array).view(np.int16)).view(torch.bfloat16)
-    return torch.from_numpy(np.array(array))
+def to_tensor(array: object) -> torch.Tensor:
+    """The values in torch, in memory of its own, of an array or of the number that numpy gives in place of a scalar."""
+    plain = np.array(array)
+    if plain.dtype == BFLOAT16:
+        return torch.from_numpy(plain.view(np.int16)).view(torch.bfloat16)
+    return torch.from_numpy(plain)
 
 
 def is_float(dtype: np.dtype[Any]) -> bool:

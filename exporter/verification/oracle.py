@@ -30,9 +30,12 @@ from typing import Any
 
 import numpy as np
 
-from harness.arrays import BFLOAT16, Array, Float64Array, Mask, epsilon, is_float, ulp
-from harness.record import EXACT_HEADROOM, Metrics
+from exporter.arrays import BFLOAT16, Array, Float64Array, Mask, epsilon, is_float, ulp
 
+__all__ = ["EXACT_HEADROOM", "FALLBACK", "Distance", "Expected", "Verdict", "expect", "judge"]
+
+#: The headroom of an exact result.
+EXACT_HEADROOM = 1e9
 NOISE_FACTOR = 16.0
 FLOOR_ULPS = 8.0
 TYPICAL_ULPS = 2.0
@@ -66,13 +69,35 @@ class Expected:
 
 
 @dataclass(frozen=True, slots=True)
+class Distance:
+    """How far the runtime's outputs are from what they should be, at the worst output."""
+
+    max_abs: float | None
+    max_rel: float | None
+    #: Quantiles of the error in units in the last place of the output's dtype.
+    ulp_p50: float
+    ulp_p99: float
+    ulp_max: float
+    #: Tolerance over error at the worst element; below 1 it fails. Capped at `EXACT_HEADROOM`.
+    headroom: float
+    #: The tolerance allowed at the worst element.
+    tolerance: float
+    #: Which output, and where in it, the headroom is smallest.
+    output: int
+    index: tuple[int, ...]
+    #: The two values there. JSON has neither NaN nor infinities: None stands for NaN, the largest float for infinity.
+    got: float | None
+    expected: float | None
+
+
+@dataclass(frozen=True, slots=True)
 class Verdict:
     """Whether a runtime's outputs hold, and where they are furthest from it."""
 
     passed: bool
     #: One line for a reader: what is wrong at the worst place. Empty when it passed.
     detail: str
-    metrics: Metrics | None
+    metrics: Distance | None
 
 
 def expect(
@@ -207,7 +232,7 @@ def _judge_floats(
     with np.errstate(divide="ignore", invalid="ignore"):
         relative = np.where(error > 0, error / np.abs(centre), 0.0)
     worst_ratio = float(ratio.flat[worst])
-    metrics = Metrics(
+    metrics = Distance(
         max_abs=float(flat_error.max()),
         max_rel=_storable(float(relative.max())),
         ulp_p50=float(ranked[middle]),
@@ -235,7 +260,7 @@ def _different(number: int, got: Array, value: Array, unlike: Any, how: str) -> 
     first = int(np.asarray(unlike).ravel().argmax())
     ours, theirs = got.flat[first], value.flat[first]
     index = _place(first, got.shape)
-    metrics = Metrics(
+    metrics = Distance(
         max_abs=_storable(abs(float(ours) - float(theirs))),
         max_rel=_storable(abs(float(ours) - float(theirs)) / (abs(float(theirs)) or 1.0)),
         ulp_p50=0.0,
@@ -252,10 +277,10 @@ def _different(number: int, got: Array, value: Array, unlike: Any, how: str) -> 
     return Verdict(False, detail, metrics)
 
 
-def _exact(number: int, value: Array) -> Metrics:
+def _exact(number: int, value: Array) -> Distance:
     """Bit for bit what torch gave, so that the first element is as good as any."""
     first = _storable(float(value.flat[0])) if value.size else 0.0
-    return Metrics(
+    return Distance(
         max_abs=0.0,
         max_rel=0.0,
         ulp_p50=0.0,

@@ -1,0 +1,48 @@
+"""A node of the domain `org.pytorch.aten` as something to call."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import onnx
+import onnx.numpy_helper
+import torch
+from torch._ops import OpOverload
+from torch.utils import _pytree as pytree
+
+from exporter.arrays import to_tensor
+from exporter.fallback.encoding import decoded, operator_of
+
+__all__ = ["TorchCall"]
+
+
+@dataclass(frozen=True, slots=True)
+class TorchCall:
+    """An operator of torch with all of its arguments but the tensors."""
+
+    op: OpOverload
+    attributes: Mapping[str, Any]
+
+    @classmethod
+    def of(cls, attributes: Mapping[str, Any]) -> TorchCall:
+        """From the attributes as protobuf has them."""
+        plain = {name: _plain(value) for name, value in attributes.items()}
+        return cls(operator_of(plain), plain)
+
+    def __call__(self, tensors: Sequence[torch.Tensor | None]) -> list[torch.Tensor]:
+        """The tensors that it returns, lists flattened."""
+        with torch.no_grad():
+            result = self.op(**decoded(self.op, self.attributes, tensors))
+        return [leaf for leaf in pytree.tree_leaves(result) if isinstance(leaf, torch.Tensor)]
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, bytes):
+        return value.decode()
+    if isinstance(value, onnx.TensorProto):
+        return to_tensor(onnx.numpy_helper.to_array(value))
+    if isinstance(value, (list, tuple)) or (hasattr(value, "__iter__") and not isinstance(value, str)):
+        return [_plain(item) for item in value]
+    return value

@@ -1,0 +1,130 @@
+"""Any operator of ONNX from inside a program: what is called here is in the model, word for word.
+
+    def forward(self, x):
+        return exporter.ops.symbolic("my_domain::Foo", (x,), {"alpha": 0.5}, dtype=x.dtype, shape=x.shape)
+
+Outside of an export, ONNX's own operators are computed by onnx.reference; others cannot be.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+
+from exporter.errors import ArgumentError
+
+__all__ = ["symbolic", "symbolic_multi_out"]
+
+_library = torch.library.Library("onnx_parity", "FRAGMENT")
+_library.define(
+    "onnx_operator(Tensor?[] inputs, str name, str attributes, ScalarType[] dtypes, SymInt[] sizes, int[] ranks, "
+    "int? version) -> Tensor[]"
+)
+
+
+def symbolic(
+    domain_op: str,
+    /,
+    inputs: Sequence[torch.Tensor | None],
+    attrs: Mapping[str, Any] | None = None,
+    *,
+    dtype: torch.dtype,
+    shape: Sequence[int | torch.SymInt],
+    version: int | None = None,
+    metadata_props: Mapping[str, str] | None = None,
+) -> torch.Tensor:
+    """Call an operator of one output: `Relu`, or `domain::Op`, whose opset version is `version`.
+
+    Attributes are ints, floats, strings, bools and lists of them. The output has the dtype and shape given.
+    """
+    (result,) = symbolic_multi_out(
+        domain_op, inputs, attrs, dtypes=(dtype,), shapes=(shape,), version=version, metadata_props=metadata_props
+    )
+    return result
+
+
+def symbolic_multi_out(
+    domain_op: str,
+    /,
+    inputs: Sequence[torch.Tensor | None],
+    attrs: Mapping[str, Any] | None = None,
+    *,
+    dtypes: Sequence[torch.dtype],
+    shapes: Sequence[Sequence[int | torch.SymInt]],
+    version: int | None = None,
+    metadata_props: Mapping[str, str] | None = None,
+) -> list[torch.Tensor]:
+    """Call an operator of several outputs, each with its dtype and shape."""
+    if len(dtypes) != len(shapes):
+        raise ArgumentError(f"{domain_op} was given {len(dtypes)} dtypes and {len(shapes)} shapes: one each an output")
+    plain = {name: list(value) if isinstance(value, (tuple, list)) else value for name, value in (attrs or {}).items()}
+    for name, value in plain.items():
+        items = value if isinstance(value, list) else [value]
+        if not all(isinstance(item, (int, float, str)) for item in items):
+            raise ArgumentError(
+                f"the attribute {name!r} of {domain_op} is {value!r}: attributes are ints, floats, strings, bools, and "
+                "lists of them"
+            )
+    document = json.dumps({"attributes": plain, "metadata": dict(metadata_props or {})})
+    sizes = [size for shape in shapes for size in shape]
+    results: list[torch.Tensor] = torch.ops.onnx_parity.onnx_operator(
+        list(inputs), domain_op, document, list(dtypes), sizes, [len(shape) for shape in shapes], version
+    )
+    return results
+
+
+def _shapes(
+    inputs: list[torch.Tensor | None],
+    name: str,
+    attributes: str,
+    dtypes: list[torch.dtype],
+    sizes: list[Any],
+    ranks: list[int],
+    version: int | None,
+) -> list[torch.Tensor]:
+    remaining = iter(sizes)
+    device = next((tensor.device for tensor in inputs if tensor is not None), None)
+    return [
+        torch.empty([next(remaining) for _ in range(rank)], dtype=dtype, device=device)
+        for dtype, rank in zip(dtypes, ranks, strict=True)
+    ]
+
+
+def _compute(
+    inputs: list[torch.Tensor | None],
+    name: str,
+    attributes: str,
+    dtypes: list[torch.dtype],
+    sizes: list[int],
+    ranks: list[int],
+    version: int | None,
+) -> list[torch.Tensor]:
+    from onnx import defs, helper
+    from onnx.reference import ReferenceEvaluator
+
+    from exporter.arrays import to_array, to_tensor
+
+    domain, _, op_type = name.rpartition("::")
+    if domain or not defs.has(op_type):
+        raise NotImplementedError(
+            f"{name} is known to the model's runtime only, and is not computed in torch: call it where "
+            "exporter.is_in_onnx_export() is true, and something of the same meaning elsewhere"
+        )
+    names = ["" if tensor is None else f"input_{number}" for number, tensor in enumerate(inputs)]
+    results = [f"output_{number}" for number in range(len(dtypes))]
+    node = helper.make_node(op_type, names, results, **json.loads(attributes)["attributes"])
+    unknown = [helper.make_tensor_value_info(each, 0, None) for each in (*filter(None, names), *results)]
+    count = len(unknown) - len(results)
+    graph = helper.make_graph([node], "operator", unknown[:count], unknown[count:])
+    opset = version or defs.onnx_opset_version()
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)])
+    feeds = {each: to_array(tensor) for each, tensor in zip(names, inputs, strict=True) if tensor is not None}
+    computed = ReferenceEvaluator(model).run(None, feeds)
+    return [to_tensor(each).to(dtype) for each, dtype in zip(computed, dtypes, strict=True)]
+
+
+_library.impl("onnx_operator", _compute, "CompositeExplicitAutograd")
+torch.library.register_fake("onnx_parity::onnx_operator", _shapes, lib=_library)

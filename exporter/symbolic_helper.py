@@ -1,0 +1,102 @@
+"""What symbolic functions written for `torch.onnx.symbolic_helper` import: `parse_args` and its kin."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+import torch
+
+from exporter.lowering.builder import Graph
+from exporter.lowering.values import Value
+
+__all__ = ["parse_args"]
+
+_F = TypeVar("_F", bound=Callable[..., Any])
+
+_DESCRIPTORS = ("v", "i", "is", "f", "fs", "b", "s", "t", "none")
+
+
+def parse_args(*arg_descriptors: str) -> Callable[[_F], _F]:
+    """Convert the arguments of a symbolic function, one descriptor for each after `g`.
+
+    `v` a value, as it is; `i` int, `f` float, `b` bool, `s` str, `t` tensor; `is` and `fs` lists; `none` is not used.
+    """
+    for descriptor in arg_descriptors:
+        if descriptor not in _DESCRIPTORS:
+            raise ValueError(f"parse_args was given {descriptor!r}: descriptors are {', '.join(_DESCRIPTORS)}")
+
+    def decorate(function: _F) -> _F:
+        names = list(inspect.signature(function).parameters)[1:]
+        kinds = dict(zip(names, arg_descriptors, strict=False))
+
+        @functools.wraps(function)
+        def parsed(g: Graph, *args: Any, **kwargs: Any) -> Any:
+            if len(args) > len(arg_descriptors):
+                raise TypeError(
+                    f"{function.__name__} got {len(args)} arguments after g, and parse_args describes "
+                    f"{len(arg_descriptors)}: give a descriptor for each"
+                )
+            positional = [
+                _converted(arg, kind, name) for arg, kind, name in zip(args, arg_descriptors, names, strict=False)
+            ]
+            named = {name: _converted(arg, kinds.get(name, "v"), name) for name, arg in kwargs.items()}
+            return function(g, *positional, **named)
+
+        return parsed  # type: ignore[return-value]
+
+    return decorate
+
+
+def _converted(argument: Any, descriptor: str, name: str) -> Any:
+    if descriptor in ("v", "none") or argument is None:
+        return argument
+    plain = _known(argument, name)
+    if descriptor == "t":
+        return torch.as_tensor(plain)
+    if descriptor in ("is", "fs"):
+        items = plain if isinstance(plain, (list, tuple, torch.Size)) else [plain]
+        return [{"is": int, "fs": float}[descriptor](item) for item in items]
+    if isinstance(plain, (list, tuple)):
+        raise TypeError(f"the argument {name!r} is {list(plain)}, and parse_args describes it as {descriptor!r}")
+    return {"i": int, "f": float, "b": bool, "s": str}[descriptor](plain)
+
+
+def _known(argument: Any, name: str) -> Any:
+    """What the argument is at export."""
+    if not isinstance(argument, Value):
+        return argument
+    if argument.constant is None:
+        raise TypeError(f"the argument {name!r} is computed by the program and not known at export: describe it as 'v'")
+    return argument.constant.tolist()
+
+
+def _scalar(value: Any) -> Any:
+    """A tensor of one element as a Python number; numbers are that already."""
+    if isinstance(value, Value):
+        return None if value.constant is None else value.constant.item()
+    return value.item() if isinstance(value, torch.Tensor) else value
+
+
+def _if_scalar_type_as(*arguments: Any) -> Any:
+    """A Python number as a tensor of the dtype that a value has: `(number, value)`, or `(g, number, value)` as once."""
+    number, value = arguments[-2:]
+    if isinstance(number, Value):
+        return number
+    return torch.tensor(_scalar(number), dtype=value.dtype)
+
+
+def _get_const(value: Any, descriptor: str, name: str) -> Any:
+    """The argument as `parse_args` would convert it."""
+    return _converted(value, descriptor, name)
+
+
+def _is_value(x: Any) -> bool:
+    return isinstance(x, Value)
+
+
+def _unpack_list(values: Sequence[Value]) -> list[Value]:
+    """The values of a list, which is a list already."""
+    return list(values)

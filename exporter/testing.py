@@ -1,0 +1,62 @@
+"""For the tests of those who export: `assert_onnx_program`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+import torch
+
+from exporter.errors import ArgumentError, VerificationError
+
+if TYPE_CHECKING:
+    from exporter.program import ONNXProgram
+
+__all__ = ["assert_onnx_program"]
+
+
+def assert_onnx_program(
+    program: ONNXProgram,
+    *,
+    rtol: float | None = None,
+    atol: float | None = None,
+    args: Sequence[Any] | None = None,
+    kwargs: Mapping[str, Any] | None = None,
+    strategy: str | None = None,
+    backend: Literal["onnxruntime", "reference"] = "onnxruntime",
+) -> None:
+    """Raise `VerificationError` (an AssertionError) unless the model gives what the program gives in torch.
+
+    For these arguments, or those that it was exported with. Numbers of outputs, dtypes, shapes, and where NaN and
+    infinities are must be the same; values may be as far from float64's as torch's own may be, or within `rtol` and
+    `atol`. `strategy` is accepted and ignored: there is one way to record a program.
+    """
+    from exporter.running import ReferenceSession
+    from exporter.verification.expectation import as_judged, expectation, outputs_of
+    from exporter.verification.oracle import judge
+    from exporter.verification.trials import Trial
+
+    del strategy
+    if backend not in ("onnxruntime", "reference"):
+        raise ArgumentError(f"backend is {backend!r}: give 'onnxruntime' or 'reference'")
+    source = program.source
+    given = args is not None or kwargs is not None
+    trial = Trial(
+        "the arguments", tuple(args or ()) if given else source.args, (kwargs or {}) if given else source.kwargs
+    )
+    session = ReferenceSession(program.model) if backend == "reference" else program.runtime_session()
+    outputs = session.run(program.feeds(trial.args, trial.kwargs))
+    if rtol is None and atol is None:
+        expected = expectation(source, program.returned, trial, len(program.model.graph))
+        verdict = judge([as_judged(output) for output in outputs], expected)
+        if not verdict.passed:
+            raise VerificationError(f"the model does not give what the program gives in torch: {verdict.detail}")
+        return
+    wanted = outputs_of(source, program.returned, trial)
+    if len(outputs) != len(wanted):
+        raise VerificationError(f"the model returns {len(outputs)} tensors, and the program {len(wanted)}")
+    for name, got, want in zip(program.output_names, outputs, wanted, strict=True):
+        try:
+            torch.testing.assert_close(got, want.cpu(), rtol=rtol or 0.0, atol=atol or 0.0, equal_nan=True)
+        except AssertionError as error:
+            raise VerificationError(f"the output {name!r} of the model is not the program's: {error}") from None

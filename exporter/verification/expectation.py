@@ -1,0 +1,119 @@
+"""What the program gives in torch, and how far from that a runtime may be."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+import torch
+from torch.utils import _pytree as pytree
+
+from exporter.arrays import Array, Float64Array, to_array
+from exporter.capture.results import Kind, Returned
+from exporter.errors import VerificationError
+from exporter.legacy import set_training
+from exporter.program import Source
+from exporter.verification.in_dtype import in_dtype
+from exporter.verification.oracle import Expected, expect
+from exporter.verification.trials import Trial
+
+__all__ = ["as_judged", "expectation", "outputs_of"]
+
+#: In what has no more nodes than this, an element's own sensitivity tells what error it may have; in larger programs
+#: thousands of roundings add up, and torch's own error over the output tells.
+SMALL = 20
+_MOVES = 4
+
+
+def outputs_of(source: Source, returned: Returned, trial: Trial) -> list[torch.Tensor]:
+    """The tensors that the program returns, sizes among them as tensors, in the order of the model's outputs."""
+    args, kwargs = pytree.tree_map_only(torch.Tensor, lambda t: t.detach().clone(), (trial.args, dict(trial.kwargs)))
+    with torch.no_grad(), set_training(source.program, source.training), _state_kept(source.program):
+        result = source.program(*args, **kwargs)
+    leaves = pytree.tree_leaves(result)
+    if len(leaves) != len(returned.kinds):
+        raise VerificationError(
+            f"for {trial.what} the program returns {len(leaves)} things, and {len(returned.kinds)} when it was "
+            "exported: what it returns must not depend on its inputs"
+        )
+    tensors = []
+    for leaf, kind, plain in zip(leaves, returned.kinds, returned.plain, strict=True):
+        if kind is Kind.TENSOR:
+            tensors.append(leaf.detach())
+        elif kind is Kind.SIZE:
+            tensors.append(torch.tensor(leaf, dtype=torch.int64))
+        elif leaf != plain:
+            raise VerificationError(
+                f"for {trial.what} the program returns {leaf!r} where it returned {plain!r} when it was exported, and "
+                "the model has that built in: return it as a tensor"
+            )
+    return tensors
+
+
+def expectation(source: Source, returned: Returned, trial: Trial, nodes: int) -> list[Expected]:
+    """What the model should give."""
+    values = [as_judged(tensor) for tensor in outputs_of(source, returned, trial)]
+    exact = _in_float64(source, returned, trial)
+    moved = [_in_float64(source, returned, _moved(trial, turn)) for turn in range(_MOVES)] if nodes <= SMALL else []
+    inputs = [tensor.dtype for tensor in trial.tensors() if tensor.is_floating_point()]
+    by = max((torch.finfo(dtype).eps for dtype in inputs), default=0.0)
+    return [
+        expect(
+            value,
+            _at(exact, number),
+            [other for outcome in moved if by and (other := _at(outcome, number)) is not None],
+            moved_by=by,
+        )
+        for number, value in enumerate(values)
+    ]
+
+
+def as_judged(tensor: torch.Tensor) -> Array:
+    """The oracle knows no complex numbers: they are pairs."""
+    return to_array(torch.view_as_real(tensor.resolve_conj()) if tensor.is_complex() else tensor)
+
+
+def _at(outputs: Sequence[Float64Array] | None, number: int) -> Float64Array | None:
+    return outputs[number] if outputs is not None and number < len(outputs) else None
+
+
+def _in_float64(source: Source, returned: Returned, trial: Trial) -> list[Float64Array] | None:
+    """None where the program cannot be computed in float64: then a tolerance of the dtype's is used."""
+
+    def double(tensor: torch.Tensor) -> torch.Tensor:
+        return tensor.detach().double() if tensor.is_floating_point() else tensor
+
+    args, kwargs = pytree.tree_map_only(torch.Tensor, double, (trial.args, dict(trial.kwargs)))
+    try:
+        with in_dtype(torch.float64):
+            outputs = outputs_of(source, returned, Trial(trial.what, args, kwargs))
+    except (RuntimeError, TypeError, ValueError, VerificationError):
+        return None
+    return [as_judged(output).astype("float64") for output in outputs]
+
+
+def _moved(trial: Trial, turn: int) -> Trial:
+    """The inputs in float64, each number moved by one unit in the last place of its dtype, up or down."""
+    generator = torch.Generator().manual_seed(turn)
+
+    def moved(tensor: torch.Tensor) -> torch.Tensor:
+        if not tensor.is_floating_point():
+            return tensor
+        signs = torch.randint(0, 2, tensor.shape, generator=generator, dtype=torch.float64).mul_(2).sub_(1)
+        return tensor.detach().double() * (1 + torch.finfo(tensor.dtype).eps * signs.to(tensor.device))
+
+    args, kwargs = pytree.tree_map_only(torch.Tensor, moved, (trial.args, dict(trial.kwargs)))
+    return Trial(trial.what, args, kwargs)
+
+
+@contextmanager
+def _state_kept(program: object) -> Iterator[None]:
+    """A program may write to its buffers (a batch norm in training does); the next run must find them as they were."""
+    buffers = list(program.buffers()) if isinstance(program, torch.nn.Module) else []
+    before = [(buffer, copy.deepcopy(buffer.detach())) for buffer in buffers]
+    try:
+        yield
+    finally:
+        for buffer, value in before:
+            buffer.data.copy_(value)

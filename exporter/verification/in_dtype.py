@@ -1,0 +1,69 @@
+"""Runs a program in another floating dtype than its own: the float64 twin that errors are measured from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+
+import torch
+from torch._ops import OpOverload
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves, tree_map
+
+__all__ = ["in_dtype"]
+
+
+@contextmanager
+def in_dtype(dtype: torch.dtype) -> Iterator[None]:
+    """Within, whatever is computed is in this dtype. Raises TypeError where a write would get lost."""
+    with _InDtype(dtype), _made_in(dtype):
+        yield
+
+
+class _InDtype(TorchDispatchMode):
+    """Computes in one floating dtype whatever a program asks for by name, or holds as a constant, in another."""
+
+    def __init__(self, dtype: torch.dtype) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self._dtype = dtype
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """torch's switch for modes that need no shielding from torch.compile: that would import dynamo, 1.5 s."""
+        return False
+
+    def __torch_dispatch__(
+        self,
+        func: OpOverload,
+        types: Sequence[type],
+        args: tuple[object, ...] = (),
+        kwargs: Mapping[str, object] | None = None,
+    ) -> object:
+        kwargs = kwargs or {}
+        if func._schema.is_mutable:
+            self._refuse_lost_write(func, args, kwargs)
+        return func(*tree_map(self._converted, args), **tree_map(self._converted, dict(kwargs)))
+
+    def _refuse_lost_write(self, func: OpOverload, args: Sequence[object], kwargs: Mapping[str, object]) -> None:
+        """What is written to a tensor's conversion never reaches the tensor."""
+        for place, argument in enumerate(func._schema.arguments):
+            if argument.is_write:
+                written = args[place] if place < len(args) else kwargs.get(argument.name)
+                if any(self._converted(tensor) is not tensor for tensor in tree_leaves(written)):
+                    raise TypeError(f"{func} writes to a tensor that is not {self._dtype}")
+
+    def _converted(self, value: object) -> object:
+        if isinstance(value, torch.Tensor):
+            return value.to(self._dtype) if value.is_floating_point() else value
+        return self._dtype if isinstance(value, torch.dtype) and value.is_floating_point else value
+
+
+@contextmanager
+def _made_in(dtype: torch.dtype) -> Iterator[None]:
+    """Tensors that a program makes without naming a dtype have this one."""
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(dtype)
+    try:
+        yield
+    finally:
+        torch.set_default_dtype(before)

@@ -1,0 +1,111 @@
+"""`verify=True`: an exported model is checked, loaded and run, and every output is held to what torch gives."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import onnx
+import torch
+
+from exporter import write
+from exporter.arrays import Array
+from exporter.errors import VerificationError
+from exporter.running import ReferenceSession, RuntimeSession, errors_of_runtimes
+from exporter.verification.expectation import as_judged, expectation, outputs_of
+from exporter.verification.oracle import Expected, judge
+from exporter.verification.trials import Trial, other_sizes, trials
+
+if TYPE_CHECKING:
+    from exporter.program import ONNXProgram
+
+__all__ = ["verify"]
+
+#: onnxruntime 1.31 runs models of opsets up to this one; later ones are put to onnx.reference.
+NEWEST_OF_RUNTIME = 26
+
+
+def verify(program: ONNXProgram) -> None:
+    """Raises `VerificationError` at the first thing that is wrong."""
+    with torch.random.fork_rng(devices=[]):
+        _verify(program)
+
+
+def _verify(program: ONNXProgram) -> None:
+    session = _session(program)
+    for trial in trials(program.source):
+        _hold(program, session, trial)
+    refused: list[str] = []
+    tried = 0
+    for trial in other_sizes(program.source):
+        reason = _hold(program, session, trial)
+        refused += [f"{trial.what}: {reason}"] if reason else []
+        tried += 1
+    if refused and len(refused) == tried:
+        raise VerificationError(
+            "axes were asked to vary, and the program itself takes no other sizes of them:\n  - "
+            + "\n  - ".join(refused)
+            + "\nExport with these axes fixed, or write the program for any size."
+        )
+
+
+def _session(program: ONNXProgram) -> RuntimeSession | ReferenceSession:
+    """The model checked and loaded."""
+    runtime = None
+    if program.opset_version <= NEWEST_OF_RUNTIME:
+        try:
+            runtime = program.runtime_session()
+        except errors_of_runtimes() as error:
+            raise VerificationError(f"onnxruntime cannot load the model: {error}") from error
+    try:
+        if runtime is not None and runtime.path is not None:
+            onnx.checker.check_model(runtime.path, full_check=True)
+        else:
+            onnx.checker.check_model(write.serialize(program.model), full_check=True)
+    except (onnx.checker.ValidationError, onnx.shape_inference.InferenceError) as error:
+        raise VerificationError(f"the model is not valid ONNX: {error}") from error
+    return runtime if runtime is not None else ReferenceSession(program.model)
+
+
+def _hold(program: ONNXProgram, session: RuntimeSession | ReferenceSession, trial: Trial) -> str:
+    """Hold the model to the program. Returns why the program refuses the inputs; empty when it takes them."""
+    source, returned = program.source, program.returned
+    try:
+        expected = expectation(source, returned, trial, len(program.model.graph))
+    except VerificationError:
+        raise
+    except Exception as error:
+        if not trial.invented:
+            raise VerificationError(f"the program fails in torch for {trial.what}: {error}") from error
+        return f"{type(error).__name__}: {error}"
+    outputs = [as_judged(output) for output in _run(session, program.feeds(trial.args, trial.kwargs), trial)]
+    verdict = judge(outputs, expected)
+    if not verdict.passed and len(outputs) == len(expected):
+        verdict = judge(outputs, _without_random(program, trial, expected, outputs))
+    if not verdict.passed:
+        raise VerificationError(
+            f"the model does not give what the program gives for {trial.what}: "
+            f"{verdict.detail}. The outputs are {', '.join(program.output_names)}"
+        )
+    return ""
+
+
+def _run(
+    session: RuntimeSession | ReferenceSession, feeds: Mapping[str, torch.Tensor], trial: Trial
+) -> list[torch.Tensor]:
+    try:
+        return session.run(feeds)
+    except errors_of_runtimes() as error:
+        raise VerificationError(f"the model fails for {trial.what}: {error}") from error
+
+
+def _without_random(
+    program: ONNXProgram, trial: Trial, expected: list[Expected], outputs: list[Array]
+) -> list[Expected]:
+    """Outputs that torch itself draws anew each time can only be held to a dtype and a shape."""
+    first, second = (outputs_of(program.source, program.returned, trial) for _ in range(2))
+    held = []
+    for want, got, one, other in zip(expected, outputs, first, second, strict=True):
+        fits = got.dtype == want.value.dtype and got.shape == want.value.shape
+        held.append(Expected(got) if fits and not torch.equal(one, other) else want)
+    return held

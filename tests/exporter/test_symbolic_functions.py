@@ -1,0 +1,444 @@
+"""Symbolic functions as `torch.onnx` has them: registered, in a table, on autograd functions, as functions of ONNX."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+import torch
+from onnx.reference import ReferenceEvaluator
+from onnx.reference.op_run import OpRun
+from torch import nn
+
+import exporter
+from exporter.lowering import registry
+from exporter.symbolic_helper import _if_scalar_type_as, _scalar, parse_args
+from tests.exporter.subjects import assert_agrees
+
+X = torch.linspace(-2, 2, 6).reshape(2, 3)
+
+
+@pytest.fixture(autouse=True)
+def registry_as_it_was() -> Iterator[None]:
+    before = {name: dict(functions) for name, functions in registry._lowerings.items()}
+    users = set(registry._by_users)
+    yield
+    registry._lowerings.clear()
+    registry._lowerings.update(before)
+    registry._by_users.clear()
+    registry._by_users.update(users)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def custom_operator() -> Iterator[None]:
+    with torch.library._scoped_library("custom_ops", "DEF") as library:
+        library.define("foo_forward(Tensor input1, Tensor input2, float attr1, int attr2) -> Tensor")
+        library.impl("foo_forward", lambda a, b, c, d: a * c + b * d, "CompositeExplicitAutograd")
+        torch.library.register_fake("custom_ops::foo_forward", lambda a, b, c, d: torch.empty_like(a), lib=library)
+        yield
+
+
+class FooModel(nn.Module):
+    def __init__(self, attr1: float, attr2: int) -> None:
+        super().__init__()
+        self.attr1 = attr1
+        self.attr2 = attr2
+
+    def forward(self, input1: torch.Tensor, input2: torch.Tensor) -> torch.Tensor:
+        result: torch.Tensor = torch.ops.custom_ops.foo_forward(input1, input2, self.attr1, self.attr2)
+        return result
+
+
+@parse_args("v", "v", "f", "i")
+def symbolic_foo_forward(g: Any, input1: Any, input2: Any, attr1: float, attr2: int) -> Any:
+    return g.op("Foo", input1, input2, attr1_f=attr1, attr2_i=attr2)
+
+
+class Foo(OpRun):
+    op_domain = "custom_ops"
+
+    def _run(self, a: Any, b: Any, attr1: float = 0.0, attr2: int = 0) -> tuple[Any]:
+        return ((a * np.float32(attr1) + b * np.float32(attr2)).astype(np.float32),)
+
+
+def test_the_documentation_s_custom_operator() -> None:
+    exporter.register_custom_op_symbolic("custom_ops::foo_forward", symbolic_foo_forward, 9)
+    model = FooModel(0.5, 3)
+    program = exporter.export(model, (X, X + 1), opset_version=9)
+    (node,) = program.model_proto.graph.node
+    assert (node.domain, node.op_type) == ("custom_ops", "Foo")
+    assert {a.name: onnx.helper.get_attribute_value(a) for a in node.attribute} == {"attr1": 0.5, "attr2": 3}
+    proto = program.model_proto
+    onnx.checker.check_model(proto, full_check=True)
+    session = ReferenceEvaluator(proto, new_ops=[Foo])
+    (got,) = session.run(None, {"input1": X.numpy(), "input2": (X + 1).numpy()})
+    torch.testing.assert_close(torch.from_numpy(got), model(X, X + 1))
+    exporter.unregister_custom_op_symbolic("custom_ops::foo_forward", 9)
+    with pytest.raises(exporter.UnsupportedOperatorsError):
+        exporter.export(model, (X, X + 1), opset_version=9)
+
+
+def test_the_documentation_s_custom_operator_in_onnxruntime() -> None:
+    extensions = pytest.importorskip("onnxruntime_extensions")
+    import onnxruntime
+
+    @parse_args("v", "v", "f", "i")
+    def symbolic(g: Any, input1: Any, input2: Any, attr1: float, attr2: int) -> Any:
+        return g.op("ai.onnx.contrib::Foo", input1, input2, attr1_f=attr1, attr2_i=attr2)
+
+    kinds = extensions.PyCustomOpDef
+
+    @extensions.onnx_op(  # type: ignore[untyped-decorator]
+        op_type="Foo",
+        inputs=[kinds.dt_float, kinds.dt_float],
+        outputs=[kinds.dt_float],
+        attrs={"attr1": kinds.dt_float, "attr2": kinds.dt_int64},
+    )
+    def foo(a: Any, b: Any, attr1: float, attr2: int) -> Any:
+        return a * np.float32(attr1) + b * np.float32(attr2)
+
+    def with_extensions(model: str | bytes) -> onnxruntime.InferenceSession:
+        options = onnxruntime.SessionOptions()
+        options.register_custom_ops_library(extensions.get_library_path())
+        return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+
+    exporter.register_custom_op_symbolic("custom_ops::foo_forward", symbolic, 9)
+    model = FooModel(0.5, 3)
+    program = exporter.export(model, (X, X + 1), opset_version=9)
+    program.initialize_inference_session(with_extensions)
+    assert_agrees(program, model, X, X + 1)
+
+
+def test_the_documentation_s_custom_operator_as_a_function_of_the_model() -> None:
+    @exporter.local_function("custom_ops::Foo")
+    def foo(g: Any, a: Any, b: Any, attr1: float, attr2: int) -> Any:
+        return g.op("Add", g.op("Mul", a, attr1), g.op("Mul", b, attr2))
+
+    exporter.register_custom_op_symbolic("custom_ops::foo_forward", foo, 9)
+    model = nn.Sequential(FooModel(0.5, 3))
+    program = exporter.export(model[0], (X, X + 1))
+    (node,) = program.model_proto.graph.node
+    assert (node.domain, node.op_type, len(node.attribute)) == ("custom_ops", "Foo", 0)
+    onnx.checker.check_model(program.model_proto, full_check=True)
+    program.verify()
+    with pytest.raises(
+        exporter.UnsupportedOperatorsError, match=r"IR version 8, that of opset 15 \(possible from opset 15\)"
+    ):
+        exporter.export(model[0], (X, X + 1), opset_version=14)
+
+
+def test_functions_that_do_the_same_are_one_and_others_have_numbers() -> None:
+    @exporter.local_function("custom_ops::Foo")
+    def foo(g: Any, a: Any, b: Any, attr1: float, attr2: int) -> Any:
+        return g.op("Add", g.op("Mul", a, attr1), g.op("Mul", b, attr2))
+
+    exporter.register_custom_op_symbolic("custom_ops::foo_forward", foo, 9)
+    half, third = FooModel(0.5, 3), FooModel(0.25, 3)
+
+    def program(x: torch.Tensor) -> torch.Tensor:
+        total: torch.Tensor = half(x, x + 1) + half(x + 2, x) + third(x, x)
+        return total
+
+    exported = exporter.export(program, X, opset_version=17)
+    assert [function.name for function in exported.model.functions.values()] == ["Foo", "Foo_1"]
+    assert [node.op_type for node in exported.model.graph if node.domain] == ["Foo", "Foo", "Foo_1"]
+    exported.verify()
+    assert "custom_ops::Foo_1(%a, %b) {" in str(exported)
+
+
+def test_sizes_that_vary_within_a_function() -> None:
+    @exporter.local_function("mine::Total")
+    def total(g: Any, x: Any) -> Any:
+        return g.cast(g.squeeze(g.ints([x.sizes[0]]), [0]), torch.float32)
+
+    @exporter.lowering("aten::sum")
+    def lower_sum(g: Any, self: Any, dtype: Any = None) -> Any:
+        return total(g, self)
+
+    exported = exporter.export(torch.sum, torch.ones(4), input_names=["x"], dynamic_axes={"x": [0]})
+    assert exported(torch.ones(9)) == 9
+
+
+def test_adding_elu_as_the_documentation_does() -> None:
+    def elu(g: Any, input: Any, alpha: Any, inplace: bool = False) -> Any:
+        return g.op("Elu", input, alpha_f=_scalar(alpha))
+
+    exporter.register_custom_op_symbolic("::elu", elu, 9)
+    program = exporter.export(nn.ELU(0.5), X, opset_version=9)
+    assert [node.op_type for node in program.model.graph] == ["Elu"]
+    assert_agrees(program, nn.ELU(0.5), X)
+
+
+def test_by_name_where_names_agree_and_by_position_where_not() -> None:
+    def by_name(g: Any, self: Any, *, negative_slope: float = 0.01) -> Any:
+        return g.op("LeakyRelu", self, alpha_f=negative_slope + 1)
+
+    def by_position(g: Any, x: Any, slope: float) -> Any:
+        return g.op("LeakyRelu", x, alpha_f=slope + 2)
+
+    for function, added in ((by_name, 1.0), (by_position, 2.0)):
+        exporter.register_custom_op_symbolic("aten::leaky_relu", function, 9)
+        node = exporter.export(nn.LeakyReLU(0.25), X).model.graph[0]
+        assert node.attributes["alpha"].as_float() == 0.25 + added
+
+
+def test_the_newest_registration_not_above_the_opset_serves() -> None:
+    for since, op in ((9, "Abs"), (13, "Neg")):
+        exporter.register_custom_op_symbolic("aten::relu", lambda g, x, op=op: g.op(op, x), since)
+    capture = exporter.capture_program(torch.relu, X)
+    assert [capture.lower(opset).model.graph[0].op_type for opset in (8, 12, 13, 20)] == ["Relu", "Abs", "Neg", "Neg"]
+
+
+def test_composites_that_a_user_lowers_are_kept_whole() -> None:
+    exporter.register_custom_op_symbolic("aten::hardsigmoid", lambda g, x: g.op("mine::HardSigmoid", x), 9)
+    exporter.register_custom_op_symbolic(
+        "aten::cosine_similarity", lambda g, x, y, dim, eps: g.op("mine::Cos", x, y), 9
+    )
+    program = exporter.export(lambda x: torch.cosine_similarity(x, x + 1).relu(), X)
+    assert [node.op_type for node in program.model.graph] == ["Add", "Cos", "Relu"]
+    exporter.unregister_custom_op_symbolic("aten::cosine_similarity", 9)
+    assert "Cos" not in {
+        node.op_type for node in exporter.export(lambda x: torch.cosine_similarity(x, x + 1), X).model.graph
+    }
+
+
+def test_a_lowering_that_would_never_be_called_is_refused() -> None:
+    with pytest.raises(exporter.ArgumentError) as caught:
+        exporter.register_custom_op_symbolic("aten::reshape", lambda g, x, shape: x, 9)
+    assert str(caught.value) == (
+        "a lowering of aten::reshape would never be called: torch turns it into other operators before it can be "
+        "recorded. Register one for those: capture_program(...).operators names them"
+    )
+
+
+def test_too_few_parameters() -> None:
+    exporter.register_custom_op_symbolic("aten::elu", lambda g, x: g.op("Elu", x), 9)
+    with pytest.raises(exporter.LoweringError) as caught:
+        exporter.export(nn.ELU(0.5), X)
+    assert (
+        "it takes 1 arguments after g, and aten::elu has 4 (self, alpha, scale, input_scale), "
+        "of which alpha is 0.5 here" in str(caught.value)
+    )
+
+
+def test_the_interface_of_g_op() -> None:
+    seen: dict[str, Any] = {}
+
+    def symbolic(g: Any, a: Any, b: Any, attr1: float, attr2: int) -> Any:
+        seen["sizes"] = a.type().sizes()
+        constant = g.op("Constant", value_t=torch.tensor([1.0, 2.0]))
+        first, second = g.op(
+            "my.domain::Many", a, b, constant, f_f=1, fs_f=[1, 2.5], i_i=True, is_i=(3, 4), s_s="x", ss_s=["a", "b"],
+            t_t=torch.ones(2), none_i=None, outputs=2,
+        )  # fmt: skip
+        seen["dtype"] = second.type().scalarType()
+        return first
+
+    exporter.register_custom_op_symbolic("custom_ops::foo_forward", symbolic, 9)
+    program = exporter.export(FooModel(1.0, 1), (X, X), custom_opsets={"my.domain": 4}, opset_version=9)
+    node = next(node for node in program.model_proto.graph.node if node.op_type == "Many")
+    attributes = {a.name: onnx.helper.get_attribute_value(a) for a in node.attribute}
+    assert onnx.numpy_helper.to_array(attributes.pop("t")).tolist() == [1.0, 1.0]
+    assert attributes == {"f": 1.0, "fs": [1.0, 2.5], "i": 1, "is": [3, 4], "s": b"x", "ss": [b"a", b"b"]}
+    assert seen == {"sizes": [2, 3], "dtype": "Float"} and len(node.output) == 2
+    assert {entry.domain: entry.version for entry in program.model_proto.opset_import} == {"": 9, "my.domain": 4}
+
+
+def test_attributes_without_a_type() -> None:
+    exporter.register_custom_op_symbolic("aten::relu", lambda g, x: g.op("Elu", x, alpha=1.0), 9)
+    with pytest.raises(
+        exporter.LoweringError, match="attribute 'alpha' says no type: end its name in _f, _i, _s or _t"
+    ):
+        exporter.export(torch.relu, X)
+
+
+def test_numbers_take_the_dtype_of_the_value() -> None:
+    def symbolic(g: Any, self: Any, other: Any, alpha: Any = 1) -> Any:
+        return g.op("Add", self, g.op("Constant", value_t=_if_scalar_type_as(other, self)))
+
+    exporter.register_custom_op_symbolic("aten::add", symbolic, 9)
+    program = exporter.export(lambda x: x + 2, X.double())
+    assert_agrees(program, lambda x: x + 2, X.double())
+
+
+@pytest.mark.parametrize(
+    ("descriptors", "message"),
+    [
+        (("v", "i"), "symbolic got 4 arguments after g, and parse_args describes 2: give a descriptor for each"),
+        (
+            ("i", "v", "f", "i"),
+            "the argument 'a' is computed by the program and not known at export: describe it as 'v'",
+        ),
+    ],
+)
+def test_wrong_descriptors(descriptors: tuple[str, ...], message: str) -> None:
+    @parse_args(*descriptors)
+    def symbolic(g: Any, a: Any, b: Any, c: Any, d: Any) -> Any:
+        return a
+
+    exporter.register_custom_op_symbolic("custom_ops::foo_forward", symbolic, 9)
+    with pytest.raises(exporter.LoweringError, match=message):
+        exporter.export(FooModel(1.0, 1), (X, X))
+
+
+def test_every_descriptor() -> None:
+    got: list[Any] = []
+
+    @parse_args("v", "i", "is", "f", "fs", "b", "s", "t", "none")
+    def symbolic(g: Any, *arguments: Any) -> None:
+        got.extend(arguments)
+
+    def all_names(g: Any, v: Any, i: Any, many: Any, f: Any, fs: Any, b: Any, s: Any, t: Any, none: Any) -> None:
+        got.extend([v, i, many, f, fs, b, s, t, none])
+
+    parse_args("v", "i", "is", "f", "fs", "b", "s", "t", "none")(all_names)(
+        None,
+        "value",
+        2.0,
+        (1.0, 2),
+        3,
+        [4],
+        1,
+        "text",
+        5,
+        None,
+    )
+    assert got[:7] == ["value", 2, [1, 2], 3.0, [4.0], True, "text"]
+    assert torch.equal(got[7], torch.tensor(5)) and got[8] is None
+    with pytest.raises(ValueError, match="parse_args was given 'x': descriptors are v, i, is, f, fs, b, s, t, none"):
+        parse_args("x")
+    with pytest.raises(TypeError, match=r"the argument 'i' is \[1, 2\], and parse_args describes it as 'i'"):
+        parse_args("v", "i")(all_names)(None, "v", [1, 2])  # type: ignore[call-arg]
+
+
+class Clip(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor, low: float, more: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        ctx.low = low
+        return x.clamp(min=low), more.double()
+
+    @staticmethod
+    def symbolic(g: Any, x: Any, low: float, more: Any) -> Any:
+        return g.op("Max", x, low), g.op("Clip64", more)
+
+
+def clipped(x: torch.Tensor) -> Any:
+    return Clip.apply(x * 2, 0.5, x)  # type: ignore[no-untyped-call]
+
+
+def test_autograd_functions_with_a_symbolic_of_their_own() -> None:
+    program = exporter.export(clipped, X, input_names=["x"], dynamic_axes={"x": {0: "batch"}})
+    assert [(node.domain, node.op_type) for node in program.model.graph] == [
+        ("", "Mul"),
+        ("", "Max"),
+        (__name__, "Clip64"),
+    ]
+    assert [value.dtype.name for value in program.model.graph.outputs if value.dtype] == ["FLOAT", "DOUBLE"]
+    assert str(program.model.graph.outputs[0].shape) == "[batch,3]"
+    with torch.no_grad():
+        assert torch.equal(clipped(X)[0], (X * 2).clamp(min=0.5))
+
+
+class Halved(torch.autograd.Function):
+    @staticmethod
+    def forward(x: torch.Tensor) -> torch.Tensor:
+        return x / 2
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+        pass
+
+    @staticmethod
+    def symbolic(g: Any, x: Any) -> Any:
+        return g.op("Mul", x, 0.5)
+
+
+def test_what_reads_the_result_of_an_autograd_function() -> None:
+    def program(x: torch.Tensor) -> torch.Tensor:
+        y: torch.Tensor = Halved.apply(x)  # type: ignore[no-untyped-call]
+        return y + 1 if y.sum() > -100 else y
+
+    with pytest.warns(exporter.TracerWarning):
+        exported = exporter.export(program, X)
+    assert [node.op_type for node in exported.model.graph] == ["Mul", "Add"]
+    assert_agrees(exported, program, X)
+
+
+@pytest.mark.parametrize("key", ["packet", "overload", "name"])
+def test_custom_translation_table(key: str) -> None:
+    keys = {
+        "packet": torch.ops.custom_ops.foo_forward,
+        "overload": torch.ops.custom_ops.foo_forward.default,
+        "name": "custom_ops::foo_forward",
+    }
+    model = FooModel(0.5, 3)
+
+    def lower(g: Any, a: Any, b: Any, attr1: float, attr2: int) -> Any:
+        return g.op("Add", g.op("Mul", a, attr1), g.op("Mul", b, attr2))
+
+    program = exporter.export(model, (X, X + 1), custom_translation_table={keys[key]: lower})
+    assert_agrees(program, model, X, X + 1)
+    with pytest.raises(exporter.UnsupportedOperatorsError):
+        exporter.export(model, (X, X + 1))
+
+
+def test_functions_of_onnxscript_in_the_table() -> None:
+    class Script:
+        """What onnxscript's functions answer."""
+
+        def to_function_proto(self) -> onnx.FunctionProto:
+            nodes = [
+                onnx.helper.make_node("Constant", [], ["c"]),
+                onnx.helper.make_node("Mul", ["a", "c"], ["left"]),
+                onnx.helper.make_node("Add", ["left", "b"], ["out"]),
+            ]
+            nodes[0].attribute.append(onnx.AttributeProto(name="value_float", ref_attr_name="attr1", type="FLOAT"))
+            imports = [onnx.helper.make_opsetid("", 18)]
+            return onnx.helper.make_function("mine", "Foo", ["a", "b"], ["out"], nodes, imports, ["attr1", "attr2"])
+
+    model = FooModel(0.5, 1)
+    program = exporter.export(model, (X, X + 1), custom_translation_table={torch.ops.custom_ops.foo_forward: Script()})
+    assert [function.name for function in program.model.functions.values()] == ["Foo"]
+    assert_agrees(program, model, X, X + 1)
+
+
+@pytest.mark.parametrize(
+    ("table", "message"),
+    [
+        (
+            {"nonsense": lambda g: g},
+            "custom_translation_table holds 'nonsense', which is no operator: give torch.ops.namespace.name, one of "
+            "its overloads, or 'namespace::name'",
+        ),
+        (
+            {"aten::relu": 3},
+            "custom_translation_table gives 3 for aten::relu: give a function whose first parameter is g, "
+            "def lower(g, x): return g.op('Relu', x), or a function of ONNX that has to_function_proto()",
+        ),
+    ],
+)
+def test_wrong_tables(table: dict[Any, Any], message: str) -> None:
+    with pytest.raises(exporter.ArgumentError) as caught:
+        exporter.export(torch.relu, X, custom_translation_table=table)
+    assert str(caught.value) == message
+
+
+def test_operators_made_with_custom_op() -> None:
+    @torch.library.custom_op("parity_made::twice", mutates_args=())
+    def twice(x: torch.Tensor) -> torch.Tensor:
+        return x * 2
+
+    twice.register_fake(torch.empty_like)
+    program = exporter.export(
+        lambda x: twice(x) + 1, X, custom_translation_table={"parity_made::twice": lambda g, x: g.op("Add", x, x)}
+    )
+    assert_agrees(program, lambda x: twice(x) + 1, X)
+
+
+def test_names_of_functions() -> None:
+    with pytest.raises(exporter.ArgumentError) as caught:
+        exporter.local_function("Foo")
+    assert str(caught.value) == "'Foo' is not the name of a function: write 'domain::Name', e.g. 'my_domain::Foo'"

@@ -1,0 +1,242 @@
+"""`verify=True` raises on all that is wrong: values, dtypes, shapes, counts, NaN, other sizes, invalid models."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import onnx_ir as ir
+import pytest
+import torch
+from torch import nn
+
+import exporter
+from exporter.testing import assert_onnx_program
+from exporter.verification import VerificationInfo, verify_onnx_program
+from tests.exporter.subjects import Classifier, Counter, images
+
+X = torch.linspace(-2, 2, 12).reshape(3, 4)
+
+
+def wrong(write: Any) -> dict[Any, Any]:
+    """A table in which relu is written wrongly."""
+    return {"aten::relu": write}
+
+
+def with_nan(g: Any, x: Any) -> Any:
+    return g.op("Sqrt", x)
+
+
+def nearly(g: Any, x: Any) -> Any:
+    return g.op("Mul", g.op("Relu", x), 1.0001)
+
+
+def transposed(g: Any, x: Any) -> Any:
+    return g.op("Slice", g.op("Relu", x), g.const([0]), g.const([1]), g.const([0]))
+
+
+def example_only(g: Any, x: Any) -> Any:
+    return g.op("Mul", g.op("Relu", x), g.op("Cast", g.op("Greater", g.const(X + 0.01), x), to_i=1))
+
+
+@pytest.mark.parametrize(
+    ("write", "message"),
+    [
+        (
+            nearly,
+            r"the model does not give what the program gives for the example inputs: output 0 at \(.*\): runtime "
+            r".*, torch .*; error .*, tolerance .*, headroom .*; 6 of 12 elements. The outputs are output",
+        ),
+        (with_nan, r"output 0 at \(0, 0\): runtime nan, torch 0.0; NaN and infinities differ"),
+        (transposed, r"(not valid ONNX|has shape \(1, 4\) from the runtime, \(3, 4\) from torch)"),
+        (example_only, r"for the example's numbers in reverse: output 0 at"),
+    ],
+    ids=["values", "nan", "broadcastable shape", "built in"],
+)
+def test_wrong_models_are_told(write: Any, message: str, tmp_path: Path) -> None:
+    path = tmp_path / "model.onnx"
+    with pytest.raises(exporter.VerificationError, match=message):
+        exporter.export(torch.relu, X, path, custom_translation_table=wrong(write), verify=True)
+    assert not path.exists()
+
+
+def test_right_models_pass(tmp_path: Path) -> None:
+    model = Classifier().eval()
+    for opset in (9, 18):
+        exporter.export(model, images(), tmp_path / "model.onnx", opset_version=opset, verify=True)
+    exporter.export(
+        model, images(), input_names=["x"], dynamic_axes={"x": {0: "batch", 2: "height", 3: "width"}}, verify=True
+    )
+
+
+def test_opsets_that_onnxruntime_does_not_run() -> None:
+    exporter.export(torch.relu, X, opset_version=28, verify=True)
+    with pytest.raises(exporter.VerificationError, match="output 0 at"):
+        exporter.export(torch.relu, X, opset_version=28, verify=True, custom_translation_table=wrong(nearly))
+
+
+def test_fewer_outputs_are_told() -> None:
+    program = exporter.export(lambda x: (x + 1, x + 2), X)
+    program.model.graph.outputs.pop()
+    with pytest.raises(exporter.VerificationError, match="1 output from the runtime, 2 outputs from torch"):
+        program.verify()
+
+
+def test_other_dtypes_are_told() -> None:
+    program = exporter.export(torch.relu, X)
+    node = program.model.graph[0]
+    cast = ir.node("Cast", [node.outputs[0]], {"to": 11})
+    cast.outputs[0].name, cast.outputs[0].type = "wide", ir.TensorType(ir.DataType.DOUBLE)
+    cast.outputs[0].shape = ir.Shape([3, 4])
+    program.model.graph.append(cast)
+    program.model.graph.outputs[0] = cast.outputs[0]
+    with pytest.raises(exporter.VerificationError, match="is float64 from the runtime, float32 from torch"):
+        program.verify()
+
+
+def test_a_size_that_was_built_in_is_told() -> None:
+    def frozen(g: Any, x: Any) -> Any:
+        return g.op("Expand", g.op("Slice", x, g.const([0]), g.const([1]), g.const([0])), g.const([3, 4]))
+
+    ones = torch.ones(3, 4)
+    with pytest.raises(exporter.VerificationError, match=r"for x_dim_0=4: .*has shape \(3, 4\)|for x_dim_0=4"):
+        exporter.export(
+            torch.relu,
+            ones,
+            input_names=["x"],
+            dynamic_axes={"x": [0]},
+            custom_translation_table=wrong(frozen),
+            verify=True,
+        )
+
+
+def test_sizes_that_the_program_itself_refuses() -> None:
+    class Even(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            if not exporter.is_in_onnx_export() and x.shape[0] != 3:
+                raise ValueError(f"{x.shape[0]} rows")
+            return x + 1
+
+    with pytest.raises(exporter.VerificationError) as caught:
+        exporter.export(Even(), X, input_names=["x"], dynamic_axes={"x": {0: "rows"}}, verify=True)
+    assert str(caught.value) == (
+        "axes were asked to vary, and the program itself takes no other sizes of them:\n"
+        "  - rows=4: ValueError: 4 rows\n  - rows=6: ValueError: 6 rows\n  - rows=1: ValueError: 1 rows\n"
+        "Export with these axes fixed, or write the program for any size."
+    )
+
+
+def test_sizes_stay_within_what_was_promised() -> None:
+    rows = torch.export.Dim("rows", min=2, max=4)
+    seen = []
+
+    class Small(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            if not exporter.is_in_onnx_export():
+                seen.append(x.shape[0])
+            return x + 1
+
+    exporter.export(Small(), X, dynamic_shapes={"x": {0: rows}}, verify=True)
+    assert set(seen) == {2, 3, 4}
+
+
+def test_programs_that_fail_by_themselves() -> None:
+    def program(x: torch.Tensor) -> torch.Tensor:
+        if not exporter.is_in_onnx_export():
+            raise KeyError("weights")
+        return x + 1
+
+    with pytest.raises(exporter.VerificationError) as caught:
+        exporter.export(program, X, verify=True)
+    assert str(caught.value) == "the program fails in torch for the example inputs: 'weights'"
+
+
+def test_what_is_drawn_anew_is_held_to_shapes_only() -> None:
+    model = nn.Sequential(nn.Dropout(0.5))
+    before = torch.random.get_rng_state()
+    exporter.export(model, X, training=True, opset_version=13, verify=True)
+    assert torch.equal(torch.random.get_rng_state(), before)
+
+    def both(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        return torch.rand(3), x.relu()
+
+    with pytest.raises(exporter.VerificationError, match="output 1 at"):
+        exporter.export(both, X, verify=True, custom_translation_table=wrong(nearly))
+
+
+@pytest.mark.filterwarnings("ignore::exporter.DroppedWriteWarning")
+def test_the_program_is_left_as_it_was() -> None:
+    counter = Counter()
+    exporter.export(counter, X, verify=True)
+    assert counter.count == 0
+    x = X.clone()
+
+    def writes(x: torch.Tensor) -> torch.Tensor:
+        return x.mul_(2)
+
+    exporter.export(writes, x, verify=True)
+    assert torch.equal(x, X)
+
+
+def test_models_that_are_not_valid() -> None:
+    program = exporter.export(torch.relu, X)
+    program.model.graph.outputs[0].shape = ir.Shape([5, 5])
+    with pytest.raises(exporter.VerificationError, match="the model is not valid ONNX: "):
+        program.verify()
+    unknown = exporter.export(torch.relu, X, custom_translation_table=wrong(lambda g, x: g.op("mine::Relu", x)))
+    with pytest.raises(exporter.VerificationError, match="onnxruntime cannot load the model: "):
+        unknown.verify()
+
+
+def test_numbers_that_are_built_in() -> None:
+    def program(x: torch.Tensor) -> tuple[torch.Tensor, int]:
+        return x + 1, 3 if exporter.is_in_onnx_export() else 4
+
+    with pytest.raises(exporter.VerificationError) as caught:
+        exporter.export(program, X, verify=True)
+    assert str(caught.value) == (
+        "for the example inputs the program returns 4 where it returned 3 when it was exported, and the model has that "
+        "built in: return it as a tensor"
+    )
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64])
+def test_other_precisions(dtype: torch.dtype) -> None:
+    exporter.export(nn.Linear(4, 3).to(dtype), X.to(dtype), verify=True)
+
+
+@pytest.mark.parametrize("backend", ["onnxruntime", "reference"])
+def test_assert_onnx_program(backend: Any) -> None:
+    program = exporter.export(Classifier().eval(), images())
+    assert_onnx_program(program, backend=backend)
+    assert_onnx_program(program, args=(images() * 2,), backend=backend)
+    assert_onnx_program(program, rtol=1e-3, atol=1e-4, backend=backend)
+    wrong_one = exporter.export(torch.relu, X, custom_translation_table=wrong(nearly))
+    with pytest.raises(AssertionError, match="the model does not give what the program gives in torch: output 0"):
+        assert_onnx_program(wrong_one, backend=backend)
+    assert_onnx_program(wrong_one, rtol=1e-3, backend=backend)
+    with pytest.raises(AssertionError, match="the output 'output' of the model is not the program's: Tensor-likes"):
+        assert_onnx_program(wrong_one, rtol=1e-5, backend=backend)
+
+
+def test_assert_onnx_program_counts_outputs_and_knows_its_backends() -> None:
+    program = exporter.export(lambda x: (x, x + 1), X)
+    with pytest.raises(exporter.ArgumentError, match="backend is 'tvm': give 'onnxruntime' or 'reference'"):
+        assert_onnx_program(program, backend="tvm")  # type: ignore[arg-type]
+    program.model.graph.outputs.pop()
+    with pytest.raises(exporter.VerificationError, match="the model returns 1 tensors, and the program 2"):
+        assert_onnx_program(program, rtol=1e-3)
+
+
+def test_figures_of_each_output() -> None:
+    program = exporter.export(lambda x: (x.relu(), x > 0), X, custom_translation_table=wrong(nearly))
+    floats, booleans = verify_onnx_program(program)
+    assert (floats.name, floats.expected_dtype) == ("output_0", torch.float32)
+    assert 1e-4 < floats.max_abs_diff < 3e-4 and floats.asdict()["abs_diff_hist"][0][3:5] != [0, 0]
+    assert booleans.max_abs_diff == 0
+    far = VerificationInfo.from_tensors("x", torch.ones(3), torch.ones(1, 3))
+    assert far.max_abs_diff == float("inf")
+    nan = VerificationInfo.from_tensors("x", torch.tensor([1.0, torch.nan]), torch.tensor([torch.nan, torch.nan]))
+    assert nan.max_abs_diff == float("inf")
+    with pytest.raises(exporter.ArgumentError, match="compare_intermediates=True is not possible"):
+        verify_onnx_program(program, compare_intermediates=True)
