@@ -14,8 +14,11 @@ import typer
 
 from harness.axes import AxisError, Selection, Tier, parse_opsets
 from harness.commands.expect import expect
+from harness.commands.localise import localise
 from harness.commands.merge import merge
 from harness.commands.query import query
+from harness.commands.reduce import reduce as reduce_cell
+from harness.commands.repro import repro
 from harness.comparison.command import compare
 from harness.opinfo_survey import survey
 from harness.store import RunStoreError, read_info
@@ -42,6 +45,9 @@ app.command()(expect)
 app.command()(query)
 app.command()(merge)
 app.command()(compare)
+app.command()(localise)
+app.command("reduce")(reduce_cell)
+app.command()(repro)
 app.command("opinfo-survey")(survey)
 
 

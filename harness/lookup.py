@@ -44,19 +44,20 @@ def find_cell(cell: str, directories: Sequence[Path]) -> Cell:
         )
     selection = _selection(point)
     label = cell[: point.start()]
-    labels: list[str] = []
     sys.path.insert(0, str(Path.cwd()))
-    for name, declaration in _declared(directories):
-        if not label.startswith(name):
-            continue
+    declared = {name: declaration for name, declaration in _declared(directories) if label.startswith(name)}
+    for name, declaration in declared.items():
         for each in cells_of(name, declaration, selection):
-            labels.append(each.case.label)
             if each.id == cell:
                 return each
+    anywhere = Selection(tier=Tier.FULL, opsets=selection.opsets)
+    labels = {
+        each.case.label for name, declaration in declared.items() for each in cells_of(name, declaration, anywhere)
+    }
     if label in labels:
         raise NoSuchCellError(f"{label} has no cell {cell[point.start() + 1 :]}.")
     names = [name for name, _ in _declared(directories)]
-    near = difflib.get_close_matches(label, dict.fromkeys([*labels, *names]), n=1, cutoff=0.3)
+    near = difflib.get_close_matches(label, [*sorted(labels), *names], n=1, cutoff=0.3)
     raise NoSuchCellError(f"there is no case {label}" + (f"; the nearest is {near[0]}." if near else "."))
 
 

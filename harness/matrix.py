@@ -20,7 +20,7 @@ from harness.environment import describe_run, missing_here
 from harness.last_words import last_words
 from harness.limits import Limits, resident_mib
 from harness.part import Part, resumable
-from harness.record import Record, RunEnd, RunInfo, Stage, Status
+from harness.record import Record, RunEnd, RunInfo, Status
 from harness.run_log import RunLog, stderr_path
 from harness.shards import parse_shard
 from harness.store import write_end
@@ -155,6 +155,8 @@ class Matrix:
             kept: list[Kept] = []
 
             def keep(outcome: Outcome) -> None:
+                if outcome.status is not Status.FAILED:
+                    return
                 record = expected(outcome.onto(blank), item.path.parent)
                 if record.status is Status.FAILED:
                     kept.append(self.bundles.keep(record, outcome))
@@ -185,30 +187,10 @@ class Matrix:
         return record
 
     def _blank(self, item: CellItem) -> Record:
-        """The record of a cell that has not run: what it is, and the status it has if nobody says otherwise."""
-        cell = item.cell
-        declaration = cell.case.declaration
-        return Record(
-            cell=cell.id,
-            case=cell.case.label,
-            name=cell.case.name,
-            family=cell.case.family,
-            kind=declaration.kind,
-            file=item.location[0],
-            line=declaration.line,
-            nodeid=str(item.nodeid),
-            opset=cell.opset,
-            dtype=cell.dtype.value,
-            device=cell.device.value,
-            capture=cell.capture.value,
-            exporter=cell.exporter,
-            runtime=cell.runtime,
-            shapes=cell.shapes.value,
-            status=Status.CRASHED,
-            stage=Stage.BUILD,
-            worker=self.worker,
-            began=time.time(),
-        )
+        from harness.outcome import blank_record
+
+        blank = blank_record(item.cell, item.location[0], str(item.nodeid), worker=self.worker)
+        return msgspec.structs.replace(blank, began=time.time())
 
 
 def _part_of(config: pytest.Config) -> tuple[RunInfo | None, Part]:

@@ -35,6 +35,30 @@ class Prepared:
         return (program.case, program.dtype, program.device) == (cell.case, cell.dtype, cell.device)
 
 
+def blank_record(cell: Cell, file: str, nodeid: str, *, worker: str) -> Record:
+    """The record of a cell that has not run: what it is, and the status it has if nobody says otherwise."""
+    return Record(
+        cell=cell.id,
+        case=cell.case.label,
+        name=cell.case.name,
+        family=cell.case.family,
+        kind=cell.case.declaration.kind,
+        file=file,
+        line=cell.case.declaration.line,
+        nodeid=nodeid,
+        opset=cell.opset,
+        dtype=cell.dtype.value,
+        device=cell.device.value,
+        capture=cell.capture.value,
+        exporter=cell.exporter,
+        runtime=cell.runtime,
+        shapes=cell.shapes.value,
+        status=Status.CRASHED,
+        stage=Stage.BUILD,
+        worker=worker,
+    )
+
+
 class MismatchError(Exception):
     """The runtime's outputs are not torch's."""
 

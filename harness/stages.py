@@ -24,7 +24,7 @@ from harness.draws import DrawnCase, search
 from harness.exporters import EXPORTERS, Captured, Exporter, NoSuchFormError, Request
 from harness.outcome import MismatchError, Outcome, Prepared
 from harness.program import build
-from harness.record import Stage, Status
+from harness.record import Stage
 from harness.reference import Trial, consult
 from harness.runtimes import RUNTIMES, NoKernelError, OnnxReference, Runtime, Session
 
@@ -52,8 +52,8 @@ class Bench:
         # A worker has a core to itself; and one thread sums in the same order everywhere.
         torch.set_num_threads(1)
 
-    def run(self, cell: Cell, failed: Callable[[Outcome], None] = lambda outcome: None) -> Outcome:
-        """Run a cell. `failed` is called with a failure while the files of its model are still there."""
+    def run(self, cell: Cell, ended: Callable[[Outcome], None] = lambda outcome: None) -> Outcome:
+        """Run a cell. `ended` is called with what became of it while the files of its model are still there."""
         if isinstance(cell.case, DrawnCase):
             return search(cell, self.run)
         outcome = Outcome(cell, cell.runtime)
@@ -76,8 +76,7 @@ class Bench:
                     outcome.refuse(refusal, error)
                 else:
                     outcome.fail(error)
-            if outcome.status is Status.FAILED:
-                failed(outcome)
+            ended(outcome)
         return outcome
 
     def _run_stages(

@@ -8,14 +8,23 @@ taken out again, by halves.
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 import torch
 
+from exporter.arrays import to_array
 from exporter.capture.graph import Value
+from exporter.errors import ExportError
 from exporter.verification.oracle import Expected, Verdict
+from harness.axes import Tier
+from harness.bundle import Failure, write
+from harness.delivered import Delivered
+from harness.environment import describe_run
+from harness.exporters import EXPORTERS, Request
 from harness.localisation.localise import (
     Localisation,
     Suspect,
@@ -183,6 +192,23 @@ class Program(torch.nn.Module):
 {body}
         return ({outputs})
 '''
+
+
+def write_bundle(suspect: Suspect, reduced: Reduced, folder: Path) -> None:
+    """The piece as a failure bundle, with `program.py`, its source, and `tensors.pt`, what that needs."""
+    piece, cell = reduced.piece, suspect.cell
+    request = Request(piece, tuple(reduced.inputs), piece.input_names, {})
+    title = f"reduced from {cell.id}: {len(piece.nodes)} of {len(suspect.recording.nodes)} operators\n{reduced.detail}"
+    delivered = None
+    # What cannot be exported has no model, and its bundle says so.
+    with suppress(ExportError), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        delivered = Delivered(EXPORTERS[cell.exporter].capture(request).deliver(cell.opset, None))
+    feeds = {name: to_array(tensor) for name, tensor in zip(piece.input_names, reduced.inputs, strict=True)}
+    run = describe_run(seed=0, tier=Tier.FULL, argv=["reduce", cell.id], project=Path.cwd())
+    failure = Failure(title, delivered, feeds, reduced.expected, cell.runtime, cell.id, run)
+    write(failure, folder)
+    write_source(reduced, folder, title)
 
 
 def write_source(reduced: Reduced, folder: Path, title: str) -> Path:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import runpy
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -12,7 +12,6 @@ import torch.nn.functional as F
 from torch import nn
 
 import exporter
-from exporter.lowering import registry
 from exporter.lowering.builder import Graph
 from exporter.lowering.values import Value
 from harness.axes import PARITY, Capture, Device, Dtype, Shapes
@@ -40,21 +39,6 @@ class Net(nn.Module):
 
 
 _NET = model(Net, floats(2, 3, 8, 8), dynamic={"x": {0: "batch"}})
-
-
-@pytest.fixture
-def wrong() -> Iterator[Callable[[str, Callable[..., Value]], None]]:
-    """Replaces a lowering for one test."""
-    before: dict[str, dict[int, registry.Lowering]] = {}
-
-    def replace(name: str, function: Callable[..., Value]) -> None:
-        before[name] = dict(registry._lowerings[name])
-        registry._lowerings[name].clear()
-        exporter.lowering(name)(function)
-
-    yield replace
-    for name, functions in before.items():
-        registry._lowerings[name] = functions
 
 
 def hard_sigmoid(g: Graph, self: Value) -> Value:

@@ -162,6 +162,16 @@ def check_that_a_failure_tells_a_stranger_everything(faults: Run) -> None:
     assert f"FAILED {again}" in faults.text
 
 
+def check_that_a_failure_and_nothing_else_has_a_bundle(faults: Run) -> None:
+    bundles = {name: record.bundle for name, record in faults.records().items() if record.bundle}
+    assert bundles == {"odd": "failures/odd-float32-opset9-cpu-trace-onnxruntime"}
+    assert (faults.folder / bundles["odd"] / "repro.py").exists()
+    assert (
+        faults.records()["odd"].message.splitlines()[-2]
+        == f"  bundle: runs/{faults.folder.resolve().name}/{bundles['odd']}"
+    )
+
+
 def check_that_the_terminal_counts_by_status_and_says_where_the_run_is(faults: Run) -> None:
     # Two passes of pytest's are selectors of expectations that match a cell, and a failure is one that does not.
     counted = re.search(r"^=+ (.*) in [\d.]+s", faults.text, re.MULTILINE)
@@ -201,6 +211,7 @@ def test_nothing_is_lost_and_everything_is_told(tmp_path: Path, subtests: pytest
         check_that_every_cell_leaves_a_record_whatever_became_of_it,
         check_that_a_crash_names_its_cell_stage_and_signal,
         check_that_a_failure_tells_a_stranger_everything,
+        check_that_a_failure_and_nothing_else_has_a_bundle,
         check_that_the_terminal_counts_by_status_and_says_where_the_run_is,
         check_that_expectations_are_strict_both_ways,
         check_that_the_run_says_what_it_was,

@@ -1,0 +1,26 @@
+"""What several tests of the harness are given."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+
+import exporter
+from exporter.lowering import registry
+from exporter.lowering.values import Value
+
+
+@pytest.fixture
+def wrong() -> Iterator[Callable[[str, Callable[..., Value]], None]]:
+    """Replaces a lowering for one test."""
+    before: dict[str, dict[int, registry.Lowering]] = {}
+
+    def replace(name: str, function: Callable[..., Value]) -> None:
+        before[name] = dict(registry._lowerings[name])
+        registry._lowerings[name].clear()
+        exporter.lowering(name)(function)
+
+    yield replace
+    for name, functions in before.items():
+        registry._lowerings[name] = functions

@@ -1,0 +1,134 @@
+"""`parity localise`, `parity reduce`, `parity repro`: from a cell's id to what is wrong with it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from exporter.lowering.builder import Graph
+from exporter.lowering.values import Value
+from harness.cli import app
+from harness.commands import cell as cell_command
+
+_CASES = """
+import torch
+import torch.nn.functional as F
+from harness.case import floats, op
+
+gated = op(lambda x, slope: F.hardsigmoid(x * slope).exp(), floats(2, 3), slope=[1.5, 2.0])
+"""
+_CELL = "gated[slope=1.5]-float32-opset13-cpu-trace-onnxruntime"
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Path:
+    """A clone with one file of declarations, in a package that no other test has imported."""
+    package = f"cases_{abs(hash(request.node.name))}"
+    (tmp_path / package).mkdir()
+    (tmp_path / package / "__init__.py").touch()
+    (tmp_path / package / "some.py").write_text(_CASES)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(cell_command, "DECLARATIONS", (Path(package),))
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    return tmp_path
+
+
+@pytest.fixture
+def faulty(project: Path, wrong: Callable[[str, Callable[..., Value]], None]) -> Path:
+    def hard_sigmoid(g: Graph, self: Value) -> Value:
+        return g.op("HardSigmoid", self)
+
+    wrong("aten::hardsigmoid", hard_sigmoid)
+    return project
+
+
+def invoke(*arguments: str) -> tuple[int, str]:
+    result = CliRunner().invoke(app, arguments)
+    return result.exit_code, result.output
+
+
+def test_localise_names_the_operator_and_its_line(faulty: Path) -> None:
+    code, text = invoke("localise", _CELL)
+    assert code == 0
+    lines = text.splitlines()
+    assert lines[0] == f"{_CELL}: 3 operators"
+    assert lines[-3].startswith("first divergence: aten::hardsigmoid, ")
+    assert lines[-3].endswith("some.py:6")
+    assert lines[-1] == "given torch's own values it is still wrong: its export, or the runtime's kernel for it, is"
+
+
+def test_localise_speaks_json(faulty: Path) -> None:
+    code, text = invoke("localise", f"some.py::gated::{_CELL}", "--json")
+    found = json.loads(text)
+    assert (code, found["first"]["operator"], found["first"]["number"]) == (0, "aten::hardsigmoid", 1)
+    assert found["first"]["metrics"]["headroom"] < 1
+    assert found["alone"]["passed"] is False
+
+
+def test_reduce_leaves_a_folder_that_runs_alone(faulty: Path) -> None:
+    code, text = invoke("reduce", _CELL)
+    assert code == 0
+    lines = text.splitlines()
+    assert lines[:2] == [f"{_CELL}: 3 operators, reduced to 1", "  aten.hardsigmoid.default"]
+    assert lines[-1] == "source: reduced/program.py; it runs alone: python reduced/repro.py"
+    done = subprocess.run(
+        [sys.executable, "-I", "reduced/repro.py"], cwd=faulty, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 1
+    assert done.stdout.startswith(f"reduced from {_CELL}: 1 of 3 operators\n")
+    assert json.loads(invoke("reduce", _CELL, "--json")[1])["operators"] == ["aten.hardsigmoid.default"]
+
+
+def test_repro_writes_the_bundle_of_any_cell(faulty: Path, project: Path) -> None:
+    code, text = invoke("repro", _CELL, "--out", "here")
+    assert code == 1
+    assert text.startswith(f"{_CELL}: failed at compare\n  output 0 at (")
+    assert text.splitlines()[-1] == "bundle: here; it runs alone: python here/repro.py"
+    assert (faulty / "here" / "model.onnx").exists()
+    record = json.loads(invoke("repro", _CELL, "--json")[1])["record"]
+    assert (record["cell"], record["status"], record["blame"]) == (_CELL, "failed", "exporter")
+
+
+def test_a_cell_that_passes_is_told(project: Path) -> None:
+    assert invoke("localise", _CELL) == (2, f"{_CELL} passes: there is nothing to localise.\n")
+    code, text = invoke("repro", _CELL)
+    assert (code, text.splitlines()[0]) == (0, f"{_CELL}: passed at rerun_values")
+
+
+@pytest.mark.parametrize(
+    ("cell", "message"),
+    [
+        (
+            "gated",
+            "gated is not the id of a cell, such as elu[alpha=1.0]-float32-opset9-cpu-trace-onnxruntime. "
+            "`parity list PATTERN --cells` lists them.",
+        ),
+        (_CELL.replace("1.5", "1.7"), "there is no case gated[slope=1.7]; the nearest is gated[slope=1.5]."),
+        (_CELL.replace("opset13", "opset6"), "there is no opset 6 here, only 7 to 28."),
+        (
+            _CELL.replace("float32", "int8"),
+            "gated[slope=1.5] has no cell int8-opset13-cpu-trace-onnxruntime.",
+        ),
+        (
+            _CELL + "-dynamic",
+            "gated[slope=1.5] has no cell float32-opset13-cpu-trace-onnxruntime-dynamic.",
+        ),
+    ],
+)
+def test_a_cell_that_there_is_not_is_told_with_the_nearest(project: Path, cell: str, message: str) -> None:
+    for command in ("localise", "reduce", "repro"):
+        assert invoke(command, cell) == (2, message + "\n")
+
+
+@pytest.mark.parametrize("command", ["localise", "reduce", "repro"])
+def test_help_teaches_by_example(command: str) -> None:
+    code, text = invoke(command, "--help")
+    assert code == 0
+    assert "Examples:" in text
+    assert f"parity {command}" in text
