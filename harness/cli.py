@@ -14,6 +14,7 @@ import typer
 
 from harness.axes import AxisError, Selection, Tier, parse_opsets
 from harness.commands.expect import expect
+from harness.commands.gate import gate
 from harness.commands.localise import localise
 from harness.commands.merge import merge
 from harness.commands.query import query
@@ -42,6 +43,7 @@ Exit codes: 0 all held; 1 some cell failed; 2 stopped by the user, or used wrong
 )
 
 app.command()(expect)
+app.command()(gate)
 app.command()(query)
 app.command()(merge)
 app.command()(compare)

@@ -147,6 +147,8 @@ class Record(msgspec.Struct, frozen=True, omit_defaults=True):
     memory: int = 0
     #: Why it failed, in its own words, where `reason` is that of an expectation.
     error: str = ""
+    #: The run in which it really ran, where it was carried over because nothing that it depends on had changed.
+    carried: str = ""
     #: The failure bundle, relative to the run's folder; empty where there is none.
     bundle: str = ""
 

@@ -1,0 +1,166 @@
+"""What differs between a baseline and a run: a kind for each way in which a release can get worse, and for fixes."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from enum import StrEnum
+from statistics import median
+
+import msgspec
+
+from harness.gate.policy import Policy, Thresholds
+from harness.record import Record, RunEnd, RunInfo, Status
+
+#: Endings that fail a run.
+_BAD = (Status.FAILED, Status.CRASHED, Status.UNEXPECTED_PASS)
+#: Cases whose exports are long enough to tell the speed of the machine by, at least.
+_ENOUGH_CASES = 5
+
+
+class Kind(StrEnum):
+    """The names are those of `policy.Findings`; the values are what a reader is shown."""
+
+    NEW_FAILURE = "new failure"
+    LOST_COVERAGE = "lost coverage"
+    NOT_RUN = "not run"
+    UNFINISHED = "unfinished"
+    CARRIED = "carried"
+    SHRUNK_HEADROOM = "shrunk headroom"
+    SLOWER_EXPORT = "slower export"
+    CHANGED_FAILURE = "changed failure"
+    CANNOT_RUN_HERE = "cannot run here"
+    FIX = "fix"
+
+
+class Finding(msgspec.Struct, frozen=True):
+    """One difference, of one cell, or of one case where it is about its exports."""
+
+    kind: Kind
+    #: A cell's id, a case's label, or nothing where the whole run is meant.
+    subject: str
+    detail: str
+    #: By which findings are shown together: one fault often shows at twenty opsets.
+    case: str = ""
+    opset: int = 0
+    file: str = ""
+    line: int = 0
+
+
+class Side(msgspec.Struct, frozen=True):
+    """A run as the gate sees it."""
+
+    info: RunInfo
+    end: RunEnd | None
+    records: dict[str, Record]
+
+
+def compare(baseline: Side, run: Side, policy: Policy) -> Iterator[Finding]:
+    """Every finding, whatever the policy does about it."""
+    yield from _of_the_run(run)
+    for cell, now in run.records.items():
+        before = baseline.records.get(cell)
+        found = _of_cell(before, now) or (before and _of_headroom(before, now, policy.thresholds))
+        if found:
+            yield found
+    yield from _not_run(baseline, run, policy.thresholds)
+    if same_machine(baseline.info, run.info):
+        yield from _slower_exports(baseline.records, run.records, policy.thresholds)
+
+
+def same_machine(one: RunInfo, other: RunInfo) -> bool:
+    """Whether times of the two can be compared."""
+    return (one.platform, one.cpus) == (other.platform, other.cpus)
+
+
+def _of_the_run(run: Side) -> Iterator[Finding]:
+    # Runs of version 1 do not say how they ended.
+    if run.end is None and run.info.schema_version > 1:
+        yield Finding(Kind.UNFINISHED, "", "the run was killed or goes on: parity run --resume")
+    elif run.end is not None and not run.end.whole:
+        yield Finding(Kind.UNFINISHED, "", "the run was stopped before its end: parity run --resume")
+    carried = sum(1 for record in run.records.values() if record.carried)
+    if carried:
+        yield Finding(Kind.CARRIED, "", f"{carried} cells were carried over from an earlier run, not run")
+
+
+def _of_cell(before: Record | None, now: Record) -> Finding | None:
+    was = before.status if before is not None else None
+    if now.status in _BAD:
+        if before is None:
+            return _finding(Kind.NEW_FAILURE, now, f"not in the baseline; {_ending(now)}")
+        if before.status not in _BAD:
+            return _finding(Kind.NEW_FAILURE, now, f"{before.status} in the baseline; {_ending(now)}")
+        if (before.status, before.stage, before.blame) != (now.status, now.stage, now.blame):
+            return _finding(Kind.CHANGED_FAILURE, now, f"{_ending(before)} in the baseline; {_ending(now)}")
+        return None
+    if was is Status.PASSED and now.status is not Status.PASSED:
+        kind = Kind.CANNOT_RUN_HERE if now.status is Status.ABSENT else Kind.LOST_COVERAGE
+        return _finding(kind, now, f"passed in the baseline; {_ending(now)}")
+    if now.status is Status.PASSED and was in (*_BAD, Status.KNOWN, Status.UNSUPPORTED):
+        assert before is not None
+        return _finding(Kind.FIX, now, f"passes; {_ending(before)} in the baseline")
+    return None
+
+
+def _of_headroom(before: Record, now: Record, thresholds: Thresholds) -> Finding | None:
+    if before.metrics is None or now.metrics is None or now.status is not Status.PASSED:
+        return None
+    was, is_now = before.metrics.headroom, now.metrics.headroom
+    if is_now < thresholds.headroom_below and is_now * thresholds.headroom_factor <= was:
+        return _finding(
+            Kind.SHRUNK_HEADROOM, now, f"headroom {was:.3g} in the baseline, {is_now:.3g} now; it fails at 1"
+        )
+    return None
+
+
+def _not_run(baseline: Side, run: Side, thresholds: Thresholds) -> Iterator[Finding]:
+    executed = [record for record in baseline.records.values() if record.status is not Status.ABSENT]
+    missing = [record for record in executed if record.cell not in run.records]
+    if len(missing) > thresholds.not_run_share * len(executed):
+        for record in missing:
+            yield _finding(Kind.NOT_RUN, record, f"{record.status} in the baseline; not run")
+
+
+def _slower_exports(
+    before: Mapping[str, Record], now: Mapping[str, Record], thresholds: Thresholds
+) -> Iterator[Finding]:
+    """Cases whose exports got slower than those of the others did: what all have in common is the machine."""
+    cases: defaultdict[str, list[tuple[Record, Record]]] = defaultdict(list)
+    for cell, record in now.items():
+        other = before.get(cell)
+        if other is not None and "export" in record.seconds and "export" in other.seconds and not record.carried:
+            cases[record.case].append((other, record))
+    seconds = {case: tuple(map(_export_seconds, zip(*pairs, strict=True))) for case, pairs in cases.items()}
+    ratios = [new / old for old, new in seconds.values() if old > 0]
+    speed = median(ratios) if len(ratios) >= _ENOUGH_CASES else 1.0
+    for case, (old, new) in seconds.items():
+        if new > old * speed * thresholds.export_factor and new - old * speed > thresholds.export_seconds:
+            first = cases[case][0][1]
+            detail = f"exports took {old * speed:.3g} s in the baseline at this machine's speed, {new:.3g} s now"
+            yield Finding(Kind.SLOWER_EXPORT, case, detail, case, 0, first.file, first.line)
+
+
+def _export_seconds(records: Iterable[Record]) -> float:
+    return sum(record.seconds["export"] for record in records)
+
+
+def _finding(kind: Kind, record: Record, detail: str) -> Finding:
+    case = f"{record.case} {record.dtype}"
+    return Finding(kind, record.cell, detail, case, record.opset, record.file, record.line)
+
+
+def _ending(record: Record) -> str:
+    """`failed at compare (exporter): off by 0.5`."""
+    status = record.status.replace("_", " ")
+    blame = f" ({record.blame})" if record.blame else ""
+    at = "" if record.status in (Status.PASSED, Status.ABSENT) else f" at {record.stage}"
+    return f"{status}{at}{blame}" + (f": {record.reason}" if record.reason else "")
+
+
+def grouped(findings: Sequence[Finding]) -> dict[tuple[Kind, str, str], list[Finding]]:
+    """Findings that differ in their opset only."""
+    groups: defaultdict[tuple[Kind, str, str], list[Finding]] = defaultdict(list)
+    for finding in findings:
+        groups[finding.kind, finding.case, finding.detail].append(finding)
+    return groups

@@ -1,0 +1,66 @@
+"""The verdict of a gate: the findings with what the policy does about each, and what else a reader should know."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import msgspec
+
+from harness.gate.findings import Finding, Kind, Side, compare, same_machine
+from harness.gate.policy import Action, Policy
+from harness.record import RunInfo, Status
+from harness.store import RunStoreError, read_end, read_info, read_records
+
+
+class Verdict(msgspec.Struct, frozen=True):
+    baseline: str
+    run: str
+    #: Kind of finding to what is done about it.
+    actions: dict[Kind, Action]
+    findings: list[Finding]
+    #: What is not the same around the two runs: `torch 2.12.1 → 2.13.0`.
+    environment: list[str]
+    #: Statuses of the two runs' cells.
+    counts: dict[Status, tuple[int, int]]
+    times_compared: bool
+
+    @property
+    def regressed(self) -> bool:
+        return bool(self.with_action(Action.FAIL))
+
+    def with_action(self, action: Action) -> list[Finding]:
+        return [finding for finding in self.findings if self.actions[finding.kind] is action]
+
+
+def judge(baseline: Path, run: Path, policy: Policy) -> Verdict:
+    """The run against the baseline."""
+    before, now = _side(baseline), _side(run)
+    if before.info.seed != now.info.seed:
+        raise RunStoreError(
+            f"{baseline} was run with --seed {before.info.seed} and {run} with --seed {now.info.seed}: their cells had "
+            "other inputs and weights. Run one of them again with the other's seed."
+        )
+    old, new = (Counter(record.status for record in side.records.values()) for side in (before, now))
+    return Verdict(
+        baseline=before.info.id,
+        run=now.info.id,
+        actions={kind: getattr(policy.findings, kind.name.lower()) for kind in Kind},
+        findings=list(compare(before, now, policy)),
+        environment=changes(before.info, now.info),
+        counts={status: (old[status], new[status]) for status in Status if status in old or status in new},
+        times_compared=same_machine(before.info, now.info),
+    )
+
+
+def changes(before: RunInfo, now: RunInfo) -> list[str]:
+    """What differs around the two runs."""
+    pairs = [(name, before.packages.get(name), now.packages.get(name)) for name in {**before.packages, **now.packages}]
+    pairs += [("platform", before.platform, now.platform), ("cpus", str(before.cpus), str(now.cpus))]
+    pairs += [("tier", before.tier, now.tier), ("commit", before.commit[:12], now.commit[:12])]
+    pairs += [(name, before.missing.get(name), now.missing.get(name)) for name in {**before.missing, **now.missing}]
+    return [f"{name} {old or 'none'} → {new or 'none'}" for name, old, new in pairs if old != new]
+
+
+def _side(run: Path) -> Side:
+    return Side(read_info(run), read_end(run), {record.cell: record for record in read_records(run)})

@@ -1,0 +1,302 @@
+"""The gate: each kind of finding and what is none, what the policy makes of it, and how it is told."""
+
+from __future__ import annotations
+
+import xml.etree.ElementTree as ET
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+import pytest
+from msgspec.structs import replace
+from typer.testing import CliRunner
+
+from harness import cli
+from harness.gate.findings import Finding, Kind
+from harness.gate.policy import Action, Findings, Policy, PolicyError, Thresholds, read_policy
+from harness.gate.verdict import Verdict, judge
+from harness.gate.wording import headline, junit, lines, markdown, workflow_commands
+from harness.record import SCHEMA_VERSION, Blame, Metrics, Record, RunEnd, RunInfo, Stage, Status
+from harness.store import RecordWriter, RunStoreError, create_run, write_end
+from tests.harness.test_store import INFO as OLD_INFO
+from tests.harness.test_store import RECORD
+
+INFO = replace(OLD_INFO, schema_version=SCHEMA_VERSION, packages={"torch": "2.12.1"}, platform="Linux", cpus=2)
+DEFAULT = Policy()
+WHOLE = RunEnd("2026-01-31T10:16:00+00:00", whole=True)
+
+
+def cell(name: str = "a", status: Status = Status.PASSED, headroom: float | None = None, **changes: object) -> Record:
+    metrics = None
+    if headroom is not None:
+        metrics = Metrics(0.0, 0.0, 0.0, 0.0, 0.0, headroom, 1e-6, 0, (), 1.0, 1.0)
+    return replace(RECORD, cell=name, status=status, metrics=metrics, **changes)
+
+
+def store(root: Path, name: str, records: Sequence[Record], info: RunInfo = INFO, end: RunEnd | None = WHOLE) -> Path:
+    run = create_run(root, replace(info, id=name))
+    writer = RecordWriter(run, "main")
+    for record in records:
+        writer.append(record)
+    writer.close()
+    if end is not None:
+        write_end(run, end)
+    return run
+
+
+def gate(
+    root: Path, before: Sequence[Record], now: Sequence[Record], policy: Policy = DEFAULT, **info: object
+) -> Verdict:
+    return judge(store(root, "before", before), store(root, "now", now, replace(INFO, **info)), policy)
+
+
+def kinds(verdict: Verdict) -> list[Kind]:
+    return [finding.kind for finding in verdict.findings]
+
+
+BAD = (Status.FAILED, Status.CRASHED, Status.UNEXPECTED_PASS)
+
+
+@pytest.mark.parametrize("now", BAD)
+@pytest.mark.parametrize("before", [Status.PASSED, Status.KNOWN, Status.UNSUPPORTED, Status.ABSENT])
+def test_what_went_wrong_and_did_not_before_is_a_new_failure(tmp_path: Path, before: Status, now: Status) -> None:
+    verdict = gate(tmp_path, [cell(status=before)], [cell(status=now)])
+    assert kinds(verdict) == [Kind.NEW_FAILURE]
+    assert verdict.regressed
+
+
+def test_a_new_cell_that_fails_is_a_new_failure_and_one_that_passes_is_nothing(tmp_path: Path) -> None:
+    new = [cell("a"), cell("b", Status.FAILED, reason="off", stage=Stage.COMPARE, blame=Blame.EXPORTER), cell("c")]
+    verdict = gate(tmp_path, [cell("a")], new)
+    (finding,) = verdict.findings
+    assert (finding.kind, finding.subject) == (Kind.NEW_FAILURE, "b")
+    assert finding.detail == "not in the baseline; failed at compare (exporter): off"
+
+
+@pytest.mark.parametrize(
+    ("now", "kind", "regressed"),
+    [
+        (Status.UNSUPPORTED, Kind.LOST_COVERAGE, True),
+        (Status.KNOWN, Kind.LOST_COVERAGE, True),
+        (Status.ABSENT, Kind.CANNOT_RUN_HERE, False),
+    ],
+)
+def test_what_passed_and_does_not_any_more_is_lost(tmp_path: Path, now: Status, kind: Kind, regressed: bool) -> None:
+    verdict = gate(tmp_path, [cell()], [cell(status=now)])
+    assert kinds(verdict) == [kind]
+    assert verdict.regressed is regressed
+
+
+@pytest.mark.parametrize("before", [*BAD, Status.KNOWN, Status.UNSUPPORTED])
+def test_what_passes_and_did_not_before_is_a_fix(tmp_path: Path, before: Status) -> None:
+    verdict = gate(tmp_path, [cell(status=before)], [cell()])
+    assert kinds(verdict) == [Kind.FIX]
+    assert not verdict.regressed
+
+
+@pytest.mark.parametrize("status", list(Status))
+def test_what_ends_as_before_is_no_finding(tmp_path: Path, status: Status) -> None:
+    assert gate(tmp_path, [cell(status=status)], [cell(status=status, reason="in other words")]).findings == []
+
+
+def test_a_failure_elsewhere_is_a_changed_failure(tmp_path: Path) -> None:
+    before = cell(status=Status.FAILED, stage=Stage.COMPARE, blame=Blame.RUNTIME)
+    for now in (replace(before, stage=Stage.LOAD), replace(before, blame=Blame.EXPORTER), cell(status=Status.CRASHED)):
+        assert kinds(gate(tmp_path / now.stage / str(now.blame), [before], [now])) == [Kind.CHANGED_FAILURE]
+
+
+def test_what_ran_and_was_not_run_is_missing_unless_the_policy_lets_a_share_be(tmp_path: Path) -> None:
+    before = [cell(str(number)) for number in range(10)] + [cell("absent", Status.ABSENT)]
+    verdict = gate(tmp_path, before, before[1:10])
+    assert [(finding.kind, finding.subject) for finding in verdict.findings] == [(Kind.NOT_RUN, "0")]
+    lenient = Policy(thresholds=Thresholds(not_run_share=0.1))
+    assert gate(tmp_path / "lenient", before, before[1:10], lenient).findings == []
+    assert len(gate(tmp_path / "more", before, before[2:10], lenient).findings) == 2
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "shrunk"),
+    [
+        (100.0, 2.0, True),
+        (100.0, 10.0, False),
+        (1e9, 50.0, False),
+        (15.0, 2.0, False),
+        (20.0, 2.0, True),
+        (2.0, 9.0, False),
+    ],
+)
+def test_headroom_that_shrank_and_is_near_failing(tmp_path: Path, before: float, now: float, shrunk: bool) -> None:
+    verdict = gate(tmp_path, [cell(headroom=before)], [cell(headroom=now)])
+    assert kinds(verdict) == [Kind.SHRUNK_HEADROOM] * shrunk
+    assert not verdict.regressed
+
+
+def exports(seconds: Sequence[float], factor: float = 1.0) -> list[Record]:
+    return [
+        cell(f"case{number}", case=f"case{number}", seconds={"export": each * factor})
+        for number, each in enumerate(seconds)
+    ]
+
+
+def test_a_case_that_exports_slower_than_the_others_do(tmp_path: Path) -> None:
+    before = exports([1.0] * 10)
+    slower = exports([1.0] * 9 + [1.6])
+    assert [finding.subject for finding in gate(tmp_path, before, slower).findings] == ["case9"]
+    # A machine that is slower as a whole makes no case slower.
+    assert gate(tmp_path / "machine", before, exports([1.0] * 10, 3.0)).findings == []
+    machine = gate(tmp_path / "both", before, exports([1.0] * 9 + [1.6], 3.0))
+    assert [finding.subject for finding in machine.findings] == ["case9"]
+    # What takes no time takes none longer.
+    assert gate(tmp_path / "small", exports([0.01] * 10), exports([0.01] * 9 + [0.04])).findings == []
+    elsewhere = gate(tmp_path / "elsewhere", before, slower, cpus=64)
+    assert (elsewhere.findings, elsewhere.times_compared) == ([], False)
+
+
+@pytest.mark.parametrize("end", [None, RunEnd("2026-01-31T10:16:00+00:00", whole=False)])
+def test_a_run_without_its_end_proves_nothing(tmp_path: Path, end: RunEnd | None) -> None:
+    before = store(tmp_path, "before", [cell()])
+    verdict = judge(before, store(tmp_path, "now", [cell()], end=end), Policy())
+    assert kinds(verdict) == [Kind.UNFINISHED]
+    assert verdict.regressed
+
+
+def test_a_release_is_not_gated_on_what_was_carried_over(tmp_path: Path) -> None:
+    release = Policy(findings=Findings(carried=Action.FAIL))
+    carried = [cell(carried="20260101")]
+    assert not gate(tmp_path, [cell()], carried).regressed
+    assert gate(tmp_path / "release", [cell()], carried, release).regressed
+
+
+def test_runs_with_other_inputs_are_not_compared(tmp_path: Path) -> None:
+    with pytest.raises(RunStoreError, match=r"with --seed 0 and .* with --seed 1: their cells had other inputs"):
+        gate(tmp_path, [cell()], [cell()], seed=1)
+
+
+def test_runs_of_version_1_are_baselines(tmp_path: Path) -> None:
+    old = Path(__file__).parent / "runs" / "v1"
+    verdict = judge(old, old, Policy())
+    assert verdict.findings == []
+
+
+@pytest.fixture
+def regressed(tmp_path: Path) -> Verdict:
+    before = [cell(f"elu-opset{opset}", opset=opset) for opset in (7, 8, 9, 13)] + [cell("fixed", Status.FAILED)]
+    wrong = [
+        replace(each, status=Status.FAILED, stage=Stage.COMPARE, blame=Blame.EXPORTER, reason="off | by <1>\n100%")
+        for each in before[:3]
+    ]
+    return gate(
+        tmp_path,
+        before,
+        [*wrong, before[3], cell("fixed")],
+        packages={"torch": "2.13.0"},
+        missing={"cuda": "no CUDA device"},
+    )
+
+
+DETAIL = "passed in the baseline; failed at compare (exporter): off | by <1>\n100%"
+
+
+def test_the_terminal_shows_a_fault_once(regressed: Verdict) -> None:
+    case = "elu[alpha=1.0] float32"
+    assert list(lines(regressed)) == [
+        f"warn: fix: {case} opset 9: passes; failed at rerun_values in the baseline",
+        f"fail: new failure: {case} opset 7-9: {DETAIL}",
+        "environment: torch 2.12.1 → 2.13.0",
+        "environment: cuda none → no CUDA device",
+        "regressed: 3 new failure; now against before",
+    ]
+
+
+def test_markdown_stays_a_table(regressed: Verdict) -> None:
+    text = markdown(regressed).splitlines()
+    assert text[0] == "## ❌ parity: regressed: 3 new failure; now against before"
+    assert text[2:6] == [
+        "| cells | passed | failed |",
+        "| --- | --- | --- |",
+        "| baseline | 4 | 1 |",
+        "| run | 2 | 3 |",
+    ]
+    assert text[7].startswith("The environment differs: torch 2.12.1 → 2.13.0, cuda none")
+    row = "| new failure | elu[alpha=1.0] float32 opset 7-9 | passed in the baseline; failed at compare (exporter): "
+    assert row + "off \\| by &lt;1> 100% |" in text
+    assert "### To be looked at" in text
+
+
+def test_junit_has_a_case_for_each_finding(regressed: Verdict) -> None:
+    suite = ET.fromstring(junit(regressed).encode())
+    assert (suite.get("tests"), suite.get("failures"), suite.get("skipped")) == ("4", "3", "1")
+    first = suite[0]
+    assert (first.get("classname"), first.get("name"), first[0].tag) == ("new_failure", "elu-opset7", "failure")
+    assert first[0].text == DETAIL
+
+
+def test_junit_of_a_run_that_holds_has_a_case_that_passes(tmp_path: Path) -> None:
+    suite = ET.fromstring(junit(gate(tmp_path, [cell()], [cell()])).encode())
+    assert [(case.get("name"), len(case)) for case in suite] == [("no regression", 0)]
+
+
+def test_annotations_stand_beside_the_declaration(regressed: Verdict) -> None:
+    (line,) = workflow_commands(regressed)
+    place = f"file={RECORD.file},line={RECORD.line},title=new failure"
+    assert line.startswith(f"::error {place}::elu[alpha=1.0] float32 opset 7-9: passed in the baseline; ")
+    assert line.endswith("off | by <1>%0A100%25")
+
+
+def test_a_policy_says_what_is_done(tmp_path: Path) -> None:
+    path = tmp_path / "gate.toml"
+    path.write_text('[findings]\nnew_failure = "warn"\nfix = "fail"\n[thresholds]\nheadroom_factor = 2\n')
+    policy = read_policy(path)
+    assert (policy.findings.new_failure, policy.findings.fix) == (Action.WARN, Action.FAIL)
+    assert (policy.thresholds.headroom_factor, policy.thresholds.export_factor) == (2.0, 1.5)
+    assert not gate(tmp_path, [cell()], [cell(status=Status.FAILED)], policy).regressed
+    assert gate(tmp_path / "fix", [cell(status=Status.FAILED)], [cell()], policy).regressed
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('[findings]\nnew_failures = "warn"', "Object contains unknown field `new_failures` - at `$.findings`"),
+        ('[findings]\nfix = "shout"', "Invalid enum value 'shout' - at `$.findings.fix`"),
+        ('[thresholds]\nexport_factor = "2"', "Expected `float`, got `str` - at `$.thresholds.export_factor`"),
+        ("[findings", "Expected ']' at the end of a table declaration"),
+    ],
+)
+def test_a_policy_that_makes_no_sense_is_refused(tmp_path: Path, text: str, message: str) -> None:
+    path = tmp_path / "gate.toml"
+    path.write_text(text)
+    with pytest.raises(PolicyError) as error:
+        read_policy(path)
+    assert str(error.value).startswith(f"{path}: {message}")
+
+
+def test_every_kind_has_its_action() -> None:
+    assert [kind.name.lower() for kind in Kind] == list(Findings.__struct_fields__)
+
+
+def test_the_command_ends_as_the_verdict_is(tmp_path: Path) -> None:
+    before = store(tmp_path, "before", [cell()])
+    good, bad = store(tmp_path, "good", [cell()]), store(tmp_path, "bad", [cell(status=Status.FAILED)])
+
+    def invoke(run: Path, *options: str) -> tuple[int, str]:
+        result = CliRunner().invoke(cli.app, ["gate", "--baseline", str(before), "--run", str(run), *options])
+        return result.exit_code, result.output
+
+    assert invoke(good, "--no-annotations") == (0, "no regression: good against before\n")
+    summary, xml = tmp_path / "summary.md", tmp_path / "gate.xml"
+    code, text = invoke(bad, "--markdown", str(summary), "--junit", str(xml), "--annotations")
+    assert (code, text.splitlines()[-1]) == (1, "regressed: 1 new failure; bad against before")
+    assert "::error file=" in text
+    assert summary.read_text().startswith("## ❌ parity: regressed")
+    assert ET.parse(xml).getroot().get("failures") == "1"
+    verdict = msgspec.json.decode(invoke(bad, "--json", "--no-annotations")[1], type=Verdict)
+    assert verdict.findings == [
+        Finding(Kind.NEW_FAILURE, "a", "passed in the baseline; failed at rerun_values", "elu[alpha=1.0] float32", 9,
+                RECORD.file, RECORD.line)
+    ]  # fmt: skip
+    nowhere = tmp_path / "nowhere"
+    assert invoke(nowhere) == (2, f"{nowhere} is not a run: it has no run.json. `parity run` makes one.\n")
+
+
+def test_the_headline_counts_what_fails(regressed: Verdict) -> None:
+    assert headline(regressed) == "regressed: 3 new failure; now against before"
