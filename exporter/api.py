@@ -137,6 +137,7 @@ def capture_program(
     custom_translation_table: TranslationTable | None = None,
     training: object = False,
     strict: bool = False,
+    return_written: bool = False,
     _retain_param_name: bool = True,
 ) -> Capture:
     """Record what `model(*args, **kwargs)` does, without computing it."""
@@ -168,20 +169,22 @@ def capture_program(
             axes=axes,
             decomposition_of=lambda op: None if op in table else _decomposition_of(op),
             strict=strict,
+            return_written=return_written,
         )
     if traced.written:
         text = (
             f"the program writes to {', '.join(traced.written)}. An ONNX model keeps nothing from one run to the next: "
-            "the new values are left out. Return them from the program if they matter"
+            "the new values are left out. If they matter, return them from the program, or give return_written=True"
         )
         caller = nearest_user_place(sys._getframe())
         file, line = (caller.file, caller.line) if caller is not None else ("<unknown>", 0)
         warnings.warn_explicit(text, DroppedWriteWarning, file, line)
+    written = [end.name for end in traced.returned.written]
     return Capture(
         traced,
         Source(model, positional, named, None if training is None else trains(training), axes),
         names,
-        output_names_for(len(traced.graph.outputs), output_names),
+        output_names_for(len(traced.graph.outputs) - len(written), output_names, written),
         lambda: named_weights(model, weight_names),
         table,
     )
@@ -222,6 +225,7 @@ def export(
     dynamo: bool | None = None,
     autograd_inlining: bool = True,
     strict: bool = False,
+    return_written: bool = False,
 ) -> ONNXProgram:
     """Export a PyTorch program to ONNX.
 
@@ -268,6 +272,8 @@ def export(
         dynamo: Accepted and ignored: there is one way to record a program.
         autograd_inlining: Must be True: an autograd function without `symbolic` is exported as its forward.
         strict: Refuse a program that turns a tensor into a Python value, rather than warn.
+        return_written: Make outputs, after the program's own, of the new values of the buffers, attributes and inputs
+            that it writes to; they are called `<name>_written`. Otherwise they are left out, with a warning.
 
     Returns:
         The exported program. Call it to run it in onnxruntime.
@@ -290,6 +296,7 @@ def export(
                 custom_translation_table=custom_translation_table,
                 training=training,
                 strict=strict,
+                return_written=return_written,
                 _retain_param_name=_retain_param_name,
             )
         steps.captured(capture.graph, capture.operators)

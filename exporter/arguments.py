@@ -159,8 +159,11 @@ def input_names_for(arguments: Mapping[str, Any], requested: Sequence[str] | Non
     return names
 
 
-def output_names_for(count: int, requested: Sequence[str] | None) -> list[str]:
+def output_names_for(count: int, requested: Sequence[str] | None, written: Sequence[str] = ()) -> list[str]:
+    """Names of what the program returns, and of the new values of what it writes to."""
     names = ["output"] if count == 1 else [f"output_{number}" for number in range(count)]
+    names += [f"{name}_written" for name in written]
+    count += len(written)
     requested = list(requested or ())
     if len(requested) > count:
         raise ArgumentError(

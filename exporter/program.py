@@ -211,7 +211,7 @@ class ONNXProgram:
         return {**dict(zip(names, tensors, strict=True)), **self._weights.as_inputs}
 
     def _restored(self, results: Sequence[torch.Tensor]) -> Any:
-        """Results in the structure that the program returns."""
+        """Results in the structure that the program returns; beside them what it wrote, by name, if that was asked."""
         remaining = iter(results)
         leaves: list[Any] = []
         for kind, plain in zip(self.returned.kinds, self.returned.plain, strict=True):
@@ -219,7 +219,10 @@ class ONNXProgram:
                 leaves.append(plain)
             else:
                 leaves.append(next(remaining) if kind is Kind.TENSOR else int(next(remaining)))
-        return pytree.tree_unflatten(leaves, self.returned.spec)
+        result = pytree.tree_unflatten(leaves, self.returned.spec)
+        if not self.returned.written:
+            return result
+        return result, dict(zip((end.name for end in self.returned.written), remaining, strict=True))
 
     @contextmanager
     def _returning(self, values: Sequence[ir.Value]) -> Iterator[None]:

@@ -22,6 +22,7 @@ import torch
 from torch._ops import OpOverload
 from torch.utils import _pytree as pytree
 
+from exporter.capture.graph import same_size
 from exporter.capture.upsampling import UPSAMPLING
 from exporter.capture.varying import VARYING
 
@@ -149,15 +150,10 @@ def _recurrent_shapes(input: torch.Tensor, *args: Any) -> tuple[torch.Tensor, ..
 def _linear_shapes(input: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
     """torch's own imports dynamo, 0.4 s of a process's first export. What does not fit is for torch to refuse."""
     plain = weight.dim() == 2 and input.dim() > 0 and input.dtype == weight.dtype
-    if plain and (bias is None or bias.shape == weight.shape[:1]) and _same(input.shape[-1], weight.shape[1]):
+    if plain and (bias is None or bias.shape == weight.shape[:1]) and same_size(input.shape[-1], weight.shape[1]):
         return torch.empty((*input.shape[:-1], weight.shape[0]), dtype=input.dtype, device=input.device)
     result: torch.Tensor = _aten.linear.default(input, weight, bias)
     return result
-
-
-def _same(size: int, other: int) -> bool:
-    """Whether two sizes are equal numbers. Of sizes that vary nothing is asked."""
-    return isinstance(size, int) and isinstance(other, int) and size == other
 
 
 def _max_pool1d_shapes(

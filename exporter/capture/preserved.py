@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-__all__ = ["Buffer", "buffers_of", "preserved"]
+__all__ = ["Buffer", "attribute_at", "buffers_of", "preserved"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,36 +41,46 @@ def preserved(
     buffers: Sequence[Buffer],
     stand_ins: Sequence[torch.Tensor],
     was_read: Callable[[torch.Tensor], bool],
-) -> Iterator[list[str]]:
+) -> Iterator[dict[str, Any]]:
     """Stand-ins in the place of buffers; afterwards every module has its own buffers and attributes again.
 
-    Yields a list that will name what was assigned anew and matters: buffers, and tensors whose old value the program
+    Yields a dict that will hold what was assigned anew and matters: buffers, and tensors whose old value the program
     has read. (A tensor assigned without having been read is a result kept for later, as `weight_norm` does.)
     """
     modules = list(program.named_modules()) if isinstance(program, torch.nn.Module) else []
     before = [(path, module, module.__dict__.copy()) for path, module in modules]
-    assigned: list[str] = []
+    assigned: dict[str, Any] = {}
     try:
         for buffer, stand_in in zip(buffers, stand_ins, strict=True):
             buffer.owner._buffers[buffer.name] = stand_in
         yield assigned
-        assigned.extend(
-            buffer.path
-            for buffer, stand_in in zip(buffers, stand_ins, strict=True)
-            if buffer.owner._buffers.get(buffer.name) is not stand_in
-        )
-    finally:
-        for buffer in buffers:
-            buffer.owner._buffers[buffer.name] = buffer.tensor
+        for buffer, stand_in in zip(buffers, stand_ins, strict=True):
+            new = buffer.owner._buffers.get(buffer.name)
+            if new is not stand_in:
+                assigned[buffer.path] = new
         for path, module, attributes in before:
             for name in _changed(module.__dict__, attributes):
                 old = attributes.get(name)
                 if isinstance(old, torch.Tensor) and was_read(old):
-                    assigned.append(f"{path}.{name}" if path else name)
+                    assigned[f"{path}.{name}" if path else name] = module.__dict__.get(name)
+    finally:
+        for buffer in buffers:
+            buffer.owner._buffers[buffer.name] = buffer.tensor
+        for _, module, attributes in before:
+            for name in _changed(module.__dict__, attributes):
+                old = attributes.get(name)
                 if name in attributes:
                     module.__dict__[name] = old
                 else:
                     del module.__dict__[name]
+
+
+def attribute_at(root: torch.nn.Module, path: str) -> Any:
+    """A buffer or attribute by its name from the root, whatever else the root's class calls so."""
+    *parts, name = path.split(".")
+    for part in parts:
+        root = root._modules[part]  # type: ignore[assignment]
+    return root._buffers[name] if name in root._buffers else root.__dict__[name]
 
 
 def _changed(now: dict[str, Any], before: dict[str, Any]) -> list[str]:

@@ -12,7 +12,7 @@ from torch.utils import _pytree as pytree
 
 from exporter.errors import CaptureError
 
-__all__ = ["Kind", "Returned", "taken_apart"]
+__all__ = ["Kind", "Returned", "Written", "taken_apart"]
 
 #: What may stand beside tensors: it is returned by the exported program as the recording returned it.
 _PLAIN = (int, float, complex, bool, str, bytes, type(None), torch.dtype, torch.device, torch.Size)
@@ -29,12 +29,22 @@ class Kind(enum.Enum):
 
 
 @dataclass(frozen=True, slots=True)
+class Written:
+    """A buffer or attribute that a program wrote to, by its name from the root; or an input, then by its place too."""
+
+    name: str
+    place: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Returned:
     """A structure and its leaves. `plain` holds None in the place of each leaf that is an output."""
 
     spec: pytree.TreeSpec
     kinds: Sequence[Kind]
     plain: Sequence[Any]
+    #: What the program wrote to, where the new values are outputs after its own.
+    written: tuple[Written, ...] = ()
 
 
 def taken_apart(result: Any) -> tuple[Returned, list[torch.Tensor]]:

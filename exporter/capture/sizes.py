@@ -52,7 +52,7 @@ def _upsampled(self: torch.Tensor, output_size: Sequence[Size], *options: object
 def _joined(tensors: Sequence[torch.Tensor], dim: int = 0) -> torch.Tensor:
     # Not wrong in torch, but a third of the time that a DenseNet of varying height and width takes to record.
     # An empty vector may stand beside tensors of any rank.
-    whole = [x for x in tensors if x.ndim != 1 or not isinstance(x.shape[0], int) or x.shape[0]] or tensors[:1]
+    whole = [x for x in tensors if x.ndim != 1 or not same_size(x.shape[0], 0)] or tensors[:1]
     sizes: list[Size] = list(whole[0].shape)
     along = dim % len(sizes)
     for x in whole[1:]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -28,7 +28,7 @@ from exporter.capture.origin import OriginFinder, last_user_line
 from exporter.capture.preserved import buffers_of, preserved
 from exporter.capture.reading import TracerWarning
 from exporter.capture.recorder import NeedsSymbols, OwnTensorWritten, Recorder, own_tensor_written
-from exporter.capture.results import Returned, taken_apart
+from exporter.capture.results import Returned, Written, taken_apart
 from exporter.capture.subscripts import SymbolicSubscripts
 from exporter.capture.surroundings import recording_surroundings
 from exporter.capture.symbols import Assumption, HintedShapeEnv, fixed_together
@@ -43,7 +43,7 @@ class Traced:
 
     graph: Graph
     returned: Returned
-    #: Names of buffers, inputs and attributes that the program wrote to.
+    #: Names of buffers, inputs and attributes that the program wrote to, and whose new values are no outputs.
     written: list[str] = field(default_factory=list)
 
 
@@ -57,10 +57,12 @@ def trace(
     decomposition_of: Callable[[OpOverload], Callable[..., Any] | None],
     weight_names: Sequence[str] = (),
     strict: bool = False,
+    return_written: bool = False,
 ) -> Traced:
     """Record `program(*args, **kwargs)`. Tensors among the arguments, flattened, are the inputs, named in order.
 
     Weights are called as they are in the module, or by `weight_names` in the order of `weights_of(program)`.
+    `return_written` makes outputs of what the program wrote to buffers, attributes and inputs, after its own.
     Automatic axes that the program fixes are taken as static; any other that it fixes is an error.
     """
     needs_symbols = bool(axes.inputs)
@@ -80,6 +82,7 @@ def trace(
                 shapes,
                 lifts,
                 freezes,
+                return_written,
             )
         except _NumbersInTheWay:
             # What it does with a number cannot be done with a symbol: the example's is built in, and that is said.
@@ -121,6 +124,7 @@ def _trace(
     shapes: HintedShapeEnv | None,
     lifts: bool,
     freezes: bool,
+    return_written: bool,
 ) -> Traced:
     leaves, spec = pytree.tree_flatten((tuple(args), dict(kwargs)))
     tensor_positions = [position for position, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor)]
@@ -156,7 +160,8 @@ def _trace(
     buffers = buffers_of(program)
     buffer_fakes = [recorder.writable(recorder.constant(buffer.tensor)) for buffer in buffers]
     structures: list[Returned] = []
-    assigned: list[str] = []
+    assigned: dict[str, torch.Tensor] = {}
+    lost: list[str] = []
     own: list[torch.Tensor] = []
 
     def run(tensors: list[torch.Tensor], buffer_tensors: list[torch.Tensor]) -> list[torch.Tensor]:
@@ -165,15 +170,16 @@ def _trace(
             filled[position] = tensor
         call_args, call_kwargs = pytree.tree_unflatten(filled, spec)
         lifting: AbstractContextManager[Lifting | None] = Lifting(recorder) if lifts else nullcontext()
-        with preserved(program, buffers, buffer_tensors, recorder.was_read) as names, lifting as lifted:
+        with preserved(program, buffers, buffer_tensors, recorder.was_read) as anew, lifting as lifted:
             result = program(*call_args, **call_kwargs)
-        assigned.extend(names)
+        lost.extend(name for name, new in anew.items() if not isinstance(new, torch.Tensor))
+        assigned.update((name, new) for name, new in anew.items() if isinstance(new, torch.Tensor))
         structure, outputs = taken_apart(result)
         structures.append(structure)
         if lifted is None:
-            return outputs
+            return [*outputs, *assigned.values()]
         own.extend(lifted.own)
-        return [*outputs, *lifted.wrapped]
+        return [*outputs, *assigned.values(), *lifted.wrapped]
 
     try:
         subscripts = SymbolicSubscripts() if shapes is not None else nullcontext()
@@ -193,8 +199,9 @@ def _trace(
             # torch.tensor([x[0], x[1]]) reads memory; where there are symbols it is written otherwise.
             raise NeedsSymbols from error
         raise _capture_error(error) from error
-    output_values = values[: len(values) - len(own)]
-    for tensor, value in zip(own, values[len(output_values) :], strict=True):
+    count = len(values) - len(own) - len(assigned)
+    output_values, assigned_values = values[:count], values[count : count + len(assigned)]
+    for tensor, value in zip(own, values[count + len(assigned) :], strict=True):
         if value.node is not None:
             raise CaptureError(*own_tensor_written(recorder.name_of(tensor), value.node.origin).args)
     if shapes is not None:
@@ -203,13 +210,18 @@ def _trace(
         shapes.closed = True
     recorder.reader.warn()
 
+    after = {Written(buffer.path): recorder.value_of(fake) for buffer, fake in zip(buffers, buffer_fakes, strict=True)}
+    for place, (name, fake) in enumerate(zip(input_names, input_fakes, strict=True)):
+        after[Written(name, place)] = recorder.value_of(fake)
+    written = {end: value for end, value in after.items() if value.node is not None}
+    written |= {Written(name): value for name, value in zip(assigned, assigned_values, strict=True)}
+    returned = structures[0]
+    if return_written:
+        output_values += written.values()
+        returned = replace(returned, written=tuple(written))
+        written = {}
     graph = Graph(inputs, recorder.nodes, output_values, axis_names, recorder.symbol_sources() | sources)
-    ends = [
-        *zip((buffer.path for buffer in buffers), buffer_fakes, strict=True),
-        *zip(input_names, input_fakes, strict=True),
-    ]
-    written = dict.fromkeys([*(name for name, fake in ends if recorder.value_of(fake).node), *assigned])
-    return Traced(graph, structures[0], list(written))
+    return Traced(graph, returned, [*(end.name for end in written), *lost])
 
 
 def _fake_like(example: torch.Tensor, shape: list[Any] | None, fakes: FakeTensorMode) -> FakeTensor:

@@ -10,6 +10,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from exporter.arrays import Array, Float64Array, to_array
+from exporter.capture.preserved import attribute_at
 from exporter.capture.results import Kind, Returned
 from exporter.errors import VerificationError
 from exporter.legacy import set_training
@@ -31,6 +32,7 @@ def outputs_of(source: Source, returned: Returned, trial: Trial) -> list[torch.T
     args, kwargs = pytree.tree_map_only(torch.Tensor, lambda t: t.detach().clone(), (trial.args, dict(trial.kwargs)))
     with torch.no_grad(), set_training(source.program, source.training), _state_kept(source.program):
         result = source.program(*args, **kwargs)
+        written = _written(source.program, returned, (args, kwargs))
     leaves = pytree.tree_leaves(result)
     if len(leaves) != len(returned.kinds):
         raise VerificationError(
@@ -48,7 +50,20 @@ def outputs_of(source: Source, returned: Returned, trial: Trial) -> list[torch.T
                 f"for {trial.what} the program returns {leaf!r} where it returned {plain!r} when it was exported, and "
                 "the model has that built in: return it as a tensor"
             )
-    return tensors
+    return [*tensors, *written]
+
+
+def _written(program: object, returned: Returned, arguments: object) -> list[torch.Tensor]:
+    """What the program has written, where the model gives that."""
+    tensors = [leaf for leaf in pytree.tree_leaves(arguments) if isinstance(leaf, torch.Tensor)]
+    values = []
+    for end in returned.written:
+        if end.place is not None:
+            values.append(tensors[end.place])
+        else:
+            assert isinstance(program, torch.nn.Module)
+            values.append(attribute_at(program, end.name).detach().clone())
+    return values
 
 
 def expectation(source: Source, returned: Returned, trial: Trial, nodes: int) -> list[Expected]:
@@ -109,11 +124,22 @@ def _moved(trial: Trial, turn: int) -> Trial:
 
 @contextmanager
 def _state_kept(program: object) -> Iterator[None]:
-    """A program may write to its buffers (a batch norm in training does); the next run must find them as they were."""
-    buffers = list(program.buffers()) if isinstance(program, torch.nn.Module) else []
-    before = [(buffer, copy.deepcopy(buffer.detach())) for buffer in buffers]
+    """A program may write to buffers (a batch norm in training does) and attributes: here it finds them as before."""
+    modules = list(program.modules()) if isinstance(program, torch.nn.Module) else []
+    attributes = [(module, module.__dict__.copy(), module._buffers.copy()) for module in modules]
+    tensors = [(tensor, copy.deepcopy(tensor.detach())) for module in modules for tensor in _own_tensors(module)]
     try:
         yield
     finally:
-        for buffer, value in before:
-            buffer.data.copy_(value)
+        for module, own, buffers in attributes:
+            module.__dict__.clear()
+            module.__dict__.update(own)
+            module._buffers.clear()
+            module._buffers.update(buffers)
+        for tensor, value in tensors:
+            tensor.data.copy_(value)
+
+
+def _own_tensors(module: torch.nn.Module) -> list[torch.Tensor]:
+    """The tensors of a module that are no parameters."""
+    return [item for item in (*module._buffers.values(), *vars(module).values()) if isinstance(item, torch.Tensor)]

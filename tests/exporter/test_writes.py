@@ -81,7 +81,7 @@ def test_written_input_is_said_and_left_alone() -> None:
         program = exporter.export(doubles, (x,))
     assert str(caught[0].message) == (
         "the program writes to x. An ONNX model keeps nothing from one run to the next: the new values are left out. "
-        "Return them from the program if they matter"
+        "If they matter, return them from the program, or give return_written=True"
     )
     assert caught[0].filename == __file__
     torch.testing.assert_close(x, X)
@@ -158,3 +158,58 @@ def test_writes_to_what_is_not_the_programs_are_refused() -> None:
         line = inspect.getsourcelines(WritesParameter.forward)[1] + 1
         assert str(caught.value) == f"the program writes in place at {__file__}:{line} to 'weight', which is {advice}"
     assert torch.equal(model.weight, torch.ones(3, 4))
+
+
+class Cache(nn.Module):
+    rows: torch.Tensor
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("rows", torch.zeros(3, 4))
+
+
+class Remembers(nn.Module):
+    """Writes to a buffer in place, assigns another, assigns an attribute that it has read, and writes to an input."""
+
+    steps: torch.Tensor
+    last: torch.Tensor
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("steps", torch.zeros((), dtype=torch.int64))
+        self.cache = Cache()
+        self.register_buffer("last", torch.zeros(4))
+        self.total = torch.ones(4)
+
+    def forward(self, x: torch.Tensor, y: torch.Tensor) -> dict[str, torch.Tensor]:
+        self.steps += 1
+        self.cache.rows[: x.shape[0] - 1] = x[1:]
+        self.last = self.last + x[0]
+        self.total = self.total * 2
+        y.mul_(self.steps)
+        return {"sum": self.cache.rows + self.total + self.last}
+
+
+@pytest.mark.filterwarnings("error::exporter.DroppedWriteWarning")
+def test_what_was_written_is_returned_on_request() -> None:
+    model = Remembers()
+    program = exporter.export(model, (X, X * 2), return_written=True, verify=True)
+    names = ["steps", "cache.rows", "y", "last", "total"]
+    assert program.output_names == ("output", *(f"{name}_written" for name in names))
+    x, y = X + 1, X - 1
+    expected = model(x, y)
+    after = [model.steps, model.cache.rows, y, model.last, model.total]
+    result, written = program(x, X - 1)
+    torch.testing.assert_close(result, expected)
+    torch.testing.assert_close(written, dict(zip(names, after, strict=True)))
+
+
+def test_nothing_written_is_nothing_returned_beside() -> None:
+    program = exporter.export(nn.Linear(4, 2), (X,), return_written=True, output_names=["y"])
+    assert program.output_names == ("y",) and isinstance(program(X), torch.Tensor)
+
+
+def test_names_of_what_was_written() -> None:
+    program = exporter.export(Counter(), (X,), return_written=True, output_names=["y", "count"])
+    assert program.output_names == ("y", "count")
+    torch.testing.assert_close(program(X), (X + 1, {"count": torch.tensor(1.0)}))
