@@ -21,7 +21,7 @@ def rename_axes(model: ir.Model, names: Mapping[str | ir.SymbolicDim, str]) -> N
         for value in values
         for size in value.shape or ()
         if isinstance(size, ir.SymbolicDim) and size.value
-        for word in re.findall(r"\w+", size.value)
+        for word in re.findall(r"[^\W\d]\w*", size.value)
     }
     unknown = [name for name in wanted if name not in known and not any(_is(value, name) for value in values)]
     if unknown:

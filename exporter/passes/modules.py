@@ -133,5 +133,5 @@ def _copy(
         [values[value] for value in inputs],
         [values[value] for value in outputs],
         nodes=copies,
-        opset_imports=dict(graph.opset_imports),
+        opset_imports={domain: graph.opset_imports[domain] for domain in sorted({"", *(n.domain for n in nodes)})},
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import onnx
@@ -92,3 +93,123 @@ def test_verbose_prints_the_graph(capsys: pytest.CaptureFixture[str]) -> None:
     assert printed[1] == "graph(%input : Float(2, 3)) {"
     assert printed[2].startswith("  %output : Float(2, 3) = onnx::Relu(%input), scope: ReLU # ")
     assert printed[3:] == ["  return (%output)", "}"]
+
+
+def test_reference_evaluation_is_structured_alike() -> None:
+    program = exporter.export(lambda x: {"a": x + 1, "n": 3}, torch.ones(2))
+    assert program.call_reference(torch.ones(2))["n"] == 3
+    torch.testing.assert_close(program.call_reference(torch.ones(2))["a"], torch.full((2,), 2.0))
+
+
+def test_weights_that_come_later_reach_what_was_made_of_them() -> None:
+    first, second = Classifier().eval(), Classifier().eval()
+    lstms = torch.nn.LSTM(8, 4), torch.nn.LSTM(8, 4)
+    x = torch.linspace(-1, 1, 48).reshape(3, 2, 8)
+    for one, other, args in ((first, second, images()), (*lstms, x)):
+        program = exporter.export(one, args)
+        program(args)
+        program.apply_weights(other.state_dict())
+        assert_agrees(program, other, args)
+
+
+def test_weights_on_the_meta_device_are_supplied_later() -> None:
+    with torch.device("meta"):
+        empty = torch.nn.Linear(3, 2)
+    program = exporter.export(empty, torch.ones(1, 3, device="meta"))
+    with pytest.raises(exporter.WriteError, match="has no data"):
+        program.serialize()
+    full = torch.nn.Linear(3, 2)
+    program.apply_weights(full.state_dict())
+    assert_agrees(program, full, torch.ones(1, 3))
+
+
+def test_wrong_weights() -> None:
+    class Chosen(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.linear = torch.nn.Linear(3, 2)
+            self.register_buffer("where", torch.tensor([True, False, True]))
+
+        def forward(self, x: torch.Tensor) -> Any:
+            return self.linear(x), x[0][self.get_buffer("where")]
+
+    program = exporter.export(Chosen(), torch.ones(1, 3))
+    with pytest.raises(exporter.ArgumentError) as caught:
+        program.apply_weights({"linear.weight": torch.ones(3, 3)})
+    assert str(caught.value) == (
+        "the weight 'linear.weight' is torch.float32[2, 3] in the model, and torch.float32[3, 3] was given"
+    )
+    with pytest.raises(exporter.ArgumentError) as caught:
+        program.apply_weights({"where": torch.tensor([True, True, True])})
+    assert str(caught.value) == (
+        "the weight 'where' cannot be replaced, because the model depends on its value in other ways than by computing "
+        "with it: put the new value into the module and export again"
+    )
+    with pytest.warns(UserWarning, match="the model has no weight 'other': it is left out. Its weights are ") as warned:
+        program.apply_weights({"other": torch.ones(1)})
+    assert warned[0].filename == __file__
+
+
+def test_optimising_afterwards_is_what_exporting_would_have_done() -> None:
+    model = Classifier().eval()
+    plain = exporter.export(model, images(), optimize=False)
+    assert "BatchNormalization" in {node.op_type for node in plain.model.graph}
+    plain.optimize()
+    assert plain.serialize() == exporter.export(model, images()).serialize()
+
+
+def test_values_inside() -> None:
+    program = exporter.export(torch.nn.Sequential(torch.nn.Linear(3, 2), torch.nn.ReLU()), torch.ones(1, 3))
+    hidden = program.model.graph[0].outputs[0].name
+    assert hidden is not None
+    inner, outer, bias = program.compute_values([hidden, "output", "0.bias"], (torch.ones(1, 3),))
+    torch.testing.assert_close(inner.relu(), outer)
+    assert bias.shape == (2,) and program.output_names == ("output",)
+    with pytest.raises(exporter.ArgumentError) as caught:
+        program.compute_values(["nonsense"], (torch.ones(1, 3),))
+    assert str(caught.value) == "the model has no value 'nonsense': print(program) shows those that it has"
+
+
+def test_axes_renamed() -> None:
+    program = exporter.export(
+        lambda x: torch.cat([x, x]), torch.ones(2, 3), input_names=["x"], dynamic_axes={"x": {0: "batch", 1: "s"}}
+    )
+    axis = program.model.graph.inputs[0].shape
+    assert axis is not None
+    program.rename_axes({"batch": "N", axis[1]: "width"})  # type: ignore[dict-item]
+    assert [str(value.shape) for value in (*program.model.graph.inputs, *program.model.graph.outputs)] == [
+        "[N,width]",
+        "[2*N,width]",
+    ]
+    assert program(torch.ones(4, 1)).shape == (8, 1)
+    with pytest.raises(exporter.ArgumentError) as caught:
+        program.rename_axes({"batch": "M"})
+    assert str(caught.value) == "no axis of the model is called 'batch': those that vary are N, width"
+
+
+def test_an_own_session() -> None:
+    import onnxruntime
+
+    made = []
+
+    def initializer(model: str | bytes) -> onnxruntime.InferenceSession:
+        made.append(type(model))
+        return onnxruntime.InferenceSession(model)
+
+    program = exporter.export(torch.relu, torch.ones(2))
+    program.initialize_inference_session(initializer)
+    program(torch.ones(2))
+    program.release()
+    program(torch.ones(2))
+    assert made == [bytes]
+
+
+@pytest.mark.parametrize(("included", "listed"), [(True, True), (False, True), (False, False)])
+def test_saving_without_weights_or_with_them_as_inputs(tmp_path: Path, included: bool, listed: bool) -> None:
+    program = exporter.export(torch.nn.Linear(3, 2), torch.ones(1, 3))
+    path = tmp_path / "model.onnx"
+    program.save(path, include_initializers=included, keep_initializers_as_inputs=listed)
+    graph = onnx.load(path).graph
+    assert [tensor.name for tensor in graph.initializer] == (["weight", "bias"] if included else [])
+    assert [value.name for value in graph.input] == (["input", "weight", "bias"] if listed else ["input"])
+    assert_agrees(program, program.source.program, torch.ones(1, 3))
