@@ -27,6 +27,7 @@ from exporter.lowering.emission import OperatorExportTypes
 from exporter.lowering.local_functions import local_function
 from exporter.lowering.registry import lowered_operators, lowering
 from exporter.lowering.symbolic import register_custom_op_symbolic, unregister_custom_op_symbolic
+from exporter.placement import ExternalData
 from exporter.program import ONNXProgram
 
 __all__ = [
@@ -36,6 +37,7 @@ __all__ = [
     "DroppedWriteWarning",
     "DynamicAxisError",
     "ExportError",
+    "ExternalData",
     "FrozenValueError",
     "LoweringError",
     "ONNXProgram",

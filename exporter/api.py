@@ -47,6 +47,7 @@ from exporter.passes.fuse import fuse_batch_norm
 from exporter.passes.modules import modules_to_functions
 from exporter.passes.prune import list_initializers_as_inputs, remove_unused
 from exporter.passes.weights import turn_weights_into_inputs
+from exporter.placement import ExternalData
 from exporter.program import ONNXProgram, Source
 from exporter.steps import Steps
 from exporter.weights import Weights
@@ -211,7 +212,7 @@ def export(
     keep_initializers_as_inputs: bool | None = None,
     *,
     kwargs: Mapping[str, Any] | None = None,
-    external_data: bool | None = None,
+    external_data: bool | ExternalData | None = None,
     dynamic_shapes: DynamicShapes | None = None,
     custom_translation_table: TranslationTable | None = None,
     custom_opsets: Mapping[str, int] | None = None,
@@ -257,7 +258,8 @@ def export(
         keep_initializers_as_inputs: List the weights among the inputs too, so that whoever runs the model may override
             them. Opsets 7 and 8 demand the listing; there it alone does not keep weights from being folded.
         kwargs: Keyword arguments to call it with.
-        external_data: Write the weights to `<f>.data`. By default only where one file cannot hold them.
+        external_data: Write the weights to `<f>.data`. By default only where one file cannot hold them. An
+            `ExternalData` asks for shards, or refers to weights that lie in safetensors files.
         dynamic_shapes: Sizes that may vary, as `torch.export` takes them: `{"x": {0: torch.export.Dim("batch")}}`.
         custom_translation_table: Lowerings for this export alone: `{torch.ops.my_ops.foo.default: lower_foo}`.
         custom_opsets: Versions of domains of your own: `{"my_domain": 2}`; 1 for those not named.

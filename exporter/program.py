@@ -22,6 +22,7 @@ from exporter.passes.fold import fold_constants
 from exporter.passes.fuse import fuse_batch_norm
 from exporter.passes.prune import remove_unused
 from exporter.passes.weights import presented
+from exporter.placement import ExternalData
 from exporter.running import Initializer, ReferenceSession, RuntimeSession, plain_session
 from exporter.show import Scopes, printed
 from exporter.weights import Weights
@@ -98,13 +99,14 @@ class ONNXProgram:
         *,
         include_initializers: bool = True,
         keep_initializers_as_inputs: bool = False,
-        external_data: bool | None = None,
+        external_data: bool | ExternalData | None = None,
     ) -> None:
         """Write the model to a path or to an open binary file.
 
         `external_data=True` puts the weights into `<path>.data`; by default that happens only when they do not fit
-        into one protobuf file (2 GiB). A path is written aside and renamed: it holds the whole model or what it held
-        before. Without `include_initializers` the weights are left out, to be attached later, or, with
+        into one protobuf file (2 GiB). An `ExternalData` says more: shards, weights that lie in safetensors files.
+        A path is written aside and renamed: it holds the whole model or what it held before. Without
+        `include_initializers` the weights are left out, to be attached later, or, with
         `keep_initializers_as_inputs`, to be given when the model runs.
         """
         with presented(self.model, with_values=include_initializers, as_inputs=keep_initializers_as_inputs):

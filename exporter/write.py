@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -19,15 +19,14 @@ import onnx_ir as ir
 
 from exporter.errors import WriteError
 from exporter.passes.lazy import chunks_of, one_thread
+from exporter.placement import ExternalData, Placement, place
 
-__all__ = ["Sink", "external_data_path", "fits_inline", "serialize", "size_of_weights", "write_file", "write_to"]
+__all__ = ["Sink", "fits_inline", "serialize", "size_of_weights", "write_file", "write_to"]
 
 #: Protobuf refuses messages of 2 GiB and more.
 INLINE_LIMIT = 2**31 - 1
-#: External tensors begin at multiples of this, so that a runtime can map them.
-ALIGNMENT = 4096
-#: Smaller tensors stay in the model, where shape inference can read them.
-EXTERNAL_FROM = 1024
+
+_ONE_FILE = ExternalData()
 
 # Field numbers of onnx.proto.
 _MODEL_GRAPH = 7
@@ -91,8 +90,8 @@ def write_to(model: ir.Model, sink: Sink) -> None:
         ) from error
 
 
-def write_file(model: ir.Model, path: str | os.PathLike[str], external_data: bool | None = None) -> None:
-    """Write the model to `path`; with `external_data`, its weights to `<path>.data` beside it.
+def write_file(model: ir.Model, path: str | os.PathLike[str], external_data: bool | ExternalData | None = None) -> None:
+    """Write the model to `path`; with `external_data`, its weights to `<path>.data` beside it, or as that says.
 
     None means: inside, unless the model is larger than protobuf allows.
     """
@@ -109,15 +108,15 @@ def write_file(model: ir.Model, path: str | os.PathLike[str], external_data: boo
             f"cannot write the model to {target}: {target.parent} is no folder that exists. Make it first."
         )
     if target.exists() and not target.is_file():
-        _write_to_device(model, target, external_data)
+        _write_to_device(model, target, bool(external_data))
         return
-    data_path = external_data_path(target)
     aside: list[tuple[Path, Path]] = []
     try:
         external = None
         if external_data:
-            external = _Placement(data_path.name, large_initializers(model))
-            aside.append((_write_aside(data_path, external.chunks()), data_path))
+            external = place(model, target, external_data if isinstance(external_data, ExternalData) else _ONE_FILE)
+            for data_path, shard in external.files.items():
+                aside.append((_write_aside(data_path, shard.chunks()), data_path))
         aside.append((_write_aside(target, _chunks(model, external)), target))
         for written, final in aside:
             os.replace(written, final)
@@ -151,18 +150,6 @@ def _cannot_write(model: ir.Model, target: Path, error: OSError) -> WriteError:
     )
 
 
-def external_data_path(path: str | os.PathLike[str]) -> Path:
-    return Path(f"{os.fspath(path)}.data")
-
-
-def large_initializers(model: ir.Model) -> list[ir.Value]:
-    return [
-        value
-        for value in model.graph.initializers.values()
-        if value.const_value is not None and value.const_value.nbytes >= EXTERNAL_FROM
-    ]
-
-
 def _write_aside(final: Path, chunks: Iterator[bytes | memoryview]) -> Path:
     """Write into a new file next to `final`; remove it if that fails."""
     aside = final.with_name(f".{final.name}.{secrets.token_hex(4)}")
@@ -190,31 +177,7 @@ def _refuse_too_large(model: ir.Model) -> None:
         )
 
 
-class _Placement:
-    """Which tensors lie in the data file, and where."""
-
-    def __init__(self, location: str, values: Sequence[ir.Value]) -> None:
-        self.location = location
-        self.offsets: dict[int, int] = {}
-        self._tensors: list[ir.TensorProtocol] = []
-        end = 0
-        for value in values:
-            assert value.const_value is not None
-            offset = -(-end // ALIGNMENT) * ALIGNMENT
-            self.offsets[id(value)] = offset
-            self._tensors.append(value.const_value)
-            end = offset + value.const_value.nbytes
-
-    def chunks(self) -> Iterator[bytes | memoryview]:
-        position = 0
-        for tensor, offset in zip(self._tensors, self.offsets.values(), strict=True):
-            if offset > position:
-                yield bytes(offset - position)
-            yield from chunks_of(tensor)
-            position = offset + tensor.nbytes
-
-
-def _chunks(model: ir.Model, external: _Placement | None) -> Iterator[bytes | memoryview]:
+def _chunks(model: ir.Model, external: Placement | None) -> Iterator[bytes | memoryview]:
     """The serialized model, in pieces."""
     values = list(model.graph.initializers.values())
     weights = [_weight(value, external) for value in values]
@@ -235,17 +198,17 @@ def _chunks(model: ir.Model, external: _Placement | None) -> Iterator[bytes | me
             yield from chunks_of(weight.data)
 
 
-def _weight(value: ir.Value, external: _Placement | None) -> _Weight:
+def _weight(value: ir.Value, external: Placement | None) -> _Weight:
     data = value.const_value
     assert data is not None
     nbytes = data.nbytes
     header = onnx.TensorProto(name=value.name, data_type=data.dtype.value, dims=data.shape.numpy())
-    offset = None if external is None else external.offsets.get(id(value))
-    if external is not None and offset is not None:
+    where = None if external is None else external.places.get(id(value))
+    if where is not None:
         header.data_location = onnx.TensorProto.EXTERNAL
-        for key, entry in (("location", external.location), ("offset", offset), ("length", nbytes)):
+        for key, entry in (("location", where.location), ("offset", where.offset), ("length", nbytes)):
             header.external_data.add(key=key, value=str(entry))
-    return _Weight(header.SerializeToString(deterministic=True), data, nbytes, elsewhere=offset is not None)
+    return _Weight(header.SerializeToString(deterministic=True), data, nbytes, elsewhere=where is not None)
 
 
 def _tag(field: int, length: int) -> bytes:

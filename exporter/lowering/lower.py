@@ -107,11 +107,12 @@ class _Lowering:
         if self.refusals:
             raise UnsupportedOperatorsError(g.opset, self.refusals)
         outputs = self._outputs(inputs)
-        versions = self.emission.opset_versions
-        imports = {
-            "": g.opset,
-            **{domain: versions.get(domain, version) for domain, version in sorted(g.domains.items())},
-        }
+        domains = dict(g.domains)
+        for function in g.functions.listed():
+            # onnxruntime puts bodies in the place of calls, and so wants their domains here too.
+            domains |= {domain: version for domain, version in function.opset_imports.items() if domain}
+        domains |= {domain: version for domain, version in self.emission.opset_versions.items() if domain in domains}
+        imports = {"": g.opset, **dict(sorted(domains.items()))}
         onnx_graph = ir.Graph(
             inputs,
             outputs,

@@ -44,6 +44,8 @@ def modules_to_functions(
     _group(model.graph, "", modules, functions)
     for function in functions.listed():
         model.functions[function.identifier()] = function
+        # onnxruntime puts bodies in the place of calls, and so wants their domains here too.
+        model.graph.opset_imports.update(function.opset_imports)
 
 
 def _group(graph: ir.Graph, within: str, modules: dict[str, type], functions: Functions) -> None:
@@ -86,7 +88,7 @@ def _extract(
     domain = modules[path].__module__
     name = functions.add(domain, modules[path].__qualname__, ir.Function(domain, "", graph=body, attributes=()))
     results = [ir.Value(name=output.name, type=output.type, shape=output.shape) for output in outputs]
-    call = ir.Node(domain, name, inputs, outputs=results, name=f"node_{path}")
+    call = ir.Node(domain, name, inputs, outputs=results, name=f"node_{results[0].name}")
     call.meta["origin"] = nodes[0].meta.get("origin")
     graph.insert_before(nodes[0], call)
     for output, result in zip(outputs, results, strict=True):
