@@ -10,7 +10,7 @@ import torch
 
 from exporter.capture.graph import Node
 
-__all__ = ["Scopes", "printed"]
+__all__ = ["Scopes", "printed", "typed"]
 
 _NAMES = {
     ir.DataType.FLOAT: "Float",
@@ -66,7 +66,7 @@ def _lines(model: ir.Model, scopes: Scopes) -> Iterator[str]:
     for number, value in enumerate(ends):
         head = "graph(" if number == 0 else "      "
         tail = ") {" if number == len(ends) - 1 else ","
-        yield f"{head}{_typed(value)}{tail}"
+        yield f"{head}{typed(value)}{tail}"
     if not ends:
         yield "graph() {"
     for node in graph:
@@ -82,7 +82,8 @@ def _lines(model: ir.Model, scopes: Scopes) -> Iterator[str]:
         yield "}"
 
 
-def _typed(value: ir.Value) -> str:
+def typed(value: ir.Value) -> str:
+    """`%x : Float(batch, 3)`."""
     dtype = "Tensor" if value.dtype is None else _NAMES.get(value.dtype, value.dtype.name)
     # A rank that is not known is not the rank of a scalar, which prints as Float().
     sizes = "" if value.shape is None else f"({', '.join(str(size) for size in value.shape)})"
@@ -90,7 +91,7 @@ def _typed(value: ir.Value) -> str:
 
 
 def _statement(node: ir.Node, indent: str, scopes: Scopes) -> Iterator[str]:
-    results = ", ".join(_typed(output) for output in node.outputs)
+    results = ", ".join(typed(output) for output in node.outputs)
     plain = [each for each in node.attributes.items() if each[1].type is not ir.AttributeType.GRAPH]
     attributes = ", ".join(f"{name}={_attribute(attribute)}" for name, attribute in plain)
     operands = ", ".join("" if value is None else f"%{value.name}" for value in node.inputs)
@@ -113,7 +114,7 @@ def _statement(node: ir.Node, indent: str, scopes: Scopes) -> Iterator[str]:
 
 def _body(name: str, graph: ir.Graph, indent: str, scopes: Scopes) -> Iterator[str]:
     """The body of a branch or of a loop."""
-    yield f"{indent}{name}({', '.join(map(_typed, graph.inputs))}):"
+    yield f"{indent}{name}({', '.join(map(typed, graph.inputs))}):"
     for node in graph:
         yield from _statement(node, f"{indent}  ", scopes)
     yield f"{indent}  -> ({', '.join(f'%{value.name}' for value in graph.outputs)})"

@@ -1,4 +1,4 @@
-"""The `parity` command: run the matrix, write a run's report, list what there is to run."""
+"""The `parity` command: export a model, run the matrix, write a run's report, list what there is to run."""
 
 from __future__ import annotations
 
@@ -14,12 +14,14 @@ import typer
 
 from harness.axes import AxisError, Selection, Tier, parse_opsets
 from harness.commands.expect import expect
+from harness.commands.export import export
 from harness.commands.gate import gate
 from harness.commands.localise import localise
 from harness.commands.merge import merge
 from harness.commands.query import query
 from harness.commands.reduce import reduce as reduce_cell
 from harness.commands.repro import repro
+from harness.commands.show import show
 from harness.comparison.command import compare
 from harness.opinfo_survey import survey
 from harness.store import RunStoreError, read_info
@@ -42,6 +44,8 @@ Exit codes: 0 all held; 1 some cell failed; 2 stopped by the user, or used wrong
 """,
 )
 
+app.command()(export)
+app.command()(show)
 app.command()(expect)
 app.command()(gate)
 app.command()(query)

@@ -1,0 +1,153 @@
+"""`parity export` and `parity show`: from a name in Python to a file, and what is in one."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import onnx
+import pytest
+import torch
+from typer.testing import CliRunner
+
+from harness.cli import app
+
+MODULE = """
+import torch
+from torch import nn
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(4, 2)
+    def forward(self, x):
+        return self.linear(x).relu()
+
+net = Net()
+
+def embedding():
+    return nn.Embedding(50, 4)
+
+def nothing():
+    return 3
+
+class Looks(nn.Module):
+    def forward(self, x):
+        return x + 1 if x.sum() > 0 else x
+
+class Unknown(nn.Module):
+    def forward(self, x):
+        return torch.special.bessel_j0(x)
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / f"models_of_{tmp_path.name}.py").write_text(MODULE)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    return tmp_path
+
+
+def invoke(*arguments: str) -> tuple[int, str]:
+    result = CliRunner().invoke(app, arguments)
+    return result.exit_code, result.output
+
+
+def test_the_documented_command(folder: Path) -> None:
+    code, text = invoke(
+        "export", f"models_of_{folder.name}:Net", "--input", "3x4", "--dynamic", "x:0=batch", "--opset", "13",
+        "-o", "net.onnx", "--verify",
+    )  # fmt: skip
+    assert code == 0, text
+    assert re.fullmatch(
+        r"net\.onnx: ONNXProgram\(opset 13: x -> output; 2 nodes, 40 bytes of weights\), \d+\.\d\d s, "
+        r"verified in onnxruntime\n",
+        text,
+    )
+    model = onnx.load("net.onnx")
+    assert model.opset_import[0].version == 13
+    assert model.graph.input[0].type.tensor_type.shape.dim[0].dim_param == "batch"
+
+
+def test_show(folder: Path) -> None:
+    invoke("export", f"models_of_{folder.name}:net", "-i", "image=3x4", "-o", "net.onnx", "--output-name", "y")
+    code, text = invoke("show", "net.onnx")
+    assert code == 0
+    graph, _, summary = text.partition("\n\n")
+    assert graph.splitlines()[1] == "graph(%image : Float(3, 4),"
+    assert re.sub(r"[\d.]+ MB\noperators", "SIZE MB\noperators", summary) == (
+        "net.onnx: opset onnx 18, IR version 8, made by onnx-parity 0.1.0\n"
+        "inputs     %image : Float(3, 4)\n"
+        "outputs    %y : Float(3, 2)\n"
+        "weights    10 numbers, 0.0 MB\n"
+        "file       SIZE MB\n"
+        "operators  2\n"
+        "      1  Gemm\n"
+        "      1  Relu\n"
+    )
+    assert invoke("show", "net.onnx", "--no-graph") == (0, summary)
+
+
+def test_weights_ints_and_external_data(folder: Path) -> None:
+    torch.save({"weight": torch.ones(50, 4) * 3}, "state.pt")
+    where = f"models_of_{folder.name}:embedding"
+    code, text = invoke("export", where, "-i", "ids=2x5:int64<50", "--weights", "state.pt", "--external-data")
+    assert code == 0, text
+    loaded = onnx.load("model.onnx")
+    assert onnx.numpy_helper.to_array(loaded.graph.initializer[0]).min() == 3
+    code, text = invoke("show", "model.onnx", "--no-graph")
+    assert "0.0 MB" in text
+
+
+def test_fallback_strictness_and_warnings(folder: Path) -> None:
+    looks, unknown = f"models_of_{folder.name}:Looks", f"models_of_{folder.name}:Unknown"
+    code, text = invoke("export", looks, "-i", "2x2")
+    assert code == 0 and "warning: the program turned a tensor into a Python value" in text
+    code, text = invoke("export", looks, "-i", "2x2", "--strict")
+    assert code == 1 and text.startswith("FrozenValueError: ")
+    code, text = invoke("export", unknown, "-i", "2x2")
+    assert code == 1 and text.startswith("UnsupportedOperatorsError: 1 operator cannot be exported to opset 18:")
+    code, text = invoke("export", unknown, "-i", "2x2", "--fallback", "--show")
+    assert code == 0 and "org.pytorch.aten::ATen[operator=special_bessel_j0" in text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("nowhere:Net",), "nowhere cannot be imported: No module named 'nowhere'"),
+        (("torch.nn",), "torch.nn names no model: write package.module:name, e.g. torchvision.models:resnet18"),
+        (("torch.nn:Nothing",), "torch.nn has no Nothing"),
+        (
+            ("torch.nn:ReLU", "-i", "3,4"),
+            "--input 3,4: write sizes, 1x3x224x224, with a name, x=1x3x224x224, a dtype, ids=1x16:int64, and what ints "
+            "stay below, ids=1x16:int64<30522; scalar is a tensor without sizes",
+        ),
+        (
+            ("torch.nn:ReLU", "-i", "3x4:float99"),
+            "--input has the dtype float99, which torch does not have: float32, int64, bool",
+        ),
+        (
+            ("torch.nn:ReLU", "-i", "3x4", "-d", "x"),
+            "--dynamic x: write the input, the axis and its name, x:0=batch, or x:0",
+        ),
+        (("torch.nn:ReLU", "-i", "3x4", "--weights", "none.pt"), "--weights none.pt: there is no such file"),
+    ],
+)
+def test_wrong_use(folder: Path, arguments: tuple[str, ...], message: str) -> None:
+    assert invoke("export", *arguments) == (2, f"{message}\n")
+    assert not Path("model.onnx").exists()
+
+
+def test_what_is_no_model(folder: Path) -> None:
+    code, text = invoke("export", f"models_of_{folder.name}:nothing")
+    assert (code, text.endswith("makes a int, which cannot be exported: a torch.nn.Module can\n")) == (2, True)
+    assert invoke("show", "none.onnx") == (2, "none.onnx: there is no such file\n")
+    Path("text.onnx").write_text("no model")
+    assert invoke("show", "text.onnx") == (2, "text.onnx is not an ONNX file\n")
+
+
+@pytest.mark.parametrize("command", ["export", "show"])
+def test_help_teaches_by_example(command: str) -> None:
+    code, text = invoke(command, "--help")
+    assert code == 0 and f"parity {command} " in text and "Examples:" in text
