@@ -31,6 +31,7 @@ from exporter.axes import DynamicAxes, DynamicShapes, axes_of_program
 from exporter.capture.activity import exporting
 from exporter.capture.copies import COPIES
 from exporter.capture.exported import ExportedModule
+from exporter.capture.fakes import outside_of_fake_modes
 from exporter.capture.graph import Graph, operator_name
 from exporter.capture.origin import nearest_user_place
 from exporter.capture.strided import STRIDED
@@ -86,6 +87,7 @@ class Capture:
         """The ATen operators of the program, each once: `aten::elu`."""
         return tuple(dict.fromkeys(operator_name(node.op) for node in self.graph.live_nodes()))
 
+    @outside_of_fake_modes
     def lower(
         self,
         opset_version: int | None = None,
@@ -126,6 +128,7 @@ class Capture:
         return ONNXProgram(model, self._traced.returned, opset, self._source, weights)
 
 
+@outside_of_fake_modes
 def capture_program(
     model: Program,
     args: Any = (),

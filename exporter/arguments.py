@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
+from torch.nn.parameter import UninitializedTensorMixin
 from torch.utils import _pytree as pytree
 
 from exporter.capture.exported import ExportedModule
@@ -63,6 +64,13 @@ def checked_program(model: Any) -> None:
     """Refuse what cannot be called."""
     if not callable(model):
         raise ArgumentError(f"model is {model!r}: give a torch.nn.Module, a function of tensors, or an ExportedProgram")
+    if isinstance(model, torch.nn.Module):
+        for name, tensor in (*model.named_parameters(), *model.named_buffers()):
+            if isinstance(tensor, UninitializedTensorMixin):
+                raise ArgumentError(
+                    f"{name!r} has no shape yet: it is a lazy module's, which learns it from its first input. Call the "
+                    "model with the example once, and load its weights"
+                )
 
 
 def refuse_unknown_keywords(args: Any, kwargs: Mapping[str, Any], signature: inspect.Signature | None) -> None:

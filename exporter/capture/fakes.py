@@ -8,20 +8,24 @@ finds its configuration in place.
 
 from __future__ import annotations
 
+import functools
 import importlib
 import importlib.util
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, TypeVar, cast
 
 import torch
 from torch._ops import OpOverload
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
+from torch.utils._python_dispatch import _disable_current_modes, _get_current_dispatch_mode_stack
 
-__all__ = ["Fakes"]
+__all__ = ["Fakes", "outside_of_fake_modes"]
+
+_F = TypeVar("_F", bound=Callable[..., Any])
 
 _PACKAGE = "torch._dynamo"
 
@@ -41,6 +45,19 @@ class Fakes(FakeTensorMode):
         self, func: OpOverload, types: Sequence[type], args: Sequence[object] = (), kwargs: Mapping[str, object] = {}
     ) -> object:
         return self.dispatch(func, types, args, kwargs)
+
+
+def outside_of_fake_modes(function: _F) -> _F:
+    """A function that makes real tensors, though it may be called where a program's own tensors are fake."""
+
+    @functools.wraps(function)
+    def outside(*args: Any, **kwargs: Any) -> Any:
+        if any(isinstance(mode, FakeTensorMode) for mode in _get_current_dispatch_mode_stack()):
+            with _disable_current_modes():
+                return function(*args, **kwargs)
+        return function(*args, **kwargs)
+
+    return cast("_F", outside)
 
 
 class _Deferred(ModuleType):

@@ -124,8 +124,9 @@ class Recorder(TorchDispatchMode):
             return known[1]
         with torch._C._DisableTorchDispatch():
             shape = torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device="meta")
-            data = tensor.detach()
-        fake = FakeTensor(self.fakes, shape, tensor.device)
+            # A weight that is to be supplied later has no data.
+            data = shape if isinstance(tensor, FakeTensor) or tensor.is_meta else tensor.detach()
+        fake = FakeTensor(self.fakes, shape, _CPU if tensor.is_meta else tensor.device)
         self._constants[id(tensor)] = (tensor, fake)
         value = Value(tensor.dtype, tuple(tensor.shape), name=self.name_of(tensor), constant=data)
         self._values[id(fake)] = (fake, value)
@@ -143,7 +144,7 @@ class Recorder(TorchDispatchMode):
         """The value that a tensor seen by the recorder stands for."""
         known = self._values.get(id(tensor))
         if known is None:
-            assert not isinstance(tensor, FakeTensor), "a tensor was made without being recorded"
+            self._check_not_ours(tensor)
             known = self._values[id(self.constant(tensor))]
         return known[1]
 
@@ -221,11 +222,16 @@ class Recorder(TorchDispatchMode):
         if isinstance(argument, torch.Tensor):
             if id(argument) in self._values:
                 return argument
-            assert not isinstance(argument, FakeTensor), "a tensor was made without being recorded"
+            self._check_not_ours(argument)
             return self.constant(argument)
         if isinstance(argument, list):
             return [self._faked(item) for item in argument]
         return argument
+
+    def _check_not_ours(self, tensor: torch.Tensor) -> None:
+        """Fake tensors of other modes are weights of the program, to be supplied later."""
+        ours = isinstance(tensor, FakeTensor) and tensor.fake_mode is self.fakes
+        assert not ours, "a tensor was made without being recorded"
 
     def _bound(self, argument: Any) -> Any:
         if isinstance(argument, torch.Tensor):

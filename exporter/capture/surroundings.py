@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from torch._functorch.pyfunctorch import temporarily_clear_interpreter_stack
 from torch.autograd.function import Function, FunctionCtx
+from torch.nn.parallel import DistributedDataParallel
 
 from exporter.capture.autograd_functions import brings_symbolic, record_call
 from exporter.capture.blocks import Blocks
@@ -32,6 +33,7 @@ def recording_surroundings(recorder: Recorder) -> Iterator[None]:
         stack.enter_context(_quiet())
         stack.enter_context(_replaced_methods(recorder))
         stack.enter_context(_unchecked_packing())
+        stack.enter_context(_on_one_device())
         if "torch._dynamo" in sys.modules:
             # A compiled part is recorded as it was written. Whoever compiled one has imported dynamo, which is slow.
             stack.enter_context(torch.compiler.set_stance("force_eager"))
@@ -68,6 +70,23 @@ def _unchecked_packing() -> Iterator[None]:
     finally:
         for module, check in checks.items():
             module.check_forward_args = check  # type: ignore[method-assign]
+
+
+@contextmanager
+def _on_one_device() -> Iterator[None]:
+    """`DataParallel` hands parts of a batch to copies of its module on other devices; the module itself will do."""
+    forwards = {wrapper: wrapper.forward for wrapper in (torch.nn.DataParallel, DistributedDataParallel)}
+
+    def forward(self: Any, *args: Any, **kwargs: Any) -> Any:
+        return self.module(*args, **kwargs)
+
+    for wrapper in forwards:
+        wrapper.forward = forward  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        for wrapper, own in forwards.items():
+            wrapper.forward = own  # type: ignore[method-assign]
 
 
 @contextmanager

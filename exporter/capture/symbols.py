@@ -169,6 +169,10 @@ class HintedShapeEnv(ShapeEnv):
             known[symbol] = number
         return expression.xreplace(known)
 
+    def unlike_the_example(self) -> list[sympy.Symbol]:
+        """The sizes that are taken to be others than they are in the example."""
+        return [symbol for symbol, hint in self.hints.items() if hint != self._example.get(symbol, hint)]
+
     def decided(self, question: sympy.Basic) -> bool:
         """Answer a question that the program goes by and torch does not ask: does `squeeze` drop an axis?"""
         possible = bound_sympy(question, self._ranges)

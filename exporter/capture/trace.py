@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -198,7 +199,8 @@ def _trace(
         if shapes is None and "data is not allocated" in str(error):
             # torch.tensor([x[0], x[1]]) reads memory; where there are symbols it is written otherwise.
             raise NeedsSymbols from error
-        raise _capture_error(error) from error
+        unlike = [str(symbol) for symbol in shapes.unlike_the_example()] if shapes is not None else []
+        raise _capture_error(error, axis_names, unlike) from error
     count = len(values) - len(own) - len(assigned)
     output_values, assigned_values = values[:count], values[count : count + len(assigned)]
     for tensor, value in zip(own, values[count + len(assigned) :], strict=True):
@@ -225,11 +227,13 @@ def _trace(
 
 
 def _fake_like(example: torch.Tensor, shape: list[Any] | None, fakes: FakeTensorMode) -> FakeTensor:
+    # Weights without data stand for some on a device that has memory.
+    device = torch.device("cpu") if example.is_meta else example.device
     if shape is None:
         meta = torch.empty_strided(example.shape, example.stride(), dtype=example.dtype, device="meta")
-        return FakeTensor(fakes, meta, example.device)
+        return FakeTensor(fakes, meta, device)
     with fakes:
-        fake = torch.empty(shape, dtype=example.dtype, device=example.device)
+        fake = torch.empty(shape, dtype=example.dtype, device=device)
     assert isinstance(fake, FakeTensor)
     return fake
 
@@ -259,7 +263,9 @@ def named_weights(program: object, requested: Sequence[str]) -> list[tuple[str, 
     return [(name_of(tensor), tensor) for tensor in weights_of(program)]
 
 
-def _capture_error(error: Exception) -> CaptureError:
+def _capture_error(
+    error: Exception, axis_names: Mapping[str, str] | None = None, unlike_the_example: Sequence[str] = ()
+) -> CaptureError:
     line = last_user_line(error)
     where = f" at {line}" if line else ""
     if isinstance(error, GuardOnDataDependentSymNode):
@@ -267,6 +273,15 @@ def _capture_error(error: Exception) -> CaptureError:
             f"the program decided by a number that it computed from values{where}: {error.cond}\n"
             "What it is depends on the input, so neither way can be built in. Decide by sizes of inputs, use "
             "torch.where or torch.cond, or promise what holds with torch._check."
+        )
+    if axis_names and unlike_the_example:
+        names = ", ".join(repr(axis_names[symbol]) for symbol in unlike_the_example)
+        said = re.sub(r"\bs\d+\b", lambda symbol: axis_names.get(symbol[0], symbol[0]), str(error))
+        return CaptureError(
+            f"the program failed while it was recorded{where}: {type(error).__name__}: {said}\n"
+            f"The size of {names} is 0 or 1 in the example, and was taken to be 2, so that nothing is decided by what "
+            "only these sizes do. Give an example of another size; if the program needs this one, leave the axis out "
+            "of dynamic_axes."
         )
     return CaptureError(
         f"the program failed while it was recorded{where}: {type(error).__name__}: {error}\n"

@@ -230,7 +230,7 @@ class _Lowering:
             known = self.g.initializer(self.g.fresh(value.name or "literal"), data, value.dtype, shape)
             if value.name:
                 self.weights[value.name] = known
-            if not (value.name and self.emission.weights_vary):
+            if not tensor.is_meta and not (value.name and self.emission.weights_vary):
                 known.constant = tensor
         self.values[value] = known
         return known

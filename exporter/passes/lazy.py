@@ -103,7 +103,8 @@ def chunks_of(tensor: ir.TensorProtocol) -> Iterator[bytes | memoryview]:
 def _bytes(tensor: torch.Tensor, name: str | None) -> Iterator[memoryview]:
     if tensor.is_meta:
         raise WriteError(
-            f"the weight {name!r} has no data, being on the meta device: load the weights, and export again"
+            f"the weight {name!r} has no data, being fake or on the meta device: supply the weights, "
+            "program.apply_weights(model.state_dict())"
         )
     plain = tensor.detach().cpu().contiguous()
     if plain.numel():

@@ -203,3 +203,19 @@ def test_a_lowering_that_takes_a_size_for_a_number_is_refused() -> None:
         assert "for a fixed number, and that varies" in str(caught.value)
     finally:
         unregister("aten::erfinv", since=7)
+
+
+def test_example_of_size_one_that_the_program_broadcasts() -> None:
+    def broadcasts(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        return x + y
+
+    with pytest.raises(exporter.CaptureError) as caught:
+        exporter.export(broadcasts, (torch.ones(1, 4), torch.ones(5, 4)), dynamic_axes={"x": {0: "batch"}})
+    where = f"{__file__}:{inspect.getsourcelines(broadcasts)[1] + 1}"
+    assert str(caught.value) == (
+        f"the program failed while it was recorded at {where}: RuntimeError: The size of tensor a (batch) must match "
+        "the size of tensor b (5) at non-singleton dimension 0)\n"
+        "The size of 'batch' is 0 or 1 in the example, and was taken to be 2, so that nothing is decided by what only "
+        "these sizes do. Give an example of another size; if the program needs this one, leave the axis out of "
+        "dynamic_axes."
+    )

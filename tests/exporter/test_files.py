@@ -135,7 +135,8 @@ def test_weights_without_data(tmp_path: Path, external_data: bool) -> None:
     with pytest.raises(exporter.WriteError) as caught:
         program.save(tmp_path / "model.onnx", external_data=external_data)
     assert str(caught.value) == (
-        "the weight '0.weight' has no data, being on the meta device: load the weights, and export again"
+        "the weight '0.weight' has no data, being fake or on the meta device: supply the weights, "
+        "program.apply_weights(model.state_dict())"
     )
     assert os.listdir(tmp_path) == []
 

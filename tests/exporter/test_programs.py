@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from contextlib import nullcontext
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from torch import nn
+from torch._subclasses.fake_tensor import FakeTensorMode
 
 import exporter
 from tests.exporter.subjects import assert_agrees
@@ -162,3 +165,79 @@ def test_scripted_parts_without_decisions_by_value() -> None:
     assert_agrees(exporter.export(lambda x: powers(x, 3), (X,)), lambda x: powers(x, 3), X)
     for module in (torch.jit.script(nn.Linear(4, 2)), torch.jit.trace(nn.Linear(4, 2), X)):
         assert_agrees(exporter.export(module, (X,)), module, X)
+
+
+class Layers(nn.Module):
+    scale: torch.Tensor
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.Sequential(nn.Conv1d(3, 4, 1), nn.BatchNorm1d(4))
+        self.lstm = nn.LSTM(5, 3)
+        self.register_buffer("scale", torch.ones(3))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        result: torch.Tensor = self.lstm(self.layers(x))[0] * self.scale
+        return result
+
+
+@pytest.mark.parametrize("where", ["fake", "inside", "meta"])
+def test_weights_supplied_later(where: str, tmp_path: Path) -> None:
+    model, x = Layers().eval(), torch.rand(2, 3, 5)
+    fakes = FakeTensorMode()
+    with torch.device("meta") if where == "meta" else fakes:
+        empty = Layers().eval()
+        example = torch.rand(2, 3, 5)
+    with fakes if where == "inside" else nullcontext():
+        program = exporter.export(empty, (example,))
+    with pytest.raises(exporter.WriteError) as caught:
+        program.save(tmp_path / "model.onnx")
+    assert str(caught.value).endswith(
+        "has no data, being fake or on the meta device: supply the weights, program.apply_weights(model.state_dict())"
+    )
+    assert not list(tmp_path.iterdir())
+    program.apply_weights({name: value for name, value in model.state_dict().items() if "tracked" not in name})
+    assert_agrees(program, model, x)
+
+
+def test_data_parallel_is_its_module() -> None:
+    model = nn.DataParallel(nn.Sequential(nn.DataParallel(nn.Linear(4, 2)), nn.ReLU()))
+    model.device_ids = [0, 1]
+    program = exporter.export(model, (X,))
+    assert list(program.model.graph.initializers) == ["module.0.module.weight", "module.0.module.bias"]
+    assert_agrees(program, model.module, X)
+
+
+def test_lazy_modules() -> None:
+    model = nn.Sequential(nn.LazyLinear(3), nn.LazyBatchNorm1d()).eval()
+    with pytest.raises(exporter.ArgumentError) as caught:
+        exporter.export(model, (X,))
+    assert str(caught.value) == (
+        "'0.weight' has no shape yet: it is a lazy module's, which learns it from its first input. Call the model with "
+        "the example once, and load its weights"
+    )
+    model(X)
+    assert_agrees(exporter.export(model, (X,)), model, X)
+
+
+@pytest.mark.parametrize(
+    "layer",
+    [
+        nn.LSTM(4, 5, 2, bidirectional=True),
+        nn.LSTM(4, 5, proj_size=2),
+        nn.GRU(4, 5),
+        nn.RNN(4, 5),
+        nn.MultiheadAttention(4, 2),
+        nn.RMSNorm(4),
+    ],
+    ids=lambda layer: type(layer).__name__,
+)
+def test_layers_under_autocast(layer: nn.Module) -> None:
+    def program(x: torch.Tensor) -> Any:
+        with torch.autocast("cpu", torch.bfloat16):
+            return layer(x, x, x) if isinstance(layer, nn.MultiheadAttention) else layer(x)
+
+    x = torch.rand(3, 2, 4)
+    exported = exporter.export(program, (x,))
+    with torch.no_grad():
+        torch.testing.assert_close(exported(x), program(x), rtol=2e-2, atol=2e-2)
