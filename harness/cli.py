@@ -15,6 +15,7 @@ import typer
 from harness.axes import AxisError, Selection, Tier, parse_opsets
 from harness.commands.expect import expect
 from harness.commands.export import export
+from harness.commands.exporters import exporters
 from harness.commands.gate import gate
 from harness.commands.localise import localise
 from harness.commands.merge import merge
@@ -51,6 +52,7 @@ app.command()(gate)
 app.command()(query)
 app.command()(merge)
 app.command()(compare)
+app.command()(exporters)
 app.command()(localise)
 app.command("reduce")(reduce_cell)
 app.command()(repro)

@@ -1,0 +1,97 @@
+"""Exporters beside each other, from the records of runs."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import msgspec
+import pytest
+from typer.testing import CliRunner
+
+from harness.cli import app
+from harness.record import Record, Status
+from harness.standing import compare
+from harness.store import RecordWriter, create_run
+from tests.harness.test_store import INFO, RECORD
+
+PASSED, FAILED, UNSUPPORTED = Status.PASSED, Status.FAILED, Status.UNSUPPORTED
+
+
+def record(name: str, exporter: str, status: Status, opset: int = 18) -> Record:
+    cell = f"{name}-{opset}-{exporter}"
+    return msgspec.structs.replace(
+        RECORD, cell=cell, case=name, name=name, exporter=exporter, status=status, opset=opset
+    )
+
+
+RECORDS = [
+    record("elu", "parity", PASSED),
+    record("elu", "torch_dynamo", PASSED),
+    record("selu", "parity", PASSED),
+    record("selu", "torch_dynamo", FAILED),
+    record("selu", "parity", PASSED, 9),
+    record("selu", "torch_dynamo", PASSED, 9),
+    record("celu", "parity", UNSUPPORTED),
+    record("celu", "torch_dynamo", PASSED),
+    record("only", "parity", FAILED),
+]
+
+
+def test_only_points_that_all_ran_count() -> None:
+    found = compare(RECORDS)
+    assert (found.common, found.others) == (4, 1)
+    assert found.exporters == ("parity", "torch_dynamo")
+    assert found.totals == {"parity": {PASSED: 3, UNSUPPORTED: 1}, "torch_dynamo": {PASSED: 3, FAILED: 1}}
+    assert found.by_operator == {"parity": {UNSUPPORTED: 1, PASSED: 2}, "torch_dynamo": {PASSED: 2, FAILED: 1}}
+    assert [row.name for row in found.rows] == ["celu", "elu", "selu"]
+    assert str(found.rows[2].standings["torch_dynamo"]) == "failed 1 of 2"
+    assert [point.case for point in found.behind] == ["celu"]
+
+
+def test_the_last_record_of_a_cell_counts() -> None:
+    assert compare([*RECORDS, record("celu", "parity", PASSED)]).behind == ()
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "100")
+    folder = create_run(Path("runs"), INFO)
+    writer = RecordWriter(folder, "main")
+    for each in RECORDS:
+        writer.append(each)
+    writer.close()
+    return folder
+
+
+def test_the_table_is_printed(run: Path) -> None:
+    result = CliRunner().invoke(app, ["exporters"])
+    assert result.exit_code == 1
+    lines = [" ".join(line.split()) for line in result.output.splitlines()]
+    assert lines == [
+        "cells passed unsupported failed",
+        "parity 3 1 0",
+        "torch_dynamo 3 0 1",
+        "",
+        "operators and models passed unsupported failed",
+        "parity 2 1 0",
+        "torch_dynamo 2 0 1",
+        "",
+        "family operator parity torch_dynamo",
+        "activation celu unsupported 1 passed 1",
+        "activation selu passed 2 failed 1 of 2",
+        "4 points that all ran; 1 that only some did. 1 operators at which all fare alike: --all.",
+        "a peer is right and parity is not: celu float32 opset 18 static",
+    ]
+    assert "elu passed 1 passed 1" in " ".join(CliRunner().invoke(app, ["exporters", "--all"]).output.split())
+
+
+def test_it_speaks_json_and_refuses_what_is_no_run(run: Path) -> None:
+    found = json.loads(CliRunner().invoke(app, ["exporters", str(run), "--json"]).output)
+    assert found["totals"]["torch_dynamo"] == {"passed": 3, "failed": 1}
+    refused = CliRunner().invoke(app, ["exporters", "nowhere"])
+    assert (refused.exit_code, refused.output) == (
+        2,
+        "nowhere is not a run: it has no run.json. `parity run` makes one.\n",
+    )
