@@ -13,6 +13,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from harness.axes import AxisError, Selection, Tier, parse_opsets
+from harness.commands.doctor import doctor
 from harness.commands.expect import expect
 from harness.commands.export import export
 from harness.commands.exporters import exporters
@@ -56,6 +57,7 @@ app.command()(exporters)
 app.command()(localise)
 app.command("reduce")(reduce_cell)
 app.command()(repro)
+app.command()(doctor)
 app.command("opinfo-survey")(survey)
 
 

@@ -1,0 +1,81 @@
+"""`parity doctor`: what is there is told with its version, what is not with its price."""
+
+from __future__ import annotations
+
+import json
+import sys
+from importlib import metadata
+
+import pytest
+from typer.testing import CliRunner
+
+from harness import cuda, diagnosis
+from harness.cli import app
+from harness.diagnosis import Finding, Health, Need, diagnose, healthy
+
+
+def found(what: str) -> Finding:
+    return next(finding for finding in diagnose() if finding.what == what)
+
+
+def test_what_is_there_has_its_version() -> None:
+    assert found("torch") == Finding("torch", Health.OK, metadata.version("torch"))
+    assert found("backend onnxruntime.backend").health is Health.OK
+
+
+def test_what_is_missing_has_its_price_and_its_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
+    cuda.missing.cache_clear()
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    assert found("device cuda") == Finding(
+        "device cuda",
+        Health.MISSING,
+        "no CUDA device",
+        "the CUDA lane is absent: one cell of every case, at the newest opset that onnxruntime runs",
+        "a CUDA device, a CUDA build of torch, onnxruntime-gpu",
+    )
+    cuda.missing.cache_clear()
+    assert found("backend caffe2.python.onnx.backend").found == (
+        "caffe2.python.onnx.backend cannot be imported: ModuleNotFoundError: No module named 'caffe2'"
+    )
+
+
+def test_an_optional_package_that_is_not_there_is_missing_and_a_needed_one_broken(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    optional = Need("nowhere", "nowhere-to-be-found", "nothing much is lost", "leave it")
+    needed = Need("neither", "nor-this-one")
+    monkeypatch.setattr(diagnosis, "NEEDS", (optional, needed))
+    findings = list(diagnose())
+    assert findings[1:] == [
+        Finding("nowhere-to-be-found", Health.MISSING, "not installed", "nothing much is lost", "leave it"),
+        Finding("nor-this-one", Health.BROKEN, "not installed", "nothing runs without it", "pip install onnx-parity"),
+    ]
+    assert not healthy(findings)
+    assert healthy(findings[:2])
+
+
+def test_a_package_that_does_not_import_is_broken(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "onnx_ir", None)
+    monkeypatch.setattr(diagnosis, "NEEDS", (Need("onnx_ir", "onnx-ir"),))
+    _, finding = diagnose()
+    assert finding.health is Health.BROKEN
+    assert finding.found.startswith(f"{metadata.version('onnx-ir')} does not import: ModuleNotFoundError: ")
+
+
+def test_the_command_prints_a_line_each_and_speaks_json() -> None:
+    result = CliRunner().invoke(app, ["doctor"])
+    assert result.exit_code == 0
+    assert f"ok       torch                               {metadata.version('torch')}" in result.output.splitlines()
+    findings = json.loads(CliRunner().invoke(app, ["doctor", "--json"]).output)
+    assert {"what": "torch", "health": "ok", "found": metadata.version("torch"), "costs": "", "remedy": ""} in findings
+
+
+def test_a_broken_installation_fails_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(diagnosis, "NEEDS", (Need("neither", "nor-this-one"),))
+    result = CliRunner().invoke(app, ["doctor"])
+    assert result.exit_code == 1
+    assert result.output.splitlines()[1:] == [
+        "BROKEN   nor-this-one                        not installed",
+        "         costs: nothing runs without it",
+        "         to have it: pip install onnx-parity",
+    ]
