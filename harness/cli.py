@@ -20,6 +20,7 @@ from harness.commands.exporters import exporters
 from harness.commands.gate import gate
 from harness.commands.localise import localise
 from harness.commands.merge import merge
+from harness.commands.node_tests import node_tests
 from harness.commands.query import query
 from harness.commands.reduce import reduce as reduce_cell
 from harness.commands.repro import repro
@@ -58,6 +59,7 @@ app.command()(localise)
 app.command("reduce")(reduce_cell)
 app.command()(repro)
 app.command()(doctor)
+app.command("node-tests")(node_tests)
 app.command("opinfo-survey")(survey)
 
 

@@ -1,0 +1,55 @@
+"""ONNX's node tests on runtimes: what passes, what is wrong, what is not supported are told apart."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+
+import numpy as np
+from typer.testing import CliRunner
+
+from harness.axes import ONNX_REFERENCE, ONNXRUNTIME
+from harness.cli import app
+from harness.node_suite import Ending, run_suite
+from harness.runtimes import RUNTIMES
+from tests.harness.fakes import LyingRuntime
+
+
+def test_runtimes_pass_what_they_know() -> None:
+    for runtime in (ONNXRUNTIME, ONNX_REFERENCE):
+        found = list(run_suite(RUNTIMES[runtime], "test_softplus"))
+        assert len(found) >= 2
+        assert {test.ending for test in found} == {Ending.PASSED}
+
+
+def test_a_runtime_that_is_wrong_is_found_out() -> None:
+    lying = LyingRuntime(lambda output: output + np.float32(1e-2))
+    assert {test.ending for test in run_suite(lying, "test_softplus")} == {Ending.WRONG}
+    short = LyingRuntime(lambda output: output[..., :1])
+    (found, *_) = run_suite(short, "test_softplus_example")
+    assert (found.ending, "incorrect shape" in found.reason) == (Ending.WRONG, True)
+
+
+def test_opsets_and_kernels_that_a_runtime_has_not_are_no_fault() -> None:
+    found = {test.name: test for test in run_suite(RUNTIMES[ONNXRUNTIME], "test_acos")}
+    assert all(test.ending in (Ending.PASSED, Ending.UNSUPPORTED) for test in found.values())
+
+
+def test_the_command_counts() -> None:
+    result = CliRunner().invoke(app, ["node-tests", "test_softplus"])
+    assert result.exit_code == 0
+    lines = result.output.splitlines()
+    assert len(lines) == 2
+    assert lines[0].startswith("onnxruntime: ")
+    assert lines[0].endswith(" passed, 0 unsupported, 0 refused, 0 wrong")
+    found = json.loads(CliRunner().invoke(app, ["node-tests", "test_softplus", "--json"]).output)
+    assert Counter(test["ending"] for test in found[ONNXRUNTIME])["passed"] == len(found[ONNXRUNTIME])
+
+
+def test_a_runtime_that_is_missing_is_refused() -> None:
+    result = CliRunner().invoke(app, ["node-tests", "--runtimes", "backend:no_such_backend"])
+    assert (result.exit_code, result.output) == (
+        2,
+        "--runtimes: backend:no_such_backend cannot be tested here: no_such_backend cannot be imported: "
+        "ModuleNotFoundError: No module named 'no_such_backend'\n",
+    )
