@@ -21,7 +21,6 @@ from harness.axes import Device
 from harness.runtimes import NoKernelError, Runtime
 from harness.wording import one_line
 
-
 #: Characters of what numpy says of two arrays that are told.
 _REASON = 300
 

@@ -18,6 +18,12 @@ def survey(
     """Write the survey of a declaration file's OpInfo entries: which of their samples torch runs, by dtype.
 
     To be done after a change of its entries or of torch; it takes some minutes.
+
+    Examples:
+
+        parity opinfo-survey
+
+        parity opinfo-survey op_cases/opinfo.py
     """
     import torch
 

@@ -9,6 +9,7 @@ Torch is imported by what is collected, not by this module: the controller of a 
 from __future__ import annotations
 
 import sys
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,6 +21,7 @@ from harness.axes import Capture, Device, Dtype, Selection, Tier
 from harness.crash import record_crash
 from harness.limits import STAGE_SECONDS, parse_limits
 from harness.matrix import RUN_INFO, Matrix
+from harness.pace import Pace
 from harness.record import Status
 from harness.store import RunStoreError, read_records
 from harness.summary import counts, summarise
@@ -35,6 +37,15 @@ _SKIPPED_AS = {
     Status.KNOWN: ("known", "k", "KNOWN"),
     Status.ABSENT: ("skipped", "s", "ABSENT"),
 }
+_REPORTED_AS = {
+    "passed": ("passed", ".", "PASSED"),
+    "failed": ("failed", "F", "FAILED"),
+    "skipped": ("skipped", "s", "SKIPPED"),
+}
+
+#: Seconds between two lines of the pace: on a terminal, where each replaces the one before, and in a log.
+_TERMINAL_EVERY, _LOG_EVERY = 0.5, 15.0
+
 
 _EXPORTERS_HELP = (
     f"exporters: {', '.join(axes.EXPORTER_NAMES)}, and any module:function that is called as torch.onnx.export is"
@@ -72,6 +83,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="MiB that a cell's process may hold, 0 for any (default: half of the machine's)",
     )
     group.addoption("--in-process", action="store_true", help="run cells in pytest's own process, for a debugger")
+    group.addoption("--pace", action="store_true", help="how a run comes along in a line, instead of a dot a cell")
     group.addoption("--strict-unsupported", action="store_true", help="what the exporter refuses fails the run")
 
 
@@ -83,7 +95,7 @@ def pytest_configure(config: pytest.Config) -> None:
     except (axes.AxisError, RunStoreError) as error:
         raise pytest.UsageError(str(error)) from error
     config.stash[_MATRIX] = matrix
-    config.pluginmanager.register(Progress(matrix), "parity-progress")
+    config.pluginmanager.register(Progress(matrix, shows_pace=config.getoption("--pace")), "parity-progress")
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
@@ -148,9 +160,12 @@ def pytest_runtest_protocol(item: pytest.Item) -> bool | None:
     return True
 
 
-def pytest_report_teststatus(report: pytest.TestReport) -> tuple[str, str, str] | None:
+def pytest_report_teststatus(report: pytest.TestReport, config: pytest.Config) -> tuple[str, str, str] | None:
     status = getattr(report, "parity_status", None)
-    return _SKIPPED_AS.get(Status(status)) if status is not None and report.skipped else None
+    if status is None:
+        return None
+    category, letter, word = _SKIPPED_AS.get(Status(status)) or _REPORTED_AS[report.outcome]
+    return category, "" if config.getoption("--pace") else letter, word
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -165,16 +180,29 @@ _RAN = (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.NO_TES
 class Progress:
     """What the process that talks to the user adds: the pace of the cells, the crashes, the summary."""
 
-    def __init__(self, matrix: Matrix) -> None:
+    def __init__(self, matrix: Matrix, *, shows_pace: bool) -> None:
         self._matrix = matrix
         self._began = self._ended = 0.0
-        self._cells = 0
+        self._pace = Pace()
+        self._shows_pace = shows_pace
+        self._terminal: pytest.TerminalReporter | None = None
+        self._shown = 0.0
+
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        self._terminal = session.config.pluginmanager.get_plugin("terminalreporter")
+        # Under xdist the controller collects nothing, and is told by the workers.
+        self._pace.total = self._pace.total or sum(hasattr(item, "cell") for item in session.items)
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_xdist_node_collection_finished(self, node: WorkerController, ids: list[str]) -> None:
+        self._terminal = node.config.pluginmanager.get_plugin("terminalreporter")
+        self._pace.total = sum("expectations.toml::" not in each for each in ids)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         if hasattr(report, "parity_status"):
             _print_id_as_it_is(report)
-            self._cells += 1
+            self._count(failed=report.failed)
             self._began = self._began or report.start
             self._ended = report.stop
 
@@ -183,7 +211,21 @@ class Progress:
         record = record_crash(crashitem, report, self._matrix)
         if record is not None:
             report.longrepr = record.message
-            self._cells += 1
+            self._count(failed=True)
+
+    def _count(self, *, failed: bool) -> None:
+        now = time.monotonic()
+        self._pace.count(now, failed=failed)
+        if not self._shows_pace or self._terminal is None:
+            return
+        on_terminal = self._terminal.isatty
+        last = self._pace.done == self._pace.total
+        if last or now - self._shown > (_TERMINAL_EVERY if on_terminal else _LOG_EVERY):
+            self._shown = now
+            if on_terminal:
+                self._terminal.rewrite(self._pace.line(), erase=True)
+            else:
+                self._terminal.write_line(self._pace.line())
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
@@ -192,14 +234,14 @@ class Progress:
             self._matrix.end(whole=exitstatus in _RAN and not stopped)
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        if not self._cells:
+        if not self._pace.done:
             return
         records = list(read_records(self._matrix.folder))
         seconds = max(self._ended - self._began, 1e-3)
         terminalreporter.section("parity")
         for line in summarise(records):
             terminalreporter.write_line(line)
-        terminalreporter.write_line(f"{len(records)} cells: {counts(records)}; {self._cells / seconds:.0f} cells/s")
+        terminalreporter.write_line(f"{len(records)} cells: {counts(records)}; {self._pace.done / seconds:.0f} cells/s")
         terminalreporter.write_line(f"records: {self._matrix.folder}; pages: parity report")
 
 

@@ -5,17 +5,15 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from harness.commands import places
+
 if TYPE_CHECKING:
     from harness.cells import Cell
     from harness.localisation.localise import Localisation, Suspect
-
-#: Where declarations stand in a clone of the project.
-DECLARATIONS = (Path("op_cases"), Path("model_zoo"))
 
 CellId = Annotated[str, typer.Argument(metavar="CELL", help="A cell's id, or the node id of an `again:` line.")]
 Seed = Annotated[int, typer.Option(help="The seed of the run.")]
@@ -26,7 +24,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="What was found, as JSON.")
 def found(cell: str) -> Cell:
     from harness.lookup import find_cell
 
-    return find_cell(cell, DECLARATIONS)
+    return find_cell(cell, places.DECLARATIONS)
 
 
 def localised(cell: str, seed: int, window: int) -> tuple[Suspect, Localisation]:

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from exporter.lowering.builder import Graph
 from exporter.lowering.values import Value
 from harness.cli import app
-from harness.commands import cell as cell_command
+from harness.commands import places
 
 _CASES = """
 import torch
@@ -34,7 +34,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.Fix
     (tmp_path / package / "__init__.py").touch()
     (tmp_path / package / "some.py").write_text(_CASES)
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(cell_command, "DECLARATIONS", (Path(package),))
+    monkeypatch.setattr(places, "DECLARATIONS", (Path(package),))
     monkeypatch.setattr(sys, "path", list(sys.path))
     return tmp_path
 

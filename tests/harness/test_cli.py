@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from harness import cli
+from harness.commands import places
 from harness.store import RecordWriter, create_run
 from tests.harness.test_store import INFO, RECORD
 
@@ -29,7 +31,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (tmp_path / directory / "__init__.py").touch()
     (tmp_path / "listed_cases" / "some.py").write_text(_CASES)
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(cli, "DECLARATIONS", (Path("listed_cases"), Path("listed_models")))
+    monkeypatch.setattr(places, "DECLARATIONS", (Path("listed_cases"), Path("listed_models")))
     return tmp_path
 
 
@@ -43,9 +45,9 @@ def test_cases_are_listed_with_their_place_and_their_number_of_cells(project: Pa
     assert code == 0
     assert text.splitlines() == [
         "elu[alpha=1.0]    21 cells  listed_cases/some.py:5",
-        "elu[alpha=0.5]    21 cells  listed_cases/some.py:5",
+        "elu[alpha=0.5]    11 cells  listed_cases/some.py:5",
         "relu              21 cells  listed_cases/some.py:6",
-        "3 cases, 63 cells",
+        "3 cases, 53 cells",
     ]
     assert invoke("list", "relu", "--tier", "smoke")[1].splitlines()[0] == "relu     4 cells  listed_cases/some.py:6"
 
@@ -63,36 +65,77 @@ def test_wrong_options_are_refused(project: Path) -> None:
     assert (code, text) == (2, "nowhere is not a run: it has no run.json. `parity run` makes one.\n")
 
 
-def test_options_reach_pytest_and_its_exit_code_comes_back(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    commands: list[list[str]] = []
+@pytest.fixture
+def commands(project: Path, monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
+    """What is run instead of pytest: each leaves a run of one cell, and fails."""
+    given: list[list[str]] = []
 
-    def run(command: list[str], *, check: bool) -> subprocess.CompletedProcess[bytes]:
-        commands.append(command)
+    def run(command: list[str], *, check: bool, stdout: object) -> subprocess.CompletedProcess[bytes]:
+        given.append(command)
         writer = RecordWriter(create_run(Path("runs"), INFO), "gw0")
         writer.append(RECORD)
         writer.close()
         return subprocess.CompletedProcess(command, 1)
 
     monkeypatch.setattr(subprocess, "run", run)
+    return given
+
+
+def test_options_reach_pytest_and_its_exit_code_comes_back(project: Path, commands: list[list[str]]) -> None:
     options = ["-k", "elu and opset9", "--tier", "smoke", "--opsets", "9", "-n", "3", "--dtypes=float16"]
     code, text = invoke("run", *options, "listed_cases/some.py")
     assert code == 1
-    handed = ["-q", "-n", "3", "--tier", "smoke", "-k", "elu and opset9", "--opsets", "9", "--dtypes=float16"]
-    assert commands[0][1:] == ["-m", "pytest", *handed, "listed_cases/some.py"]
+    handed = ["-n", "3", "--tier", "smoke", "-k", "elu and opset9", "--opsets", "9", "--dtypes=float16"]
+    shown = ["-q", "-o", "console_output_style=classic", "--pace"]
+    assert commands[0][1:] == ["-m", "pytest", *shown, *handed, "listed_cases/some.py"]
     assert f"report: {project}/runs/{INFO.id}/report/index.html" in text
     assert (project / "runs" / "last" / "report" / "index.html").exists()
 
 
+def test_json_is_all_that_standard_output_has(project: Path, commands: list[list[str]]) -> None:
+    result = CliRunner().invoke(cli.app, ["run", "--json", "listed_cases/some.py"])
+    assert json.loads(result.stdout) == {
+        "run": f"{project}/runs/{INFO.id}",
+        "report": f"{project}/runs/{INFO.id}/report/index.html",
+        "exit_code": 1,
+        "cells": 1,
+        "counts": {"passed": 1},
+    }
+    assert result.stderr.startswith("$ pytest -q")
+    assert json.loads(invoke("report", "--json")[1]) == {"report": "runs/last/report/index.html"}
+    listed = json.loads(invoke("list", "relu", "--tier", "smoke", "--json")[1])
+    assert [(each["case"], each["place"], len(each["cells"])) for each in listed] == [
+        ("relu", "listed_cases/some.py:6", 4)
+    ]
+
+
 def test_a_run_that_selected_nothing_writes_no_report(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(subprocess, "run", lambda command, *, check: subprocess.CompletedProcess(command, 5))
+    monkeypatch.setattr(subprocess, "run", lambda command, *, check, stdout: subprocess.CompletedProcess(command, 5))
     code, text = invoke("run", "-k", "nothing")
     assert code == 5
     assert "report:" not in text
+    assert json.loads(CliRunner().invoke(cli.app, ["run", "-k", "nothing", "--json"]).stdout) == {
+        "run": None,
+        "report": None,
+        "exit_code": 5,
+        "cells": 0,
+        "counts": {},
+    }
 
 
-@pytest.mark.parametrize("command", ["run", "report", "list"])
+_COMMANDS = [command.name or getattr(command.callback, "__name__", "") for command in cli.app.registered_commands]
+
+
+@pytest.mark.parametrize("command", _COMMANDS)
 def test_help_teaches_by_example(command: str) -> None:
     code, text = invoke(command, "--help")
     assert code == 0
     assert "Examples:" in text
     assert f"parity {command}" in text
+
+
+def test_shells_are_told_how_to_complete() -> None:
+    """As a shell asks: of `parity run --tier `."""
+    asked = {"_PARITY_COMPLETE": "complete_bash", "COMP_WORDS": "parity run --tier ", "COMP_CWORD": "3"}
+    result = CliRunner().invoke(cli.app, [], env=asked, prog_name="parity")
+    assert result.output.split() == ["smoke", "default", "full"]

@@ -335,3 +335,15 @@ def test_a_run_without_cells_leaves_no_run(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(test_plain="def test_it():\n    assert True\n")
     pytester.runpytest_inprocess(*_LEAN).assert_outcomes(passed=1)
     assert not (pytester.path / "runs").exists()
+
+
+def test_the_pace_of_a_run_is_told_in_lines(tmp_path: Path) -> None:
+    (tmp_path / "pytest.ini").write_text("[pytest]\npython_files = cases.py\n")
+    (tmp_path / "cases.py").write_text(_PASSING)
+    found = run_pytest(
+        tmp_path, "-q", "--pace", "-o", "console_output_style=classic", "--opsets", "9,18", "--devices", "cpu"
+    )
+    assert found.code == 0
+    lines = found.text.splitlines()
+    assert "8 of 8 cells" in next(line for line in lines if "/s" in line)
+    assert not any(line.strip(".") == "" and line for line in lines)

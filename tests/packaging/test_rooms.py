@@ -21,8 +21,8 @@ MAY_IMPORT = {
     "reports": ("harness.record", "harness.store"),
     "benchmarks": ("exporter", "harness.store", "model_zoo.torchvision_import"),
 }
-#: The command line is where the rooms meet.
-MEETING_PLACE = "harness/cli.py"
+#: The command that writes reports is where the rooms meet.
+MEETING_PLACE = "harness/commands/report.py"
 
 
 def imported(source: str) -> Iterator[str]:

@@ -1,0 +1,106 @@
+"""`parity run`: cells of the matrix, by way of pytest."""
+
+from __future__ import annotations
+
+import shlex
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import Annotated, NoReturn
+
+import msgspec
+import typer
+
+from harness.axes import Tier
+from harness.commands import places
+from harness.commands.places import LAST, refuse
+from harness.commands.report import written_report
+from harness.store import RunStoreError, read_info, read_records
+
+#: A line for the pace now and then, rather than a dot a cell and a percentage.
+_PYTEST = (sys.executable, "-m", "pytest", "-q", "-o", "console_output_style=classic", "--pace")
+
+
+def run(
+    context: typer.Context,
+    paths: Annotated[
+        list[Path] | None, typer.Argument(help="Declaration files or folders. Default: op_cases and model_zoo.")
+    ] = None,
+    keyword: Annotated[str, typer.Option("-k", help="Cells whose ids match: 'avg_pool2d and opset9'.")] = "",
+    tier: Annotated[Tier, typer.Option(help="How much of the matrix.")] = Tier.DEFAULT,
+    opsets: Annotated[str, typer.Option(help="Opsets instead of the tier's: 9,13-18.")] = "",
+    devices: Annotated[str, typer.Option(help="Devices instead of the tier's: cpu,cuda.")] = "",
+    workers: Annotated[str, typer.Option("-n", help="Processes: a number, or auto for one a core.")] = "auto",
+    resume: Annotated[
+        Path | None, typer.Option(help="A run that was stopped: run what it lacks, with its own options.")
+    ] = None,
+    report: Annotated[bool, typer.Option(help="Write the HTML report when the run is over.")] = True,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="What became of the run, as JSON; all else goes to standard error.")
+    ] = False,
+) -> None:
+    """Run cells of the matrix, and write the report of the run.
+
+    Every cell runs in a worker process, so that one which crashes takes no other with it. Any other option is
+    handed to pytest: see `pytest --help`, under "the matrix of cells".
+
+    Examples:
+
+        parity run --tier smoke
+
+        parity run op_cases/activation.py -k "elu and opset9"
+
+        parity run --opsets 7-9 --dtypes float16 --seed 3
+
+        parity run model_zoo --exporters parity,torch_dynamo
+
+        parity run --resume runs/last
+
+        parity run --shard 2/8 --durations-of runs/20260131-101500-4711
+    """
+    if resume is not None:
+        code, run = _resume(resume, workers, quiet=as_json)
+        _tell(run, code, report=report, as_json=as_json)
+    command = [*_PYTEST, "-n", workers, "--tier", tier.value]
+    command += ["-k", keyword] if keyword else []
+    command += ["--opsets", opsets] if opsets else []
+    command += ["--devices", devices] if devices else []
+    command += [*context.args, *map(str, paths or places.DECLARATIONS)]
+    before = _last_run()
+    code = _pytest(command, quiet=as_json)
+    after = _last_run()
+    _tell(after if after != before else None, code, report=report, as_json=as_json)
+
+
+def _resume(run: Path, workers: str, *, quiet: bool) -> tuple[int, Path]:
+    try:
+        given = read_info(run).argv
+    except RunStoreError as error:
+        refuse(str(error))
+    folder = run.resolve()
+    command = [sys.executable, "-m", "pytest", *given, "-n", workers, "--resume", str(folder)]
+    return _pytest(command, quiet=quiet), folder
+
+
+def _pytest(command: list[str], *, quiet: bool) -> int:
+    typer.echo(f"$ pytest {shlex.join(command[3:])}", err=quiet)
+    sys.stdout.flush()
+    return subprocess.run(command, check=False, stdout=sys.stderr if quiet else None).returncode
+
+
+def _tell(run: Path | None, code: int, *, report: bool, as_json: bool) -> NoReturn:
+    """What became of the run: None where nothing was selected."""
+    index = written_report(run) if report and run is not None else None
+    if index is not None and not as_json:
+        typer.echo(f"report: {index}")
+    if as_json:
+        records = list(read_records(run)) if run is not None else []
+        counts = Counter(record.status for record in records)
+        told = {"run": run and str(run), "report": index and str(index), "exit_code": code, "cells": len(records)}
+        typer.echo(msgspec.json.encode({**told, "counts": counts}))
+    raise typer.Exit(code)
+
+
+def _last_run() -> Path | None:
+    return LAST.resolve() if LAST.exists() else None

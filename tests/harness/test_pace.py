@@ -1,0 +1,45 @@
+"""The pace of a run: how far, how fast, how long still."""
+
+from __future__ import annotations
+
+import pytest
+
+from harness.pace import Pace, spelled
+
+
+def test_the_line_says_how_far_how_fast_and_how_long_still() -> None:
+    pace = Pace(total=1000)
+    for number in range(400):
+        pace.count(number * 0.01, failed=number % 200 == 7)
+    assert pace.line() == "400 of 1000 cells, 100/s, 6 s left; 2 failed"
+
+
+def test_the_rate_is_that_of_late() -> None:
+    pace = Pace(total=10_000)
+    for number in range(1000):
+        pace.count(number * 0.001, failed=False)
+    for number in range(100):
+        pace.count(1.0 + number, failed=False)
+    assert pace.rate == pytest.approx(1.0, rel=0.05)
+    assert pace.line().endswith(f", 1.0/s, {spelled(8900 / pace.rate)} left")
+
+
+def test_what_is_not_known_is_not_said() -> None:
+    pace = Pace()
+    assert pace.line() == "0 cells"
+    pace.count(5.0, failed=False)
+    assert pace.line() == "1 cells"
+    done = Pace(total=2)
+    done.count(0.0, failed=False)
+    done.count(1.0, failed=False)
+    assert done.line() == "2 of 2 cells, 1.0/s"
+
+
+def test_time_is_spelled() -> None:
+    assert [spelled(each) for each in (0.2, 59, 128, 3599, 7300)] == [
+        "1 s",
+        "59 s",
+        "2 min 8 s",
+        "59 min 59 s",
+        "2 h 1 min",
+    ]
