@@ -1,4 +1,3 @@
-"""The `parity` command: export a model, run the matrix, write a run's report, list what there is to run."""
 """The `parity` command: its subcommands, each in a file of `harness.commands`, in the order in which they are met."""
 
 from __future__ import annotations
@@ -18,8 +17,8 @@ from harness.commands.query import query
 from harness.commands.reduce import reduce as reduce_cell
 from harness.commands.report import operators, report
 from harness.commands.repro import repro
-from harness.commands.show import show
 from harness.commands.run import run
+from harness.commands.show import show
 from harness.comparison.command import compare
 from harness.opinfo_survey import survey
 
@@ -39,8 +38,6 @@ Exit codes: 0 all held; 1 some cell failed; 2 stopped by the user, or used wrong
 
 app.command()(export)
 app.command()(show)
-app.command()(expect)
-app.command()(gate)
 app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})(run)
 app.command("list")(list_cases)
 app.command()(report)
