@@ -220,7 +220,7 @@ class ONNXProgram:
             if kind is Kind.PLAIN:
                 leaves.append(plain)
             else:
-                leaves.append(next(remaining) if kind is Kind.TENSOR else int(next(remaining)))
+                leaves.append(next(remaining) if kind is Kind.TENSOR else next(remaining).item())
         result = pytree.tree_unflatten(leaves, self.returned.spec)
         if not self.returned.written:
             return result

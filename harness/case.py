@@ -14,6 +14,7 @@ input, called as the keyword.
 
 from __future__ import annotations
 
+import functools
 import itertools
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -54,6 +55,7 @@ __all__ = [
     "model",
     "numbers",
     "op",
+    "scripted",
 ]
 
 #: A maker, or a tuple of makers and such tuples: `(floats(2, 3), floats(2, 3))` is one argument of two tensors.
@@ -227,6 +229,21 @@ class _Declare:
 
 op = _Declare(Kind.OPERATOR, Tier.SMOKE)
 model = _Declare(Kind.MODEL, Tier.DEFAULT)
+
+
+def scripted(function: Callable[..., object]) -> Callable[..., object]:
+    """TorchScript of a function, compiled when it is first called: that takes milliseconds."""
+
+    @functools.cache
+    def compiled() -> Callable[..., object]:
+        script: Callable[..., object] = torch.jit.script(function)
+        return script
+
+    @functools.wraps(function)
+    def program(*arguments: object, **keywords: object) -> object:
+        return compiled()(*arguments, **keywords)
+
+    return program
 
 
 def _makers(inputs: Input) -> Iterator[Maker]:

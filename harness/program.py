@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch.utils._pytree import tree_leaves
 
@@ -90,7 +91,8 @@ class Program:
         with _state_kept(self.module), _uncompiled():
             outputs = self.module(*(tensor.clone() for tensor in inputs))
         return [
-            leaf if isinstance(leaf, torch.Tensor) else torch.tensor(leaf)
+            # Python's floats are of 64 bits.
+            leaf if isinstance(leaf, torch.Tensor) else torch.from_numpy(np.asarray(leaf))
             for leaf in tree_leaves(outputs)
             if leaf is not None
         ]

@@ -17,11 +17,11 @@ from torch._functorch.pyfunctorch import temporarily_clear_interpreter_stack
 from torch._subclasses.fake_tensor import FakeTensor
 
 from exporter.capture.graph import Block, Node, Primitive, Size, Value, same_shape, same_size
-from exporter.capture.recorder import NeedsSymbols, Recorder
+from exporter.capture.recorder import NeedsSymbols, Recorder, unwrapped
 from exporter.capture.symbols import HintedShapeEnv
 from exporter.errors import CaptureError
 
-__all__ = ["IF", "LOOP", "SCAN", "UNSET", "Blocks", "Iteration", "Leaf", "is_number", "same_leaf"]
+__all__ = ["EMPTY", "IF", "LOOP", "SCAN", "UNSET", "Blocks", "Iteration", "Leaf", "is_number", "same_leaf"]
 
 IF = Primitive("prim::If")
 LOOP = Primitive("prim::Loop")
@@ -42,14 +42,17 @@ _COMPARISONS: dict[str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = 
 _DTYPES = {bool: torch.bool, int: torch.int64, torch.SymInt: torch.int64, float: torch.float64}
 
 
-class _Unset:
-    """What a variable holds on a way on which nothing was assigned to it. Nobody reads it."""
+@dataclass(frozen=True, slots=True)
+class _Absent:
+    """In the place of a tensor of which nothing is known yet."""
 
-    def __repr__(self) -> str:
-        return "UNSET"
+    said: str
 
 
-UNSET = _Unset()
+#: What a variable holds on a way on which nothing was assigned to it. Nobody reads it.
+UNSET = _Absent("not set")
+#: The items of an empty list, in one tensor.
+EMPTY = _Absent("an empty list")
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,10 +66,15 @@ class Iteration:
     collected: Sequence[torch.Tensor] = ()
 
 
-#: A branch, given the shared tensors.
-_Way = Callable[[Sequence[torch.Tensor]], Sequence[Leaf]]
 #: A loop's body, given the number of the iteration, what is carried, and the shared tensors.
 _Body = Callable[[torch.Tensor, Sequence[Leaf], Sequence[torch.Tensor]], Iteration]
+
+
+@dataclass(frozen=True, slots=True)
+class _Shared:
+    """One of the tensors that a block shares with what is outside of it."""
+
+    place: int
 
 
 @dataclass(slots=True)
@@ -78,6 +86,8 @@ class _Carried:
     #: The axes whose size is another in each iteration.
     free: set[int] = field(default_factory=set)
     inside: Leaf = None
+    #: Which of the shared tensors it is.
+    shared: int | None = None
 
 
 class Blocks:
@@ -88,20 +98,37 @@ class Blocks:
 
     # --- branches -------------------------------------------------------------------------------------------------
 
-    def branch(self, condition: torch.Tensor, then: _Way, orelse: _Way, shared: Sequence[torch.Tensor]) -> list[Leaf]:
+    def branch(
+        self,
+        condition: torch.Tensor,
+        then: Callable[[Sequence[torch.Tensor]], Any],
+        orelse: Callable[[Sequence[torch.Tensor]], Any],
+        shared: Sequence[torch.Tensor] = (),
+        flatten: Callable[[Any, Any], Callable[[Any], Sequence[Leaf]]] | None = None,
+    ) -> list[Leaf]:
         """Record both ways; give what either returns, one by one.
 
-        The `shared` tensors are handed to both: what a way writes to them is written to them afterwards.
+        The `shared` tensors are handed to both: what a way writes to them is written to them afterwards. `flatten` is
+        asked, once both results are known, how to take them apart.
         """
         asked = self.recorder.value_of(self.take(condition))
         inner = self._settled(shared)
-        ways: list[tuple[list[Leaf], list[Leaf], list[Node]]] = []
+        ways: list[tuple[Any, list[torch.Tensor], list[Node]]] = []
         for way in (then, orelse):
             with self.recorder.block() as nodes:
                 own = [self.give(tensor) for tensor in inner]
-                returned = [*way(own), *own]
-                ways.append((returned, self._settled(returned), nodes))
-        (returned, ones, then_nodes), (_, others, else_nodes) = ways
+                ways.append((way(own), own, nodes))
+        taken_apart = flatten(ways[0][0], ways[1][0]) if flatten is not None else list
+        sides: list[tuple[list[Leaf], list[Leaf]]] = []
+        for result, own, nodes in ways:
+            with self.recorder.block(nodes):
+                # What is one of the shared tensors is that afterwards, not another of the same value.
+                places = {id(tensor): _Shared(place) for place, tensor in enumerate(own)}
+                leaves = [places.get(id(leaf), leaf) for leaf in taken_apart(result)] + own
+                settled = self._settled(leaves)
+            sides.append((leaves, settled))
+        (returned, ones), (_, others) = sides
+        then_nodes, else_nodes = ways[0][2], ways[1][2]
         if len(ones) != len(others):
             raise self.error(f"one branch returns {len(ones)} values and the other {len(others)}")
         results: list[Leaf] = []
@@ -110,8 +137,12 @@ class Blocks:
         else_ends: list[Value] = []
         for original, one, other in zip(returned, ones, others, strict=True):
             if same_leaf(one, other):
-                results.append(original)
+                results.append(shared[one.place] if isinstance(one, _Shared) else original)
                 continue
+            one, other = (
+                self.take(own[leaf.place]) if isinstance(leaf, _Shared) else leaf
+                for leaf, (_, own, _) in zip((one, other), ways, strict=True)
+            )
             with self.recorder.block(then_nodes):
                 a = self.tensor(one, other)
             with self.recorder.block(else_nodes):
@@ -172,6 +203,9 @@ class Blocks:
         starts = self._settled(initial)
         known = [*(varying or ()), *[False] * len(starts)]
         carried = [_Carried(leaf, varies) for leaf, varies in zip(starts, known, strict=False)]
+        places = {id(tensor): place for place, tensor in enumerate(shared)}
+        for item, leaf in zip(carried[: len(initial) - len(shared)], initial, strict=False):
+            item.shared = places.get(id(leaf))
         for _ in range(_ATTEMPTS):
             before = self.recorder.checkpoint()
             recorded = self._iteration(carried, len(shared), body)
@@ -203,21 +237,30 @@ class Blocks:
         self, carried: list[_Carried], shared: int, body: _Body
     ) -> tuple[Block, Leaf, list[FakeTensor]] | None:
         """The body's block, whether it goes on, and what it collects; None where too much was taken for granted."""
-        recorder = self.recorder
+        recorder, outer = self.recorder, self.recorder.nodes
         with recorder.block() as nodes:
             number, going = recorder.stand_in(torch.int64, ()), recorder.stand_in(torch.bool, ())
             for item in carried:
                 item.inside = self._inside(item) if item.varies else item.start
-            given = [self.give(item.inside) for item in carried]
-            split = len(given) - shared
-            done = body(self.give(number), given[:split], given[split:])
-            outs = self._settled([*done.carried, *given[split:]])
+            split = len(carried) - shared
+            own = [self.give(item.inside) for item in carried[split:]]
+            given = [
+                self.give(item.inside) if item.varies or item.shared is None else own[item.shared]
+                for item in carried[:split]
+            ]
+            done = body(self.give(number), given, own)
+            outs = self._settled([*done.carried, *own])
             # All of them are asked, so that one more attempt does for all.
-            held = [self._holds(item, out) for item, out in zip(carried, outs, strict=True)]
+            for place, (item, leaf) in enumerate(zip(carried, done.carried, strict=False)):
+                if item.shared is not None and leaf is own[item.shared] and not item.varies:
+                    outs[place] = item.start
+            held = [self._holds(item, out, outer) for item, out in zip(carried, outs, strict=True)]
             if not all(held):
                 return None
             goes_on = done.going if done.going is True else self.tensor(self._settled([done.going])[0])
-            changing = [(item, self.tensor(out)) for item, out in zip(carried, outs, strict=True) if item.varies]
+            changing = [
+                (item, self.tensor(out, item.inside)) for item, out in zip(carried, outs, strict=True) if item.varies
+            ]
             collected = [self.take(tensor) for tensor in done.collected]
         inputs = [recorder.value_of(tensor) for tensor in (number, going, *(item.inside for item, _ in changing))]
         tensors = [going if goes_on is True else goes_on, *(out for _, out in changing), *collected]
@@ -230,18 +273,19 @@ class Blocks:
         shape = [self.new_size(size) if axis in item.free else size for axis, size in enumerate(start.shape)]
         return self.recorder.stand_in(start.dtype, shape, start.device)
 
-    def _holds(self, item: _Carried, out: Leaf) -> bool:
+    def _holds(self, item: _Carried, out: Leaf, outer: list[Node]) -> bool:
         """Whether what was taken for granted holds after an iteration; from now on, less is."""
         if not item.varies:
-            if same_leaf(item.start, out):
+            if same_leaf(item.start, out) or out is UNSET:
                 return True
-            if item.start is UNSET:
-                item.start = self._anything_like(out)
+            if isinstance(item.start, _Absent):
+                with self.recorder.block(outer):
+                    item.start = self._anything_like(out, item.start is EMPTY)
             if not (isinstance(item.start, torch.Tensor) or is_number(item.start)):
                 raise self.error(f"a variable is {item.start!r} before the loop and {_spelled(out)} after an iteration")
             item.varies = True
             return False
-        if out is UNSET:
+        if isinstance(out, _Absent):
             return True
         inside = item.inside
         dtype, shape = (out.dtype, out.shape) if isinstance(out, torch.Tensor) else (_DTYPES.get(type(out)), ())
@@ -256,11 +300,11 @@ class Blocks:
         item.free |= grown
         return False
 
-    def _anything_like(self, leaf: Leaf) -> Leaf:
+    def _anything_like(self, leaf: Leaf, empty: bool) -> Leaf:
         """Something of the kind of a leaf, for a variable that nobody reads before it is assigned to."""
         if not isinstance(leaf, torch.Tensor):
             return False if isinstance(leaf, bool) else 0.0 if isinstance(leaf, float) else 0
-        shape: list[Size] = [*leaf.shape]
+        shape: list[Size] = [0, *leaf.shape[1:]] if empty else [*leaf.shape]
         with self._innermost():
             return torch.zeros([size if isinstance(size, int) else 0 for size in shape], dtype=leaf.dtype)
 
@@ -314,8 +358,7 @@ class Blocks:
 
     def take(self, tensor: torch.Tensor) -> FakeTensor:
         """What the recorder knows a tensor of the program as."""
-        if torch._C._functorch.is_functionaltensor(tensor):
-            tensor = torch._C._functorch._unwrap_functional_tensor(tensor, True)
+        tensor = unwrapped(tensor)
         if isinstance(tensor, FakeTensor) and self.recorder.knows(tensor):
             return tensor
         with temporarily_clear_interpreter_stack():
@@ -335,8 +378,8 @@ class Blocks:
         """A leaf as a tensor; one that is not set, as anything like another."""
         if isinstance(leaf, FakeTensor):
             return leaf
-        if leaf is UNSET:
-            return self.tensor(self._anything_like(like))
+        if isinstance(leaf, _Absent):
+            return self.tensor(self._anything_like(like, leaf is EMPTY))
         if not is_number(leaf):
             raise self.error(
                 f"a branch or loop makes a variable {_spelled(leaf)} one time and {_spelled(like)} another: "

@@ -6,7 +6,7 @@ import os
 import re
 import sys
 from types import CodeType, FrameType
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import torch
 from torch import fx
@@ -34,7 +34,7 @@ def _users(code: CodeType) -> bool:
 
 
 def _users_file(name: str) -> bool:
-    return not name.startswith(("<", *_INTERNAL)) or name.startswith(("<ipython", "<stdin>"))
+    return (bool(name) and not name.startswith(("<", *_INTERNAL))) or name.startswith(("<ipython", "<stdin>"))
 
 
 class Place(NamedTuple):
@@ -89,10 +89,19 @@ def _module_of(node: fx.Node) -> str | None:
     return str(next(reversed(stack.values()))[0]) if stack else None
 
 
+class ScriptStep(Protocol):
+    """A step of a script."""
+
+    @property
+    def place(self) -> tuple[str, int]: ...
+
+
 class OriginFinder:
     """Answers `find()` for the call that is happening now. Walks up only as far as it must (about 3 us a call)."""
 
     def __init__(self, program: object) -> None:
+        #: The step of a script that is being done: it has lines of its own.
+        self.step: ScriptStep | None = None
         self._paths: dict[int, str] = {}
         if isinstance(program, torch.nn.Module):
             self._paths = {id(module): name for name, module in program.named_modules(remove_duplicate=False)}
@@ -100,6 +109,8 @@ class OriginFinder:
     def find(self) -> Origin:
         frame: FrameType | None = sys._getframe(2)
         file, line, module = "", 0, None
+        if self.step is not None and _users_file(self.step.place[0]):
+            file, line = self.step.place
         in_graph = False
         while frame is not None and (module is None or not file):
             code = frame.f_code

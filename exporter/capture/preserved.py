@@ -55,7 +55,8 @@ def preserved(
             buffer.owner._buffers[buffer.name] = stand_in
         yield assigned
         for buffer, stand_in in zip(buffers, stand_ins, strict=True):
-            new = buffer.owner._buffers.get(buffer.name)
+            # A compiled module's buffers are in no dict: they have no `get`.
+            new = buffer.owner._buffers[buffer.name] if buffer.name in buffer.owner._buffers else None
             if new is not stand_in:
                 assigned[buffer.path] = new
         for path, module, attributes in before:

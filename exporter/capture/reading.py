@@ -114,6 +114,12 @@ class Reader:
                 yield value
             else:
                 pending.extend(value.node.inputs())
+                for name in _symbols_given(value.node):
+                    if name in self._size_sources:
+                        pending.append(self._size_sources[name][0])
+                    else:
+                        # A number that was read, or a size of an input.
+                        pending.append(self.scalars.get(name) or next(iter(self.examples)))
 
     def _evaluate(self, value: Value) -> torch.Tensor:
         """Compute a value from the example inputs: only what it needs, only when the program asks."""
@@ -176,6 +182,14 @@ class Reader:
 def _known(value: Value, known: dict[Value, Any]) -> torch.Tensor:
     tensor: torch.Tensor = known[value] if value.constant is None else value.constant
     return tensor
+
+
+def _symbols_given(node: Node) -> Iterator[str]:
+    """The symbols among the arguments of a node."""
+    for argument in node.arguments.values():
+        for item in argument if isinstance(argument, (list, tuple)) else (argument,):
+            if isinstance(item, torch.SymInt):
+                yield from map(str, item.node.expr.free_symbols)
 
 
 def _nodes_behind(value: Value) -> list[Node]:

@@ -22,7 +22,7 @@ from exporter.capture.sizes import SIZES
 from exporter.capture.symbols import HintedShapeEnv
 from exporter.errors import CaptureError
 
-__all__ = ["NeedsSymbols", "OwnTensorWritten", "Recorder", "own_tensor_written"]
+__all__ = ["NeedsSymbols", "OwnTensorWritten", "Recorder", "own_tensor_written", "unwrapped"]
 
 
 class OwnTensorWritten(CaptureError):
@@ -322,8 +322,7 @@ class Recorder(TorchDispatchMode):
 
     def read_out(self, tensor: torch.Tensor) -> torch.Tensor:
         """What a tensor that the program holds is for the example inputs."""
-        if torch._C._functorch.is_functionaltensor(tensor):
-            tensor = torch._C._functorch._unwrap_functional_tensor(tensor, True)
+        tensor = unwrapped(tensor)
         if not self.knows(tensor):
             return tensor
         return self.reader.read([self.value_of(tensor)])[0]
@@ -338,6 +337,14 @@ class Recorder(TorchDispatchMode):
             self.reader.refusal = NeedsSymbols()
             raise self.reader.refusal
         return True
+
+
+def unwrapped(tensor: torch.Tensor) -> torch.Tensor:
+    """What functionalization holds for a tensor of the program, with all that was written to it through its views."""
+    if torch._C._functorch.is_functionaltensor(tensor):
+        torch._functionalize_sync(tensor)
+        tensor = torch._C._functorch._unwrap_functional_tensor(tensor, True)
+    return tensor
 
 
 def own_tensor_written(name: str, origin: Origin) -> OwnTensorWritten:

@@ -12,18 +12,24 @@ from torch.utils import _pytree as pytree
 
 from exporter.errors import CaptureError
 
-__all__ = ["Kind", "Returned", "Written", "taken_apart"]
+__all__ = ["Kind", "Returned", "Written", "mark_number", "taken_apart"]
 
 #: What may stand beside tensors: it is returned by the exported program as the recording returned it.
 _PLAIN = (int, float, complex, bool, str, bytes, type(None), torch.dtype, torch.device, torch.Size)
+_MARK = "_onnx_parity_number"
+
+
+def mark_number(tensor: torch.Tensor) -> None:
+    """Say that a tensor is what Python has as a number, to be given back as one if it is returned."""
+    setattr(tensor, _MARK, True)
 
 
 class Kind(enum.Enum):
     """What becomes of one thing that a program returned."""
 
     TENSOR = enum.auto()
-    #: A size that varies: an output of one number, which is given back as an int.
-    SIZE = enum.auto()
+    #: A number that varies: an output of one element, which is given back as an int, a float or a bool.
+    NUMBER = enum.auto()
     #: Anything else: as it was.
     PLAIN = enum.auto()
 
@@ -55,10 +61,10 @@ def taken_apart(result: Any) -> tuple[Returned, list[torch.Tensor]]:
     tensors: list[torch.Tensor] = []
     for leaf in leaves:
         if isinstance(leaf, torch.Tensor):
-            kinds.append(Kind.TENSOR)
+            kinds.append(Kind.NUMBER if getattr(leaf, _MARK, False) else Kind.TENSOR)
             tensors.append(leaf)
         elif isinstance(leaf, torch.SymInt):
-            kinds.append(Kind.SIZE)
+            kinds.append(Kind.NUMBER)
             tensors.append(torch.scalar_tensor(cast("int", leaf), dtype=torch.int64))
         elif isinstance(leaf, _PLAIN):
             kinds.append(Kind.PLAIN)

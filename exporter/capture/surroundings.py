@@ -214,6 +214,18 @@ def _map(*args: Any, **kwargs: Any) -> Any:
     return record_higher_order("map", args, kwargs)
 
 
+def _script_call(callee: Any, *args: Any, **kwargs: Any) -> Any:
+    """A compiled function or method: its branches and loops are kept."""
+    recorder = _recording.get(threading.get_ident())
+    if recorder is None:
+        return _SCRIPT_CALLS[type(callee)](callee, *args, **kwargs)
+    from exporter.capture.script.interpreter import run_script
+
+    return run_script(Blocks(recorder), callee, args, kwargs)
+
+
+_SCRIPT_CALLS = {compiled: compiled.__call__ for compiled in (torch._C.ScriptFunction, torch._C.ScriptMethod)}
+
 #: torch's functions start dynamo, which takes seconds, before they call their operators. It is their code that is
 #: replaced, so that a program has ours under whatever name it imported them. This code runs among torch's globals.
 _CODES = {
@@ -240,6 +252,8 @@ def _replaced_methods(recorder: Recorder) -> Iterator[None]:
         Function.apply = classmethod(_apply)  # type: ignore[assignment,method-assign]
         for name, method in _READING.items():
             setattr(torch.Tensor, name, method)
+        for compiled in _SCRIPT_CALLS:
+            compiled.__call__ = _script_call  # type: ignore[assignment,method-assign]
         for function in FUNCTIONS:
             function.__code__ = _CODES[function.__name__]
         for operator, (_, ours) in _OPERATORS.items():
@@ -256,6 +270,8 @@ def _replaced_methods(recorder: Recorder) -> Iterator[None]:
                 Function.apply = _torch_apply  # type: ignore[method-assign]
                 for name in _READING:
                     delattr(torch.Tensor, name)
+                for compiled, call in _SCRIPT_CALLS.items():
+                    compiled.__call__ = call  # type: ignore[method-assign]
                 for function in FUNCTIONS:
                     function.__code__ = _torch_codes[function.__name__]
                 for operator, (torchs, _) in _OPERATORS.items():

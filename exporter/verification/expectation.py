@@ -43,7 +43,7 @@ def outputs_of(source: Source, returned: Returned, trial: Trial) -> list[torch.T
     for leaf, kind, plain in zip(leaves, returned.kinds, returned.plain, strict=True):
         if kind is Kind.TENSOR:
             tensors.append(leaf.detach())
-        elif kind is Kind.SIZE:
+        elif kind is Kind.NUMBER:
             tensors.append(torch.tensor(leaf, dtype=torch.int64))
         elif leaf != plain:
             raise VerificationError(

@@ -1,0 +1,114 @@
+"""What operators of the dispatcher are given, where a script holds numbers in tensors, and lists of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch._ops import OpOverload
+
+from exporter.capture.blocks import Blocks
+from exporter.capture.script.containers import ScriptList
+
+__all__ = ["Part", "arguments_of", "taken_in"]
+
+#: Of an overload that takes numbers, the one that takes tensors in their place.
+_OVER_TENSORS = {
+    "Scalar": "Tensor",
+    "Tensor_Scalar": "Tensor_Tensor",
+    "int_Scalar": "int_Tensor",
+    "ScalarOther": "self",
+    "ScalarSelf": "self",
+    "default": "Tensor",
+}
+_EXAMPLES = {torch.bool: True, torch.int64: 1, torch.float64: 1.0}
+
+
+class Part:
+    """A compiled module, or a part of it."""
+
+    __slots__ = ("module", "path")
+
+    def __init__(self, module: Any, path: str) -> None:
+        self.module = module
+        self.path = path
+
+
+def taken_in(value: Any) -> Any:
+    """A value from Python, or of an operator, as a script holds it."""
+    if isinstance(value, (list, torch.Size)):
+        return ScriptList([taken_in(item) for item in value])
+    if isinstance(value, tuple):
+        return tuple(taken_in(item) for item in value)
+    if isinstance(value, dict):
+        return {key: taken_in(item) for key, item in value.items()}
+    return value
+
+
+def arguments_of(blocks: Blocks, operator: OpOverload, values: Sequence[Any]) -> tuple[OpOverload, list[Any]]:
+    """The operator to call, and with what, where numbers among the values are in tensors."""
+    parameters = operator._schema.arguments
+    wrong = [
+        place
+        for place, (parameter, value) in enumerate(zip(parameters, values, strict=False))
+        if _holds_number(value, str(parameter.type))
+    ]
+    if not wrong:
+        return operator, list(values)
+    scalars = [place for place in wrong if "number" in str(parameters[place].type)]
+    sibling = _over_tensors(operator, scalars) if scalars else None
+    prepared = list(values)
+    if sibling is not None:
+        anchor = next(value for value in values if isinstance(value, torch.Tensor))
+        for place, parameter in enumerate(sibling._schema.arguments):
+            value = prepared[place] if place < len(prepared) else None
+            if "Tensor" in str(parameter.type) and value is not None and "number" in str(parameters[place].type):
+                prepared[place] = _beside(blocks, anchor, value)
+        operator = sibling
+    for place in wrong:
+        if not (sibling is not None and place in scalars):
+            prepared[place] = _number(blocks, operator, prepared[place])
+    return operator, prepared
+
+
+def _holds_number(value: Any, declared: str) -> bool:
+    if "Tensor" in declared:
+        return False
+    return isinstance(value, torch.Tensor) or (
+        isinstance(value, list) and any(isinstance(item, torch.Tensor) for item in value)
+    )
+
+
+def _over_tensors(operator: OpOverload, places: Sequence[int]) -> OpOverload | None:
+    """The overload of the same parameters that takes tensors at these places."""
+    packet = operator.overloadpacket
+    name = _OVER_TENSORS.get(operator._overloadname)
+    if name is None or name not in packet.overloads():
+        return None
+    found: OpOverload = getattr(packet, name)
+    theirs = found._schema.arguments
+    same = len(theirs) == len(operator._schema.arguments)
+    return found if same and all("Tensor" in str(theirs[place].type) for place in places) else None
+
+
+def _beside(blocks: Blocks, anchor: torch.Tensor, number: Any) -> torch.Tensor:
+    """A number as a tensor that counts no more beside another one than a number does."""
+    tensor = number if isinstance(number, torch.Tensor) else blocks.give(blocks.tensor(number))
+    dtype = torch.result_type(anchor, _EXAMPLES[tensor.dtype])
+    return tensor if tensor.dtype is dtype else tensor.to(dtype)
+
+
+def _number(blocks: Blocks, operator: OpOverload, value: Any) -> Any:
+    if isinstance(value, list):
+        return [_number(blocks, operator, item) for item in value]
+    if not isinstance(value, torch.Tensor):
+        return value
+    if value.dtype is torch.int64:
+        return blocks.number(value)
+    if not blocks.depends_on_input(value):
+        return value.item()
+    raise blocks.error(
+        f"{operator._schema.name} takes a {'truth' if value.dtype is torch.bool else 'number'} that depends on values, "
+        "and ONNX has no form for that: give a constant, or choose with torch.where or `if`"
+    )

@@ -1,0 +1,436 @@
+"""Runs a TorchScript graph step by step while a program is recorded.
+
+What is known is done: constants, sizes, lists, loops over them. A branch or a loop that depends on values is recorded
+as one, with its blocks.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch._ops import OpOverload
+
+from exporter.capture.blocks import Blocks, Iteration, Leaf, is_number
+from exporter.capture.reading import TracerWarning
+from exporter.capture.results import mark_number
+from exporter.capture.script.arguments import Part, arguments_of, taken_in
+from exporter.capture.script.containers import (
+    Form,
+    Instance,
+    Maybe,
+    ScriptList,
+    form_of,
+    joined,
+    leaves_of,
+    made_of,
+    put_back,
+    stacked,
+)
+from exporter.capture.script.numbers import NUMERIC, compute, converted
+from exporter.capture.script.parsed import Body, Script, Step, parsed
+from exporter.capture.script.steps import STEPS
+from exporter.errors import CaptureError
+
+__all__ = ["run_script"]
+
+#: A loop of at most so many iterations, where their number is known, is written out.
+UNROLLED = 32
+_NO_END = 2**63 - 1
+
+
+def run_script(blocks: Blocks, callee: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    """What a compiled function or method returns, recorded."""
+    interpreter = Interpreter(blocks)
+    origins = blocks.recorder.origins
+    outer = origins.step
+    try:
+        return interpreter.call(callee, args, kwargs)
+    finally:
+        origins.step = outer
+
+
+class _OtherForm(Exception):
+    """What a loop carries is made in another way after an iteration."""
+
+    def __init__(self, form: Form) -> None:
+        super().__init__()
+        self.form = form
+
+
+class Interpreter:
+    """Holds the values of one call."""
+
+    def __init__(self, blocks: Blocks) -> None:
+        self.blocks = blocks
+        self._constants: dict[int, Any] = {}
+
+    def call(self, callee: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        script: Script = parsed(callee.inlined_graph)
+        arguments = _bound(callee, args, kwargs)
+        env = dict(zip(script.body.inputs, map(taken_in, arguments), strict=True))
+        env.update({number: taken_in(constant) for number, constant in script.constants.items()})
+        self._run(script.body, env)
+        outputs = [
+            self._given_out(env[number], value.type())
+            for number, value in zip(script.body.outputs, script.graph.outputs(), strict=True)
+        ]
+        return outputs[0] if len(outputs) == 1 else tuple(outputs)
+
+    def _given_out(self, value: Any, kind: Any) -> Any:
+        """A result as Python has it."""
+        match value:
+            case ScriptList(items=items, stack=None):
+                return [self._given_out(item, kind.getElementType()) for item in items]
+            case ScriptList():
+                raise self.blocks.error(
+                    "the script returns a list whose length depends on values: return torch.stack of it, or torch.cat"
+                )
+            case tuple():
+                return tuple(self._given_out(item, part) for item, part in zip(value, kind.elements(), strict=True))
+            case dict():
+                return {key: self._given_out(item, kind.getValueType()) for key, item in value.items()}
+            case Maybe():
+                raise self.blocks.error(
+                    "the script returns a tensor or None, as values have it: return a tensor always"
+                )
+            case torch.Tensor() if kind.kind() == "IntType":
+                return self.blocks.number(value)
+            case torch.Tensor() if kind.kind() in ("FloatType", "BoolType", "NumberType"):
+                mark_number(value)
+        return value
+
+    # --- steps ----------------------------------------------------------------------------------------------------
+
+    def _run(self, body: Body, env: dict[int, Any]) -> None:
+        origins = self.blocks.recorder.origins
+        for step in body.steps:
+            origins.step = step
+            if step.kind == "prim::If":
+                results = self._branch(step, env)
+            elif step.kind == "prim::Loop":
+                results = self._loop(step, env)
+            else:
+                result = self._step(step, [env[number] for number in step.inputs])
+                results = result if len(step.outputs) > 1 else [result]
+            env.update(zip(step.outputs, results, strict=False))
+
+    def _step(self, step: Step, arguments: list[Any]) -> Any:
+        handler = STEPS.get(step.kind)
+        if handler is not None:
+            result = handler(self.blocks, step, arguments)
+            if result is not NotImplemented:
+                return result
+        if step.operator is not None:
+            return self._operate(step, step.operator, arguments)
+        if step.kind in NUMERIC:
+            return compute(self.blocks, step.kind.partition("::")[2], arguments, step.returns)
+        if step.kind.startswith("aten::") and all(map(_is_plain, arguments)):
+            # Something about numbers and strings: TorchScript itself does it.
+            function = getattr(torch.ops.aten, step.kind.removeprefix("aten::"))
+            return taken_in(function(*map(self._as_argument, arguments)))
+        raise self.blocks.error(f"the script does {step.kind}, which cannot be recorded: say it with tensors")
+
+    def _operate(self, step: Step, operator: OpOverload, arguments: list[Any]) -> Any:
+        """An operator of the dispatcher, whose parameters are known by their types."""
+        operator, prepared = arguments_of(self.blocks, operator, [self._as_argument(value) for value in arguments])
+        positional: list[Any] = []
+        named: dict[str, Any] = {}
+        for parameter, value in zip(operator._schema.arguments, prepared, strict=False):
+            if parameter.kwarg_only:
+                named[parameter.name] = value
+            else:
+                positional.append(value)
+        return taken_in(operator(*positional, **named))
+
+    def _as_argument(self, value: Any) -> Any:
+        if isinstance(value, ScriptList):
+            if value.stack is None:
+                return [self._as_argument(item) for item in value.items]
+            raise self.blocks.error(
+                "an operator takes a list whose length depends on values: only torch.cat, torch.stack, len, an index "
+                "and a loop can"
+            )
+        if isinstance(value, Maybe):
+            raise self.blocks.error("an operator takes what is None for some values: test it with `is not None`")
+        return value
+
+    # --- branches and loops ---------------------------------------------------------------------------------------
+
+    def _truth(self, condition: Leaf) -> Leaf:
+        """A condition: True or False where it is known."""
+        if isinstance(condition, torch.Tensor) and not self.blocks.depends_on_input(condition):
+            return bool(condition.item())
+        return self.blocks.truth(condition)
+
+    def _branch(self, step: Step, env: dict[int, Any]) -> Sequence[Any]:
+        condition = self._truth(env[step.inputs[0]])
+        then, orelse = step.blocks
+        if isinstance(condition, torch.Tensor) and (then.raises or orelse.raises):
+            self._say_unchecked(step)
+            condition = orelse.raises
+        if isinstance(condition, bool):
+            taken = then if condition else orelse
+            self._run(taken, env)
+            return [env[number] for number in taken.outputs]
+        outside = _Outside(env, (then, orelse))
+
+        def way(body: Body) -> Callable[[Sequence[torch.Tensor]], Any]:
+            def run(own: Sequence[torch.Tensor]) -> Any:
+                inside, containers = outside.copied(own)
+                self._run(body, inside)
+                return tuple(inside[number] for number in body.outputs), containers
+
+            return run
+
+        forms: list[Form] = []
+
+        def flatten(one: Any, other: Any) -> Callable[[Any], Sequence[Leaf]]:
+            form = joined(form_of(one), form_of(other))
+            if form is None:
+                raise self.blocks.error("the two ways of an `if` make a list, a dict or a tuple of different kinds")
+            forms.append(form)
+            return lambda result: list(leaves_of(result, form, self.blocks))
+
+        leaves = self.blocks.branch(condition, way(then), way(orelse), outside.tensors, flatten)
+        results, containers = made_of(forms[0], iter(leaves))
+        put_back(outside.containers, containers)
+        return results  # type: ignore[no-any-return]
+
+    def _say_unchecked(self, step: Step) -> None:
+        file, line = self.blocks.recorder.origins.find()[:2]
+        warnings.warn_explicit(
+            f"the script raises an exception at {file}:{line}, depending on values. An ONNX model cannot: it goes on "
+            "as if there was nothing to raise for",
+            TracerWarning,
+            file or "<unknown>",
+            line,
+        )
+
+    def _loop(self, step: Step, env: dict[int, Any]) -> Sequence[Any]:
+        limit, going, *state = (env[number] for number in step.inputs)
+        trips = None if isinstance(limit, int) and limit >= _NO_END else limit
+        body = step.blocks[0]
+        done = 0
+        while True:
+            going = self._truth(going)
+            if going is False or (isinstance(trips, int) and done >= trips):
+                return state
+            known = going is True and (trips is None or (isinstance(trips, int) and trips <= UNROLLED))
+            if not known or done >= UNROLLED:
+                break
+            env.update(zip(body.inputs, (done, *state), strict=True))
+            self._run(body, env)
+            going, *state = (env[number] for number in body.outputs)
+            done += 1
+        rest = trips if trips is None or not done else compute(self.blocks, "sub", (trips, done), "int")
+        return self._kept_loop(rest, going, state, body, env, done)
+
+    def _kept_loop(
+        self, trips: Leaf, going: Leaf, state: Sequence[Any], body: Body, env: dict[int, Any], done: int
+    ) -> Sequence[Any]:
+        blocks = self.blocks
+        outside = _Outside(env, (body,))
+        lists = outside.collecting(body)
+        start = (tuple(state), tuple(c for c in outside.containers if not any(c is each for each in lists)))
+        before = blocks.recorder.checkpoint()
+        form, recorded = form_of(start), None
+        while recorded is None:
+            try:
+                recorded = self._recorded_loop(trips, going, start, form, lists, body, outside, done)
+            except _OtherForm as other:
+                blocks.recorder.restore(before)
+                form = other.form
+        results, stacks = recorded
+        ends, containers = made_of(form, iter(results))
+        put_back(start[1], containers)
+        for collecting, stack in zip(lists, stacks, strict=True):
+            known = collecting.items or collecting.stack is not None
+            collecting.stack = torch.cat([stacked(collecting, blocks), stack]) if known else stack
+            collecting.items = []
+        return ends  # type: ignore[no-any-return]
+
+    def _recorded_loop(
+        self,
+        trips: Leaf,
+        going: Leaf,
+        start: tuple[tuple[Any, ...], tuple[Any, ...]],
+        form: Form,
+        lists: Sequence[ScriptList],
+        body: Body,
+        outside: _Outside,
+        done: int,
+    ) -> tuple[list[Leaf], list[torch.Tensor]]:
+        """The loop, if what it carries is of one form throughout."""
+        blocks = self.blocks
+
+        def iteration(number: torch.Tensor, leaves: Sequence[Leaf], own: Sequence[torch.Tensor]) -> Iteration:
+            carried, containers = made_of(form, iter(leaves))
+            fresh = [ScriptList() for _ in lists]
+            inside = outside.filled(own, start[1], containers, lists, fresh)
+            index = number + done if done else number
+            inside.update(zip(body.inputs, (index, *carried), strict=True))
+            self._run(body, inside)
+            more, *outs = (inside[value] for value in body.outputs)
+            result = (tuple(outs), containers)
+            wider = joined(form, form_of(result))
+            if wider is None:
+                raise blocks.error(
+                    "what a loop carries is a list, a dict or a tuple of another kind after an iteration"
+                )
+            if wider != form:
+                raise _OtherForm(wider)
+            items = [each.items[0] for each in fresh]
+            collected = [item if isinstance(item, torch.Tensor) else blocks.give(blocks.tensor(item)) for item in items]
+            return Iteration(self._truth(more), list(leaves_of(result, form, blocks)), collected)
+
+        leaves = list(leaves_of(start, form, blocks))
+        return blocks.loop(trips, going, leaves, iteration, outside.tensors, _varying(leaves, form, body))
+
+
+def _varying(leaves: Sequence[Leaf], form: Form, body: Body) -> list[bool]:
+    """Which of the leaves that a loop carries surely change: those of variables that its body assigns to."""
+    flags: list[bool] = []
+    for part, before, after in zip(form.parts[0].parts, body.inputs[1:], body.outputs[1:], strict=True):
+        flags += [before != after and part.kind == "leaf"] * _count(part)
+    flags += [False] * (len(leaves) - len(flags))
+    return [
+        flag and (isinstance(leaf, torch.Tensor) or is_number(leaf)) for flag, leaf in zip(flags, leaves, strict=True)
+    ]
+
+
+def _count(form: Form) -> int:
+    own = 1 if form.kind in ("leaf", "stack", "maybe") else 0
+    return own + sum(map(_count, form.parts))
+
+
+class _Outside:
+    """What blocks use of the values around them. What they may write to, each has copies of."""
+
+    def __init__(self, env: dict[int, Any], bodies: Sequence[Body]) -> None:
+        self._env = env
+        self._captured = dict.fromkeys(number for body in bodies for number in body.captured)
+        writes = any(body.writes for body in bodies)
+        values = [env[number] for number in self._captured] if writes else []
+        tensors: dict[int, torch.Tensor] = {}
+        containers: dict[int, Any] = {}
+        for value in values:
+            if isinstance(value, (ScriptList, dict, Instance)):
+                containers[id(value)] = value
+            for tensor in _tensors_in(value):
+                tensors[id(tensor)] = tensor
+        self.tensors = list(tensors.values())
+        self.containers = tuple(containers.values())
+
+    def copied(self, own: Sequence[torch.Tensor]) -> tuple[dict[int, Any], tuple[Any, ...]]:
+        """The values for a block, with its own tensors and containers, and those containers."""
+        replaced: dict[int, Any] = {id(tensor): mine for tensor, mine in zip(self.tensors, own, strict=True)}
+        containers = tuple(_copied(container, replaced) for container in self.containers)
+        return self._with(replaced), containers
+
+    def filled(
+        self,
+        own: Sequence[torch.Tensor],
+        originals: Sequence[Any],
+        containers: Sequence[Any],
+        lists: Sequence[ScriptList],
+        fresh: Sequence[ScriptList],
+    ) -> dict[int, Any]:
+        """The values for a block, with these containers in the place of the originals."""
+        replaced: dict[int, Any] = {id(tensor): mine for tensor, mine in zip(self.tensors, own, strict=True)}
+        replaced.update({id(old): new for old, new in zip(originals, containers, strict=True)})
+        replaced.update({id(old): new for old, new in zip(lists, fresh, strict=True)})
+        return self._with(replaced)
+
+    def _with(self, replaced: dict[int, Any]) -> dict[int, Any]:
+        if not replaced:
+            return self._env
+        changed = {number: _copied(self._env[number], replaced) for number in self._captured}
+        return {**self._env, **changed}
+
+    def collecting(self, body: Body) -> list[ScriptList]:
+        """Lists that the body does nothing with but append one item to, in each iteration."""
+        uses: dict[int, int] = {}
+        for number in body.uses():
+            uses[number] = uses.get(number, 0) + 1
+        appended = [step.inputs[0] for step in body.steps if step.kind == "aten::append"]
+        found = []
+        for number in self._captured:
+            value = self._env[number]
+            named = sum(self._env[other] is value for other in self._captured)
+            if isinstance(value, ScriptList) and uses.get(number) == 1 and appended.count(number) == 1 and named == 1:
+                found.append(value)
+        return found
+
+
+def _tensors_in(value: Any) -> Iterator[torch.Tensor]:
+    match value:
+        case torch.Tensor():
+            yield value
+        case ScriptList(items=items, stack=stack):
+            for item in (*items, stack):
+                yield from _tensors_in(item)
+        case dict():
+            for item in value.values():
+                yield from _tensors_in(item)
+        case tuple():
+            for item in value:
+                yield from _tensors_in(item)
+        case Instance(attributes=attributes):
+            yield from _tensors_in(attributes)
+        case Maybe(value=inner):
+            yield from _tensors_in(inner)
+
+
+def _copied(value: Any, replaced: dict[int, Any]) -> Any:
+    """A value whose containers are other ones, and whose tensors are replaced."""
+    known = replaced.get(id(value))
+    if known is not None:
+        return known
+    match value:
+        case ScriptList(items=items, stack=stack):
+            made: Any = ScriptList([_copied(item, replaced) for item in items], _copied(stack, replaced))
+        case dict():
+            made = {key: _copied(item, replaced) for key, item in value.items()}
+        case Instance(attributes=attributes):
+            made = Instance(_copied(attributes, replaced))
+        case tuple():
+            return tuple(_copied(item, replaced) for item in value)
+        case Maybe(present=present, value=inner):
+            return Maybe(_copied(present, replaced), _copied(inner, replaced))
+        case _:
+            return value
+    replaced[id(value)] = made
+    return made
+
+
+def _bound(callee: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:
+    """The arguments in the order of the parameters, a method's object first."""
+    parameters = callee.schema.arguments
+    given = [Part(callee.owner, ""), *args] if hasattr(callee, "owner") else list(args)
+    for parameter in parameters[len(given) :]:
+        if parameter.name in kwargs:
+            given.append(kwargs[parameter.name])
+        elif parameter.has_default_value():
+            given.append(parameter.default_value)
+        else:
+            raise CaptureError(f"{callee.name}() was called without its argument {parameter.name!r}")
+    if len(given) > len(parameters):
+        raise CaptureError(f"{callee.name}() takes {len(parameters)} arguments and was called with {len(given)}")
+    return [
+        converted(value.reshape(()), str(parameter.type)) if _is_number_in_tensor(value, parameter) else value
+        for value, parameter in zip(given, parameters, strict=True)
+    ]
+
+
+def _is_plain(value: Any) -> bool:
+    """Whether a value is known, and no tensor."""
+    if isinstance(value, ScriptList):
+        return value.stack is None and all(map(_is_plain, value.items))
+    return isinstance(value, (int, float, bool, str, type(None))) and not isinstance(value, torch.SymInt)
+
+
+def _is_number_in_tensor(value: Any, parameter: Any) -> bool:
+    return isinstance(value, torch.Tensor) and str(parameter.type) in ("int", "float", "bool")

@@ -1,0 +1,95 @@
+"""Numbers of scripts: Python's where they are known, symbols of sizes, and tensors of one element where they depend on
+values.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+from exporter.capture.blocks import Blocks, Leaf
+
+__all__ = ["NUMERIC", "compute", "converted", "is_known"]
+
+#: What Python does, and what is done with tensors of one element. Where Python's is None, TorchScript is asked.
+_FUNCTIONS: dict[str, tuple[Callable[..., Any] | None, Callable[..., torch.Tensor]]] = {
+    "add": (operator.add, torch.add),
+    "sub": (operator.sub, torch.sub),
+    "mul": (operator.mul, torch.mul),
+    "div": (operator.truediv, torch.true_divide),
+    "floordiv": (operator.floordiv, torch.floor_divide),
+    "remainder": (operator.mod, torch.remainder),
+    "pow": (operator.pow, torch.pow),
+    "neg": (operator.neg, torch.neg),
+    "abs": (abs, torch.abs),
+    "lt": (operator.lt, torch.lt),
+    "le": (operator.le, torch.le),
+    "gt": (operator.gt, torch.gt),
+    "ge": (operator.ge, torch.ge),
+    "eq": (operator.eq, torch.eq),
+    "ne": (operator.ne, torch.ne),
+    "__and__": (operator.and_, torch.bitwise_and),
+    "__or__": (operator.or_, torch.bitwise_or),
+    "__xor__": (operator.xor, torch.bitwise_xor),
+    "__not__": (operator.not_, torch.logical_not),
+    "__lshift__": (operator.lshift, torch.bitwise_left_shift),
+    "__rshift__": (operator.rshift, torch.bitwise_right_shift),
+    "max": (max, torch.maximum),
+    "min": (min, torch.minimum),
+    "sqrt": (math.sqrt, torch.sqrt),
+    "exp": (math.exp, torch.exp),
+    "log": (math.log, torch.log),
+    "sin": (math.sin, torch.sin),
+    "cos": (math.cos, torch.cos),
+    "tan": (math.tan, torch.tan),
+    "atan": (math.atan, torch.atan),
+    "tanh": (math.tanh, torch.tanh),
+    "ceil": (math.ceil, torch.ceil),
+    "floor": (math.floor, torch.floor),
+    "round": (round, torch.round),
+}
+_COMPARISONS = frozenset({"lt", "le", "gt", "ge", "eq", "ne"})
+#: What a symbol of sizes can be part of.
+_OVER_SIZES = frozenset({"add", "sub", "mul", "floordiv", "remainder", "neg"})
+NUMERIC = frozenset(f"{room}::{name}" for room in ("aten", "prim", "math") for name in _FUNCTIONS)
+_DTYPES = {"int": torch.int64, "float": torch.float64, "bool": torch.bool}
+
+
+def is_known(value: Leaf) -> bool:
+    return not isinstance(value, (torch.Tensor, torch.SymInt))
+
+
+def compute(blocks: Blocks, name: str, arguments: Sequence[Leaf], returns: str) -> Leaf:
+    """One operation over numbers."""
+    in_python, over_tensors = _FUNCTIONS[name]
+    if all(map(is_known, arguments)):
+        if name == "div" and arguments[1] == 0:
+            raise blocks.error("the script divides by zero")
+        return in_python(*arguments) if in_python is not None else getattr(torch.ops.aten, name)(*arguments)
+    if name in ("__and__", "__or__") and any(isinstance(argument, bool) for argument in arguments):
+        decided, other = arguments if isinstance(arguments[0], bool) else arguments[::-1]
+        return other if decided is (name == "__and__") else decided
+    if not any(isinstance(argument, torch.Tensor) for argument in arguments):
+        if name in _OVER_SIZES and not any(isinstance(argument, float) for argument in arguments):
+            assert in_python is not None
+            return in_python(*arguments)
+        if name in _COMPARISONS and not any(isinstance(argument, float) for argument in arguments):
+            assert in_python is not None
+            return blocks.truth(in_python(*arguments))
+    tensors = [blocks.give(blocks.tensor(a)) if not isinstance(a, torch.Tensor) else a for a in arguments]
+    floating = returns == "float" or name == "div" or any(tensor.is_floating_point() for tensor in tensors)
+    if floating:
+        tensors = [tensor.to(torch.float64) for tensor in tensors]
+    if name in _COMPARISONS and all(tensor.dtype is torch.bool for tensor in tensors):
+        tensors = [tensor.to(torch.int64) for tensor in tensors]
+    return converted(over_tensors(*tensors), returns)
+
+
+def converted(tensor: torch.Tensor, returns: str) -> torch.Tensor:
+    """A number in the dtype that stands for its type."""
+    dtype = _DTYPES.get(returns)
+    return tensor if dtype is None or tensor.dtype is dtype else tensor.to(dtype)
