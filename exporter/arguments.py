@@ -128,10 +128,30 @@ def signature_of(program: Callable[..., Any]) -> inspect.Signature | None:
     """The signature of a program; None for what was not written in Python."""
     if isinstance(program, ExportedModule):
         return program.signature
+    # A compiled module whose forward has several forms, as nn.LSTM's, has no attribute of that name.
+    called = getattr(program, "forward", None) if isinstance(program, torch.nn.Module) else program
+    if isinstance(called, (torch._C.ScriptFunction, torch._C.ScriptMethod)):
+        return _script_signature(called)
     try:
-        return inspect.signature(program.forward if isinstance(program, torch.nn.Module) else program)
+        return inspect.signature(called) if called is not None else None
     except (TypeError, ValueError):
         return None
+
+
+def _script_signature(
+    compiled: torch._C.ScriptFunction[..., Any] | torch._C.ScriptMethod[..., Any],
+) -> inspect.Signature:
+    schema: Any = compiled.schema
+    parameters = schema.arguments[1 if isinstance(compiled, torch._C.ScriptMethod) else 0 :]
+    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    return inspect.Signature(
+        [
+            inspect.Parameter(
+                each.name, kind, default=each.default_value if each.has_default_value() else inspect.Parameter.empty
+            )
+            for each in parameters
+        ]
+    )
 
 
 def parameter_names(signature: inspect.Signature | None) -> list[str]:

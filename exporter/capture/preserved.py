@@ -55,8 +55,8 @@ def preserved(
             buffer.owner._buffers[buffer.name] = stand_in
         yield assigned
         for buffer, stand_in in zip(buffers, stand_ins, strict=True):
-            # A compiled module's buffers are in no dict: they have no `get`.
-            new = buffer.owner._buffers[buffer.name] if buffer.name in buffer.owner._buffers else None
+            # A compiled module's are in no dict of Python's, and have no `get`.
+            new = dict(buffer.owner._buffers.items()).get(buffer.name)
             if new is not stand_in:
                 assigned[buffer.path] = new
         for path, module, attributes in before:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -31,6 +32,16 @@ class OwnTensorWritten(CaptureError):
 
 class NeedsSymbols(CaptureError):
     """The program has sizes that depend on values, and is recorded without symbols for them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """What was known of symbols before a block was recorded."""
+
+    sizes: dict[str, Any]
+    scalars: dict[str, Any]
+    assumptions: dict[Any, Any]
+    said: int
 
 
 _CPU = torch.device("cpu")
@@ -285,19 +296,20 @@ class Recorder(TorchDispatchMode):
         finally:
             self.nodes = outer
 
-    def checkpoint(self) -> tuple[dict[Any, Any], ...]:
+    def checkpoint(self) -> Checkpoint:
         """What to give to `restore` where a block is to be recorded anew."""
-        shapes = self.fakes.shape_env
+        shapes, reader = self.fakes.shape_env, self.reader
         assumptions = shapes.assumptions if isinstance(shapes, HintedShapeEnv) else {}
-        return dict(self.size_sources), dict(self.reader.scalars), dict(assumptions)
+        return Checkpoint(dict(self.size_sources), dict(reader.scalars), dict(assumptions), len(reader.said))
 
-    def restore(self, checkpoint: tuple[dict[Any, Any], ...]) -> None:
-        self.size_sources.clear()
-        self.reader.scalars.clear()
-        self.size_sources.update(checkpoint[0])
-        self.reader.scalars.update(checkpoint[1])
+    def restore(self, checkpoint: Checkpoint) -> None:
+        # The reader knows these by the objects that they are.
+        for known, before in ((self.size_sources, checkpoint.sizes), (self.reader.scalars, checkpoint.scalars)):
+            known.clear()
+            known.update(before)
         if isinstance(self.fakes.shape_env, HintedShapeEnv):
-            self.fakes.shape_env.assumptions = checkpoint[2]
+            self.fakes.shape_env.assumptions = checkpoint.assumptions
+        del self.reader.said[checkpoint.said :]
 
     def _note_sizes(self, value: Value) -> None:
         """Sizes that depend on values (of x[x > 0]) are symbols too: they can be read where they first appear."""

@@ -44,7 +44,7 @@ def outputs_of(source: Source, returned: Returned, trial: Trial) -> list[torch.T
         if kind is Kind.TENSOR:
             tensors.append(leaf.detach())
         elif kind is Kind.NUMBER:
-            tensors.append(torch.tensor(leaf, dtype=torch.int64))
+            tensors.append(torch.tensor(leaf, dtype=torch.float64 if isinstance(leaf, float) else None))
         elif leaf != plain:
             raise VerificationError(
                 f"for {trial.what} the program returns {leaf!r} where it returned {plain!r} when it was exported, and "

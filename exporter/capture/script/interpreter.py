@@ -6,7 +6,6 @@ as one, with its blocks.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -14,7 +13,6 @@ import torch
 from torch._ops import OpOverload
 
 from exporter.capture.blocks import Blocks, Iteration, Leaf, is_number
-from exporter.capture.reading import TracerWarning
 from exporter.capture.results import mark_number
 from exporter.capture.script.arguments import Part, arguments_of, taken_in
 from exporter.capture.script.containers import (
@@ -200,14 +198,12 @@ class Interpreter:
         return results  # type: ignore[no-any-return]
 
     def _say_unchecked(self, step: Step) -> None:
-        file, line = self.blocks.recorder.origins.find()[:2]
-        warnings.warn_explicit(
-            f"the script raises an exception at {file}:{line}, depending on values. An ONNX model cannot: it goes on "
-            "as if there was nothing to raise for",
-            TracerWarning,
-            file or "<unknown>",
-            line,
+        origin = self.blocks.recorder.origins.find()
+        text = (
+            f"the script raises an exception at {origin.where}, depending on values. An ONNX model cannot: it goes on "
+            "as if there was nothing to raise for"
         )
+        self.blocks.recorder.reader.said.append((text, origin))
 
     def _loop(self, step: Step, env: dict[int, Any]) -> Sequence[Any]:
         limit, going, *state = (env[number] for number in step.inputs)
