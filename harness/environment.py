@@ -11,6 +11,7 @@ from importlib import metadata
 from pathlib import Path
 
 from harness.axes import Device, Selection, Tier
+from harness.content import contents
 from harness.record import SCHEMA_VERSION, RunInfo
 
 _PACKAGES = ("torch", "torchvision", "onnx", "onnx_ir", "onnxruntime", "onnxscript", "numpy", "onnx-parity")
@@ -27,7 +28,8 @@ def describe_run(*, seed: int, tier: Tier, argv: Sequence[str], project: Path) -
         tier=tier,
         argv=tuple(argv),
         packages=package_versions(),
-        platform=platform.platform(),
+        platform=platform_name(),
+        contents=contents(),
         cpus=os.cpu_count() or 0,
         commit=_commit(project),
         schema_version=SCHEMA_VERSION,
@@ -47,6 +49,10 @@ def missing_here(selection: Selection) -> dict[str, str]:
     if reason := cuda.missing():
         missing["cuda"] = reason
     return missing
+
+
+def platform_name() -> str:
+    return platform.platform()
 
 
 def package_versions() -> dict[str, str]:

@@ -19,10 +19,11 @@ from harness.cell_process import CellProcess, ProcessEndedError
 from harness.environment import describe_run, missing_here
 from harness.last_words import last_words
 from harness.limits import Limits, resident_mib
-from harness.part import Part, resumable
+from harness.part import Part, Split, resumable
 from harness.record import Record, RunEnd, RunInfo, Status
 from harness.run_log import RunLog, stderr_path
 from harness.shards import parse_shard
+from harness.since import since, source_of
 from harness.store import write_end
 from harness.terminal import block
 
@@ -73,7 +74,8 @@ class Matrix:
         begun = describe_run(
             seed=self.seed, tier=self.selection.tier, argv=[str(arg) for arg in argv], project=self._config.rootpath
         )
-        return msgspec.structs.replace(begun, shard=self._config.getoption("--shard") or "")
+        turn = self.part.since.turn if self.part.since is not None else 0
+        return msgspec.structs.replace(begun, shard=self._config.getoption("--shard") or "", turn=turn)
 
     @cached_property
     def _info_with_missing(self) -> RunInfo:
@@ -90,6 +92,13 @@ class Matrix:
         from harness.stages import Bench
 
         return Bench(self.seed, entered=self.log.in_flight.enter)
+
+    def split(self, items: Sequence[pytest.Item]) -> Split:
+        """What of the collected items is run; the records that are carried over are written by one process of all."""
+        split = self.part.split(items)
+        if split.carried and self.worker in ("main", "gw0"):
+            self.log.carry(split.carried)
+        return split
 
     def collected(self, items: Sequence[pytest.Item]) -> None:
         """Note the cells, by which the process that runs them knows them."""
@@ -190,15 +199,17 @@ class Matrix:
         from harness.outcome import blank_record
 
         blank = blank_record(item.cell, item.location[0], str(item.nodeid), worker=self.worker)
-        return msgspec.structs.replace(blank, began=time.time())
+        return msgspec.structs.replace(blank, began=time.time(), source=source_of(item))
 
 
 def _part_of(config: pytest.Config) -> tuple[RunInfo | None, Part]:
     """The run that is resumed, if one is, and what this invocation runs."""
     shard = config.getoption("--shard")
     parsed = parse_shard(shard, config.getoption("--durations-of")) if shard else None
+    earlier: Path | None = config.getoption("--since")
+    touched = since(earlier, config.getoption("--seed")) if earlier is not None else None
     resume: Path | None = config.getoption("--resume")
     if resume is None:
-        return None, Part(parsed)
+        return None, Part(parsed, since=touched)
     info, done = resumable(resume)
-    return info, Part(parsed, done)
+    return info, Part(parsed, done, touched)

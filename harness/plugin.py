@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -28,6 +29,9 @@ from harness.summary import counts, summarise
 
 if TYPE_CHECKING:
     from xdist.workermanage import WorkerController
+
+#: Under which key a worker hands its controller what pytest refused.
+_USAGE_ERROR = "parity_usage_error"
 
 _MATRIX: pytest.StashKey[Matrix] = pytest.StashKey()
 
@@ -68,6 +72,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--seed", type=int, default=0, help="seed of inputs and weights (default: 0)")
     group.addoption("--runs", type=Path, help="where runs are kept (default: runs/ beside the configuration file)")
     group.addoption("--resume", type=Path, metavar="RUN", help="go on with a run that was stopped: the cells it lacks")
+    group.addoption(
+        "--since",
+        type=Path,
+        metavar="RUN",
+        help="run what a change since that run can have touched, and carry the rest",
+    )
     group.addoption("--shard", metavar="K/N", help="one part of N of the cells, the same one every time: 2/8")
     group.addoption(
         "--durations-of", type=Path, metavar="RUN", help="make the shards equally long by the durations of this run"
@@ -141,9 +151,10 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Col
 
 @pytest.hookimpl(trylast=True)  # After `-k`, so that every shard is a part of what was asked for.
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    items[:], left = config.stash[_MATRIX].part.split(items)
-    if left:
-        config.hook.pytest_deselected(items=left)
+    split = config.stash[_MATRIX].split(items)
+    items[:] = split.run
+    if split.left:
+        config.hook.pytest_deselected(items=split.left)
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
@@ -164,13 +175,32 @@ def pytest_report_teststatus(report: pytest.TestReport, config: pytest.Config) -
     status = getattr(report, "parity_status", None)
     if status is None:
         return None
-    category, letter, word = _SKIPPED_AS.get(Status(status)) or _REPORTED_AS[report.outcome]
+    shown = _SKIPPED_AS.get(Status(status)) if report.skipped else None
+    category, letter, word = shown or _REPORTED_AS[report.outcome]
     return category, "" if config.getoption("--pace") else letter, word
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: WorkerController) -> None:
     node.workerinput[RUN_INFO] = msgspec.json.encode(node.config.stash[_MATRIX].info).decode()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection(session: pytest.Session) -> Iterator[None]:
+    try:
+        return (yield)
+    except pytest.UsageError as error:
+        # A worker's words go nowhere: without them a run of a cell that does not exist ends as if all was well.
+        if hasattr(session.config, "workeroutput"):
+            session.config.workeroutput[_USAGE_ERROR] = "\n".join(map(str, error.args))
+        raise
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: WorkerController, error: object) -> None:
+    words = getattr(node, "workeroutput", {}).get(_USAGE_ERROR)
+    if words is not None:
+        raise pytest.UsageError(words)
 
 
 #: pytest's statuses when it has run all that was selected, and when there was nothing left to run.
@@ -187,6 +217,7 @@ class Progress:
         self._shows_pace = shows_pace
         self._terminal: pytest.TerminalReporter | None = None
         self._shown = 0.0
+        self._uncollected = False
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         self._terminal = session.config.pluginmanager.get_plugin("terminalreporter")
@@ -197,6 +228,9 @@ class Progress:
     def pytest_xdist_node_collection_finished(self, node: WorkerController, ids: list[str]) -> None:
         self._terminal = node.config.pluginmanager.get_plugin("terminalreporter")
         self._pace.total = sum("expectations.toml::" not in each for each in ids)
+
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        self._uncollected |= report.failed
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
@@ -231,17 +265,23 @@ class Progress:
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
         if not hasattr(session.config, "workerinput"):
             stopped = bool(session.shouldstop or session.shouldfail)
-            self._matrix.end(whole=exitstatus in _RAN and not stopped)
+            self._matrix.end(whole=exitstatus in _RAN and not stopped and not self._uncollected)
+            if exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED and self._matrix.folder.exists():
+                # Every cell that was asked for has its record, be it from an earlier run.
+                session.exitstatus = pytest.ExitCode.OK
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        if not self._pace.done:
+        if not self._matrix.folder.exists():
             return
         records = list(read_records(self._matrix.folder))
         seconds = max(self._ended - self._began, 1e-3)
         terminalreporter.section("parity")
         for line in summarise(records):
             terminalreporter.write_line(line)
-        terminalreporter.write_line(f"{len(records)} cells: {counts(records)}; {self._pace.done / seconds:.0f} cells/s")
+        carried = sum(1 for record in records if record.carried)
+        told = f", {carried} of them carried over" if carried else ""
+        pace = f"{self._pace.done / seconds:.0f} cells/s"
+        terminalreporter.write_line(f"{len(records)} cells{told}: {counts(records)}; {pace}")
         terminalreporter.write_line(f"records: {self._matrix.folder}; pages: parity report")
 
 

@@ -149,6 +149,8 @@ class Record(msgspec.Struct, frozen=True, omit_defaults=True):
     error: str = ""
     #: The run in which it really ran, where it was carried over because nothing that it depends on had changed.
     carried: str = ""
+    #: A hash of its declaration's source.
+    source: str = ""
     #: The failure bundle, relative to the run's folder; empty where there is none.
     bundle: str = ""
 
@@ -172,6 +174,10 @@ class RunInfo(msgspec.Struct, frozen=True, omit_defaults=True):
     #: `2/8` where the run is one of so many parts, and the runs that this one was merged from.
     shard: str = ""
     merged: tuple[str, ...] = ()
+    #: The files that cells ran through, by a hash of their content.
+    contents: dict[str, str] = {}
+    #: How many runs `--since` lie behind this one: the sample that is run nevertheless rotates with it.
+    turn: int = 0
     #: Version 1 did not write it.
     schema_version: int = 1
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from harness.record import Record, RunInfo
@@ -40,6 +40,13 @@ class RunLog:
         """The same of a record that another process has written as JSON."""
         self._writer_of_run().append_encoded(record)
         self._end()
+
+    def carry(self, records: Sequence[Record]) -> None:
+        """Records of an earlier run that stand for cells of this one."""
+        writer = RecordWriter(create_run(self._root, self._describe()), "carried")
+        for record in records:
+            writer.append(record)
+        writer.close()
 
     def close(self) -> None:
         if self._writer is not None:

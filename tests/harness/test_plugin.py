@@ -118,7 +118,7 @@ def run_pytest(root: Path, *options: str) -> Run:
         timeout=120,
         check=False,
     )
-    return Run(finished.returncode, finished.stdout, root / "runs" / "last")
+    return Run(finished.returncode, finished.stdout + finished.stderr, root / "runs" / "last")
 
 
 def check_that_every_cell_leaves_a_record_whatever_became_of_it(faults: Run) -> None:
@@ -245,11 +245,11 @@ def test_a_declaration_file_is_its_own_test_file(cases: pytest.Pytester) -> None
 @pytest.mark.parametrize(
     ("options", "count"),
     [
-        (["cases.py"], 3 * 20 + 4 + 3),
+        (["cases.py"], 20 + 10 + 20 + 4 + 3),
         (["cases.py", "--tier", "smoke"], 12 + 3),
         (["cases.py", "--tier", "full", "--dtypes", "float32", "-k", "not drawn"], 88 + 3),
         (["cases.py", "-k", "elu and opset9 and not relu"], 2),
-        (["cases.py", "-k", "alpha and not opset2"], 2 * 13),
+        (["cases.py", "-k", "alpha and not opset2"], 13 + 7),
         (["cases.py", "-k", "dynamic"], 4),
         (["cases.py", "-k", "cuda"], 3),
         (["cases.py::relu", "--devices", "cpu"], 20 + 4),
@@ -347,3 +347,10 @@ def test_the_pace_of_a_run_is_told_in_lines(tmp_path: Path) -> None:
     lines = found.text.splitlines()
     assert "8 of 8 cells" in next(line for line in lines if "/s" in line)
     assert not any(line.strip(".") == "" and line for line in lines)
+
+
+def test_what_pytest_refuses_in_a_worker_is_told(tmp_path: Path) -> None:
+    (tmp_path / "cases.py").write_text(_PASSING)
+    run = run_pytest(tmp_path, "-n", "1", "cases.py::nothing")
+    assert run.code == pytest.ExitCode.USAGE_ERROR
+    assert f"ERROR: not found: {tmp_path}/cases.py::nothing" in run.text

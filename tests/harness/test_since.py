@@ -1,0 +1,151 @@
+"""`--since`: what is carried over from an earlier run, what a change touches, and the sample that is run anyway."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from harness.content import contents, declared_as
+from harness.record import Record, RunInfo, Status
+from harness.since import SAMPLE, Since, since
+from harness.store import RecordWriter, RunStoreError, create_run, read_info, read_records
+from tests.harness.faults import LEAN, Ended, run_project
+from tests.harness.test_store import INFO, RECORD
+
+ELU = replace(RECORD, aten=("aten::elu",))
+MATMUL = replace(RECORD, aten=("aten::bmm", "aten::add.Tensor"))
+REFUSED = replace(RECORD, status=Status.UNSUPPORTED, aten=("aten::bmm",))
+PEER = replace(RECORD, exporter="torch_dynamo", aten=("aten::elu",))
+ALL = {"elu": ELU, "matmul": MATMUL, "refused": REFUSED, "peer": PEER}
+
+
+def touched(*changed: str) -> set[str]:
+    earlier = Since(INFO, {}, frozenset(changed))
+    return {name for name, record in ALL.items() if earlier._touches(record)}
+
+
+@pytest.mark.parametrize(
+    ("changed", "cells"),
+    [
+        ([], set()),
+        (["exporter/lowering/activation.py"], {"elu", "refused"}),
+        (["exporter/lowering/linear_algebra.py"], {"matmul", "refused"}),
+        (["exporter/lowering/sorting.py"], {"refused"}),
+        (["exporter/lowering/builder.py"], set(ALL)),
+        (["exporter/lowering/dtypes.py"], set(ALL)),
+        (["exporter/lowering/opsets/axes.py"], set(ALL)),
+        (["exporter/capture/trace.py"], set(ALL)),
+        (["harness/stages.py"], set(ALL)),
+        (["exporter/lowering/activation.py", "exporter/write.py"], set(ALL)),
+    ],
+)
+def test_a_change_touches_what_runs_through_it(changed: list[str], cells: set[str]) -> None:
+    assert {file for file in changed if file not in contents()} == set()
+    assert touched(*changed) == cells
+
+
+def test_commands_and_the_gate_run_no_cell() -> None:
+    files = contents()
+    assert "harness/stages.py" in files
+    assert "exporter/lowering/activation.py" in files
+    assert not any(file.startswith(("harness/commands/", "harness/gate/")) for file in files)
+
+
+_DECLARATIONS = """
+from beside import thing
+WIDE = 4
+def _twice(x):
+    return 2 * x
+first = op(_twice, floats(2))
+second = op(_twice, floats(WIDE))
+_private = 1
+"""
+
+
+@pytest.mark.parametrize(
+    ("change", "changed"),
+    [
+        (("floats(2)", "floats(3)"), {"first"}),
+        (("floats(WIDE)", "floats(5)"), {"second"}),
+        (("WIDE = 4", "WIDE = 5"), {"second"}),
+        (("2 * x", "3 * x"), {"first", "second"}),
+        (("_private = 1", "_private = 2"), {"first", "second"}),
+        (("second =", "\n\nsecond ="), set()),
+        (("second =", "third = op(_twice, floats(7))\nsecond ="), set()),
+    ],
+)
+def test_a_declaration_is_its_own_source_and_what_it_sees(
+    tmp_path: Path, change: tuple[str, str], changed: set[str]
+) -> None:
+    before, after = tmp_path / "before.py", tmp_path / "after.py"
+    before.write_text(_DECLARATIONS)
+    after.write_text(_DECLARATIONS.replace(*change))
+    names = ("first", "second")
+    assert {name for name in names if declared_as(before, name) != declared_as(after, name)} == changed
+
+
+def test_what_stands_beside_a_declaration_file_is_part_of_it(tmp_path: Path) -> None:
+    hashes = set()
+    for number, (beside, data) in enumerate([("1", "{}"), ("2", "{}"), ("2", "[]")]):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        (folder / "cases.py").write_text(_DECLARATIONS)
+        (folder / "beside.py").write_text(f"thing = {beside}")
+        (folder / "cases.json").write_text(data)
+        hashes.add(declared_as(folder / "cases.py", "first"))
+    assert len(hashes) == 3
+
+
+def test_nothing_is_carried_from_another_environment_or_an_old_run(tmp_path: Path) -> None:
+    old = Path(__file__).parent / "runs" / "v1"
+    assert since(old, 0).records == {}
+    run = create_run(tmp_path, RunInfo("elsewhere", "", 0, "", packages={"torch": "1.0"}, contents=contents()))
+    writer = RecordWriter(run, "main")
+    writer.append(RECORD)
+    writer.close()
+    assert since(run, 0).records == {}
+    with pytest.raises(RunStoreError, match=r"with --seed 0: its cells had other inputs\. Give that seed here\."):
+        since(run, 1)
+
+
+_CASES = """
+import torch.nn.functional as F
+from harness.case import floats, op
+leaky = op(F.leaky_relu, floats(2, 3), negative_slope=[{slopes}])
+relu = op(F.relu, floats(2, {size}))
+odd = op(F.glu, floats(2, 3))
+"""
+
+
+def test_a_run_since_another_runs_what_changed_and_a_sample(tmp_path: Path) -> None:
+    slopes = ", ".join(f"0.{number}" for number in range(100, 180))
+
+    def run(*options: str, size: int = 3) -> tuple[Ended, dict[str, Record]]:
+        (tmp_path / "cases.py").write_text(_CASES.format(slopes=slopes, size=size))
+        options = ("--opsets", "9", "--devices", "cpu", *options)
+        ended = run_project(tmp_path, "pytest", *LEAN, "-n", "0", *options, "cases.py")
+        return ended, {record.case: record for record in read_records(tmp_path / "runs" / "last")}
+
+    def afresh(records: dict[str, Record]) -> set[str]:
+        return {case for case, record in records.items() if not record.carried}
+
+    _, first = run()
+    assert len(afresh(first)) == 82
+    first_run = read_info(tmp_path / "runs" / "last").id
+    ended, second = run("--since", "runs/last")
+    assert set(second) == set(first)
+    sample = afresh(second) - {"odd"}
+    # What failed is run again; of the rest one group in twenty.
+    assert "odd" in afresh(second)
+    assert 0 < len(sample) < 82 // SAMPLE * 4
+    assert f"82 cells, {82 - len(afresh(second))} of them carried over: 1 failed, 81 passed" in ended.text
+    assert {record.carried for record in second.values()} == {"", first_run}
+    _, third = run("--since", "runs/last", size=5)
+    assert "relu" in afresh(third)
+    # Another sample; and what was carried over twice names the run in which it ran.
+    assert afresh(third) - {"odd", "relu"} != sample
+    twice = set(first) - afresh(second) - afresh(third)
+    assert twice
+    assert {third[case].carried for case in twice} == {first_run}
