@@ -1,0 +1,59 @@
+"""docs/coming_from_torch_onnx.md: its programs run, one after the other, and print what it shows."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+
+import exporter
+import start
+from exporter.lowering import registry
+from model_zoo.torchvision_import import torchvision
+
+DOCUMENT = Path(start.__file__).parent / "docs" / "coming_from_torch_onnx.md"
+
+
+@pytest.fixture(autouse=True)
+def registry_as_it_was() -> Iterator[None]:
+    before = {name: dict(functions) for name, functions in registry._lowerings.items()}
+    users = set(registry._by_users)
+    yield
+    registry._lowerings.clear()
+    registry._lowerings.update(before)
+    registry._by_users.clear()
+    registry._by_users.update(users)
+
+
+def blocks(kind: str) -> list[str]:
+    return re.findall(rf"```{kind}\n(.*?)```", DOCUMENT.read_text(), flags=re.DOTALL)
+
+
+def test_programs_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    assert torchvision is not None  # Importable from now on, also where its compiled part is missing.
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, object] = {"__name__": "coming_from_torch_onnx"}
+    programs = blocks("python")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", exporter.DroppedWriteWarning)
+        warnings.simplefilter("ignore", exporter.TracerWarning)
+        torch.manual_seed(0)
+        for number, program in enumerate(programs):
+            # Under a name of its own, so that what is printed has lines, as those of a file would.
+            exec(compile(program, f"program_{number}.py", "exec"), names)
+    assert len(programs) > 12
+    printed = capsys.readouterr().out.splitlines()
+    (shown,) = blocks("text")
+    for line in shown.splitlines():
+        if line.strip() != "...":
+            assert any(each.startswith(line.removesuffix("# ...").rstrip()) for each in printed), line
+
+
+def test_the_unrolled_loop_is_warned_about() -> None:
+    program = next(block for block in blocks("python") if "class LoopModel(" in block)
+    with pytest.warns(exporter.TracerWarning):
+        exec(program, {"torch": torch, "exporter": exporter})
