@@ -20,6 +20,7 @@ from exporter.arguments import (
     checked_program,
     input_names_for,
     output_names_for,
+    own_example,
     parameter_names,
     refuse_unknown_keywords,
     refuse_unreadable,
@@ -148,6 +149,11 @@ def capture_program(
     if isinstance(model, torch.export.ExportedProgram):
         model, args, kwargs = _callable(model, args, kwargs, training)
     checked_program(model)
+    own = own_example(model) if args == () and kwargs is None else None
+    if own is not None:
+        args, kwargs = own.args, own.kwargs
+        input_names, output_names = input_names or own.input_names, output_names or own.output_names
+        dynamic_shapes = own.dynamic_shapes if dynamic_shapes is None and not dynamic_axes else dynamic_shapes
     table = translations(custom_translation_table or {})
     positional, named = split_args(args, kwargs)
     signature = signature_of(model)

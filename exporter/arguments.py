@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -22,6 +23,7 @@ __all__ = [
     "checked_program",
     "input_names_for",
     "output_names_for",
+    "own_example",
     "parameter_names",
     "refuse_unknown_keywords",
     "refuse_unreadable",
@@ -71,6 +73,28 @@ def checked_program(model: Any) -> None:
                     f"{name!r} has no shape yet: it is a lazy module's, which learns it from its first input. Call the "
                     "model with the example once, and load its weights"
                 )
+
+
+@dataclass(frozen=True, slots=True)
+class OwnExample:
+    """What a module knows of its own export: `torch.onnx.ExportableModule`'s methods."""
+
+    args: tuple[Any, ...]
+    kwargs: Mapping[str, Any] | None
+    input_names: Sequence[str] | None
+    output_names: Sequence[str] | None
+    dynamic_shapes: Any
+
+
+def own_example(model: Any) -> OwnExample | None:
+    """The example that a module brings along, if it does."""
+    if not callable(getattr(model, "example_arguments", None)):
+        return None
+    args, kwargs = model.example_arguments()
+    asked = (getattr(model, name, None) for name in ("input_names", "output_names", "dynamic_shapes"))
+    input_names, output_names, dynamic_shapes = (each() if callable(each) else None for each in asked)
+    # An empty dict, so that another one before it stays an argument.
+    return OwnExample(args if kwargs else (*args, {}), kwargs, input_names, output_names, dynamic_shapes)
 
 
 def refuse_unknown_keywords(args: Any, kwargs: Mapping[str, Any], signature: inspect.Signature | None) -> None:

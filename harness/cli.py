@@ -5,6 +5,7 @@ from __future__ import annotations
 import typer
 
 from harness.commands.doctor import doctor
+from harness.commands.documents import documents
 from harness.commands.expect import expect
 from harness.commands.export import export
 from harness.commands.exporters import exporters
@@ -53,4 +54,5 @@ app.command()(compare)
 app.command()(doctor)
 app.command("node-tests")(node_tests)
 app.command()(operators)
+app.command()(documents)
 app.command("opinfo-survey")(survey)

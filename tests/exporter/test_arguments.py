@@ -181,3 +181,30 @@ def test_inputs_of_every_layout(x: torch.Tensor) -> None:
         return x.sum(0), x.reshape(-1) * 2
 
     assert_agrees(exporter.export(program, (x,)), program, x.detach())
+
+
+def test_modules_that_know_their_example() -> None:
+    import torch.onnx
+
+    class Known(torch.onnx.ExportableModule):
+        def forward(self, x: torch.Tensor, options: dict[str, torch.Tensor]) -> torch.Tensor:
+            return x + options["shift"]
+
+        def example_arguments(self) -> Any:
+            return (X, {"shift": X}), None
+
+        def input_names(self) -> tuple[str, ...]:
+            return ("a", "b")
+
+        def output_names(self) -> tuple[str, ...]:
+            return ("sum",)
+
+        def dynamic_shapes(self) -> Any:
+            return ({0: "rows"}, {"shift": {0: "rows"}})
+
+    program = exporter.export(Known())
+    assert (program.input_names, program.output_names) == (("a", "b"), ("sum",))
+    assert str(program.model.graph.outputs[0].shape) == "[rows,3]"
+    program.verify()
+    assert exporter.export(Known(), input_names=["c"]).input_names == ("c", "options")
+    assert exporter.export(Known(), (X, {"shift": X}, {})).input_names == ("x", "options")

@@ -1,0 +1,63 @@
+"""docs/surface.md and docs/api.md: what the code says, complete, and pointing at tests that there are."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+import torch
+from typer.testing import CliRunner
+
+import exporter
+import start
+from harness.cli import app
+from harness.commands.documents import PAGES
+from harness.surface.names import DOCUMENTED, TORCH, offered, torchs
+from harness.surface.table import Row, exists, rows
+
+ROOT = Path(start.__file__).parent
+DOCUMENTED_ROWS, TODAY = rows() if torch.__version__.startswith(f"{TORCH}.") else ([], [])
+pytestmark = pytest.mark.skipif(not TODAY, reason=f"the page lists the names of torch {TORCH}")
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_pages_are_what_the_code_says(page: str, tmp_path: Path) -> None:
+    result = CliRunner().invoke(app, ["documents", str(tmp_path)])
+    assert result.exit_code == 0
+    assert (ROOT / "docs" / page).read_text() == (tmp_path / page).read_text(), "run `parity documents`"
+
+
+@pytest.mark.parametrize("row", [*DOCUMENTED_ROWS, *TODAY], ids=lambda row: row.spelled)
+def test_rows_hold(row: Row) -> None:
+    """What is here has a test, and a signature that takes it; what is not has a reason."""
+    if row.why:
+        assert len(row.why) > 20
+        return
+    assert exists(row.test, ROOT), row.test
+    if row.group not in ("symbolic functions", "ExportableModule"):
+        assert offered(row.group, row.name)
+
+
+def test_every_name_has_a_row() -> None:
+    names = {(group, name) for part in (DOCUMENTED, torchs()) for group, each in part.items() for name in each or ("",)}
+    assert {(row.group, row.name) for row in (*DOCUMENTED_ROWS, *TODAY)} == names
+    assert len(names) > 80
+
+
+def test_tests_that_are_gone_are_noticed() -> None:
+    assert exists("tests/packaging/test_surface.py", ROOT)
+    assert exists("tests/packaging/test_surface.py::test_every_name_has_a_row", ROOT)
+    assert not exists("tests/packaging/test_surface.py::test_nothing", ROOT)
+    assert not exists("tests/packaging/test_nothing.py", ROOT)
+
+
+def test_the_reference_names_all_that_is_public() -> None:
+    text = (ROOT / "docs" / "api.md").read_text()
+    assert [name for name in exporter.__all__ if f"exporter.{name}" not in text] == []
+    assert re.findall(r" at 0x[0-9a-f]+", text) == []
+
+
+def test_a_folder_that_is_none(tmp_path: Path) -> None:
+    result = CliRunner().invoke(app, ["documents", str(tmp_path / "none")])
+    assert (result.exit_code, result.output) == (2, f"{tmp_path}/none is no folder that exists\n")
