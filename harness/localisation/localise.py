@@ -41,6 +41,10 @@ class Suspect:
     trial: Trial
     execute: Execute
 
+    @property
+    def signed_zeros(self) -> bool:
+        return self.cell.case.declaration.signed_zeros
+
     @classmethod
     def of(cls, cell: Cell, *, seed: int = 0) -> Suspect:
         """Run the cell; where it fails at or after export, take it apart."""
@@ -121,7 +125,8 @@ def localise(suspect: Suspect, *, window: int = WINDOW) -> Localisation:
     """Follow the program to the first operator that diverges."""
     growth: list[Step] = []
     first = None
-    for step in Walk(suspect.recording, suspect.execute, window=window).steps(suspect.trial.inputs):
+    walk = Walk(suspect.recording, suspect.execute, window=window, signed_zeros=suspect.signed_zeros)
+    for step in walk.steps(suspect.trial.inputs):
         if step.diverges or step.growth > max((each.growth for each in growth), default=0.0):
             growth.append(step)
         if step.diverges:
@@ -137,7 +142,7 @@ def judge_piece(suspect: Suspect, numbers: Sequence[int]) -> Verdict:
     """The last of these operators, exported with the others and given torch's own values for all else."""
     piece = piece_of(suspect.recording, numbers)
     inputs = torch_values(suspect, piece.taken)
-    return judge(suspect.execute(piece, inputs), expected_outputs(piece, inputs))
+    return judge(suspect.execute(piece, inputs), expected_outputs(piece, inputs, signed_zeros=suspect.signed_zeros))
 
 
 def piece_of(recording: Recording, numbers: Sequence[int]) -> Piece:
@@ -160,7 +165,7 @@ def torch_values(suspect: Suspect, wanted: Sequence[Value]) -> list[torch.Tensor
 
 
 @torch.no_grad()
-def expected_outputs(piece: Piece, inputs: Sequence[torch.Tensor]) -> list[Expected]:
+def expected_outputs(piece: Piece, inputs: Sequence[torch.Tensor], *, signed_zeros: bool) -> list[Expected]:
     """What torch makes of a piece, judged by its float64 twin where it has one."""
     values = piece(*inputs)
     try:
@@ -168,4 +173,4 @@ def expected_outputs(piece: Piece, inputs: Sequence[torch.Tensor]) -> list[Expec
             exact = piece(*map(widened, inputs))
     except (RuntimeError, TypeError, ValueError):
         exact = tuple(map(widened, values))
-    return [expected_of(value, twin) for value, twin in zip(values, exact, strict=True)]
+    return [expected_of(value, twin, signed_zeros=signed_zeros) for value, twin in zip(values, exact, strict=True)]

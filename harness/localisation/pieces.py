@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 from torch._ops import OpOverload
+from torch.utils._pytree import tree_map_only
 from torch.utils._sympy.interp import sympy_interp
 from torch.utils._sympy.reference import PythonReferenceAnalysis
 
@@ -67,7 +68,14 @@ class Recording:
         """Run a node with torch."""
         assert isinstance(node.op, OpOverload)
         arguments = {name: self._filled(argument, tensors) for name, argument in node.arguments.items()}
-        for output, tensor in zip(node.outputs, _leaves(node.op(**arguments)), strict=True):
+        try:
+            result = node.op(**arguments)
+        except RuntimeError:
+            # A kernel may lay its result out in another way than its fake did, and then a view does not fit it.
+            if not any(map(_is_strided, arguments.values())):
+                raise
+            result = node.op(**tree_map_only(torch.Tensor, torch.Tensor.contiguous, arguments))
+        for output, tensor in zip(node.outputs, _leaves(result), strict=True):
             if output is not None:
                 yield output, tensor
 
@@ -130,6 +138,10 @@ def last_uses(recording: Recording) -> dict[Value, int]:
     """Of each value, the number of the node that needs it last; outputs of the program are needed to its end."""
     last = {value: number for number, node in enumerate(recording.nodes) for value in recording.needs(node)}
     return last | dict.fromkeys(recording.graph.outputs, len(recording.nodes))
+
+
+def _is_strided(argument: object) -> bool:
+    return isinstance(argument, torch.Tensor) and not argument.is_contiguous()
 
 
 def _leaves(result: Any) -> Iterable[Any]:

@@ -58,7 +58,9 @@ def reduce(suspect: Suspect, found: Localisation) -> Reduced | None:
     numbers = _shrunk(numbers, fails)
     piece = piece_of(suspect.recording, numbers)
     inputs = torch_values(suspect, piece.taken)
-    return Reduced(piece, inputs, expected_outputs(piece, inputs), fails.detail(numbers))
+    return Reduced(
+        piece, inputs, expected_outputs(piece, inputs, signed_zeros=suspect.signed_zeros), fails.detail(numbers)
+    )
 
 
 class _Failing:

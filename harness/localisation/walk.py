@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
+from torch._ops import OpOverload
 
 from exporter.arrays import to_array, to_tensor
 from exporter.capture.graph import Node, Value, operator_name
@@ -20,6 +21,10 @@ from exporter.verification.in_dtype import in_dtype
 from exporter.verification.oracle import Expected, Verdict, expect, judge
 from harness.localisation.pieces import Piece, Recording, last_uses
 from harness.wording import one_line
+
+_UNINITIALISED = frozenset(
+    {"aten::empty", "aten::empty_like", "aten::empty_strided", "aten::new_empty", "aten::new_empty_strided"}
+)
 
 #: Operators in a piece. Larger ones are exported less often and hold more.
 WINDOW = 32
@@ -62,8 +67,11 @@ class Step:
 class Walk:
     """A program followed through exporter and runtime beside torch, window by window."""
 
-    def __init__(self, recording: Recording, execute: Execute, *, window: int = WINDOW) -> None:
+    def __init__(
+        self, recording: Recording, execute: Execute, *, window: int = WINDOW, signed_zeros: bool = True
+    ) -> None:
         self._recording = recording
+        self._signed_zeros = signed_zeros
         self._execute = execute
         self._window = window
         self._read = recording.read()
@@ -78,9 +86,8 @@ class Walk:
         for item, tensor in zip(self._recording.graph.inputs, inputs, strict=True):
             self._torch[item.value] = self._ours[item.value] = tensor
             self._exact[item.value] = widened(tensor)
-        nodes, last = self._recording.nodes, last_uses(self._recording)
-        for start in range(0, len(nodes), self._window):
-            window = nodes[start : start + self._window]
+        last = last_uses(self._recording)
+        for start, window in _windows(self._recording.nodes, self._window):
             yield from self._followed(start, window)
             self.most_held = max(self.most_held, len(self._torch) + len(self._exact) + len(self._ours))
             for held in (self._torch, self._exact, self._ours):
@@ -104,6 +111,12 @@ class Walk:
             verdict = judge([results[output] for output in own], [self._expected(output) for output in own])
             for output in own:
                 self._ours[output] = self._carried(output, results[output])
+            if _is_undetermined(node):
+                verdict = Verdict(True, "", None)
+                for output in own:
+                    # Nobody is wrong about it; torch goes on from what the runtime has drawn.
+                    self._torch[output] = self._ours[output]
+                    self._exact[output] = widened(self._ours[output])
             yield _step(number, node, verdict)
 
     def _one_by_one(self, start: int, nodes: Sequence[Node], error: str) -> Iterator[Step]:
@@ -127,7 +140,7 @@ class Walk:
             return {output: widened(self._torch[output]) for output in node.outputs if output is not None}
 
     def _expected(self, output: Value) -> Expected:
-        return expected_of(self._torch[output], self._exact[output])
+        return expected_of(self._torch[output], self._exact[output], signed_zeros=self._signed_zeros)
 
     def _carried(self, output: Value, given: object) -> torch.Tensor:
         """What goes into later pieces: the runtime's own, unless it is no tensor of the kind that they need."""
@@ -138,13 +151,31 @@ class Walk:
         return tensor if tensor.dtype is from_torch.dtype else from_torch
 
 
-def expected_of(value: torch.Tensor, exact: torch.Tensor) -> Expected:
+def expected_of(value: torch.Tensor, exact: torch.Tensor, *, signed_zeros: bool) -> Expected:
     """What to hold a runtime to, from torch's result and its float64 twin."""
-    return expect(to_array(value), to_array(exact).astype(np.float64) if value.is_floating_point() else None)
+    twin = to_array(exact).astype(np.float64) if value.is_floating_point() else None
+    return expect(to_array(value), twin, signed_zeros=signed_zeros)
 
 
 def widened(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.double() if tensor.is_floating_point() else tensor
+
+
+def _windows(nodes: Sequence[Node], size: int) -> Iterator[tuple[int, Sequence[Node]]]:
+    """The nodes in windows, each with the number of its first. An undetermined one ends its window: torch goes on from
+    the runtime's result."""
+    start = 0
+    for number, node in enumerate(nodes, 1):
+        if number - start == size or number == len(nodes) or _is_undetermined(node):
+            yield start, nodes[start:number]
+            start = number
+
+
+def _is_undetermined(node: Node) -> bool:
+    """Whether its result is drawn, or whatever lies in memory."""
+    op = node.op
+    drawn = isinstance(op, OpOverload) and torch.Tag.nondeterministic_seeded in op.tags
+    return drawn or operator_name(op) in _UNINITIALISED
 
 
 def _step(number: int, node: Node, verdict: Verdict, error: str = "") -> Step:

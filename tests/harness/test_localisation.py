@@ -143,6 +143,30 @@ def test_memory_is_bounded_by_the_window(wrong: Callable[[str, Callable[..., Val
     assert held[16] <= 3 * (16 + 2)
 
 
+def test_what_is_drawn_is_nobodys_divergence(wrong: Callable[[str, Callable[..., Value]], None]) -> None:
+    wrong("aten::hardsigmoid", hard_sigmoid)
+
+    def drawn(x: torch.Tensor) -> torch.Tensor:
+        return F.hardsigmoid(x + torch.rand_like(x).ceil() + torch.empty(3, 4).zero_())
+
+    suspect = Suspect.of(cell(op(drawn, floats(3, 4))))
+    steps = list(Walk(suspect.recording, suspect.execute).steps(suspect.trial.inputs))
+    assert "aten::rand_like" in [step.operator for step in steps]
+    assert [step.operator for step in steps if step.diverges] == ["aten::hardsigmoid"]
+
+
+def test_the_signs_of_zeros_that_a_case_does_not_have_are_no_divergence(
+    wrong: Callable[[str, Callable[..., Value]], None],
+) -> None:
+    wrong("aten::hardsigmoid", hard_sigmoid)
+    declaration = op(
+        lambda x: F.hardsigmoid(x.round() + 1), floats(3, 4, low=-0.4, high=-0.1), signed_zeros=False, because="a test"
+    )
+    _, found = localised(declaration, opset=9)
+    assert found.first is not None
+    assert found.first.operator == "aten::hardsigmoid"
+
+
 def test_a_cell_that_passes_has_nothing_to_localise() -> None:
     with pytest.raises(NothingToLocaliseError) as told:
         Suspect.of(cell(_NET))
