@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch.nn.parameter import UninitializedTensorMixin
+from torch.nn.parameter import is_lazy
 from torch.utils import _pytree as pytree
 
 from exporter.capture.exported import ExportedModule
@@ -68,7 +68,7 @@ def checked_program(model: Any) -> None:
         raise ArgumentError(f"model is {model!r}: give a torch.nn.Module, a function of tensors, or an ExportedProgram")
     if isinstance(model, torch.nn.Module):
         for name, tensor in (*model.named_parameters(), *model.named_buffers()):
-            if isinstance(tensor, UninitializedTensorMixin):
+            if is_lazy(tensor):
                 raise ArgumentError(
                     f"{name!r} has no shape yet: it is a lazy module's, which learns it from its first input. Call the "
                     "model with the example once, and load its weights"

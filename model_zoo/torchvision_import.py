@@ -2,8 +2,8 @@
 
 torchvision's wheels carry operators compiled for one build of torch. Beside another build (a CPU torch with
 the CUDA wheel of torchvision) they do not load, and torchvision then fails on its own registration of a fake
-kernel for an operator that nobody defined. Its models written in Python need none of them, so here the missing
-schemas are defined, without kernels: calling such an operator still says that it has none.
+kernel for an operator that nobody defined. Its classifiers need none of them, its detectors `nms` and `roi_align`: here
+the missing schemas are defined, and kernels for these two.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ from importlib import import_module
 from types import ModuleType
 
 import torch
+
+from model_zoo.torchvision_kernels import define_missing
 
 #: The operators that torchvision registers fakes for whether or not its library was loaded.
 _SCHEMAS = {
@@ -29,7 +31,9 @@ def _import_torchvision() -> ModuleType:
             raise
     for name, schema in _SCHEMAS.items():
         torch.library.define(name, schema)
-    return import_module("torchvision")
+    module = import_module("torchvision")
+    define_missing()
+    return module
 
 
 torchvision = _import_torchvision()

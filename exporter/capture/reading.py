@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 import torch
+from torch._functorch.pyfunctorch import temporarily_clear_interpreter_stack
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
+from exporter.capture.composites import without_keeping
 from exporter.capture.graph import Block, Node, Origin, Primitive, Value
 from exporter.capture.origin import OriginFinder
 from exporter.capture.symbols import HintedShapeEnv
@@ -38,10 +40,12 @@ class Reader:
         self._strict = strict
         #: The tensors that the program is called with, by the inputs they are.
         self.examples: dict[Value, torch.Tensor] = {}
+        #: What has been computed: programs that ask once ask again, a detector dozens of times.
+        self._known: dict[Value, Any] = {}
         #: Of each symbol that was read from a tensor of one int, that tensor.
         self.scalars: dict[str, Value] = {}
         #: What to warn of, once the recording is one that is kept.
-        self.said: list[tuple[str, Origin]] = []
+        self.said: dict[str, Origin] = {}
         #: Why the recording was given up. An exception that comes through TorchScript loses its type.
         self.refusal: CaptureError | None = None
 
@@ -49,14 +53,14 @@ class Reader:
         """What values are for the example inputs."""
         self._refuse_inside(values)
         self._say_that_read(values)
-        with outside_of_modes(), torch.no_grad():
+        with outside_of_recording(), torch.no_grad():
             return [self._evaluate(value) for value in values]
 
     def read_symbol(self, name: str) -> int | float | None:
         """What a number that depends on values is for the example inputs; None if nothing is known of it."""
         if name in self.scalars:
             (scalar,) = self.read([self.scalars[name]])
-            with outside_of_modes():
+            with outside_of_recording():
                 number: int | float = scalar.item()
                 return number
         if name in self._size_sources:
@@ -77,11 +81,11 @@ class Reader:
             if self._strict:
                 self.refusal = FrozenValueError(text)
                 raise self.refusal
-            self.said.append((text, origin))
+            self.said.setdefault(text, origin)
 
     def warn(self) -> None:
         """Say what was read of values that depend on an input."""
-        for text, origin in self.said:
+        for text, origin in self.said.items():
             warnings.warn_explicit(text, TracerWarning, origin.file or "<unknown>", origin.line)
 
     def _refuse_inside(self, values: Sequence[Value]) -> None:
@@ -98,7 +102,9 @@ class Reader:
     def depends_on_input(self, value: Value) -> bool:
         """Whether another input may give another value: not so of weights and of what is computed from them."""
         return next(self._sources(value), None) is not None or any(
-            isinstance(argument, torch.SymInt) for node in _nodes_behind(value) for argument in node.arguments.values()
+            isinstance(argument, torch.SymInt)
+            for node in _nodes_behind(value, {})
+            for argument in node.arguments.values()
         )
 
     def _sources(self, value: Value) -> Iterator[Value]:
@@ -123,9 +129,10 @@ class Reader:
 
     def _evaluate(self, value: Value) -> torch.Tensor:
         """Compute a value from the example inputs: only what it needs, only when the program asks."""
-        known: dict[Value, Any] = dict(self.examples)
+        known = self._known
+        known.update(self.examples)
         if value.node is not None:
-            self._run(_nodes_behind(value), known)
+            self._run(_nodes_behind(value, known), known)
         return _known(value, known)
 
     def _run(self, nodes: Sequence[Node], known: dict[Value, Any]) -> None:
@@ -188,24 +195,35 @@ def _symbols_given(node: Node) -> Iterator[str]:
     """The symbols among the arguments of a node."""
     for argument in node.arguments.values():
         for item in argument if isinstance(argument, (list, tuple)) else (argument,):
-            if isinstance(item, torch.SymInt):
+            if isinstance(item, (torch.SymInt, torch.SymFloat)):
                 yield from map(str, item.node.expr.free_symbols)
 
 
-def _nodes_behind(value: Value) -> list[Node]:
-    """The nodes that a value is computed by, in order."""
+def _nodes_behind(value: Value, known: Mapping[Value, Any]) -> list[Node]:
+    """The nodes that a value is computed by, in order, from what is known."""
     done: dict[int, Node] = {}
+
+    def is_missing(node: Node | None) -> bool:
+        return node is not None and id(node) not in done and not any(output in known for output in node.outputs)
+
     pending = [value.node]
     while pending:
         node = pending.pop()
-        if node is None or id(node) in done:
+        if node is None or not is_missing(node):
             continue
-        missing = [item.node for item in node.inputs() if item.node is not None and id(item.node) not in done]
+        missing = [item.node for item in node.inputs() if is_missing(item.node)]
         if missing:
             pending += [node, *missing]
         else:
             done[id(node)] = node
     return list(done.values())
+
+
+@contextmanager
+def outside_of_recording() -> Iterator[None]:
+    """Where operators compute. The program itself may ask (`if x.nonzero().shape[0] > 4:`), outside of any operator."""
+    with outside_of_modes(), temporarily_clear_interpreter_stack(), without_keeping():
+        yield
 
 
 def outside_of_modes() -> AbstractContextManager[Any]:

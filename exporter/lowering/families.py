@@ -11,6 +11,7 @@ from exporter.lowering import (  # noqa: F401
     control_flow,
     convolution,
     creation,
+    detection,
     elementwise,
     embedding,
     emitted,

@@ -1,0 +1,81 @@
+"""Detection: boxes kept and boxes looked into, and what torchvision's detectors do with them in between."""
+
+from __future__ import annotations
+
+import torch
+
+from harness.case import distinct, floats, given, ints, op
+from model_zoo.torchvision_import import torchvision
+
+BOXES = {"x0": {0: "boxes"}, "x1": {0: "boxes"}}
+
+
+def corners(x: torch.Tensor) -> torch.Tensor:
+    """Boxes of two corners, out of corners and sizes between 0 and 1."""
+    return torch.cat([x[:, :2], x[:, :2] + x[:, 2:]], 1) * 20
+
+
+def scores_of(x: torch.Tensor) -> torch.Tensor:
+    return x / (x.abs().max() + 1)
+
+
+nms = op(
+    lambda x, scores, threshold: torchvision.ops.nms(corners(x), scores_of(scores), threshold),
+    floats(8, 4, low=0, high=1),
+    distinct(8),
+    threshold=[0.1, 0.5],
+    dynamic=BOXES,
+)
+batched_nms = op(
+    lambda x, scores, classes: torchvision.ops.batched_nms(corners(x), scores_of(scores), classes, 0.3),
+    floats(8, 4, low=0, high=1),
+    distinct(8),
+    ints(8, high=3),
+    dynamic={**BOXES, "x2": {0: "boxes"}},
+)
+
+
+def detections(x: torch.Tensor, scores: torch.Tensor, classes: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    """What `RoIHeads.postprocess_detections` does with the boxes of one image."""
+    boxes = torchvision.ops.clip_boxes_to_image(corners(x), (30, 35))
+    found = torch.where(scores_of(scores) > -0.8)[0]
+    boxes, scores, classes = boxes[found], scores_of(scores)[found], classes[found]
+    large = torchvision.ops.remove_small_boxes(boxes, 1e-2)
+    boxes, scores, classes = boxes[large], scores[large], classes[large]
+    keep = torchvision.ops.batched_nms(boxes, scores, classes, 0.3)[:5]
+    return boxes[keep], scores[keep], classes[keep]
+
+
+post_processing = op(
+    detections,
+    floats(8, 4, low=0, high=1),
+    distinct(8),
+    ints(8, high=3),
+    dynamic={**BOXES, "x2": {0: "boxes"}},
+)
+# Within the image: beyond it torchvision's kernel in plain torch, which may be all that is there, differs from its own.
+roi_align = op(
+    lambda x, boxes, **how: torchvision.ops.roi_align(
+        x, torch.cat([torch.tensor([[0.0], [1.0], [0.0]]), corners(boxes)], 1), (3, 2), **how
+    ),
+    floats(2, 3, 10, 12),
+    floats(3, 4, low=0.05, high=0.45),
+    rows=[
+        {"spatial_scale": 0.25},
+        {"spatial_scale": 0.5, "sampling_ratio": 2},
+        {"spatial_scale": 0.5, "sampling_ratio": 2, "aligned": True},
+    ],
+    dynamic={"x0": {2: "height", 3: "width"}},
+    sizes={"height": (11, 13), "width": (10, 14)},
+)
+iou = op(
+    lambda x, y: torchvision.ops.box_iou(corners(x), corners(y)),
+    floats(4, 4, low=0, high=1),
+    floats(3, 4, low=0, high=1),
+    dynamic={"x0": {0: "rows"}, "x1": {0: "columns"}},
+)
+same_boxes = op(
+    lambda x, scores: torchvision.ops.nms(x, scores, 0.5),
+    given([[0.0, 0.0, 2.0, 2.0], [0.0, 0.0, 2.0, 2.0], [5.0, 5.0, 6.0, 6.0]]),
+    given([0.5, 0.6, 0.1]),
+)
