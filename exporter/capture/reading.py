@@ -45,7 +45,7 @@ class Reader:
         #: Of each symbol that was read from a tensor of one int, that tensor.
         self.scalars: dict[str, Value] = {}
         #: What to warn of, once the recording is one that is kept.
-        self.said: dict[str, Origin] = {}
+        self.said: list[tuple[str, Origin]] = []
         #: Why the recording was given up. An exception that comes through TorchScript loses its type.
         self.refusal: CaptureError | None = None
 
@@ -81,11 +81,11 @@ class Reader:
             if self._strict:
                 self.refusal = FrozenValueError(text)
                 raise self.refusal
-            self.said.setdefault(text, origin)
+            self.said.append((text, origin))
 
     def warn(self) -> None:
         """Say what was read of values that depend on an input."""
-        for text, origin in self.said.items():
+        for text, origin in dict(self.said).items():
             warnings.warn_explicit(text, TracerWarning, origin.file or "<unknown>", origin.line)
 
     def _refuse_inside(self, values: Sequence[Value]) -> None:
