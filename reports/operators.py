@@ -39,8 +39,8 @@ def _lines(run: Path, lowered: Collection[str]) -> Iterator[str]:
     yield "# Operators and models, since which opset\n"
     yield (
         "Written by `parity operators` from a run of the matrix, not by hand. *Right since* is the first opset from "
-        "which on every cell of the operator exported and agreed with torch; *in part* the first from which on what "
-        "could be exported did.\n"
+        "which on every cell of the operator, in the dtype that ran most, exported and agreed with torch; *in part* the first "
+        "from which on what could be exported did. Dtypes for which that is another opset name it.\n"
     )
     yield f"{packages}.\n"
     for kind, title in ((Kind.OPERATOR, "Operators"), (Kind.MODEL, "Models")):
@@ -55,15 +55,26 @@ def _table(declarations: list[Declaration]) -> Iterator[str]:
     yield "| family | name | cases | right since | in part | dtypes | why not earlier, and what else was said |"
     yield "|---|---|--:|--:|--:|---|---|"
     for declaration in declarations:
-        by_opset: defaultdict[int, list[Record]] = defaultdict(list)
+        by_dtype: defaultdict[str, list[Record]] = defaultdict(list)
         for record in declaration.records:
-            by_opset[record.opset].append(record)
-        since = right_since({opset: aggregate(tally(records)) for opset, records in by_opset.items()})
-        partly = "" if since.partly == since.whole else since.partly
-        dtypes = " ".join(dict.fromkeys(record.dtype for record in declaration.records))
-        cells = [declaration.family, f"`{declaration.name}`", len(declaration.cases), since.whole or "–", partly or ""]
+            by_dtype[record.dtype].append(record)
+        since = {dtype: _since(records) for dtype, records in by_dtype.items()}
+        principal = max(by_dtype, key=lambda dtype: len(by_dtype[dtype]))
+        whole, partly = usual = since[principal]
+        dtypes = " ".join(dtype if said == usual else f"{dtype}:{said[0]}" for dtype, said in since.items())
+        cells = [declaration.family, f"`{declaration.name}`", len(declaration.cases), whole, partly]
         yield f"| {' | '.join(map(str, cells))} | {dtypes} | {_reasons(declaration)} |"
     yield ""
+
+
+def _since(records: list[Record]) -> tuple[str, str]:
+    """The first opset from which on all cells are right, and from which on some are, where that is another."""
+    by_opset: defaultdict[int, list[Record]] = defaultdict(list)
+    for record in records:
+        by_opset[record.opset].append(record)
+    since = right_since({opset: aggregate(tally(found)) for opset, found in by_opset.items()})
+    partly = "" if since.partly in (None, since.whole) else str(since.partly)
+    return str(since.whole or "–"), partly
 
 
 def _reasons(declaration: Declaration) -> str:

@@ -10,9 +10,9 @@ from reports.operators import operators_page, write_operators
 from tests.reports.synthetic_run import info
 
 
-def _record(opset: int, status: Status, reason: str = "") -> Record:
+def _record(opset: int, status: Status, reason: str = "", dtype: str = "float32") -> Record:
     return Record(
-        cell=f"erf-float32-opset{opset}",
+        cell=f"erf-{dtype}-opset{opset}",
         case="erf",
         name="erf",
         family="elementwise",
@@ -21,7 +21,7 @@ def _record(opset: int, status: Status, reason: str = "") -> Record:
         line=1,
         nodeid="",
         opset=opset,
-        dtype="float32",
+        dtype=dtype,
         device="cpu",
         capture="trace",
         exporter="parity",
@@ -52,6 +52,20 @@ def test_says_since_when_and_why_not_earlier(tmp_path: Path) -> None:
     )
     (row,) = [line for line in operators_page(run).splitlines() if "`erf`" in line]
     assert row == "| elementwise | `erf` | 1 | 9 |  | float32 | 8: ONNX has Erf only from opset 9 |"
+
+
+def test_a_dtype_that_is_right_from_another_opset_names_it(tmp_path: Path) -> None:
+    run = _run(
+        tmp_path,
+        _record(9, Status.PASSED),
+        _record(13, Status.PASSED),
+        _record(9, Status.UNSUPPORTED, "no bfloat16", "bfloat16"),
+        _record(13, Status.PASSED, "", "bfloat16"),
+        _record(9, Status.PASSED, "", "float16"),
+        _record(18, Status.PASSED),
+    )
+    (row,) = [line for line in operators_page(run).splitlines() if "`erf`" in line]
+    assert row == "| elementwise | `erf` | 1 | 9 |  | bfloat16:13 float16 float32 | 9: no bfloat16 |"
 
 
 def test_a_failure_is_not_since_anything(tmp_path: Path) -> None:
