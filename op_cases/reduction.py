@@ -1,4 +1,4 @@
-"""Reductions over axes: sums, extremes and their places, truth, norms, variances, running sums."""
+"""Reductions over axes: sums, extremes and their places, truth, norms, variances."""
 
 from __future__ import annotations
 
@@ -148,11 +148,3 @@ var_of_one = op(lambda x: (x.var(0), x.var(0, correction=0), x.std(0)), floats(1
 var_of_large = op(
     lambda x: (x.var(1), x.std(1)), floats(3, 8, low=500.0, high=900.0), dtypes=[torch.float16, torch.bfloat16]
 )
-
-# --- running ----------------------------------------------------------------------------------------------------------
-
-cumsum = op(torch.cumsum, numbers(2, 3, 5), dim=[0, 1, -1], dtypes=_ALL)
-cumsum_to = op(torch.cumsum, numbers(3, 4), dim=1, dtype=[torch.float64, torch.int32])
-cumsum_dynamic = op(torch.cumsum, floats(3, 4), dim=[0, 1], dynamic=_BATCH)
-cumsum_spellings = op(lambda x: (x.cumsum(0), (x * 1).cumsum_(1)), floats(3, 4))
-cumprod = op(torch.cumprod, numbers(2, 5, low=1, high=3), dim=[0, -1], dtypes=_ALL)

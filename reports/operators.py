@@ -39,8 +39,8 @@ def _lines(run: Path, lowered: Collection[str]) -> Iterator[str]:
     yield "# Operators and models, since which opset\n"
     yield (
         "Written by `parity operators` from a run of the matrix, not by hand. *Right since* is the first opset from "
-        "which on every cell of the operator, in the dtype that ran most, exported and agreed with torch; *in part* the first "
-        "from which on what could be exported did. Dtypes for which that is another opset name it.\n"
+        "which on every cell of the operator, in the dtype that ran most, exported and agreed with torch; *in part* "
+        "the first from which on what could be exported did. Dtypes for which that is another opset name it.\n"
     )
     yield f"{packages}.\n"
     for kind, title in ((Kind.OPERATOR, "Operators"), (Kind.MODEL, "Models")):

@@ -61,6 +61,7 @@ def _instance_norm(*args: Any) -> Any:
 #: The operators, and for some what is done instead, where that returns something.
 KEPT: dict[OpOverload, Callable[..., Any] | None] = dict.fromkeys(
     (
+        _aten.bilinear.default,
         _aten.linear.default,
         _aten.matmul.default,
         _aten.lstm.input,

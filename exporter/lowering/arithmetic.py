@@ -44,13 +44,14 @@ def div(g: Graph, self: Operand, other: Operand, rounding_mode: str | None = Non
     a, b = g.promote(self, other, dtype=g.out.dtype)
     if rounding_mode == "floor":
         return g.floor_divide_floats(a, b) if a.dtype.is_floating_point else g.floor_divide(a, b)
-    quotient = g.op("Div", a, b)
     if rounding_mode is None or not a.dtype.is_floating_point:
         # ONNX divides integers towards zero.
-        return quotient
-    # torch truncates the rounded quotient: bfloat16 must not be passed on in the float32 that it is computed in.
-    rounded = g.cast(quotient, torch.float32) if a.dtype is torch.bfloat16 else quotient
-    return g.cast(g.trunc(rounded), a.dtype)
+        return g.op("Div", a, b)
+    if a.dtype not in (torch.bfloat16, torch.float16):
+        return g.trunc(g.op("Div", a, b))
+    # torch truncates the rounded quotient. onnxruntime would pass it on in the float32 that it computes halves in.
+    quotient = g.cast(g.op("Div", g.cast(a, torch.float32), g.cast(b, torch.float32)), a.dtype)
+    return g.cast(g.trunc(g.cast(quotient, torch.float32)), a.dtype)
 
 
 @lowering("aten::floor_divide")

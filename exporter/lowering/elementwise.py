@@ -7,7 +7,9 @@ import math
 import torch
 
 from exporter.lowering.builder import Graph
+from exporter.lowering.extents import shaped
 from exporter.lowering.registry import lowering
+from exporter.lowering.two_numbers import sign_bit
 from exporter.lowering.values import Operand, Value
 
 #: Those that ONNX has under the same name, and that return floats.
@@ -101,13 +103,17 @@ def sign(g: Graph, self: Value) -> Value:
     return g.sign_by_comparison(self) if self.dtype.is_floating_point else g.sign(self)
 
 
+@lowering("aten::angle")
+def angle(g: Graph, self: Value) -> Value:
+    """pi where it is below 0, else 0; NaN stays"""
+    x = g.cast(self, g.out.dtype)
+    turned = shaped(g.op("Mul", g.cast(g.less(x, g.const(0, x.dtype)), x.dtype), math.pi), x.shape)
+    return g.where(shaped(g.not_number(x), x.shape), x, turned)
+
+
 @lowering("aten::signbit")
 def signbit(g: Graph, self: Value) -> Value:
-    if not self.dtype.is_floating_point:
-        return g.less(self, g.const(0, self.dtype))
-    # 1/-0 is -infinity.
-    zero = g.const(0, self.dtype)
-    return g.op("Or", g.less(self, zero), g.equal(g.op("Reciprocal", self), g.const(-math.inf, self.dtype)))
+    return sign_bit(g, self)
 
 
 @lowering("aten::ldexp")

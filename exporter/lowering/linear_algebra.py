@@ -5,6 +5,7 @@ from __future__ import annotations
 from exporter.capture.graph import Size
 from exporter.lowering.builder import Graph
 from exporter.lowering.dtypes import fits_attribute
+from exporter.lowering.extents import product as product_of
 from exporter.lowering.registry import lowering
 from exporter.lowering.values import Value
 
@@ -57,6 +58,20 @@ def _scaled(g: Graph, product: Value, alpha: float) -> Value:
         return g.op("Mul", product, alpha)
     # A single number beside a MatMul is taken into onnxruntime's FusedMatMul, which holds it in float32.
     return g.op("Mul", product, g.full(g.out.shape[-1:], alpha, product.dtype))
+
+
+@lowering("aten::bilinear")
+def bilinear(g: Graph, input1: Value, input2: Value, weight: Value, bias: Value | None = None) -> Value:
+    """For each output a matrix: input1 @ weight[o] @ input2"""
+    outputs, first, second = weight.sizes
+    rows = product_of(input1.sizes[:-1])
+    one, two = g.reshape(input1, [rows, first]), g.reshape(input2, [rows, 1, second])
+    stacked = g.reshape(g.transpose(weight, [1, 0, 2]), [first, outputs * second])
+    halfway = g.reshape(g.matmul(one, stacked), [rows, outputs, second])
+    result = g.reduce("Sum", g.op("Mul", halfway, two), [2], keepdim=False)
+    if bias is not None:
+        result = g.op("Add", result, bias)
+    return g.reshape(result, g.out.shape)
 
 
 @lowering("aten::linear")

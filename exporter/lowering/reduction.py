@@ -1,4 +1,4 @@
-"""Reductions over axes: sums, extremes and their places, norms, variances, and running sums."""
+"""Reductions over axes: sums, extremes and their places, norms, variances."""
 
 from __future__ import annotations
 
@@ -240,18 +240,3 @@ def var_mean(
 ) -> tuple[Value, Value]:
     average = _mean(g, _accumulating(g, self), dim, keepdim)
     return var(g, self, dim, unbiased, keepdim, correction), g.cast(average, g.out.dtype)
-
-
-# --- running ----------------------------------------------------------------------------------------------------------
-
-
-@lowering("aten::cumsum")
-def cumsum(g: Graph, self: Value, dim: int, dtype: object = None) -> Value:
-    x = g.cast(self, g.out.dtype)
-    return x if x.rank == 0 else g.running("Sum", x, dim % x.rank)
-
-
-@lowering("aten::cumprod")
-def cumprod(g: Graph, self: Value, dim: int, dtype: object = None) -> Value:
-    x = g.cast(self, g.out.dtype)
-    return x if x.rank == 0 else g.running("Prod", x, dim % x.rank)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Literal
 
 import torch
 
+from exporter.capture.graph import Size
 from exporter.errors import Unsupported
 from exporter.lowering.extents import broadcast
 from exporter.lowering.opsets.base import Base
@@ -143,9 +145,9 @@ class ChoiceForms(Base):
         if not a.dtype.is_floating_point:
             other = self.cast(self.op("Not", condition), a.dtype)
             return self.op("Add", self.op("Mul", a, self.cast(condition, a.dtype)), self.op("Mul", b, other))
-        sizes = broadcast(condition, a, b)
-        if sizes is not None and all(isinstance(size, int) for size in sizes):
-            return self._gathered_choice(condition, a, b, [int(size) for size in sizes])
+        sizes = _known(broadcast(condition, a, b))
+        if sizes is not None:
+            return self._gathered_choice(condition, a, b, sizes)
         # What is not chosen is turned into an infinity that the other outdoes. NaN among it is not overcome.
         sign = self.op("Sub", self.op("Mul", self.cast(condition, a.dtype), 2), 1)
         bound = self.op("Mul", sign, math.inf)
@@ -167,7 +169,7 @@ class ChoiceForms(Base):
             return self.op(which, a, b)
         if not a.dtype.is_floating_point:
             return self.where(self.greater(a, b) if which == "Max" else self.less(a, b), a, b)
-        if a.dtype is torch.float64 and broadcast(a, b) is not None:
+        if a.dtype is torch.float64 and _known(broadcast(a, b)) is not None:
             # onnxruntime runs Max and Min of opset 7 in float32 only.
             ahead = self.greater(a, b) if which == "Max" else self.less(a, b)
             return self.where(self.op("Or", ahead, self.not_number(a)), a, b)
@@ -205,3 +207,9 @@ class ChoiceForms(Base):
         """-1, 0 or 1, and 0 of NaN."""
         zero = self.const(0, x.dtype)
         return self.op("Sub", self.cast(self.greater(x, zero), x.dtype), self.cast(self.less(x, zero), x.dtype))
+
+
+def _known(sizes: Sequence[Size] | None) -> list[int] | None:
+    """Sizes that are numbers, all of them."""
+    known = [size for size in sizes or () if isinstance(size, int)]
+    return known if sizes is not None and len(known) == len(sizes) else None

@@ -75,7 +75,8 @@ class ElementaryForms(Base):
     def trunc(self, x: Value) -> Value:
         return self.op("Mul", self.op("Floor", self.op("Abs", x)), self.sign(x))
 
-    def _powers(self, coefficients: Sequence[float], x: Value) -> Value:
+    def polynomial(self, coefficients: Sequence[float], x: Value) -> Value:
+        """Of the highest power first."""
         total = self.const(coefficients[0], x.dtype)
         for coefficient in coefficients[1:]:
             total = self.op("Add", self.op("Mul", total, x), coefficient)
@@ -87,7 +88,9 @@ class ElementaryForms(Base):
         bound, numerator, denominator = _ERF[x.dtype]
         x = self.clip(x, -bound, bound)
         square = self.op("Mul", x, x)
-        return self.op("Div", self.op("Mul", x, self._powers(numerator, square)), self._powers(denominator, square))
+        return self.op(
+            "Div", self.op("Mul", x, self.polynomial(numerator, square)), self.polynomial(denominator, square)
+        )
 
     def _round(self, x: Value) -> Value:
         """To the nearest integer, halves to the even one."""

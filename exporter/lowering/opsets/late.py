@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Literal
 
 import torch
@@ -13,7 +13,7 @@ from exporter.errors import Unsupported
 from exporter.lowering.dtypes import TO_ONNX
 from exporter.lowering.extents import shaped
 from exporter.lowering.opsets.base import Base
-from exporter.lowering.values import Value
+from exporter.lowering.values import Number, Value
 
 __all__ = ["LateForms"]
 
@@ -54,15 +54,36 @@ class LateForms(Base):
         if not isinstance(size, int):
             since = 11 if how == "Sum" else 26
             raise Unsupported(f"running over an axis whose size varies needs Cum{how} of opset {since}", since=since)
-        join, neutral = ("Add", 0) if how == "Sum" else ("Mul", 1)
-        total, reach = x, 1
-        while reach < size:
-            # Each element holds the last `reach` ones; with those before them it holds twice as many.
-            first = self.full([*x.sizes[:axis], reach, *x.sizes[axis + 1 :]], neutral, x.dtype)
-            earlier = self.op("Concat", first, self.slice(total, [axis], [0], [size - reach]), axis_i=axis)
-            total = shaped(self.op(join, total, earlier), x.sizes)
-            reach *= 2
+        name, neutral = ("Add", 0) if how == "Sum" else ("Mul", 1)
+        [total] = self.doubled([x], [neutral], axis, lambda earlier, here: [self.op(name, here[0], earlier[0])])
         return total
+
+    def doubled(
+        self,
+        parts: Sequence[Value],
+        neutral: Sequence[Number],
+        axis: int,
+        join: Callable[[Sequence[Value], Sequence[Value]], Sequence[Value]],
+    ) -> Sequence[Value]:
+        """Each element joined with all before it, along an axis of known size.
+
+        It begins as what holds itself alone; joined with what stands as far before it as it reaches back, it reaches
+        twice as far. Places before the first hold `neutral`.
+        """
+        sizes = parts[0].sizes
+        size = sizes[axis]
+        if not isinstance(size, int):
+            raise Unsupported("it runs over an axis whose size varies, for which ONNX has no operator")
+        reach = 1
+        while reach < size:
+            earlier = [
+                shaped(self.op("Concat", front, self.slice(part, [axis], [0], [size - reach]), axis_i=axis), sizes)
+                for part, number in zip(parts, neutral, strict=True)
+                for front in [self.full([*sizes[:axis], reach, *sizes[axis + 1 :]], number, part.dtype)]
+            ]
+            parts = [shaped(part, sizes) for part in join(earlier, parts)]
+            reach *= 2
+        return parts
 
     def uniform(self, sizes: Sequence[Size], dtype: torch.dtype) -> Value:
         """Random numbers in [0, 1)."""

@@ -1,8 +1,9 @@
-"""Resizing: Upsample of opsets 7 to 9, Resize in its forms since, as far as they say what torch computes."""
+"""Resizing: Upsample of opsets 7 to 9, Resize since, as far as they say what torch computes. And GridSample."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Literal
 
 import torch
 
@@ -10,7 +11,14 @@ from exporter.capture.graph import Size
 from exporter.lowering.opsets.base import Base
 from exporter.lowering.values import Value
 
-__all__ = ["ResizeForms"]
+__all__ = ["Interpolation", "OffImage", "ResizeForms"]
+
+Interpolation = Literal["bilinear", "nearest", "bicubic"]
+#: What lies off an image: zeros, its border, its reflection.
+OffImage = Literal["zeros", "border", "reflection"]
+
+#: What GridSample calls the modes since it knows volumes too.
+_SINCE_VOLUMES = {"bilinear": "linear", "nearest": "nearest", "bicubic": "cubic"}
 
 
 class ResizeForms(Base):
@@ -49,6 +57,16 @@ class ResizeForms(Base):
             "Resize", x, *operands, mode_s=mode, cubic_coeff_a_f=-0.75 if mode == "cubic" else None,
             coordinate_transformation_mode_s="align_corners" if corners else "half_pixel",
         )  # fmt: skip
+
+    def grid_sample(
+        self, x: Value, grid: Value, mode: Interpolation, off: OffImage, align_corners: bool
+    ) -> Value | None:
+        """Samples of an image, from opset 20 also of a volume, where a grid says; None where that is not to be had."""
+        since = 16 if x.rank == 4 else 20
+        if self.opset < since or not self.has_kernel("GridSample", x.dtype, "T1"):
+            return None
+        name = mode if self.opset < 20 else _SINCE_VOLUMES[mode]
+        return self.op("GridSample", x, grid, mode_s=name, padding_mode_s=off, align_corners_i=align_corners)
 
     def _region(self) -> Value | None:
         # Optional from opset 13; read by nothing but crops.

@@ -1,0 +1,23 @@
+"""Distances between the rows of matrices."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+import torch.nn.functional as F
+
+from harness.case import floats, op
+
+_ORDERS = [0.0, 1.0, 2.0, 3.5, math.inf]
+
+cdist = op(
+    torch.cdist,
+    floats(2, 4, 3),
+    floats(2, 5, 3),
+    p=_ORDERS,
+    dynamic={"x0": {0: "batch", 1: "rows"}, "x1": {0: "batch"}},
+)
+cdist_broadcast = op(torch.cdist, floats(4, 3), floats(2, 5, 3))
+cdist_large = op(torch.cdist, floats(30, 8), floats(28, 8), dtypes=[torch.float32, torch.float64])
+pdist = op(F.pdist, floats(5, 3), p=_ORDERS)

@@ -1,0 +1,54 @@
+"""Reading images between their pixels, at the places of a grid."""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+
+from harness.case import floats, given, op
+
+#: Some of it off the image, where zeros, the border or the reflection is read.
+_GRID = floats(2, 3, 5, 2, low=-1.6, high=1.6)
+_VOLUME_GRID = floats(2, 2, 3, 4, 3, low=-1.6, high=1.6)
+_OFF = ["zeros", "border", "reflection"]
+
+grid_sample = op(
+    F.grid_sample,
+    floats(2, 3, 4, 6),
+    _GRID,
+    mode=["bilinear", "nearest", "bicubic"],
+    padding_mode=_OFF,
+    align_corners=[False, True],
+)
+grid_sample_volume = op(
+    F.grid_sample,
+    floats(2, 2, 3, 4, 5),
+    _VOLUME_GRID,
+    mode=["bilinear", "nearest"],
+    padding_mode=_OFF,
+    align_corners=[False, True],
+)
+grid_sample_dtypes = op(
+    F.grid_sample, floats(2, 3, 4, 6), _GRID, align_corners=False, dtypes=[torch.float32, torch.float64, torch.float16]
+)
+grid_sample_dynamic = op(
+    F.grid_sample,
+    floats(2, 3, 4, 6),
+    _GRID,
+    align_corners=[False, True],
+    dynamic={"x0": {0: "batch", 2: "height"}, "x1": {0: "batch", 1: "rows"}},
+    sizes={"height": [2, 9], "rows": [1, 7]},
+)
+grid_sample_corners = op(
+    F.grid_sample,
+    floats(1, 1, 2, 3),
+    given([[[[-1.0, -1.0], [1.0, 1.0], [0.0, 0.0], [-1.0, 1.0]]]]),
+    mode=["bilinear", "nearest", "bicubic"],
+    align_corners=[False, True],
+)
+affine_grid = op(lambda x: F.affine_grid(x, [2, 3, 4, 5], align_corners=False), floats(2, 2, 3))
+spatial_transformer = op(
+    lambda x, theta: F.grid_sample(x, F.affine_grid(theta, list(x.shape), align_corners=False), align_corners=False),
+    floats(2, 3, 6, 6),
+    floats(2, 2, 3, low=-0.8, high=0.8),
+)
