@@ -58,9 +58,11 @@ def measure_memory(job: MemoryJob) -> Memory:
     small, small_args = MODELS["elu"].make()
     export(job.subject, small, small_args, Path(job.path).with_suffix(".warm-up.onnx"), job.weights)
     before = settled_memory()
+    start = time.perf_counter()
     export(job.subject, model, args, Path(job.path), job.weights)
+    seconds = time.perf_counter() - start
     tensors = [*model.parameters(), *model.buffers()]
-    return Memory(weights=sum(tensor.nbytes for tensor in tensors), extra=memory("VmHWM") - before)
+    return Memory(weights=sum(tensor.nbytes for tensor in tensors), extra=memory("VmHWM") - before, seconds=seconds)
 
 
 def settled_memory() -> int:

@@ -54,6 +54,8 @@ class Memory(msgspec.Struct, frozen=True, tag="memory"):
     weights: int
     #: Bytes of resident memory at the export's peak, less those just before.
     extra: int
+    #: How long that took on the clock on the wall.
+    seconds: float = 0.0
 
 
 class Latency(msgspec.Struct, frozen=True, tag="latency"):

@@ -137,7 +137,7 @@ class ONNXProgram:
         What the export has made of them, such as a convolution's kernel with a batch norm folded in, is made anew.
         Names that the model does not have are warned about.
         """
-        self._weights.apply(state_dict)
+        self._weights.apply(state_dict, self.source.program)
         self.release()
 
     def rename_axes(self, rename_mapping: Mapping[str | ir.SymbolicDim, str]) -> None:

@@ -34,10 +34,11 @@ class Weights:
         sources = {name: tensor for name, tensor in tensors.items() if isinstance(tensor, WeightTensor)}
         return cls(sources, built_in, as_inputs)
 
-    def apply(self, state_dict: Mapping[str, torch.Tensor]) -> None:
+    def apply(self, state_dict: Mapping[str, torch.Tensor], program: object = None) -> None:
         """Put other values in the place of weights. What was made of them (a fused kernel) is made anew on writing."""
+        sources = {**_under_other_names(program, self.sources), **self.sources}
         for name, tensor in state_dict.items():
-            source = self.sources.get(name)
+            source = sources.get(name)
             if source is None:
                 warnings.warn(
                     f"the model has no weight {name!r}: it is left out. Its weights are "
@@ -57,5 +58,19 @@ class Weights:
                     "than by computing with it: put the new value into the module and export again"
                 )
         for name, tensor in state_dict.items():
-            if name in self.sources:
-                self.sources[name].hold(tensor)
+            if name in sources:
+                sources[name].hold(tensor)
+
+
+def _under_other_names(program: object, sources: Mapping[str, WeightTensor]) -> dict[str, WeightTensor]:
+    """Weights that the program has under several names are one in the model, under the first."""
+    if not isinstance(program, torch.nn.Module):
+        return {}
+    first: dict[int, WeightTensor] = {}
+    others: dict[str, WeightTensor] = {}
+    for name, tensor in program.state_dict(keep_vars=True).items():
+        if name in sources:
+            first[id(tensor)] = sources[name]
+        elif id(tensor) in first:
+            others[name] = first[id(tensor)]
+    return others

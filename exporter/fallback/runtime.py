@@ -6,7 +6,7 @@ Its Python operators have fixed types, so each node becomes an operator of its o
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -55,10 +55,12 @@ def torch_session(model: str | bytes) -> onnxruntime.InferenceSession:
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 3
     proto = onnx.load(model, load_external_data=False) if isinstance(model, str) else onnx.load_from_string(model)
-    types = _types(proto)
-    for node in proto.graph.node:
-        if node.domain == ATEN_DOMAIN:
-            _register(node, types, onnxruntime_extensions)
+    types: dict[str, int] = {}
+    for graph in _graphs(proto.graph):
+        types |= _types(graph)
+        for node in graph.node:
+            if node.domain == ATEN_DOMAIN:
+                _register(node, types, onnxruntime_extensions)
     # Only now: the library is asked what operators there are, and a later one would crash the process.
     options.register_custom_ops_library(onnxruntime_extensions.get_library_path())
     if all(entry.domain != _EXTENSIONS for entry in proto.opset_import):
@@ -71,8 +73,17 @@ def torch_session(model: str | bytes) -> onnxruntime.InferenceSession:
     return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
 
 
-def _types(model: onnx.ModelProto) -> dict[str, int]:
-    graph = model.graph
+def _graphs(graph: onnx.GraphProto) -> Iterator[onnx.GraphProto]:
+    """The graph and the bodies in it, outer ones first."""
+    yield graph
+    for node in graph.node:
+        for attribute in node.attribute:
+            if attribute.type == onnx.AttributeProto.GRAPH:
+                yield from _graphs(attribute.g)
+
+
+def _types(graph: onnx.GraphProto) -> dict[str, int]:
+    """Of its values, the types. (Values of one model have names of their own, also in its bodies.)"""
     values = (*graph.input, *graph.output, *graph.value_info)
     types = {value.name: value.type.tensor_type.elem_type for value in values}
     return types | {tensor.name: tensor.data_type for tensor in graph.initializer}

@@ -17,6 +17,7 @@ import torch
 from torch._ops import OpOverload
 
 from exporter.capture.graph import Primitive, operator_name
+from exporter.errors import ArgumentError
 
 __all__ = [
     "Lowering",
@@ -54,7 +55,7 @@ def lowering(*names: str, since: int = 1) -> Callable[[_F], _F]:
 def register(name: str, function: Lowering, since: int = 1) -> None:
     namespace, colons, operator = name.partition("::")
     if not (namespace and colons and operator):
-        raise ValueError(f"{name!r} is not the name of an operator: write it as 'namespace::name', e.g. 'aten::elu'")
+        raise ArgumentError(f"{name!r} is not the name of an operator: write it as 'namespace::name', e.g. 'aten::elu'")
     _lowerings.setdefault(name, {})[since] = function
     if not str(function.__module__).startswith("exporter.lowering."):
         _by_users.add(name)
@@ -63,7 +64,7 @@ def register(name: str, function: Lowering, since: int = 1) -> None:
 def unregister(name: str, since: int = 1) -> None:
     functions = _lowerings.get(name, {})
     if since not in functions:
-        raise ValueError(f"there is no lowering of {name!r} for opset {since} to remove")
+        raise ArgumentError(f"there is no lowering of {name!r} for opset {since} to remove")
     del functions[since]
     if not functions:
         del _lowerings[name]

@@ -32,7 +32,7 @@ def turn_weights_into_inputs(
                 )
             value = ir.Value(name=name, type=ir.TensorType(TO_ONNX[tensor.dtype]), shape=ir.Shape(tensor.shape))
         else:
-            graph.initializers.pop(name)
+            graph.initializers.pop(value.name)
             value.const_value = None
         if value not in graph.inputs:
             graph.inputs.append(value)

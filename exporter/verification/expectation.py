@@ -125,9 +125,11 @@ def _moved(trial: Trial, turn: int) -> Trial:
 @contextmanager
 def _state_kept(program: object) -> Iterator[None]:
     """A program may write to buffers (a batch norm in training does) and attributes: here it finds them as before."""
-    modules = list(program.modules()) if isinstance(program, torch.nn.Module) else []
+    every = list(program.modules()) if isinstance(program, torch.nn.Module) else []
+    # TorchScript keeps the attributes of its modules, and never exchanges a buffer for another.
+    modules = [module for module in every if not isinstance(module, torch.jit.ScriptModule)]
     attributes = [(module, module.__dict__.copy(), module._buffers.copy()) for module in modules]
-    tensors = [(tensor, copy.deepcopy(tensor.detach())) for module in modules for tensor in _own_tensors(module)]
+    tensors = [(tensor, copy.deepcopy(tensor.detach())) for module in every for tensor in _own_tensors(module)]
     try:
         yield
     finally:
@@ -142,4 +144,5 @@ def _state_kept(program: object) -> Iterator[None]:
 
 def _own_tensors(module: torch.nn.Module) -> list[torch.Tensor]:
     """The tensors of a module that are no parameters."""
-    return [item for item in (*module._buffers.values(), *vars(module).values()) if isinstance(item, torch.Tensor)]
+    held = (*module.buffers(recurse=False), *vars(module).values())
+    return [item for item in held if isinstance(item, torch.Tensor)]

@@ -176,3 +176,13 @@ def test_what_an_attribute_cannot_hold_is_refused() -> None:
 
     with pytest.raises(exporter.UnsupportedOperatorsError, match="an attribute of ONNX cannot hold a FunctionCall"):
         exporter.export(lambda x: Own.apply(x) + 1, FLOATS, aten=True)  # type: ignore[no-untyped-call]
+
+
+def test_within_branches_and_loops(run: Callable[..., Any]) -> None:
+    def program(x: torch.Tensor) -> torch.Tensor:
+        result: torch.Tensor = torch.cond(x.sum() > 0, torch.special.bessel_j0, torch.special.bessel_j1, (x,))
+        return result + 1
+
+    exported = exporter.export(program, FLOATS, operator_export_type=OperatorExportTypes.ONNX_ATEN_FALLBACK)
+    for x in (FLOATS + 1, FLOATS - 1):
+        torch.testing.assert_close(run(exported, x), program(x))

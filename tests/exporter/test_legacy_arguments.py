@@ -80,6 +80,11 @@ def test_without_parameters_even_small_weights_are_not_built_in() -> None:
     assert torch.equal(torch.from_numpy(program.runtime_session().session.run(None, feeds)[0]), X + 5)
 
 
+def test_weights_whose_names_are_taken_have_others() -> None:
+    program = exporter.export(nn.Linear(3, 2), X, input_names=["weight"], export_params=False, verify=True)
+    assert (program.input_names, program.weight_names) == (("weight",), ("weight_1", "bias"))
+
+
 def test_a_weight_that_would_be_an_input_of_a_taken_name() -> None:
     class Unused(nn.Module):
         def __init__(self) -> None:

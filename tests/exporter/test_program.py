@@ -213,3 +213,23 @@ def test_saving_without_weights_or_with_them_as_inputs(tmp_path: Path, included:
     assert [tensor.name for tensor in graph.initializer] == (["weight", "bias"] if included else [])
     assert [value.name for value in graph.input] == (["input", "weight", "bias"] if listed else ["input"])
     assert_agrees(program, program.source.program, torch.ones(1, 3))
+
+
+def test_tied_weights_have_several_names() -> None:
+    class Tied(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.embedding = torch.nn.Embedding(7, 4)
+            self.head = torch.nn.Linear(4, 7, bias=False)
+            self.head.weight = self.embedding.weight
+
+        def forward(self, ids: torch.Tensor) -> torch.Tensor:
+            logits: torch.Tensor = self.head(self.embedding(ids))
+            return logits
+
+    ids = torch.arange(6).reshape(2, 3)
+    first, second = Tied(), Tied()
+    program = exporter.export(first, ids)
+    program.apply_weights(second.state_dict())
+    assert_agrees(program, second, ids)
+    assert exporter.export(first, ids, export_params=False).weight_names == ("embedding.weight",)

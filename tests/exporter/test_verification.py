@@ -240,3 +240,7 @@ def test_figures_of_each_output() -> None:
     assert nan.max_abs_diff == float("inf")
     with pytest.raises(exporter.ArgumentError, match="compare_intermediates=True is not possible"):
         verify_onnx_program(program, compare_intermediates=True)
+
+
+def test_scripted_programs() -> None:
+    exporter.export(torch.jit.script(nn.Sequential(nn.Linear(4, 2), nn.BatchNorm1d(2)).eval()), X, verify=True)

@@ -1,0 +1,43 @@
+"""The benchmark of a model of gigabytes: what it says of each exporter, without running one."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+from rich.console import Console
+
+from benchmarks import large
+from benchmarks.jobs import Failure, Memory
+from benchmarks.models import MODELS
+from benchmarks.subjects import Subject
+
+
+def test_the_table_says_who_took_what() -> None:
+    outcomes: dict[Subject, Memory | Failure] = {
+        Subject.OURS: Memory(weights=1_000_000_000, extra=20_000_000, seconds=1.5),
+        Subject.DYNAMO: Failure("killed"),
+    }
+    console = Console(width=120, file=io.StringIO())
+    console.print(large.render("wide", outcomes))
+    assert isinstance(console.file, io.StringIO)
+    text = console.file.getvalue()
+    assert "1.5" in text and "20 MB" in text and "0.020" in text and "killed" in text
+
+
+@pytest.mark.parametrize(("extra", "code"), [(50, 0), (150, 1)])
+def test_the_target_decides_the_exit_code(extra: int, code: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    from typer.testing import CliRunner
+
+    app = large.typer.Typer()
+    app.command()(large.main)
+    monkeypatch.setattr(large, "measure", lambda model, folder: {Subject.OURS: Memory(weights=1000, extra=extra)})
+    assert CliRunner().invoke(app, []).exit_code == code
+    result = CliRunner().invoke(app, ["--model", "elu"])
+    assert result.exit_code == 2 and "no large model elu; there is wide" in result.output
+
+
+def test_large_models_are_not_measured_with_the_others() -> None:
+    from benchmarks.__main__ import SMALL
+
+    assert "wide" not in SMALL and set(SMALL) < set(MODELS)
