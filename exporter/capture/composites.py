@@ -25,6 +25,7 @@ from torch.utils import _pytree as pytree
 from exporter.capture.graph import same_size
 from exporter.capture.upsampling import UPSAMPLING
 from exporter.capture.varying import VARYING
+from exporter.capture.written import WRITTEN
 
 __all__ = ["falls_apart", "keeping_also", "keeping_composites", "original", "without_keeping"]
 
@@ -248,6 +249,20 @@ def _cast_whole(op: OpOverload, args: tuple[Any, ...]) -> tuple[Any, ...] | None
     return tuple(pytree.tree_map_only(torch.Tensor, lambda x: x.to(dtype) if x.dtype is torch.float32 else x, args))
 
 
+def _replace(op: OpOverload, instead: Callable[..., Any]) -> None:
+    """Do something else, where that returns something; otherwise what torch does."""
+
+    def kernel(*args: Any, **kwargs: Any) -> Any:
+        if (result := instead(*args, **kwargs)) is not None:
+            return result
+        if op._can_decompose():
+            return op.decompose(*args, **kwargs)
+        with without_keeping():
+            return op(*args, **kwargs)
+
+    _kernels.impl(op, kernel, _KEY_NAME)
+
+
 def _decompose(op: OpOverload) -> None:
     def kernel(*args: Any, **kwargs: Any) -> Any:
         if torch._C._is_any_autocast_enabled():
@@ -281,7 +296,9 @@ def _composites() -> Iterator[OpOverload]:
 _fallback.fallback(torch.library.fallthrough_kernel, _KEY_NAME)
 for _op, _instead in KEPT.items():
     _keep(_op, _instead)
+for _op, _instead in WRITTEN.items():
+    _replace(_op, _instead)
 for _op in _composites():
-    if _op not in KEPT:
+    if _op not in KEPT and _op not in WRITTEN:
         _decompose(_op)
         _decomposed.add(_op)

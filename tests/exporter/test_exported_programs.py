@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 import torch
 from torch import nn
+from torch._higher_order_ops.scan import scan
+from torch._higher_order_ops.while_loop import while_loop
 from torch.export import Dim
 
 import exporter
@@ -139,3 +141,32 @@ def test_written_buffer_of_a_decomposed_program() -> None:
     with pytest.warns(exporter.DroppedWriteWarning, match="the program writes to count"):
         program = exporter.export(exported)
     torch.testing.assert_close(program(X), X + 1)
+
+
+class Decides(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(4, 4)
+
+    def forward(self, x: torch.Tensor) -> Any:
+        return torch.cond(x.sum() > 0, lambda x: self.layer(x) + 1, lambda x: x - 1, (x,))
+
+
+class Repeats(nn.Module):
+    def forward(self, x: torch.Tensor) -> Any:
+        return while_loop(lambda n, x: n < x.shape[0], lambda n, x: (n + 1, x * 2), (torch.tensor(0), x))
+
+
+class Scans(nn.Module):
+    def forward(self, x: torch.Tensor) -> Any:
+        return scan(lambda carry, row: (carry + row, carry * row), torch.zeros(4), x)
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning", "ignore::FutureWarning")
+@pytest.mark.parametrize("decomposed", [False, True], ids=["as exported", "decomposed"])
+@pytest.mark.parametrize("model", [Decides(), Repeats(), Scans()], ids=lambda model: type(model).__name__)
+def test_control_flow(model: nn.Module, decomposed: bool) -> None:
+    exported = torch.export.export(model, (X,), dynamic_shapes=({0: Dim("rows", min=2)},))
+    program = exporter.export(exported.run_decompositions({}) if decomposed else exported)
+    for x in (X + 3, X - 3, torch.rand(5, 4)):
+        assert_agrees(program, model, x)

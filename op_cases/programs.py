@@ -1,0 +1,285 @@
+"""Programs of every make: nested arguments, writes in place, autograd functions, torch's modes, wrappers."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import torch
+import torch.nn.functional as F
+import torch.utils.checkpoint
+from torch import nn
+from torch.nn.utils import parametrizations
+
+from harness.case import bools, floats, given, ints, numbers, op
+
+BATCH = {"x": {0: "batch"}}
+BATCHES = {"x0": {0: "batch"}, "x1": {0: "batch"}}
+
+# --- what goes in and what comes out ----------------------------------------------------------------------------------
+
+
+class Parts(NamedTuple):
+    sum: torch.Tensor
+    rest: list[torch.Tensor | None]
+
+
+def structured(
+    pair: tuple[torch.Tensor, tuple[torch.Tensor, torch.Tensor]], scale: torch.Tensor, times: int = 2, on: bool = True
+) -> dict[str, Any]:
+    first, (second, third) = pair
+    total = first * scale * times if on else first
+    return {"parts": Parts(total + second, [third, None]), "again": (first, [first, {"deep": (third.t(),)}])}
+
+
+nested = op(structured, (floats(3, 4), (floats(3, 4), floats(3, 2))), scale=floats(4), times=[2, 3], on=[True, False])
+by_keyword = op(lambda x, *, scale, shift=None: x * scale, floats(3, 4), scale=floats(4), shift=None)
+unused_input = op(lambda x, unused: x + 1, floats(3, 4), floats(2), dynamic={"x0": {0: "batch"}})
+one_result_twice = op(lambda x: (x, x, y := x + 1, y, x), floats(3, 4), dynamic=BATCH)
+constant_result = op(lambda x: (x * 2, torch.arange(3), torch.ones(2, 2)), floats(3, 4), dynamic=BATCH)
+parts_of_axis = op(lambda x: [part * number for number, part in enumerate(x.unbind(1))], floats(3, 4), dynamic=BATCH)
+
+# --- writes in place --------------------------------------------------------------------------------------------------
+
+
+def through_masks(x: torch.Tensor, m: torch.Tensor) -> torch.Tensor:
+    x = x.clone()
+    x[x > 1] = 0
+    x[m] += 1
+    x[..., 0] *= 2
+    x[:, ::2].clamp_(-1, 1)
+    return x
+
+
+def through_views(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    x = x.clone()
+    view = x.t()[1:]
+    view[:, 0].mul_(3)
+    view.unsqueeze(0).squeeze(0)[-1].neg_()
+    x.view(-1)[::3] = 9
+    x.diagonal().add_(1)
+    x.expand(2, *x.shape)[0].sub_(1)
+    return x, view
+
+
+def reversed_writes(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    flipped = x.flip(0)
+    flipped[0] = 3
+    flipped.flip(1)[:, 0] = 5  # A flip is a copy: this changes nothing.
+    return x, flipped
+
+
+def into_out(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    out = torch.empty(0)
+    torch.add(x, 1, out=out)
+    whole = torch.zeros(6, 4)
+    torch.cat([x, out], out=whole)
+    torch.sum(x, 0, out=whole[0])
+    torch.mul(whole[1:3], 2, out=whole[3:5])
+    values, places = torch.empty(3, 2), torch.empty(3, 2, dtype=torch.int64)
+    torch.topk(x, 2, out=(values, places))
+    return out, whole, values, places
+
+
+def aliases(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    a = x.clone()
+    b = a
+    b += 1
+    c = a[:]
+    c.neg_()
+    left, right = a.chunk(2, 1)
+    left.add_(right)
+    first, *_ = a.unbind(0)
+    first.zero_()
+    a.data[1] = 4
+    return a, b, c, left
+
+
+write_masks = op(through_masks, floats(3, 4), bools(3, 4), dynamic=BATCHES)
+write_views = op(through_views, floats(3, 4))
+write_flipped = op(reversed_writes, floats(3, 4), dynamic=BATCH)
+write_out = op(into_out, floats(3, 4))
+write_aliases = op(aliases, floats(3, 4))
+write_repeated = op(
+    lambda x, i, y: (x := x.clone(), x.index_put_((i,), y, accumulate=True), x.index_add_(0, i, y, alpha=2), x)[-1],
+    numbers(4, 3),
+    ints(5, high=4),
+    numbers(5, 3),
+    dynamic={"x1": {0: "writes"}, "x2": {0: "writes"}},
+)
+write_copies = op(
+    lambda x, y: (x := x.clone(), x[1:].copy_(y[:-1]), x[0].copy_(y[-1, 0]), x.fill_diagonal_(1), x.t_(), x)[-1],
+    floats(3, 4),
+    floats(3, 4),
+    dynamic=BATCHES,
+)
+write_input = op(
+    lambda x, y: (x.mul_(2), y.view(-1)[:1].fill_(7), x + y)[-1], floats(3, 4), floats(3, 4), dynamic=BATCHES
+)
+write_pointwise = op(
+    lambda x, name, args: getattr(x * 2, name)(*args),
+    floats(3, 3),
+    rows=[
+        {"name": "clamp_", "args": (-0.5, 0.5)},
+        {"name": "copysign_", "args": (-1.0,)},
+        {"name": "cumsum_", "args": (0,)},
+        {"name": "fill_diagonal_", "args": (5.0,)},
+        {"name": "floor_divide_", "args": (0.5,)},
+        {"name": "nan_to_num_", "args": ()},
+        {"name": "relu_", "args": ()},
+        {"name": "tril_", "args": ()},
+    ],
+    dynamic=BATCH,
+)
+
+
+class Counting(nn.Module):
+    """Writes to its buffers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("steps", torch.zeros(()))
+        self.register_buffer("cache", torch.zeros(5, 4))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.steps += 1
+        self.cache[: x.shape[0]] = x
+        return self.cache.sum(0) * self.steps + x
+
+
+write_buffers = op(Counting, floats(3, 4), dynamic=BATCH, sizes={"batch": (1, 5)}, train=True)
+
+# --- autograd functions, modes ----------------------------------------------------------------------------------------
+
+
+class WithContext(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor, by: float) -> tuple[torch.Tensor, torch.Tensor]:
+        ctx.save_for_backward(x)
+        ctx.mark_non_differentiable(x)
+        return x.exp() * by, x[: x.shape[0] - 1]
+
+
+class WithSetup(torch.autograd.Function):
+    @staticmethod
+    def forward(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        return x * y
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+        ctx.save_for_backward(*inputs)
+
+
+class Clamping(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+        ctx.mark_dirty(x)
+        return x.clamp_(min=0)
+
+
+def autocast(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+    with torch.autocast("cpu", torch.bfloat16):
+        y = x @ w
+        with torch.autocast("cpu", enabled=False):
+            return torch.softmax(y.float(), -1) @ w.t()
+
+
+def without_gradients(x: torch.Tensor) -> torch.Tensor:
+    with torch.no_grad():
+        y = x * 2
+    with torch.inference_mode():
+        z = y + 1
+    with torch.enable_grad():
+        return z * 3
+
+
+autograd_with_context = op(lambda x: WithContext.apply(x, 0.5), floats(3, 4), dynamic=BATCH, sizes={"batch": (2, 5)})
+autograd_with_setup = op(lambda x, y: WithSetup.apply(x, y) + 1, floats(3, 4), floats(3, 4), dynamic=BATCHES)
+autograd_in_place = op(lambda x: Clamping.apply(x * 2), floats(3, 4), dynamic=BATCH)
+under_autocast = op(
+    autocast, floats(3, 4), floats(4, 2), dynamic={"x0": {0: "batch"}}, tolerance=0.05, because="bfloat16 inside"
+)
+gradient_modes = op(without_gradients, floats(3, 4), dynamic=BATCH)
+checkpointed = op(
+    lambda x: torch.utils.checkpoint.checkpoint(lambda t: F.gelu(t) * 2, x, use_reentrant=False),
+    floats(3, 4),
+    dynamic=BATCH,
+)
+vmapped = op(torch.vmap(lambda row: row / row.norm()), floats(3, 4), dynamic=BATCH)
+gradient_of = op(torch.func.grad(lambda x: (x**3).sum()), floats(3, 4), dynamic=BATCH)
+
+# --- modules ----------------------------------------------------------------------------------------------------------
+
+
+def hooked() -> nn.Module:
+    model = nn.Linear(4, 2)
+    model.register_forward_pre_hook(lambda module, args: (args[0] + 1,))
+    model.register_forward_hook(lambda module, args, output: output * 2)
+    return model
+
+
+class Tied(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(7, 5)
+        self.output = nn.Linear(5, 7, bias=False)
+        self.output.weight = self.embedding.weight
+
+    def forward(self, indices: torch.Tensor) -> torch.Tensor:
+        logits: torch.Tensor = self.output(self.embedding(indices))
+        return logits
+
+
+class Built(nn.Module):
+    """A module by the function that makes it."""
+
+    def __init__(self, make: Any) -> None:
+        super().__init__()
+        self.inner = make()
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        result: torch.Tensor = self.inner(x)
+        return result
+
+
+class Half(nn.Module):
+    """Layers in the dtype of the cell."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.Sequential(nn.Linear(4, 8), nn.GELU(), nn.LayerNorm(8), nn.Linear(8, 2))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        result: torch.Tensor = self.layers(x)
+        return result
+
+
+def weight_normed() -> nn.Module:
+    return parametrizations.weight_norm(nn.Linear(4, 2))
+
+
+def spectral_normed() -> nn.Module:
+    return parametrizations.spectral_norm(nn.Linear(4, 2)).eval()
+
+
+def data_parallel() -> nn.Module:
+    return nn.DataParallel(nn.Sequential(nn.Linear(4, 3), nn.ReLU()))
+
+
+def shared_layer() -> nn.Module:
+    layer = nn.Linear(4, 4)
+    return nn.Sequential(layer, nn.Tanh(), layer)
+
+
+def compiled() -> nn.Module:
+    return nn.Sequential(torch.compile(nn.Linear(4, 4), backend="eager"), nn.ReLU())  # type: ignore[arg-type]
+
+
+modules = op(
+    Built,
+    floats(3, 4),
+    make=[hooked, weight_normed, spectral_normed, data_parallel, shared_layer, compiled],
+    dynamic=BATCH,
+)
+tied_weights = op(Tied, ints(3, 2, high=7), dynamic=BATCH)
+low_precision = op(Half, floats(3, 4), dtypes=[torch.float16, torch.bfloat16], dynamic=BATCH)
+constant_table = op(lambda x, table: x @ table, floats(3, 4), table=given([[1.0], [2.0], [3.0], [4.0]], constant=True))
