@@ -62,6 +62,8 @@ class Bench:
             outcome.absent(missing)
             return outcome
         with np.errstate(all="ignore"), ExitStack() as until_the_end:
+            if cell.device is Device.CUDA:
+                until_the_end.enter_context(cuda.in_turn(lambda: self._entered(Stage.BUILD)))
             try:
                 self._run_stages(cell, exporter, runtime, outcome, until_the_end)
             except MismatchError as error:
@@ -114,8 +116,6 @@ class Bench:
             return self._prepared
         self._prepared = None  # Its weights go before the next ones come.
         with self._stage(Stage.BUILD, outcome):
-            if cell.device is Device.CUDA:
-                cuda.prepare_torch()
             program = build(cell.case, cell.dtype, cell.device, self._seed)
         with self._stage(Stage.REFERENCE, outcome):
             self._prepared = Prepared(program, consult(program))

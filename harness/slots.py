@@ -1,0 +1,51 @@
+"""Slots on a device: how many processes use it at a time, whichever workers and runs they belong to.
+
+A slot is a locked file. The system drops the lock of a process that dies, so that none is ever lost.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+#: Seconds between two looks for a free slot.
+_LOOK = 0.02
+
+
+@dataclass(frozen=True, slots=True)
+class Slots:
+    """A number of slots, known to all processes by the folder that their files are in."""
+
+    folder: Path
+    number: int
+
+    @contextmanager
+    def taken(self, waiting: Callable[[], None] = lambda: None) -> Iterator[int]:
+        """Wait for a slot and hold it. `waiting` is called at every look: that is not time that a cell takes."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        files = [
+            os.open(self.folder / f"slot-{number}", os.O_RDWR | os.O_CREAT, 0o666) for number in range(self.number)
+        ]
+        try:
+            yield self._wait(files, waiting)
+        finally:
+            for file in files:
+                os.close(file)  # This also unlocks it.
+
+    def _wait(self, files: list[int], waiting: Callable[[], None]) -> int:
+        # Processes that start together look at different slots first.
+        order = [(os.getpid() + turn) % self.number for turn in range(self.number)]
+        while True:
+            for number in order:
+                try:
+                    fcntl.flock(files[number], fcntl.LOCK_EX | fcntl.LOCK_NB)
+                except BlockingIOError:
+                    continue
+                return number
+            waiting()
+            time.sleep(_LOOK)
