@@ -7,9 +7,10 @@ y = program(x)
 """
 
 from exporter import operators, ops, symbolic_helper, testing, verification
-from exporter.api import Capture, DroppedWriteWarning, capture_program, export
+from exporter.api import export
 from exporter.capture.activity import is_in_onnx_export
 from exporter.capture.reading import TracerWarning
+from exporter.captured import Capture, DroppedWriteWarning, capture_program
 from exporter.errors import (
     ArgumentError,
     CaptureError,

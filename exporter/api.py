@@ -1,203 +1,23 @@
-"""`export` and its two halves: `capture_program`, which is done once, and `Capture.lower`, once an opset."""
+"""`export`: a program captured, lowered, verified and written. What its arguments say is read elsewhere."""
 
 from __future__ import annotations
 
 import os
-import sys
-import warnings
-from collections.abc import Callable, Collection, Mapping, Sequence
-from functools import cache
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, BinaryIO
 
 import torch
-from torch._decomp import _core_aten_decompositions_post_autograd
-from torch._ops import OpOverload
-from torch.utils import _pytree as pytree
 
-from exporter.arguments import (
-    by_parameter,
-    checked_opset,
-    checked_program,
-    input_names_for,
-    output_names_for,
-    own_example,
-    parameter_names,
-    refuse_unknown_keywords,
-    refuse_unreadable,
-    refuse_unused_opsets,
-    signature_of,
-    split_args,
-)
-from exporter.axes import DynamicAxes, DynamicShapes, axes_of_program
-from exporter.capture.activity import exporting
-from exporter.capture.copies import COPIES
-from exporter.capture.exported import ExportedModule
-from exporter.capture.fakes import outside_of_fake_modes
-from exporter.capture.graph import Graph, operator_name
-from exporter.capture.origin import nearest_user_place
-from exporter.capture.strided import STRIDED
-from exporter.capture.trace import Traced, named_weights, trace, weights_of
-from exporter.errors import ArgumentError
-from exporter.legacy import check_example_outputs, export_type_of, refuse_uninlined, set_training, trains
-from exporter.lowering import families  # noqa: F401  (registers the lowerings)
-from exporter.lowering.emission import Emission, OperatorExportTypes
-from exporter.lowering.lower import Names, lower
-from exporter.lowering.registry import Lowering, is_lowered
-from exporter.lowering.symbolic import TranslationTable, kept_for_users, translations
-from exporter.passes.fold import fold_constants
-from exporter.passes.fuse import fuse_batch_norm
-from exporter.passes.modules import modules_to_functions
-from exporter.passes.prune import list_initializers_as_inputs, remove_unused
-from exporter.passes.weights import turn_weights_into_inputs
+from exporter.arguments import checked_opset
+from exporter.axes import DynamicAxes, DynamicShapes
+from exporter.captured import Program, capture_program
+from exporter.legacy import check_example_outputs, export_type_of, refuse_uninlined
+from exporter.lowering.symbolic import TranslationTable
 from exporter.placement import ExternalData
-from exporter.program import ONNXProgram, Source
+from exporter.program import ONNXProgram
 from exporter.steps import Steps
-from exporter.weights import Weights
 
-__all__ = ["Capture", "DroppedWriteWarning", "capture_program", "export"]
-
-Program = Callable[..., Any] | torch.export.ExportedProgram
-
-
-class DroppedWriteWarning(UserWarning):
-    """The program writes to its buffers or inputs, and the exported model does not return the new values."""
-
-
-class Capture:
-    """A captured program: independent of any opset, to be lowered to as many as wanted."""
-
-    def __init__(
-        self,
-        traced: Traced,
-        source: Source,
-        input_names: list[str],
-        output_names: list[str],
-        weights: Callable[[], list[tuple[str, torch.Tensor]]],
-        table: Mapping[OpOverload, Lowering],
-    ) -> None:
-        self.graph: Graph = traced.graph
-        self._traced = traced
-        self._source = source
-        self._input_names = input_names
-        self._output_names = output_names
-        self._weights = weights
-        self._table = table
-
-    @property
-    def operators(self) -> tuple[str, ...]:
-        """The ATen operators of the program, each once: `aten::elu`."""
-        return tuple(dict.fromkeys(operator_name(node.op) for node in self.graph.live_nodes()))
-
-    @outside_of_fake_modes
-    def lower(
-        self,
-        opset_version: int | None = None,
-        *,
-        export_params: bool = True,
-        operator_export_type: OperatorExportTypes = OperatorExportTypes.ONNX,
-        do_constant_folding: bool = True,
-        strip_doc_string: bool = True,
-        keep_initializers_as_inputs: bool | None = None,
-        custom_opsets: Mapping[str, int] | None = None,
-        export_modules_as_functions: bool | Collection[type[torch.nn.Module]] = False,
-    ) -> ONNXProgram:
-        """The ONNX program at an opset. Raises `UnsupportedOperatorsError` listing all that cannot be said there."""
-        opset = checked_opset(opset_version)
-        weights_vary = not export_params or bool(keep_initializers_as_inputs)
-        emission = Emission(
-            style=operator_export_type,
-            opset_versions=custom_opsets or {},
-            table=self._table,
-            doc_strings=not strip_doc_string,
-            weights_vary=weights_vary,
-        )
-        lowered = lower(
-            self.graph, opset, Names(self._input_names, self._output_names, self._source.axes.outputs), emission
-        )
-        model = lowered.model
-        refuse_unused_opsets(custom_opsets or {}, model.graph.opset_imports)
-        if export_modules_as_functions:
-            modules_to_functions(model, self._source.program, export_modules_as_functions, opset)
-        elif do_constant_folding and not weights_vary:
-            fold_constants(model)
-            fuse_batch_norm(model)
-        remove_unused(model)
-        given = {} if export_params else turn_weights_into_inputs(model, self._weights(), lowered.weights)
-        if model.ir_version < 4 or keep_initializers_as_inputs:
-            list_initializers_as_inputs(model)
-        weights = Weights.of(lowered.weights, lowered.built_in, given)
-        return ONNXProgram(model, self._traced.returned, opset, self._source, weights)
-
-
-@outside_of_fake_modes
-def capture_program(
-    model: Program,
-    args: Any = (),
-    kwargs: Mapping[str, Any] | None = None,
-    *,
-    input_names: Sequence[str] | None = None,
-    output_names: Sequence[str] | None = None,
-    dynamic_axes: DynamicAxes | None = None,
-    dynamic_shapes: DynamicShapes | None = None,
-    custom_translation_table: TranslationTable | None = None,
-    training: object = False,
-    strict: bool = False,
-    return_written: bool = False,
-    _retain_param_name: bool = True,
-) -> Capture:
-    """Record what `model(*args, **kwargs)` does, without computing it."""
-    if isinstance(model, torch.export.ExportedProgram):
-        model, args, kwargs = _callable(model, args, kwargs, training)
-    checked_program(model)
-    own = own_example(model) if args == () and kwargs is None else None
-    if own is not None:
-        args, kwargs = own.args, own.kwargs
-        input_names, output_names = input_names or own.input_names, output_names or own.output_names
-        dynamic_shapes = own.dynamic_shapes if dynamic_shapes is None and not dynamic_axes else dynamic_shapes
-    table = translations(custom_translation_table or {})
-    positional, named = split_args(args, kwargs)
-    signature = signature_of(model)
-    refuse_unknown_keywords(args, named, signature)
-    arguments = by_parameter(parameter_names(signature), positional, named)
-    refuse_unreadable(arguments)
-    names = input_names_for(arguments, input_names, len(weights_of(model)) if input_names else 0)
-    tensors = [leaf for leaf in pytree.tree_leaves((positional, named)) if isinstance(leaf, torch.Tensor)]
-    inputs = dict(zip(names, tensors, strict=True))
-    axes = axes_of_program(dynamic_axes, dynamic_shapes, arguments, inputs, output_names or ("output",))
-    if isinstance(model, ExportedModule):
-        axes = model.axes(inputs).renamed(axes, names)
-    weight_names = list((input_names or ())[len(names) :])
-    if not _retain_param_name:
-        weight_names += [str(len(names) + number) for number in range(len(weight_names), len(weights_of(model)))]
-    with set_training(model, training), exporting(), kept_for_users(table):
-        traced = trace(
-            model,
-            positional,
-            named,
-            input_names=names,
-            weight_names=weight_names,
-            axes=axes,
-            decomposition_of=lambda op: None if op in table else _decomposition_of(op),
-            strict=strict,
-            return_written=return_written,
-        )
-    if traced.written:
-        text = (
-            f"the program writes to {', '.join(traced.written)}. An ONNX model keeps nothing from one run to the next: "
-            "the new values are left out. If they matter, return them from the program, or give return_written=True"
-        )
-        caller = nearest_user_place(sys._getframe())
-        file, line = (caller.file, caller.line) if caller is not None else ("<unknown>", 0)
-        warnings.warn_explicit(text, DroppedWriteWarning, file, line)
-    written = [end.name for end in traced.returned.written]
-    return Capture(
-        traced,
-        Source(model, positional, named, None if training is None else trains(training), axes),
-        names,
-        output_names_for(len(traced.graph.outputs) - len(written), output_names, written),
-        lambda: named_weights(model, weight_names),
-        table,
-    )
+__all__ = ["export"]
 
 
 def export(
@@ -334,34 +154,3 @@ def export(
             with steps.step("write"):
                 program.save(f, external_data=external_data)
     return program
-
-
-def _callable(
-    program: torch.export.ExportedProgram, args: Any, kwargs: Mapping[str, Any] | None, training: object
-) -> tuple[ExportedModule, Any, Mapping[str, Any] | None]:
-    """An exported program as a module, with the arguments that it was exported with if none are given."""
-    if trains(training):
-        raise ArgumentError(
-            "training=True, and model is an ExportedProgram, whose mode is built in: put the module into training mode "
-            "before torch.export.export"
-        )
-    module = ExportedModule(program)
-    if args == () and kwargs is None:
-        args, kwargs = module.example()
-        # An empty dict, so that another one before it stays an argument.
-        args = args if kwargs else (*args, {})
-    return module, args, kwargs
-
-
-def _decomposition_of(op: OpOverload) -> Callable[..., Any] | None:
-    """How torch writes an operator in simpler ones, for operators that have no lowering."""
-    if is_lowered(op):
-        return None
-    known = _decompositions().get(op)
-    # A composite that a decomposition of torch's calls comes here whole.
-    return op.decompose if known is None and op._can_decompose() else known
-
-
-@cache
-def _decompositions() -> dict[Any, Callable[..., Any]]:
-    return {**_core_aten_decompositions_post_autograd(), **STRIDED, **COPIES}

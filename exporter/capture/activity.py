@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -10,6 +11,8 @@ from contextvars import ContextVar
 __all__ = ["exporting", "is_in_onnx_export"]
 
 _exporting: ContextVar[bool] = ContextVar("exporting", default=False)
+_lock = threading.Lock()
+_threads = 0
 #: Where torch keeps the answer of `torch.onnx.is_in_onnx_export`, which libraries ask. Only told if it is there.
 _TORCHS_FLAGS = "torch.onnx._internal.torchscript_exporter._globals"
 
@@ -22,13 +25,19 @@ def is_in_onnx_export() -> bool:
 @contextmanager
 def exporting() -> Iterator[None]:
     token = _exporting.set(True)
-    torchs = getattr(sys.modules.get(_TORCHS_FLAGS), "GLOBALS", None)
-    before = getattr(torchs, "in_onnx_export", None)
-    if before is not None:
-        torchs.in_onnx_export = True  # type: ignore[union-attr]
+    _tell_torch(+1)
     try:
         yield
     finally:
+        _tell_torch(-1)
         _exporting.reset(token)
-        if before is not None:
-            torchs.in_onnx_export = before  # type: ignore[union-attr]
+
+
+def _tell_torch(change: int) -> None:
+    """torch has one answer for all threads: yes, while any of them exports."""
+    global _threads  # noqa: PLW0603
+    with _lock:
+        _threads += change
+        flags = getattr(sys.modules.get(_TORCHS_FLAGS), "GLOBALS", None)
+        if flags is not None and (_threads == 0 or change > 0):
+            flags.in_onnx_export = _threads > 0

@@ -32,12 +32,12 @@ def turn_weights_into_inputs(
                 )
             value = ir.Value(name=name, type=ir.TensorType(TO_ONNX[tensor.dtype]), shape=ir.Shape(tensor.shape))
         else:
-            graph.initializers.pop(value.name)
+            name = str(value.name)
+            graph.initializers.pop(name)
             value.const_value = None
         if value not in graph.inputs:
             graph.inputs.append(value)
-        assert value.name is not None
-        inputs[value.name] = tensor
+        inputs[name] = tensor
     return inputs
 
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import io
 
 import pytest
+import typer
 from rich.console import Console
+from typer.testing import CliRunner
 
 from benchmarks import large
 from benchmarks.jobs import Failure, Memory
@@ -27,9 +29,7 @@ def test_the_table_says_who_took_what() -> None:
 
 @pytest.mark.parametrize(("extra", "code"), [(50, 0), (150, 1)])
 def test_the_target_decides_the_exit_code(extra: int, code: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    from typer.testing import CliRunner
-
-    app = large.typer.Typer()
+    app = typer.Typer()
     app.command()(large.main)
     monkeypatch.setattr(large, "measure", lambda model, folder: {Subject.OURS: Memory(weights=1000, extra=extra)})
     assert CliRunner().invoke(app, []).exit_code == code

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -245,6 +246,29 @@ def test_is_in_onnx_export_ours_and_torch_s() -> None:
         exporter.export(lambda x: program(x)[5, 5], X)
     assert seen == [(False, False), (True, True), (True, True)]
     assert not exporter.is_in_onnx_export() and not torch.onnx.is_in_onnx_export()
+
+
+def test_threads_that_export_at_once_leave_torch_s_answer_as_it_was() -> None:
+    import torch.onnx
+
+    entered, leave = threading.Barrier(2), threading.Event()
+
+    def waits(x: torch.Tensor) -> torch.Tensor:
+        entered.wait()
+        leave.wait()
+        return x + 1
+
+    def enters(x: torch.Tensor) -> torch.Tensor:
+        entered.wait()
+        return x + 1
+
+    thread = threading.Thread(target=exporter.export, args=(waits, X))
+    thread.start()
+    exporter.export(enters, X)
+    assert torch.onnx.is_in_onnx_export() and not exporter.is_in_onnx_export()
+    leave.set()
+    thread.join()
+    assert not torch.onnx.is_in_onnx_export()
 
 
 def test_shape_as_tensor_follows_sizes() -> None:
