@@ -130,6 +130,21 @@ def test_the_documentation_s_custom_operator_as_a_function_of_the_model() -> Non
         exporter.export(model[0], (X, X + 1), opset_version=14)
 
 
+@pytest.mark.parametrize("runtime", ["onnx.reference", "onnxruntime"])
+def test_the_documentation_s_custom_operator_left_to_torch(runtime: str) -> None:
+    style = exporter.OperatorExportTypes.ONNX_ATEN_FALLBACK
+    model = FooModel(0.1, 3)
+    program = exporter.export(model, (X, X + 1), opset_version=9, operator_export_type=style)
+    (node,) = program.model.graph
+    assert node.attributes["operator"].as_string() == "custom_ops::foo_forward"
+    if runtime == "onnx.reference":
+        result = program.call_reference(X, X + 1)
+    else:
+        pytest.importorskip("onnxruntime_extensions")
+        result = program(X, X + 1)
+    torch.testing.assert_close(result, model(X, X + 1))
+
+
 def test_functions_that_do_the_same_are_one_and_others_have_numbers() -> None:
     @exporter.local_function("custom_ops::Foo")
     def foo(g: Any, a: Any, b: Any, attr1: float, attr2: int) -> Any:
@@ -160,6 +175,31 @@ def test_sizes_that_vary_within_a_function() -> None:
 
     exported = exporter.export(torch.sum, torch.ones(4), input_names=["x"], dynamic_axes={"x": [0]})
     assert exported(torch.ones(9)) == 9
+
+
+def test_sizes_that_a_function_cannot_know() -> None:
+    @exporter.local_function("mine::Rows")
+    def rows(g: Any, x: Any, size: Any) -> Any:
+        return g.cast(g.squeeze(g.ints([size]), [0]), torch.float32)
+
+    @exporter.lowering("aten::sum")
+    def lower_sum(g: Any, self: Any, dtype: Any = None) -> Any:
+        return rows(g, g.const(1.0), self.sizes[0])
+
+    with pytest.raises(exporter.UnsupportedOperatorsError, match="is that of no input of the function: read it with"):
+        exporter.export(torch.sum, torch.ones(4), input_names=["x"], dynamic_axes={"x": [0]})
+
+
+def test_functions_of_onnx_with_too_few_attributes() -> None:
+    class Script:
+        def to_function_proto(self) -> onnx.FunctionProto:
+            nodes = [onnx.helper.make_node("Add", ["a", "b"], ["out"])]
+            return onnx.helper.make_function(
+                "mine", "Foo", ["a", "b"], ["out"], nodes, [onnx.helper.make_opsetid("", 18)]
+            )
+
+    with pytest.raises(exporter.LoweringError, match="mine::Foo has 0 attributes, and got 2"):
+        exporter.export(FooModel(1.0, 1), (X, X), custom_translation_table={"custom_ops::foo_forward": Script()})
 
 
 def test_adding_elu_as_the_documentation_does() -> None:

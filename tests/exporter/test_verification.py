@@ -244,3 +244,48 @@ def test_figures_of_each_output() -> None:
 
 def test_scripted_programs() -> None:
     exporter.export(torch.jit.script(nn.Sequential(nn.Linear(4, 2), nn.BatchNorm1d(2)).eval()), X, verify=True)
+
+
+def test_models_that_fail_when_they_run() -> None:
+    def bad_index(g: Any, x: Any) -> Any:
+        return g.op("Gather", g.op("Reshape", x, g.const([-1])), g.op("Cast", g.op("Mul", x, 100.0), to_i=7))
+
+    with pytest.raises(exporter.VerificationError, match="the model fails for the example inputs: "):
+        exporter.export(torch.relu, X, custom_translation_table=wrong(bad_index), verify=True)
+
+
+def test_results_whose_number_depends_on_values() -> None:
+    def program(x: torch.Tensor) -> list[torch.Tensor]:
+        return [x + 1] * (1 if exporter.is_in_onnx_export() else 2)
+
+    with pytest.raises(exporter.VerificationError) as caught:
+        exporter.export(program, X, verify=True)
+    assert str(caught.value) == (
+        "for the example inputs the program returns 2 things, and 1 when it was exported: what it returns must not "
+        "depend on its inputs"
+    )
+
+
+def test_models_that_protobuf_cannot_hold_are_verified_by_path(monkeypatch: pytest.MonkeyPatch) -> None:
+    from exporter import write
+
+    model = nn.Linear(64, 64)
+    x = torch.linspace(-1, 1, 128).reshape(2, 64)
+    program = exporter.export(model, x)
+    monkeypatch.setattr(write, "INLINE_LIMIT", 2**20 + 1000)
+    program.verify()
+    path = program.runtime_session().path
+    assert path is not None and Path(path).with_name("model.onnx.data").is_file()
+    program.release()
+    assert not Path(path).exists()
+
+
+def test_large_models_that_call_torch(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("onnxruntime_extensions")
+    from exporter import write
+
+    monkeypatch.setattr(write, "INLINE_LIMIT", 2**20 + 1000)
+    model = nn.Linear(64, 64)
+    x = torch.linspace(-1, 1, 128).reshape(2, 64)
+    program = exporter.export(model, x, aten=True)
+    torch.testing.assert_close(program(x), model(x).detach())
