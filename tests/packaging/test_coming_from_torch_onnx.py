@@ -53,7 +53,8 @@ def test_programs_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: p
             assert any(each.startswith(line.removesuffix("# ...").rstrip()) for each in printed), line
 
 
-def test_the_unrolled_loop_is_warned_about() -> None:
+def test_the_unrolled_loop_is_warned_about(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
     program = next(block for block in blocks("python") if "class LoopModel(" in block)
     with pytest.warns(exporter.TracerWarning):
         exec(program, {"torch": torch, "exporter": exporter})
