@@ -75,7 +75,15 @@ class ExportedModule(nn.Module):
         found: dict[int, Named] = {}
         ranges: dict[str, tuple[Any, Any]] = {}
         names: dict[str, str] = {}
-        fakes = [value for value in self._user_inputs() if isinstance(value, torch.Tensor)]
+        fakes = []
+        for name, value in self._user_inputs().items():
+            if isinstance(value, (torch.SymInt, torch.SymFloat)):
+                raise ArgumentError(
+                    f"the exported program takes the number {name!r} as an input that varies, and it would be built "
+                    "in: export the program with a tensor of one number instead"
+                )
+            if isinstance(value, torch.Tensor):
+                fakes.append(value)
         if len(fakes) != len(inputs):
             raise ArgumentError(f"the program was exported for {len(fakes)} tensors, and got {len(inputs)}")
         for position, (fake, name) in enumerate(zip(fakes, inputs, strict=True)):
@@ -89,15 +97,15 @@ class ExportedModule(nn.Module):
                         ranges[called] = (bounds.lower, bounds.upper)
         return Axes(inputs=found, ranges=ranges)
 
-    def _user_inputs(self) -> list[Any]:
+    def _user_inputs(self) -> dict[str, Any]:
         """What stands for each argument in the graph: fake tensors, and whatever else was given."""
         specs = self.program.graph_signature.input_specs
         placeholders = self.program.graph.find_nodes(op="placeholder")
-        return [
-            node.meta.get("val")
+        return {
+            spec.arg.name: node.meta.get("val")
             for node, spec in zip(placeholders, specs, strict=True)
             if spec.kind is InputKind.USER_INPUT
-        ]
+        }
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         program = self.program

@@ -170,3 +170,42 @@ def test_control_flow(model: nn.Module, decomposed: bool) -> None:
     program = exporter.export(exported.run_decompositions({}) if decomposed else exported)
     for x in (X + 3, X - 3, torch.rand(5, 4)):
         assert_agrees(program, model, x)
+
+
+def test_numbers_that_vary_are_refused() -> None:
+    class Scaled(nn.Module):
+        def forward(self, x: torch.Tensor, times: int) -> torch.Tensor:
+            return x * times
+
+    exported = torch.export.export(Scaled(), (X, 3), dynamic_shapes=(None, Dim.DYNAMIC))
+    with pytest.raises(exporter.ArgumentError) as caught:
+        exporter.export(exported)
+    assert str(caught.value) == (
+        "the exported program takes the number 'times' as an input that varies, and it would be built in: export the "
+        "program with a tensor of one number instead"
+    )
+    fixed = exporter.export(torch.export.export(Scaled(), (X, 3)))
+    torch.testing.assert_close(fixed(X), X * 3)
+
+
+class CalledLikeMethods(nn.Module):
+    """Parts with the names that the module around an exported program has for other things."""
+
+    axes: torch.Tensor
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.program = nn.Linear(4, 4)
+        self.example = nn.Parameter(torch.ones(4))
+        self.register_buffer("axes", torch.ones(4))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        result: torch.Tensor = self.program(x) * self.example + self.axes
+        return result
+
+
+def test_parts_called_like_methods() -> None:
+    model = CalledLikeMethods()
+    program = exporter.export(torch.export.export(model, (X,)))
+    assert {"program.weight", "example", "axes"} <= program.model.graph.initializers.keys()
+    assert_agrees(program, model, X)
