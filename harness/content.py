@@ -50,6 +50,7 @@ def _parts(file: Path) -> tuple[dict[str, str], str]:
     lines = text.splitlines()
     declarations: dict[str, str] = {}
     rest = []
+    imported: set[str] = set()
     for node in ast.parse(text).body:
         source = "\n".join(lines[node.lineno - 1 : node.end_lineno])
         match node:
@@ -58,7 +59,12 @@ def _parts(file: Path) -> tuple[dict[str, str], str]:
                 declarations[name] = declarations.get(name, "") + source
             case _:
                 rest.append(source)
-    rest += [path.read_text(encoding="utf-8") for path in _beside(file, text)]
+        match node:
+            case ast.ImportFrom(module=str(module)):
+                imported.add(module.rpartition(".")[2])
+            case ast.Import(names=names):
+                imported.update(alias.name.rpartition(".")[2] for alias in names)
+    rest += [path.read_text(encoding="utf-8") for path in _beside(file, imported)]
     return declarations, "\0".join(rest)
 
 
@@ -74,14 +80,8 @@ def _reachable(name: str, declarations: dict[str, str]) -> set[str]:
     return seen
 
 
-def _beside(file: Path, text: str) -> list[Path]:
+def _beside(file: Path, imported: set[str]) -> list[Path]:
     """The files of the same folder that a declaration file imports, and its data."""
-    imported = set()
-    for node in ast.walk(ast.parse(text)):
-        if isinstance(node, ast.ImportFrom) and node.module:
-            imported.add(node.module.rpartition(".")[2])
-        elif isinstance(node, ast.Import):
-            imported.update(alias.name.rpartition(".")[2] for alias in node.names)
     candidates = [file.with_name(f"{name}.py") for name in sorted(imported)] + [file.with_suffix(".json")]
     return [path for path in candidates if path.exists() and path != file]
 

@@ -42,7 +42,7 @@ ranges = op(
     floats(5, 2),
     dynamic=BATCH,
 )
-linspace = op(
+linspace_of_sizes = op(
     lambda x, low, high: torch.linspace(low, high, x.shape[0]), floats(6, 2), low=[0.0, -3.5], high=1.0, dynamic=BATCH
 )
 slices = op(
@@ -73,7 +73,7 @@ size_as_tensor = op(
     floats(3, 4),
     dynamic=BATCH,
 )
-shape_as_tensor = op(lambda x: torch.as_tensor(x.shape) * 2, floats(3, 4), dynamic=BATCH)
+doubled_shape = op(lambda x: torch.as_tensor(x.shape) * 2, floats(3, 4), dynamic=BATCH)
 split_in_sections = op(torch.tensor_split, floats(7, 2), sections=[2, 3], dynamic=BATCH)
 split_at_constants = op(torch.tensor_split, floats(7, 2), indices=[(1, 3)], dynamic=BATCH)
 split_at_places = op(torch.tensor_split, floats(7, 2), given([1, 3]), dynamic={"x0": {0: "batch"}})
@@ -136,8 +136,8 @@ masked_rows = op(
 )
 parted_and_joined = op(lambda x: torch.cat([x[x[:, 0] > 0], x[x[:, 0] <= 0]]), floats(6, 4), dynamic=BATCH)
 top_of_masked = op(lambda x: x[x > -99].topk(3), distinct(6, 2), dynamic=BATCH, sizes={"batch": (2, 9)})
-repeat_interleave = op(
+repeat_interleave_by_values = op(
     lambda x, repeats: x.repeat_interleave(repeats, 0), floats(4, 3), ints(4, high=4), dynamic=BATCHES
 )
-unique = op(lambda x: torch.unique(x, return_inverse=True, return_counts=True), ints(8, high=5), dynamic=BATCH)
+unique_of_a_batch = op(lambda x: torch.unique(x, return_inverse=True, return_counts=True), ints(8, high=5), dynamic=BATCH)
 masked_mean = op(lambda x, m: (x[m].sum() / m.sum(), x[m].shape[0] * x), floats(4, 3), bools(4, 3), dynamic=BATCHES)
