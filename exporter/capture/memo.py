@@ -11,10 +11,12 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from torch._functorch.pyfunctorch import temporarily_clear_interpreter_stack
 from torch._ops import OpOverload
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode, in_kernel_invocation_manager
 
-from exporter.capture.composites import original
+from exporter.capture.composites import original, without_keeping
+from exporter.capture.graph import Size
 
 __all__ = ["Metadata", "ResultMemo", "describe"]
 
@@ -117,6 +119,18 @@ class ResultMemo:
             return False
         symbols = {s for item in results for size in _sizes(item.shape) for s in getattr(size, "free_symbols", ())}
         return any(environment.is_unbacked_symint(symbol) for symbol in symbols)
+
+    def contiguous(self, dtype: torch.dtype, shape: tuple[Size, ...], device: torch.device) -> FakeTensor:
+        """A tensor that no operator makes."""
+        key = (None, dtype, _sizes(shape), device)
+        known = self._results.get(key)
+        if known is None:
+            modes = torch.utils._python_dispatch._disable_current_modes()
+            with modes, temporarily_clear_interpreter_stack(), without_keeping(), self._fakes:
+                fake = torch.empty(shape, dtype=dtype, device=device)
+            assert isinstance(fake, FakeTensor)
+            known = self._results[key] = self._template(fake)
+        return FakeTensor(self._fakes, *known)
 
     def _template(self, tensor: FakeTensor) -> _Template:
         with in_kernel_invocation_manager(self._fakes):

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch._functorch.pyfunctorch import temporarily_clear_interpreter_stack
 from torch._ops import OpOverload
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -101,7 +100,7 @@ class Recorder(TorchDispatchMode):
         self.name_of = name_of
         self._decomposition_of = decomposition_of
         #: The program's own tensors are arguments of `functionalize` too (see `Lifting`).
-        self._lifted = lifted
+        self.lifts = lifted
         #: Numbers that depend on inputs are taken from the example, rather than being symbols.
         self._freezes = freezes
         # Fake tensors are kept alive here, so that an id stands for one tensor throughout.
@@ -161,9 +160,7 @@ class Recorder(TorchDispatchMode):
 
     def stand_in(self, dtype: torch.dtype, shape: Sequence[Size], device: torch.device = _CPU) -> FakeTensor:
         """A tensor that no operator made, as blocks take and return them."""
-        with outside_of_modes(), temporarily_clear_interpreter_stack(), without_keeping(), self.fakes:
-            fake = torch.empty(list(shape), dtype=dtype, device=device)
-        assert isinstance(fake, FakeTensor)
+        fake = self._memo.contiguous(dtype, tuple(shape), device)
         value = Value(dtype, tuple(shape))
         self._values[id(fake)] = (fake, value)
         if self.fakes.shape_env is not None:
@@ -183,7 +180,7 @@ class Recorder(TorchDispatchMode):
         if func is _prim_device:
             return args[0].fake_device if isinstance(args[0], FakeTensor) else args[0].device
         kwargs = kwargs or {}
-        if func is _DETACH and not self._lifted and not self.knows(args[0]):
+        if func is _DETACH and not self.lifts and not self.knows(args[0]):
             # `.data` of a parameter: what is written to it would be lost.
             raise own_tensor_written("", self.origins.find())
         args = tuple([self._faked(argument) for argument in args])

@@ -105,12 +105,13 @@ def _no_cached_casts() -> Iterator[None]:
 def _quiet() -> Iterator[None]:
     """torch logs each failure over fake tensors with a traceback; what went wrong is in the error that is raised."""
     log = logging.getLogger("torch._subclasses.fake_tensor")
-    before = log.level
-    log.setLevel(logging.CRITICAL + 1)
+    # Not by its level: a change of one makes every logger forget what it has found out, 0.2 ms.
+    before = log.disabled
+    log.disabled = True
     try:
         yield
     finally:
-        log.setLevel(before)
+        log.disabled = before
 
 
 # --- what goes around torch's dispatcher ------------------------------------------------------------------------------

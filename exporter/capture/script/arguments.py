@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
-from torch._ops import OpOverload
 
 from exporter.capture.blocks import Blocks
 from exporter.capture.script.containers import ScriptList
+from exporter.capture.script.parsed import Operator, described
 
 __all__ = ["Part", "arguments_of", "taken_in"]
 
@@ -46,50 +46,45 @@ def taken_in(value: Any) -> Any:
     return value
 
 
-def arguments_of(blocks: Blocks, operator: OpOverload, values: Sequence[Any]) -> tuple[OpOverload, list[Any]]:
+def arguments_of(blocks: Blocks, operator: Operator, values: Sequence[Any]) -> tuple[Operator, list[Any]]:
     """The operator to call, and with what, where numbers among the values are in tensors."""
-    parameters = operator._schema.arguments
     wrong = [
         place
-        for place, (parameter, value) in enumerate(zip(parameters, values, strict=False))
-        if _holds_number(value, str(parameter.type))
+        for place, (parameter, value) in enumerate(zip(operator.parameters, values, strict=False))
+        if not parameter.takes_tensor and _holds_tensor(value)
     ]
-    if not wrong:
-        return operator, list(values)
-    scalars = [place for place in wrong if "number" in str(parameters[place].type)]
-    sibling = _over_tensors(operator, scalars) if scalars else None
     prepared = list(values)
+    if not wrong:
+        return operator, prepared
+    scalars = [place for place in wrong if operator.parameters[place].takes_scalar]
+    sibling = _over_tensors(operator, scalars) if scalars else None
     if sibling is not None:
         anchor = next(value for value in values if isinstance(value, torch.Tensor))
-        for place, parameter in enumerate(sibling._schema.arguments):
+        for place, parameter in enumerate(sibling.parameters):
             value = prepared[place] if place < len(prepared) else None
-            if "Tensor" in str(parameter.type) and value is not None and "number" in str(parameters[place].type):
+            if parameter.takes_tensor and value is not None and operator.parameters[place].takes_scalar:
                 prepared[place] = _beside(blocks, anchor, value)
-        operator = sibling
     for place in wrong:
-        if not (sibling is not None and place in scalars):
+        if sibling is None or place not in scalars:
             prepared[place] = _number(blocks, operator, prepared[place])
-    return operator, prepared
+    return sibling or operator, prepared
 
 
-def _holds_number(value: Any, declared: str) -> bool:
-    if "Tensor" in declared:
-        return False
+def _holds_tensor(value: Any) -> bool:
     return isinstance(value, torch.Tensor) or (
         isinstance(value, list) and any(isinstance(item, torch.Tensor) for item in value)
     )
 
 
-def _over_tensors(operator: OpOverload, places: Sequence[int]) -> OpOverload | None:
+def _over_tensors(operator: Operator, places: Sequence[int]) -> Operator | None:
     """The overload of the same parameters that takes tensors at these places."""
-    packet = operator.overloadpacket
-    name = _OVER_TENSORS.get(operator._overloadname)
+    packet = operator.call.overloadpacket
+    name = _OVER_TENSORS.get(operator.call._overloadname)
     if name is None or name not in packet.overloads():
         return None
-    found: OpOverload = getattr(packet, name)
-    theirs = found._schema.arguments
-    same = len(theirs) == len(operator._schema.arguments)
-    return found if same and all("Tensor" in str(theirs[place].type) for place in places) else None
+    found = described(getattr(packet, name))
+    same = found is not None and len(found.parameters) == len(operator.parameters)
+    return found if found and same and all(found.parameters[place].takes_tensor for place in places) else None
 
 
 def _beside(blocks: Blocks, anchor: torch.Tensor, number: Any) -> torch.Tensor:
@@ -99,7 +94,7 @@ def _beside(blocks: Blocks, anchor: torch.Tensor, number: Any) -> torch.Tensor:
     return tensor if tensor.dtype is dtype else tensor.to(dtype)
 
 
-def _number(blocks: Blocks, operator: OpOverload, value: Any) -> Any:
+def _number(blocks: Blocks, operator: Operator, value: Any) -> Any:
     if isinstance(value, list):
         return [_number(blocks, operator, item) for item in value]
     if not isinstance(value, torch.Tensor):
@@ -108,7 +103,8 @@ def _number(blocks: Blocks, operator: OpOverload, value: Any) -> Any:
         return blocks.number(value)
     if not blocks.depends_on_input(value):
         return value.item()
+    kind = "truth" if value.dtype is torch.bool else "number"
     raise blocks.error(
-        f"{operator._schema.name} takes a {'truth' if value.dtype is torch.bool else 'number'} that depends on values, "
+        f"{operator.call._schema.name} takes a {kind} that depends on values, "
         "and ONNX has no form for that: give a constant, or choose with torch.where or `if`"
     )

@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
-from torch._ops import OpOverload
 
 from exporter.capture.blocks import Blocks, Iteration, Leaf, is_number
 from exporter.capture.results import mark_number
@@ -28,7 +27,7 @@ from exporter.capture.script.containers import (
     stacked,
 )
 from exporter.capture.script.numbers import NUMERIC, compute, converted
-from exporter.capture.script.parsed import Body, Script, Step, parsed
+from exporter.capture.script.parsed import Body, Operator, Script, Step, parsed
 from exporter.capture.script.steps import STEPS
 from exporter.errors import CaptureError
 
@@ -66,7 +65,7 @@ class Interpreter:
         self._constants: dict[int, Any] = {}
 
     def call(self, callee: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-        script: Script = parsed(callee.inlined_graph)
+        script: Script = parsed(callee)
         arguments = _bound(callee, args, kwargs)
         env = dict(zip(script.body.inputs, map(taken_in, arguments), strict=True))
         env.update({number: taken_in(constant) for number, constant in script.constants.items()})
@@ -122,7 +121,7 @@ class Interpreter:
             if result is not NotImplemented:
                 return result
         if step.operator is not None:
-            return self._operate(step, step.operator, arguments)
+            return self._operate(step.operator, arguments)
         if step.kind in NUMERIC:
             return compute(self.blocks, step.kind.partition("::")[2], arguments, step.returns)
         if step.kind.startswith("aten::") and all(map(_is_plain, arguments)):
@@ -131,17 +130,21 @@ class Interpreter:
             return taken_in(function(*map(self._as_argument, arguments)))
         raise self.blocks.error(f"the script does {step.kind}, which cannot be recorded: say it with tensors")
 
-    def _operate(self, step: Step, operator: OpOverload, arguments: list[Any]) -> Any:
-        """An operator of the dispatcher, whose parameters are known by their types."""
+    def _operate(self, operator: Operator, arguments: list[Any]) -> Any:
+        """An operator of the dispatcher."""
         operator, prepared = arguments_of(self.blocks, operator, [self._as_argument(value) for value in arguments])
         positional: list[Any] = []
         named: dict[str, Any] = {}
-        for parameter, value in zip(operator._schema.arguments, prepared, strict=False):
-            if parameter.kwarg_only:
+        for parameter, value in zip(operator.parameters, prepared, strict=False):
+            if parameter.named:
                 named[parameter.name] = value
             else:
                 positional.append(value)
-        return taken_in(operator(*positional, **named))
+        if self.blocks.recorder.lifts:
+            return taken_in(operator.call(*positional, **named))
+        # What else stands between a program and its operators is for Python, and slow.
+        with torch._C.DisableTorchFunction():
+            return taken_in(operator.call(*positional, **named))
 
     def _as_argument(self, value: Any) -> Any:
         if isinstance(value, ScriptList):

@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import torch
 from torch._ops import OpOverload
 
-__all__ = ["Body", "Script", "Step", "parsed"]
+__all__ = ["Body", "Operator", "Script", "Step", "described", "parsed"]
 
 _LINE = re.compile(r'File "([^"]+)", line (\d+)')
 _SCHEMA = re.compile(r"([\w:]+)(?:\.(\w+))?\(")
@@ -24,6 +26,25 @@ _CONTAINER_WRITES = frozenset(
 )  # fmt: skip
 
 
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    name: str
+    #: Given by name only.
+    named: bool
+    takes_tensor: bool
+    #: Takes an int, a float or a bool alike.
+    takes_scalar: bool
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Operator:
+    """An operator of torch's dispatcher, with what is asked of its schema."""
+
+    call: OpOverload
+    parameters: tuple[Parameter, ...]
+    writes: bool
+
+
 @dataclass(slots=True, eq=False)
 class Step:
     """One node of the graph."""
@@ -31,16 +52,19 @@ class Step:
     #: `aten::add`, `prim::If`.
     kind: str
     #: The operator of torch's dispatcher, where it is one.
-    operator: OpOverload | None
+    operator: Operator | None
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
-    #: The type of what it returns: `int`, `Tensor`, `List[int]`.
-    returns: str
     blocks: tuple[Body, ...]
     #: Of an access to an attribute, its name.
     name: str
     node: torch._C.Node
     _place: tuple[str, int] | None = None
+
+    @property
+    def returns(self) -> str:
+        """The type of what it returns: `int`, `Tensor`, `List[int]`."""
+        return str(self.node.output().type())
 
     @property
     def place(self) -> tuple[str, int]:
@@ -92,8 +116,18 @@ class Script:
     graph: torch._C.Graph
 
 
-def parsed(graph: torch._C.Graph) -> Script:
-    return _Parser(graph).script
+#: A function's graph is one for good; a method's belongs to a module that may change.
+_functions: WeakKeyDictionary[torch._C.ScriptFunction[..., Any], Script] = WeakKeyDictionary()
+
+
+def parsed(callee: Any) -> Script:
+    """The graph of a compiled function or method."""
+    if not isinstance(callee, torch._C.ScriptFunction):
+        return _Parser(callee.inlined_graph).script
+    known = _functions.get(callee)
+    if known is None:
+        known = _functions[callee] = _Parser(callee.inlined_graph).script
+    return known
 
 
 class _Parser:
@@ -133,10 +167,9 @@ class _Parser:
                 continue
             step = Step(
                 kind,
-                _operator(node) if not kind.startswith("prim::") else None,
+                None if kind.startswith("prim::") else operator_of(node.schema()),
                 inputs,
                 numbers,
-                str(outputs[0].type()) if outputs else "",
                 tuple(map(self._body, node.blocks())),
                 node.s("name") if node.hasAttribute("name") else "",
                 node,
@@ -156,9 +189,10 @@ class _Parser:
             yield self._renamed.get(number, number)
 
 
-def _operator(node: torch._C.Node) -> OpOverload | None:
-    """The operator of the dispatcher that a node calls; None for what only TorchScript has."""
-    found = _SCHEMA.match(node.schema())
+@cache
+def operator_of(schema: str) -> Operator | None:
+    """The operator of the dispatcher that a schema is of; None for what only TorchScript has."""
+    found = _SCHEMA.match(schema)
     if found is None:
         return None
     namespace, _, name = found[1].partition("::")
@@ -166,16 +200,26 @@ def _operator(node: torch._C.Node) -> OpOverload | None:
     overload = found[2] or "default"
     if packet is None or overload not in packet.overloads():
         return None
-    operator: OpOverload = getattr(packet, overload)
-    schema = operator._schema
-    if not any("Tensor" in str(end.type) for end in (*schema.arguments, *schema.returns)):
+    return described(getattr(packet, overload))
+
+
+@cache
+def described(call: OpOverload) -> Operator | None:
+    """What is asked of an operator's schema; None where it has nothing to do with tensors."""
+    schema = call._schema
+    types = [str(parameter.type) for parameter in schema.arguments]
+    if not any("Tensor" in kind for kind in (*types, *(str(result.type) for result in schema.returns))):
         return None
-    return operator
+    parameters = tuple(
+        Parameter(parameter.name, parameter.kwarg_only, "Tensor" in kind, "number" in kind)
+        for parameter, kind in zip(schema.arguments, types, strict=True)
+    )
+    return Operator(call, parameters, bool(schema.is_mutable))
 
 
 def _writes(step: Step) -> bool:
     if step.kind in _CONTAINER_WRITES or step.kind == "prim::SetAttr":
         return True
-    if step.operator is not None and step.operator._schema.is_mutable:
+    if step.operator is not None and step.operator.writes:
         return True
     return any(block.writes for block in step.blocks)
