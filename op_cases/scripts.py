@@ -45,7 +45,7 @@ def indexed_assignment(data: Tensor, index: Tensor, new_data: Tensor) -> Tensor:
 
 @scripted
 def unbound(x: Tensor) -> list[Tensor]:
-    return x.unbind(0)
+    return x.unbind(0)  # type: ignore[return-value]  # TorchScript has lists where Python has tuples
 
 
 seed_loop = op(LoopModel2, ints(2, 3), ints(high=9), dynamic=ROWS)

@@ -130,7 +130,8 @@ class Blocks:
         (returned, ones), (_, others) = sides
         then_nodes, else_nodes = ways[0][2], ways[1][2]
         if len(ones) != len(others):
-            raise self.error(f"one branch returns {len(ones)} values and the other {len(others)}")
+            counts = [len(each) - len(shared) for each in (ones, others)]
+            raise self.error(f"one branch returns {counts[0]} values and the other {counts[1]}")
         results: list[Leaf] = []
         made: list[FakeTensor] = []
         then_ends: list[Value] = []

@@ -15,7 +15,7 @@ from torch._ops import OpOverload
 from exporter.capture.graph import Block, Node, Primitive, Size, operator_name
 from exporter.capture.graph import Graph as AtenGraph
 from exporter.capture.graph import Value as AtenValue
-from exporter.errors import ExportError, LoweringError, Refusal, Unsupported, UnsupportedOperatorsError
+from exporter.errors import CaptureError, ExportError, LoweringError, Refusal, Unsupported, UnsupportedOperatorsError
 from exporter.fallback.encoding import NOT_VALUES
 from exporter.fallback.writing import as_aten, as_recorded
 from exporter.lowering.builder import Graph
@@ -192,7 +192,12 @@ class _Lowering:
             self._lower_node(node)
         if any(value in self.refused for value in outputs):
             raise _RefusedBefore("an operator of the block is refused")
-        return [self._value(value) for value in outputs]
+        results = [self._value(value) for value in outputs]
+        made = (output for node in block.nodes for output in node.outputs if output is not None)
+        for inner in (*block.inputs, *made):
+            # Nothing outside may use it.
+            self.values.pop(inner, None)
+        return results
 
     def _call(self, function: Lowering, node: Node) -> Any:
         self.g.node = node
@@ -220,7 +225,11 @@ class _Lowering:
         known = self.values.get(value)
         if known is not None:
             return known
-        assert value.constant is not None, f"{value} was used before it was made"
+        if value.constant is None:
+            raise CaptureError(
+                f"the program takes a tensor out of a branch or loop{_at(self.g.node)} by other means than returning "
+                "it: it exists only while that runs. Return it from the function"
+            )
         tensor = value.constant
         if not value.name and tensor.numel() <= 64:
             known = self.g.const(tensor.cpu())
@@ -312,6 +321,10 @@ class _Lowering:
         if value in self.refused:
             raise _RefusedBefore(f"the size {name} is that of a refused operator's result")
         return self._value(value), axis
+
+
+def _at(node: Node | None) -> str:
+    return f", to use it at {node.origin.where}," if node is not None and node.origin.where else ""
 
 
 def _read_by(nodes: Iterable[Node]) -> Iterator[AtenValue]:

@@ -126,7 +126,8 @@ def parsed(callee: Any) -> Script:
         return _Parser(callee.inlined_graph).script
     known = _functions.get(callee)
     if known is None:
-        known = _functions[callee] = _Parser(callee.inlined_graph).script
+        graph: Any = callee.inlined_graph
+        known = _functions[callee] = _Parser(graph).script
     return known
 
 

@@ -1,0 +1,256 @@
+"""TorchScript: what is kept, what is written out, what is refused and in which words."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+import exporter
+from tests.exporter.test_control_flow import operators
+
+X = torch.ones(2, 3)
+N = torch.tensor(3)
+
+
+@torch.jit.script
+def loop(x, y):  # type: ignore[no-untyped-def]
+    for i in range(int(y)):
+        x = x + i
+    return x
+
+
+def test_the_documented_loop_gives_37_at_a_range_of_9() -> None:
+    ones = torch.ones(2, 3, dtype=torch.long)
+    scripted = exporter.export(loop, (ones, torch.tensor(5)), input_names=["input_data", "loop_range"])
+    assert operators(scripted.model_proto.graph) == ["Loop", "Add", "Identity"]
+    assert scripted(ones, torch.tensor(9)).tolist() == [[37] * 3] * 2
+    assert scripted(ones, torch.tensor(0)).tolist() == [[1] * 3] * 2
+
+    def traced(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        for i in range(int(y)):
+            x = x + i
+        return x
+
+    with pytest.warns(exporter.TracerWarning):
+        unrolled = exporter.export(traced, (ones, torch.tensor(5)))
+    assert "Loop" not in operators(unrolled.model_proto.graph)
+    assert unrolled(ones, torch.tensor(9)).tolist() == [[11] * 3] * 2
+
+
+def test_inputs_are_named_as_the_script_s_parameters() -> None:
+    assert exporter.export(loop, (X, N)).input_names == ("x", "y")
+    assert exporter.export(torch.jit.script(nn.ReLU()), (X,)).input_names == ("input",)
+
+
+def test_two_exports_are_the_same_bytes() -> None:
+    assert exporter.export(loop, (X, N)).serialize() == exporter.export(loop, (X, N)).serialize()
+
+
+def test_numbers_come_back_as_python_s() -> None:
+    @torch.jit.script
+    def numbers(x, n: int):  # type: ignore[no-untyped-def]
+        count = 0
+        while bool(x.sum() < 100):
+            x = x * 2
+            count += n
+        return count, float(x.max()), bool(x.min() > 30), n, "name"
+
+    exported = exporter.export(lambda x: numbers(x, 2), (X,))
+    for x in (X, X * 4):
+        found, expected = exported(x), numbers(x, 2)
+        assert found == expected
+        assert [type(each) for each in found] == [int, float, bool, int, str]
+
+
+def test_the_line_is_the_script_s() -> None:
+    @torch.jit.script
+    def script(x):  # type: ignore[no-untyped-def]
+        if bool(x.sum() > 0):
+            x = torch.linalg.eigvals(x[:2, :2]).real.unsqueeze(0)
+        return x
+
+    with pytest.raises(exporter.UnsupportedOperatorsError) as caught:
+        exporter.export(script, (X,))
+    assert {each.where for each in caught.value.refusals} == {f"{__file__}:{line_of('linalg.eigvals')}"}
+
+
+def line_of(text: str) -> int:
+    lines = inspect.getsource(inspect.getmodule(line_of)).splitlines()  # type: ignore[arg-type]
+    return next(number for number, line in enumerate(lines, 1) if text in line)
+
+
+@torch.jit.script
+def chooses_a_word(x):  # type: ignore[no-untyped-def]
+    word = "a" if bool(x.sum() > 0) else "b"
+    return x + len(word), word
+
+
+@torch.jit.script
+def returns_a_list(x):  # type: ignore[no-untyped-def]
+    parts: list[torch.Tensor] = []
+    for i in range(int(x.sum())):
+        parts.append(x * i)
+    return {"parts": parts}
+
+
+@torch.jit.script
+def returns_maybe(x):  # type: ignore[no-untyped-def]
+    found: torch.Tensor | None = None
+    if bool(x.sum() > 0):
+        found = x
+    return found
+
+
+@torch.jit.script
+def changes_its_mind(x):  # type: ignore[no-untyped-def]
+    for _ in range(int(x.sum())):
+        x = x.double()
+    return x
+
+
+@torch.jit.script
+def slope_of_values(x):  # type: ignore[no-untyped-def]
+    return torch._C._nn.leaky_relu(x, float(x.sum()))
+
+
+@torch.jit.script
+def through_a_view(x):  # type: ignore[no-untyped-def]
+    y = x * 1
+    row = y[0]
+    if bool(x.sum() > 0):
+        row.add_(1)
+        y.mul_(2)
+    return y, row
+
+
+@pytest.mark.parametrize(
+    ("script", "message"),
+    [
+        (
+            chooses_a_word,
+            "a branch or loop makes a variable 'a' one time and 'b' another: "
+            "only tensors and numbers can depend on values",
+        ),
+        (
+            returns_maybe,
+            "the script returns a tensor or None, as values have it: return a tensor always",
+        ),
+        (
+            changes_its_mind,
+            "a variable is a float32 tensor of 2 axes before the loop and a float64 tensor of 2 axes after an "
+            "iteration: ONNX wants one dtype and one number of axes throughout",
+        ),
+        (
+            slope_of_values,
+            "aten::leaky_relu takes a number that depends on values, and ONNX has no form for that: give a constant, "
+            "or choose with torch.where or `if`",
+        ),
+        (
+            through_a_view,
+            "a branch or loop writes to a tensor that it sees through a view too: use one of them",
+        ),
+    ],
+)
+def test_what_cannot_be_said_is_refused(script: Callable[..., Any], message: str) -> None:
+    with pytest.raises(exporter.CaptureError) as caught:
+        exporter.export(script, (X,))
+    words, _, place = str(caught.value).rpartition(" (at ")
+    assert words == message
+    assert place.startswith(f"{__file__}:")
+
+
+def test_attributes_of_modules_are_not_kept() -> None:
+    class Counter(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.count = 0
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            self.count += 1
+            return x + self.count
+
+    with pytest.raises(exporter.CaptureError) as caught:
+        exporter.export(torch.jit.script(Counter()), (X,))
+    assert str(caught.value).startswith(
+        "the script assigns to the attribute 'count' of a module. A model keeps nothing from one run to the next: "
+        "return the value (at "
+    )
+
+
+def test_buffers_written_in_a_branch() -> None:
+    class Writes(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("total", torch.zeros(3))
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            if bool(x.sum() > 0):
+                self.total.add_(x[0])  # type: ignore[operator]
+            return x + self.total  # type: ignore[operator]
+
+    module = torch.jit.script(Writes())
+    with pytest.warns(exporter.DroppedWriteWarning, match="writes to total"):
+        exported = exporter.export(module, (X,))
+    assert module.total.tolist() == [0, 0, 0]
+    assert exported(X).tolist() == [[2] * 3] * 2
+    assert exported(-X).tolist() == [[-1] * 3] * 2
+
+
+def test_an_exception_that_depends_on_values_is_said() -> None:
+    @torch.jit.script
+    def checks(x):  # type: ignore[no-untyped-def]
+        assert bool(x.sum() > 0), "must be positive"
+        return x + 1
+
+    with pytest.warns(exporter.TracerWarning) as caught:
+        exported = exporter.export(checks, (X,))
+    (message,) = (str(warning.message) for warning in caught if warning.category is exporter.TracerWarning)
+    assert message == (
+        f"the script raises an exception at {__file__}:{line_of('must be positive')}, depending on values. An ONNX "
+        "model cannot: it goes on as if there was nothing to raise for"
+    )
+    assert exported(-X).tolist() == [[0] * 3] * 2
+
+
+def test_an_exception_on_every_way_is_one() -> None:
+    @torch.jit.script
+    def fails(x):  # type: ignore[no-untyped-def]
+        if x.size(0) == 2:
+            raise ValueError("not two")
+        return x
+
+    with pytest.raises(exporter.CaptureError, match="the script raises an exception: not two"):
+        exporter.export(fails, (X,))
+
+
+def test_classes_that_are_compiled_too() -> None:
+    assert exporter.export(accumulates, (X, N))(X, torch.tensor(4)).tolist() == [[7.0] * 3] * 2
+
+
+@torch.jit.script
+class Accumulator:
+    def __init__(self, x: torch.Tensor) -> None:
+        self.total = x
+
+    def add(self, x: torch.Tensor) -> None:
+        self.total = self.total + x
+
+
+@torch.jit.script
+def accumulates(x, n):  # type: ignore[no-untyped-def]
+    kept = Accumulator(x)
+    for i in range(int(n)):
+        kept.add(x * i)
+    return kept.total
+
+
+def test_scripts_run_in_torch_as_before() -> None:
+    call = torch._C.ScriptFunction.__call__
+    exporter.export(loop, (X, N))
+    assert torch._C.ScriptFunction.__call__ is call
+    assert loop(X, N).tolist() == [[4.0] * 3] * 2
