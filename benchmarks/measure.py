@@ -14,7 +14,7 @@ import onnx
 from benchmarks import children
 from benchmarks.jobs import Failure, Job, Latency, LatencyJob, Memory, MemoryJob, TimeJob, Times
 from benchmarks.matrix import measure_matrix
-from benchmarks.models import MODELS
+from benchmarks.models import MODELS, Kind
 from benchmarks.results import Lane, MatrixResults, MatrixTime, ModelResults, Results, Timed
 from benchmarks.subjects import EXPORTERS, LAYOUTS, Subject
 
@@ -76,7 +76,7 @@ class _Measurement:
                 self.time(subject, Lane.STATIC)
         self.nodes()
         self.latency()
-        if not MODELS[self.name].one_operator:
+        if MODELS[self.name].kind is Kind.NETWORK:
             for _ in range(rounds):
                 for subject in EXPORTERS:
                     self.time(subject, Lane.DYNAMIC)

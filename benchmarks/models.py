@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
+from enum import StrEnum
 
 import torch
 from torch import Tensor, nn
+
+
+class Kind(StrEnum):
+    """What a model is judged with. Only networks are in the means."""
+
+    NETWORK = "network"
+    OPERATOR = "one operator"
+    SCRIPT = "scripted control flow"
 
 
 @dataclass(frozen=True)
@@ -16,8 +26,7 @@ class Model:
     name: str
     build: Callable[[], nn.Module]
     shape: tuple[int, ...]
-    #: A single operator is judged by itself, not in the mean over the models.
-    one_operator: bool = False
+    kind: Kind = Kind.NETWORK
     #: Of gigabytes: measured by `python -m benchmarks.large`, and not with the others.
     large: bool = False
 
@@ -41,6 +50,50 @@ def _lstm() -> nn.Module:
     return nn.LSTM(128, 256, num_layers=2, bidirectional=True, batch_first=True)
 
 
+class _Branches(nn.Module):
+    """Each layer goes one of two ways, by the values that it is given."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(nn.Linear(64, 64) for _ in range(8))
+
+    def forward(self, x: Tensor) -> Tensor:
+        for layer in self.layers:
+            x = torch.relu(layer(x)) if bool(x.sum() > 0) else torch.tanh(layer(x))
+        return x
+
+
+class _Loop(nn.Module):
+    """Layers again and again, until the values are small."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.one, self.other = nn.Linear(64, 64), nn.Linear(64, 64)
+
+    def forward(self, x: Tensor) -> Tensor:
+        steps = 0
+        while bool(x.abs().sum() > 1) and steps < 100:
+            x = torch.tanh(self.other(torch.relu(self.one(x)))) * 0.5
+            steps += 1
+        return x + steps
+
+
+def _scripted(module: nn.Module) -> nn.Module:
+    with warnings.catch_warnings():
+        # torch.jit.script says that it is deprecated.
+        warnings.simplefilter("ignore", DeprecationWarning)
+        compiled: nn.Module = torch.jit.script(module)
+    return compiled
+
+
+def _branches() -> nn.Module:
+    return _scripted(_Branches())
+
+
+def _loop() -> nn.Module:
+    return _scripted(_Loop())
+
+
 def _wide() -> nn.Module:
     """3.2 GB of weights, more than protobuf holds."""
     layers = [module for _ in range(12) for module in (nn.Linear(8192, 8192, bias=False), nn.ReLU())]
@@ -52,7 +105,9 @@ MODELS = {
     for model in (
         *(_vision(name) for name in ("alexnet", "resnet18", "resnet50", "vgg16", "densenet121")),
         Model("lstm", _lstm, shape=(16, 128)),
-        Model("elu", nn.ELU, shape=(3,), one_operator=True),
+        Model("elu", nn.ELU, shape=(3,), kind=Kind.OPERATOR),
+        Model("branches", _branches, shape=(64,), kind=Kind.SCRIPT),
+        Model("loop", _loop, shape=(64,), kind=Kind.SCRIPT),
         Model("wide", _wide, shape=(8192,), large=True),
     )
 }

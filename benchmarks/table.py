@@ -9,7 +9,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from benchmarks.models import MODELS
+from benchmarks.models import MODELS, Kind
 from benchmarks.results import Lane, ModelResults, Results, Timed
 from benchmarks.subjects import EXPORTERS, PEERS, Subject, Weights
 from benchmarks.targets import Judgement, Verdict
@@ -66,12 +66,12 @@ def times(
         row = [name, _shown(timed.get(Subject.OURS), show)]
         for subject in compared:
             ratio = model.time_ratio(lane, subject, Subject.OURS, read)
-            if ratio is not None and not MODELS[name].one_operator:
+            if ratio is not None and MODELS[name].kind is Kind.NETWORK:
                 ratios[subject].append(ratio)
             row += [_shown(timed.get(subject), show), _times(ratio)]
         table.add_row(*row)
     table.add_section()
-    means = ["mean of whole models", ""]
+    means = ["mean of networks", ""]
     for subject in compared:
         means += ["", _times(geometric_mean(ratios[subject]) if ratios[subject] else None)]
     table.add_row(*means)

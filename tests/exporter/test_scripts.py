@@ -76,7 +76,8 @@ def test_the_line_is_the_script_s() -> None:
 
     with pytest.raises(exporter.UnsupportedOperatorsError) as caught:
         exporter.export(script, (X,))
-    assert {each.where for each in caught.value.refusals} == {f"{__file__}:{line_of('linalg.eigvals')}"}
+    (refusal,) = (each for each in caught.value.refusals if "eig" in each.operator)
+    assert refusal.where == f"{__file__}:{line_of('linalg.eigvals')}"
 
 
 def line_of(text: str) -> int:
