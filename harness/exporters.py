@@ -18,6 +18,7 @@ import torch
 from torch.onnx import TrainingMode
 
 from harness.axes import PARITY, TORCH_DYNAMO, TORCH_SCRIPT, Capture
+from harness.scripted import scripted
 from harness.wording import one_line
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ class Request:
             return self.module
         try:
             if self.way_in is Capture.SCRIPT:
-                return torch.jit.script(self.module)
+                return scripted(self.module)
             return torch.export.export(self.module, self.inputs, dynamic_shapes=self.dynamic_shapes(torch.export.Dim))
         except Exception as error:  # torch's own refusals have no common base.
             raise NoSuchFormError(f"torch makes no {self.way_in} of it: {one_line(str(error))}") from error

@@ -118,7 +118,7 @@ def build(case: Case, dtype: Dtype, device: Device, run_seed: int) -> Program:
     counter = iter(range(1_000))
 
     def slot(value: object, name: str | None = None) -> object:
-        """A maker's place among the inputs, as a `_Slot`; anything else stays what it is."""
+        """A maker's place among the inputs, as a `Slot`; anything else stays what it is."""
         if isinstance(value, tuple) and any(isinstance(each, Maker | tuple) for each in value):
             return tuple(slot(each, f"{name}_{index}" if name else None) for index, each in enumerate(value))
         if not isinstance(value, Maker):
@@ -129,7 +129,7 @@ def build(case: Case, dtype: Dtype, device: Device, run_seed: int) -> Program:
             constants[name] = value.make(seed, dtype).to(device)
         else:
             makers[name] = value
-        return _Slot(name)
+        return Slot(name)
 
     arguments = tuple(slot(_checked(value, declaration.place)) for value in declaration.inputs)
     builds_module = declaration.kind is Kind.MODEL or (
@@ -148,20 +148,20 @@ def build(case: Case, dtype: Dtype, device: Device, run_seed: int) -> Program:
     if isinstance(inner, torch.nn.Module) and not passed and not constants and _is_flat(arguments):
         module = inner
     else:
-        module = _Call(inner, arguments, passed, tuple(makers), constants)
+        module = Call(inner, arguments, passed, tuple(makers), constants)
     module.train(declaration.train).to(device)
     weights = sum(tensor.nbytes for tensor in (*module.parameters(), *module.buffers()))
     return Program(case, dtype, device, run_seed, module, makers, weights)
 
 
 @dataclass(frozen=True, slots=True)
-class _Slot:
+class Slot:
     """Where an input goes among a program's arguments."""
 
     name: str
 
 
-class _Call(torch.nn.Module):
+class Call(torch.nn.Module):
     """A function, or a module with nested arguments, as a module that takes flat tensors."""
 
     def __init__(
@@ -184,7 +184,7 @@ class _Call(torch.nn.Module):
         given = dict(zip(self.names, tensors, strict=True))
 
         def fill(value: object) -> object:
-            if isinstance(value, _Slot):
+            if isinstance(value, Slot):
                 return given[value.name] if value.name in given else self.get_buffer(value.name)
             return tuple(map(fill, value)) if isinstance(value, tuple) and _holds_slot(value) else value
 
@@ -202,11 +202,11 @@ def _checked(value: Input, place: str) -> Input:
 
 
 def _holds_slot(value: object) -> bool:
-    return isinstance(value, _Slot) or (isinstance(value, tuple) and any(map(_holds_slot, value)))
+    return isinstance(value, Slot) or (isinstance(value, tuple) and any(map(_holds_slot, value)))
 
 
 def _is_flat(arguments: tuple[object, ...]) -> bool:
-    return all(isinstance(argument, _Slot) for argument in arguments)
+    return all(isinstance(argument, Slot) for argument in arguments)
 
 
 @contextmanager

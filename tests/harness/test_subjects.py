@@ -246,6 +246,18 @@ def test_an_exported_program_is_what_the_exporter_is_given() -> None:
     assert outcome.cell.id == "case-float32-opset18-cpu-exported_program-onnxruntime-torch_dynamo"
 
 
+def test_a_case_is_scripted_with_its_inputs_by_name_and_its_attributes_written_out() -> None:
+    for declaration in (
+        op(F.elu, floats(2, 3), alpha=[0.5]),
+        op(F.avg_pool2d, floats(1, 2, 4, 4), kernel_size=(2, 1), ceil_mode=True),
+        op(torch.add, floats(2, 3), other=floats(3), alpha=2),
+        op(torch.nn.BatchNorm1d, floats(2, 3), num_features=3),
+    ):
+        outcome = only(outcomes(declaration, at(18, captures=(Capture.SCRIPT,))))
+        assert (outcome.status, outcome.reason) == (Status.PASSED, "")
+        assert outcome.cell.id.endswith("-script-onnxruntime")
+
+
 def test_a_case_that_torch_cannot_script_is_absent_and_no_fault_of_the_exporter() -> None:
     outcome = only(outcomes(_LOOP, at(18, captures=(Capture.SCRIPT,))))
     assert outcome.status is Status.ABSENT
