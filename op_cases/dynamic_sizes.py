@@ -139,5 +139,7 @@ top_of_masked = op(lambda x: x[x > -99].topk(3), distinct(6, 2), dynamic=BATCH, 
 repeat_interleave_by_values = op(
     lambda x, repeats: x.repeat_interleave(repeats, 0), floats(4, 3), ints(4, high=4), dynamic=BATCHES
 )
-unique_of_a_batch = op(lambda x: torch.unique(x, return_inverse=True, return_counts=True), ints(8, high=5), dynamic=BATCH)
+unique_of_a_batch = op(
+    lambda x: torch.unique(x, return_inverse=True, return_counts=True), ints(8, high=5), dynamic=BATCH
+)
 masked_mean = op(lambda x, m: (x[m].sum() / m.sum(), x[m].shape[0] * x), floats(4, 3), bools(4, 3), dynamic=BATCHES)
