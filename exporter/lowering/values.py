@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TypeAlias
 
 import onnx_ir as ir
@@ -59,7 +60,13 @@ class Value:
 
     def type(self) -> TensorType:
         """What symbolic functions written for `torch.onnx` ask."""
-        return TensorType(self)
+        return TensorType(self.dtype, self.shape)
+
+    def setType(self, given: TensorType) -> Value:
+        """What they say of operators that ONNX does not know. Sizes are known from torch, and need not be said."""
+        if self.is_foreign:
+            self.dtype = given.dtype()
+        return self
 
     def __repr__(self) -> str:
         return f"Value({self.ir.name}: {self.dtype}{'' if self.shape is None else list(self.shape)})"
@@ -68,24 +75,30 @@ class Value:
 class TensorType:
     """The type of a value, in the words of `torch.onnx`."""
 
-    __slots__ = ("_value",)
+    __slots__ = ("_dtype", "_shape")
 
-    def __init__(self, value: Value) -> None:
-        self._value = value
+    def __init__(self, dtype: torch.dtype, shape: Sequence[Size | None] | None) -> None:
+        self._dtype = dtype
+        self._shape = shape
 
     def sizes(self) -> list[int | None] | None:
         """The sizes, None where one may vary; None altogether where the rank is not known."""
-        shape = self._value.shape
-        return None if shape is None else [size if isinstance(size, int) else None for size in shape]
+        return None if self._shape is None else [size if isinstance(size, int) else None for size in self._shape]
 
     def dim(self) -> int | None:
-        return None if self._value.shape is None else len(self._value.shape)
+        return None if self._shape is None else len(self._shape)
 
     def dtype(self) -> torch.dtype:
-        return self._value.dtype
+        return self._dtype
 
     def scalarType(self) -> str:
-        return _SCALAR_TYPES[self._value.dtype]
+        return _SCALAR_TYPES[self._dtype]
+
+    def with_sizes(self, sizes: Sequence[int | None]) -> TensorType:
+        return TensorType(self._dtype, sizes)
+
+    def with_dtype(self, dtype: torch.dtype) -> TensorType:
+        return TensorType(dtype, self._shape)
 
 
 _SCALAR_TYPES = {

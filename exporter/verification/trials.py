@@ -62,9 +62,11 @@ def other_sizes(source: Source) -> Iterator[Trial]:
     if not sizes:
         return
     larger = {name: size + 1 + number for number, (name, size) in enumerate(sizes.items())}
+    tried = [sizes]
     for wanted in (larger, {name: 2 * size for name, size in sizes.items()}, dict.fromkeys(sizes, 1)):
         bounded = {name: _within(size, source.axes.ranges.get(name)) for name, size in wanted.items()}
-        if bounded != sizes:
+        if bounded not in tried:
+            tried.append(bounded)
             yield _resized(source, bounded)
 
 

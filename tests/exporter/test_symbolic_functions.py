@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import onnx
+import onnx_ir as ir
 import pytest
 import torch
 from onnx.reference import ReferenceEvaluator
@@ -285,6 +286,19 @@ def test_the_interface_of_g_op() -> None:
     assert attributes == {"f": 1.0, "fs": [1.0, 2.5], "i": 1, "is": [3, 4], "s": b"x", "ss": [b"a", b"b"]}
     assert seen == {"sizes": [2, 3], "dtype": "Float"} and len(node.output) == 2
     assert {entry.domain: entry.version for entry in program.model_proto.opset_import} == {"": 9, "my.domain": 4}
+
+
+def test_types_of_operators_that_onnx_does_not_know() -> None:
+    def symbolic(g: Any, x: Any) -> Any:
+        counts = g.op("mine::Count", x)
+        counts.setType(x.type().with_dtype(torch.int64).with_sizes([2, None]))
+        assert x.type().with_sizes([4, None]).sizes() == [4, None] and x.type().dim() == 2
+        return g.op("Cast", g.op("Add", counts, 1), to_i=1)
+
+    exporter.register_custom_op_symbolic("aten::relu", symbolic, 9)
+    graph = exporter.export(torch.relu, X).model.graph
+    assert [node.op_type for node in graph] == ["Count", "Add", "Cast"]
+    assert {value.dtype for value in graph.initializers.values()} == {ir.DataType.INT64}
 
 
 def test_attributes_without_a_type() -> None:

@@ -43,8 +43,10 @@ def test_programs_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: p
         warnings.simplefilter("ignore", exporter.TracerWarning)
         torch.manual_seed(0)
         for number, program in enumerate(programs):
-            # Under a name of its own, so that what is printed has lines, as those of a file would.
-            exec(compile(program, f"program_{number}.py", "exec"), names)
+            # In a file of its own, because TorchScript reads the source of what it compiles.
+            file = tmp_path / f"program_{number}.py"
+            file.write_text(program)
+            exec(compile(program, file, "exec"), names)
     assert len(programs) > 12
     printed = capsys.readouterr().out.splitlines()
     (shown,) = blocks("text")
