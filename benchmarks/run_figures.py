@@ -1,0 +1,131 @@
+"""What a run of the matrix cost, from its own records: its pace, the harness's share of it, its workers' memory.
+
+parity run --tier full --opsets 7-26 --devices cpu -n 2
+python -m benchmarks.run_figures runs/last
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from pathlib import Path
+
+import msgspec
+import typer
+
+from harness.record import Record, Stage
+from harness.store import RunStoreError, read_info, read_records
+
+#: What a run of the full matrix on two cores is to keep.
+RATE, SHARE, GROWTH = 150.0, 0.2, 0.25
+
+#: The stages in which torch, an exporter, onnx or a runtime works. In the others the harness judges what they made; the
+#: two reruns are a runtime's work and the harness's, and count as the harness's.
+_OF_SUBJECTS = (Stage.BUILD, Stage.REFERENCE, Stage.EXPORT, Stage.CHECK, Stage.LOAD, Stage.RUN)
+#: A worker with fewer cells has not yet imported what it needs for most of its run.
+_ENOUGH_CELLS = 200
+
+
+class WorkerFigures(msgspec.Struct, frozen=True):
+    """One worker: its cells, from the beginning of its first to the end of its last."""
+
+    cells: int
+    seconds: float
+    #: Of these, in stages that are not the harness's own.
+    of_subjects: float
+    #: MiB at the least in the second tenth of its cells, when all is imported, and in the last.
+    memory: tuple[int, int] | None
+
+
+class RunFigures(msgspec.Struct, frozen=True):
+    workers: dict[str, WorkerFigures]
+
+    def rate(self) -> float:
+        """Cells a second while cells ran: without the imports and the collection before, and the summary after."""
+        return sum(each.cells for each in self.workers.values()) / max(each.seconds for each in self.workers.values())
+
+    def share(self) -> float:
+        """Of the workers' time, what was neither torch's, an exporter's, onnx's nor a runtime's."""
+        return 1 - sum(each.of_subjects for each in self.workers.values()) / sum(
+            each.seconds for each in self.workers.values()
+        )
+
+    def growth(self) -> float | None:
+        """By how much the worker grew that grew most, as a share; None where no worker had cells enough to tell."""
+        grown = [last / first - 1 for each in self.workers.values() if each.memory for first, last in [each.memory]]
+        return max(grown, default=None)
+
+
+def read_figures(run: Path) -> RunFigures | None:
+    """The figures of a run; None where no record says when its cell ran."""
+    return figures(read_records(run))
+
+
+def figures(records: Iterable[Record]) -> RunFigures | None:
+    workers: defaultdict[str, list[Record]] = defaultdict(list)
+    for record in records:
+        if record.began and not record.carried:
+            workers[record.worker].append(record)
+    measured = {worker: _of_worker(sorted(cells, key=lambda cell: cell.began)) for worker, cells in workers.items()}
+    return RunFigures(measured) if measured else None
+
+
+def _of_worker(cells: list[Record]) -> WorkerFigures:
+    tenth = len(cells) // 10
+    memory = None
+    if len(cells) >= _ENOUGH_CELLS:
+        memory = (_least_memory(cells[tenth : 2 * tenth]), _least_memory(cells[-tenth:]))
+    return WorkerFigures(
+        cells=len(cells),
+        seconds=cells[-1].began + cells[-1].elapsed - cells[0].began,
+        of_subjects=sum(cell.seconds.get(stage, 0.0) for cell in cells for stage in _OF_SUBJECTS),
+        memory=memory if memory and all(memory) else None,
+    )
+
+
+def _least_memory(cells: list[Record]) -> int:
+    """Of the processes that did not end in a cell, whose memory nobody could ask for."""
+    return min((cell.memory for cell in cells if cell.memory), default=0)
+
+
+def told(figures: RunFigures) -> list[str]:
+    """A line a figure, with its target, and one a worker."""
+    growth = figures.growth()
+    share = f"{figures.share():.1%} (under {SHARE:.0%}: {_verdict(figures.share() < SHARE)})"
+    lines = [
+        f"pace: {figures.rate():.0f} cells a second (over {RATE:.0f}: {_verdict(figures.rate() > RATE)})",
+        f"the harness's share of the time: {share}",
+    ]
+    if growth is not None:
+        lines.append(f"memory: grew by {growth:.1%} at the most (under {GROWTH:.0%}: {_verdict(growth < GROWTH)})")
+    for name, worker in sorted(figures.workers.items()):
+        memory = (
+            f", {worker.memory[0]} MiB in its second tenth, {worker.memory[1]} in its last" if worker.memory else ""
+        )
+        lines.append(f"  {name}: {worker.cells} cells in {worker.seconds:.1f} s{memory}")
+    return lines
+
+
+def _verdict(holds: bool) -> str:
+    return "ok" if holds else "short"
+
+
+def main(run: Path) -> None:
+    """Print what a run of the matrix cost."""
+    try:
+        info, found = read_info(run), read_figures(run)
+    except RunStoreError as error:
+        typer.echo(str(error), err=True)
+        raise typer.Exit(2) from error
+    if found is None:
+        typer.echo(
+            f"{run} has no cell that says when it ran: it is of schema version 1, or all was carried over.", err=True
+        )
+        raise typer.Exit(2)
+    typer.echo(f"{info.id}, tier {info.tier}, {info.cpus} cores, {info.platform}")
+    for line in told(found):
+        typer.echo(line)
+
+
+if __name__ == "__main__":
+    typer.run(main)

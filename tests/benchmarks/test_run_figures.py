@@ -1,0 +1,72 @@
+"""The figures of a run, on records made for it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import typer
+from msgspec.structs import replace
+from typer.testing import CliRunner
+
+from benchmarks.run_figures import figures, main, read_figures, told
+from harness.record import Record
+from tests.harness.test_store import RECORD
+
+
+def cells(worker: str, count: int, *, memory: tuple[int, int] = (500, 500), share: float = 0.1) -> list[Record]:
+    """Cells of 10 ms, the harness's share of which is `share`, that come one right after the other."""
+    busy = {"export": 0.006 * (1 - share), "run": 0.004 * (1 - share), "compare": 0.01 * share}
+    return [
+        replace(
+            RECORD, cell=f"{worker}-{number}", worker=worker, began=1000 + number / 100, elapsed=0.01, seconds=busy,
+            memory=memory[0] + (memory[1] - memory[0]) * number // count,
+        )
+        for number in range(count)
+    ]  # fmt: skip
+
+
+def test_pace_share_and_memory_come_from_the_records() -> None:
+    found = figures([*cells("gw0", 1000), *cells("gw1", 500, memory=(400, 800))])
+    assert found is not None
+    assert found.rate() == pytest.approx(150)
+    assert found.share() == pytest.approx(0.1)
+    assert found.workers["gw0"].memory == (500, 500)
+    # From the least of the second tenth, 440, to that of the last, 760.
+    assert found.growth() == pytest.approx(760 / 440 - 1)
+    assert told(found) == [
+        "pace: 150 cells a second (over 150: short)",
+        "the harness's share of the time: 10.0% (under 20%: ok)",
+        "memory: grew by 72.7% at the most (under 25%: short)",
+        "  gw0: 1000 cells in 10.0 s, 500 MiB in its second tenth, 500 in its last",
+        "  gw1: 500 cells in 5.0 s, 440 MiB in its second tenth, 760 in its last",
+    ]
+
+
+def test_time_between_cells_is_the_harness_s() -> None:
+    idle = [replace(cell, began=1000 + number / 50) for number, cell in enumerate(cells("gw0", 500, share=0.0))]
+    found = figures(idle)
+    assert found is not None
+    assert found.share() == pytest.approx(0.5, abs=0.01)
+
+
+def test_what_was_carried_over_or_died_says_nothing_of_the_run() -> None:
+    dead = [replace(cell, memory=0) for cell in cells("gw0", 300)[::7]]
+    assert figures([replace(cell, carried="earlier") for cell in cells("gw0", 300)]) is None
+    found = figures([*cells("gw0", 300), *dead])
+    assert found is not None
+    assert found.workers["gw0"].memory == (500, 500)
+    few = figures(cells("gw0", 20))
+    assert few is not None
+    assert few.growth() is None
+    assert not any(line.startswith("memory") for line in told(few))
+
+
+def test_a_run_of_version_1_has_no_figures() -> None:
+    old = Path(__file__).parents[1] / "harness" / "runs" / "v1"
+    assert read_figures(old) is None
+    app = typer.Typer()
+    app.command()(main)
+    result = CliRunner().invoke(app, [str(old)])
+    assert result.exit_code == 2
+    assert "has no cell that says when it ran" in result.output
