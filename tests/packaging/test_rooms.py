@@ -19,7 +19,7 @@ MAY_IMPORT = {
     "op_cases": ("harness.case", "harness.opinfo"),
     "model_zoo": ("harness.case",),
     "reports": ("harness.record", "harness.store"),
-    "benchmarks": ("exporter", "harness.store", "model_zoo.torchvision_import"),
+    "benchmarks": ("exporter", "harness.record", "harness.store", "model_zoo.torchvision_import"),
 }
 #: The command that writes reports is where the rooms meet.
 MEETING_PLACE = "harness/commands/report.py"
