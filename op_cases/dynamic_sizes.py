@@ -116,6 +116,12 @@ mask_of_lengths = op(
 arithmetic_of_numbers = op(
     lambda x, n: x * n.item() + n.item() // 2 + (n.item() + 1) / 2, floats(3, 4), ints(low=1, high=9)
 )
+between_numbers = op(
+    lambda x, i, n: (x[i : i + n], torch.arange(i, i + n), torch.full((n, 2), i.item() + 0.5), x[i, n:], x[-n:]),
+    floats(9, 6),
+    ints(high=4),
+    ints(low=1, high=5),
+)
 real_number = op(lambda x, y: x * y.item() + x.sum().item() / 2, floats(3, 4), floats())
 numbers_into_tensor = op(
     lambda x: torch.tensor([x[0, 0], x[1, 1], 2.0]) * torch.tensor([x[0, 1].item()] * 3), floats(2, 3)

@@ -55,8 +55,9 @@ def arange(g: Graph, end: Number, start: Number = 0, step: Number = 1, dtype: ob
     if len(numbers) == 3:
         return g.const(torch.arange(*numbers, dtype=g.out.dtype))
     places = g.cast(g.iota(g.out.shape[0]), g.out.dtype)
-    scaled = places if step == 1 else g.op("Mul", places, g.scalar(step, g.out.dtype))
-    return scaled if start == 0 else g.op("Add", scaled, g.scalar(start, g.out.dtype))
+    by_one, from_zero = isinstance(step, int) and step == 1, isinstance(start, int) and start == 0
+    scaled = places if by_one else g.op("Mul", places, g.scalar(step, g.out.dtype))
+    return scaled if from_zero else g.op("Add", scaled, g.scalar(start, g.out.dtype))
 
 
 @lowering("aten::linspace")

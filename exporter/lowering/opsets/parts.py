@@ -51,6 +51,8 @@ class PartForms(Base):
         else:
             if step < 0:
                 raise Unsupported("a backward slice of an axis that varies needs Slice of opset 10", since=10)
+            if self._reads_numbers(start) or self._reads_numbers(end):
+                return self._picked_between(x, axis, self._place(start, size), self._place(end, size), step)
             first, stop = (self._from_front(bound, size) for bound in (start, end))
             whole = isinstance(first, int) and first == 0 and stop is size
             count = ((stop if whole else torch.sym_min(stop, size)) - first + step - 1) // step
@@ -59,6 +61,27 @@ class PartForms(Base):
                 count = torch.sym_max(count, 0)
             places = self.op("Add", self.op("Mul", self.iota(count), step), self.scalar(first, torch.int64))
         return shaped(self.op("Gather", x, places, axis_i=axis), (*x.sizes[:axis], count, *x.sizes[axis + 1 :]))
+
+    def _reads_numbers(self, bound: Size) -> bool:
+        """Whether a bound depends on a number that was read from a tensor, which may count from the end."""
+        if isinstance(bound, int):
+            return False
+        return any(self.symbol(str(symbol))[1] is None for symbol in bound.node.expr.free_symbols)
+
+    def _place(self, bound: Size, size: Size) -> Value:
+        """A bound, counted from the front and within the axis."""
+        whole, nothing = self.ints([size]), self.const([0], torch.int64)
+        if isinstance(bound, int) and bound == _END:
+            return whole
+        place = self.ints([bound])
+        place = self.where(self.less(place, nothing), self.op("Add", place, whole), place)
+        return self.extreme("Min", self.extreme("Max", place, nothing), whole)
+
+    def _picked_between(self, x: Value, axis: int, first: Value, stop: Value, step: int) -> Value:
+        length = self.extreme("Max", self.op("Sub", stop, first), self.const([0], torch.int64))
+        count = self.floor_divide(self.op("Add", length, step - 1), self.const([step], torch.int64))
+        places = self.op("Add", self.op("Mul", self.iota_below(count), step), first)
+        return self.op("Gather", x, places, axis_i=axis)
 
     @staticmethod
     def _from_front(bound: Size, size: Size) -> Size:

@@ -128,12 +128,13 @@ class SizeForms(Base):
         return result
 
     def _filled(self, sizes: Sequence[Size], value: Number, dtype: torch.dtype) -> Value:
-        static = all(isinstance(size, int) for size in sizes)
+        varies = isinstance(value, (torch.SymInt, torch.SymFloat))
+        static = not varies and all(isinstance(size, int) for size in sizes)
         if static and math.prod(int(size) for size in sizes) <= 64:
             return self.const(torch.full([int(size) for size in sizes], value, dtype=dtype))  # type: ignore[arg-type]
         if dtype is torch.bfloat16 and self.opset < 20:
             return self.cast(self._filled(sizes, value, torch.float32), dtype)
-        if self.opset >= 9 and not isinstance(value, torch.SymInt):
+        if self.opset >= 9 and not varies:
             return self.op("ConstantOfShape", self.ints(sizes), value_t=torch.tensor([value], dtype=dtype))
         one = self.scalar(value, dtype)
         if self.opset >= 8:
