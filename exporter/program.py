@@ -220,7 +220,10 @@ class ONNXProgram:
             if kind is Kind.PLAIN:
                 leaves.append(plain)
             else:
-                leaves.append(next(remaining) if kind is Kind.TENSOR else next(remaining).item())
+                value: Any = next(remaining)
+                if kind is Kind.NUMBERS:
+                    value = [item.item() for item in value]
+                leaves.append(value.item() if kind is Kind.NUMBER else value)
         result = pytree.tree_unflatten(leaves, self.returned.spec)
         if not self.returned.written:
             return result

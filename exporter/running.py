@@ -46,7 +46,10 @@ class RuntimeSession:
         else:
             self.session = initializer(write.serialize(model))
 
-    def run(self, feeds: Mapping[str, torch.Tensor]) -> list[torch.Tensor]:
+    def run(self, feeds: Mapping[str, torch.Tensor]) -> list[Any]:
+        """The outputs: tensors, and lists of them where the model has sequences."""
+        if any(output.type.startswith("seq") for output in self.session.get_outputs()):
+            return _run_over_arrays(self.session.run, feeds)
         values = {name: _ort_value(tensor) for name, tensor in feeds.items()}
         return [_tensor_of(value) for value in self.session.run_with_ort_values(None, values)]
 
@@ -62,11 +65,17 @@ class ReferenceSession:
         proto = onnx.load_model_from_string(write.serialize(model))
         self._evaluator = ReferenceEvaluator(proto, new_ops=[ATen])
 
-    def run(self, feeds: Mapping[str, torch.Tensor]) -> list[torch.Tensor]:
-        from exporter.arrays import to_array, to_tensor
+    def run(self, feeds: Mapping[str, torch.Tensor]) -> list[Any]:
+        return _run_over_arrays(self._evaluator.run, feeds)
 
-        results: Any = self._evaluator.run(None, {name: to_array(tensor) for name, tensor in feeds.items()})
-        return [to_tensor(result) for result in results]
+
+def _run_over_arrays(run: Callable[..., Any], feeds: Mapping[str, torch.Tensor]) -> list[Any]:
+    from exporter.arrays import to_array, to_tensor
+
+    results = run(None, {name: to_array(tensor) for name, tensor in feeds.items()})
+    return [
+        [to_tensor(item) for item in result] if isinstance(result, list) else to_tensor(result) for result in results
+    ]
 
 
 def errors_of_runtimes() -> tuple[type[Exception], ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -106,8 +106,12 @@ class _OnnxRuntimeSession:
         if self._has_bfloat16:
             values = {name: _to_ort_value(array) for name, array in feeds.items()}
             return [_from_ort_value(value) for value in self._session.run_with_ort_values(None, values)]
-        outputs: Sequence[object] = self._session.run(None, dict(feeds))
-        return outputs
+        return _flat(self._session.run(None, dict(feeds)))
+
+
+def _flat(outputs: Iterable[object]) -> list[object]:
+    """The outputs one by one; of a sequence, its items, as torch's lists are compared."""
+    return [item for output in outputs for item in (output if isinstance(output, list) else [output])]
 
 
 def _to_ort_value(array: Array) -> onnxruntime.OrtValue:
@@ -148,7 +152,7 @@ class _OnnxReferenceSession:
         self._evaluator = evaluator
 
     def run(self, feeds: Mapping[str, Array]) -> Sequence[object]:
-        return list(self._evaluator.run(None, dict(feeds)))
+        return _flat(iter(self._evaluator.run(None, dict(feeds))))
 
 
 class Runtimes(dict[str, Runtime]):

@@ -303,6 +303,15 @@ def enumerates(x: Tensor) -> Tensor:
     return total
 
 
+@scripted
+def lists_of_unknown_length(x: Tensor, n: Tensor) -> tuple[list[Tensor], list[int], Tensor]:
+    rows: list[Tensor] = []
+    for i in range(int(n)):
+        rows.append(x * i)
+    return rows, [len(rows) * 2 + k for k in range(int(n))], x
+
+
+script_returns_list = op(lists_of_unknown_length, floats(2, 3), ints(high=5))
 script_list = op(collects, floats(2, 3), ints(high=5))
 script_comprehension = op(comprehends, floats(3, 4), dynamic=BATCH)
 script_list_read = op(looks_back, floats(2, 3), ints(high=5))

@@ -44,9 +44,12 @@ class Origin(NamedTuple):
 
 
 class Value:
-    """A tensor of the program. With `constant` set, its value is known: a parameter, a buffer, a literal."""
+    """A tensor of the program. With `constant` set, its value is known: a parameter, a buffer, a literal.
 
-    __slots__ = ("constant", "dtype", "name", "node", "shape")
+    One that is `listed` is a list of such tensors, of a length that depends on values.
+    """
+
+    __slots__ = ("constant", "dtype", "listed", "name", "node", "shape")
 
     def __init__(
         self,
@@ -62,6 +65,7 @@ class Value:
         self.node = node
         self.name = name
         self.constant = constant
+        self.listed = False
 
     def __repr__(self) -> str:
         return f"Value({self.name or '?'}: {self.dtype}{list(self.shape)})"

@@ -281,6 +281,15 @@ class Recorder(TorchDispatchMode):
             node.outputs.append(value)
         self.nodes.append(node)
 
+    def listed(self, stack: Value) -> Value:
+        """The list of the tensors that lie along the first axis of one."""
+        node = Node(Primitive("prim::tolist"), {"stack": stack}, self.origins.find())
+        value = Value(stack.dtype, stack.shape[1:], node=node)
+        value.listed = True
+        node.outputs.append(value)
+        self.nodes.append(node)
+        return value
+
     # --- blocks ---------------------------------------------------------------------------------------------------
 
     @contextmanager

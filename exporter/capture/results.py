@@ -12,11 +12,19 @@ from torch.utils import _pytree as pytree
 
 from exporter.errors import CaptureError
 
-__all__ = ["Kind", "Returned", "Written", "mark_number", "taken_apart"]
+__all__ = ["Kind", "Returned", "TensorList", "Written", "mark_number", "taken_apart"]
 
 #: What may stand beside tensors: it is returned by the exported program as the recording returned it.
 _PLAIN = (int, float, complex, bool, str, bytes, type(None), torch.dtype, torch.device, torch.Size)
 _MARK = "_onnx_parity_number"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TensorList:
+    """What a script returns as a list whose length depends on values: its items, stacked."""
+
+    stack: torch.Tensor
+    of_numbers: bool
 
 
 def mark_number(tensor: torch.Tensor) -> None:
@@ -30,6 +38,9 @@ class Kind(enum.Enum):
     TENSOR = enum.auto()
     #: A number that varies: an output of one element, which is given back as an int, a float or a bool.
     NUMBER = enum.auto()
+    #: A list whose length depends on values: a sequence of tensors, or of tensors that are given back as numbers.
+    LIST = enum.auto()
+    NUMBERS = enum.auto()
     #: Anything else: as it was.
     PLAIN = enum.auto()
 
@@ -63,6 +74,9 @@ def taken_apart(result: Any) -> tuple[Returned, list[torch.Tensor]]:
         if isinstance(leaf, torch.Tensor):
             kinds.append(Kind.NUMBER if getattr(leaf, _MARK, False) else Kind.TENSOR)
             tensors.append(leaf)
+        elif isinstance(leaf, TensorList):
+            kinds.append(Kind.NUMBERS if leaf.of_numbers else Kind.LIST)
+            tensors.append(leaf.stack)
         elif isinstance(leaf, torch.SymInt):
             kinds.append(Kind.NUMBER)
             tensors.append(torch.scalar_tensor(cast("int", leaf), dtype=torch.int64))

@@ -29,7 +29,7 @@ from exporter.capture.origin import OriginFinder, last_user_line
 from exporter.capture.preserved import buffers_of, preserved
 from exporter.capture.reading import TracerWarning
 from exporter.capture.recorder import NeedsSymbols, OwnTensorWritten, Recorder, own_tensor_written
-from exporter.capture.results import Returned, Written, taken_apart
+from exporter.capture.results import Kind, Returned, Written, taken_apart
 from exporter.capture.subscripts import SymbolicSubscripts
 from exporter.capture.surroundings import recording_surroundings
 from exporter.capture.symbols import Assumption, HintedShapeEnv, fixed_together
@@ -218,6 +218,10 @@ def _trace(
     written = {end: value for end, value in after.items() if value.node is not None}
     written |= {Written(name): value for name, value in zip(assigned, assigned_values, strict=True)}
     returned = structures[0]
+    outputs_of = [kind for kind in returned.kinds if kind is not Kind.PLAIN]
+    for place, kind in enumerate(outputs_of):
+        if kind in (Kind.LIST, Kind.NUMBERS):
+            output_values[place] = recorder.listed(output_values[place])
     if return_written:
         output_values += written.values()
         returned = replace(returned, written=tuple(written))

@@ -235,6 +235,13 @@ class Graph(Forms):
                 raise not_taken(sig, sig.output_type(position), dtype, self.opset)
         return self._emit("", op_type, operands, attributes, dtypes)
 
+    def sequence(self, stack: Value) -> Value:
+        """A sequence of the tensors that lie along the first axis of one."""
+        signature("SplitToSequence", self.opset)
+        (result,) = self._emit("", "SplitToSequence", [stack], {"axis_i": 0, "keepdims_i": 0}, [stack.dtype])
+        result.ir.type = ir.SequenceType(TENSOR_TYPES[stack.dtype])
+        return result
+
     # --- bodies of branches and loops -----------------------------------------------------------------------------
 
     @contextmanager

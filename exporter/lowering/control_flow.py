@@ -32,6 +32,11 @@ def loop(g: Graph, trips: Value | None, condition: Value | None, initial: Sequen
     return g.loop(trips, condition, initial, block)
 
 
+@lowering("prim::tolist")
+def tolist(g: Graph, stack: Value) -> Value:
+    return g.sequence(stack)
+
+
 @lowering("higher_order::scan")
 def scan(g: Graph, initial: Sequence[Value], over: Sequence[Value], block: Block) -> list[Value]:
     return g.scan(initial, over, block)

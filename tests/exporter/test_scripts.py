@@ -67,6 +67,28 @@ def test_numbers_come_back_as_python_s() -> None:
         assert [type(each) for each in found] == [int, float, bool, int, str]
 
 
+def test_lists_of_unknown_length_are_sequences() -> None:
+    @torch.jit.script
+    def lists(x, n):  # type: ignore[no-untyped-def]
+        rows: list[torch.Tensor] = []
+        counts: list[int] = []
+        for i in range(int(n)):
+            rows.append(x * i)
+            counts.append(i)
+        return {"rows": rows}, counts
+
+    exported = exporter.export(lists, (X, N), opset_version=11)
+    assert exported.model_proto.graph.output[0].type.HasField("sequence_type")
+    for n in (3, 0, 5):
+        rows, counts = exported(X, torch.tensor(n))
+        assert counts == list(range(n))
+        assert [row.tolist() for row in rows["rows"]] == [(X * i).tolist() for i in range(n)]
+    with pytest.raises(
+        exporter.UnsupportedOperatorsError, match="prim::tolist: ONNX has SplitToSequence only from opset 11"
+    ):
+        exporter.export(lists, (X, N), opset_version=10)
+
+
 def test_the_line_is_the_script_s() -> None:
     @torch.jit.script
     def script(x):  # type: ignore[no-untyped-def]
@@ -89,14 +111,6 @@ def line_of(text: str) -> int:
 def chooses_a_word(x):  # type: ignore[no-untyped-def]
     word = "a" if bool(x.sum() > 0) else "b"
     return x + len(word), word
-
-
-@torch.jit.script
-def returns_a_list(x):  # type: ignore[no-untyped-def]
-    parts: list[torch.Tensor] = []
-    for i in range(int(x.sum())):
-        parts.append(x * i)
-    return {"parts": parts}
 
 
 @torch.jit.script

@@ -11,8 +11,8 @@ from typing import Any
 
 import torch
 
-from exporter.capture.blocks import Blocks, Iteration, Leaf, is_number
-from exporter.capture.results import mark_number
+from exporter.capture.blocks import EMPTY, Blocks, Iteration, Leaf, is_number
+from exporter.capture.results import TensorList, mark_number
 from exporter.capture.script.arguments import Part, arguments_of, taken_in
 from exporter.capture.script.containers import (
     Form,
@@ -81,10 +81,10 @@ class Interpreter:
         match value:
             case ScriptList(items=items, stack=None):
                 return [self._given_out(item, kind.getElementType()) for item in items]
-            case ScriptList():
-                raise self.blocks.error(
-                    "the script returns a list whose length depends on values: return torch.stack of it, or torch.cat"
-                )
+            case ScriptList(stack=stack):
+                if stack is EMPTY:
+                    return []
+                return TensorList(stack, kind.getElementType().kind() != "TensorType")
             case tuple():
                 return tuple(self._given_out(item, part) for item, part in zip(value, kind.elements(), strict=True))
             case dict():
