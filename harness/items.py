@@ -11,7 +11,7 @@ from typing import Any, Literal, Protocol
 
 import pytest
 
-from harness.axes import OPSETS, Device, Selection, Tier
+from harness.axes import OPSETS, Capture, Device, Selection, Tier
 from harness.case import Declaration, DeclarationError
 from harness.cells import Cell, cells_of
 from harness.declarations import declared_under
@@ -141,6 +141,7 @@ class ExpectationItem(pytest.Item):
             devices=tuple(Device),
             exporters=tuple(EXPORTERS),
             runtimes=tuple(RUNTIMES),
+            captures=tuple(Capture),
         )
         one_of_each: dict[str, str] = {}
         for name, declaration in declared_under(self.path.parent):
