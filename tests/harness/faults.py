@@ -112,9 +112,9 @@ def plant() -> None:
     running: list[str] = []
     run, enter = Bench.run, InFlight.enter
 
-    def noting_run(bench: Bench, cell: Cell) -> Outcome:
+    def noting_run(bench: Bench, cell: Cell, ended: Callable[[Outcome], None]) -> Outcome:
         running[:] = [cell.case.name]
-        return run(bench, cell)
+        return run(bench, cell, ended)
 
     def faulty_enter(in_flight: InFlight, stage: Stage) -> None:
         enter(in_flight, stage)
