@@ -66,39 +66,53 @@ def trace(
     `return_written` makes outputs of what the program wrote to buffers, attributes and inputs, after its own.
     Automatic axes that the program fixes are taken as static; any other that it fixes is an error.
     """
-    needs_symbols = bool(axes.inputs)
-    lifts = freezes = False
+    request = _Request(program, args, kwargs, input_names, decomposition_of, weight_names, strict, return_written)
+    # Static programs are traced without a ShapeEnv, which costs nothing.
+    way = _Way(axes, symbols=bool(axes.inputs))
     while True:
-        shapes = HintedShapeEnv() if needs_symbols else None
         try:
-            return _trace(
-                program,
-                args,
-                kwargs,
-                input_names,
-                axes,
-                decomposition_of,
-                weight_names,
-                strict,
-                shapes,
-                lifts,
-                freezes,
-                return_written,
-            )
+            return _trace(request, way)
         except _NumbersInTheWay:
             # What it does with a number cannot be done with a symbol: the example's is built in, and that is said.
-            needs_symbols, freezes = bool(axes.inputs), True
+            way = replace(way, symbols=bool(way.axes.inputs), freezes=True)
         except OwnTensorWritten as error:
-            if lifts:
+            if way.lifts:
                 raise CaptureError(*error.args) from None
-            lifts = True
+            way = replace(way, lifts=True)
         except (DynamicOutputShapeException, DataDependentOutputException, NeedsSymbols) as error:
-            if needs_symbols:
+            if way.symbols:
                 raise _capture_error(error) from error
-            # Static programs are traced without a ShapeEnv, which costs nothing; this one's sizes depend on values.
-            needs_symbols = True
+            # This one's sizes depend on values.
+            way = replace(way, symbols=True)
         except _FixedAutomatically as found:
-            axes = axes.without(found.names)
+            way = replace(way, axes=way.axes.without(found.names))
+
+
+@dataclass(frozen=True, slots=True)
+class _Request:
+    """What `trace` was asked for."""
+
+    program: Callable[..., Any]
+    args: Sequence[Any]
+    kwargs: Mapping[str, Any]
+    input_names: Sequence[str]
+    decomposition_of: Callable[[OpOverload], Callable[..., Any] | None]
+    weight_names: Sequence[str]
+    strict: bool
+    return_written: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Way:
+    """How a program is recorded. The cheapest way is tried first; what goes wrong says which the next one is."""
+
+    axes: Axes
+    #: Sizes and numbers may be symbols.
+    symbols: bool
+    #: Tensors that the program owns are followed as its inputs are.
+    lifts: bool = False
+    #: Numbers that are read are taken from the example.
+    freezes: bool = False
 
 
 class _NumbersInTheWay(Exception):
@@ -113,27 +127,21 @@ class _FixedAutomatically(Exception):
         self.names = names
 
 
-def _trace(
-    program: Callable[..., Any],
-    args: Sequence[Any],
-    kwargs: Mapping[str, Any],
-    input_names: Sequence[str],
-    axes: Axes,
-    decomposition_of: Callable[[OpOverload], Callable[..., Any] | None],
-    weight_names: Sequence[str],
-    strict: bool,
-    shapes: HintedShapeEnv | None,
-    lifts: bool,
-    freezes: bool,
-    return_written: bool,
-) -> Traced:
-    leaves, spec = pytree.tree_flatten((tuple(args), dict(kwargs)))
+def _trace(request: _Request, way: _Way) -> Traced:
+    program, axes, input_names = request.program, way.axes, request.input_names
+    shapes = HintedShapeEnv() if way.symbols else None
+    leaves, spec = pytree.tree_flatten((tuple(request.args), dict(request.kwargs)))
     tensor_positions = [position for position, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor)]
     fakes = Fakes(shapes)
     recorder = Recorder(
-        fakes, OriginFinder(program), _name_finder(program, weight_names), decomposition_of, strict, lifts, freezes
+        fakes,
+        OriginFinder(program),
+        _name_finder(program, request.weight_names),
+        request.decomposition_of,
+        request.strict,
+        way.lifts,
+        way.freezes,
     )
-
     if shapes is not None:
         shapes.read_symbol = recorder.reader.read_symbol
     axis_names: dict[str, str] = {}
@@ -170,7 +178,7 @@ def _trace(
         for position, tensor in zip(tensor_positions, tensors, strict=True):
             filled[position] = tensor
         call_args, call_kwargs = pytree.tree_unflatten(filled, spec)
-        lifting: AbstractContextManager[Lifting | None] = Lifting(recorder) if lifts else nullcontext()
+        lifting: AbstractContextManager[Lifting | None] = Lifting(recorder) if way.lifts else nullcontext()
         with preserved(program, buffers, buffer_tensors, recorder.was_read) as anew, lifting as lifted:
             result = program(*call_args, **call_kwargs)
         lost.extend(name for name, new in anew.items() if not isinstance(new, torch.Tensor))
@@ -192,7 +200,7 @@ def _trace(
     except Exception as error:
         if recorder.reader.refusal is not None:
             raise recorder.reader.refusal from error
-        if not lifts and isinstance(error, RuntimeError) and "non-functional tensor" in str(error):
+        if not way.lifts and isinstance(error, RuntimeError) and "non-functional tensor" in str(error):
             raise OwnTensorWritten from error
         if recorder.reader.scalars:
             raise _NumbersInTheWay from error
@@ -208,7 +216,7 @@ def _trace(
             raise CaptureError(*own_tensor_written(recorder.name_of(tensor), value.node.origin).args)
     if shapes is not None:
         _refuse_fixed_axes(shapes, axis_names, axes.automatic)
-        _say_what_sizes_decided(shapes, axis_names, strict)
+        _say_what_sizes_decided(shapes, axis_names, request.strict)
         shapes.closed = True
     recorder.reader.warn()
 
@@ -222,7 +230,7 @@ def _trace(
     for place, kind in enumerate(outputs_of):
         if kind in (Kind.LIST, Kind.NUMBERS):
             output_values[place] = recorder.listed(output_values[place])
-    if return_written:
+    if request.return_written:
         output_values += written.values()
         returned = replace(returned, written=tuple(written))
         written = {}
