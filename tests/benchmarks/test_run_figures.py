@@ -63,7 +63,7 @@ def test_what_was_carried_over_or_died_says_nothing_of_the_run() -> None:
 
 
 def test_a_run_of_version_1_has_no_figures() -> None:
-    old = Path(__file__).parents[1] / "harness" / "runs" / "v1"
+    old = Path(__file__).parents[1] / "harness" / "old_runs" / "v1"
     assert read_figures(old) is None
     app = typer.Typer()
     app.command()(main)

@@ -24,7 +24,7 @@ STAGES = tuple(Stage)
 #: Where a cell named `wait_at_...` says who runs it. It goes on once the file is gone.
 WAITING = "waiting"
 #: What each test run holds its cells to: a torch that is imported takes half of the memory.
-LIMITS = ("--stage-seconds", "2", "--memory-limit", "1000")
+LIMITS = ("--stage-seconds", "3", "--memory-limit", "1000")
 
 #: Without what costs an inner pytest seconds to import and says nothing of the plug-in.
 LEAN = ("-p", "harness.plugin", "-p", "no:hypothesispytest", "-p", "no:cacheprovider", "--assert=plain")
@@ -90,8 +90,8 @@ FAULTS: dict[str, tuple[Callable[[], None], str]] = {
     "segfault": (segfault, "was killed by SIGSEGV"),
     "abort": (os.abort, "was killed by SIGABRT"),
     "overflow": (overflow, "was killed by SIGSEGV"),
-    "hang": (hang_in_python, "did not end within 2 s and was killed"),
-    "native_hang": (hang_in_native_code, "did not end within 2 s and was killed"),
+    "hang": (hang_in_python, "did not end within 3 s and was killed"),
+    "native_hang": (hang_in_native_code, "did not end within 3 s and was killed"),
     "memory": (take_all_memory, "took more than 1000 MiB of memory and was killed"),
     "kill": (kill_itself, "was killed by SIGKILL (as the system does when memory runs out)"),
     "exit": (exit_at_once, "exited with 3"),

@@ -173,7 +173,7 @@ def test_runs_with_other_inputs_are_not_compared(tmp_path: Path) -> None:
 
 
 def test_runs_of_version_1_are_baselines(tmp_path: Path) -> None:
-    old = Path(__file__).parent / "runs" / "v1"
+    old = Path(__file__).parent / "old_runs" / "v1"
     verdict = judge(old, old, Policy())
     assert verdict.findings == []
 

@@ -99,7 +99,7 @@ def test_what_stands_beside_a_declaration_file_is_part_of_it(tmp_path: Path) -> 
 
 
 def test_nothing_is_carried_from_another_environment_or_an_old_run(tmp_path: Path) -> None:
-    old = Path(__file__).parent / "runs" / "v1"
+    old = Path(__file__).parent / "old_runs" / "v1"
     assert since(old, 0).records == {}
     run = create_run(tmp_path, RunInfo("elsewhere", "", 0, "", packages={"torch": "1.0"}, contents=contents()))
     writer = RecordWriter(run, "main")

@@ -27,7 +27,7 @@ from harness.store import (
 )
 
 #: Runs as earlier versions of the store wrote them.
-OLD_RUNS = Path(__file__).parent / "runs"
+OLD_RUNS = Path(__file__).parent / "old_runs"
 
 INFO = RunInfo(id="20260131-101500-1", started="2026-01-31T10:15:00+00:00", seed=0, tier="default")
 RECORD = Record(
@@ -212,3 +212,21 @@ def test_runs_of_version_1_are_read() -> None:
     assert passed.began == passed.elapsed == passed.memory == 0
     assert records[Status.FAILED].blame is Blame.CASE
     assert records[Status.KNOWN].link.startswith("https://")
+
+
+def test_runs_of_version_2_are_read() -> None:
+    run = OLD_RUNS / "v2"
+    info = read_info(run)
+    assert (info.schema_version, len(info.contents), info.turn) == (2, 3, 0)
+    end = read_end(run)
+    assert end is not None
+    assert end.whole
+    records = {record.status: record for record in read_records(run)}
+    assert set(records) == set(Status)
+    assert records[Status.CRASHED].reason == "was killed by SIGSEGV in stage reference"
+    assert records[Status.KNOWN].error.startswith("RuntimeError: Halving dimension must be even")
+    passed = records[Status.PASSED]
+    assert passed.began > 1.7e9
+    assert 0 < passed.elapsed < 60
+    assert passed.memory > 100
+    assert len(passed.source) == 16
