@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 import torch
-from torch._ops import OpOverload
+from torch._ops import HigherOrderOperator, OpOverload
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map
 
@@ -16,12 +17,27 @@ __all__ = ["in_dtype"]
 @contextmanager
 def in_dtype(dtype: torch.dtype) -> Iterator[None]:
     """Within, whatever is computed is in this dtype. Raises TypeError where a write would get lost."""
-    with _InDtype(dtype), _made_in(dtype):
+    with _uncompiled(), _InDtype(dtype), _made_in(dtype):
+        yield
+
+
+@contextmanager
+def _uncompiled() -> Iterator[None]:
+    """`torch.cond` and its kin compile what they are given, which under a mode fails, and then without it too.
+
+    Whoever has called one before has imported dynamo; for others that would take a second.
+    """
+    if "torch._dynamo" not in sys.modules:
+        yield
+        return
+    with torch.compiler.set_stance("force_eager"):
         yield
 
 
 class _InDtype(TorchDispatchMode):
     """Computes in one floating dtype whatever a program asks for by name, or holds as a constant, in another."""
+
+    supports_higher_order_operators = True
 
     def __init__(self, dtype: torch.dtype) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -34,15 +50,28 @@ class _InDtype(TorchDispatchMode):
 
     def __torch_dispatch__(
         self,
-        func: OpOverload,
+        func: OpOverload | HigherOrderOperator,
         types: Sequence[type],
         args: tuple[object, ...] = (),
         kwargs: Mapping[str, object] | None = None,
     ) -> object:
         kwargs = kwargs or {}
+        if isinstance(func, HigherOrderOperator):
+            return func(*tree_map(self._converted_with_bodies, args), **tree_map(self._converted, dict(kwargs)))
         if func._schema.is_mutable:
             self._refuse_lost_write(func, args, kwargs)
         return func(*tree_map(self._converted, args), **tree_map(self._converted, dict(kwargs)))
+
+    def _converted_with_bodies(self, value: object) -> object:
+        """Of control flow: the bodies are run in the dtype too."""
+        if not callable(value) or isinstance(value, torch.Tensor):
+            return self._converted(value)
+
+        def body(*args: object) -> object:
+            with self:
+                return value(*args)
+
+        return body
 
     def _refuse_lost_write(self, func: OpOverload, args: Sequence[object], kwargs: Mapping[str, object]) -> None:
         """What is written to a tensor's conversion never reaches the tensor."""

@@ -13,6 +13,7 @@ from torch import nn
 import exporter
 from exporter.testing import assert_onnx_program
 from exporter.verification import VerificationInfo, verify_onnx_program
+from exporter.verification.in_dtype import in_dtype
 from tests.exporter.subjects import Classifier, Counter, images
 
 X = torch.linspace(-2, 2, 12).reshape(3, 4)
@@ -289,3 +290,25 @@ def test_large_models_that_call_torch(monkeypatch: pytest.MonkeyPatch) -> None:
     x = torch.linspace(-1, 1, 128).reshape(2, 64)
     program = exporter.export(model, x, aten=True)
     torch.testing.assert_close(program(x), model(x).detach())
+
+
+def test_control_flow_is_held_to_float64_and_runs_afterwards() -> None:
+    class Branching(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.linear = nn.Linear(4, 4)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            result: torch.Tensor = torch.cond(x.sum() > 0, lambda x: self.linear(x).relu(), lambda x: x - 1, (x,))
+            return result
+
+    model = Branching()
+    expected = model(X + 3)
+    with in_dtype(torch.float64), torch.no_grad():
+        twin = model((X + 3).double())
+    assert twin.dtype is torch.float64
+    torch.testing.assert_close(twin.float(), expected)
+    exporter.export(model, X + 3, verify=True)
+    with pytest.raises(exporter.VerificationError, match="output 0 at"):
+        exporter.export(model, X + 3, verify=True, custom_translation_table=wrong(nearly))
+    assert torch.equal(model(X + 3), expected)
