@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 import torch
@@ -86,17 +86,3 @@ def _if_scalar_type_as(*arguments: Any) -> Any:
     if isinstance(number, Value):
         return number
     return torch.tensor(_scalar(number), dtype=value.dtype)
-
-
-def _get_const(value: Any, descriptor: str, name: str) -> Any:
-    """The argument as `parse_args` would convert it."""
-    return _converted(value, descriptor, name)
-
-
-def _is_value(x: Any) -> bool:
-    return isinstance(x, Value)
-
-
-def _unpack_list(values: Sequence[Value]) -> list[Value]:
-    """The values of a list, which is a list already."""
-    return list(values)

@@ -28,6 +28,14 @@ def rename_axes(model: ir.Model, names: Mapping[str | ir.SymbolicDim, str]) -> N
         raise ArgumentError(
             f"no axis of the model is called {unknown[0]!r}: those that vary are {', '.join(sorted(known)) or 'none'}"
         )
+    kept = known - wanted.keys()
+    for name in wanted.values():
+        if name in kept or list(wanted.values()).count(name) > 1:
+            raise ArgumentError(
+                f"two axes would be called {name!r}, which says that their sizes are equal: give each a name of its own"
+            )
+    if not wanted:
+        return
     pattern = re.compile(r"|".join(rf"(?<!\w){re.escape(name)}(?!\w)" for name in sorted(wanted, key=len)[::-1]))
     for value in values:
         assert value.shape is not None

@@ -187,6 +187,22 @@ def test_axes_renamed() -> None:
     assert str(caught.value) == "no axis of the model is called 'batch': those that vary are N, width"
 
 
+def test_axes_that_differ_keep_names_that_differ() -> None:
+    names = {"x": {0: "rows"}, "y": {1: "columns"}}
+    args = (torch.ones(2, 3), torch.ones(3, 4))
+    program = exporter.export(torch.matmul, args, input_names=["x", "y"], dynamic_axes=names)
+    for wrong in ({"rows": "columns"}, {"rows": "n", "columns": "n"}):
+        with pytest.raises(exporter.ArgumentError) as caught:
+            program.rename_axes(wrong)
+        assert str(caught.value) == (
+            f"two axes would be called {wrong['rows']!r}, which says that their sizes are equal: "
+            "give each a name of its own"
+        )
+    program.rename_axes({})
+    program.rename_axes({"rows": "columns", "columns": "rows"})
+    assert str(program.model.graph.outputs[0].shape) == "[columns,rows]"
+
+
 def test_an_own_session() -> None:
     import onnxruntime
 
