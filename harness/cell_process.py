@@ -44,6 +44,8 @@ class CellProcess:
         self._stderr = stderr
         self._limits = limits
         self._pid = 0
+        #: Of a process that has ended and was waited for.
+        self._status: int | None = None
         self._questions = self._answers = -1
 
     def ask(self, question: bytes) -> bytes:
@@ -136,17 +138,21 @@ class CellProcess:
             raise EOFError
 
     def _waited(self, seconds: float) -> bool:
-        """Whether the process ends within so many seconds. It stays a zombie, for `_how_it_ended` to ask."""
+        """Whether the process ends within so many seconds."""
         deadline = time.monotonic() + seconds
-        while os.waitid(os.P_PID, self._pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
-            if time.monotonic() >= deadline:
+        while self._status is None:
+            ended, status = os.waitpid(self._pid, os.WNOHANG)
+            if ended:
+                self._status = status
+            elif time.monotonic() >= deadline:
                 return False
-            time.sleep(0.002)
+            else:
+                time.sleep(0.002)
         return True
 
     def _how_it_ended(self, *, close_questions: bool = True) -> str:
-        _, status = os.waitpid(self._pid, 0)
-        self._pid = 0
+        status = self._status if self._status is not None else os.waitpid(self._pid, 0)[1]
+        self._pid, self._status = 0, None
         os.close(self._answers)
         if close_questions:
             os.close(self._questions)
