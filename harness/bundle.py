@@ -36,6 +36,12 @@ LARGEST = 64 << 20
 #: Under which name in a run's folder bundles stand.
 FOLDER = "failures"
 _LONGEST_NAME = 120
+#: What makes a folder a bundle.
+_DESCRIPTION = "bundle.json"
+
+
+class BundleError(Exception):
+    """The bundle cannot be written there. The message says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,9 +94,13 @@ class Bundles:
             why_not = f"it would be {failure.nbytes >> 20} MiB"
         if why_not:
             return Kept("", f"bundle: not kept, {why_not}. This makes it:  parity repro '{record.cell}'")
-        self._kept += 1
         folder = f"{FOLDER}/{slug(record.cell)}"
-        write(failure, self._run / folder)
+        try:
+            write(failure, self._run / folder)
+        except (BundleError, OSError) as error:
+            # A full disk is no reason to lose the outcome as well.
+            return Kept("", f"bundle: not kept: {error}")
+        self._kept += 1
         return Kept(folder, f"bundle: {_from_here(self._run / folder)}")
 
 
@@ -113,8 +123,11 @@ def failure_of(outcome: Outcome, record: Record, run: RunInfo) -> Failure:
 
 
 def write(failure: Failure, folder: Path) -> None:
-    """Write a bundle; whatever stood there is replaced."""
-    shutil.rmtree(folder, ignore_errors=True)
+    """Write a bundle, in place of one that stands there. Anything else that does is left as it is."""
+    if (folder / _DESCRIPTION).exists():
+        shutil.rmtree(folder)
+    elif folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise BundleError(f"{folder} holds something else than a bundle: give a folder that is empty or not there yet.")
     data = folder / "test_data_set_0"
     data.mkdir(parents=True)
     description = {
@@ -123,7 +136,7 @@ def write(failure: Failure, folder: Path) -> None:
         "runtime": failure.runtime,
         "environment": failure.environment,
     }
-    (folder / "bundle.json").write_bytes(msgspec.json.format(msgspec.json.encode(description)))
+    (folder / _DESCRIPTION).write_bytes(msgspec.json.format(msgspec.json.encode(description)))
     shutil.copyfile(Path(__file__).with_name("repro_script.py"), folder / "repro.py")
     names: list[str] = []
     if failure.delivered is not None:

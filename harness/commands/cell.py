@@ -37,6 +37,7 @@ def localised(cell: str, seed: int, window: int) -> tuple[Suspect, Localisation]
 @contextmanager
 def telling() -> Iterator[None]:
     """What was asked for in vain is told in a line; what torch deprecates is not told at all."""
+    from harness.bundle import BundleError
     from harness.localisation.localise import NothingToLocaliseError
     from harness.lookup import NoSuchCellError
 
@@ -44,6 +45,6 @@ def telling() -> Iterator[None]:
         warnings.simplefilter("ignore")
         try:
             yield
-        except (NoSuchCellError, NothingToLocaliseError) as error:
+        except (BundleError, NoSuchCellError, NothingToLocaliseError) as error:
             typer.echo(str(error), err=True)
             raise typer.Exit(2) from error

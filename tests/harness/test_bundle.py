@@ -189,6 +189,24 @@ def test_bundles_are_bounded_in_number_and_size(tmp_path: Path, monkeypatch: pyt
     assert kept(tmp_path, wrong_alpha).line.startswith("bundle: not kept, it would be 0 MiB. This makes it:  parity ")
 
 
+def test_a_bundle_that_cannot_be_written_is_told_and_the_outcome_is_kept(tmp_path: Path) -> None:
+    (tmp_path / "failures").write_text("in the way")
+    found = kept(tmp_path, wrong_alpha)
+    assert (found.folder, found.line.startswith("bundle: not kept: [Errno 20] Not a directory")) == ("", True)
+
+
+def test_a_bundle_replaces_a_bundle_and_nothing_else(tmp_path: Path) -> None:
+    folder = tmp_path / kept(tmp_path, wrong_alpha).folder
+    (folder / "model.onnx").write_text("stale")
+    assert kept(tmp_path, wrong_alpha).folder
+    assert (folder / "model.onnx").read_bytes() == wrong_alpha(18, Request(torch.nn.ELU(), (), (), {}))
+    (folder / "bundle.json").unlink()
+    assert kept(tmp_path, wrong_alpha).line == (
+        f"bundle: not kept: {folder} holds something else than a bundle: give a folder that is empty or not there yet."
+    )
+    assert (folder / "model.onnx").exists()
+
+
 def test_folders_are_named_for_any_system_and_each_cell_has_its_own() -> None:
     assert slug("elu-float32-opset9-cpu-trace-onnxruntime") == "elu-float32-opset9-cpu-trace-onnxruntime"
     names = {slug(f"pad[mode={mode}]-{'x' * length}") for mode in "a:/*?" for length in (1, 500)}

@@ -95,6 +95,17 @@ def test_repro_writes_the_bundle_of_any_cell(faulty: Path, project: Path) -> Non
     assert (record["cell"], record["status"], record["blame"]) == (_CELL, "failed", "exporter")
 
 
+def test_nothing_that_stands_in_a_folder_is_lost(faulty: Path) -> None:
+    (faulty / "mine").mkdir()
+    (faulty / "mine" / "thesis.tex").write_text("everything")
+    for command in ("repro", "reduce"):
+        assert invoke(command, _CELL, "--out", "mine") == (
+            2,
+            "mine holds something else than a bundle: give a folder that is empty or not there yet.\n",
+        )
+    assert (faulty / "mine" / "thesis.tex").read_text() == "everything"
+
+
 def test_a_cell_that_passes_is_told(project: Path) -> None:
     assert invoke("localise", _CELL) == (2, f"{_CELL} passes: there is nothing to localise.\n")
     code, text = invoke("repro", _CELL)
