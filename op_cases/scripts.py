@@ -45,7 +45,7 @@ def indexed_assignment(data: Tensor, index: Tensor, new_data: Tensor) -> Tensor:
 
 @scripted
 def unbound(x: Tensor) -> list[Tensor]:
-    return x.unbind(0)  # type: ignore[return-value]  # TorchScript has lists where Python has tuples
+    return list(x.unbind(0))
 
 
 seed_loop = op(LoopModel2, ints(2, 3), ints(high=9), dynamic=ROWS)
@@ -311,6 +311,35 @@ def lists_of_unknown_length(x: Tensor, n: Tensor) -> tuple[list[Tensor], list[in
     return rows, [len(rows) * 2 + k for k in range(int(n))], x
 
 
+@scripted
+def backwards(x: Tensor) -> Tensor:
+    """Steps from the last to the first, the results in the order of the steps."""
+    total = torch.zeros_like(x[0])
+    totals: list[Tensor] = []
+    for i in range(x.size(0) - 1, -1, -1):
+        total = total * 0.5 + x[i]
+        totals.append(total)
+    totals = totals[::-1]
+    return torch.stack(totals)
+
+
+@scripted
+def decodes(logits: Tensor, longest: int) -> tuple[Tensor, int]:
+    """Words, until all have ended."""
+    batch = logits.size(0)
+    words = torch.zeros([batch, longest], dtype=torch.long)
+    ended = torch.zeros([batch], dtype=torch.bool)
+    step = 0
+    while step < longest and not bool(ended.all()):
+        word = (logits * (step + 1)).sin().argmax(-1)
+        words[:, step] = torch.where(ended, torch.zeros_like(word), word)
+        ended = ended | (word == 2)
+        step += 1
+    return words, step
+
+
+script_backwards = op(backwards, floats(4, 3), dynamic=BATCH)
+script_decodes = op(decodes, floats(3, 4), longest=5, dynamic=BATCH)
 script_returns_list = op(lists_of_unknown_length, floats(2, 3), ints(high=5))
 script_list = op(collects, floats(2, 3), ints(high=5))
 script_comprehension = op(comprehends, floats(3, 4), dynamic=BATCH)

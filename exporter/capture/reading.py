@@ -17,11 +17,15 @@ from exporter.capture.origin import OriginFinder
 from exporter.capture.symbols import HintedShapeEnv
 from exporter.errors import CaptureError, FrozenValueError
 
-__all__ = ["Reader", "TracerWarning", "outside_of_modes"]
+__all__ = ["LoopValueError", "Reader", "TracerWarning", "outside_of_modes"]
 
 
 class TracerWarning(UserWarning):
     """The program looked at a value; the recording follows what the example input did."""
+
+
+class LoopValueError(CaptureError):
+    """The program looked at a value that a loop makes anew in each iteration."""
 
 
 class Reader:
@@ -93,7 +97,7 @@ class Reader:
         for value in values:
             if any(source not in self.examples for source in self._sources(value)):
                 where = self._origins.find().where
-                self.refusal = CaptureError(
+                self.refusal = LoopValueError(
                     f"the program turned a tensor into a Python value{f' at {where}' if where else ''}, inside of a "
                     "loop that is kept: it is another value in each iteration. Keep it a tensor"
                 )
@@ -101,11 +105,7 @@ class Reader:
 
     def depends_on_input(self, value: Value) -> bool:
         """Whether another input may give another value: not so of weights and of what is computed from them."""
-        return next(self._sources(value), None) is not None or any(
-            isinstance(argument, torch.SymInt)
-            for node in _nodes_behind(value, {})
-            for argument in node.arguments.values()
-        )
+        return next(self._sources(value), None) is not None
 
     def _sources(self, value: Value) -> Iterator[Value]:
         """The inputs, of the program or of a block, that a value is computed from."""
@@ -123,9 +123,11 @@ class Reader:
                 for name in _symbols_given(value.node):
                     if name in self._size_sources:
                         pending.append(self._size_sources[name][0])
+                    elif name in self.scalars:
+                        pending.append(self.scalars[name])
                     else:
-                        # A number that was read, or a size of an input.
-                        pending.append(self.scalars.get(name) or next(iter(self.examples)))
+                        # It is a size of an input.
+                        yield next(iter(self.examples))
 
     def _evaluate(self, value: Value) -> torch.Tensor:
         """Compute a value from the example inputs: only what it needs, only when the program asks."""

@@ -27,7 +27,7 @@ from exporter.capture.graph import Graph, Input, Value
 from exporter.capture.lifted import Lifting
 from exporter.capture.origin import OriginFinder, last_user_line
 from exporter.capture.preserved import buffers_of, preserved
-from exporter.capture.reading import TracerWarning
+from exporter.capture.reading import LoopValueError, TracerWarning
 from exporter.capture.recorder import NeedsSymbols, OwnTensorWritten, Recorder, own_tensor_written
 from exporter.capture.results import Kind, Returned, Written, taken_apart
 from exporter.capture.subscripts import SymbolicSubscripts
@@ -69,12 +69,19 @@ def trace(
     request = _Request(program, args, kwargs, input_names, decomposition_of, weight_names, strict, return_written)
     # Static programs are traced without a ShapeEnv, which costs nothing.
     way = _Way(axes, symbols=bool(axes.inputs))
+    failure: BaseException | None = None
     while True:
         try:
             return _trace(request, way)
-        except _NumbersInTheWay:
+        except _NumbersInTheWay as error:
             # What it does with a number cannot be done with a symbol: the example's is built in, and that is said.
+            failure = error.__cause__
             way = replace(way, symbols=bool(way.axes.inputs), freezes=True)
+        except LoopValueError:
+            if not isinstance(failure, Exception):
+                raise
+            # Nothing can be built in for what has a value in each iteration: it is the symbol that did not do.
+            raise _capture_error(failure) from failure
         except OwnTensorWritten as error:
             if way.lifts:
                 raise CaptureError(*error.args) from None

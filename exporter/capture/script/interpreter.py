@@ -6,17 +6,17 @@ as one, with its blocks.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
 
 from exporter.capture.blocks import EMPTY, Blocks, Iteration, Leaf, is_number
 from exporter.capture.results import TensorList, mark_number
+from exporter.capture.script import container_steps  # noqa: F401  (adds its steps)
 from exporter.capture.script.arguments import Part, arguments_of, taken_in
 from exporter.capture.script.containers import (
     Form,
-    Instance,
     Maybe,
     ScriptList,
     form_of,
@@ -27,6 +27,7 @@ from exporter.capture.script.containers import (
     stacked,
 )
 from exporter.capture.script.numbers import NUMERIC, compute, converted
+from exporter.capture.script.outside import Outside
 from exporter.capture.script.parsed import Body, Operator, Script, Step, parsed
 from exporter.capture.script.steps import STEPS
 from exporter.errors import CaptureError
@@ -62,7 +63,6 @@ class Interpreter:
 
     def __init__(self, blocks: Blocks) -> None:
         self.blocks = blocks
-        self._constants: dict[int, Any] = {}
 
     def call(self, callee: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         script: Script = parsed(callee)
@@ -176,7 +176,7 @@ class Interpreter:
             taken = then if condition else orelse
             self._run(taken, env)
             return [env[number] for number in taken.outputs]
-        outside = _Outside(env, (then, orelse))
+        outside = Outside(env, (then, orelse))
 
         def way(body: Body) -> Callable[[Sequence[torch.Tensor]], Any]:
             def run(own: Sequence[torch.Tensor]) -> Any:
@@ -231,7 +231,7 @@ class Interpreter:
         self, trips: Leaf, going: Leaf, state: Sequence[Any], body: Body, env: dict[int, Any], done: int
     ) -> Sequence[Any]:
         blocks = self.blocks
-        outside = _Outside(env, (body,))
+        outside = Outside(env, (body,))
         lists = outside.collecting(body)
         start = (tuple(state), tuple(c for c in outside.containers if not any(c is each for each in lists)))
         before = blocks.recorder.checkpoint()
@@ -259,7 +259,7 @@ class Interpreter:
         form: Form,
         lists: Sequence[ScriptList],
         body: Body,
-        outside: _Outside,
+        outside: Outside,
         done: int,
     ) -> tuple[list[Leaf], list[torch.Tensor]]:
         """The loop, if what it carries is of one form throughout."""
@@ -303,106 +303,6 @@ def _varying(leaves: Sequence[Leaf], form: Form, body: Body) -> list[bool]:
 def _count(form: Form) -> int:
     own = 1 if form.kind in ("leaf", "stack", "maybe") else 0
     return own + sum(map(_count, form.parts))
-
-
-class _Outside:
-    """What blocks use of the values around them. What they may write to, each has copies of."""
-
-    def __init__(self, env: dict[int, Any], bodies: Sequence[Body]) -> None:
-        self._env = env
-        self._captured = dict.fromkeys(number for body in bodies for number in body.captured)
-        writes = any(body.writes for body in bodies)
-        values = [env[number] for number in self._captured] if writes else []
-        tensors: dict[int, torch.Tensor] = {}
-        containers: dict[int, Any] = {}
-        for value in values:
-            if isinstance(value, (ScriptList, dict, Instance)):
-                containers[id(value)] = value
-            for tensor in _tensors_in(value):
-                tensors[id(tensor)] = tensor
-        self.tensors = list(tensors.values())
-        self.containers = tuple(containers.values())
-
-    def copied(self, own: Sequence[torch.Tensor]) -> tuple[dict[int, Any], tuple[Any, ...]]:
-        """The values for a block, with its own tensors and containers, and those containers."""
-        replaced: dict[int, Any] = {id(tensor): mine for tensor, mine in zip(self.tensors, own, strict=True)}
-        containers = tuple(_copied(container, replaced) for container in self.containers)
-        return self._with(replaced), containers
-
-    def filled(
-        self,
-        own: Sequence[torch.Tensor],
-        originals: Sequence[Any],
-        containers: Sequence[Any],
-        lists: Sequence[ScriptList],
-        fresh: Sequence[ScriptList],
-    ) -> dict[int, Any]:
-        """The values for a block, with these containers in the place of the originals."""
-        replaced: dict[int, Any] = {id(tensor): mine for tensor, mine in zip(self.tensors, own, strict=True)}
-        replaced.update({id(old): new for old, new in zip(originals, containers, strict=True)})
-        replaced.update({id(old): new for old, new in zip(lists, fresh, strict=True)})
-        return self._with(replaced)
-
-    def _with(self, replaced: dict[int, Any]) -> dict[int, Any]:
-        if not replaced:
-            return self._env
-        changed = {number: _copied(self._env[number], replaced) for number in self._captured}
-        return {**self._env, **changed}
-
-    def collecting(self, body: Body) -> list[ScriptList]:
-        """Lists that the body does nothing with but append one item to, in each iteration."""
-        uses: dict[int, int] = {}
-        for number in body.uses():
-            uses[number] = uses.get(number, 0) + 1
-        appended = [step.inputs[0] for step in body.steps if step.kind == "aten::append"]
-        found = []
-        for number in self._captured:
-            value = self._env[number]
-            named = sum(self._env[other] is value for other in self._captured)
-            if isinstance(value, ScriptList) and uses.get(number) == 1 and appended.count(number) == 1 and named == 1:
-                found.append(value)
-        return found
-
-
-def _tensors_in(value: Any) -> Iterator[torch.Tensor]:
-    match value:
-        case torch.Tensor():
-            yield value
-        case ScriptList(items=items, stack=stack):
-            for item in (*items, stack):
-                yield from _tensors_in(item)
-        case dict():
-            for item in value.values():
-                yield from _tensors_in(item)
-        case tuple():
-            for item in value:
-                yield from _tensors_in(item)
-        case Instance(attributes=attributes):
-            yield from _tensors_in(attributes)
-        case Maybe(value=inner):
-            yield from _tensors_in(inner)
-
-
-def _copied(value: Any, replaced: dict[int, Any]) -> Any:
-    """A value whose containers are other ones, and whose tensors are replaced."""
-    known = replaced.get(id(value))
-    if known is not None:
-        return known
-    match value:
-        case ScriptList(items=items, stack=stack):
-            made: Any = ScriptList([_copied(item, replaced) for item in items], _copied(stack, replaced))
-        case dict():
-            made = {key: _copied(item, replaced) for key, item in value.items()}
-        case Instance(attributes=attributes):
-            made = Instance(_copied(attributes, replaced))
-        case tuple():
-            return tuple(_copied(item, replaced) for item in value)
-        case Maybe(present=present, value=inner):
-            return Maybe(_copied(present, replaced), _copied(inner, replaced))
-        case _:
-            return value
-    replaced[id(value)] = made
-    return made
 
 
 def _bound(callee: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:
