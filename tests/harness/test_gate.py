@@ -253,6 +253,11 @@ def test_a_policy_says_what_is_done(tmp_path: Path) -> None:
     assert gate(tmp_path / "fix", [cell(status=Status.FAILED)], [cell()], policy).regressed
 
 
+def test_a_release_of_this_project_runs_afresh() -> None:
+    policy = read_policy(Path(__file__).parents[2] / "gate.toml")
+    assert policy.findings == Findings(carried=Action.FAIL)
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
