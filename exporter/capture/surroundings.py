@@ -119,7 +119,12 @@ def _quiet() -> Iterator[None]:
 _lock = threading.Lock()
 #: Of each thread that records, its recorder.
 _recording: dict[int, Recorder] = {}
-_torch_apply = Function.__dict__["apply"]
+_apply_function: FunctionType = Function.__dict__["apply"].__func__
+_APPLY_CODE = _apply_function.__code__
+#: torch's own, also while the function that everybody has is doing something else.
+_torch_apply = FunctionType(
+    _APPLY_CODE, _apply_function.__globals__, "apply", _apply_function.__defaults__, _apply_function.__closure__
+)
 
 
 class _ForwardContext(FunctionCtx):
@@ -129,10 +134,25 @@ class _ForwardContext(FunctionCtx):
         self.needs_input_grad = (False,) * arguments
 
 
-def _apply(cls: type[Function], *args: Any, **kwargs: Any) -> Any:
+class _Apply:
+    """Holds the code that is exchanged for that of `Function.apply`, which also reaches those who have kept it as
+
+        binarize = Binarize.apply
+
+    Code is only exchanged for code of the same free variables: torch's has `__class__`.
+    """
+
+    def code(cls, *args: Any, **kwargs: Any) -> Any:
+        from exporter.capture.surroundings import apply_or_record
+
+        assert __class__ is not None  # type: ignore[name-defined]
+        return apply_or_record(cls, *args, **kwargs)  # type: ignore[arg-type]
+
+
+def apply_or_record(cls: type[Function], *args: Any, **kwargs: Any) -> Any:
     """A `torch.autograd.Function` is its forward: functorch's `functionalize` refuses to apply one."""
     if threading.get_ident() not in _recording:
-        return _torch_apply.__get__(None, cls)(*args, **kwargs)
+        return _torch_apply(cls, *args, **kwargs)
     forward = cls.forward
     if cls.setup_context is Function.setup_context:
         forward = functools.partial(forward, _ForwardContext(len(args)))
@@ -250,7 +270,7 @@ def _replaced_methods(recorder: Recorder) -> Iterator[None]:
     with _lock:
         outer = _recording.get(thread)
         _recording[thread] = recorder
-        Function.apply = classmethod(_apply)  # type: ignore[assignment,method-assign]
+        _apply_function.__code__ = _Apply.code.__code__
         for name, method in _READING.items():
             setattr(torch.Tensor, name, method)
         for compiled in _SCRIPT_CALLS:
@@ -268,7 +288,7 @@ def _replaced_methods(recorder: Recorder) -> Iterator[None]:
             else:
                 _recording[thread] = outer
             if not _recording:
-                Function.apply = _torch_apply  # type: ignore[method-assign]
+                _apply_function.__code__ = _APPLY_CODE
                 for name in _READING:
                     delattr(torch.Tensor, name)
                 for compiled, call in _SCRIPT_CALLS.items():

@@ -410,6 +410,19 @@ class Halved(torch.autograd.Function):
         return g.op("Mul", x, 0.5)
 
 
+#: As many keep it, from before any export.
+halved: Any = Halved.apply
+clip: Any = Clip.apply
+APPLY = torch.autograd.Function.apply.__func__.__code__  # type: ignore[attr-defined]
+
+
+def test_autograd_functions_that_were_kept_by_their_apply() -> None:
+    program = exporter.export(lambda x: clip(halved(x), 0.5, x)[0], X)
+    assert [node.op_type for node in program.model.graph] == ["Mul", "Max"]
+    assert APPLY is torch.autograd.Function.apply.__func__.__code__  # type: ignore[attr-defined]
+    assert torch.equal(clip(halved(X), 0.5, X)[0], (X / 2).clamp(min=0.5))
+
+
 def test_what_reads_the_result_of_an_autograd_function() -> None:
     def program(x: torch.Tensor) -> torch.Tensor:
         y: torch.Tensor = Halved.apply(x)  # type: ignore[no-untyped-call]
