@@ -30,6 +30,7 @@ class ExportedModule(nn.Module):
 
     def __init__(self, program: ExportedProgram) -> None:
         super().__init__()
+        _refuse_transforms(program)
         # Set past nn.Module, which would take the graph for a part of the program, with parameters of its own.
         self.__dict__["_program"] = program
         for spec in program.graph_signature.input_specs:
@@ -128,6 +129,17 @@ class ExportedModule(nn.Module):
             elif item.kind is OutputKind.USER_OUTPUT:
                 outputs.append(item.arg.value if isinstance(item.arg, ConstantArgument) else result)
         return pytree.tree_unflatten(outputs, program.call_spec.out_spec)
+
+
+def _refuse_transforms(program: ExportedProgram) -> None:
+    """torch.export keeps `torch.vmap` and its like as steps that enter and leave it, which torch cannot run either."""
+    for node in program.graph.nodes:
+        name = getattr(node.target, "__name__", "")
+        if name.endswith("_increment_nesting"):
+            raise CaptureError(
+                f"the exported program holds a transform of torch.func ({name}), which torch.export leaves half done: "
+                "export the module itself instead of the ExportedProgram"
+            )
 
 
 def _tensor_of(program: ExportedProgram, name: str) -> torch.Tensor:

@@ -209,3 +209,19 @@ def test_parts_called_like_methods() -> None:
     program = exporter.export(torch.export.export(model, (X,)))
     assert {"program.weight", "example", "axes"} <= program.model.graph.initializers.keys()
     assert_agrees(program, model, X)
+
+
+def test_transforms_left_half_done_are_refused() -> None:
+    class Scaled(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            result: torch.Tensor = torch.vmap(lambda row: row / row.norm())(x)
+            return result
+
+    exported = torch.export.export(Scaled(), (X,))
+    with pytest.raises(exporter.CaptureError) as caught:
+        exporter.export(exported)
+    assert str(caught.value) == (
+        "the exported program holds a transform of torch.func (_vmap_increment_nesting), which torch.export leaves "
+        "half done: export the module itself instead of the ExportedProgram"
+    )
+    assert_agrees(exporter.export(Scaled(), (X,)), Scaled(), X)
