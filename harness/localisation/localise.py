@@ -55,18 +55,18 @@ class Suspect:
             raise NothingToLocaliseError(f"{cell.id} is {outcome.status} at {outcome.stage}: {outcome.reason}")
         assert outcome.prepared is not None
         program, reference = outcome.prepared.program, outcome.prepared.reference
-        captured = exporter.capture_program(
-            program.module,
-            reference.example.inputs,
-            input_names=list(program.input_names),
-            dynamic_axes=cell.case.declaration.dynamic if cell.shapes is Shapes.DYNAMIC else None,
-            training=program.module.training,
-        )
         execute = Execution(EXPORTERS[cell.exporter], RUNTIMES[cell.runtime], cell)
         try:
+            captured = exporter.capture_program(
+                program.module,
+                reference.example.inputs,
+                input_names=list(program.input_names),
+                dynamic_axes=cell.case.declaration.dynamic if cell.shapes is Shapes.DYNAMIC else None,
+                training=program.module.training,
+            )
             recording = Recording.of(captured.graph)
-        except CannotCutError as error:
-            raise NothingToLocaliseError(f"{cell.id}: {error}") from error
+        except (exporter.ExportError, CannotCutError) as error:
+            raise NothingToLocaliseError(f"{cell.id} cannot be taken apart: {error}") from error
         return cls(cell, outcome, recording, outcome.trial or reference.example, execute)
 
 

@@ -148,7 +148,7 @@ class Walk:
         if not isinstance(given, np.ndarray) or given.shape != tuple(from_torch.shape):
             return from_torch
         tensor = to_tensor(given)
-        return tensor if tensor.dtype is from_torch.dtype else from_torch
+        return tensor.to(from_torch.device) if tensor.dtype is from_torch.dtype else from_torch
 
 
 def expected_of(value: torch.Tensor, exact: torch.Tensor, *, signed_zeros: bool) -> Expected:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import runpy
 from collections.abc import Callable
 from pathlib import Path
@@ -175,8 +176,19 @@ def test_a_cell_that_passes_has_nothing_to_localise() -> None:
 
 def test_a_refusal_has_nothing_to_localise() -> None:
     with pytest.raises(NothingToLocaliseError) as told:
-        Suspect.of(cell(op(torch.erfinv, floats(3)), opset=7))
-    assert "is unsupported at export: aten::erfinv: " in str(told.value)
+        Suspect.of(cell(op(torch.exp, floats(3), dtypes=[torch.bfloat16]), opset=9, dtype=Dtype.BFLOAT16))
+    assert "is unsupported at export: aten::exp: " in str(told.value)
+
+
+def test_a_program_that_cannot_be_taken_apart_is_told() -> None:
+    """Some exporter fails with it, and the recording that the search begins with does not follow it either."""
+    scratch = torch.zeros(3)
+    declaration = op(lambda x: scratch.copy_(x) + 1, floats(3))
+    with pytest.raises(NothingToLocaliseError) as told:
+        Suspect.of(dataclasses.replace(cell(declaration), exporter="json:dumps"))
+    assert str(told.value).startswith(
+        "case-float32-opset18-cpu-trace-onnxruntime-json:dumps cannot be taken apart: the program writes in place "
+    )
 
 
 # --- reduction --------------------------------------------------------------------------------------------------------
