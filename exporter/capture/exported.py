@@ -135,7 +135,7 @@ def _refuse_transforms(program: ExportedProgram) -> None:
     """torch.export keeps `torch.vmap` and its like as steps that enter and leave it, which torch cannot run either."""
     for node in program.graph.nodes:
         name = getattr(node.target, "__name__", "")
-        if name.endswith("_increment_nesting"):
+        if name.endswith("_increment_nesting") or name == "_unwrap_for_grad":
             raise CaptureError(
                 f"the exported program holds a transform of torch.func ({name}), which torch.export leaves half done: "
                 "export the module itself instead of the ExportedProgram"

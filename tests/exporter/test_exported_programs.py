@@ -225,3 +225,11 @@ def test_transforms_left_half_done_are_refused() -> None:
         "half done: export the module itself instead of the ExportedProgram"
     )
     assert_agrees(exporter.export(Scaled(), (X,)), Scaled(), X)
+
+    class Gradient(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            result: torch.Tensor = torch.func.grad(lambda x: (x**3).sum())(x)
+            return result
+
+    with pytest.raises(exporter.CaptureError, match="_unwrap_for_grad"):
+        exporter.export(torch.export.export(Gradient(), (X,)))
