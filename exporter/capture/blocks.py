@@ -21,7 +21,20 @@ from exporter.capture.recorder import NeedsSymbols, Recorder, unwrapped
 from exporter.capture.symbols import HintedShapeEnv
 from exporter.errors import CaptureError
 
-__all__ = ["EMPTY", "IF", "LOOP", "SCAN", "UNSET", "Blocks", "Iteration", "Leaf", "is_number", "same_leaf"]
+__all__ = [
+    "EMPTY",
+    "IF",
+    "LOOP",
+    "SCAN",
+    "SEEN_TWICE",
+    "UNSET",
+    "Blocks",
+    "Iteration",
+    "Leaf",
+    "is_number",
+    "same_leaf",
+    "share_memory",
+]
 
 IF = Primitive("prim::If")
 LOOP = Primitive("prim::Loop")
@@ -39,6 +52,9 @@ _COMPARISONS: dict[str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = 
     "StrictGreaterThan": torch.gt,
     "GreaterThan": torch.ge,
 }
+SEEN_TWICE = (
+    "a branch or loop writes in place to a tensor that has another name, or a view, around it: write to a clone of it"
+)
 _DTYPES = {bool: torch.bool, int: torch.int64, torch.SymInt: torch.int64, float: torch.float64}
 
 
@@ -88,6 +104,8 @@ class _Carried:
     inside: Leaf = None
     #: Which of the shared tensors it is.
     shared: int | None = None
+    #: Whether the body writes in place to what it is given.
+    written: bool = False
 
 
 class Blocks:
@@ -163,10 +181,8 @@ class Blocks:
         """Write to tensors what a block wrote to its own copies of them."""
         for tensor, old, new in zip(tensors, before, after, strict=True):
             if self.take(new) is not old:
-                if any(other is not tensor and _share_memory(tensor, other) for other in tensors):
-                    raise self.error(
-                        "a branch or loop writes to a tensor that it sees through a view too: use one of them"
-                    )
+                if any(other is not tensor and share_memory(tensor, other) for other in tensors):
+                    raise self.error(SEEN_TWICE)
                 tensor.copy_(new)
 
     def _merged(self, one: FakeTensor, other: FakeTensor) -> FakeTensor:
@@ -231,8 +247,48 @@ class Blocks:
         final = iter(ends)
         results = [self.give(next(final)) if item.varies else leaf for item, leaf in zip(carried, initial, strict=True)]
         count = len(initial) - len(shared)
+        self._refuse_seen_twice(carried[:count], initial[:count], shared, results[count:])
         self._write(shared, starts[count:], results[count:])
         return results[:count], [self.give(tensor) for tensor in stacked]
+
+    def _refuse_seen_twice(
+        self,
+        carried: Sequence[_Carried],
+        initial: Sequence[Leaf],
+        shared: Sequence[torch.Tensor],
+        after: Sequence[Leaf],
+    ) -> None:
+        """What a body writes in place to one tensor would be seen in another that shares its memory."""
+        changed = [tensor for tensor, new in zip(shared, after, strict=True) if self.take(new) is not self.take(tensor)]
+        own = [
+            leaf
+            for item, leaf in zip(carried, initial, strict=True)
+            if isinstance(leaf, torch.Tensor) and (item.shared is None or item.varies)
+        ]
+        for item, leaf in zip(carried, initial, strict=True):
+            if item.written:
+                changed.append(leaf)
+        for tensor in changed:
+            if any(other is not tensor and share_memory(tensor, other) for other in (*own, *shared)) or (
+                sum(other is tensor for other in (*own, *shared)) > 1
+            ):
+                raise self.error(SEEN_TWICE)
+
+    def _symbols(self) -> set[str]:
+        """The symbols that are known by now."""
+        shapes = self.recorder.fakes.shape_env
+        hinted = map(str, shapes.hints) if isinstance(shapes, HintedShapeEnv) else ()
+        return {*hinted, *self.recorder.size_sources, *self.recorder.reader.scalars}
+
+    def _alike(self, tensor: FakeTensor, outside: set[str]) -> FakeTensor:
+        """A tensor that is collected: it has the same sizes in each iteration."""
+        for size in tensor.shape:
+            if isinstance(size, torch.SymInt) and not {*map(str, size.node.expr.free_symbols)} <= outside:
+                raise self.error(
+                    "a list collects tensors of other sizes in each iteration of a loop whose length depends on "
+                    "values: make them of one size, or join them with torch.cat as they come"
+                )
+        return tensor
 
     def _iteration(
         self, carried: list[_Carried], shared: int, body: _Body
@@ -249,7 +305,10 @@ class Blocks:
                 self.give(item.inside) if item.varies or item.shared is None else own[item.shared]
                 for item in carried[:split]
             ]
+            outside = self._symbols()
             done = body(self.give(number), given, own)
+            for item, leaf in zip(carried[:split], given, strict=True):
+                item.written = item.varies and isinstance(leaf, torch.Tensor) and self.take(leaf) is not item.inside
             outs = self._settled([*done.carried, *own])
             # All of them are asked, so that one more attempt does for all.
             for place, (item, leaf) in enumerate(zip(carried, done.carried, strict=False)):
@@ -262,7 +321,7 @@ class Blocks:
             changing = [
                 (item, self.tensor(out, item.inside)) for item, out in zip(carried, outs, strict=True) if item.varies
             ]
-            collected = [self.take(tensor) for tensor in done.collected]
+            collected = [self._alike(self.take(tensor), outside) for tensor in done.collected]
         inputs = [recorder.value_of(tensor) for tensor in (number, going, *(item.inside for item, _ in changing))]
         tensors = [going if goes_on is True else goes_on, *(out for _, out in changing), *collected]
         return Block(inputs, nodes, [recorder.value_of(tensor) for tensor in tensors]), goes_on, collected
@@ -457,7 +516,7 @@ def same_leaf(one: Leaf, other: Leaf) -> bool:
     return bool(one == other)
 
 
-def _share_memory(one: torch.Tensor, other: torch.Tensor) -> bool:
+def share_memory(one: torch.Tensor, other: torch.Tensor) -> bool:
     return bool(one.untyped_storage()._cdata == other.untyped_storage()._cdata)
 
 

@@ -143,6 +143,24 @@ def through_a_view(x):  # type: ignore[no-untyped-def]
     return y, row
 
 
+@torch.jit.script
+def under_another_name(x):  # type: ignore[no-untyped-def]
+    y = x * 1
+    kept = y
+    for _ in range(int(x.sum())):
+        y.add_(1)
+        y = y * 2
+    return y, kept
+
+
+@torch.jit.script
+def ragged(x):  # type: ignore[no-untyped-def]
+    parts: list[torch.Tensor] = []
+    for i in range(int(x.sum())):
+        parts.append(x[0, :i])
+    return torch.cat(parts)
+
+
 @pytest.mark.parametrize(
     ("script", "message"),
     [
@@ -166,8 +184,19 @@ def through_a_view(x):  # type: ignore[no-untyped-def]
             "or choose with torch.where or `if`",
         ),
         (
+            ragged,
+            "a list collects tensors of other sizes in each iteration of a loop whose length depends on values: "
+            "make them of one size, or join them with torch.cat as they come",
+        ),
+        (
+            under_another_name,
+            "a branch or loop writes in place to a tensor that has another name, or a view, around it: "
+            "write to a clone of it",
+        ),
+        (
             through_a_view,
-            "a branch or loop writes to a tensor that it sees through a view too: use one of them",
+            "a branch or loop writes in place to a tensor that has another name, or a view, around it: "
+            "write to a clone of it",
         ),
     ],
 )

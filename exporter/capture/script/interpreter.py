@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from exporter.capture.blocks import EMPTY, Blocks, Iteration, Leaf, is_number
+from exporter.capture.blocks import EMPTY, SEEN_TWICE, Blocks, Iteration, Leaf, is_number, share_memory
 from exporter.capture.results import TensorList, mark_number
 from exporter.capture.script import container_steps  # noqa: F401  (adds its steps)
 from exporter.capture.script.arguments import Part, arguments_of, taken_in
@@ -63,9 +63,11 @@ class Interpreter:
 
     def __init__(self, blocks: Blocks) -> None:
         self.blocks = blocks
+        self._uses: Mapping[int, int] = {}
 
     def call(self, callee: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         script: Script = parsed(callee)
+        self._uses = script.uses
         arguments = _bound(callee, args, kwargs)
         env = dict(zip(script.body.inputs, map(taken_in, arguments), strict=True))
         env.update({number: taken_in(constant) for number, constant in script.constants.items()})
@@ -225,7 +227,19 @@ class Interpreter:
             going, *state = (env[number] for number in body.outputs)
             done += 1
         rest = trips if trips is None or not done else compute(self.blocks, "sub", (trips, done), "int")
+        if not done:
+            self._refuse_seen_twice(step, env)
         return self._kept_loop(rest, going, state, body, env, done)
+
+    def _refuse_seen_twice(self, step: Step, env: dict[int, Any]) -> None:
+        """A body that writes in place to what it is given writes, the first time, to what was there before the loop."""
+        for number, given in zip(step.inputs[2:], step.blocks[0].inputs[1:], strict=True):
+            value = env[number]
+            if not isinstance(value, torch.Tensor) or given not in step.blocks[0].written:
+                continue
+            others = (other for key, other in env.items() if key != number and isinstance(other, torch.Tensor))
+            if self._uses[number] > 1 or any(other is value or share_memory(other, value) for other in others):
+                raise self.blocks.error(SEEN_TWICE)
 
     def _kept_loop(
         self, trips: Leaf, going: Leaf, state: Sequence[Any], body: Body, env: dict[int, Any], done: int

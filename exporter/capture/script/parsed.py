@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
@@ -43,6 +44,7 @@ class Operator:
     call: OpOverload
     parameters: tuple[Parameter, ...]
     writes: bool
+    returns_view: bool
 
 
 @dataclass(slots=True, eq=False)
@@ -88,6 +90,8 @@ class Body:
     writes: bool = field(init=False)
     #: Whether it ends in an exception.
     raises: bool = field(init=False)
+    #: Values that are written to in place, by themselves or through views.
+    written: frozenset[int] = field(init=False)
 
     def __post_init__(self) -> None:
         own = {*self.inputs, *(output for step in self.steps for output in step.outputs)}
@@ -95,6 +99,7 @@ class Body:
         used += [number for step in self.steps for block in step.blocks for number in block.captured]
         self.captured = tuple(dict.fromkeys(number for number in (*used, *self.outputs) if number not in own))
         self.writes = any(_writes(step) for step in self.steps)
+        self.written = frozenset(_written_in(self.steps))
         self.raises = any(step.kind == "prim::RaiseException" for step in self.steps)
 
     def uses(self) -> Iterator[int]:
@@ -114,6 +119,11 @@ class Script:
     constants: dict[int, Any]
     #: The parts of a graph do not keep it alive.
     graph: torch._C.Graph
+    #: How often each value is mentioned.
+    uses: Counter[int] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.uses = Counter(self.body.uses())
 
 
 #: A function's graph is one for good; a method's belongs to a module that may change.
@@ -215,7 +225,21 @@ def described(call: OpOverload) -> Operator | None:
         Parameter(parameter.name, parameter.kwarg_only, "Tensor" in kind, "number" in kind)
         for parameter, kind in zip(schema.arguments, types, strict=True)
     )
-    return Operator(call, parameters, bool(schema.is_mutable))
+    returns_view = not schema.is_mutable and any(result.alias_info for result in schema.returns)
+    return Operator(call, parameters, bool(schema.is_mutable), returns_view)
+
+
+def _written_in(steps: Sequence[Step]) -> set[int]:
+    """What in-place operators write to, and what that was made from by operators that return views."""
+    written: set[int] = set()
+    for step in reversed(steps):
+        for block in step.blocks:
+            written |= block.written
+        if step.operator is not None and step.inputs:
+            views = step.operator.returns_view and not written.isdisjoint(step.outputs)
+            if step.operator.writes or views:
+                written.add(step.inputs[0])
+    return written
 
 
 def _writes(step: Step) -> bool:
