@@ -18,6 +18,7 @@ from exporter import write
 from exporter.axes import Axes
 from exporter.capture.results import Kind, Returned
 from exporter.errors import ArgumentError
+from exporter.passes.axis_names import AxisNames, rename_axes
 from exporter.passes.fold import fold_constants
 from exporter.passes.fuse import fuse_batch_norm
 from exporter.passes.prune import remove_unused
@@ -140,10 +141,8 @@ class ONNXProgram:
         self._weights.apply(state_dict, self.source.program)
         self.release()
 
-    def rename_axes(self, rename_mapping: Mapping[str | ir.SymbolicDim, str]) -> None:
+    def rename_axes(self, rename_mapping: AxisNames) -> None:
         """Give axes that vary other names: `program.rename_axes({"batch": "N"})`."""
-        from exporter.passes.axis_names import rename_axes
-
         rename_axes(self.model, rename_mapping)
         self.release()
 

@@ -32,7 +32,7 @@ def assert_onnx_program(
     `atol`. `strategy` is accepted and ignored: there is one way to record a program.
     """
     from exporter.running import ReferenceSession
-    from exporter.verification.expectation import as_judged, expectation, outputs_of
+    from exporter.verification.expectation import as_judged, expectation, item_by_item, outputs_of
     from exporter.verification.oracle import judge
     from exporter.verification.trials import Trial
 
@@ -45,7 +45,7 @@ def assert_onnx_program(
         "the arguments", tuple(args or ()) if given else source.args, (kwargs or {}) if given else source.kwargs
     )
     session = ReferenceSession(program.model) if backend == "reference" else program.runtime_session()
-    outputs = session.run(program.feeds(trial.args, trial.kwargs))
+    outputs = item_by_item(session.run(program.feeds(trial.args, trial.kwargs)))
     if rtol is None and atol is None:
         expected = expectation(source, program.returned, trial, len(program.model.graph))
         verdict = judge([as_judged(output) for output in outputs], expected)
@@ -55,8 +55,8 @@ def assert_onnx_program(
     wanted = outputs_of(source, program.returned, trial)
     if len(outputs) != len(wanted):
         raise VerificationError(f"the model returns {len(outputs)} tensors, and the program {len(wanted)}")
-    for name, got, want in zip(program.output_names, outputs, wanted, strict=True):
+    for number, (got, want) in enumerate(zip(outputs, wanted, strict=True)):
         try:
             torch.testing.assert_close(got, want.cpu(), rtol=rtol or 0.0, atol=atol or 0.0, equal_nan=True)
         except AssertionError as error:
-            raise VerificationError(f"the output {name!r} of the model is not the program's: {error}") from None
+            raise VerificationError(f"output {number} of the model is not the program's: {error}") from None

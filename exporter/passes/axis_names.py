@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from typing import TypeAlias
 
 import onnx_ir as ir
 
 from exporter.errors import ArgumentError
 
-__all__ = ["rename_axes"]
+__all__ = ["AxisNames", "rename_axes"]
+
+#: Axes by name, or as they stand in a shape, to their new names.
+AxisNames: TypeAlias = Mapping[str, str] | Mapping[str | ir.SymbolicDim, str]
 
 
-def rename_axes(model: ir.Model, names: Mapping[str | ir.SymbolicDim, str]) -> None:
+def rename_axes(model: ir.Model, names: AxisNames) -> None:
     """Names in sizes computed from them (`2*batch`) change too."""
     wanted = {str(old.value) if isinstance(old, ir.SymbolicDim) else old: new for old, new in names.items()}
     values = [value for value in _values(model.graph) if value.shape is not None]

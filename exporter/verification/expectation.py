@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from typing import Any
 
 import torch
 from torch.utils import _pytree as pytree
@@ -19,21 +20,22 @@ from exporter.verification.in_dtype import in_dtype
 from exporter.verification.oracle import Expected, expect
 from exporter.verification.trials import Trial
 
-__all__ = ["as_judged", "expectation", "outputs_of"]
+__all__ = ["as_judged", "expectation", "item_by_item", "outputs_of"]
 
 #: In what has no more nodes than this, an element's own sensitivity tells what error it may have; in larger programs
 #: thousands of roundings add up, and torch's own error over the output tells.
 SMALL = 20
 _MOVES = 4
+_LISTS = (Kind.LIST, Kind.NUMBERS)
 
 
 def outputs_of(source: Source, returned: Returned, trial: Trial) -> list[torch.Tensor]:
-    """The tensors that the program returns, sizes among them as tensors, in the order of the model's outputs."""
+    """The tensors that the program returns, as the model's outputs come: numbers as tensors, lists item by item."""
     args, kwargs = pytree.tree_map_only(torch.Tensor, lambda t: t.detach().clone(), (trial.args, dict(trial.kwargs)))
     with torch.no_grad(), set_training(source.program, source.training), _state_kept(source.program):
         result = source.program(*args, **kwargs)
         written = _written(source.program, returned, (args, kwargs))
-    leaves = pytree.tree_leaves(result)
+    leaves = _leaves(result, returned)
     if len(leaves) != len(returned.kinds):
         raise VerificationError(
             f"for {trial.what} the program returns {len(leaves)} things, and {len(returned.kinds)} when it was "
@@ -44,13 +46,32 @@ def outputs_of(source: Source, returned: Returned, trial: Trial) -> list[torch.T
         if kind is Kind.TENSOR:
             tensors.append(leaf.detach())
         elif kind is Kind.NUMBER:
-            tensors.append(torch.tensor(leaf, dtype=torch.float64 if isinstance(leaf, float) else None))
+            tensors.append(_of_number(leaf))
+        elif kind in _LISTS:
+            tensors.extend(_of_number(item) if kind is Kind.NUMBERS else item.detach() for item in leaf)
         elif leaf != plain:
             raise VerificationError(
                 f"for {trial.what} the program returns {leaf!r} where it returned {plain!r} when it was exported, and "
                 "the model has that built in: return it as a tensor"
             )
     return [*tensors, *written]
+
+
+def item_by_item(outputs: Sequence[Any]) -> list[torch.Tensor]:
+    """What a model returned, its sequences of tensors taken apart."""
+    return [item for output in outputs for item in (output if isinstance(output, list) else [output])]
+
+
+def _leaves(result: Any, returned: Returned) -> list[Any]:
+    """What stands in the places where something stood at the export; of another structure, whatever there is."""
+    if any(kind in _LISTS for kind in returned.kinds):
+        with suppress(ValueError):
+            return returned.spec.flatten_up_to(result)
+    return pytree.tree_leaves(result)
+
+
+def _of_number(number: Any) -> torch.Tensor:
+    return torch.tensor(number, dtype=torch.float64 if isinstance(number, float) else None)
 
 
 def _written(program: object, returned: Returned, arguments: object) -> list[torch.Tensor]:

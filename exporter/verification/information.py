@@ -66,7 +66,7 @@ def verify_onnx_program(
 
     `ONNXProgram.verify` says whether that is too far.
     """
-    from exporter.verification.expectation import outputs_of
+    from exporter.verification.expectation import item_by_item, outputs_of
     from exporter.verification.trials import Trial
 
     if compare_intermediates:
@@ -81,7 +81,12 @@ def verify_onnx_program(
     )
     expected = outputs_of(source, onnx_program.returned, trial)
     actual = onnx_program.runtime_session().run(onnx_program.feeds(trial.args, trial.kwargs))
-    named = zip(onnx_program.output_names, expected, actual, strict=True)
+    names = [
+        name if isinstance(output, torch.Tensor) else f"{name}[{number}]"
+        for name, output in zip(onnx_program.output_names, actual, strict=True)
+        for number in range(1 if isinstance(output, torch.Tensor) else len(output))
+    ]
+    named = zip(names, expected, item_by_item(actual), strict=True)
     return [VerificationInfo.from_tensors(name, want, got) for name, want, got in named]
 
 

@@ -12,7 +12,7 @@ from exporter import write
 from exporter.arrays import Array
 from exporter.errors import VerificationError
 from exporter.running import ReferenceSession, RuntimeSession, errors_of_runtimes
-from exporter.verification.expectation import as_judged, expectation, outputs_of
+from exporter.verification.expectation import as_judged, expectation, item_by_item, outputs_of
 from exporter.verification.oracle import Expected, judge
 from exporter.verification.trials import Trial, other_sizes, trials
 
@@ -78,7 +78,8 @@ def _hold(program: ONNXProgram, session: RuntimeSession | ReferenceSession, tria
         if not trial.invented:
             raise VerificationError(f"the program fails in torch for {trial.what}: {error}") from error
         return f"{type(error).__name__}: {error}"
-    outputs = [as_judged(output) for output in _run(session, program.feeds(trial.args, trial.kwargs), trial)]
+    results = item_by_item(_run(session, program.feeds(trial.args, trial.kwargs), trial))
+    outputs = [as_judged(result) for result in results]
     verdict = judge(outputs, expected)
     if not verdict.passed and len(outputs) == len(expected):
         verdict = judge(outputs, _without_random(program, trial, expected, outputs))

@@ -48,7 +48,7 @@ def export(
 
         parity export my_models:Net --input 1x3x64x64 --dynamic x:0=batch --dynamic x:2=height --opset 13
 
-        parity export my_models:Bert -i ids=1x16:int64\\<30522 -d ids:1=sequence --weights bert.safetensors
+        parity export my_models:Bert -i "ids=1x16:int64<30522" -d ids:1=sequence --weights bert.safetensors
 
         parity export my_models:net --input 8x10 --show && parity show model.onnx
     """

@@ -176,7 +176,7 @@ def test_axes_renamed() -> None:
     )
     axis = program.model.graph.inputs[0].shape
     assert axis is not None
-    program.rename_axes({"batch": "N", axis[1]: "width"})  # type: ignore[dict-item]
+    program.rename_axes({"batch": "N", axis[1]: "width"})  # type: ignore[arg-type]
     assert [str(value.shape) for value in (*program.model.graph.inputs, *program.model.graph.outputs)] == [
         "[N,width]",
         "[2*N,width]",

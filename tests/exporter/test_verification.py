@@ -216,7 +216,7 @@ def test_assert_onnx_program(backend: Any) -> None:
     with pytest.raises(AssertionError, match="the model does not give what the program gives in torch: output 0"):
         assert_onnx_program(wrong_one, backend=backend)
     assert_onnx_program(wrong_one, rtol=1e-3, backend=backend)
-    with pytest.raises(AssertionError, match="the output 'output' of the model is not the program's: Tensor-likes"):
+    with pytest.raises(AssertionError, match="output 0 of the model is not the program's: Tensor-likes"):
         assert_onnx_program(wrong_one, rtol=1e-5, backend=backend)
 
 
@@ -312,3 +312,20 @@ def test_control_flow_is_held_to_float64_and_runs_afterwards() -> None:
     with pytest.raises(exporter.VerificationError, match="output 0 at"):
         exporter.export(model, X + 3, verify=True, custom_translation_table=wrong(nearly))
     assert torch.equal(model(X + 3), expected)
+
+
+@torch.jit.script
+def parts(x: torch.Tensor, n: torch.Tensor) -> list[torch.Tensor]:
+    out: list[torch.Tensor] = []
+    for i in range(int(n)):
+        out.append(x.relu() + i)
+    return out
+
+
+def test_lists_of_unknown_length() -> None:
+    program = exporter.export(parts, (X, torch.tensor(3)), verify=True)
+    assert_onnx_program(program, args=(X, torch.tensor(2)))
+    figures = verify_onnx_program(program, args=(X, torch.tensor(2)))
+    assert [each.name for each in figures] == ["output[0]", "output[1]"]
+    with pytest.raises(exporter.VerificationError, match="output 0 at"):
+        exporter.export(parts, (X, torch.tensor(3)), verify=True, custom_translation_table=wrong(nearly))
