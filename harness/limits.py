@@ -50,7 +50,7 @@ def parse_limits(stage_seconds: str, memory: str) -> Limits:
 
 def half_of_the_machine() -> int:
     """Half of the memory, in MiB, that this machine or the control group of this process has."""
-    sizes = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
+    sizes = [_PAGE * os.sysconf("SC_PHYS_PAGES")]
     # Outside of Linux there is no such file, and without a limit it says `max`.
     with suppress(OSError, ValueError):
         sizes.append(int(_CGROUP_LIMIT.read_text()))

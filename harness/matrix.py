@@ -87,6 +87,11 @@ class Matrix:
     def folder(self) -> Path:
         return self.root / self.info.id
 
+    @property
+    def begun(self) -> bool:
+        """Whether there is a run: not if no cell was run. One that nobody has asked for is not described to find out."""
+        return "info" in vars(self) and self.folder.exists()
+
     @cached_property
     def bench(self) -> Bench:
         from harness.stages import Bench
@@ -105,8 +110,8 @@ class Matrix:
         self.items = {item.nodeid: cast("CellItem", item) for item in items if hasattr(item, "cell")}
 
     def end(self, *, whole: bool) -> None:
-        """The run is over; there is none if no cell was run."""
-        if self.folder.exists():
+        """The run is over."""
+        if self.begun:
             write_end(self.folder, RunEnd(datetime.now(UTC).isoformat(timespec="seconds"), whole))
 
     @cached_property

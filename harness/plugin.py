@@ -266,12 +266,12 @@ class Progress:
         if not hasattr(session.config, "workerinput"):
             stopped = bool(session.shouldstop or session.shouldfail)
             self._matrix.end(whole=exitstatus in _RAN and not stopped and not self._uncollected)
-            if exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED and self._matrix.folder.exists():
+            if exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED and self._matrix.begun:
                 # Every cell that was asked for has its record, be it from an earlier run.
                 session.exitstatus = pytest.ExitCode.OK
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        if not self._matrix.folder.exists():
+        if not self._matrix.begun:
             return
         records = list(read_records(self._matrix.folder))
         seconds = max(self._ended - self._began, 1e-3)
