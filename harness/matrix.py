@@ -89,7 +89,7 @@ class Matrix:
 
     @property
     def begun(self) -> bool:
-        """Whether there is a run: not if no cell was run. One that nobody has asked for is not described to find out."""
+        """Whether there is a run: not if no cell was run. What nobody asked for is not described to find out."""
         return "info" in vars(self) and self.folder.exists()
 
     @cached_property
