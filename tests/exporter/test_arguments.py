@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 from torch import nn
+from torch.utils import _pytree as pytree
 
 import exporter
 from tests.exporter.subjects import assert_agrees
@@ -208,3 +209,25 @@ def test_modules_that_know_their_example() -> None:
     program.verify()
     assert exporter.export(Known(), input_names=["c"]).input_names == ("c", "options")
     assert exporter.export(Known(), (X, {"shift": X}, {})).input_names == ("x", "options")
+
+
+@dataclasses.dataclass
+class Registered:
+    value: torch.Tensor
+    times: int = 2
+    extra: torch.Tensor | None = None
+
+
+def test_dataclasses_that_torch_knows() -> None:
+    if Registered not in pytree.SUPPORTED_NODES:
+        torch.export.register_dataclass(Registered)
+
+    def program(pair: Registered) -> Registered:
+        assert pair.extra is None
+        return Registered(pair.value * pair.times, 5, pair.value + 1)
+
+    exported = exporter.export(program, (Registered(X),))
+    assert exported.input_names == ("pair",)
+    result = exported(Registered(X + 1))
+    assert isinstance(result, Registered) and result.times == 5
+    torch.testing.assert_close((result.value, result.extra), ((X + 1) * 2, X + 2))
