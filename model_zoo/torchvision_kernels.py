@@ -23,7 +23,12 @@ def define_missing() -> None:
     torch.library.impl("torchvision::roi_align", "CPU", vars(module)["_roi_align"].__wrapped__)
     torch.library.register_fake("torchvision::roi_align", _shape_of_roi_align)
     for place in (sys.modules["torchvision.extension"], module):
-        vars(place)["_has_ops"] = lambda: True
+        vars(place)["_has_ops"] = _has_ops
+
+
+def _has_ops() -> bool:
+    """What torchvision asks before it calls them. A function that TorchScript can compile, as torchvision's own."""
+    return True
 
 
 def _nms(dets: torch.Tensor, scores: torch.Tensor, iou_threshold: float) -> torch.Tensor:

@@ -144,8 +144,7 @@ class Reader:
             if isinstance(argument, list):
                 return [real(item) for item in argument]
             if isinstance(argument, (torch.SymInt, torch.SymFloat)):
-                assert isinstance(self._shapes, HintedShapeEnv)
-                return self._shapes.number_in_example(argument)
+                return self._number(argument, known)
             return argument
 
         for node in nodes:
@@ -158,6 +157,19 @@ class Reader:
             for output, tensor in zip(node.outputs, results, strict=True):
                 if output is not None:
                     known[output] = tensor
+
+    def _number(self, number: torch.SymInt | torch.SymFloat, known: dict[Value, Any]) -> int | float:
+        """A size, or a number that was read; in a loop, what it is in this iteration."""
+        assert isinstance(self._shapes, HintedShapeEnv)
+        given: dict[Any, int | float] = {}
+        for symbol in number.node.expr.free_symbols:
+            name = str(symbol)
+            if self.scalars.get(name) in known:
+                given[symbol] = known[self.scalars[name]].item()
+            elif name in self._size_sources and self._size_sources[name][0] in known:
+                value, axis = self._size_sources[name]
+                given[symbol] = known[value].shape[axis]
+        return self._shapes.number_in_example(number, given)
 
     def _run_primitive(self, op: Primitive, arguments: dict[str, Any], known: dict[Value, Any]) -> Sequence[Any]:
         if op.name == "prim::If":

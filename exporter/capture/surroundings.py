@@ -247,6 +247,25 @@ def _script_call(callee: Any, *args: Any, **kwargs: Any) -> Any:
 
 _SCRIPT_CALLS = {compiled: compiled.__call__ for compiled in (torch._C.ScriptFunction, torch._C.ScriptMethod)}
 
+
+def _is_recording() -> bool:
+    """What `_script_if_tracing` asks: functions whose authors want them compiled, and so their branches kept."""
+    return threading.get_ident() in _recording or bool(_JIT["is_tracing"]())
+
+
+def _compiled_or_itself(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Compiled, where TorchScript can; it cannot where a part of it was replaced."""
+    try:
+        compiled: Callable[..., Any] = _JIT["script"](function)
+    except RuntimeError:
+        return function
+    return compiled
+
+
+#: torch's own of what `_script_if_tracing` calls, and ours. Others who ask whether TorchScript traces are told no.
+_JIT = {name: getattr(torch.jit._trace, name) for name in ("is_tracing", "script")}
+_OUR_JIT = {"is_tracing": _is_recording, "script": _compiled_or_itself}
+
 #: torch's functions start dynamo, which takes seconds, before they call their operators. It is their code that is
 #: replaced, so that a program has ours under whatever name it imported them. This code runs among torch's globals.
 _CODES = {
@@ -273,6 +292,7 @@ def _replaced_methods(recorder: Recorder) -> Iterator[None]:
         _apply_function.__code__ = _Apply.code.__code__
         for name, method in _READING.items():
             setattr(torch.Tensor, name, method)
+        vars(torch.jit._trace).update(_OUR_JIT)
         for compiled in _SCRIPT_CALLS:
             compiled.__call__ = _script_call  # type: ignore[assignment,method-assign]
         for function in FUNCTIONS:
@@ -291,6 +311,7 @@ def _replaced_methods(recorder: Recorder) -> Iterator[None]:
                 _apply_function.__code__ = _APPLY_CODE
                 for name in _READING:
                     delattr(torch.Tensor, name)
+                vars(torch.jit._trace).update(_JIT)
                 for compiled, call in _SCRIPT_CALLS.items():
                     compiled.__call__ = call  # type: ignore[method-assign]
                 for function in FUNCTIONS:

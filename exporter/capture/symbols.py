@@ -153,9 +153,11 @@ class HintedShapeEnv(ShapeEnv):
         assert isinstance(size, torch.SymInt)
         return size
 
-    def number_in_example(self, number: torch.SymInt | torch.SymFloat) -> int | float:
-        """What a size, or a number that the program read, is in the example."""
-        known = self._in_example(number.node.expr)
+    def number_in_example(
+        self, number: torch.SymInt | torch.SymFloat, given: Mapping[sympy.Basic, int | float]
+    ) -> int | float:
+        """What a size, or a number that the program read, is in the example, where some symbols are given."""
+        known = self._in_example(number.node.expr.xreplace({each: sympy.sympify(given[each]) for each in given}))
         assert known is not None, f"{number} is no number of the program"
         return int(known) if isinstance(number, torch.SymInt) else float(known)
 

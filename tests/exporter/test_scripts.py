@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import torch
 from torch import nn
+from torch.jit._trace import _script_if_tracing as script_if_tracing
 
 import exporter
 from tests.exporter.test_control_flow import operators
@@ -298,3 +299,31 @@ def test_scripts_run_in_torch_as_before() -> None:
     exporter.export(loop, (X, N))
     assert torch._C.ScriptFunction.__call__ is call
     assert loop(X, N).tolist() == [[4.0] * 3] * 2
+
+
+@script_if_tracing
+def kept_per_class(x: torch.Tensor, classes: torch.Tensor) -> torch.Tensor:
+    kept = torch.zeros_like(x, dtype=torch.bool)
+    for each in torch.unique(classes):
+        places = torch.where(classes == each)[0]
+        kept[places[x[places].argmax()]] = True
+    return torch.where(kept)[0]
+
+
+def test_functions_to_be_scripted_where_they_are_traced_are() -> None:
+    """As torchvision marks its own: what a loop reads differs between its iterations."""
+    x, classes = torch.tensor([1.0, 5.0, 2.0, 7.0, 0.5]), torch.tensor([0, 0, 1, 1, 2])
+    program = exporter.export(lambda x, c: kept_per_class(x, c)[:3] * 2, (x, classes), opset_version=16)
+    assert "Loop" in operators(program.model_proto.graph)
+    for values, others in ((x, classes), (-x, torch.tensor([3, 1, 0, 2, 0]))):
+        assert program(values, others).tolist() == (kept_per_class(values, others)[:3] * 2).tolist()
+
+
+def test_those_that_torchscript_cannot_compile_are_traced() -> None:
+    held = [2.0]
+
+    @script_if_tracing
+    def scaled(x):  # type: ignore[no-untyped-def]
+        return x * held.copy().pop(*[])
+
+    assert exporter.export(scaled, (X,))(X).tolist() == (X * 2).tolist()
