@@ -14,6 +14,7 @@ from harness.commands.list_cases import list_cases
 from harness.commands.localise import localise
 from harness.commands.merge import merge
 from harness.commands.node_tests import node_tests
+from harness.commands.opinfo_survey import survey
 from harness.commands.query import query
 from harness.commands.reduce import reduce as reduce_cell
 from harness.commands.report import operators, report
@@ -21,7 +22,6 @@ from harness.commands.repro import repro
 from harness.commands.run import run
 from harness.commands.show import show
 from harness.comparison.command import compare
-from harness.opinfo_survey import survey
 
 app = typer.Typer(
     name="parity",

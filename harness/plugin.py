@@ -19,13 +19,13 @@ import pytest
 
 from harness import axes
 from harness.axes import Capture, Device, Dtype, Selection, Tier
-from harness.crash import record_crash
-from harness.limits import STAGE_SECONDS, parse_limits
-from harness.matrix import RUN_INFO, Matrix
-from harness.pace import Pace
 from harness.record import Status
+from harness.results.summary import counts, summarise
+from harness.running.crash import record_crash
+from harness.running.limits import STAGE_SECONDS, parse_limits
+from harness.selecting.matrix import RUN_INFO, Matrix
+from harness.selecting.pace import Pace
 from harness.store import RunStoreError, read_records
-from harness.summary import counts, summarise
 
 if TYPE_CHECKING:
     from xdist.workermanage import WorkerController
@@ -132,8 +132,8 @@ def pytest_pycollect_makeitem(collector: pytest.Module, name: str, obj: object) 
     if "harness.case" not in sys.modules:
         return None
     from harness.case import Declaration
-    from harness.declarations import is_declared
-    from harness.items import DeclarationCollector
+    from harness.cases.declarations import is_declared
+    from harness.selecting.items import DeclarationCollector
 
     if not isinstance(obj, Declaration) or not is_declared(name, obj, collector.path):
         return None
@@ -144,7 +144,7 @@ def pytest_pycollect_makeitem(collector: pytest.Module, name: str, obj: object) 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
     if file_path.name != "expectations.toml":
         return None
-    from harness.items import ExpectationsFile
+    from harness.selecting.items import ExpectationsFile
 
     return ExpectationsFile.from_parent(parent, path=file_path)
 

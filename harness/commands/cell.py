@@ -12,8 +12,8 @@ import typer
 from harness.commands import places
 
 if TYPE_CHECKING:
-    from harness.cells import Cell
     from harness.localisation.localise import Localisation, Suspect
+    from harness.selecting.cells import Cell
 
 CellId = Annotated[str, typer.Argument(metavar="CELL", help="A cell's id, or the node id of an `again:` line.")]
 Seed = Annotated[int, typer.Option(help="The seed of the run.")]
@@ -22,7 +22,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="What was found, as JSON.")
 
 
 def found(cell: str) -> Cell:
-    from harness.lookup import find_cell
+    from harness.cases.lookup import find_cell
 
     return find_cell(cell, places.DECLARATIONS)
 
@@ -37,9 +37,9 @@ def localised(cell: str, seed: int, window: int) -> tuple[Suspect, Localisation]
 @contextmanager
 def telling() -> Iterator[None]:
     """What was asked for in vain is told in a line; what torch deprecates is not told at all."""
-    from harness.bundle import BundleError
+    from harness.cases.lookup import NoSuchCellError
+    from harness.judging.bundle import BundleError
     from harness.localisation.localise import NothingToLocaliseError
-    from harness.lookup import NoSuchCellError
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -9,8 +9,8 @@ from typing import Annotated
 
 import typer
 
-from harness.expectation_edits import edit
-from harness.expectations import FILE, ExpectationError
+from harness.expecting.expectation_edits import edit
+from harness.expecting.expectations import FILE, ExpectationError
 from harness.record import Record
 from harness.store import RunStoreError, read_info, read_records
 

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from harness.record import Status
-from harness.standing import GRAVITY, Comparison, Row, compare
+from harness.results.standing import GRAVITY, Comparison, Row, compare
 from harness.store import RunStoreError, read_info, read_records
 
 

@@ -33,8 +33,8 @@ def list_cases(
 
         parity list elu --cells --opsets 9
     """
-    from harness.cells import cells_of
-    from harness.declarations import declared_under
+    from harness.cases.declarations import declared_under
+    from harness.selecting.cells import cells_of
 
     try:
         selection = Selection(tier=tier, opsets=parse_opsets(opsets) if opsets else None)

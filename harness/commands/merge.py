@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from harness.merging import merge as merge_runs
+from harness.results.merging import merge as merge_runs
 from harness.store import RunStoreError
 
 

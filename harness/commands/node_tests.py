@@ -30,8 +30,8 @@ def node_tests(
 
         parity node-tests softmax --runtimes onnxruntime:none,backend:onnxruntime.backend -v
     """
-    from harness.node_suite import Ending, run_suite
-    from harness.runtimes import RUNTIMES
+    from harness.subjects.node_suite import Ending, run_suite
+    from harness.subjects.runtimes import RUNTIMES
 
     try:
         names = parse_runtimes(runtimes)

@@ -8,7 +8,7 @@ from typing import Annotated
 import msgspec
 import typer
 
-from harness.query import FIELDS, QueryError, parse
+from harness.results.query import FIELDS, QueryError, parse
 from harness.store import RunStoreError, read_info, read_records
 
 

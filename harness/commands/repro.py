@@ -12,9 +12,9 @@ from harness.commands.cell import AsJson, CellId, Seed, telling
 from harness.commands.cell import found as find
 
 if TYPE_CHECKING:
-    from harness.cells import Cell
-    from harness.outcome import Outcome
+    from harness.judging.outcome import Outcome
     from harness.record import Record
+    from harness.selecting.cells import Cell
 
 
 def repro(
@@ -33,7 +33,7 @@ def repro(
 
         parity repro "vgg16-float32-opset9-cpu-trace-onnxruntime" --out /tmp/vgg && python /tmp/vgg/repro.py
     """
-    from harness.bundle import slug
+    from harness.judging.bundle import slug
 
     with telling():
         found = find(cell)
@@ -52,10 +52,10 @@ def repro(
 def _bundled(cell: Cell, seed: int, folder: Path) -> tuple[Record, list[str]]:
     """Run a cell, and write its bundle while the files of its model are still there."""
     from harness.axes import Tier
-    from harness.bundle import failure_of, write
-    from harness.environment import describe_run
-    from harness.outcome import blank_record
-    from harness.stages import Bench
+    from harness.judging.bundle import failure_of, write
+    from harness.judging.outcome import blank_record
+    from harness.results.environment import describe_run
+    from harness.running.stages import Bench
 
     declaration = cell.case.declaration
     file = f"{declaration.file.parent.name}/{declaration.file.name}"

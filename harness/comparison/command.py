@@ -16,6 +16,7 @@ from rich.progress import Progress
 from rich.table import Table
 
 from harness.axes import EXPORTER_NAMES, ONNXRUNTIME_OPSETS, PARITY, AxisError, Tier, parse_names, parse_opsets
+from harness.cases.opinfo_entries import FEW, first_dtype, spread
 from harness.comparison.figures import (
     AT_LEAST,
     PEER_OPSET,
@@ -28,8 +29,7 @@ from harness.comparison.figures import (
 )
 from harness.comparison.outcome import Comparison, Outcome, Point, Task, Verdict
 from harness.comparison.workers import WorkerStartError, run_tasks
-from harness.environment import describe_run
-from harness.opinfo_entries import FEW, first_dtype, spread
+from harness.results.environment import describe_run
 
 #: Where declarations of OpInfo entries stand in a clone of the project.
 _DECLARATIONS = Path("op_cases")
@@ -103,7 +103,7 @@ def compare(
 
 
 def _refuse_what_cannot_run(exporters: tuple[str, ...], opsets: tuple[int, ...]) -> None:
-    from harness.exporters import EXPORTERS
+    from harness.subjects.exporters import EXPORTERS
 
     for name in exporters:
         if missing := EXPORTERS[name].missing():
@@ -117,7 +117,7 @@ def _refuse_what_cannot_run(exporters: tuple[str, ...], opsets: tuple[int, ...])
 
 def _points(patterns: list[str], samples: int) -> Iterator[Point]:
     """The samples to compare on."""
-    from harness.declarations import declared_under
+    from harness.cases.declarations import declared_under
     from harness.opinfo import OpInfoDeclaration
 
     declared = {
@@ -129,7 +129,7 @@ def _points(patterns: list[str], samples: int) -> Iterator[Point]:
     chosen = {entry: usable for entry, usable in declared.items() if not patterns or _matches(entry, patterns)}
     for pattern in patterns:
         if not any(_matches(entry, [pattern]) for entry in declared):
-            from harness.opinfo_samples import usable_samples
+            from harness.cases.opinfo_samples import usable_samples
 
             chosen[pattern] = usable_samples(pattern)
     for entry, usable in chosen.items():

@@ -20,11 +20,11 @@ from torch.utils._pytree import tree_leaves
 
 from exporter.arrays import Array, is_float, to_array
 from harness.axes import ONNXRUNTIME, Device
+from harness.cases.opinfo_samples import Sample, SampleModule, all_entries, draw_samples, sample_seed
 from harness.comparison.outcome import Outcome, Task, Verdict
-from harness.delivered import Delivered
-from harness.exporters import EXPORTERS, Exporter, Request
-from harness.opinfo_samples import Sample, SampleModule, all_entries, draw_samples, sample_seed
-from harness.runtimes import RUNTIMES
+from harness.subjects.delivered import Delivered
+from harness.subjects.exporters import EXPORTERS, Exporter, Request
+from harness.subjects.runtimes import RUNTIMES
 from harness.wording import one_line
 
 #: Said once, when all that is heavy is imported.

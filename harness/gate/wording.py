@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from harness.gate.findings import Finding, Kind, grouped
 from harness.gate.policy import Action
 from harness.gate.verdict import Verdict
-from harness.summary import ranges
+from harness.results.summary import ranges
 
 #: Groups of findings of one kind that Markdown names; JUnit XML has them all.
 _MOST = 50

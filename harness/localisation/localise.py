@@ -16,15 +16,15 @@ from exporter.capture.graph import Value
 from exporter.verification.in_dtype import in_dtype
 from exporter.verification.oracle import Expected, Verdict, judge
 from harness.axes import Shapes
-from harness.cells import Cell
-from harness.exporters import EXPORTERS, Exporter, Request
+from harness.judging.outcome import Outcome
+from harness.judging.reference import Trial
 from harness.localisation.pieces import CannotCutError, Piece, Recording, follow
 from harness.localisation.walk import WINDOW, Execute, Step, Walk, expected_of, widened
-from harness.outcome import Outcome
 from harness.record import Stage, Status
-from harness.reference import Trial
-from harness.runtimes import RUNTIMES, Runtime
-from harness.stages import EXTERNAL_WEIGHTS, Bench
+from harness.running.stages import EXTERNAL_WEIGHTS, Bench
+from harness.selecting.cells import Cell
+from harness.subjects.exporters import EXPORTERS, Exporter, Request
+from harness.subjects.runtimes import RUNTIMES, Runtime
 
 
 class NothingToLocaliseError(Exception):

@@ -21,10 +21,7 @@ from exporter.capture.graph import Value
 from exporter.errors import ExportError
 from exporter.verification.oracle import Expected, Verdict
 from harness.axes import Tier
-from harness.bundle import Failure, write
-from harness.delivered import Delivered
-from harness.environment import describe_run
-from harness.exporters import EXPORTERS, Request
+from harness.judging.bundle import Failure, write
 from harness.localisation.localise import (
     Localisation,
     Suspect,
@@ -34,6 +31,9 @@ from harness.localisation.localise import (
     torch_values,
 )
 from harness.localisation.pieces import Piece, Recording
+from harness.results.environment import describe_run
+from harness.subjects.delivered import Delivered
+from harness.subjects.exporters import EXPORTERS, Request
 
 
 @dataclass(frozen=True, slots=True, eq=False)

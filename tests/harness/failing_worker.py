@@ -12,7 +12,7 @@ from onnx import helper
 
 from harness.axes import PARITY
 from harness.comparison import worker
-from harness.exporters import EXPORTERS, Request
+from harness.subjects.exporters import EXPORTERS, Request
 from tests.harness.fakes import FakeExporter, RefusalError, model
 
 

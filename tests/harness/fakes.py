@@ -13,9 +13,9 @@ from onnx import TensorProto, helper
 from exporter.arrays import Array
 from harness.axes import OPSETS, PARITY, Capture, Device, Dtype, Shapes
 from harness.case import Declaration
-from harness.cells import Cell
-from harness.exporters import Captured, Request
-from harness.runtimes import OnnxRuntime, Session
+from harness.selecting.cells import Cell
+from harness.subjects.exporters import Captured, Request
+from harness.subjects.runtimes import OnnxRuntime, Session
 
 
 class RefusalError(Exception):

@@ -14,10 +14,10 @@ from pathlib import Path
 
 import pytest
 
-from harness.cells import Cell
-from harness.outcome import Outcome
+from harness.judging.outcome import Outcome
 from harness.record import Stage
-from harness.stages import Bench
+from harness.running.stages import Bench
+from harness.selecting.cells import Cell
 from harness.store import InFlight
 
 STAGES = tuple(Stage)

@@ -16,13 +16,13 @@ import torch.nn.functional as F
 from onnx import helper
 
 import exporter
-from harness import bundle
 from harness.axes import PARITY, Dtype
-from harness.bundle import Bundles, Kept, slug
 from harness.case import Declaration, floats, model, op
-from harness.exporters import Captured, Request
-from harness.outcome import Outcome
-from harness.stages import Bench
+from harness.judging import bundle
+from harness.judging.bundle import Bundles, Kept, slug
+from harness.judging.outcome import Outcome
+from harness.running.stages import Bench
+from harness.subjects.exporters import Captured, Request
 from tests.harness.fakes import FakeExporter, cell, one_node
 from tests.harness.test_store import INFO, RECORD
 

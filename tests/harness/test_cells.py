@@ -10,7 +10,7 @@ import torch.nn.functional as F
 
 from harness.axes import SPREAD_OPSETS, TURNING_OPSETS, Capture, Device, Dtype, Selection, Shapes, Tier
 from harness.case import Declaration, floats, image, model, numbers, op
-from harness.cells import Cell, cells_of
+from harness.selecting.cells import Cell, cells_of
 
 _ELU = op(F.elu, floats(2, 3), alpha=[1.0, 0.5])
 

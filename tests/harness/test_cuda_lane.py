@@ -10,17 +10,17 @@ from pathlib import Path
 import pytest
 import torch
 
-from harness import cuda
 from harness.record import Status
-from harness.slots import Slots
 from harness.store import read_info, read_records
+from harness.subjects import cuda
+from harness.subjects.slots import Slots
 from tests.harness.test_plugin import run_pytest
 
 #: Takes a slot, writes down when, holds it for a while, writes down when again.
 _USER = """
 import sys, time
 from pathlib import Path
-from harness.slots import Slots
+from harness.subjects.slots import Slots
 
 folder, log, number, hold = Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3]), float(sys.argv[4])
 with Slots(folder, number).taken() as slot:
@@ -106,7 +106,7 @@ def test_without_a_device_every_cell_of_the_lane_says_why_it_did_not_run(
 def test_a_case_runs_on_the_device() -> None:
     from harness.axes import Device
     from harness.case import floats, op
-    from harness.stages import Bench
+    from harness.running.stages import Bench
     from tests.harness.fakes import cell
 
     outcome = Bench(0).run(cell(op(torch.mm, floats(64, 64), mat2=floats(64, 64)), device=Device.CUDA))

@@ -9,9 +9,10 @@ from importlib import metadata
 import pytest
 from typer.testing import CliRunner
 
-from harness import cuda, diagnosis
 from harness.cli import app
-from harness.diagnosis import Finding, Health, Need, diagnose, healthy
+from harness.results import diagnosis
+from harness.results.diagnosis import Finding, Health, Need, diagnose, healthy
+from harness.subjects import cuda
 
 
 def found(what: str) -> Finding:

@@ -6,10 +6,10 @@ import torch
 
 from harness.axes import Capture, Device, Dtype, Selection, Shapes, Tier
 from harness.case import Declaration, floats, given, ints, model, op
-from harness.cells import Cell, cells_of
-from harness.draws import DrawnCase, can_be_drawn, search
-from harness.outcome import Outcome
+from harness.cases.draws import DrawnCase, can_be_drawn, search
+from harness.judging.outcome import Outcome
 from harness.record import Stage, Status
+from harness.selecting.cells import Cell, cells_of
 
 _PRODUCT = op(torch.matmul, floats(2, 3), floats(3, 4))
 

@@ -12,8 +12,8 @@ from msgspec.structs import replace
 from typer.testing import CliRunner
 
 from harness import cli
-from harness.expectation_edits import edit
-from harness.expectations import Expectation, ExpectationError, parse
+from harness.expecting.expectation_edits import edit
+from harness.expecting.expectations import Expectation, ExpectationError, parse
 from harness.record import Record, Stage, Status
 from harness.store import RecordWriter, create_run
 from tests.harness.test_store import INFO, RECORD

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from harness.expectations import Expectation, ExpectationError, expected, load
+from harness.expecting.expectations import Expectation, ExpectationError, expected, load
 from harness.record import Record, Stage, Status
 from tests.harness.test_store import RECORD
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from harness.axes import AxisError
-from harness.last_words import last_words
-from harness.limits import STAGE_SECONDS, Limits, half_of_the_machine, parse_limits, resident_mib
 from harness.record import Stage
+from harness.running.last_words import last_words
+from harness.running.limits import STAGE_SECONDS, Limits, half_of_the_machine, parse_limits, resident_mib
 
 
 def test_limits_are_given_for_all_stages_and_for_single_ones() -> None:

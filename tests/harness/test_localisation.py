@@ -17,10 +17,10 @@ from exporter.lowering.builder import Graph
 from exporter.lowering.values import Value
 from harness.axes import PARITY, Capture, Device, Dtype, Shapes
 from harness.case import Declaration, floats, model, op
-from harness.cells import Cell
 from harness.localisation.localise import Localisation, NothingToLocaliseError, Suspect, localise
 from harness.localisation.reduce import Reduced, reduce, write_source
 from harness.localisation.walk import Walk
+from harness.selecting.cells import Cell
 from tests.harness.fakes import cell
 
 

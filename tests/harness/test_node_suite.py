@@ -10,8 +10,8 @@ from typer.testing import CliRunner
 
 from harness.axes import ONNX_REFERENCE, ONNXRUNTIME
 from harness.cli import app
-from harness.node_suite import Ending, run_suite
-from harness.runtimes import RUNTIMES
+from harness.subjects.node_suite import Ending, run_suite
+from harness.subjects.runtimes import RUNTIMES
 from tests.harness.fakes import LyingRuntime
 
 

@@ -11,9 +11,7 @@ import torch
 
 from harness.axes import Device, Dtype, Selection, Tier
 from harness.case import DeclarationError
-from harness.cells import cells_of
-from harness.opinfo import OpInfoDeclaration, SampleCase, entries
-from harness.opinfo_entries import (
+from harness.cases.opinfo_entries import (
     EXCLUDED,
     Usable,
     first_dtype,
@@ -24,10 +22,12 @@ from harness.opinfo_entries import (
     survey_path,
     write_survey,
 )
-from harness.opinfo_samples import all_entries, draw_samples, usable_samples
-from harness.program import InputSet, build
+from harness.cases.opinfo_samples import all_entries, draw_samples, usable_samples
+from harness.cases.program import InputSet, build
+from harness.opinfo import OpInfoDeclaration, SampleCase, entries
 from harness.record import Stage, Status
-from harness.stages import Bench
+from harness.running.stages import Bench
+from harness.selecting.cells import cells_of
 from op_cases.opinfo import opinfo
 
 pytest_plugins = "pytester"
@@ -76,7 +76,7 @@ def test_options_choose_opsets_and_dtypes() -> None:
 
 def test_collection_does_not_import_op_db() -> None:
     program = (
-        "import sys; from harness.cells import cells_of; from harness.axes import Selection, Tier;"
+        "import sys; from harness.selecting.cells import cells_of; from harness.axes import Selection, Tier;"
         "from op_cases.opinfo import opinfo;"
         "print(sum(1 for _ in cells_of('opinfo', opinfo, Selection(tier=Tier.FULL, opsets=(18,)))),"
         "'torch.testing._internal.common_methods_invocations' in sys.modules)"

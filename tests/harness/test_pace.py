@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from harness.pace import Pace, spelled
+from harness.selecting.pace import Pace, spelled
 
 
 def test_the_line_says_how_far_how_fast_and_how_long_still() -> None:

@@ -12,8 +12,6 @@ import pytest
 
 # Before pytester notes which modules there are, and forgets those that come later: torch cannot be imported twice.
 import exporter  # noqa: F401
-import harness.items
-import harness.stages  # noqa: F401
 from harness.record import Blame, Record, Stage, Status
 from harness.store import read_info, read_records
 

@@ -8,7 +8,7 @@ from torch import nn
 
 from harness.axes import Device, Dtype
 from harness.case import Declaration, floats, ints, model, op
-from harness.program import InputSet, Program, build
+from harness.cases.program import InputSet, Program, build
 
 
 def built(declaration: Declaration, dtype: Dtype = Dtype.FLOAT32) -> Program:

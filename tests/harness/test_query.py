@@ -10,8 +10,8 @@ from msgspec.structs import replace
 from typer.testing import CliRunner
 
 from harness import cli
-from harness.query import QueryError, parse
 from harness.record import Metrics, Stage, Status
+from harness.results.query import QueryError, parse
 from harness.store import RecordWriter, create_run
 from tests.harness.test_store import INFO, RECORD
 

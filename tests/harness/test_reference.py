@@ -10,8 +10,8 @@ import torch.nn.functional as F
 from exporter.verification.oracle import FALLBACK, FLOOR_ULPS, Expected
 from harness.axes import Device, Dtype
 from harness.case import Declaration, floats, ints, model, op
-from harness.program import build
-from harness.reference import NondeterministicError, Reference, consult
+from harness.cases.program import build
+from harness.judging.reference import NondeterministicError, Reference, consult
 
 
 def consulted(declaration: Declaration, dtype: Dtype = Dtype.FLOAT32) -> Reference:

@@ -11,8 +11,8 @@ import torch.nn.functional as F
 
 from harness.axes import Device, Dtype
 from harness.case import floats, op
-from harness.program import InputSet, build
-from harness.seeds import stable_seed
+from harness.cases.program import InputSet, build
+from harness.cases.seeds import stable_seed
 
 
 def test_a_seed_never_changes() -> None:
@@ -22,7 +22,7 @@ def test_a_seed_never_changes() -> None:
 
 
 def test_a_seed_is_the_same_in_another_process() -> None:
-    program = "from harness.seeds import stable_seed; print(stable_seed(3, 'a', 'b'))"
+    program = "from harness.cases.seeds import stable_seed; print(stable_seed(3, 'a', 'b'))"
     printed = {
         subprocess.run(
             [sys.executable, "-c", program],

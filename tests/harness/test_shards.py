@@ -8,9 +8,9 @@ import msgspec
 import pytest
 
 from harness.axes import AxisError
-from harness.merging import merge
 from harness.record import Record, RunEnd, RunInfo
-from harness.shards import Shard, balance, parse_shard
+from harness.results.merging import merge
+from harness.selecting.shards import Shard, balance, parse_shard
 from harness.store import RecordWriter, RunStoreError, create_run, read_end, read_info, read_records, write_end
 from tests.harness.test_store import INFO, RECORD
 

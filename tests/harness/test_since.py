@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from harness.content import contents, declared_as
 from harness.record import Record, RunInfo, Status
-from harness.since import SAMPLE, Since, since
+from harness.selecting.content import contents, declared_as
+from harness.selecting.since import SAMPLE, Since, since
 from harness.store import RecordWriter, RunStoreError, create_run, read_info, read_records
 from tests.harness.faults import LEAN, Ended, run_project
 from tests.harness.test_store import INFO, RECORD
@@ -37,7 +37,7 @@ def touched(*changed: str) -> set[str]:
         (["exporter/lowering/dtypes.py"], set(ALL)),
         (["exporter/lowering/opsets/axes.py"], set(ALL)),
         (["exporter/capture/trace.py"], set(ALL)),
-        (["harness/stages.py"], set(ALL)),
+        (["harness/running/stages.py"], set(ALL)),
         (["exporter/lowering/activation.py", "exporter/write.py"], set(ALL)),
     ],
 )
@@ -48,7 +48,7 @@ def test_a_change_touches_what_runs_through_it(changed: list[str], cells: set[st
 
 def test_commands_and_the_gate_run_no_cell() -> None:
     files = contents()
-    assert "harness/stages.py" in files
+    assert "harness/running/stages.py" in files
     assert "exporter/lowering/activation.py" in files
     assert not any(file.startswith(("harness/commands/", "harness/gate/")) for file in files)
 

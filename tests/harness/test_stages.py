@@ -12,12 +12,12 @@ from onnx import TensorProto, helper
 
 from harness.axes import Device, Dtype, Shapes
 from harness.case import Declaration, floats, ints, op
-from harness.cells import Cell
-from harness.exporters import Request
-from harness.outcome import Outcome
+from harness.judging.outcome import Outcome
 from harness.record import Blame, Stage, Status
-from harness.runtimes import RUNTIMES
-from harness.stages import Bench
+from harness.running.stages import Bench
+from harness.selecting.cells import Cell
+from harness.subjects.exporters import Request
+from harness.subjects.runtimes import RUNTIMES
 from tests.harness.fakes import FakeExporter, LyingRuntime, RefusalError, cell, model, one_node
 
 _ELU = op(F.elu, floats(2, 3), dynamic={"x": {0: "batch"}})

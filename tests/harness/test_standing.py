@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from harness.cli import app
 from harness.record import Record, Status
-from harness.standing import compare
+from harness.results.standing import compare
 from harness.store import RecordWriter, create_run
 from tests.harness.test_store import INFO, RECORD
 

@@ -15,11 +15,11 @@ import torch.nn.functional as F
 
 from harness.axes import AxisError, Capture, Device, Selection, parse_exporters, parse_runtimes
 from harness.case import Declaration, floats, op
-from harness.cells import Cell, cells_of
-from harness.outcome import Outcome
+from harness.judging.outcome import Outcome
 from harness.record import Blame, Stage, Status
-from harness.runtimes import RUNTIMES
-from harness.stages import Bench
+from harness.running.stages import Bench
+from harness.selecting.cells import Cell, cells_of
+from harness.subjects.runtimes import RUNTIMES
 
 _ELU = op(F.elu, floats(2, 3), dynamic={"x": {0: "batch"}})
 _SCALED = op(lambda x, y: x - 2 * y, floats(2, 3), floats(3))
@@ -54,7 +54,7 @@ def test_onnxruntime_runs_at_every_level_of_its_optimiser(level: str) -> None:
 
 
 def test_a_level_is_the_one_that_the_session_has() -> None:
-    from harness.runtimes import _session_options
+    from harness.subjects.runtimes import _session_options
 
     names = {level: _session_options(level).graph_optimization_level.name for level in ("none", "basic", "extended")}
     assert names == {"none": "ORT_DISABLE_ALL", "basic": "ORT_ENABLE_BASIC", "extended": "ORT_ENABLE_EXTENDED"}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from harness.record import Record, Stage, Status
-from harness.summary import counts, ranges, summarise
+from harness.results.summary import counts, ranges, summarise
 from tests.harness.test_store import RECORD
 
 

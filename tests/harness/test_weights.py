@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from harness.weights import build_module
+from harness.cases.weights import build_module
 
 
 class Tower(nn.Module):

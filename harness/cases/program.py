@@ -1,0 +1,237 @@
+"""From a case to something that runs: the module, its inputs' names and makers, and its other input sets."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch.utils._pytree import tree_leaves
+
+from harness.axes import Device, Dtype
+from harness.case import Case, DeclarationError, Input, Maker
+from harness.cases.seeds import stable_seed
+from harness.cases.weights import build_module
+from harness.record import Kind
+
+
+@dataclass(frozen=True, slots=True)
+class InputSet:
+    """Which values and which sizes: the example is `InputSet()`."""
+
+    draw: int = 0
+    #: Symbol and size, for each symbolic dimension that differs from the example's.
+    sizes: tuple[tuple[str, int], ...] = ()
+
+    def __str__(self) -> str:
+        sizes = ", ".join(f"{symbol}={size}" for symbol, size in self.sizes)
+        return sizes or ("other values" if self.draw else "example")
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """A module whose `forward` takes the inputs as flat tensors, and how to make them."""
+
+    case: Case
+    dtype: Dtype
+    device: Device
+    seed: int
+    module: torch.nn.Module
+    makers: Mapping[str, Maker]
+    weight_bytes: int
+
+    @property
+    def input_names(self) -> tuple[str, ...]:
+        return tuple(self.makers)
+
+    def inputs(self, which: InputSet) -> tuple[torch.Tensor, ...]:
+        sizes = dict(which.sizes)
+        dynamic = self.case.declaration.dynamic
+        made = []
+        for name, maker in self.makers.items():
+            resize = {axis: sizes[symbol] for axis, symbol in dynamic.get(name, {}).items() if symbol in sizes}
+            seed = stable_seed(self.seed, self.case.label, name, str(which.draw))
+            made.append((maker.resized(resize) if resize else maker).make(seed, self.dtype).to(self.device))
+        return tuple(made)
+
+    def other_sizes(self) -> Iterator[InputSet]:
+        """The sizes to run a dynamic cell again at: all symbols at their first other size, then at their second."""
+        declaration = self.case.declaration
+        choices = {
+            symbol: declaration.sizes.get(symbol, (1, example + 3)) for symbol, example in self._example_sizes().items()
+        }
+        for turn in range(max((len(sizes) for sizes in choices.values()), default=0)):
+            yield InputSet(sizes=tuple((symbol, sizes[turn % len(sizes)]) for symbol, sizes in choices.items()))
+
+    def _example_sizes(self) -> dict[str, int]:
+        sizes: dict[str, int] = {}
+        place = self.case.declaration.place
+        for name, axes in self.case.declaration.dynamic.items():
+            if name not in self.makers:
+                raise DeclarationError(
+                    f"{place}: dynamic= names input {name!r}; the inputs are {', '.join(self.makers) or 'none'}."
+                )
+            shape = self.makers[name].shape
+            for axis, symbol in axes.items():
+                if axis not in range(len(shape)):
+                    raise DeclarationError(f"{place}: dynamic= names axis {axis} of {name}, whose shape is {shape}.")
+                if sizes.setdefault(symbol, shape[axis]) != shape[axis]:
+                    raise DeclarationError(
+                        f"{place}: {symbol!r} is {sizes[symbol]} in one input and {shape[axis]} in {name}. "
+                        "Give them different names, or the inputs the same size."
+                    )
+        return sizes
+
+    @torch.no_grad()
+    def run(self, inputs: tuple[torch.Tensor, ...]) -> list[torch.Tensor]:
+        """The program's outputs, flat. Neither the inputs nor the module's state are changed by it."""
+        with _state_kept(self.module), _uncompiled():
+            outputs = self.module(*(tensor.clone() for tensor in inputs))
+        return [
+            # Python's floats are of 64 bits.
+            leaf if isinstance(leaf, torch.Tensor) else torch.from_numpy(np.asarray(leaf))
+            for leaf in tree_leaves(outputs)
+            if leaf is not None
+        ]
+
+
+class OwnProgram(ABC):
+    """A case of another source than `op` and `model`: it builds its program itself."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def build(self, dtype: Dtype, device: Device, run_seed: int) -> Program: ...
+
+
+def build(case: Case, dtype: Dtype, device: Device, run_seed: int) -> Program:
+    """Build the program of a case, its weights and constants drawn from the run's seed."""
+    if isinstance(case, OwnProgram):
+        return case.build(dtype, device, run_seed)
+    declaration = case.declaration
+    makers: dict[str, Maker] = {}
+    constants: dict[str, torch.Tensor] = {}
+    several = not (len(declaration.inputs) == 1 and isinstance(declaration.inputs[0], Maker))
+    counter = iter(range(1_000))
+
+    def slot(value: object, name: str | None = None) -> object:
+        """A maker's place among the inputs, as a `Slot`; anything else stays what it is."""
+        if isinstance(value, tuple) and any(isinstance(each, Maker | tuple) for each in value):
+            return tuple(slot(each, f"{name}_{index}" if name else None) for index, each in enumerate(value))
+        if not isinstance(value, Maker):
+            return value
+        name = name or (f"x{next(counter)}" if several else "x")
+        if value.constant:
+            seed = stable_seed(run_seed, case.label, name, "constant")
+            constants[name] = value.make(seed, dtype).to(device)
+        else:
+            makers[name] = value
+        return Slot(name)
+
+    arguments = tuple(slot(_checked(value, declaration.place)) for value in declaration.inputs)
+    builds_module = declaration.kind is Kind.MODEL or (
+        isinstance(declaration.program, type) and issubclass(declaration.program, torch.nn.Module)
+    )
+    keywords = {name: slot(value, name) for name, value in case.arguments.items()}
+    passed = {name: value for name, value in keywords.items() if _holds_slot(value)}
+    inner: torch.nn.Module | Callable[..., object] = declaration.program
+    if builds_module:
+        settings = {name: value for name, value in keywords.items() if name not in passed}
+        inner = build_module(declaration.program, settings, stable_seed(run_seed, case.label, "weights"))
+        if dtype.is_floating:
+            inner.to(getattr(torch, dtype))
+    else:
+        passed = keywords
+    if isinstance(inner, torch.nn.Module) and not passed and not constants and _is_flat(arguments):
+        module = inner
+    else:
+        module = Call(inner, arguments, passed, tuple(makers), constants)
+    module.train(declaration.train).to(device)
+    weights = sum(tensor.nbytes for tensor in (*module.parameters(), *module.buffers()))
+    return Program(case, dtype, device, run_seed, module, makers, weights)
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """Where an input goes among a program's arguments."""
+
+    name: str
+
+
+class Call(torch.nn.Module):
+    """A function, or a module with nested arguments, as a module that takes flat tensors."""
+
+    def __init__(
+        self,
+        program: Callable[..., object],
+        arguments: tuple[object, ...],
+        keywords: Mapping[str, object],
+        names: tuple[str, ...],
+        constants: Mapping[str, torch.Tensor],
+    ) -> None:
+        super().__init__()
+        self.program = program
+        self.arguments = arguments
+        self.keywords = keywords
+        self.names = names
+        for name, value in constants.items():
+            self.register_buffer(name, value)
+
+    def forward(self, *tensors: torch.Tensor) -> object:
+        given = dict(zip(self.names, tensors, strict=True))
+
+        def fill(value: object) -> object:
+            if isinstance(value, Slot):
+                return given[value.name] if value.name in given else self.get_buffer(value.name)
+            return tuple(map(fill, value)) if isinstance(value, tuple) and _holds_slot(value) else value
+
+        keywords = {name: fill(value) for name, value in self.keywords.items()}
+        return self.program(*map(fill, self.arguments), **keywords)
+
+
+def _checked(value: Input, place: str) -> Input:
+    if not isinstance(value, Maker | tuple):
+        raise DeclarationError(
+            f"{place}: input {value!r} is a {type(value).__name__}, not a maker. Inputs are makers such as "
+            "floats(2, 3); other arguments are keywords, or belong inside a lambda."
+        )
+    return value
+
+
+def _holds_slot(value: object) -> bool:
+    return isinstance(value, Slot) or (isinstance(value, tuple) and any(map(_holds_slot, value)))
+
+
+def _is_flat(arguments: tuple[object, ...]) -> bool:
+    return all(isinstance(argument, Slot) for argument in arguments)
+
+
+@contextmanager
+def _uncompiled() -> Iterator[None]:
+    """What a program says is its meaning. `torch.cond` and its kin compile themselves, in seconds, and fail where the
+    program is run in another dtype.
+    """
+
+    def as_it_is(program: object = None, **options: object) -> object:
+        return program
+
+    compiling = torch.compile
+    torch.compile = as_it_is  # type: ignore[assignment]
+    try:
+        yield
+    finally:
+        torch.compile = compiling
+
+
+@contextmanager
+def _state_kept(module: torch.nn.Module) -> Iterator[None]:
+    """A batch norm in training writes its statistics; the next run, and the export, must find them as they were."""
+    before = [(buffer, buffer.clone()) for buffer in module.buffers()] if module.training else []
+    try:
+        yield
+    finally:
+        for buffer, value in before:
+            buffer.copy_(value)

@@ -1,0 +1,46 @@
+"""`parity opinfo-survey`: find out anew which OpInfo samples are usable, and write it beside the declarations."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.progress import track
+
+from harness.cases.opinfo_entries import survey_path, write_survey
+
+
+def survey(
+    declarations: Annotated[Path, typer.Argument(help="The declaration file.")] = Path("op_cases/opinfo.py"),
+) -> None:
+    """Write the survey of a declaration file's OpInfo entries: which of their samples torch runs, by dtype.
+
+    To be done after a change of its entries or of torch; it takes some minutes.
+
+    Examples:
+
+        parity opinfo-survey
+
+        parity opinfo-survey op_cases/opinfo.py
+    """
+    import torch
+
+    from harness.cases.declarations import declared_under
+    from harness.cases.opinfo_samples import usable_samples
+    from harness.opinfo import OpInfoDeclaration
+
+    torch.set_num_threads(1)
+    sys.path.insert(0, str(Path.cwd()))
+    names = [
+        entry
+        for _, declaration in declared_under(declarations.parent)
+        if isinstance(declaration, OpInfoDeclaration) and declaration.file.resolve() == declarations.resolve()
+        for entry in declaration.entry_names
+    ]
+    usable = {name: usable_samples(name) for name in track(names, description="", transient=True)}
+    path = survey_path(declarations)
+    write_survey(path, str(torch.__version__), usable)
+    samples = sum(len(positions) for dtypes in usable.values() for positions in dtypes.values())
+    typer.echo(f"{path}: {samples} usable samples of {len(usable)} entries, counted in every dtype")

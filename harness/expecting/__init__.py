@@ -1,0 +1,1 @@
+"""Known failures: expectations, and the smallest edit that makes them true."""

@@ -1,0 +1,244 @@
+"""Expectations: known failures, written down with the stage, the reason and a link, strict both ways.
+
+They stand in an `expectations.toml` beside the declarations that they speak of:
+
+    [[known]]
+    cells  = "topk[k=0]-*"
+    opset  = "<10"
+    stage  = "load"
+    error  = "*kernel*"
+    reason = "the CPU kernel rejects k=0 before opset 10"
+    link   = "https://github.com/microsoft/onnxruntime/issues/..."
+
+`cells` selects by id: `*` stands for anything and `?` for one character; `opset<10`, `opset<=9`, `opset>12`,
+`opset>=13` and `opset9-12` stand for the opsets that they describe; everything else, brackets included, for itself.
+What else is given must hold too: `opset` (`"<10"`, `"7-9,13"`), `dtype`, `device`, `capture`, `exporter`, `runtime`
+and `shapes` (a text or a list of them), `packages` (`{ onnxruntime = "<1.32" }`, as pip writes it; with others the
+expectation says nothing). `error` is a pattern of the failure's own words.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+
+import msgspec
+from packaging.specifiers import InvalidSpecifier, SpecifierSet
+
+from harness.axes import OPSETS, PARITY, Shapes
+from harness.record import Record, Stage, Status
+from harness.results.environment import package_versions
+
+FILE = "expectations.toml"
+
+_OPSETS = re.compile(r"opset(?:(?P<relation><=|>=|<|>)(?P<bound>\d+)|(?P<low>\d+)-(?P<high>\d+))")
+
+_WILD = re.compile(rf"[*?]|{_OPSETS.pattern}")
+
+#: A cell's id, from its end: a label may hold anything.
+_ID = re.compile(
+    r".*-(?P<dtype>[a-z0-9]+)-opset(?P<opset>\d+)-(?P<device>[a-z]+)-(?P<capture>[a-z_]+)-(?P<runtime>[^-]+)"
+    rf"(?:-(?!{Shapes.DYNAMIC}$)(?P<exporter>[^-]+))?(?P<dynamic>-{Shapes.DYNAMIC})?"
+)
+
+_WENT_WRONG = (Status.FAILED, Status.CRASHED)
+
+
+class ExpectationError(Exception):
+    """An expectations file that cannot be read. The message says where and what it should hold."""
+
+
+class Expectation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One known failure."""
+
+    cells: str
+    stage: Stage
+    reason: str
+    link: str
+    error: str = "*"
+    opset: str = ""
+    dtype: str | tuple[str, ...] = ()
+    device: str | tuple[str, ...] = ()
+    capture: str | tuple[str, ...] = ()
+    exporter: str | tuple[str, ...] = ()
+    runtime: str | tuple[str, ...] = ()
+    shapes: str | tuple[str, ...] = ()
+    packages: dict[str, str] = {}
+
+    def matches(self, cell: str) -> bool:
+        """Whether it speaks of the cell of this id."""
+        return _pattern(self.cells).fullmatch(cell) is not None and self._holds_of(cell)
+
+    def _holds_of(self, cell: str) -> bool:
+        axes = (self.dtype, self.device, self.capture, self.exporter, self.runtime, self.shapes)
+        if not self.opset and not any(axes):
+            return True
+        point = Point.of(cell)
+        return all(
+            not given or value in ((given,) if isinstance(given, str) else given)
+            for given, value in zip(axes, point.axes, strict=True)
+        ) and (not self.opset or point.opset in opsets_of(self.opset))
+
+    def applies(self, versions: Mapping[str, str]) -> bool:
+        """Whether it speaks of an environment with these packages."""
+        return all(
+            package in versions and SpecifierSet(wanted).contains(versions[package], prereleases=True)
+            for package, wanted in self.packages.items()
+        )
+
+    def may_match(self, name: str) -> bool:
+        """Whether it can speak of cells whose ids begin with this name: most selectors begin with one, too."""
+        beginning = _WILD.split(self.cells, maxsplit=1)[0]
+        return beginning.startswith(name) or name.startswith(beginning)
+
+    def foresees(self, stage: Stage, error: str) -> bool:
+        """Whether a failure is the one that it speaks of."""
+        return stage is self.stage and _words(self.error).fullmatch(error) is not None
+
+    def apply(self, record: Record) -> Record:
+        """The record of a cell that this speaks of, as it counts now."""
+        if record.status is Status.PASSED:
+            reason = f"expected to fail at {self.stage}: {self.reason}. It passes now: narrow or remove {self.cells!r}"
+            return msgspec.structs.replace(record, status=Status.UNEXPECTED_PASS, reason=reason, link=self.link)
+        if record.status not in _WENT_WRONG:
+            return record
+        if self.foresees(record.stage, record.reason):
+            return msgspec.structs.replace(
+                record, status=Status.KNOWN, reason=self.reason, link=self.link, error=record.reason
+            )
+        otherwise = "" if record.stage is not self.stage else f" otherwise than with {self.error!r}"
+        reason = (
+            f"expected to fail at {self.stage} ({self.reason}), failed at {record.stage}{otherwise}: {record.reason}"
+        )
+        return msgspec.structs.replace(record, reason=reason, error=record.reason)
+
+
+class Point(msgspec.Struct, frozen=True):
+    """Where on the axes a cell lies, as its id says. (A record's runtime may be the one that stood in for it.)"""
+
+    opset: int
+    #: dtype, device, capture, exporter, runtime, shapes.
+    axes: tuple[str, str, str, str, str, str]
+
+    @classmethod
+    def of(cls, cell: str) -> Point:
+        return _point(cell)
+
+
+@cache
+def _point(cell: str) -> Point:
+    found = _ID.fullmatch(cell)
+    assert found, f"{cell} is not a cell's id"
+    exporter, runtime = found["exporter"] or PARITY, found["runtime"]
+    shapes = Shapes.DYNAMIC if found["dynamic"] else Shapes.STATIC
+    return Point(int(found["opset"]), (found["dtype"], found["device"], found["capture"], exporter, runtime, shapes))
+
+
+@cache
+def load(path: Path) -> tuple[Expectation, ...]:
+    """The expectations in a file; none where there is no file."""
+    try:
+        return parse(path.read_text(encoding="utf-8"), path)
+    except FileNotFoundError:
+        return ()
+
+
+def parse(text: str, path: Path) -> tuple[Expectation, ...]:
+    """The expectations in the text of a file."""
+    try:
+        entries = tomllib.loads(text).get("known", [])
+    except tomllib.TOMLDecodeError as error:
+        raise ExpectationError(f"{path}: {error}") from error
+    try:
+        expectations = tuple(msgspec.convert(entries, list[Expectation], strict=True))
+    except msgspec.ValidationError as error:
+        raise ExpectationError(
+            f"{path}: {error}. A [[known]] has four texts: cells, stage (one of {', '.join(Stage)}), reason, link; "
+            f"and may have {', '.join(Expectation.__struct_fields__[4:])}."
+        ) from error
+    for expectation in expectations:
+        if problem := _problem(expectation):
+            raise ExpectationError(f"{path}: {expectation.cells!r} {problem}")
+    return expectations
+
+
+def _problem(expectation: Expectation) -> str:
+    """What is wrong with an expectation that reads well."""
+    if not expectation.reason.strip() or not expectation.link.strip():
+        return "needs a reason and a link: who meets it in a year has nothing else to go by."
+    try:
+        for wanted in expectation.packages.values():
+            SpecifierSet(wanted)
+    except InvalidSpecifier as error:
+        return f"has packages that are not written as pip does: {error}"
+    if expectation.opset and not opsets_of(expectation.opset):
+        of = f"of {OPSETS[0]} to {OPSETS[-1]}"
+        return f"has opset = {expectation.opset!r}. Write '<10', '>=13', '9' or '7-9,13', {of}."
+    return ""
+
+
+def expected(record: Record, directory: Path) -> Record:
+    """The record as the expectations beside its declaration have it; the first that matches decides."""
+    for expectation in load(directory / FILE):
+        if expectation.matches(record.cell) and expectation.applies(_versions_here()):
+            return expectation.apply(record)
+    return record
+
+
+@cache
+def _versions_here() -> dict[str, str]:
+    return package_versions()
+
+
+@cache
+def opsets_of(text: str) -> frozenset[int]:
+    """`<10` or `7-9,13` as a set of opsets; empty where it makes no sense."""
+    chosen: set[int] = set()
+    for part in text.split(","):
+        found = _OPSETS.fullmatch(f"opset{part.strip()}")
+        if found:
+            chosen.update(_opsets(found))
+        elif part.strip().isdecimal() and int(part) in OPSETS:
+            chosen.add(int(part))
+        else:
+            return frozenset()
+    return frozenset(chosen)
+
+
+@cache
+def _pattern(selector: str) -> re.Pattern[str]:
+    parts = []
+    end = 0
+    for found in _OPSETS.finditer(selector):
+        parts.append(_wildcards(selector[end : found.start()]))
+        parts.append(f"opset(?:{'|'.join(map(str, _opsets(found)))})(?![0-9])")
+        end = found.end()
+    parts.append(_wildcards(selector[end:]))
+    return re.compile("".join(parts))
+
+
+@cache
+def _words(pattern: str) -> re.Pattern[str]:
+    return re.compile(_wildcards(pattern), re.DOTALL)
+
+
+def _wildcards(text: str) -> str:
+    return re.escape(text).replace(r"\*", ".*").replace(r"\?", ".")
+
+
+def _opsets(found: re.Match[str]) -> list[int]:
+    if found["relation"] is None:
+        return [opset for opset in OPSETS if int(found["low"]) <= opset <= int(found["high"])]
+    bound = int(found["bound"])
+    match found["relation"]:
+        case "<":
+            return [opset for opset in OPSETS if opset < bound]
+        case "<=":
+            return [opset for opset in OPSETS if opset <= bound]
+        case ">":
+            return [opset for opset in OPSETS if opset > bound]
+        case _:
+            return [opset for opset in OPSETS if opset >= bound]

@@ -1,0 +1,103 @@
+"""Blame: whose fault a mismatch is, by asking witnesses that share no code with the accused."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+import numpy as np
+
+from exporter.verification.oracle import Verdict, judge
+from harness.axes import BACKEND, ONNXRUNTIME, Device
+from harness.judging.reference import Trial
+from harness.record import Blame
+from harness.subjects.delivered import Delivered
+from harness.subjects.runtimes import OnnxReference, OnnxRuntime, Runtime
+
+#: Error over tolerance up to which a mismatch may be rounding. A wrong formula is further out.
+_ROUNDING = 100.0
+#: Bytes of weights above which onnx.reference, which convolves in numpy, takes minutes over a model.
+_REFERENCE_LIMIT = 32 << 20
+
+
+class Testimony(Enum):
+    """What a witness says of the outputs under dispute."""
+
+    WITH_TORCH = "agrees with torch"
+    WITH_RUNTIME = "agrees with the runtime"
+    WITH_NEITHER = "agrees with neither"
+    SILENT = "could not run it"
+
+
+@dataclass(frozen=True, slots=True)
+class Ruling:
+    blame: Blame
+    #: One line: what the witnesses said and what follows.
+    because: str
+
+
+def rule(
+    delivered: Delivered, trial: Trial, outputs: Sequence[object], verdict: Verdict, runtime: str, weight_bytes: int
+) -> Ruling:
+    """Who is to blame for `outputs`, which `runtime` gave and `verdict` rejected."""
+    if runtime == ONNXRUNTIME:
+        plain = _ask(OnnxRuntime("none"), delivered, trial, outputs)
+        if plain is Testimony.WITH_TORCH:
+            return Ruling(Blame.RUNTIME, f"{runtime} without optimisations agrees with torch: its optimiser is wrong")
+        if weight_bytes > _REFERENCE_LIMIT:
+            return Ruling(Blame.UNKNOWN, f"{runtime} without optimisations differs too; too large for onnx.reference")
+    witness = _witness(runtime)
+    testimony = _ask(witness, delivered, trial, outputs)
+    said = f"{witness.name} {testimony.value}"
+    if testimony is Testimony.WITH_RUNTIME:
+        return Ruling(Blame.EXPORTER, f"{witness.name} agrees with {runtime}, so the graph is wrong")
+    if _may_be_rounding(verdict):
+        return Ruling(Blame.PRECISION, f"{said}, and the error is of the size of rounding")
+    if testimony is Testimony.WITH_TORCH:
+        return Ruling(Blame.RUNTIME, f"{said}, so {runtime} is wrong")
+    return Ruling(Blame.UNKNOWN, said)
+
+
+def rule_on_failure(delivered: Delivered, trial: Trial, runtime: str, weight_bytes: int) -> Ruling:
+    """Who is to blame when `runtime` did not load or run a model that onnx's checker passes."""
+    if weight_bytes > _REFERENCE_LIMIT:
+        return Ruling(Blame.UNKNOWN, "too large for onnx.reference, the other witness")
+    witness = _witness(runtime)
+    testimony = _ask(witness, delivered, trial, ())
+    if testimony is Testimony.WITH_TORCH:
+        return Ruling(Blame.RUNTIME, f"{witness.name} runs it and agrees with torch, so {runtime} is wrong")
+    if testimony is Testimony.SILENT:
+        return Ruling(Blame.EXPORTER, f"{witness.name} cannot run it either, so the graph is wrong")
+    return Ruling(Blame.EXPORTER, f"{witness.name} runs it and differs from torch, so the graph is wrong")
+
+
+def _witness(runtime: str) -> Runtime:
+    """One that shares no code with the accused: onnxruntime may also stand accused as a backend, or by a level."""
+    accused = runtime.removeprefix(BACKEND)
+    return OnnxReference() if accused.startswith(ONNXRUNTIME) else OnnxRuntime()
+
+
+def _ask(witness: Runtime, delivered: Delivered, trial: Trial, outputs: Sequence[object]) -> Testimony:
+    try:
+        testimony = witness.load(delivered.model, Device.CPU).run(trial.feeds)
+    except Exception:  # noqa: BLE001  A witness is other people's code on a graph that may be wrong: it may raise anything.
+        return Testimony.SILENT
+    if judge(testimony, trial.expected).passed:
+        return Testimony.WITH_TORCH
+    return Testimony.WITH_RUNTIME if _alike(testimony, outputs) else Testimony.WITH_NEITHER
+
+
+def _alike(ours: Sequence[object], theirs: Sequence[object]) -> bool:
+    """Whether two witnesses tell the same story; to three digits, for neither is the reference."""
+    return len(ours) == len(theirs) and all(
+        isinstance(a, np.ndarray)
+        and isinstance(b, np.ndarray)
+        and (a.shape, a.dtype) == (b.shape, b.dtype)
+        and np.allclose(a.astype(np.float64), b.astype(np.float64), rtol=1e-3, atol=1e-6, equal_nan=True)
+        for a, b in zip(ours, theirs, strict=True)
+    )
+
+
+def _may_be_rounding(verdict: Verdict) -> bool:
+    return verdict.metrics is not None and verdict.metrics.headroom * _ROUNDING >= 1.0

@@ -1,0 +1,179 @@
+"""Failure bundles: what one needs to look at a failing cell elsewhere, in a folder that runs by itself.
+
+    model.onnx                          the model, as it was delivered; its weights beside it where they are apart
+    test_data_set_0/input_0.pb ...      the inputs and torch's outputs, in the layout of onnx's own backend tests
+    allowed.npz                         of each output what errors are measured from, and how large they may be
+    bundle.json                         the cell, why it failed, the line that runs it again; versions and platform
+    repro.py                            loads the model, runs it, compares; needs numpy, onnx and the runtime
+
+Bundles are bounded: `MOST` a process, none larger than `LARGEST`. One that was not kept is made by `parity repro CELL`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+import numpy as np
+import onnx
+
+from exporter.arrays import Array
+from exporter.verification.oracle import Expected
+from harness.judging.outcome import Outcome
+from harness.record import Record, RunInfo
+from harness.subjects.delivered import Delivered
+
+#: Bundles that one process keeps of a run.
+MOST = 50
+#: Bytes of models, inputs and outputs in one bundle.
+LARGEST = 64 << 20
+
+#: Under which name in a run's folder bundles stand.
+FOLDER = "failures"
+_LONGEST_NAME = 120
+#: What makes a folder a bundle.
+_DESCRIPTION = "bundle.json"
+
+
+class BundleError(Exception):
+    """The bundle cannot be written there. The message says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """What goes into a bundle."""
+
+    #: What the reader is told first: headline, reason, how to run it again.
+    title: str
+    delivered: Delivered | None
+    feeds: Mapping[str, Array]
+    expected: Sequence[Expected]
+    runtime: str
+    nodeid: str
+    #: The run's `RunInfo`: versions, platform, commit, what is missing.
+    environment: RunInfo
+
+    @property
+    def nbytes(self) -> int:
+        data = sum(array.nbytes for array in self.feeds.values())
+        for each in self.expected:
+            data += each.value.nbytes + sum(part.nbytes for part in (each.centre, each.tolerance) if part is not None)
+        return data + (_size(self.delivered.model) if self.delivered else 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """What became of a bundle."""
+
+    #: Relative to the run's folder; empty where it was not kept.
+    folder: str
+    #: For the reader of the failure: where it is, or why it is not.
+    line: str
+
+
+class Bundles:
+    """The bundles of one process's part of a run."""
+
+    def __init__(self, run: Path, info: RunInfo) -> None:
+        self._run = run
+        self._info = info
+        self._kept = 0
+
+    def keep(self, record: Record, outcome: Outcome) -> Kept:
+        """Write the bundle of a cell that failed, if it may still be kept."""
+        failure = failure_of(outcome, record, self._info)
+        why_not = ""
+        if self._kept >= MOST:
+            why_not = f"{MOST} are"
+        elif failure.nbytes > LARGEST:
+            why_not = f"it would be {failure.nbytes >> 20} MiB"
+        if why_not:
+            return Kept("", f"bundle: not kept, {why_not}. This makes it:  parity repro '{record.cell}'")
+        folder = f"{FOLDER}/{slug(record.cell)}"
+        try:
+            write(failure, self._run / folder)
+        except (BundleError, OSError) as error:
+            # A full disk is no reason to lose the outcome as well.
+            return Kept("", f"bundle: not kept: {error}")
+        self._kept += 1
+        return Kept(folder, f"bundle: {_from_here(self._run / folder)}")
+
+
+def _from_here(path: Path) -> Path:
+    return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
+
+
+def failure_of(outcome: Outcome, record: Record, run: RunInfo) -> Failure:
+    """What there is of a cell that failed: no model where the export failed, no outputs where torch itself did."""
+    trial = outcome.trial or (outcome.prepared.reference.example if outcome.prepared else None)
+    return Failure(
+        title=f'{record.cell}\n{record.stage}: {record.reason}\nagain:  pytest "{record.nodeid}"',
+        delivered=outcome.delivered,
+        feeds=trial.feeds if trial else {},
+        expected=trial.expected if trial else (),
+        runtime=outcome.runtime,
+        nodeid=record.nodeid,
+        environment=run,
+    )
+
+
+def write(failure: Failure, folder: Path) -> None:
+    """Write a bundle, in place of one that stands there. Anything else that does is left as it is."""
+    if (folder / _DESCRIPTION).exists():
+        shutil.rmtree(folder)
+    elif folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise BundleError(f"{folder} holds something else than a bundle: give a folder that is empty or not there yet.")
+    data = folder / "test_data_set_0"
+    data.mkdir(parents=True)
+    description = {
+        "title": failure.title,
+        "nodeid": failure.nodeid,
+        "runtime": failure.runtime,
+        "environment": failure.environment,
+    }
+    (folder / _DESCRIPTION).write_bytes(msgspec.json.format(msgspec.json.encode(description)))
+    shutil.copyfile(Path(__file__).with_name("repro_script.py"), folder / "repro.py")
+    names: list[str] = []
+    if failure.delivered is not None:
+        _write_model(failure.delivered.model, folder)
+        names = [value.name for value in failure.delivered.proto.graph.output]
+    for number, (name, array) in enumerate(failure.feeds.items()):
+        (data / f"input_{number}.pb").write_bytes(_tensor(array, name))
+    allowed: dict[str, Array] = {}
+    for number, expected in enumerate(failure.expected):
+        name = names[number] if number < len(names) else ""
+        (data / f"output_{number}.pb").write_bytes(_tensor(expected.value, name))
+        parts = (("centre", expected.centre), ("tolerance", expected.tolerance), ("zeros", expected.zeros))
+        allowed |= {f"{what}_{number}": part for what, part in parts if part is not None}
+    np.savez(folder / "allowed.npz", allow_pickle=False, **allowed)
+
+
+def slug(cell: str) -> str:
+    """A cell's id as the name of a folder on any system; ids that differ stay different."""
+    plain = re.sub(r"[^A-Za-z0-9_.=-]+", "_", cell)
+    if plain == cell and len(plain) <= _LONGEST_NAME:
+        return plain
+    return f"{plain[:_LONGEST_NAME]}-{hashlib.sha256(cell.encode()).hexdigest()[:8]}"
+
+
+def _tensor(array: Array, name: str) -> bytes:
+    return bytes(onnx.numpy_helper.from_array(np.asarray(array, order="C"), name).SerializeToString())
+
+
+def _size(model: bytes | Path) -> int:
+    if isinstance(model, bytes):
+        return len(model)
+    return sum(path.stat().st_size for path in model.parent.iterdir())
+
+
+def _write_model(model: bytes | Path, folder: Path) -> None:
+    if isinstance(model, bytes):
+        (folder / "model.onnx").write_bytes(model)
+        return
+    for path in model.parent.iterdir():
+        shutil.copyfile(path, folder / path.name)

@@ -1,0 +1,187 @@
+"""How a cell ended: filled in by the stages, explained for a reader, put onto its record."""
+
+from __future__ import annotations
+
+import traceback
+from dataclasses import asdict, dataclass, field
+
+import msgspec
+
+from exporter.verification.oracle import Distance, Verdict
+from harness.axes import Capture, Shapes
+from harness.cases.program import InputSet, Program
+from harness.judging.blame import Ruling, rule, rule_on_failure
+from harness.judging.reference import Reference, Trial
+from harness.record import Blame, Metrics, OnnxUse, Record, Stage, Status
+from harness.selecting.cells import Cell
+from harness.subjects.delivered import Delivered
+from harness.subjects.exporters import Captured
+from harness.wording import one_line, plain
+
+#: Frames of a traceback that a reader is shown: the innermost, where it went wrong.
+_FRAMES = 3
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Prepared:
+    """What the cells of a case at one dtype have in common."""
+
+    program: Program
+    reference: Reference
+    captured: dict[tuple[str, Capture, Shapes], Captured] = field(default_factory=dict)
+
+    def serves(self, cell: Cell) -> bool:
+        program = self.program
+        return (program.case, program.dtype, program.device) == (cell.case, cell.dtype, cell.device)
+
+
+def blank_record(cell: Cell, file: str, nodeid: str, *, worker: str) -> Record:
+    """The record of a cell that has not run: what it is, and the status it has if nobody says otherwise."""
+    return Record(
+        cell=cell.id,
+        case=cell.case.label,
+        name=cell.case.name,
+        family=cell.case.family,
+        kind=cell.case.declaration.kind,
+        file=file,
+        line=cell.case.declaration.line,
+        nodeid=nodeid,
+        opset=cell.opset,
+        dtype=cell.dtype.value,
+        device=cell.device.value,
+        capture=cell.capture.value,
+        exporter=cell.exporter,
+        runtime=cell.runtime,
+        shapes=cell.shapes.value,
+        status=Status.CRASHED,
+        stage=Stage.BUILD,
+        worker=worker,
+    )
+
+
+class MismatchError(Exception):
+    """The runtime's outputs are not torch's."""
+
+    def __init__(self, trial: Trial, outputs: tuple[object, ...], verdict: Verdict) -> None:
+        super().__init__(verdict.detail)
+        self.trial = trial
+        self.outputs = outputs
+        self.verdict = verdict
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What is known of a cell so far."""
+
+    cell: Cell
+    runtime: str
+    stage: Stage = Stage.BUILD
+    status: Status = Status.PASSED
+    reason: str = ""
+    #: What a reader wants below the headline of a failure, line by line.
+    details: list[str] = field(default_factory=list)
+    blame: Blame | None = None
+    metrics: Metrics | None = None
+    seconds: dict[str, float] = field(default_factory=dict)
+    aten: tuple[str, ...] = ()
+    onnx: tuple[OnnxUse, ...] = ()
+    nodes: int = 0
+    #: For explaining a later failure.
+    prepared: Prepared | None = None
+    delivered: Delivered | None = None
+    #: The input set that it failed on, where it is another one than the example, and what the runtime gave.
+    trial: Trial | None = None
+    outputs: tuple[object, ...] = ()
+
+    def onto(self, record: Record) -> Record:
+        """The record of a cell that had not run yet, completed."""
+        return msgspec.structs.replace(
+            record,
+            runtime=self.runtime,
+            stage=self.stage,
+            status=self.status,
+            reason=self.reason,
+            blame=self.blame,
+            metrics=self.metrics,
+            seconds=self.seconds,
+            aten=self.aten,
+            onnx=self.onnx,
+            nodes=self.nodes,
+        )
+
+    def hold(self, verdict: Verdict) -> None:
+        """Keep the metrics of the verdict that came closest to failing."""
+        if verdict.metrics and (self.metrics is None or verdict.metrics.headroom < self.metrics.headroom):
+            self.metrics = _stored(verdict.metrics)
+
+    def absent(self, reason: str) -> None:
+        """It does not run here, which says nothing of the exporter."""
+        self.status = Status.ABSENT
+        self.reason = reason
+
+    def refuse(self, reason: str, error: Exception) -> None:
+        """The exporter said that it cannot."""
+        self.status = Status.UNSUPPORTED
+        self.reason = reason
+        self.details = str(error).splitlines()
+
+    def fail(self, error: Exception) -> None:
+        """Something raised where nothing should."""
+        self.status = Status.FAILED
+        self.reason = f"{type(error).__name__}: {one_line(str(error))}"
+        ruling = self._ruling_on_error()
+        self.blame = ruling.blame
+        self.details = [f"{type(error).__name__}: {plain(str(error))}", *_innermost(error), ruling.because]
+
+    def mismatch(self, error: MismatchError) -> None:
+        """The outputs are wrong: whose fault is it?"""
+        assert self.prepared is not None
+        assert self.delivered is not None
+        ruling = rule(
+            self.delivered,
+            error.trial,
+            error.outputs,
+            error.verdict,
+            self.runtime,
+            self.prepared.program.weight_bytes,
+        )
+        self.trial, self.outputs = error.trial, error.outputs
+        at = "" if error.trial.which == InputSet() else f" ({error.trial.which})"
+        self.status = Status.FAILED
+        self.reason = error.verdict.detail + at
+        self.blame = ruling.blame
+        self.metrics = _stored(error.verdict.metrics)
+        self.details = [self.reason, f"{self._operators()}; {ruling.because}"]
+
+    def _operators(self) -> str:
+        declaration = self.cell.case.declaration
+        place = f"{declaration.file.parent.name}/{declaration.file.name}:{declaration.line}"
+        match len(self.aten):
+            case 0:
+                return place
+            case 1:
+                return f"operator: {self.aten[0]}, {place}"
+            case number:
+                return f"{number} operators, {place}"
+
+    def _ruling_on_error(self) -> Ruling:
+        if self.stage in (Stage.BUILD, Stage.REFERENCE):
+            return Ruling(Blame.CASE, "torch itself did not get through it, so the case is wrong")
+        if self.stage is Stage.EXPORT:
+            return Ruling(Blame.EXPORTER, "the exporter raised something other than a refusal")
+        if self.stage is Stage.CHECK:
+            return Ruling(Blame.EXPORTER, "the model is not what was asked for")
+        assert self.prepared is not None
+        assert self.delivered is not None
+        weight_bytes = self.prepared.program.weight_bytes
+        return rule_on_failure(self.delivered, self.prepared.reference.example, self.runtime, weight_bytes)
+
+
+def _innermost(error: Exception) -> list[str]:
+    frames = traceback.extract_tb(error.__traceback__)[-_FRAMES:]
+    return [f"at {frame.filename}:{frame.lineno} in {frame.name}: {frame.line}" for frame in frames]
+
+
+def _stored(distance: Distance | None) -> Metrics | None:
+    """The oracle's distance as a record keeps it."""
+    return None if distance is None else Metrics(**asdict(distance))

@@ -1,0 +1,140 @@
+"""What torch says: its own result in the cell's dtype, and the float64 results that the oracle judges by."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from exporter.arrays import Array, Float64Array, to_array
+from exporter.verification.in_dtype import in_dtype
+from exporter.verification.oracle import Expected, expect
+from harness.cases.program import InputSet, Program, build
+from harness.cases.seeds import stable_seed
+from harness.record import Kind
+
+#: How often the inputs are moved to see what the output makes of it. An element with cancellation looks ten times as
+#: stable as it is in one draw of signs out of thirteen; in all of four, three times in a hundred thousand.
+_MOVES = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """One input set: what goes in, what should come out."""
+
+    which: InputSet
+    inputs: tuple[torch.Tensor, ...]
+    feeds: Mapping[str, Array]
+    expected: tuple[Expected, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """All that torch is asked about a case at a dtype, shared by its cells at every opset."""
+
+    example: Trial
+    other_values: Trial | None
+    other_sizes: tuple[Trial, ...]
+
+
+class NondeterministicError(Exception):
+    """The program gives something else each time: there is nothing to compare a runtime with."""
+
+
+def consult(program: Program) -> Reference:
+    """Run torch on every input set of a case."""
+    twin = _Twin(program, torch.float64)
+    example = _trial(program, twin, InputSet())
+    _refuse_nondeterministic(program, example)
+    other = InputSet(draw=1)
+    values_matter = any(not torch.equal(a, b) for a, b in zip(example.inputs, program.inputs(other), strict=True))
+    return Reference(
+        example=example,
+        other_values=_trial(program, twin, other) if values_matter else None,
+        other_sizes=tuple(_trial(program, twin, sizes) for sizes in program.other_sizes()),
+    )
+
+
+def _trial(program: Program, twin: _Twin, which: InputSet) -> Trial:
+    inputs = program.inputs(which)
+    values = [to_array(output) for output in program.run(inputs)]
+    operator = program.case.declaration.kind is Kind.OPERATOR
+    exact = twin.run(inputs)
+    moved = [twin.run(_moved(inputs, program, turn)) for turn in range(_MOVES)] if operator else []
+    # torch's own error in float64 is not to be had from float64; float32's, scaled, stands for it.
+    coarse = _Twin(program, torch.float32).run(inputs) if any(value.dtype == np.float64 for value in values) else None
+    expected = tuple(
+        expect(
+            value,
+            _output(exact, number),
+            [other for outcome in moved if (other := _output(outcome, number)) is not None],
+            moved_by=torch.finfo(getattr(torch, program.dtype)).eps if moved and program.dtype.is_floating else 0.0,
+            coarse=_output(coarse, number),
+            declared=program.case.declaration.tolerance,
+            signed_zeros=program.case.declaration.signed_zeros,
+        )
+        for number, value in enumerate(values)
+    )
+    feeds = {name: to_array(tensor) for name, tensor in zip(program.input_names, inputs, strict=True)}
+    return Trial(which, inputs, feeds, expected)
+
+
+def _refuse_nondeterministic(program: Program, trial: Trial) -> None:
+    """Run it once more on the same inputs: every bit should be the same."""
+    again = [to_array(output) for output in program.run(trial.inputs)]
+    for number, (expected, second) in enumerate(zip(trial.expected, again, strict=True)):
+        first = expected.value
+        if (first.shape, first.tobytes()) != (second.shape, second.tobytes()):
+            raise NondeterministicError(
+                f"output {number} is another one when torch runs the program again on the same inputs. "
+                "Seed what it draws, take it as an input, or return only what does not depend on it."
+            )
+
+
+def _output(outputs: Sequence[Float64Array] | None, number: int) -> Float64Array | None:
+    return outputs[number] if outputs is not None and number < len(outputs) else None
+
+
+class _Twin:
+    """The same program with the same weights in another dtype, until it turns out that it has none."""
+
+    def __init__(self, program: Program, dtype: torch.dtype) -> None:
+        self._dtype = dtype
+        self._program: Program | None = None
+        if not program.dtype.is_floating:
+            return
+        if program.weight_bytes:
+            # Built anew rather than converted and back: the exporter may hold the original's storage.
+            program = build(program.case, program.dtype, program.device, program.seed)
+            program.module.to(dtype)
+        self._program = program
+
+    def run(self, inputs: tuple[torch.Tensor, ...]) -> list[Float64Array] | None:
+        if self._program is None:
+            return None
+        converted = tuple(tensor.to(self._dtype) if tensor.is_floating_point() else tensor for tensor in inputs)
+        try:
+            with in_dtype(self._dtype):
+                outputs = self._program.run(converted)
+        except (RuntimeError, TypeError, ValueError):
+            # No kernel, or a program that insists on its dtype: the oracle then falls back to the dtype's tolerance.
+            self._program = None
+            return None
+        return [to_array(output).astype(np.float64) for output in outputs]
+
+
+def _moved(inputs: tuple[torch.Tensor, ...], program: Program, turn: int) -> tuple[torch.Tensor, ...]:
+    """The inputs in float64, each number moved by one unit in the last place of the cell's dtype, up or down."""
+    seed = stable_seed(program.seed, program.case.label, "moved", str(turn))
+    generator = torch.Generator().manual_seed(seed)
+    moved = []
+    for tensor in inputs:
+        if not tensor.is_floating_point():
+            moved.append(tensor)
+            continue
+        step = torch.finfo(tensor.dtype).eps
+        signs = torch.randint(0, 2, tensor.shape, generator=generator, dtype=torch.float64).mul_(2).sub_(1)
+        moved.append(tensor.double() * (1 + step * signs.to(tensor.device)))
+    return tuple(moved)

@@ -1,0 +1,1 @@
+"""Reading runs: merged, asked, compared, summed up; and where they took place."""

@@ -1,0 +1,77 @@
+"""Where a run took place: versions, machine, commit, what is missing."""
+
+from __future__ import annotations
+
+import os
+import platform
+import subprocess
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from importlib import metadata
+from pathlib import Path
+
+from harness.axes import Device, Selection, Tier
+from harness.record import SCHEMA_VERSION, RunInfo
+from harness.selecting.content import contents
+
+_PACKAGES = ("torch", "torchvision", "onnx", "onnx_ir", "onnxruntime", "onnxscript", "numpy", "onnx-parity")
+
+
+def describe_run(*, seed: int, tier: Tier, argv: Sequence[str], project: Path) -> RunInfo:
+    """A new run, begun now. Imports none of the packages that it names."""
+    started = datetime.now(UTC)
+    return RunInfo(
+        # Two runs may begin in one second; two processes that begin them have different numbers.
+        id=f"{started:%Y%m%d-%H%M%S}-{os.getpid()}",
+        started=started.isoformat(timespec="seconds"),
+        seed=seed,
+        tier=tier,
+        argv=tuple(argv),
+        packages=package_versions(),
+        platform=platform_name(),
+        contents=contents(),
+        cpus=os.cpu_count() or 0,
+        commit=_commit(project),
+        schema_version=SCHEMA_VERSION,
+    )
+
+
+def missing_here(selection: Selection) -> dict[str, str]:
+    """Devices, and what was asked for of exporters and runtimes, that cells cannot use here, and why. Imports torch."""
+    from harness.subjects import cuda
+    from harness.subjects.exporters import EXPORTERS
+    from harness.subjects.runtimes import RUNTIMES
+
+    exporters = dict.fromkeys((*EXPORTERS, *selection.exporters))
+    missing = {name: reason for name in exporters if (reason := EXPORTERS[name].missing())}
+    runtimes = dict.fromkeys((*RUNTIMES, *(selection.runtimes or ())))
+    missing |= {name: reason for name in runtimes if (reason := RUNTIMES[name].missing(Device.CPU))}
+    if reason := cuda.missing():
+        missing["cuda"] = reason
+    return missing
+
+
+def platform_name() -> str:
+    return platform.platform()
+
+
+def package_versions() -> dict[str, str]:
+    """Python's version, and those of the packages that outcomes depend on."""
+    versions = {"python": platform.python_version()}
+    for package in _PACKAGES:
+        try:
+            versions[package] = metadata.version(package)
+        except metadata.PackageNotFoundError:
+            continue
+    return versions
+
+
+def _commit(project: Path) -> str:
+    """The commit of the project that is tested; empty outside of a repository."""
+    try:
+        found = subprocess.run(
+            ["git", "rev-parse", "HEAD"], cwd=project, capture_output=True, text=True, timeout=10, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return found.stdout.strip() if found.returncode == 0 else ""

@@ -1,0 +1,207 @@
+"""The process that runs cells, as its owner sees it: a cell goes in, and a record or the process's end comes out.
+
+It is forked from pytest's process once the cells are collected, so that it knows them, and starts in milliseconds
+again after a crash. The owner runs no case itself: nothing that a cell does, be it `os._exit`, can take it along.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import faulthandler
+import os
+import select
+import signal
+import sys
+import time
+import traceback
+import warnings
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import NoReturn
+
+from harness.running.limits import Limits, resident_mib
+from harness.store import InFlight
+
+#: Seconds between two looks at what a cell takes. A process that allocates as fast as it can gets 200 MiB in it.
+_LOOK = 0.05
+#: Seconds that a process has to write its Python stack, once it is to end.
+_LAST_WORDS = 1.0
+_HEADER = 8
+_PR_SET_PDEATHSIG = 1
+
+
+class ProcessEndedError(Exception):
+    """The process ended before the cell did. The message says how: `was killed by SIGSEGV`."""
+
+
+class CellProcess:
+    """A process of one's own for cells, started with the first one and again after its end."""
+
+    def __init__(self, answer: Callable[[bytes], bytes], in_flight: InFlight, stderr: Path, limits: Limits) -> None:
+        self._answer = answer
+        self._in_flight = in_flight
+        self._stderr = stderr
+        self._limits = limits
+        self._pid = 0
+        #: Of a process that has ended and was waited for.
+        self._status: int | None = None
+        self._questions = self._answers = -1
+
+    def ask(self, question: bytes) -> bytes:
+        """What `answer` makes of the question, in the process."""
+        if not self._pid:
+            self._start()
+        try:
+            _send(self._questions, question)
+            return self._receive()
+        except (BrokenPipeError, EOFError):
+            raise ProcessEndedError(self._how_it_ended()) from None
+
+    def close(self) -> None:
+        if self._pid:
+            os.close(self._questions)
+            if not self._waited(_LAST_WORDS):
+                os.kill(self._pid, signal.SIGKILL)
+            self._how_it_ended(close_questions=False)
+        with suppress(FileNotFoundError):
+            if self._stderr.stat().st_size == 0:
+                self._stderr.unlink()
+
+    def _start(self) -> None:
+        questions, self._questions = os.pipe()
+        self._answers, answers = os.pipe()
+        owner = os.getpid()
+        with warnings.catch_warnings():
+            # Python warns where there are other threads, such as execnet's that reads from the controller: the child
+            # uses nothing of execnet. The pools of torch and onnxruntime begin with the first operator, which no
+            # owner runs.
+            warnings.simplefilter("ignore", DeprecationWarning)
+            self._pid = os.fork()
+        if self._pid == 0:
+            os.close(self._questions)
+            os.close(self._answers)
+            self._serve(owner, questions, answers)
+        os.close(questions)
+        os.close(answers)
+
+    def _serve(self, owner: int, questions: int, answers: int) -> NoReturn:
+        """The child: answers questions until there are no more. It never returns into pytest."""
+        code = 1
+        try:
+            _die_with(owner)
+            # The user's Ctrl-C is the owner's business, which ends this process when it ends.
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
+            stderr = _own_streams(self._stderr)
+            while True:
+                question = _read(questions)
+                if os.lseek(stderr, 0, os.SEEK_CUR):
+                    # What an earlier cell wrote is not this one's last words.
+                    os.ftruncate(stderr, 0)
+                    os.lseek(stderr, 0, os.SEEK_SET)
+                _send(answers, self._answer(question))
+        except EOFError:
+            code = 0
+        except SystemExit as leaving:
+            code = leaving.code if isinstance(leaving.code, int) else 1
+        except BaseException:  # noqa: BLE001  Whatever it is, it must not unwind into the owner's frames below.
+            traceback.print_exc()
+        finally:
+            with suppress(Exception):
+                sys.stderr.flush()
+            os._exit(code)
+
+    def _receive(self) -> bytes:
+        poll = select.poll()
+        poll.register(self._answers, select.POLLIN | select.POLLHUP)
+        while not poll.poll(_LOOK * 1e3):
+            self._look()
+        return _read(self._answers)
+
+    def _look(self) -> None:
+        """End the process if it is over a limit, and notice if it ended while a child of its own lives on."""
+        most = self._limits.memory_mib
+        if most and resident_mib(self._pid) > most:
+            os.kill(self._pid, signal.SIGKILL)
+            self._how_it_ended()
+            raise ProcessEndedError(f"took more than {most} MiB of memory and was killed")
+        stage, entered = self._in_flight.stage()
+        limit = self._limits.seconds(stage)
+        if limit and time.monotonic() - entered > limit:
+            # faulthandler writes where it was, even if it holds the interpreter's lock and never comes back.
+            os.kill(self._pid, signal.SIGABRT)
+            if not self._waited(_LAST_WORDS):
+                os.kill(self._pid, signal.SIGKILL)
+            self._how_it_ended()
+            raise ProcessEndedError(f"did not end within {limit:g} s and was killed")
+        if self._waited(0):
+            raise EOFError
+
+    def _waited(self, seconds: float) -> bool:
+        """Whether the process ends within so many seconds."""
+        deadline = time.monotonic() + seconds
+        while self._status is None:
+            ended, status = os.waitpid(self._pid, os.WNOHANG)
+            if ended:
+                self._status = status
+            elif time.monotonic() >= deadline:
+                return False
+            else:
+                time.sleep(0.002)
+        return True
+
+    def _how_it_ended(self, *, close_questions: bool = True) -> str:
+        status = self._status if self._status is not None else os.waitpid(self._pid, 0)[1]
+        self._pid, self._status = 0, None
+        os.close(self._answers)
+        if close_questions:
+            os.close(self._questions)
+        code = os.waitstatus_to_exitcode(status)
+        if code == -signal.SIGKILL:
+            return "was killed by SIGKILL (as the system does when memory runs out)"
+        return f"was killed by {signal.Signals(-code).name}" if code < 0 else f"exited with {code}"
+
+
+def _die_with(owner: int) -> None:
+    """Whoever kills the owner, even with SIGKILL, has killed this process; and memory that is short is taken here."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() != owner:
+            os._exit(1)
+        # Not permitted in some containers, and no more than a hint.
+        with suppress(OSError):
+            Path("/proc/self/oom_score_adj").write_text("1000")
+
+
+def _own_streams(path: Path) -> int:
+    """Standard streams of the process's own: pytest's go to files that it shares, execnet's to the controller."""
+    nowhere = os.open(os.devnull, os.O_RDWR)
+    stderr = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o644)
+    for source, target in ((nowhere, 0), (nowhere, 1), (stderr, 2)):
+        os.dup2(source, target)
+    os.close(nowhere)
+    os.close(stderr)
+    sys.stdout = os.fdopen(1, "w", closefd=False)
+    sys.stderr = os.fdopen(2, "w", buffering=1, closefd=False, errors="replace")
+    faulthandler.enable(2)
+    return 2
+
+
+def _send(pipe: int, data: bytes) -> None:
+    view = memoryview(len(data).to_bytes(_HEADER, "big") + data)
+    while view:
+        view = view[os.write(pipe, view) :]
+
+
+def _read(pipe: int) -> bytes:
+    return _exactly(pipe, int.from_bytes(_exactly(pipe, _HEADER), "big"))
+
+
+def _exactly(pipe: int, size: int) -> bytes:
+    data = b""
+    while len(data) < size:
+        read = os.read(pipe, size - len(data))
+        if not read:
+            raise EOFError
+        data += read
+    return data

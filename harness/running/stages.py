@@ -1,0 +1,180 @@
+"""The stages of a cell, and the bench on which the cells of a case share their work.
+
+A case is built, its reference computed and its program captured once; a cell then lowers it to its opset, checks,
+loads, runs and compares. Whatever a stage raises is the outcome of that cell and of no other.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from exporter.verification.oracle import judge
+from harness.axes import ONNXRUNTIME, Device, Shapes
+from harness.cases.draws import DrawnCase, search
+from harness.cases.program import build
+from harness.judging.outcome import MismatchError, Outcome, Prepared
+from harness.judging.reference import Trial, consult
+from harness.record import Stage
+from harness.selecting.cells import Cell
+from harness.subjects import cuda
+from harness.subjects.delivered import Delivered, check
+from harness.subjects.exporters import EXPORTERS, Captured, Exporter, NoSuchFormError, Request
+from harness.subjects.runtimes import RUNTIMES, NoKernelError, OnnxReference, Runtime, Session
+
+#: Bytes of weights above which they go to a file of their own: protobuf would copy them at every stage.
+EXTERNAL_WEIGHTS = 16 << 20
+
+
+class Bench:
+    """Runs cells. One per process; the cells of a case should come one after the other."""
+
+    def __init__(
+        self,
+        seed: int,
+        *,
+        exporters: Mapping[str, Exporter] = EXPORTERS,
+        runtimes: Mapping[str, Runtime] = RUNTIMES,
+        entered: Callable[[Stage], None] = lambda stage: None,
+    ) -> None:
+        self._seed = seed
+        self._exporters = exporters
+        self._runtimes = runtimes
+        self._entered = entered
+        # One is enough for cells that come case by case, and two VGG-16 at once are a gigabyte.
+        self._prepared: Prepared | None = None
+        # A worker has a core to itself; and one thread sums in the same order everywhere.
+        torch.set_num_threads(1)
+
+    def run(self, cell: Cell, ended: Callable[[Outcome], None] = lambda outcome: None) -> Outcome:
+        """Run a cell. `ended` is called with what became of it while the files of its model are still there."""
+        if isinstance(cell.case, DrawnCase):
+            return search(cell, self.run)
+        outcome = Outcome(cell, cell.runtime)
+        exporter, runtime = self._exporters[cell.exporter], self._runtimes[cell.runtime]
+        if missing := _missing(cell, exporter, runtime):
+            outcome.absent(missing)
+            return outcome
+        with np.errstate(all="ignore"), ExitStack() as until_the_end:
+            if cell.device is Device.CUDA:
+                until_the_end.enter_context(cuda.in_turn(lambda: self._entered(Stage.BUILD)))
+            try:
+                self._run_stages(cell, exporter, runtime, outcome, until_the_end)
+            except MismatchError as error:
+                outcome.mismatch(error)
+            except NoKernelError as error:
+                outcome.absent(f"{runtime.name} has no kernel: {error}")
+            except NoSuchFormError as error:
+                outcome.absent(str(error))
+            except Exception as error:  # noqa: BLE001  Stages run other people's code: what it raises is the outcome.
+                refusal = exporter.refusal(error) if outcome.stage is Stage.EXPORT else ""
+                if refusal:
+                    outcome.refuse(refusal, error)
+                else:
+                    outcome.fail(error)
+            ended(outcome)
+        return outcome
+
+    def _run_stages(
+        self, cell: Cell, exporter: Exporter, runtime: Runtime, outcome: Outcome, until_the_end: ExitStack
+    ) -> None:
+        prepared = outcome.prepared = self._prepare(cell, outcome)
+        reference = prepared.reference
+        with self._stage(Stage.EXPORT, outcome):
+            captured = self._capture(cell, exporter, prepared)
+            outcome.aten = captured.operators
+            folder = None
+            if prepared.program.weight_bytes > EXTERNAL_WEIGHTS:
+                folder = Path(until_the_end.enter_context(tempfile.TemporaryDirectory(prefix="parity-")))
+            delivered = outcome.delivered = Delivered(captured.deliver(cell.opset, folder))
+        with self._stage(Stage.CHECK, outcome):
+            check(delivered, cell.opset, _asked_shapes(cell, reference.example), len(reference.example.expected))
+            outcome.onnx = delivered.uses()
+            outcome.nodes = len(delivered.nodes)
+        with self._stage(Stage.LOAD, outcome):
+            session = _load(delivered, cell, runtime, outcome)
+        with self._stage(Stage.RUN, outcome):
+            outputs = session.run(reference.example.feeds)
+        with self._stage(Stage.COMPARE, outcome):
+            _compare(reference.example, outputs, outcome)
+        if cell.shapes is Shapes.DYNAMIC:
+            with self._stage(Stage.RERUN_SIZES, outcome):
+                for trial in reference.other_sizes:
+                    _compare(trial, session.run(trial.feeds), outcome)
+        if reference.other_values is not None:
+            with self._stage(Stage.RERUN_VALUES, outcome):
+                _compare(reference.other_values, session.run(reference.other_values.feeds), outcome)
+
+    def _prepare(self, cell: Cell, outcome: Outcome) -> Prepared:
+        if self._prepared is not None and self._prepared.serves(cell):
+            return self._prepared
+        self._prepared = None  # Its weights go before the next ones come.
+        with self._stage(Stage.BUILD, outcome):
+            program = build(cell.case, cell.dtype, cell.device, self._seed)
+        with self._stage(Stage.REFERENCE, outcome):
+            self._prepared = Prepared(program, consult(program))
+        return self._prepared
+
+    def _capture(self, cell: Cell, exporter: Exporter, prepared: Prepared) -> Captured:
+        key = (cell.exporter, cell.capture, cell.shapes)
+        if key not in prepared.captured:
+            program = prepared.program
+            dynamic = cell.case.declaration.dynamic if cell.shapes is Shapes.DYNAMIC else {}
+            inputs = prepared.reference.example.inputs
+            request = Request(program.module, inputs, program.input_names, dynamic, cell.capture)
+            prepared.captured[key] = exporter.capture(request)
+        return prepared.captured[key]
+
+    @contextmanager
+    def _stage(self, stage: Stage, outcome: Outcome) -> Iterator[None]:
+        outcome.stage = stage
+        self._entered(stage)
+        start = time.perf_counter()
+        try:
+            yield
+        finally:
+            outcome.seconds[stage.value] = time.perf_counter() - start
+
+
+def _missing(cell: Cell, exporter: Exporter, runtime: Runtime) -> str:
+    """Why this cell cannot run here. Empty when it can."""
+    if cell.opset not in runtime.opsets:
+        return f"{runtime.name} runs opsets {runtime.opsets[0]} to {runtime.opsets[-1]}"
+    return runtime.missing(cell.device) or exporter.missing()
+
+
+def _asked_shapes(cell: Cell, example: Trial) -> dict[str, tuple[int | str, ...]]:
+    """Every input's shape as it should stand in the file: a number, or the name of a symbol."""
+    dynamic = cell.case.declaration.dynamic if cell.shapes is Shapes.DYNAMIC else {}
+    return {
+        name: tuple(dynamic.get(name, {}).get(axis, size) for axis, size in enumerate(feed.shape))
+        for name, feed in example.feeds.items()
+    }
+
+
+def _load(delivered: Delivered, cell: Cell, runtime: Runtime, outcome: Outcome) -> Session:
+    try:
+        return runtime.load(delivered.model, cell.device)
+    except NoKernelError as error:
+        # The graph is sound and this runtime cannot say; the specification's evaluator can. A lane that was asked for
+        # by name is about its runtime, and says that it did not run.
+        if cell.device is not Device.CPU or runtime.name != ONNXRUNTIME:
+            raise
+        witness = OnnxReference()
+        outcome.runtime = witness.name
+        outcome.reason = f"run on {witness.name}: {runtime.name} has no kernel: {error}"
+        return witness.load(delivered.model, cell.device)
+
+
+def _compare(trial: Trial, outputs: object, outcome: Outcome) -> None:
+    given = tuple(outputs) if isinstance(outputs, list | tuple) else (outputs,)
+    verdict = judge(given, trial.expected)
+    if not verdict.passed:
+        raise MismatchError(trial, given, verdict)
+    outcome.hold(verdict)

@@ -1,0 +1,160 @@
+"""What pytest collects of the matrix: a collector per declaration, an item per cell, an item per expectation."""
+
+from __future__ import annotations
+
+import difflib
+import itertools
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Literal, Protocol
+
+import pytest
+
+from harness.axes import OPSETS, Capture, Device, Selection, Tier
+from harness.case import Declaration, DeclarationError
+from harness.cases.declarations import declared_under
+from harness.expecting.expectations import Expectation, ExpectationError, load
+from harness.record import Record, Status
+from harness.selecting.cells import Cell, cells_of
+from harness.selecting.shards import group_of
+from harness.subjects.exporters import EXPORTERS
+from harness.subjects.runtimes import RUNTIMES
+
+#: Statuses that are neither a pass nor a failure of the run.
+_PASSED_OVER = (Status.UNSUPPORTED, Status.KNOWN, Status.ABSENT)
+
+
+class CellRunner(Protocol):
+    """What the items need of the plug-in."""
+
+    @property
+    def selection(self) -> Selection: ...
+
+    @property
+    def strict_unsupported(self) -> bool: ...
+
+    def claim(self, name: str, place: str) -> str:
+        """Where `name` was declared first: `place`, unless another declaration had it before."""
+
+    def run(self, item: CellItem) -> Record: ...
+
+
+class DeclarationCollector(pytest.Collector):
+    """`elu = op(...)`: collected as the cells that the selection takes of it."""
+
+    def __init__(self, *, declaration: Declaration, runner: CellRunner, **node: Any) -> None:
+        super().__init__(**node)
+        self._declaration = declaration
+        self._runner = runner
+
+    def collect(self) -> Iterator[CellItem]:
+        place = self._declaration.place
+        first = self._runner.claim(self.name, place)
+        if first != place:
+            # A cell's id is its identity in the run store.
+            raise self.CollectError(f"{self.name} is declared twice: {first} and {place}. Rename one of them.")
+        try:
+            for cell in cells_of(self.name, self._declaration, self._runner.selection):
+                yield CellItem.from_parent(self, name=cell.id, cell=cell, runner=self._runner)
+        except DeclarationError as error:
+            raise self.CollectError(str(error)) from error
+
+
+class CellItem(pytest.Item):
+    """One cell. It has no fixtures, no setup and no teardown: `report` is all that running it takes.
+
+    pytest's own protocol makes three reports of a test. For a cell that is 0.8 ms of processor time under xdist,
+    as long as many a cell takes.
+    """
+
+    def __init__(self, *, cell: Cell, runner: CellRunner, **node: Any) -> None:
+        super().__init__(**node)
+        self.cell = cell
+        self._runner = runner
+
+    @property
+    def group(self) -> str:
+        """The cells that share their work with this one: those of its case and dtype."""
+        return group_of(self.cell.case.label, self.cell.dtype)
+
+    def reportinfo(self) -> tuple[Path, int, str]:
+        # Not the id: pytest would rewrite the dots of a description that its own node id ends with.
+        return self.path, self.cell.case.declaration.line - 1, f"{self.cell.case.label}  opset {self.cell.opset}"
+
+    def runtest(self) -> None:
+        raise NotImplementedError("cells are run by pytest_runtest_protocol of harness.plugin, which was not called")
+
+    def report(self) -> pytest.TestReport:
+        """Run the cell, and say how it went."""
+        start = time.time()
+        record = self._runner.run(self)
+        stop = time.time()
+        outcome: Literal["passed", "failed", "skipped"] = "failed"
+        longrepr: str | tuple[str, int, str] | None = record.message
+        if record.status is Status.PASSED:
+            outcome, longrepr = "passed", None
+        elif record.status in _PASSED_OVER and not (
+            record.status is Status.UNSUPPORTED and self._runner.strict_unsupported
+        ):
+            outcome, longrepr = "skipped", (record.file, record.line, record.reason)
+        return pytest.TestReport(
+            self.nodeid,
+            self.location,
+            keywords={},
+            outcome=outcome,
+            longrepr=longrepr,
+            when="call",
+            duration=stop - start,
+            start=start,
+            stop=stop,
+            parity_status=record.status.value,
+        )
+
+
+class ExpectationsFile(pytest.File):
+    """An `expectations.toml`, collected so that a selector which matches nothing fails."""
+
+    def collect(self) -> Iterator[ExpectationItem]:
+        try:
+            expectations = load(self.path)
+        except ExpectationError as error:
+            raise self.CollectError(str(error)) from error
+        for expectation in expectations:
+            yield ExpectationItem.from_parent(self, name=expectation.cells, expectation=expectation)
+
+
+class ExpectationItem(pytest.Item):
+    """Passes when its selector matches a cell that the declarations beside it can make."""
+
+    def __init__(self, *, expectation: Expectation, **node: Any) -> None:
+        super().__init__(**node)
+        self._expectation = expectation
+
+    def reportinfo(self) -> tuple[Path, None, str]:
+        return self.path, None, self.name
+
+    def runtest(self) -> None:
+        everything = Selection(
+            tier=Tier.FULL,
+            opsets=OPSETS,
+            devices=tuple(Device),
+            exporters=tuple(EXPORTERS),
+            runtimes=tuple(RUNTIMES),
+            captures=tuple(Capture),
+        )
+        one_of_each: dict[str, str] = {}
+        for name, declaration in declared_under(self.path.parent):
+            # The samples of OpInfo have millions of cells; of what cannot match, one is enough to be suggested.
+            most = None if self._expectation.may_match(name) else 1
+            for cell in itertools.islice(cells_of(name, declaration, everything), most):
+                if self._expectation.matches(cell.id):
+                    return
+                one_of_each.setdefault(cell.case.label, cell.id)
+        close = difflib.get_close_matches(self._expectation.cells, one_of_each.values(), n=1, cutoff=0.0)
+        folder = self.path.parent.name
+        pytest.fail(
+            f"{folder}/{self.path.name}: {self._expectation.cells!r} matches no cell of {folder}/. "
+            "Remove it, or correct it" + (f"; the nearest is {close[0]}" if close else ""),
+            pytrace=False,
+        )

@@ -1,0 +1,220 @@
+"""The matrix within one pytest process: the selection, the process of the cells, this process's part of the run."""
+
+from __future__ import annotations
+
+import os
+import time
+import warnings
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
+import msgspec
+import pytest
+
+from harness.axes import Selection
+from harness.record import Record, RunEnd, RunInfo, Status
+from harness.results.environment import describe_run, missing_here
+from harness.results.terminal import block
+from harness.running.cell_process import CellProcess, ProcessEndedError
+from harness.running.last_words import last_words
+from harness.running.limits import Limits, resident_mib
+from harness.running.run_log import RunLog, stderr_path
+from harness.selecting.part import Part, Split, resumable
+from harness.selecting.shards import parse_shard
+from harness.selecting.since import since, source_of
+from harness.store import write_end
+
+if TYPE_CHECKING:
+    from harness.judging.bundle import Bundles, Kept
+    from harness.judging.outcome import Outcome
+    from harness.running.stages import Bench
+    from harness.selecting.items import CellItem
+
+_encoder = msgspec.json.Encoder()
+_decoder = msgspec.json.Decoder(Record)
+
+#: Under which key a worker is handed the controller's `RunInfo`.
+RUN_INFO = "parity_run"
+
+
+class Matrix:
+    """What the items of this process run on. Made at the start of every pytest; builds nothing until a cell runs."""
+
+    def __init__(self, config: pytest.Config, selection: Selection, limits: Limits) -> None:
+        self.selection = selection
+        self._resumed, self.part = _part_of(config)
+        self.strict_unsupported: bool = config.getoption("--strict-unsupported")
+        self.root: Path = config.getoption("--runs") or config.rootpath / "runs"
+        self.seed: int = config.getoption("--seed")
+        if self._resumed is not None:
+            self.root = config.getoption("--resume").resolve().parent
+            self.seed = self._resumed.seed
+        self._isolated: bool = not config.getoption("--in-process")
+        self._limits = limits
+        self._config = config
+        self._places: dict[str, str] = {}
+        #: The cells of this process by their node ids, once they are collected.
+        self.items: dict[str, CellItem] = {}
+        self._process: CellProcess | None = None
+        self.worker: str = getattr(config, "workerinput", {}).get("workerid", "main")
+        self.log = RunLog(self.root, lambda: self._info_with_missing, self.worker)
+
+    @cached_property
+    def info(self) -> RunInfo:
+        """The run: the controller's, as it was handed to the worker, or begun here."""
+        given = getattr(self._config, "workerinput", {}).get(RUN_INFO)
+        if given is not None:
+            return msgspec.json.decode(given, type=RunInfo)
+        if self._resumed is not None:
+            return self._resumed
+        argv = self._config.invocation_params.args
+        begun = describe_run(
+            seed=self.seed, tier=self.selection.tier, argv=[str(arg) for arg in argv], project=self._config.rootpath
+        )
+        turn = self.part.since.turn if self.part.since is not None else 0
+        return msgspec.structs.replace(begun, shard=self._config.getoption("--shard") or "", turn=turn)
+
+    @cached_property
+    def _info_with_missing(self) -> RunInfo:
+        # Asked otherwise, CUDA is initialised here, and then cannot be used in a process that is forked from this one.
+        os.environ.setdefault("PYTORCH_NVML_BASED_CUDA_CHECK", "1")
+        return msgspec.structs.replace(self.info, missing=missing_here(self.selection))
+
+    @property
+    def folder(self) -> Path:
+        return self.root / self.info.id
+
+    @property
+    def begun(self) -> bool:
+        """Whether there is a run: not if no cell was run. What nobody asked for is not described to find out."""
+        return "info" in vars(self) and self.folder.exists()
+
+    @cached_property
+    def bench(self) -> Bench:
+        from harness.running.stages import Bench
+
+        return Bench(self.seed, entered=self.log.in_flight.enter)
+
+    def split(self, items: Sequence[pytest.Item]) -> Split:
+        """What of the collected items is run; the records that are carried over are written by one process of all."""
+        split = self.part.split(items)
+        if split.carried and self.worker in ("main", "gw0"):
+            self.log.carry(split.carried)
+        return split
+
+    def collected(self, items: Sequence[pytest.Item]) -> None:
+        """Note the cells, by which the process that runs them knows them."""
+        self.items = {item.nodeid: cast("CellItem", item) for item in items if hasattr(item, "cell")}
+
+    def end(self, *, whole: bool) -> None:
+        """The run is over."""
+        if self.begun:
+            write_end(self.folder, RunEnd(datetime.now(UTC).isoformat(timespec="seconds"), whole))
+
+    @cached_property
+    def bundles(self) -> Bundles:
+        from harness.judging.bundle import Bundles
+
+        return Bundles(self.folder, self._info_with_missing)
+
+    def claim(self, name: str, place: str) -> str:
+        return self._places.setdefault(name, place)
+
+    def run(self, item: CellItem) -> Record:
+        """Run a cell, in a process of its own unless that was not wanted, and record how it ended."""
+        blank = self._blank(item)
+        line = self.log.begin(blank)
+        if not self._isolated:
+            record = self._execute(item, blank)
+            self.log.finish(record)
+            return record
+        self._process = self._process or self._new_process()
+        try:
+            answer = self._process.ask(line)
+        except ProcessEndedError as ending:
+            record = self._dead(blank, ending)
+            self.log.finish(record)
+            return record
+        self.log.finish_encoded(answer)
+        return _decoder.decode(answer)
+
+    def close(self) -> None:
+        if self._process is not None:
+            self._process.close()
+        self.log.close()
+
+    def _new_process(self) -> CellProcess:
+        # What any cell needs is imported once here rather than after every crash.
+        import exporter  # noqa: F401
+        import harness.running.stages  # noqa: F401
+
+        stderr = stderr_path(self.folder, self.worker)
+        return CellProcess(self._answer, self.log.in_flight, stderr, self._limits)
+
+    def _answer(self, line: bytes) -> bytes:
+        """In the process of the cells: run the one that this is the blank record of."""
+        blank = _decoder.decode(line)
+        return _encoder.encode(self._execute(self.items[blank.nodeid], blank))
+
+    def _execute(self, item: CellItem, blank: Record) -> Record:
+        from harness.expecting.expectations import expected
+
+        start = time.perf_counter()
+        with warnings.catch_warnings():
+            # What torch deprecates and the exporter warns of is no outcome; the cell's outputs are.
+            warnings.simplefilter("ignore")
+            kept: list[Kept] = []
+
+            def keep(outcome: Outcome) -> None:
+                if outcome.status is not Status.FAILED:
+                    return
+                record = expected(outcome.onto(blank), item.path.parent)
+                if record.status is Status.FAILED:
+                    kept.append(self.bundles.keep(record, outcome))
+
+            outcome = self.bench.run(item.cell, keep)
+        record = expected(outcome.onto(blank), item.path.parent)
+        if record.status in (Status.FAILED, Status.UNEXPECTED_PASS) or (
+            record.status is Status.UNSUPPORTED and self.strict_unsupported
+        ):
+            details = outcome.details if record.status is not Status.UNEXPECTED_PASS else [record.reason]
+            details = [*details, *(each.line for each in kept)]
+            folder = kept[0].folder if kept else ""
+            record = msgspec.structs.replace(record, bundle=folder, message=block(record, details))
+        elapsed = time.perf_counter() - start
+        return msgspec.structs.replace(record, elapsed=elapsed, memory=resident_mib())
+
+    def _dead(self, blank: Record, ending: ProcessEndedError) -> Record:
+        """The record of a cell whose process ended before it did."""
+        from harness.expecting.expectations import expected
+
+        stage, _ = self.log.in_flight.stage()
+        reason = f"{ending} in stage {stage}"
+        record = msgspec.structs.replace(blank, stage=stage, reason=reason, elapsed=time.time() - blank.began)
+        record = expected(record, self.items[blank.nodeid].path.parent)
+        if record.status is Status.CRASHED:
+            words = last_words(stderr_path(self.folder, self.worker))
+            record = msgspec.structs.replace(record, message=block(record, [record.reason, *words]))
+        return record
+
+    def _blank(self, item: CellItem) -> Record:
+        from harness.judging.outcome import blank_record
+
+        blank = blank_record(item.cell, item.location[0], str(item.nodeid), worker=self.worker)
+        return msgspec.structs.replace(blank, began=time.time(), source=source_of(item))
+
+
+def _part_of(config: pytest.Config) -> tuple[RunInfo | None, Part]:
+    """The run that is resumed, if one is, and what this invocation runs."""
+    shard = config.getoption("--shard")
+    parsed = parse_shard(shard, config.getoption("--durations-of")) if shard else None
+    earlier: Path | None = config.getoption("--since")
+    touched = since(earlier, config.getoption("--seed")) if earlier is not None else None
+    resume: Path | None = config.getoption("--resume")
+    if resume is None:
+        return None, Part(parsed, since=touched)
+    info, done = resumable(resume)
+    return info, Part(parsed, done, touched)

@@ -1,0 +1,1 @@
+"""What is put to the test, and what runs it: exporters, runtimes, the models between them."""

@@ -1,0 +1,101 @@
+"""Runtimes that plug in: any module with the ONNX backend interface, such as `onnxruntime.backend` or Caffe2's.
+
+    pytest --runtimes backend:onnxruntime.backend
+
+The interface is `onnx.backend.base`'s: `prepare(model, device)` gives an object whose `run(inputs)` takes a list of
+arrays in the order of the graph's inputs, and `supports_device(device)` says whether it can. A module that does not
+load is a runtime that is missing, with the reason.
+"""
+
+from __future__ import annotations
+
+import unittest
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Protocol, cast
+
+import numpy as np
+import onnx
+
+from exporter.arrays import Array
+from harness.axes import BACKEND, OPSETS, Device
+from harness.subjects.runtimes import NoKernelError, Session
+from harness.wording import one_line
+
+
+class BackendRep(Protocol):
+    """A model that a backend has taken in."""
+
+    def run(self, inputs: list[Array]) -> Sequence[object]: ...
+
+
+class BackendModule(Protocol):
+    """What `onnx.backend.base.Backend` asks of a backend, as far as the harness uses it."""
+
+    def prepare(self, model: onnx.ModelProto, device: str) -> BackendRep: ...
+
+    def supports_device(self, device: str) -> bool: ...
+
+
+class NoBackendError(Exception):
+    """The module cannot serve. The message says why."""
+
+
+@dataclass(frozen=True)
+class Backend:
+    """A module with the ONNX backend interface."""
+
+    name: str
+    #: Which opsets it runs is for it to say, model by model.
+    opsets: tuple[int, ...] = OPSETS
+
+    def missing(self, device: Device) -> str:
+        try:
+            module = _loaded(self.name.removeprefix(BACKEND))
+            return "" if module.supports_device(device.upper()) else f"{self.name} does not support {device.upper()}"
+        except NoBackendError as error:
+            return str(error)
+
+    def load(self, model: bytes | Path, device: Device) -> Session:
+        proto = onnx.load_model_from_string(model) if isinstance(model, bytes) else onnx.load(model)
+        module = _loaded(self.name.removeprefix(BACKEND))
+        weights = {tensor.name for tensor in proto.graph.initializer}  # Before IR version 4 they are inputs as well.
+        inputs = tuple(value.name for value in proto.graph.input if value.name not in weights)
+        try:
+            return _Session(module.prepare(proto, device.upper()), inputs)
+        except (NotImplementedError, unittest.SkipTest) as error:
+            raise NoKernelError(one_line(str(error))) from error
+
+
+@dataclass(frozen=True)
+class _Session:
+    rep: BackendRep
+    inputs: tuple[str, ...]
+
+    def run(self, feeds: Mapping[str, Array]) -> Sequence[object]:
+        try:
+            outputs = self.rep.run([feeds[name] for name in self.inputs])
+        except (NotImplementedError, unittest.SkipTest) as error:
+            raise NoKernelError(one_line(str(error))) from error
+        return [_array(output) for output in outputs]
+
+
+def _array(output: Any) -> object:
+    """An output in numpy: a backend may answer in arrays of its own, which say how to become numpy's."""
+    return np.asarray(output) if hasattr(output, "__array__") else output
+
+
+@cache
+def _loaded(name: str) -> BackendModule:
+    try:
+        module = import_module(name)
+    except Exception as error:
+        # What a package says of its own absence names only itself.
+        raise NoBackendError(f"{name} cannot be imported: {type(error).__name__}: {one_line(str(error))}") from error
+    for function in ("prepare", "supports_device"):
+        if not callable(getattr(module, function, None)):
+            raise NoBackendError(f"{name} is no ONNX backend: it has no {function}()")
+    return cast("BackendModule", module)

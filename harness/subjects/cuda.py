@@ -1,0 +1,76 @@
+"""The CUDA lane: why it cannot run here, and torch and onnxruntime set so that their results can be compared.
+
+GPUs since Ampere multiply float32 in TF32, ten bits of mantissa, unless told not to. torch and onnxruntime have
+different defaults, and neither says what it did: both are told here. Device memory is bounded per process, and only as
+many processes use the device at a time as have room on it: a cell that asks for too much fails itself and no other.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+
+import torch
+
+from harness.subjects.slots import Slots
+
+#: Bytes of device memory that a process may use, for torch and for onnxruntime each.
+MEMORY_LIMIT = 4 << 30
+
+
+@contextmanager
+def in_turn(waiting: Callable[[], None]) -> Iterator[None]:
+    """Use the device while there is room for this process; what it holds of its memory is given back afterwards."""
+    with _slots().taken(waiting):
+        prepare_torch()
+        try:
+            yield
+        finally:
+            torch.cuda.empty_cache()
+
+
+@cache
+def _slots() -> Slots:
+    total = torch.cuda.get_device_properties(0).total_memory
+    # torch and onnxruntime may each take the limit.
+    return Slots(Path(tempfile.gettempdir()) / f"parity-cuda-{os.getuid()}", max(1, total // (2 * MEMORY_LIMIT)))
+
+
+@cache
+def missing() -> str:
+    """Why CUDA cells cannot run here. Empty when they can."""
+    import onnxruntime
+
+    if not torch.cuda.is_available():
+        return "no CUDA device"
+    if "CUDAExecutionProvider" not in onnxruntime.get_available_providers():
+        return "this onnxruntime has no CUDA provider; install onnxruntime-gpu"
+    return ""
+
+
+def provider() -> tuple[str, dict[str, str]]:
+    """onnxruntime's CUDA provider, as sessions of this lane are made with it."""
+    options = {
+        "use_tf32": "0",
+        "gpu_mem_limit": str(MEMORY_LIMIT),
+        "arena_extend_strategy": "kSameAsRequested",
+        # The default tries every algorithm of every convolution: seconds a session, and another one each time.
+        "cudnn_conv_algo_search": "HEURISTIC",
+    }
+    return "CUDAExecutionProvider", options
+
+
+@cache
+def prepare_torch() -> None:
+    """Set torch once a process, before its first reference on the device."""
+    # Read by cuBLAS when its first handle is made; without it torch refuses deterministic matrix products.
+    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+    torch.backends.cuda.matmul.allow_tf32 = False
+    torch.backends.cudnn.allow_tf32 = False
+    torch.backends.cudnn.benchmark = False
+    total = torch.cuda.get_device_properties(0).total_memory
+    torch.cuda.set_per_process_memory_fraction(min(1.0, MEMORY_LIMIT / total))

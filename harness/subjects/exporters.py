@@ -1,0 +1,276 @@
+"""The exporter axis: what is put to the test. This project's own, torch's two, and any `module:function`."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
+from importlib.util import find_spec
+from inspect import Parameter, signature
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+import onnx
+import torch
+from torch.onnx import TrainingMode
+
+from harness.axes import PARITY, TORCH_DYNAMO, TORCH_SCRIPT, Capture
+from harness.cases.scripted import scripted
+from harness.wording import one_line
+
+if TYPE_CHECKING:
+    import exporter
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A program to export: at which inputs, under which names, with which symbolic axes."""
+
+    module: torch.nn.Module
+    inputs: tuple[torch.Tensor, ...]
+    input_names: tuple[str, ...]
+    dynamic: Mapping[str, Mapping[int, str]]
+    way_in: Capture = Capture.TRACE
+
+    def program(self) -> Any:
+        """The module, or what torch makes of it for the way in that was asked for."""
+        if self.way_in is Capture.TRACE:
+            return self.module
+        try:
+            if self.way_in is Capture.SCRIPT:
+                return scripted(self.module)
+            return torch.export.export(self.module, self.inputs, dynamic_shapes=self.dynamic_shapes(torch.export.Dim))
+        except Exception as error:  # torch's own refusals have no common base.
+            raise NoSuchFormError(f"torch makes no {self.way_in} of it: {one_line(str(error))}") from error
+
+    def dynamic_shapes(self, dimension: Callable[[str], object] = str) -> tuple[object, ...] | None:
+        """The symbolic axes in the form that torch.export wants: per argument, `*tensors` being one argument.
+
+        torch.onnx takes names of dimensions, torch.export itself only dimensions, equal ones being one.
+        """
+        if not self.dynamic:
+            return None
+        symbols = {symbol for axes in self.dynamic.values() for symbol in axes.values()}
+        dimensions = {symbol: dimension(symbol) for symbol in sorted(symbols)}
+        per_input = tuple(
+            {axis: dimensions[symbol] for axis, symbol in self.dynamic.get(name, {}).items()}
+            for name in self.input_names
+        )
+        kinds = [parameter.kind for parameter in signature(self.module.forward).parameters.values()]
+        return (per_input,) if Parameter.VAR_POSITIONAL in kinds else per_input
+
+
+class NoSuchFormError(Exception):
+    """The case has no scripted or exported form, and so no cell: that is no exporter's fault."""
+
+
+class Captured(Protocol):
+    """A program that an exporter has taken in, and writes at any opset."""
+
+    @property
+    def operators(self) -> tuple[str, ...]:
+        """The ATen operators in it, by qualified name; empty where the exporter does not say."""
+
+    def deliver(self, opset: int, folder: Path | None) -> bytes | Path:
+        """The model; as a file beside its weights where a folder for them is given."""
+
+
+class Exporter(Protocol):
+    """A subject of the matrix."""
+
+    @property
+    def name(self) -> str: ...
+
+    def missing(self) -> str:
+        """Why it cannot run here. Empty when it can."""
+
+    def refusal(self, error: Exception) -> str:
+        """Why it refuses the program, in one line, where the error says so. Empty for any other error."""
+
+    def capture(self, request: Request) -> Captured: ...
+
+
+class Parity:
+    """This project's exporter. A program is captured once for all opsets."""
+
+    name = PARITY
+
+    def missing(self) -> str:
+        return ""
+
+    def refusal(self, error: Exception) -> str:
+        from exporter.errors import UnsupportedOperatorsError
+
+        if not isinstance(error, UnsupportedOperatorsError):
+            return ""
+        since = {each: f" (from opset {each.since})" if each.since else "" for each in error.refusals}
+        return "; ".join(dict.fromkeys(f"{each.operator}: {each.reason}{since[each]}" for each in error.refusals))
+
+    def capture(self, request: Request) -> Captured:
+        import exporter
+
+        return _ParityCapture(
+            exporter.capture_program(
+                request.program(),
+                request.inputs,
+                input_names=list(request.input_names),
+                dynamic_axes=request.dynamic,
+                # An exported program has its mode built in.
+                training=request.module.training and request.way_in is not Capture.EXPORTED_PROGRAM,
+            )
+        )
+
+
+class _ParityCapture:
+    def __init__(self, captured: exporter.Capture) -> None:
+        self._captured = captured
+
+    @property
+    def operators(self) -> tuple[str, ...]:
+        return tuple(self._captured.operators)
+
+    def deliver(self, opset: int, folder: Path | None) -> bytes | Path:
+        program = self._captured.lower(opset_version=opset)
+        if folder is None:
+            return program.serialize()
+        path = folder / "model.onnx"
+        program.save(path, external_data=True)
+        return path
+
+
+class Peer:
+    """`torch.onnx.export`, either of its two exporters. It starts from the program at every opset."""
+
+    def __init__(self, name: str, *, dynamo: bool) -> None:
+        self.name = name
+        self._dynamo = dynamo
+
+    def missing(self) -> str:
+        return "onnxscript is not installed" if self._dynamo and find_spec("onnxscript") is None else ""
+
+    def refusal(self, error: Exception) -> str:
+        from torch.onnx.errors import SymbolicValueError, UnsupportedOperatorError
+
+        return one_line(str(error)) if isinstance(error, SymbolicValueError | UnsupportedOperatorError) else ""
+
+    def capture(self, request: Request) -> Captured:
+        return _PeerCapture(request, dynamo=self._dynamo)
+
+
+class _PeerCapture:
+    operators: tuple[str, ...] = ()
+
+    def __init__(self, request: Request, *, dynamo: bool) -> None:
+        self._request = request
+        self._dynamo = dynamo
+
+    def deliver(self, opset: int, folder: Path | None) -> bytes | Path:
+        if folder is not None:
+            return self._write(opset, folder / "model.onnx", external_data=True)
+        with tempfile.TemporaryDirectory(prefix="parity-") as aside:
+            return self._write(opset, Path(aside) / "model.onnx", external_data=False).read_bytes()
+
+    def _write(self, opset: int, path: Path, *, external_data: bool) -> Path:
+        request = self._request
+        torch.onnx.export(
+            request.program(),
+            request.inputs,
+            path,
+            input_names=list(request.input_names),
+            dynamic_axes=None if self._dynamo else {name: dict(axes) for name, axes in request.dynamic.items()} or None,
+            dynamic_shapes=request.dynamic_shapes() if self._dynamo else None,
+            opset_version=opset,
+            dynamo=self._dynamo,
+            external_data=external_data,
+            training=TrainingMode.TRAINING if request.module.training else TrainingMode.EVAL,
+            verbose=False,
+        )
+        return path
+
+
+@dataclass(frozen=True)
+class FunctionExporter:
+    """Any function that is called as `torch.onnx.export` is: `module:function`.
+
+    It is called as `function(program, inputs, path, input_names=..., dynamic_axes=..., opset_version=...)` and writes
+    the model to the path. `NotImplementedError` is its way of refusing a program.
+    """
+
+    name: str
+
+    def missing(self) -> str:
+        try:
+            _function(self.name)
+        except NoFunctionError as error:
+            return str(error)
+        return ""
+
+    def refusal(self, error: Exception) -> str:
+        return one_line(str(error)) or "it is not implemented" if isinstance(error, NotImplementedError) else ""
+
+    def capture(self, request: Request) -> Captured:
+        return _FunctionCapture(_function(self.name), request)
+
+
+@dataclass(frozen=True)
+class _FunctionCapture:
+    function: Callable[..., object]
+    request: Request
+    operators: tuple[str, ...] = ()
+
+    def deliver(self, opset: int, folder: Path | None) -> bytes | Path:
+        if folder is not None:
+            return self._write(opset, folder / "model.onnx")
+        with tempfile.TemporaryDirectory(prefix="parity-") as aside:
+            path = self._write(opset, Path(aside) / "model.onnx")
+            # What it put beside the model would be gone with the folder.
+            return onnx.load(path).SerializeToString() if len(os.listdir(aside)) > 1 else path.read_bytes()
+
+    def _write(self, opset: int, path: Path) -> Path:
+        request = self.request
+        self.function(
+            request.program(),
+            request.inputs,
+            path,
+            input_names=list(request.input_names),
+            dynamic_axes={name: dict(axes) for name, axes in request.dynamic.items()} or None,
+            opset_version=opset,
+        )
+        return path
+
+
+class NoFunctionError(Exception):
+    """`module:function` does not name a function that is here. The message says why."""
+
+
+@cache
+def _function(name: str) -> Callable[..., object]:
+    module, _, path = name.partition(":")
+    try:
+        found: Any = import_module(module)
+    except Exception as error:
+        raise NoFunctionError(f"{module} cannot be imported: {type(error).__name__}: {one_line(str(error))}") from error
+    for part in path.split("."):
+        if not hasattr(found, part):
+            raise NoFunctionError(f"{module} has no {path}")
+        found = getattr(found, part)
+    if not callable(found):
+        raise NoFunctionError(f"{name} is not a function but {type(found).__name__}")
+    function: Callable[..., object] = found
+    return function
+
+
+class Exporters(dict[str, Exporter]):
+    """Exporters by name: those that the harness knows, and a `module:function` from when it is first asked for."""
+
+    def __missing__(self, name: str) -> Exporter:
+        if ":" not in name:
+            raise KeyError(name)
+        return self.setdefault(name, FunctionExporter(name))
+
+
+_ALL: tuple[Exporter, ...] = (Parity(), Peer(TORCH_DYNAMO, dynamo=True), Peer(TORCH_SCRIPT, dynamo=False))
+EXPORTERS = Exporters((exporter.name, exporter) for exporter in _ALL)

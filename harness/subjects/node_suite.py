@@ -1,0 +1,89 @@
+"""ONNX's own node tests (`onnx.backend.test`) on a runtime of the harness: how far it goes.
+
+They test the runtime, and the harness's way of feeding it, not an exporter: what a witness is worth.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Sequence
+from enum import StrEnum
+from typing import Any
+
+import msgspec
+import numpy as np
+import onnx
+from onnx import numpy_helper
+from onnx.backend.test.loader import load_model_tests
+from onnx.backend.test.runner import Runner
+
+from harness.axes import Device
+from harness.subjects.runtimes import NoKernelError, Runtime
+from harness.wording import one_line
+
+#: Characters of what numpy says of two arrays that are told.
+_REASON = 300
+
+
+class Ending(StrEnum):
+    """How a node test ends."""
+
+    PASSED = "passed"
+    #: The runtime does not know the opset, or has no kernel for the operator or its types, and says so.
+    UNSUPPORTED = "unsupported"
+    #: It did not load or run the model, for another reason.
+    REFUSED = "refused"
+    #: It ran it, and gave something else.
+    WRONG = "wrong"
+
+
+class NodeTest(msgspec.Struct, frozen=True):
+    """What became of one test."""
+
+    name: str
+    ending: Ending
+    reason: str = ""
+
+
+def run_suite(runtime: Runtime, pattern: str = "") -> Iterator[NodeTest]:
+    """Every node test whose name contains the pattern."""
+    with warnings.catch_warnings():
+        # The tests' inputs divide by zero, overflow and use what numpy deprecates, on purpose.
+        warnings.simplefilter("ignore")
+        for test in load_model_tests(kind="node"):
+            if pattern in test.name:
+                yield _run(runtime, test)
+
+
+def _run(runtime: Runtime, test: Any) -> NodeTest:
+    above = [each for each in test.model.opset_import if each.domain in ("", "ai.onnx")]
+    if above and above[0].version not in runtime.opsets:
+        return NodeTest(test.name, Ending.UNSUPPORTED, f"opset {above[0].version}")
+    names = [value.name for value in test.model.graph.input]
+    try:
+        session = runtime.load(test.model.SerializeToString(), Device.CPU)
+        for inputs, outputs in test.data_sets:
+            feeds = dict(zip(names, map(_plain, inputs), strict=False))
+            given = list(session.run(feeds))
+            if difference := _difference(given, list(map(_plain, outputs)), test):
+                return NodeTest(test.name, Ending.WRONG, difference)
+    except NoKernelError as error:
+        return NodeTest(test.name, Ending.UNSUPPORTED, str(error))
+    except Exception as error:  # noqa: BLE001  A runtime may raise anything.
+        return NodeTest(test.name, Ending.REFUSED, f"{type(error).__name__}: {one_line(str(error))}")
+    return NodeTest(test.name, Ending.PASSED)
+
+
+def _difference(given: Sequence[object], wanted: Sequence[object], test: Any) -> str:
+    try:
+        Runner.assert_similar_outputs(wanted, given, rtol=test.rtol, atol=test.atol)
+    except (AssertionError, AttributeError, TypeError, ValueError) as error:
+        return " ".join(str(error).split())[:_REASON]
+    return ""
+
+
+def _plain(value: Any) -> Any:
+    """A test's tensors are arrays, numbers of numpy's or, where numpy has no such dtype, protobufs."""
+    if isinstance(value, onnx.TensorProto):
+        return numpy_helper.to_array(value)
+    return np.asarray(value) if isinstance(value, np.generic) else value

@@ -1,0 +1,170 @@
+"""The runtime axis: what executes an exported model. One small class each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+import onnx
+import torch
+import torch.utils.dlpack
+from onnx.reference import ReferenceEvaluator
+
+from exporter.arrays import BFLOAT16, Array, to_array
+from harness.axes import (
+    BACKEND,
+    ONNX_REFERENCE,
+    ONNXRUNTIME,
+    ONNXRUNTIME_OPSETS,
+    OPSETS,
+    OPTIMISATION_LEVELS,
+    Device,
+)
+from harness.subjects import cuda
+from harness.wording import one_line
+
+if TYPE_CHECKING:
+    import onnxruntime
+
+
+class NoKernelError(Exception):
+    """The runtime knows the operator but has no implementation for it, or not for its types."""
+
+
+class Session(Protocol):
+    """A model that is ready to run."""
+
+    def run(self, feeds: Mapping[str, Array]) -> Sequence[object]: ...
+
+
+class Runtime(Protocol):
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def opsets(self) -> tuple[int, ...]: ...
+
+    def missing(self, device: Device) -> str:
+        """Why it cannot run on this device here. Empty when it can."""
+
+    def load(self, model: bytes | Path, device: Device) -> Session: ...
+
+
+@dataclass(frozen=True)
+class OnnxRuntime:
+    """onnxruntime with one thread, and as much of its graph optimiser as the level says: all of it if none is named."""
+
+    level: str = ""
+    opsets: tuple[int, ...] = ONNXRUNTIME_OPSETS
+
+    @property
+    def name(self) -> str:
+        return f"{ONNXRUNTIME}:{self.level}" if self.level else ONNXRUNTIME
+
+    def missing(self, device: Device) -> str:
+        return cuda.missing() if device is Device.CUDA else ""
+
+    def load(self, model: bytes | Path, device: Device) -> Session:
+        import onnxruntime
+        from onnxruntime.capi.onnxruntime_pybind11_state import NotImplemented as NoImplementation
+
+        options = _session_options(self.level)
+        providers = [cuda.provider()] if device is Device.CUDA else ["CPUExecutionProvider"]
+        source = str(model) if isinstance(model, Path) else model
+        try:
+            return _OnnxRuntimeSession(onnxruntime.InferenceSession(source, options, providers=providers))
+        except NoImplementation as error:
+            raise NoKernelError(one_line(str(error))) from error
+
+
+@cache
+def _session_options(level: str) -> onnxruntime.SessionOptions:
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    # The matrix runs a process a core; a pool of threads in each would only contend.
+    options.intra_op_num_threads = 1
+    options.inter_op_num_threads = 1
+    options.log_severity_level = 4
+    if level:
+        named = "ORT_DISABLE_ALL" if level == OPTIMISATION_LEVELS[0] else f"ORT_ENABLE_{level.upper()}"
+        options.graph_optimization_level = getattr(onnxruntime.GraphOptimizationLevel, named)
+    return options
+
+
+class _OnnxRuntimeSession:
+    def __init__(self, session: onnxruntime.InferenceSession) -> None:
+        self._session = session
+        ends = [*session.get_inputs(), *session.get_outputs()]
+        self._has_bfloat16 = any(end.type == "tensor(bfloat16)" for end in ends)
+
+    def run(self, feeds: Mapping[str, Array]) -> Sequence[object]:
+        if self._has_bfloat16:
+            values = {name: _to_ort_value(array) for name, array in feeds.items()}
+            return [_from_ort_value(value) for value in self._session.run_with_ort_values(None, values)]
+        return _flat(self._session.run(None, dict(feeds)))
+
+
+def _flat(outputs: Iterable[object]) -> list[object]:
+    """The outputs one by one; of a sequence, its items, as torch's lists are compared."""
+    return [item for output in outputs for item in (output if isinstance(output, list) else [output])]
+
+
+def _to_ort_value(array: Array) -> onnxruntime.OrtValue:
+    """onnxruntime takes bfloat16 only as the bits of it, and said so."""
+    import onnxruntime
+
+    if array.dtype != BFLOAT16:
+        return onnxruntime.OrtValue.ortvalue_from_numpy(array)
+    # Not ascontiguousarray, which gives a scalar a dimension.
+    bits = np.asarray(array, order="C").view(np.uint16)
+    return onnxruntime.OrtValue.ortvalue_from_numpy_with_onnx_type(bits, onnx.TensorProto.BFLOAT16)
+
+
+def _from_ort_value(value: onnxruntime.OrtValue) -> Array:
+    if value.data_type() != "tensor(bfloat16)":
+        array: Array = value.numpy()
+        return array
+    return to_array(torch.utils.dlpack.from_dlpack(value._ortvalue.to_dlpack()))
+
+
+@dataclass(frozen=True)
+class OnnxReference:
+    """`onnx.reference`: the specification's own evaluator. Slow, and knows every opset."""
+
+    name: str = ONNX_REFERENCE
+    opsets: tuple[int, ...] = OPSETS
+
+    def missing(self, device: Device) -> str:
+        return "onnx.reference runs on the CPU only" if device is Device.CUDA else ""
+
+    def load(self, model: bytes | Path, device: Device) -> Session:
+        proto = onnx.load_model_from_string(model) if isinstance(model, bytes) else onnx.load(model)
+        return _OnnxReferenceSession(ReferenceEvaluator(proto))
+
+
+class _OnnxReferenceSession:
+    def __init__(self, evaluator: ReferenceEvaluator) -> None:
+        self._evaluator = evaluator
+
+    def run(self, feeds: Mapping[str, Array]) -> Sequence[object]:
+        return _flat(iter(self._evaluator.run(None, dict(feeds))))
+
+
+class Runtimes(dict[str, Runtime]):
+    """Runtimes by name: the harness's own, and a `backend:module` from the first time that it is asked for."""
+
+    def __missing__(self, name: str) -> Runtime:
+        from harness.subjects.backends import Backend
+
+        if not name.startswith(BACKEND):
+            raise KeyError(name)
+        return self.setdefault(name, Backend(name))
+
+
+_ALL: tuple[Runtime, ...] = (OnnxRuntime(), *map(OnnxRuntime, OPTIMISATION_LEVELS), OnnxReference())
+RUNTIMES = Runtimes((runtime.name, runtime) for runtime in _ALL)
