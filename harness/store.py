@@ -87,6 +87,9 @@ class InFlight:
         code, when = _ENTERED.unpack(os.pread(self._fd, _ENTERED.size, 0))
         return _STAGES[code], when
 
+    def fileno(self) -> int:
+        return self._fd
+
     def end(self) -> None:
         os.ftruncate(self._fd, 0)
 

@@ -90,6 +90,7 @@ class CellProcess:
         code = 1
         try:
             _die_with(owner)
+            _let_go_of_files({questions, answers, self._in_flight.fileno()})
             # The user's Ctrl-C is the owner's business, which ends this process when it ends.
             signal.signal(signal.SIGINT, signal.SIG_IGN)
             stderr = _own_streams(self._stderr)
@@ -171,6 +172,20 @@ def _die_with(owner: int) -> None:
         # Not permitted in some containers, and no more than a hint.
         with suppress(OSError):
             Path("/proc/self/oom_score_adj").write_text("1000")
+
+
+def _let_go_of_files(keep: set[int]) -> None:
+    """Leave the owner its files: what reads a pipe of it, such as a browser in a test, waits until every copy is gone.
+
+    They are not closed, but lead nowhere: Python's objects still hold their numbers.
+    """
+    nowhere = os.open(os.devnull, os.O_RDWR)
+    for number in map(int, os.listdir("/dev/fd")):
+        if number > 2 and number not in keep:
+            # The one that listed them is gone by now.
+            with suppress(OSError):
+                os.fstat(number)
+                os.dup2(nowhere, number)
 
 
 def _own_streams(path: Path) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import select
 import signal
 import time
 from pathlib import Path
@@ -11,7 +12,9 @@ from pathlib import Path
 import pytest
 
 from harness.record import Record, Stage, Status
-from harness.store import read_records
+from harness.running.cell_process import CellProcess
+from harness.running.limits import Limits
+from harness.store import InFlight, read_records
 from tests.harness.faults import ALL, FAULTS, LEAN, LIMITS, SOME, WAITING, command, make_project, run_project
 
 #: One dynamic cell a case: it goes through every stage.
@@ -120,3 +123,20 @@ def test_every_fault_at_every_stage(tmp_path: Path, turn: int) -> None:
     assert run.code == pytest.ExitCode.TESTS_FAILED, run.text
     for record, (fault, stage) in zip(faults_recorded(tmp_path, ALL), ALL, strict=True):
         assert_told_as_it_is(record, fault, stage)
+
+
+def test_the_process_of_cells_keeps_nothing_of_its_owner_s_open(tmp_path: Path) -> None:
+    """A browser that a test drives beside the cells ends when its pipe does, which every copy keeps open."""
+    reader, writer = os.pipe()
+    in_flight = InFlight(tmp_path, "main")
+    process = CellProcess(lambda question: question + b", answered", in_flight, tmp_path / "stderr", Limits())
+    try:
+        assert process.ask(b"asked") == b"asked, answered"
+        os.close(writer)
+        assert select.select([reader], [], [], 5.0)[0] == [reader]
+        assert os.read(reader, 1) == b""
+        assert process.ask(b"again") == b"again, answered"
+    finally:
+        process.close()
+        in_flight.close()
+        os.close(reader)
