@@ -35,4 +35,4 @@ def test_counts_the_cells_that_ran(tmp_path: Path) -> None:
 def test_pytest_that_runs_nothing_is_a_failure(tmp_path: Path) -> None:
     outcome = measure_matrix((str(tmp_path / "missing.py"),), tmp_path / "runs")
     assert isinstance(outcome, Failure)
-    assert outcome.reason.startswith("no tests ran in ")
+    assert outcome.reason == f"ERROR: file or directory not found: {tmp_path / 'missing.py'}"
