@@ -40,7 +40,8 @@ def _lines(run: Path, lowered: Collection[str]) -> Iterator[str]:
     yield (
         "Written by `parity operators` from a run of the matrix, not by hand. *Right since* is the first opset from "
         "which on every cell of the operator, in the dtype that ran most, exported and agreed with torch; *in part* "
-        "the first from which on what could be exported did. Dtypes for which that is another opset name it.\n"
+        "the first from which on what could be exported did. A dtype that is not right from the first opset that "
+        "ran on names its own.\n"
     )
     yield f"{packages}.\n"
     for kind, title in ((Kind.OPERATOR, "Operators"), (Kind.MODEL, "Models")):
@@ -61,10 +62,18 @@ def _table(declarations: list[Declaration]) -> Iterator[str]:
         since = {dtype: _since(records) for dtype, records in by_dtype.items()}
         principal = max(by_dtype, key=lambda dtype: len(by_dtype[dtype]))
         whole, partly = usual = since[principal]
-        dtypes = " ".join(dtype if said == usual else f"{dtype}:{said[0]}" for dtype, said in since.items())
+        dtypes = " ".join(
+            dtype if said == usual or said[0] == _first_run(by_dtype[dtype]) else f"{dtype}:{said[0]}"
+            for dtype, said in since.items()
+        )
         cells = [declaration.family, f"`{declaration.name}`", len(declaration.cases), whole, partly]
         yield f"| {' | '.join(map(str, cells))} | {dtypes} | {_reasons(declaration)} |"
     yield ""
+
+
+def _first_run(records: list[Record]) -> str:
+    """The first opset that was run: that it is right there says nothing of those before."""
+    return str(min(record.opset for record in records))
 
 
 def _since(records: list[Record]) -> tuple[str, str]:
