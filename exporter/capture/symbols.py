@@ -130,8 +130,9 @@ class HintedShapeEnv(ShapeEnv):
 
     def unknown_size(self, like: Size) -> torch.SymInt:
         """A size that depends on values: questions are answered as for a size like it."""
-        hint = like if isinstance(like, int) else int(like.node.expr.xreplace(self.hints))
-        size = self.new_size(f"size_{len(self.hints)}", hint)
+        hint = sympy.sympify(like if isinstance(like, int) else like.node.expr.xreplace(self.hints))
+        # One that was read from values has no hint: any that is not special will do.
+        size = self.new_size(f"size_{len(self.hints)}", int(hint) if hint.is_Integer else 2)
         del self._example[size.node.expr]
         return size
 
@@ -145,7 +146,8 @@ class HintedShapeEnv(ShapeEnv):
         # A size of 0 or 1 in the example would make broadcasting and emptiness look decided.
         hint = hint if hint > 1 else 2
         source = _Axis(name)
-        symbol = self.create_symbol(hint, source, dynamic_dim=DimDynamic.DYNAMIC, constraint_dim=None)
+        # Not as positive, which is torch's default: sympy would take it for certain that nothing is empty.
+        symbol = self.create_symbol(hint, source, dynamic_dim=DimDynamic.DYNAMIC, constraint_dim=None, positive=None)
         self.hints[symbol] = hint
         self._ranges[symbol] = ValueRanges(*(bounds or (0, int_oo)))
         self._example[symbol] = size_of_example

@@ -327,3 +327,41 @@ def test_those_that_torchscript_cannot_compile_are_traced() -> None:
         return x * held.copy().pop(*[])
 
     assert exporter.export(scaled, (X,))(X).tolist() == (X * 2).tolist()
+
+
+@torch.jit.script
+def shortened_if_any(x):  # type: ignore[no-untyped-def]
+    kept = [x[0]]
+    kept.pop()
+    while bool(x.sum() < 100):
+        x = x * 1.5 + 8
+        kept.append(x[0])
+    if len(kept) == 0:
+        return x - 1
+    return torch.stack(kept)
+
+
+@torch.jit.script
+def positive_if_any(x):  # type: ignore[no-untyped-def]
+    positive = x[x > 0]
+    if positive.size(0) > 0:
+        return positive
+    return x - 1
+
+
+@torch.jit.script
+def first_positive_scaled(x):  # type: ignore[no-untyped-def]
+    for i in range(x.size(0)):
+        if bool(x[i] > 0):
+            return x * i
+    return x - 1
+
+
+@pytest.mark.parametrize("script", [shortened_if_any, positive_if_any, first_positive_scaled], ids=lambda s: s.name)
+def test_whether_what_varies_is_empty_is_asked_when_the_model_runs(script: Any) -> None:
+    program = exporter.export(script, (torch.ones(3),), dynamic_axes={"x": {0: "n"}})
+    for value in (1.0, -5.0, 90.0):
+        x = torch.tensor([-1.0, value, value])
+        assert program(x).tolist() == script(x).tolist()
+    if script is not shortened_if_any:
+        assert program(torch.ones(0)).tolist() == []
