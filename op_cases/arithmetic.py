@@ -102,6 +102,10 @@ remainder_unsigned = op(torch.remainder, ints(8, low=0, high=256, dtype=torch.ui
 remainder_ = op(
     lambda x: (x * 1).remainder_(3).fmod_(2).floor_divide_(2), numbers(8, low=-9, high=10, dtype=torch.int64)
 )
+#: Beyond 2**53, where onnxruntime's Mod with fmod=1 rounds.
+remainders_great = op(
+    lambda x: (x // 3, x % 3, x.fmod(3)), given([2**60 + 1, -(2**60) - 1, -7], dtype=torch.int64), dtypes=[torch.int64]
+)
 reciprocal = op(torch.reciprocal, floats(2, 3), dtypes=_FLOATING)
 reciprocal_promoted = op(torch.reciprocal, ints(4, low=1))
 reciprocal_edges = op(torch.reciprocal, _EDGES)

@@ -29,7 +29,7 @@ class ChoiceForms(Base):
             return quotient
         if self.opset >= 10:
             # The two kinds of remainder differ by b where the quotient is to be one less, and by 0 elsewhere.
-            excess = self.op("Sub", self.op("Mod", a, b), self.op("Mod", a, b, fmod_i=1))
+            excess = self.op("Sub", self.op("Mod", a, b), self.fmod(a, b))
             return self.op("Sub", quotient, self.op("Div", excess, b))
         remainder = self.op("Sub", a, self.op("Mul", quotient, b))
         zero = self.const(0, a.dtype)
@@ -40,7 +40,8 @@ class ChoiceForms(Base):
 
     def fmod(self, a: Value, b: Value) -> Value:
         """The remainder of truncating division: of the sign of a."""
-        if self.opset >= 10:
+        # onnxruntime computes int64's Mod with fmod=1 in float64, which is wrong beyond 2**53.
+        if self.opset >= 10 and a.dtype is not torch.int64:
             return self.op("Mod", a, b, fmod_i=1)
         if not a.dtype.is_floating_point:
             return self.op("Sub", a, self.op("Mul", self.op("Div", a, b), b))
