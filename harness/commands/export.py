@@ -15,7 +15,12 @@ __all__ = ["export"]
 
 
 def export(
-    model: Annotated[str, typer.Argument(metavar="MODEL", help="package.module:name, a module or what makes one.")],
+    model: Annotated[
+        str,
+        typer.Argument(
+            metavar="MODEL", help="package.module:name: a module, a function of tensors, or what makes one."
+        ),
+    ],
     input: Annotated[
         list[str] | None, typer.Option("--input", "-i", help="An input, in order: 1x3x224x224, ids=1x16:int64<100.")
     ] = None,

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib
+import inspect
+import pickle
 import re
 import sys
 from collections.abc import Callable, Sequence
@@ -58,7 +60,7 @@ class InputText:
 
 
 def load_program(where: str, weights: Path | None = None) -> Callable[..., Any]:
-    """`package.module:name`: a module, or what makes one when it is called without arguments."""
+    """`package.module:name`: a module, a function of tensors, or what makes one when it is called without arguments."""
     import torch
 
     module_name, colon, attribute = where.partition(":")
@@ -73,15 +75,48 @@ def load_program(where: str, weights: Path | None = None) -> Callable[..., Any]:
         if not hasattr(found, part):
             raise SourceError(f"{module_name} has no {attribute}")
         found = getattr(found, part)
-    program = found if isinstance(found, torch.nn.Module | torch.export.ExportedProgram) else found()
+    program = found if _is_program(found) else _made(where, found)
     if not callable(program) and not isinstance(program, torch.export.ExportedProgram):
         raise SourceError(f"{where} makes a {type(program).__name__}, which cannot be exported: a torch.nn.Module can")
     if weights is not None:
         if not isinstance(program, torch.nn.Module):
             raise SourceError(f"--weights are for a torch.nn.Module, and {where} is none")
-        program.load_state_dict(_state(weights))
+        try:
+            program.load_state_dict(_state(weights))
+        except RuntimeError as error:
+            raise SourceError(f"--weights {weights} does not fit: {error}") from error
     result: Callable[..., Any] = program
     return result
+
+
+def _is_program(found: Any) -> bool:
+    """Whether it is to be exported as it stands: a module, or a function that takes arguments."""
+    import torch
+
+    if isinstance(found, torch.nn.Module | torch.export.ExportedProgram | torch.jit.ScriptFunction):
+        return True
+    return inspect.isroutine(found) and _needs(found) != []
+
+
+def _made(where: str, found: Any) -> Any:
+    if not callable(found):
+        raise SourceError(f"{where} is a {type(found).__name__}, which cannot be exported: a torch.nn.Module can")
+    needed = _needs(found)
+    if needed:
+        raise SourceError(
+            f"{where} cannot be made without {', '.join(needed)}: name a function without parameters that makes one"
+        )
+    return found()
+
+
+def _needs(function: Callable[..., Any]) -> list[str] | None:
+    """The parameters that must be given; None where they cannot be known."""
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):
+        return None
+    variable = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    return [each.name for each in parameters if each.default is each.empty and each.kind not in variable]
 
 
 def _state(path: Path) -> dict[str, torch.Tensor]:
@@ -96,8 +131,15 @@ def _state(path: Path) -> dict[str, torch.Tensor]:
             raise SourceError("--weights in safetensors are read by safetensors: pip install safetensors") from error
         loaded: dict[str, torch.Tensor] = load_file(path)
         return loaded
-    state: dict[str, torch.Tensor] = torch.load(path, weights_only=True, map_location="cpu")
+    try:
+        state: dict[str, torch.Tensor] = torch.load(path, weights_only=True, map_location="cpu")
+    except (pickle.UnpicklingError, EOFError, RuntimeError) as error:
+        raise SourceError(f"--weights {path} is no state dict that torch.save wrote: {_first_line(error)}") from error
     return state
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).partition("\n")[0].partition(". ")[0]
 
 
 def dynamic_axes(texts: Sequence[str]) -> dict[str, dict[int, str]]:

@@ -35,10 +35,12 @@ def show(
     from exporter.show import printed
 
     if not path.is_file():
-        typer.echo(f"{path}: there is no such file", err=True)
+        typer.echo(f"{path}: {'it is a folder' if path.is_dir() else 'there is no such file'}", err=True)
         raise typer.Exit(2)
     try:
         model = ir.load(path)
+        if not model.ir_version:  # Protobuf reads no bytes as a message with nothing in it.
+            raise DecodeError
     except DecodeError:
         typer.echo(f"{path} is not an ONNX file", err=True)
         raise typer.Exit(2) from None

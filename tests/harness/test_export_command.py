@@ -31,6 +31,15 @@ def embedding():
 def nothing():
     return 3
 
+number = 3
+
+def doubled(x):
+    return x * 2
+
+class Sized(nn.Linear):
+    def __init__(self, size):
+        super().__init__(size, size)
+
 class Looks(nn.Module):
     def forward(self, x):
         return x + 1 if x.sum() > 0 else x
@@ -143,8 +152,30 @@ def test_what_is_no_model(folder: Path) -> None:
     code, text = invoke("export", f"models_of_{folder.name}:nothing")
     assert (code, text.endswith("makes a int, which cannot be exported: a torch.nn.Module can\n")) == (2, True)
     assert invoke("show", "none.onnx") == (2, "none.onnx: there is no such file\n")
-    Path("text.onnx").write_text("no model")
-    assert invoke("show", "text.onnx") == (2, "text.onnx is not an ONNX file\n")
+    for content in ("no model", ""):
+        Path("text.onnx").write_text(content)
+        assert invoke("show", "text.onnx") == (2, "text.onnx is not an ONNX file\n")
+    assert invoke("show", ".") == (2, ".: it is a folder\n")
+    where = f"models_of_{folder.name}"
+    assert invoke("export", f"{where}:number") == (
+        2,
+        f"{where}:number is a int, which cannot be exported: a torch.nn.Module can\n",
+    )
+    assert invoke("export", f"{where}:Sized", "-i", "2x3") == (
+        2,
+        f"{where}:Sized cannot be made without size: name a function without parameters that makes one\n",
+    )
+    Path("text.pt").write_text("no weights")
+    code, text = invoke("export", f"{where}:Net", "-i", "2x4", "--weights", "text.pt")
+    assert (code, text.startswith("--weights text.pt is no state dict that torch.save wrote: ")) == (2, True)
+    torch.save({}, "none.pt")
+    code, text = invoke("export", f"{where}:Net", "-i", "2x4", "--weights", "none.pt")
+    assert (code, text.startswith("--weights none.pt does not fit: ")) == (2, True)
+
+
+def test_a_function_of_tensors_is_exported_itself(folder: Path) -> None:
+    code, text = invoke("export", f"models_of_{folder.name}:doubled", "-i", "2x3", "--verify")
+    assert code == 0 and "verified in onnxruntime" in text
 
 
 @pytest.mark.parametrize("command", ["export", "show"])
