@@ -8,6 +8,7 @@ Torch is imported by what is collected, not by this module: the controller of a 
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from collections.abc import Iterator
@@ -97,8 +98,18 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--strict-unsupported", action="store_true", help="what the exporter refuses fails the run")
 
 
+def _refuse_unusable_folder(runs: Path | None) -> None:
+    """Before cells run, whose records would have no place."""
+    for folder in (runs, *runs.parents) if runs is not None else ():
+        if folder.exists():
+            if not folder.is_dir() or not os.access(folder, os.W_OK):
+                raise RunStoreError(f"--runs {runs}: {folder} is no folder that can be written to")
+            return
+
+
 def pytest_configure(config: pytest.Config) -> None:
     try:
+        _refuse_unusable_folder(config.getoption("--runs"))
         selection = _selection(config)
         limits = parse_limits(config.getoption("--stage-seconds"), config.getoption("--memory-limit"))
         matrix = Matrix(config, selection, limits)
