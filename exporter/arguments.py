@@ -55,6 +55,8 @@ def split_args(args: Any, kwargs: Mapping[str, Any] | None) -> tuple[tuple[Any, 
     if not isinstance(args, (tuple, list)):
         args = (args,)
     args = tuple(args)
+    if kwargs is not None and not isinstance(kwargs, Mapping):
+        raise ArgumentError(f"kwargs is {kwargs!r}: give a dict of arguments by name, {{'x': tensor}}")
     named = dict(kwargs or {})
     if args and type(args[-1]) is dict and all(isinstance(key, str) for key in args[-1]) and not kwargs:
         named = dict(args[-1])
@@ -187,6 +189,11 @@ def parameter_names(signature: inspect.Signature | None) -> list[str]:
 def by_parameter(parameters: Sequence[str], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
     """The arguments by the parameter each belongs to; those beyond the named ones are `input_3`, ..."""
     names = [*parameters[: len(args)], *(f"input_{number}" for number in range(len(parameters), len(args)))]
+    twice = [name for name in names if name in kwargs]
+    if twice:
+        raise ArgumentError(
+            f"the program gets {twice[0]!r} twice, by position and by name: give it in args or in kwargs"
+        )
     return {**dict(zip(names, args, strict=True)), **kwargs}
 
 
@@ -211,10 +218,13 @@ def input_names_for(arguments: Mapping[str, Any], requested: Sequence[str] | Non
     return names
 
 
-def output_names_for(count: int, requested: Sequence[str] | None, written: Sequence[str] = ()) -> list[str]:
-    """Names of what the program returns, and of the new values of what it writes to."""
+def output_names_for(
+    count: int, requested: Sequence[str] | None, written: Sequence[str] = (), inputs: Sequence[str] = ()
+) -> list[str]:
+    """Names of what the program returns, and of the new values of what it writes to, none of them an input's."""
     names = ["output"] if count == 1 else [f"output_{number}" for number in range(count)]
     names += [f"{name}_written" for name in written]
+    names = [_none_of(inputs, name) for name in names]
     count += len(written)
     requested = list(requested or ())
     if len(requested) > count:
@@ -224,7 +234,17 @@ def output_names_for(count: int, requested: Sequence[str] | None, written: Seque
         )
     names[: len(requested)] = requested
     _refuse_duplicates("output", names)
+    for name in requested:
+        if name in inputs:
+            raise ArgumentError(
+                f"an input and an output are called {name!r}, and a model's values have names of their own: give "
+                "another one in output_names"
+            )
     return names
+
+
+def _none_of(taken: Sequence[str], name: str) -> str:
+    return _none_of(taken, f"{name}_out") if name in taken else name
 
 
 def _refuse_duplicates(what: str, names: Sequence[object]) -> None:

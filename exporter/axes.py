@@ -97,6 +97,10 @@ def _refuse_unequal(axes: Axes, inputs: Mapping[str, torch.Tensor]) -> None:
 
 def _from_dynamic_axes(spec: DynamicAxes, inputs: Mapping[str, torch.Tensor], output_names: Sequence[str]) -> Axes:
     """`{"x": [0, 2]}`, `{"x": {0: "batch"}}`, and both mixed."""
+    if not isinstance(spec, Mapping):
+        raise ArgumentError(
+            f"dynamic_axes is {spec!r}: give a dict of axes by the names of inputs and outputs, {{'x': {{0: 'batch'}}}}"
+        )
     axes = Axes()
     names = list(inputs)
     for name, wanted in spec.items():
@@ -144,6 +148,11 @@ def _checked_axis(what: str, name: str, axis: Any, rank: int | None) -> int:
 
 def _from_dynamic_shapes(spec: DynamicShapes, arguments: Mapping[str, Any], inputs: Mapping[str, torch.Tensor]) -> Axes:
     """A structure like that of the arguments, with a dict or a list of dimensions in the place of each tensor."""
+    if not isinstance(spec, (Mapping, list, tuple)):
+        raise ArgumentError(
+            f"dynamic_shapes is {spec!r}: give a dict by the names of arguments, {{'x': {{0: Dim('batch')}}}}, or a "
+            "tuple with one entry for each"
+        )
     if not isinstance(spec, Mapping):
         # Arguments without tensors, such as a number given by keyword, may be left out.
         holding = [name for name, argument in arguments.items() if any(True for _ in _paired(name, argument, None))]

@@ -100,6 +100,8 @@ class Capture:
     ) -> ONNXProgram:
         """The ONNX program at an opset. Raises `UnsupportedOperatorsError` listing all that cannot be said there."""
         opset = checked_opset(opset_version)
+        if custom_opsets is not None and not isinstance(custom_opsets, Mapping):
+            raise ArgumentError(f"custom_opsets is {custom_opsets!r}: give a dict of versions, {{'my_domain': 2}}")
         weights_vary = not export_params or bool(keep_initializers_as_inputs)
         emission = Emission(
             style=operator_export_type,
@@ -191,7 +193,7 @@ def capture_program(
         traced,
         Source(model, positional, named, None if training is None else trains(training), axes),
         names,
-        output_names_for(len(traced.graph.outputs) - len(written), output_names, written),
+        output_names_for(len(traced.graph.outputs) - len(written), output_names, written, names),
         lambda: named_weights(model, weight_names),
         table,
     )

@@ -205,11 +205,25 @@ class ONNXProgram:
 
     def feeds(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, torch.Tensor]:
         """What the model is run with: the tensors among the arguments, and the weights that it has as inputs."""
+        self._refuse_other_constants(args, kwargs)
         tensors = [leaf for leaf in pytree.tree_leaves((tuple(args), dict(kwargs))) if isinstance(leaf, torch.Tensor)]
         names = self.input_names
         if len(tensors) != len(names):
             raise ArgumentError(f"the model takes {len(names)} tensors ({', '.join(names)}), and got {len(tensors)}")
         return {**dict(zip(names, tensors, strict=True)), **self._weights.as_inputs}
+
+    def _refuse_other_constants(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+        """Numbers and strings are built into the model: with others it would give the results of its own."""
+        given, structure = pytree.tree_flatten((tuple(args), dict(kwargs)))
+        built_in, exported = pytree.tree_flatten((self.source.args, dict(self.source.kwargs)))
+        if structure != exported:
+            return
+        for one, other in zip(given, built_in, strict=True):
+            if type(one) is type(other) and isinstance(one, int | float | str) and one != other and one == one:
+                raise ArgumentError(
+                    f"the model was exported with {other!r} where {one!r} is given: it is built in. Export with that, "
+                    "or make it a tensor"
+                )
 
     def _restored(self, results: Sequence[torch.Tensor]) -> Any:
         """Results in the structure that the program returns; beside them what it wrote, by name, if that was asked."""

@@ -83,9 +83,10 @@ def write_to(model: ir.Model, sink: Sink) -> None:
                 sink.write(chunk)
     except WriteError:
         raise
-    except OSError as error:
+    # A closed file raises a ValueError.
+    except (OSError, ValueError) as error:
         raise WriteError(
-            f"cannot write the model to {sink!r}: {error.strerror or error}. What was written so far is not a model: "
+            f"cannot write the model to {sink!r}: {_said(error)}. What was written so far is not a model: "
             f"it needs {size_of_weights(model):,} bytes and a file opened for writing them."
         ) from error
 
@@ -96,12 +97,17 @@ def write_file(model: ir.Model, path: str | os.PathLike[str], external_data: boo
     None means: inside, unless the model is larger than protobuf allows.
     """
     # A link keeps pointing where it did: what it points to is written.
-    target = Path(os.path.realpath(path))
+    try:
+        target = Path(os.path.realpath(path))
+        is_folder = target.is_dir()
+    except (OSError, ValueError) as error:
+        # Too long a name, or one with a zero in it.
+        raise WriteError(f"cannot write the model to {os.fspath(path)!r}: {_said(error)}") from error
     if external_data is None:
         external_data = not fits_inline(model)
     if not external_data:
         _refuse_too_large(model)
-    if target.is_dir():
+    if is_folder:
         raise WriteError(f"cannot write the model to {target}: it is a folder. Give the name of a file in it.")
     if not target.parent.is_dir():
         raise WriteError(
@@ -141,6 +147,10 @@ def _write_to_device(model: ir.Model, target: Path, external_data: bool) -> None
         raise
     except OSError as error:
         raise _cannot_write(model, target, error) from error
+
+
+def _said(error: OSError | ValueError) -> str:
+    return (isinstance(error, OSError) and error.strerror) or str(error).rstrip(".")
 
 
 def _cannot_write(model: ir.Model, target: Path, error: OSError) -> WriteError:

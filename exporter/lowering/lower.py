@@ -247,6 +247,12 @@ class _Lowering:
     def _bind(self, node: Node, results: Any) -> None:
         """Check what a lowering returned against what torch says the operator returns, and give it its shape."""
         flat = list(results) if isinstance(results, (list, tuple)) else [results]
+        wrong = [each for each in flat if each is not None and not isinstance(each, Value)]
+        if wrong or (results is None and len(node.outputs) == 1):
+            raise LoweringError(
+                f"the lowering of {node.op} returned {wrong[0] if wrong else None!r} where a value of the graph is "
+                f"due, such as g.op returns\n      at {node.origin.where} {node.origin.module}"
+            )
         if len(flat) > len(node.outputs):
             raise LoweringError(f"the lowering of {node.op} returned {len(flat)} values; it has {len(node.outputs)}")
         for output, result in zip(node.outputs, flat, strict=False):

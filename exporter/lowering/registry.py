@@ -43,6 +43,8 @@ _names: dict[OpOverload | Primitive, tuple[str, str]] = {}
 
 def lowering(*names: str, since: int = 1) -> Callable[[_F], _F]:
     """Register the decorated function for operators such as `aten::elu` or `my_ops::foo.overload`."""
+    if not names or not all(isinstance(name, str) for name in names):
+        raise ArgumentError("lowering wants the names of operators: write @exporter.lowering('aten::elu')")
 
     def decorate(function: _F) -> _F:
         for name in names:

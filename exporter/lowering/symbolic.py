@@ -43,6 +43,15 @@ def register_custom_op_symbolic(symbolic_name: str, symbolic_fn: Callable[..., A
     Tensors are values of the graph, everything else is what the program passed. Of several registrations the
     newest not above the target opset serves.
     """
+    if not isinstance(symbolic_name, str):
+        raise ArgumentError(f"symbolic_name is {symbolic_name!r}: write it as 'namespace::name', e.g. 'aten::elu'")
+    if not callable(symbolic_fn):
+        raise ArgumentError(
+            f"symbolic_fn is {symbolic_fn!r}: give a function whose first parameter is g, "
+            "def lower(g, x): return g.op('Relu', x)"
+        )
+    if isinstance(opset_version, bool) or not isinstance(opset_version, int):
+        raise ArgumentError(f"opset_version is {opset_version!r}: give the first opset that it is for, an int")
     name = _qualified(symbolic_name)
     for op in operators_named(name):
         _refuse_falling_apart(op)
@@ -56,6 +65,11 @@ def unregister_custom_op_symbolic(symbolic_name: str, opset_version: int) -> Non
 
 def translations(table: TranslationTable) -> dict[OpOverload, Lowering]:
     """`custom_translation_table` as lowerings by overload."""
+    if not isinstance(table, Mapping):
+        raise ArgumentError(
+            f"custom_translation_table is {table!r}: give a dict of lowerings, "
+            "{torch.ops.my_ops.foo.default: lower_foo}"
+        )
     lowerings: dict[OpOverload, Lowering] = {}
     for key, function in table.items():
         for op in _operators_of(key):

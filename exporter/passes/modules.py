@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from itertools import groupby
+from typing import Any
 
 import onnx_ir as ir
 import torch
@@ -29,7 +30,12 @@ def modules_to_functions(
         )
     if not isinstance(program, torch.nn.Module):
         raise ArgumentError("export_modules_as_functions needs a torch.nn.Module, and the program is a function")
-    classes = (torch.nn.Module,) if which is True else tuple(which or ())
+    asked: Any = which
+    classes = (torch.nn.Module,) if asked is True else tuple(asked) if isinstance(asked, Collection) else (asked,)
+    if not all(isinstance(each, type) for each in classes):
+        raise ArgumentError(
+            f"export_modules_as_functions is {which!r}: give True, or the classes of modules, {{torch.nn.LayerNorm}}"
+        )
     modules = {
         path: type(module)
         for path, module in program.named_modules(remove_duplicate=False)

@@ -231,3 +231,65 @@ def test_dataclasses_that_torch_knows() -> None:
     result = exported(Registered(X + 1))
     assert isinstance(result, Registered) and result.times == 5
     torch.testing.assert_close((result.value, result.extra), ((X + 1) * 2, X + 2))
+
+
+def test_an_output_is_not_called_as_an_input() -> None:
+    def doubled(output: torch.Tensor) -> torch.Tensor:
+        return output * 2
+
+    program = exporter.export(doubled, X, verify=True)
+    assert [each.name for each in program.model.graph.outputs] == ["output_out"]
+    with pytest.raises(exporter.ArgumentError) as caught:
+        exporter.export(doubled, X, input_names=["x"], output_names=["x"])
+    assert str(caught.value) == (
+        "an input and an output are called 'x', and a model's values have names of their own: give another one in "
+        "output_names"
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (
+            {"kwargs": {"input": X}},
+            "the program gets 'input' twice, by position and by name: give it in args or in kwargs",
+        ),
+        ({"kwargs": "x"}, "kwargs is 'x': give a dict of arguments by name, {'x': tensor}"),
+        (
+            {"dynamic_axes": ["x"]},
+            "dynamic_axes is ['x']: give a dict of axes by the names of inputs and outputs, {'x': {0: 'batch'}}",
+        ),
+        (
+            {"dynamic_shapes": 5},
+            "dynamic_shapes is 5: give a dict by the names of arguments, {'x': {0: Dim('batch')}}, or a tuple with one "
+            "entry for each",
+        ),
+        ({"custom_opsets": [1]}, "custom_opsets is [1]: give a dict of versions, {'my_domain': 2}"),
+        (
+            {"custom_translation_table": 3},
+            "custom_translation_table is 3: give a dict of lowerings, {torch.ops.my_ops.foo.default: lower_foo}",
+        ),
+        (
+            {"export_modules_as_functions": "x"},
+            "export_modules_as_functions is 'x': give True, or the classes of modules, {torch.nn.LayerNorm}",
+        ),
+        (
+            {"export_modules_as_functions": 3},
+            "export_modules_as_functions is 3: give True, or the classes of modules, {torch.nn.LayerNorm}",
+        ),
+    ],
+)
+def test_arguments_of_other_types(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(exporter.ArgumentError) as caught:
+        exporter.export(nn.Linear(3, 2), X, **options)
+    assert str(caught.value) == message
+
+
+def test_other_constants_than_those_built_in_are_refused() -> None:
+    program = exporter.export(lambda x, times: x * times, (X, 3))
+    assert torch.equal(program(X + 1, 3), (X + 1) * 3)
+    with pytest.raises(exporter.ArgumentError) as caught:
+        program(X, 4)
+    assert str(caught.value) == (
+        "the model was exported with 3 where 4 is given: it is built in. Export with that, or make it a tensor"
+    )

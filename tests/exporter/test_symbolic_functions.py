@@ -509,3 +509,31 @@ def test_names_of_functions() -> None:
     with pytest.raises(exporter.ArgumentError) as caught:
         exporter.local_function("Foo")
     assert str(caught.value) == "'Foo' is not the name of a function: write 'domain::Name', e.g. 'my_domain::Foo'"
+
+
+@pytest.mark.parametrize("result", [3, None])
+def test_a_lowering_that_returns_no_value_is_said(result: object) -> None:
+    with pytest.raises(exporter.LoweringError) as caught:
+        exporter.export(torch.nn.ELU(), torch.ones(2), custom_translation_table={"aten::elu": lambda g, *_: result})
+    assert str(caught.value).startswith(
+        f"the lowering of aten.elu.default returned {result} where a value of the graph is due, such as g.op returns"
+    )
+
+
+def test_what_cannot_be_registered() -> None:
+    register: Any = exporter.register_custom_op_symbolic
+    for arguments, message in (
+        ((3, print, 9), "symbolic_name is 3: write it as 'namespace::name', e.g. 'aten::elu'"),
+        (("::elu", print, "9"), "opset_version is '9': give the first opset that it is for, an int"),
+        (
+            ("::elu", 3, 9),
+            "symbolic_fn is 3: give a function whose first parameter is g, def lower(g, x): return g.op('Relu', x)",
+        ),
+    ):
+        with pytest.raises(exporter.ArgumentError) as caught:
+            register(*arguments)
+        assert str(caught.value) == message
+    bare: Any = exporter.lowering
+    with pytest.raises(exporter.ArgumentError) as caught:
+        bare(print)
+    assert str(caught.value) == "lowering wants the names of operators: write @exporter.lowering('aten::elu')"
