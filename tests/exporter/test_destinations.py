@@ -139,6 +139,13 @@ def test_what_is_no_destination(program: exporter.ONNXProgram, tmp_path: Path) -
         match=re.escape("external_data=True needs a path to put the weights beside: give `f` as a path"),
     ):
         program.save(io.BytesIO(), external_data=True)
+    closed = io.BytesIO()
+    closed.close()
+    with pytest.raises(exporter.WriteError, match=re.escape("I/O operation on closed file. What was written so far")):
+        program.save(closed)
+    for name, reason in (("a" * 300, "File name too long"), ("a\0b", "embedded null byte")):
+        with pytest.raises(exporter.WriteError, match=f"^cannot write the model to .*: {reason}$"):
+            program.save(tmp_path / name)
     (tmp_path / "old").write_bytes(b"old")
     with (
         open(tmp_path / "old", "rb") as readable,

@@ -267,6 +267,7 @@ def test_cells_are_selected_by_path_by_keyword_and_by_option(
     ("options", "message"),
     [
         (["--opsets", "6"], "--opsets 6: there is no opset 6 here, only 7 to 28."),
+        (["--runs", "cases.py/runs"], "--runs cases.py/runs: cases.py is no folder that can be written to"),
         (["--devices", "tpu"], "--devices tpu: there is no 'tpu', only cpu, cuda."),
         (
             ["--exporters", "tf2onnx"],
