@@ -9,6 +9,7 @@ from typing import Annotated
 import msgspec
 import typer
 
+from harness.commands.places import refuse
 from harness.gate.policy import Policy, PolicyError, read_policy
 from harness.gate.verdict import judge
 from harness.gate.wording import junit, lines, markdown, workflow_commands
@@ -40,12 +41,15 @@ def gate(
     try:
         verdict = judge(baseline, run, read_policy(policy) if policy is not None else Policy())
     except (PolicyError, RunStoreError) as error:
-        typer.echo(str(error), err=True)
-        raise typer.Exit(2) from error
-    if summary is not None:
-        summary.write_text(markdown(verdict), encoding="utf-8")
-    if xml is not None:
-        xml.write_text(junit(verdict), encoding="utf-8")
+        refuse(str(error))
+    try:
+        if summary is not None:
+            summary.write_text(markdown(verdict), encoding="utf-8")
+        if xml is not None:
+            xml.write_text(junit(verdict), encoding="utf-8")
+    except OSError as error:
+        # Not as a traceback, whose exit code says that the run regressed.
+        refuse(f"{error.filename} cannot be written: {error.strerror}")
     if annotate:
         for line in workflow_commands(verdict):
             typer.echo(line)

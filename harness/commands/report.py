@@ -33,12 +33,13 @@ def report(
 
 
 def written_report(run: Path, out: Path | None = None) -> Path:
-    """Write the report, or end the command where there is no run."""
+    """Write the report, or end the command where there is no run, or no place for it."""
+    from reports.publish import ReportError
     from reports.site import write_report
 
     try:
         return write_report(run, out or run / "report")
-    except RunStoreError as error:
+    except (RunStoreError, ReportError) as error:
         refuse(str(error))
 
 

@@ -103,6 +103,11 @@ def test_json_is_all_that_standard_output_has(project: Path, commands: list[list
     }
     assert result.stderr.startswith("$ pytest -q")
     assert json.loads(invoke("report", "--json")[1]) == {"report": "runs/last/report/index.html"}
+    Path("taken").touch()
+    assert invoke("report", "--out", "taken") == (
+        2,
+        "taken is a file; a report is a folder. Choose another name or remove it.\n",
+    )
     listed = json.loads(invoke("list", "relu", "--tier", "smoke", "--json")[1])
     assert [(each["case"], each["place"], len(each["cells"])) for each in listed] == [
         ("relu", "listed_cases/some.py:6", 4)

@@ -299,6 +299,8 @@ def test_the_command_ends_as_the_verdict_is(tmp_path: Path) -> None:
         Finding(Kind.NEW_FAILURE, "a", "passed in the baseline; failed at rerun_values", "elu[alpha=1.0] float32", 9,
                 RECORD.file, RECORD.line)
     ]  # fmt: skip
+    for option in ("--markdown", "--junit"):
+        assert invoke(good, option, str(tmp_path)) == (2, f"{tmp_path} cannot be written: Is a directory\n")
     nowhere = tmp_path / "nowhere"
     assert invoke(nowhere) == (2, f"{nowhere} is not a run: it has no run.json. `parity run` makes one.\n")
 
