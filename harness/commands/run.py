@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import shlex
+import signal
 import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import Annotated, NoReturn, TextIO
 
 import msgspec
 import typer
@@ -18,6 +19,8 @@ from harness.commands.places import LAST, refuse
 from harness.commands.report import written_report
 from harness.store import RunStoreError, read_info, read_records
 
+#: How long an interrupted pytest may take to end before it is told that it was.
+_SECONDS_TO_END = 30
 #: A line for the pace now and then, rather than a dot a cell and a percentage.
 _PYTEST = (sys.executable, "-m", "pytest", "-q", "-o", "console_output_style=classic", "--pace")
 
@@ -86,7 +89,21 @@ def _resume(run: Path, workers: str, *, quiet: bool) -> tuple[int, Path]:
 def _pytest(command: list[str], *, quiet: bool) -> int:
     typer.echo(f"$ pytest {shlex.join(command[3:])}", err=quiet)
     sys.stdout.flush()
-    return subprocess.run(command, check=False, stdout=sys.stderr if quiet else None).returncode
+    return exit_code_of(command, sys.stderr if quiet else None)
+
+
+def exit_code_of(command: list[str], stdout: TextIO | None) -> int:
+    """Of a process that ends in order when it is interrupted along with this one."""
+    with subprocess.Popen(command, stdout=stdout) as process:
+        try:
+            return process.wait()
+        except KeyboardInterrupt:
+            # A terminal interrupts pytest as well, which then ends the run; `subprocess.run` would kill it.
+            try:
+                return process.wait(_SECONDS_TO_END)
+            except subprocess.TimeoutExpired:
+                process.send_signal(signal.SIGINT)
+                return process.wait()
 
 
 def _tell(run: Path | None, code: int, *, report: bool, as_json: bool) -> NoReturn:

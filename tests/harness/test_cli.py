@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
 import json
-import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -70,14 +71,14 @@ def commands(project: Path, monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
     """What is run instead of pytest: each leaves a run of one cell, and fails."""
     given: list[list[str]] = []
 
-    def run(command: list[str], *, check: bool, stdout: object) -> subprocess.CompletedProcess[bytes]:
+    def run(command: list[str], stdout: object) -> int:
         given.append(command)
         writer = RecordWriter(create_run(Path("runs"), INFO), "gw0")
         writer.append(RECORD)
         writer.close()
-        return subprocess.CompletedProcess(command, 1)
+        return 1
 
-    monkeypatch.setattr(subprocess, "run", run)
+    monkeypatch.setattr(importlib.import_module("harness.commands.run"), "exit_code_of", run)
     return given
 
 
@@ -115,7 +116,7 @@ def test_json_is_all_that_standard_output_has(project: Path, commands: list[list
 
 
 def test_a_run_that_selected_nothing_writes_no_report(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(subprocess, "run", lambda command, *, check, stdout: subprocess.CompletedProcess(command, 5))
+    monkeypatch.setattr(importlib.import_module("harness.commands.run"), "exit_code_of", lambda command, stdout: 5)
     code, text = invoke("run", "-k", "nothing")
     assert code == 5
     assert "report:" not in text
@@ -144,3 +145,10 @@ def test_shells_are_told_how_to_complete() -> None:
     asked = {"_PARITY_COMPLETE": "complete_bash", "COMP_WORDS": "parity run --tier ", "COMP_CWORD": "3"}
     result = CliRunner().invoke(cli.app, [], env=asked, prog_name="parity")
     assert result.output.split() == ["smoke", "default", "full"]
+
+
+def test_an_interrupted_run_ends_in_order() -> None:
+    """The interrupt reaches both processes, and pytest takes its time to say what it has."""
+    program = "import os, signal, sys, time; os.kill(os.getppid(), signal.SIGINT); time.sleep(1); sys.exit(2)"
+    module = importlib.import_module("harness.commands.run")
+    assert module.exit_code_of([sys.executable, "-c", program], None) == 2
