@@ -149,9 +149,12 @@ def load(path: Path) -> tuple[Expectation, ...]:
 def parse(text: str, path: Path) -> tuple[Expectation, ...]:
     """The expectations in the text of a file."""
     try:
-        entries = tomllib.loads(text).get("known", [])
+        tables = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise ExpectationError(f"{path}: {error}") from error
+    entries = tables.pop("known", [])
+    if tables:
+        raise ExpectationError(f"{path}: it holds {', '.join(tables)}, and may hold [[known]] alone")
     try:
         expectations = tuple(msgspec.convert(entries, list[Expectation], strict=True))
     except msgspec.ValidationError as error:

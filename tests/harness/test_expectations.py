@@ -162,3 +162,11 @@ def test_a_file_that_makes_no_sense_says_where(tmp_path: Path, text: str, messag
     with pytest.raises(ExpectationError) as error:
         load(path)
     assert str(error.value).startswith(f"{path}: {message}")
+
+
+def test_a_table_of_another_name_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "expectations.toml"
+    path.write_text('[[knwon]]\ncells = "elu*"\n')
+    with pytest.raises(ExpectationError) as caught:
+        load(path)
+    assert str(caught.value) == f"{path}: it holds knwon, and may hold [[known]] alone"
