@@ -20,7 +20,7 @@ from pathlib import Path
 import msgspec
 
 from benchmarks.jobs import Clock, Job, Latency, LatencyJob, Memory, MemoryJob, Outcome, TimeJob, Times
-from benchmarks.models import MODELS
+from benchmarks.models import MODELS, SMALL_NETWORK
 from benchmarks.subjects import DEFAULT_LAYOUT, Subject, export
 
 #: torch.export treats a dimension of 1 as fixed.
@@ -55,7 +55,7 @@ def measure_time(job: TimeJob) -> Times:
 def measure_memory(job: MemoryJob) -> Memory:
     model, args = MODELS[job.model].make()
     # The first export of a process loads code; what counts here is what a model costs.
-    small, small_args = MODELS["elu"].make()
+    small, small_args = SMALL_NETWORK.make()
     export(job.subject, small, small_args, Path(job.path).with_suffix(".warm-up.onnx"), job.weights)
     before = settled_memory()
     start = time.perf_counter()

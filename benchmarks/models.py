@@ -100,6 +100,19 @@ def _wide() -> nn.Module:
     return nn.Sequential(*layers)
 
 
+def _small_network() -> nn.Module:
+    return nn.Sequential(
+        nn.Conv2d(3, 4, 3, bias=False),
+        nn.BatchNorm2d(4),
+        nn.ReLU(inplace=True),
+        nn.MaxPool2d(2),
+        nn.AdaptiveAvgPool2d(1),
+        nn.Flatten(),
+        nn.Dropout(),
+        nn.Linear(4, 2),
+    )
+
+
 MODELS = {
     model.name: model
     for model in (
@@ -111,3 +124,6 @@ MODELS = {
         Model("wide", _wide, shape=(8192,), large=True),
     )
 }
+
+#: Of each kind of layer one: whoever has exported it has loaded what the others need. It is not itself measured.
+SMALL_NETWORK = Model("small network", _small_network, shape=(3, 8, 8))

@@ -167,6 +167,12 @@ class Recorder(TorchDispatchMode):
             self._note_sizes(value)
         return fake
 
+    def release(self) -> None:
+        """Let go of the fake tensors, when all is recorded: they lie in cycles, and a large program's are megabytes."""
+        self._values.clear()
+        self._metadata.clear()
+        self._constants.clear()
+
     def _metadata_of(self, tensor: torch.Tensor) -> Metadata:
         metadata = self._metadata.get(id(tensor))
         if metadata is None:

@@ -242,6 +242,7 @@ def _trace(request: _Request, way: _Way) -> Traced:
         returned = replace(returned, written=tuple(written))
         written = {}
     graph = Graph(inputs, recorder.nodes, output_values, axis_names, recorder.symbol_sources() | sources)
+    recorder.release()
     return Traced(graph, returned, [*(end.name for end in written), *lost])
 
 

@@ -15,7 +15,7 @@ from exporter.lowering.dtypes import TO_ONNX
 __all__ = ["LazyTorchTensor", "WeightTensor", "chunks_of", "one_thread", "torch_of"]
 
 #: Bytes of a reworked weight that are held at a time.
-BLOCK = 1 << 20
+BLOCK = 1 << 18
 
 
 class WeightTensor(TorchTensor):
