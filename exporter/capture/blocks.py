@@ -6,69 +6,39 @@ loop, leaves the block as a value of the graph; what stays the same stays what i
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import sympy
 import torch
-from torch._functorch.pyfunctorch import temporarily_clear_interpreter_stack
 from torch._subclasses.fake_tensor import FakeTensor
 
 from exporter.capture.graph import Block, Node, Primitive, Size, Value, same_shape, same_size
-from exporter.capture.recorder import NeedsSymbols, Recorder, unwrapped
+from exporter.capture.leaves import (
+    DTYPES,
+    EMPTY,
+    UNSET,
+    Absent,
+    Leaf,
+    Leaves,
+    is_number,
+    same_leaf,
+    share_memory,
+    spelled,
+)
 from exporter.capture.symbols import HintedShapeEnv
-from exporter.errors import CaptureError
 
-__all__ = [
-    "EMPTY",
-    "IF",
-    "LOOP",
-    "SCAN",
-    "SEEN_TWICE",
-    "UNSET",
-    "Blocks",
-    "Iteration",
-    "Leaf",
-    "is_number",
-    "same_leaf",
-    "share_memory",
-]
+__all__ = ["IF", "LOOP", "SCAN", "SEEN_TWICE", "Blocks", "Iteration"]
 
 IF = Primitive("prim::If")
 LOOP = Primitive("prim::Loop")
 SCAN = Primitive("higher_order::scan")
 
-#: A tensor, a number, None, `UNSET`, or anything else, which then must not change.
-Leaf = Any
 #: How often a loop is recorded anew because less is known of what it carries than was taken for granted.
 _ATTEMPTS = 12
-_COMPARISONS: dict[str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = {
-    "Equality": torch.eq,
-    "Unequality": torch.ne,
-    "StrictLessThan": torch.lt,
-    "LessThan": torch.le,
-    "StrictGreaterThan": torch.gt,
-    "GreaterThan": torch.ge,
-}
 SEEN_TWICE = (
     "a branch or loop writes in place to a tensor that has another name, or a view, around it: write to a clone of it"
 )
-_DTYPES = {bool: torch.bool, int: torch.int64, torch.SymInt: torch.int64, float: torch.float64}
-
-
-@dataclass(frozen=True, slots=True)
-class _Absent:
-    """In the place of a tensor of which nothing is known yet."""
-
-    said: str
-
-
-#: What a variable holds on a way on which nothing was assigned to it. Nobody reads it.
-UNSET = _Absent("not set")
-#: The items of an empty list, in one tensor.
-EMPTY = _Absent("an empty list")
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,11 +78,8 @@ class _Carried:
     written: bool = False
 
 
-class Blocks:
+class Blocks(Leaves):
     """Records branches and loops into the graph of a recorder."""
-
-    def __init__(self, recorder: Recorder) -> None:
-        self.recorder = recorder
 
     # --- branches -------------------------------------------------------------------------------------------------
 
@@ -130,7 +97,7 @@ class Blocks:
         asked, once both results are known, how to take them apart.
         """
         asked = self.recorder.value_of(self.take(condition))
-        inner = self._settled(shared)
+        inner = self.settled(shared)
         ways: list[tuple[Any, list[torch.Tensor], list[Node]]] = []
         for way in (then, orelse):
             with self.recorder.block() as nodes:
@@ -143,7 +110,7 @@ class Blocks:
                 # What is one of the shared tensors is that afterwards, not another of the same value.
                 places = {id(tensor): _Shared(place) for place, tensor in enumerate(own)}
                 leaves = [places.get(id(leaf), leaf) for leaf in taken_apart(result)] + own
-                settled = self._settled(leaves)
+                settled = self.settled(leaves)
             sides.append((leaves, settled))
         (returned, ones), (_, others) = sides
         then_nodes, else_nodes = ways[0][2], ways[1][2]
@@ -217,7 +184,7 @@ class Blocks:
         tensors are handed to the body too: what it writes to them is written to them afterwards.
         """
         initial = [*initial, *shared]
-        starts = self._settled(initial)
+        starts = self.settled(initial)
         known = [*(varying or ()), *[False] * len(starts)]
         carried = [_Carried(leaf, varies) for leaf, varies in zip(starts, known, strict=False)]
         places = {id(tensor): place for place, tensor in enumerate(shared)}
@@ -309,7 +276,7 @@ class Blocks:
             done = body(self.give(number), given, own)
             for item, leaf in zip(carried[:split], given, strict=True):
                 item.written = item.varies and isinstance(leaf, torch.Tensor) and self.take(leaf) is not item.inside
-            outs = self._settled([*done.carried, *own])
+            outs = self.settled([*done.carried, *own])
             # All of them are asked, so that one more attempt does for all.
             for place, (item, leaf) in enumerate(zip(carried, done.carried, strict=False)):
                 if item.shared is not None and leaf is own[item.shared] and not item.varies:
@@ -317,7 +284,7 @@ class Blocks:
             held = [self._holds(item, out, outer) for item, out in zip(carried, outs, strict=True)]
             if not all(held):
                 return None
-            goes_on = done.going if done.going is True else self.tensor(self._settled([done.going])[0])
+            goes_on = done.going if done.going is True else self.tensor(self.settled([done.going])[0])
             changing = [
                 (item, self.tensor(out, item.inside)) for item, out in zip(carried, outs, strict=True) if item.varies
             ]
@@ -329,7 +296,7 @@ class Blocks:
     def _inside(self, item: _Carried) -> FakeTensor:
         start = item.start
         if not isinstance(start, torch.Tensor):
-            return self.recorder.stand_in(_DTYPES[type(start)], ())
+            return self.recorder.stand_in(DTYPES[type(start)], ())
         shape = [self.new_size(size) if axis in item.free else size for axis, size in enumerate(start.shape)]
         return self.recorder.stand_in(start.dtype, shape, start.device)
 
@@ -338,20 +305,20 @@ class Blocks:
         if not item.varies:
             if same_leaf(item.start, out) or out is UNSET:
                 return True
-            if isinstance(item.start, _Absent):
+            if isinstance(item.start, Absent):
                 with self.recorder.block(outer):
-                    item.start = self._anything_like(out, item.start is EMPTY)
+                    item.start = self.anything_like(out, item.start is EMPTY)
             if not (isinstance(item.start, torch.Tensor) or is_number(item.start)):
-                raise self.error(f"a variable is {item.start!r} before the loop and {_spelled(out)} after an iteration")
+                raise self.error(f"a variable is {item.start!r} before the loop and {spelled(out)} after an iteration")
             item.varies = True
             return False
-        if isinstance(out, _Absent):
+        if isinstance(out, Absent):
             return True
         inside = item.inside
-        dtype, shape = (out.dtype, out.shape) if isinstance(out, torch.Tensor) else (_DTYPES.get(type(out)), ())
+        dtype, shape = (out.dtype, out.shape) if isinstance(out, torch.Tensor) else (DTYPES.get(type(out)), ())
         if dtype is not inside.dtype or len(shape) != inside.ndim:
             raise self.error(
-                f"a variable is {_spelled(item.start)} before the loop and {_spelled(out)} after an iteration: "
+                f"a variable is {spelled(item.start)} before the loop and {spelled(out)} after an iteration: "
                 "ONNX wants one dtype and one number of axes throughout"
             )
         grown = {axis for axis, (a, b) in enumerate(zip(inside.shape, shape, strict=True)) if not same_size(a, b)}
@@ -359,14 +326,6 @@ class Blocks:
             return True
         item.free |= grown
         return False
-
-    def _anything_like(self, leaf: Leaf, empty: bool) -> Leaf:
-        """Something of the kind of a leaf, for a variable that nobody reads before it is assigned to."""
-        if not isinstance(leaf, torch.Tensor):
-            return False if isinstance(leaf, bool) else 0.0 if isinstance(leaf, float) else 0
-        shape: list[Size] = [0, *leaf.shape[1:]] if empty else [*leaf.shape]
-        with self._innermost():
-            return torch.zeros([size if isinstance(size, int) else 0 for size in shape], dtype=leaf.dtype)
 
     def _at_end(self, item: _Carried) -> FakeTensor:
         inside = item.inside
@@ -390,15 +349,15 @@ class Blocks:
         The body takes what is carried and the slices, and returns what is carried and whatever else.
         """
         recorder = self.recorder
-        starts, wholes = self._settled(initial), self._settled(over)
+        starts, wholes = self.settled(initial), self.settled(over)
         count = wholes[0].shape[0]
         with recorder.block() as nodes:
             carried = [recorder.stand_in(start.dtype, start.shape, start.device) for start in starts]
             slices = [recorder.stand_in(whole.dtype, whole.shape[1:], whole.device) for whole in wholes]
-            outs = self._settled(body([*map(self.give, carried)], [*map(self.give, slices)]))
+            outs = self.settled(body([*map(self.give, carried)], [*map(self.give, slices)]))
         for start, out in zip(starts, outs, strict=False):
             if start.dtype is not out.dtype or not same_shape(start.shape, out.shape):
-                raise self.error(f"scan carries {_spelled(start)}, and its body returns {_spelled(out)} for it")
+                raise self.error(f"scan carries {spelled(start)}, and its body returns {spelled(out)} for it")
         block = Block(
             [recorder.value_of(tensor) for tensor in (*carried, *slices)],
             nodes,
@@ -413,114 +372,3 @@ class Blocks:
         }
         recorder.add(SCAN, arguments, ends)
         return [self.give(end) for end in ends]
-
-    # --- leaves ---------------------------------------------------------------------------------------------------
-
-    def take(self, tensor: torch.Tensor) -> FakeTensor:
-        """What the recorder knows a tensor of the program as."""
-        tensor = unwrapped(tensor)
-        if isinstance(tensor, FakeTensor) and self.recorder.knows(tensor):
-            return tensor
-        with temporarily_clear_interpreter_stack():
-            return self.recorder.constant(tensor)
-
-    def give(self, leaf: Leaf) -> Leaf:
-        """A leaf as the program may have it: writes to a tensor are seen."""
-        level = torch._C._functorch.maybe_current_level()
-        if level is None or not isinstance(leaf, FakeTensor):
-            return leaf
-        return torch._C._functorch._wrap_functional_tensor(leaf, level)
-
-    def value(self, leaf: Leaf) -> Value:
-        return self.recorder.value_of(self.tensor(self._settled([leaf])[0]))
-
-    def tensor(self, leaf: Leaf, like: Leaf = None) -> FakeTensor:
-        """A leaf as a tensor; one that is not set, as anything like another."""
-        if isinstance(leaf, FakeTensor):
-            return leaf
-        if isinstance(leaf, _Absent):
-            return self.tensor(self._anything_like(like, leaf is EMPTY))
-        if not is_number(leaf):
-            raise self.error(
-                f"a branch or loop makes a variable {_spelled(leaf)} one time and {_spelled(like)} another: "
-                "only tensors and numbers can depend on values"
-            )
-        with self._innermost():
-            made = torch.scalar_tensor(leaf, dtype=_DTYPES[type(leaf)])
-        assert isinstance(made, FakeTensor)
-        return made
-
-    def number(self, tensor: torch.Tensor) -> Any:
-        """The number in a tensor of one int, as sizes and indices are given; a symbol where it depends on an input."""
-        if self.recorder.fakes.shape_env is None and self.depends_on_input(tensor):
-            raise NeedsSymbols
-        return tensor.item()
-
-    def depends_on_input(self, tensor: torch.Tensor) -> bool:
-        return self.recorder.reader.depends_on_input(self.recorder.value_of(self.take(tensor)))
-
-    def truth(self, leaf: Leaf) -> Leaf:
-        """A condition: True, False, or a tensor of one truth."""
-        if isinstance(leaf, torch.Tensor):
-            return leaf if leaf.dtype is torch.bool else leaf != 0
-        if not isinstance(leaf, torch.SymBool):
-            return bool(leaf)
-        return self._over_sizes(leaf.node.expr)
-
-    def _over_sizes(self, expression: sympy.Basic) -> Leaf:
-        """What a statement about sizes that vary is at run time."""
-        if expression in (sympy.true, sympy.false):
-            return bool(expression)
-        name = type(expression).__name__
-        if name == "Not":
-            return torch.logical_not(self._over_sizes(expression.args[0]))
-        if name in ("And", "Or"):
-            join = torch.logical_and if name == "And" else torch.logical_or
-            return functools.reduce(join, map(self._over_sizes, expression.args))
-        shapes = self.recorder.fakes.shape_env
-        assert isinstance(shapes, HintedShapeEnv)
-        one, other = (self.give(self.tensor(shapes.size_of(side))) for side in expression.args)
-        return _COMPARISONS[name](one, other)
-
-    def new_size(self, like: Size) -> torch.SymInt:
-        """A size of which nothing is known."""
-        shapes = self.recorder.fakes.shape_env
-        if not isinstance(shapes, HintedShapeEnv):
-            raise NeedsSymbols
-        return shapes.unknown_size(like)
-
-    def _settled(self, leaves: Sequence[Leaf]) -> list[Leaf]:
-        return [self.take(leaf) if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves]
-
-    def _innermost(self) -> Any:
-        """A context in which operators go to the recorder straight away."""
-        return temporarily_clear_interpreter_stack()
-
-    def error(self, text: str) -> CaptureError:
-        where = self.recorder.origins.find().where
-        return CaptureError(f"{text}{f' (at {where})' if where else ''}")
-
-
-def is_number(leaf: Leaf) -> bool:
-    return type(leaf) in _DTYPES
-
-
-def same_leaf(one: Leaf, other: Leaf) -> bool:
-    """Whether two leaves are surely the same."""
-    if one is other:
-        return True
-    if isinstance(one, torch.SymInt) or isinstance(other, torch.SymInt):
-        return is_number(one) and is_number(other) and same_size(one, other)
-    if isinstance(one, torch.Tensor) or isinstance(other, torch.Tensor) or type(one) is not type(other):
-        return False
-    return bool(one == other)
-
-
-def share_memory(one: torch.Tensor, other: torch.Tensor) -> bool:
-    return bool(one.untyped_storage()._cdata == other.untyped_storage()._cdata)
-
-
-def _spelled(leaf: Leaf) -> str:
-    if isinstance(leaf, torch.Tensor):
-        return f"a {str(leaf.dtype).removeprefix('torch.')} tensor of {leaf.ndim} axes"
-    return repr(leaf)

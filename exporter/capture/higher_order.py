@@ -22,7 +22,8 @@ from torch._higher_order_ops.while_loop import while_loop as torchs_while_loop
 from torch._higher_order_ops.while_loop import while_loop_op
 from torch.utils import _pytree as pytree
 
-from exporter.capture.blocks import Blocks, Iteration, Leaf, is_number
+from exporter.capture.blocks import Blocks, Iteration
+from exporter.capture.leaves import Leaf, is_number
 
 __all__ = ["FUNCTIONS", "OPERATORS", "associative_scan", "cond", "map_", "scan", "while_loop"]
 

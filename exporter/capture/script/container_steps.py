@@ -7,7 +7,8 @@ from typing import Any
 
 import torch
 
-from exporter.capture.blocks import EMPTY, Blocks
+from exporter.capture.blocks import Blocks
+from exporter.capture.leaves import EMPTY
 from exporter.capture.script.containers import ScriptList, stacked
 from exporter.capture.script.numbers import compute
 from exporter.capture.script.parsed import Step

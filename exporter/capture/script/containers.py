@@ -8,7 +8,8 @@ from typing import Any
 
 import torch
 
-from exporter.capture.blocks import EMPTY, UNSET, Blocks, Leaf
+from exporter.capture.blocks import Blocks
+from exporter.capture.leaves import EMPTY, UNSET, Leaf
 
 __all__ = [
     "Form",

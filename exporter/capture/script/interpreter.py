@@ -11,7 +11,8 @@ from typing import Any
 
 import torch
 
-from exporter.capture.blocks import EMPTY, SEEN_TWICE, Blocks, Iteration, Leaf, is_number, share_memory
+from exporter.capture.blocks import SEEN_TWICE, Blocks, Iteration
+from exporter.capture.leaves import EMPTY, Leaf, is_number, share_memory
 from exporter.capture.results import TensorList, mark_number
 from exporter.capture.script import container_steps  # noqa: F401  (adds its steps)
 from exporter.capture.script.arguments import Part, arguments_of, taken_in

@@ -11,7 +11,8 @@ from typing import Any
 
 import torch
 
-from exporter.capture.blocks import Blocks, Leaf
+from exporter.capture.blocks import Blocks
+from exporter.capture.leaves import Leaf
 
 __all__ = ["NUMERIC", "compute", "converted", "is_known"]
 

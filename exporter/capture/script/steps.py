@@ -7,7 +7,8 @@ from typing import Any
 
 import torch
 
-from exporter.capture.blocks import UNSET, Blocks
+from exporter.capture.blocks import Blocks
+from exporter.capture.leaves import UNSET
 from exporter.capture.script.arguments import Part, taken_in
 from exporter.capture.script.containers import Instance, Maybe, ScriptList
 from exporter.capture.script.numbers import compute, converted
