@@ -11,7 +11,7 @@ from torch import nn
 
 import exporter
 
-__all__ = ["Classifier", "Counter", "assert_agrees", "images"]
+__all__ = ["Classifier", "Counter", "FooModel", "assert_agrees", "images"]
 
 
 def images(batch: int = 2, size: int = 8) -> torch.Tensor:
@@ -60,3 +60,16 @@ def assert_agrees(program: exporter.ONNXProgram, model: Callable[..., Any], *arg
     with torch.no_grad():
         expected = model(*copy.deepcopy(args))
     torch.testing.assert_close(program(*args), expected, rtol=1e-4, atol=1e-5, equal_nan=True)
+
+
+class FooModel(nn.Module):
+    """The custom operator of the documentation, which the fixture `custom_operator` defines."""
+
+    def __init__(self, attr1: float, attr2: int) -> None:
+        super().__init__()
+        self.attr1 = attr1
+        self.attr2 = attr2
+
+    def forward(self, input1: torch.Tensor, input2: torch.Tensor) -> torch.Tensor:
+        result: torch.Tensor = torch.ops.custom_ops.foo_forward(input1, input2, self.attr1, self.attr2)
+        return result

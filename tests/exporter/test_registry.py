@@ -15,14 +15,7 @@ from exporter.lowering import registry
 from tests.exporter.subjects import assert_agrees
 
 X = torch.linspace(-2, 2, 6).reshape(2, 3)
-
-
-@pytest.fixture(autouse=True)
-def registry_as_it_was() -> Iterator[None]:
-    before = {name: dict(functions) for name, functions in registry._lowerings.items()}
-    yield
-    registry._lowerings.clear()
-    registry._lowerings.update(before)
+pytestmark = pytest.mark.usefixtures("registry_as_it_was")
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,21 +11,10 @@ import torch
 
 import exporter
 import start
-from exporter.lowering import registry
 from model_zoo.torchvision_import import torchvision
 
 DOCUMENT = Path(start.__file__).parent / "docs" / "coming_from_torch_onnx.md"
-
-
-@pytest.fixture(autouse=True)
-def registry_as_it_was() -> Iterator[None]:
-    before = {name: dict(functions) for name, functions in registry._lowerings.items()}
-    users = set(registry._by_users)
-    yield
-    registry._lowerings.clear()
-    registry._lowerings.update(before)
-    registry._by_users.clear()
-    registry._by_users.update(users)
+pytestmark = pytest.mark.usefixtures("registry_as_it_was")
 
 
 def blocks(kind: str) -> list[str]:

@@ -1,0 +1,32 @@
+"""What tests of several folders share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+import torch
+
+from exporter.lowering import registry
+
+
+@pytest.fixture
+def registry_as_it_was() -> Iterator[None]:
+    """Takes what a test registers out again."""
+    before = {name: dict(functions) for name, functions in registry._lowerings.items()}
+    users = set(registry._by_users)
+    yield
+    registry._lowerings.clear()
+    registry._lowerings.update(before)
+    registry._by_users.clear()
+    registry._by_users.update(users)
+
+
+@pytest.fixture(scope="module")
+def custom_operator() -> Iterator[None]:
+    """The documentation's `custom_ops::foo_forward`, known to torch."""
+    with torch.library._scoped_library("custom_ops", "DEF") as library:
+        library.define("foo_forward(Tensor input1, Tensor input2, float attr1, int attr2) -> Tensor")
+        library.impl("foo_forward", lambda a, b, c, d: a * c + b * d, "CompositeExplicitAutograd")
+        torch.library.register_fake("custom_ops::foo_forward", lambda a, b, c, d: torch.empty_like(a), lib=library)
+        yield
