@@ -33,6 +33,8 @@ def scripted(module: torch.nn.Module) -> torch.jit.ScriptModule:
 def _written(call: Call) -> torch.nn.Module:
     """The call with its inputs by name. Its source is kept where TorchScript looks for it."""
     is_module = isinstance(call.program, torch.nn.Module)
+    if hasattr(call.program, "__wrapped__"):
+        raise NotScriptableError("torch.jit.script reads the function inside of a decorator and leaves that out")
     given = [_spelled(argument, call.names) for argument in call.arguments]
     given += [f"{name}={_spelled(value, call.names)}" for name, value in call.keywords.items()]
     source = (

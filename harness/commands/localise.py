@@ -41,6 +41,7 @@ def _as_json(found: Localisation) -> bytes:
             "operator": step.operator,
             "where": step.where,
             "module": step.module,
+            "place": step.place,
             "detail": step.error or step.verdict.detail,
             "metrics": step.verdict.metrics,
         }
@@ -51,6 +52,7 @@ def _as_json(found: Localisation) -> bytes:
             "operators": found.operators,
             "growth": [plain(step) for step in found.growth],
             "first": plain(found.first) if found.first else None,
+            "recording": found.recording and {"passed": found.recording.passed, "detail": found.recording.detail},
             "alone": found.alone and {"passed": found.alone.passed, "detail": found.alone.detail},
         }
     )

@@ -89,7 +89,7 @@ class Outcome:
     #: For explaining a later failure.
     prepared: Prepared | None = None
     delivered: Delivered | None = None
-    #: The input set that it failed on, where it is another one than the example, and what the runtime gave.
+    #: The input set that it was run on last, where it is another one than the example, and what the runtime gave.
     trial: Trial | None = None
     outputs: tuple[object, ...] = ()
 
@@ -128,10 +128,10 @@ class Outcome:
     def fail(self, error: Exception) -> None:
         """Something raised where nothing should."""
         self.status = Status.FAILED
-        self.reason = f"{type(error).__name__}: {one_line(str(error))}"
+        self.reason = f"{type(error).__name__}: {one_line(str(error))}{self._at()}"
         ruling = self._ruling_on_error()
         self.blame = ruling.blame
-        self.details = [f"{type(error).__name__}: {plain(str(error))}", *_innermost(error), ruling.because]
+        self.details = [f"{type(error).__name__}{self._at()}: {plain(str(error))}", *_innermost(error), ruling.because]
 
     def mismatch(self, error: MismatchError) -> None:
         """The outputs are wrong: whose fault is it?"""
@@ -146,12 +146,15 @@ class Outcome:
             self.prepared.program.weight_bytes,
         )
         self.trial, self.outputs = error.trial, error.outputs
-        at = "" if error.trial.which == InputSet() else f" ({error.trial.which})"
         self.status = Status.FAILED
-        self.reason = error.verdict.detail + at
+        self.reason = error.verdict.detail + self._at()
         self.blame = ruling.blame
         self.metrics = _stored(error.verdict.metrics)
         self.details = [self.reason, f"{self._operators()}; {ruling.because}"]
+
+    def _at(self) -> str:
+        """On which inputs, where they are not the example's."""
+        return "" if self.trial is None or self.trial.which == InputSet() else f" ({self.trial.which})"
 
     def _operators(self) -> str:
         declaration = self.cell.case.declaration
@@ -174,7 +177,9 @@ class Outcome:
         assert self.prepared is not None
         assert self.delivered is not None
         weight_bytes = self.prepared.program.weight_bytes
-        return rule_on_failure(self.delivered, self.prepared.reference.example, self.runtime, weight_bytes)
+        return rule_on_failure(
+            self.delivered, self.trial or self.prepared.reference.example, self.runtime, weight_bytes
+        )
 
 
 def _innermost(error: Exception) -> list[str]:

@@ -15,11 +15,12 @@ from exporter.arrays import to_array
 from exporter.capture.graph import Value
 from exporter.verification.in_dtype import in_dtype
 from exporter.verification.oracle import Expected, Verdict, judge
-from harness.axes import Shapes
+from harness.axes import Capture, Shapes
 from harness.judging.outcome import Outcome
-from harness.judging.reference import Trial
-from harness.localisation.pieces import CannotCutError, Piece, Recording, follow
-from harness.localisation.walk import WINDOW, Execute, Step, Walk, expected_of, widened
+from harness.judging.reference import Reference, Trial
+from harness.localisation.pieces import CANNOT_RUN, Piece, Recording, follow
+from harness.localisation.unrolling import unrolled
+from harness.localisation.walk import WINDOW, Step, Walk, expected_of, widened
 from harness.record import Stage, Status
 from harness.running.stages import EXTERNAL_WEIGHTS, Bench
 from harness.selecting.cells import Cell
@@ -39,7 +40,9 @@ class Suspect:
     outcome: Outcome
     recording: Recording
     trial: Trial
-    execute: Execute
+    #: The inputs that pieces are exported at.
+    example: tuple[torch.Tensor, ...]
+    execute: Execution
 
     @property
     def signed_zeros(self) -> bool:
@@ -55,19 +58,32 @@ class Suspect:
             raise NothingToLocaliseError(f"{cell.id} is {outcome.status} at {outcome.stage}: {outcome.reason}")
         assert outcome.prepared is not None
         program, reference = outcome.prepared.program, outcome.prepared.reference
-        execute = Execution(EXPORTERS[cell.exporter], RUNTIMES[cell.runtime], cell)
+        trial = outcome.trial or reference.example
+        dynamic = outcome.cell.case.declaration.dynamic if cell.shapes is Shapes.DYNAMIC else {}
+        request = Request(program.module, reference.example.inputs, program.input_names, dynamic, cell.capture)
         try:
             captured = exporter.capture_program(
-                program.module,
-                reference.example.inputs,
-                input_names=list(program.input_names),
-                dynamic_axes=cell.case.declaration.dynamic if cell.shapes is Shapes.DYNAMIC else None,
-                training=program.module.training,
+                request.program(),
+                request.inputs,
+                input_names=list(request.input_names),
+                dynamic_axes=request.dynamic or None,
+                training=program.module.training and cell.capture is not Capture.EXPORTED_PROGRAM,
             )
-            recording = Recording.of(captured.graph)
-        except (exporter.ExportError, CannotCutError) as error:
+            recording = unrolled(captured.graph, trial.inputs)
+        except exporter.ExportError as error:
             raise NothingToLocaliseError(f"{cell.id} cannot be taken apart: {error}") from error
-        return cls(cell, outcome, recording, outcome.trial or reference.example, execute)
+        example = _example(reference, trial, sizes_vary=cell.shapes is Shapes.DYNAMIC)
+        execute = Execution(EXPORTERS[cell.exporter], RUNTIMES[cell.runtime], cell, outcome.reason)
+        return cls(cell, outcome, recording, trial, example.inputs, execute)
+
+
+def _example(reference: Reference, trial: Trial, *, sizes_vary: bool) -> Trial:
+    """What to export pieces at: what the cell was, or where it fails at just that, other sizes, so that they vary."""
+    if trial is not reference.example or not sizes_vary:
+        return reference.example
+    # Exporters take an axis of one for one that is broadcast.
+    others = (other for other in reference.other_sizes if all(size > 1 for _, size in other.which.sizes))
+    return next(others, reference.example)
 
 
 @dataclass(frozen=True)
@@ -77,16 +93,54 @@ class Execution:
     exporter: Exporter
     runtime: Runtime
     cell: Cell
+    #: How the cell failed.
+    reason: str
 
-    def __call__(self, piece: Piece, inputs: Sequence[torch.Tensor]) -> Sequence[object]:
+    def __call__(
+        self, piece: Piece, example: Sequence[torch.Tensor], inputs: Sequence[torch.Tensor]
+    ) -> Sequence[object]:
+        """What the runtime makes of a piece on these inputs, exported at the example."""
         with ExitStack() as until_the_end:
             folder = None
             if sum(buffer.nbytes for buffer in piece.buffers()) > EXTERNAL_WEIGHTS:
                 folder = Path(until_the_end.enter_context(tempfile.TemporaryDirectory(prefix="parity-")))
-            captured = self.exporter.capture(Request(piece, tuple(inputs), piece.input_names, {}))
-            session = self.runtime.load(captured.deliver(self.cell.opset, folder), self.cell.device)
+            session = self.runtime.load(self.export(piece, example, inputs, folder), self.cell.device)
             feeds = {name: to_array(tensor) for name, tensor in zip(piece.input_names, inputs, strict=True)}
             return session.run(feeds)
+
+    def export(
+        self,
+        piece: Piece,
+        example: Sequence[torch.Tensor],
+        inputs: Sequence[torch.Tensor],
+        folder: Path | None,
+    ) -> bytes | Path:
+        """The piece as a model, its sizes open that are others in the inputs than in the example."""
+        varying = sizes_that_vary(piece, example, inputs)
+        try:
+            return self._exported(Request(piece, tuple(example), piece.input_names, varying), folder)
+        except Exception as error:
+            # A piece knows less of its sizes than the whole does, and may be refused for that: then it is exported at
+            # the inputs themselves. What the whole fails of is no such refusal.
+            if not varying or self.reason.startswith(type(error).__name__):
+                raise
+            return self._exported(Request(piece, tuple(inputs), piece.input_names, {}), folder)
+
+    def _exported(self, request: Request, folder: Path | None) -> bytes | Path:
+        return self.exporter.capture(request).deliver(self.cell.opset, folder)
+
+
+def sizes_that_vary(
+    piece: Piece, example: Sequence[torch.Tensor], inputs: Sequence[torch.Tensor]
+) -> dict[str, dict[int, str]]:
+    """The axes of a piece's inputs that are of another size in the example. Those that are alike in both are one, which
+    is how the symbols of the whole are found again."""
+    varying: dict[str, dict[int, str]] = {}
+    for name, one, other in zip(piece.input_names, example, inputs, strict=True):
+        pairs = enumerate(zip(one.shape, other.shape, strict=True))
+        if axes := {axis: f"size_{a}_{b}" for axis, (a, b) in pairs if a != b}:
+            varying[name] = axes
+    return varying
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,16 +154,17 @@ class Localisation:
     first: Step | None
     #: Of the first: what becomes of it when it is given torch's own values.
     alone: Verdict | None
+    #: Where none diverges: whether the recording, followed by torch, does what the program does at these inputs.
+    recording: Verdict | None
+    #: Whether branches or loops of it were followed.
+    has_blocks: bool
 
     def lines(self) -> Iterator[str]:
         yield f"{self.cell}: {self.operators} operators"
         for step in self.growth:
             yield f"  {step.number:5}  {step.growth:9.3g} of its tolerance  {step}"
         if self.first is None:
-            yield (
-                "no operator diverges in pieces. What the whole has and its pieces have not is at fault: a pass that "
-                "joins operators, the runtime's optimiser (try --runtimes onnxruntime:none), or symbolic sizes."
-            )
+            yield self._why_none()
             return
         yield f"first divergence: {self.first}"
         yield f"  {self.first.error or self.first.verdict.detail}"
@@ -120,29 +175,48 @@ class Localisation:
                 else "given torch's own values it is still wrong: its export, or the runtime's kernel for it, is"
             )
 
+    def _why_none(self) -> str:
+        if self.recording is not None and not self.recording.passed:
+            return (
+                "no operator diverges, but the recording is not the program: for these inputs torch, following what "
+                f"was recorded for the example, gives something else too: {self.recording.detail}. What the program "
+                "looked at while it was recorded is fixed in it."
+            )
+        blocks = "a branch or a loop itself, " if self.has_blocks else ""
+        return (
+            f"no operator diverges in pieces. What the whole has and its pieces have not is at fault: {blocks}a pass "
+            "that joins operators, or the runtime's optimiser (try --runtimes onnxruntime:none)."
+        )
+
 
 def localise(suspect: Suspect, *, window: int = WINDOW) -> Localisation:
     """Follow the program to the first operator that diverges."""
     growth: list[Step] = []
     first = None
-    walk = Walk(suspect.recording, suspect.execute, window=window, signed_zeros=suspect.signed_zeros)
-    for step in walk.steps(suspect.trial.inputs):
+    recording = suspect.recording
+    walk = Walk(recording, suspect.execute, window=window, signed_zeros=suspect.signed_zeros)
+    for step in walk.steps(suspect.trial.inputs, suspect.example):
         if step.diverges or step.growth > max((each.growth for each in growth), default=0.0):
             growth.append(step)
         if step.diverges:
             first = step
             break
-    alone = None
-    if first is not None and not first.error:
+    alone = followed = None
+    if first is None:
+        followed = judge([to_array(output) for output in walk.outputs], suspect.trial.expected)
+    elif not first.error:
         alone = judge_piece(suspect, (first.number,))
-    return Localisation(suspect.cell.id, len(suspect.recording.nodes), tuple(growth), first, alone)
+    return Localisation(
+        suspect.cell.id, len(recording.nodes), tuple(growth), first, alone, followed, bool(recording.within)
+    )
 
 
 def judge_piece(suspect: Suspect, numbers: Sequence[int]) -> Verdict:
     """The last of these operators, exported with the others and given torch's own values for all else."""
     piece = piece_of(suspect.recording, numbers)
-    inputs = torch_values(suspect, piece.taken)
-    return judge(suspect.execute(piece, inputs), expected_outputs(piece, inputs, signed_zeros=suspect.signed_zeros))
+    inputs, example = torch_values(suspect, piece.taken)
+    given = suspect.execute(piece, example, inputs)
+    return judge(given, expected_outputs(piece, inputs, signed_zeros=suspect.signed_zeros))
 
 
 def piece_of(recording: Recording, numbers: Sequence[int]) -> Piece:
@@ -152,16 +226,14 @@ def piece_of(recording: Recording, numbers: Sequence[int]) -> Piece:
     return Piece(recording, nodes, [output for output in nodes[-1].outputs if output is not None and output in read])
 
 
-def torch_values(suspect: Suspect, wanted: Sequence[Value]) -> list[torch.Tensor]:
-    """torch's own values, from running the program up to the last of them."""
-    graph, inputs = suspect.recording.graph, suspect.trial.inputs
-    values = {item.value: tensor for item, tensor in zip(graph.inputs, inputs, strict=True)}
-    found = {value: values[value] for value in wanted if value in values}
-    for _, tensors in follow(suspect.recording, inputs):
+def torch_values(suspect: Suspect, wanted: Sequence[Value]) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
+    """torch's own values for the failing inputs and for the example, from running the program up to the last."""
+    found: dict[Value, tuple[torch.Tensor, torch.Tensor]] = {}
+    for tensors, examples in follow(suspect.recording, suspect.trial.inputs, suspect.example):
+        found.update({value: (tensors[value], examples[value]) for value in wanted if value in tensors})
         if len(found) == len(wanted):
             break
-        found.update({value: tensors[value] for value in wanted if value in tensors})
-    return [found[value] for value in wanted]
+    return [found[value][0] for value in wanted], [found[value][1] for value in wanted]
 
 
 @torch.no_grad()
@@ -171,6 +243,6 @@ def expected_outputs(piece: Piece, inputs: Sequence[torch.Tensor], *, signed_zer
     try:
         with in_dtype(torch.float64):
             exact = piece(*map(widened, inputs))
-    except (RuntimeError, TypeError, ValueError):
+    except CANNOT_RUN:
         exact = tuple(map(widened, values))
     return [expected_of(value, twin, signed_zeros=signed_zeros) for value, twin in zip(values, exact, strict=True)]

@@ -1,4 +1,4 @@
-"""Pieces of a recorded program: some of its nodes, as a program of their own that torch runs and any exporter takes.
+"""Pieces of a recorded program: some of its operators, as a program that torch runs and any exporter takes.
 
 Knows the ATen graph and torch. Nothing here depends on who exports a piece, so that peers are searched as well as
 this project's exporter.
@@ -10,91 +10,84 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import sympy
 import torch
 from torch._ops import OpOverload
 from torch.utils._pytree import tree_map_only
 from torch.utils._sympy.interp import sympy_interp
 from torch.utils._sympy.reference import PythonReferenceAnalysis
 
-from exporter.capture.graph import Graph, Node, Primitive, Value
+from exporter.capture.graph import Node, Value
 
-#: The tensors of a run, by the value of the graph that each is.
+#: The tensors of a run, by the value of the recording that each is.
 Tensors = Mapping[Value, torch.Tensor]
 
+#: What torch's operators raise where they cannot take what they are given.
+CANNOT_RUN = (RuntimeError, TypeError, ValueError, IndexError, NotImplementedError)
 
-class CannotCutError(Exception):
-    """The program has parts that are no sequence of operators. The message says which and where."""
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    """A number that varies, among an operator's arguments: of which sizes and values it is made."""
+
+    expression: sympy.Expr
+    #: Of each symbol: the value, and the axis whose size it is; no axis where it is the value itself.
+    sources: tuple[tuple[sympy.Symbol, Value, int | None], ...]
+
+    def of(self, tensors: Tensors) -> Any:
+        """What it is in a run."""
+        known = {
+            symbol: tensors[value].item() if axis is None else tensors[value].shape[axis]
+            for symbol, value, axis in self.sources
+        }
+        return sympy_interp(_Arithmetic, known, self.expression)
+
+
+class _Arithmetic(PythonReferenceAnalysis):
+    """torch's own reading of expressions, with the division of sizes that it leaves to sympy."""
+
+    @staticmethod
+    def int_truediv(a: Any, b: Any) -> Any:
+        return a / b
 
 
 @dataclass(frozen=True, eq=False)
 class Recording:
-    """A recorded program, cut where one likes."""
+    """A program as the operators that it comes to for given inputs, in order: no branch and no loop is left."""
 
-    graph: Graph
+    inputs: tuple[Value, ...]
+    #: What is known beforehand: the numbers of a loop's iterations.
+    given: Tensors
     nodes: tuple[Node, ...]
+    outputs: tuple[Value, ...]
+    #: What decided which way the program goes.
+    decisions: tuple[Value, ...] = ()
+    #: Of operators that stand in a branch or a loop: in which.
+    within: Mapping[Node, str] | None = None
 
-    @classmethod
-    def of(cls, graph: Graph) -> Recording:
-        nodes = tuple(graph.live_nodes())
-        for node in nodes:
-            if isinstance(node.op, Primitive):
-                raise CannotCutError(
-                    f"the program has a branch or a loop, {node.op.name} at {node.origin.where}, which is not taken "
-                    "apart. Localise a case that is one of its bodies."
-                )
-        return cls(graph, nodes)
-
-    def needs(self, node: Node) -> Iterator[Value]:
-        """The values that a node takes, those included whose sizes are among its arguments; weights are its own."""
-        for value in node.inputs():
-            if value.constant is None:
-                yield value
-        for size in node.arguments.values():
-            for item in size if isinstance(size, (list, tuple)) else (size,):
-                if isinstance(item, torch.SymInt):
-                    for symbol in item.node.expr.free_symbols:
-                        yield self.graph.symbol_sources[str(symbol)][0]
+    def starting(self, inputs: Sequence[torch.Tensor]) -> dict[Value, torch.Tensor]:
+        """All that is there before the first operator."""
+        return dict(zip(self.inputs, inputs, strict=True)) | dict(self.given)
 
     def taken(self, nodes: Sequence[Node]) -> tuple[Value, ...]:
         """The values that these nodes need and do not make."""
         made = {output for node in nodes for output in node.outputs}
-        return tuple(dict.fromkeys(value for node in nodes for value in self.needs(node) if value not in made))
+        return tuple(dict.fromkeys(value for node in nodes for value in needs(node) if value not in made))
 
     def read(self) -> frozenset[Value]:
-        """The values that some node or an output of the program needs."""
-        return frozenset((*(value for node in self.nodes for value in self.needs(node)), *self.graph.outputs))
+        """The values that some node needs, or that are an output, or that decide."""
+        return frozenset((*(value for node in self.nodes for value in needs(node)), *self.outputs, *self.decisions))
 
-    def run(self, node: Node, tensors: Tensors) -> Iterator[tuple[Value, torch.Tensor]]:
-        """Run a node with torch."""
-        assert isinstance(node.op, OpOverload)
-        arguments = {name: self._filled(argument, tensors) for name, argument in node.arguments.items()}
-        try:
-            result = node.op(**arguments)
-        except RuntimeError:
-            # A kernel may lay its result out in another way than its fake did, and then a view does not fit it.
-            if not any(map(_is_strided, arguments.values())):
-                raise
-            result = node.op(**tree_map_only(torch.Tensor, torch.Tensor.contiguous, arguments))
-        for output, tensor in zip(node.outputs, _leaves(result), strict=True):
-            if output is not None:
-                yield output, tensor
+    def last_uses(self) -> dict[Value, int]:
+        """Of each value, the number of the node that needs it last; outputs of the program are needed to its end."""
+        last = {value: number for number, node in enumerate(self.nodes) for value in needs(node)}
+        return last | dict.fromkeys(self.outputs, len(self.nodes))
 
-    def _filled(self, argument: Any, tensors: Tensors) -> Any:
-        if isinstance(argument, Value):
-            return argument.constant if argument.constant is not None else tensors[argument]
-        if isinstance(argument, (list, tuple)):
-            return [self._filled(item, tensors) for item in argument]
-        if isinstance(argument, torch.SymInt):
-            return self.size(argument, tensors)
-        return argument
-
-    def size(self, size: torch.SymInt, tensors: Tensors) -> Any:
-        """A size that varies, as it is in this run."""
-        known = {}
-        for symbol in size.node.expr.free_symbols:
-            value, axis = self.graph.symbol_sources[str(symbol)]
-            known[symbol] = tensors[value].item() if axis is None else tensors[value].shape[axis]
-        return sympy_interp(PythonReferenceAnalysis, known, size.node.expr)
+    def place(self, node: Node) -> str:
+        """Where an operator stands: the user's line, the module, and the branches and iterations around it."""
+        turn = (self.within or {}).get(node, "")
+        place = " in ".join(part for part in (node.origin.where, node.origin.module) if part)
+        return ", ".join(part for part in (place, turn) if part)
 
 
 class Piece(torch.nn.Module):
@@ -118,26 +111,73 @@ class Piece(torch.nn.Module):
     def forward(self, *given: torch.Tensor) -> tuple[torch.Tensor, ...]:
         tensors = dict(zip(self.taken, given, strict=True))
         for node in self.nodes:
-            tensors.update(self.recording.run(node, tensors))
+            tensors.update(run(node, tensors))
         return tuple(tensors[value] for value in self.outputs)
 
 
+def needs(node: Node) -> Iterator[Value]:
+    """The values that a node takes, those included whose sizes are among its arguments; weights are its own."""
+    for value in node.inputs():
+        if value.constant is None:
+            yield value
+    for argument in node.arguments.values():
+        for item in argument if isinstance(argument, (list, tuple)) else (argument,):
+            if isinstance(item, Number):
+                yield from (value for _, value, _ in item.sources)
+
+
+def run(node: Node, tensors: Tensors) -> Iterator[tuple[Value, torch.Tensor]]:
+    """Run a node with torch."""
+    assert isinstance(node.op, OpOverload)
+    arguments = {name: _filled(argument, tensors) for name, argument in node.arguments.items()}
+    try:
+        result = node.op(**arguments)
+    except RuntimeError:
+        # A kernel may lay its result out in another way than its fake did, and then a view does not fit it.
+        if not any(map(_is_strided, arguments.values())):
+            raise
+        result = node.op(**tree_map_only(torch.Tensor, torch.Tensor.contiguous, arguments))
+    for output, tensor in zip(node.outputs, _leaves(result), strict=True):
+        if output is not None:
+            yield output, tensor
+
+
+def _filled(argument: Any, tensors: Tensors) -> Any:
+    if isinstance(argument, Value):
+        return argument.constant if argument.constant is not None else tensors[argument]
+    if isinstance(argument, (list, tuple)):
+        return [_filled(item, tensors) for item in argument]
+    if isinstance(argument, Number):
+        return argument.of(tensors)
+    return argument
+
+
 @torch.no_grad()
-def follow(recording: Recording, inputs: Sequence[torch.Tensor]) -> Iterator[tuple[Node, dict[Value, torch.Tensor]]]:
-    """Run a recording with torch, node by node, each with all values that it or a later node still needs."""
-    last = last_uses(recording)
-    tensors = {item.value: tensor for item, tensor in zip(recording.graph.inputs, inputs, strict=True)}
+def follow(
+    recording: Recording, inputs: Sequence[torch.Tensor], others: Sequence[torch.Tensor]
+) -> Iterator[tuple[dict[Value, torch.Tensor], dict[Value, torch.Tensor]]]:
+    """Run a recording with torch, node by node, on two sets of inputs; after each, all values that a later one needs.
+
+    The recording is that of the first inputs. Where the others would have gone another way, they may not fit an
+    operator of this one; the first inputs' values then stand for theirs.
+    """
+    last = recording.last_uses()
+    tensors, aside = recording.starting(inputs), recording.starting(others)
+    yield tensors, aside
     for number, node in enumerate(recording.nodes):
-        tensors.update(recording.run(node, tensors))
-        yield node, tensors
+        tensors.update(run(node, tensors))
+        aside.update(run_or_borrow(node, aside, tensors))
+        yield tensors, aside
         for value in [value for value in tensors if last.get(value, number) <= number]:
-            del tensors[value]
+            del tensors[value], aside[value]
 
 
-def last_uses(recording: Recording) -> dict[Value, int]:
-    """Of each value, the number of the node that needs it last; outputs of the program are needed to its end."""
-    last = {value: number for number, node in enumerate(recording.nodes) for value in recording.needs(node)}
-    return last | dict.fromkeys(recording.graph.outputs, len(recording.nodes))
+def run_or_borrow(node: Node, tensors: Tensors, others: Tensors) -> dict[Value, torch.Tensor]:
+    """Run a node with torch; where it does not take these values, what it has made of the others."""
+    try:
+        return dict(run(node, tensors))
+    except CANNOT_RUN:
+        return {output: others[output] for output in node.outputs if output is not None}
 
 
 def _is_strided(argument: object) -> bool:

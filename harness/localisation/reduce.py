@@ -8,13 +8,15 @@ taken out again, by halves.
 from __future__ import annotations
 
 import math
+import re
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 import torch
+from torch.utils._sympy.printers import PythonPrinter
 
 from exporter.arrays import to_array
 from exporter.capture.graph import Value
@@ -28,12 +30,12 @@ from harness.localisation.localise import (
     expected_outputs,
     judge_piece,
     piece_of,
+    sizes_that_vary,
     torch_values,
 )
-from harness.localisation.pieces import Piece, Recording
+from harness.localisation.pieces import Number, Piece, Recording, needs
 from harness.results.environment import describe_run
 from harness.subjects.delivered import Delivered
-from harness.subjects.exporters import EXPORTERS, Request
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -42,6 +44,8 @@ class Reduced:
 
     piece: Piece
     inputs: list[torch.Tensor]
+    #: What it is exported at.
+    example: list[torch.Tensor]
     expected: list[Expected]
     #: What is wrong with it.
     detail: str
@@ -57,10 +61,9 @@ def reduce(suspect: Suspect, found: Localisation) -> Reduced | None:
         return None
     numbers = _shrunk(numbers, fails)
     piece = piece_of(suspect.recording, numbers)
-    inputs = torch_values(suspect, piece.taken)
-    return Reduced(
-        piece, inputs, expected_outputs(piece, inputs, signed_zeros=suspect.signed_zeros), fails.detail(numbers)
-    )
+    inputs, example = torch_values(suspect, piece.taken)
+    expected = expected_outputs(piece, inputs, signed_zeros=suspect.signed_zeros)
+    return Reduced(piece, inputs, example, expected, fails.detail(numbers))
 
 
 class _Failing:
@@ -110,7 +113,7 @@ def _ancestors(recording: Recording, last: int) -> Iterator[int]:
         pending.remove(number)
         if number != last:
             yield number
-        for value in recording.needs(recording.nodes[number]):
+        for value in needs(recording.nodes[number]):
             source = made.get(value)
             if source is not None and source not in seen:
                 seen.add(source)
@@ -136,9 +139,9 @@ def _shrunk(numbers: list[int], fails: Callable[[Sequence[int]], bool]) -> list[
 # --- as source --------------------------------------------------------------------------------------------------------
 
 
-def source_of(piece: Piece, inputs: Sequence[torch.Tensor], title: str) -> str:
+def source_of(reduced: Reduced, title: str) -> str:
     """The piece as a Python module: `Program`, whose weights come from `tensors.pt` beside it, and its `INPUTS`."""
-    tensors = dict(zip(piece.taken, inputs, strict=True))
+    piece = reduced.piece
     names: dict[Value, str] = dict(zip(piece.taken, piece.input_names, strict=True))
     weights = {id(tensor): name for name, tensor in piece.named_buffers(remove_duplicate=False)}
 
@@ -149,8 +152,8 @@ def source_of(piece: Piece, inputs: Sequence[torch.Tensor], title: str) -> str:
             return names[argument]
         if isinstance(argument, (list, tuple)):
             return f"[{', '.join(map(spelled, argument))}]"
-        if isinstance(argument, torch.SymInt):
-            return str(piece.recording.size(argument, tensors))
+        if isinstance(argument, Number):
+            return _formula(argument, names)
         if isinstance(argument, torch.device):
             return f"torch.device({str(argument)!r})"
         if isinstance(argument, float) and not math.isfinite(argument):
@@ -165,13 +168,25 @@ def source_of(piece: Piece, inputs: Sequence[torch.Tensor], title: str) -> str:
                 names[output] = f"v{number}" if len(node.outputs) == 1 else f"v{number}_{position}"
         results = ", ".join(names[output] if output is not None else "_" for output in node.outputs)
         given = ", ".join(f"{name}={spelled(argument)}" for name, argument in node.arguments.items())
-        tensors.update(piece.recording.run(node, tensors))
-        place = " in ".join(part for part in (node.origin.where, node.origin.module) if part)
+        place = piece.recording.place(node)
         lines.append(f"        {results} = torch.ops.{node.op}({given})" + (f"  # {place}" if place else ""))
     outputs = "".join(f"{names[value]}, " for value in piece.outputs)
     return _SOURCE.format(
-        title=title, inputs=", ".join(piece.input_names), body="\n".join(lines), outputs=outputs.rstrip()
+        title=title,
+        dynamic=sizes_that_vary(piece, reduced.example, reduced.inputs),
+        inputs=", ".join(piece.input_names),
+        body="\n".join(lines),
+        outputs=outputs.rstrip(),
     )
+
+
+def _formula(number: Number, names: Mapping[Value, str]) -> str:
+    """A number that varies, of the sizes and values that it is made of."""
+    spelled = {
+        str(symbol): f"{names[value]}.item()" if axis is None else f"{names[value]}.shape[{axis}]"
+        for symbol, value, axis in number.sources
+    }
+    return re.sub(r"\w+", lambda word: spelled.get(word[0], word[0]), PythonPrinter().doprint(number.expression))
 
 
 _SOURCE = '''"""{title}"""
@@ -181,7 +196,10 @@ from pathlib import Path
 import torch
 
 TENSORS = torch.load(Path(__file__).with_name("tensors.pt"), weights_only=True)
+#: What it fails on, what it is exported at, and the sizes that vary.
 INPUTS = tuple(TENSORS["inputs"])
+EXAMPLE = tuple(TENSORS["example"])
+DYNAMIC_AXES = {dynamic}
 
 
 class Program(torch.nn.Module):
@@ -199,13 +217,12 @@ class Program(torch.nn.Module):
 def write_bundle(suspect: Suspect, reduced: Reduced, folder: Path) -> None:
     """The piece as a failure bundle, with `program.py`, its source, and `tensors.pt`, what that needs."""
     piece, cell = reduced.piece, suspect.cell
-    request = Request(piece, tuple(reduced.inputs), piece.input_names, {})
     title = f"reduced from {cell.id}: {len(piece.nodes)} of {len(suspect.recording.nodes)} operators\n{reduced.detail}"
     delivered = None
     # What cannot be exported has no model, and its bundle says so.
     with suppress(ExportError), warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        delivered = Delivered(EXPORTERS[cell.exporter].capture(request).deliver(cell.opset, None))
+        delivered = Delivered(suspect.execute.export(piece, reduced.example, reduced.inputs, None))
     feeds = {name: to_array(tensor) for name, tensor in zip(piece.input_names, reduced.inputs, strict=True)}
     run = describe_run(seed=0, tier=Tier.FULL, argv=["reduce", cell.id], project=Path.cwd())
     failure = Failure(title, delivered, feeds, reduced.expected, cell.runtime, cell.id, run)
@@ -216,7 +233,8 @@ def write_bundle(suspect: Suspect, reduced: Reduced, folder: Path) -> None:
 def write_source(reduced: Reduced, folder: Path, title: str) -> Path:
     """`program.py` and the tensors that it needs."""
     path = folder / "program.py"
-    path.write_text(source_of(reduced.piece, reduced.inputs, title), encoding="utf-8")
-    tensors = {"weights": dict(reduced.piece.named_buffers(remove_duplicate=False)), "inputs": reduced.inputs}
+    path.write_text(source_of(reduced, title), encoding="utf-8")
+    weights = dict(reduced.piece.named_buffers(remove_duplicate=False))
+    tensors = {"weights": weights, "inputs": reduced.inputs, "example": reduced.example}
     torch.save(tensors, folder / "tensors.pt")
     return path

@@ -2,6 +2,7 @@
 
 A piece is a window of operators. It goes through the same exporter, opset and runtime as the cell, with all that it
 makes as outputs; what the runtime gives for one piece goes into the next, so that errors grow as they do in the whole.
+It is exported at the example, with the sizes that are others in the failing run left open, and run as that run goes.
 No more is held than one window's values and those that a later piece needs.
 """
 
@@ -19,7 +20,7 @@ from exporter.arrays import to_array, to_tensor
 from exporter.capture.graph import Node, Value, operator_name
 from exporter.verification.in_dtype import in_dtype
 from exporter.verification.oracle import Expected, Verdict, expect, judge
-from harness.localisation.pieces import Piece, Recording, last_uses
+from harness.localisation.pieces import CANNOT_RUN, Piece, Recording, run, run_or_borrow
 from harness.wording import one_line
 
 _UNINITIALISED = frozenset(
@@ -30,8 +31,8 @@ _UNINITIALISED = frozenset(
 WINDOW = 32
 
 
-#: Exports a program at these inputs, and runs it on them.
-Execute = Callable[[Piece, Sequence[torch.Tensor]], Sequence[object]]
+#: Exports a program at an example, the first, and runs it on other inputs, the second.
+Execute = Callable[[Piece, Sequence[torch.Tensor], Sequence[torch.Tensor]], Sequence[object]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +44,8 @@ class Step:
     #: The user's line and the module path; empty where unknown.
     where: str
     module: str
+    #: All of that for a reader, and in which branch or iteration it stands.
+    place: str
     verdict: Verdict
     #: Why it could not be exported or run by itself; empty where it could.
     error: str = ""
@@ -60,8 +63,7 @@ class Step:
         return 1.0 / metrics.headroom
 
     def __str__(self) -> str:
-        place = " in ".join(part for part in (self.where, self.module) if part)
-        return f"{self.operator}, {place}" if place else self.operator
+        return f"{self.operator}, {self.place}" if self.place else self.operator
 
 
 class Walk:
@@ -75,33 +77,44 @@ class Walk:
         self._execute = execute
         self._window = window
         self._read = recording.read()
-        #: torch's values, their float64 twins, and the runtime's.
+        #: torch's values, their float64 twins, the runtime's, and torch's for the example.
         self._torch: dict[Value, torch.Tensor] = {}
         self._exact: dict[Value, torch.Tensor] = {}
         self._ours: dict[Value, torch.Tensor] = {}
-        #: The most values that were held at once, of the three kinds together.
+        self._example: dict[Value, torch.Tensor] = {}
+        #: The most values that were held at once, of the four kinds together.
         self.most_held = 0
 
-    def steps(self, inputs: Sequence[torch.Tensor]) -> Iterator[Step]:
-        for item, tensor in zip(self._recording.graph.inputs, inputs, strict=True):
-            self._torch[item.value] = self._ours[item.value] = tensor
-            self._exact[item.value] = widened(tensor)
-        last = last_uses(self._recording)
-        for start, window in _windows(self._recording.nodes, self._window):
+    def steps(self, inputs: Sequence[torch.Tensor], example: Sequence[torch.Tensor]) -> Iterator[Step]:
+        recording = self._recording
+        self._torch = recording.starting(inputs)
+        self._ours = dict(self._torch)
+        self._exact = {value: widened(tensor) for value, tensor in self._torch.items()}
+        self._example = recording.starting(example)
+        last = recording.last_uses()
+        kinds = (self._torch, self._exact, self._ours, self._example)
+        for start, window in _windows(recording.nodes, self._window):
             yield from self._followed(start, window)
-            self.most_held = max(self.most_held, len(self._torch) + len(self._exact) + len(self._ours))
-            for held in (self._torch, self._exact, self._ours):
+            self.most_held = max(self.most_held, sum(map(len, kinds)))
+            for held in kinds:
                 for value in [value for value in held if last.get(value, -1) < start + len(window)]:
                     del held[value]
 
+    @property
+    def outputs(self) -> list[torch.Tensor]:
+        """Once all is walked: what torch has made of the recording."""
+        return [self._torch[value] if value.constant is None else value.constant for value in self._recording.outputs]
+
     def _followed(self, start: int, nodes: Sequence[Node]) -> Iterator[Step]:
         for node in nodes:
-            self._torch.update(self._recording.run(node, self._torch))
+            self._torch.update(run(node, self._torch))
             self._exact.update(self._exactly(node))
+            self._example.update(run_or_borrow(node, self._example, self._torch))
         outputs = [output for node in nodes for output in node.outputs if output is not None and output in self._read]
         piece = Piece(self._recording, nodes, outputs)
         try:
-            given = self._execute(piece, [self._ours[value] for value in piece.taken])
+            example = [self._example[value] for value in piece.taken]
+            given = self._execute(piece, example, [self._ours[value] for value in piece.taken])
         except Exception as error:  # noqa: BLE001  Exporter and runtime may raise anything: it belongs to one operator.
             yield from self._one_by_one(start, nodes, f"{type(error).__name__}: {one_line(str(error))}")
             return
@@ -117,7 +130,7 @@ class Walk:
                     # Nobody is wrong about it; torch goes on from what the runtime has drawn.
                     self._torch[output] = self._ours[output]
                     self._exact[output] = widened(self._ours[output])
-            yield _step(number, node, verdict)
+            yield self._step(number, node, verdict)
 
     def _one_by_one(self, start: int, nodes: Sequence[Node], error: str) -> Iterator[Step]:
         """A piece failed: which of its operators is it? The one that fails alone is passed over with torch's values."""
@@ -129,14 +142,18 @@ class Walk:
         for output in node.outputs:
             if output is not None:
                 self._ours[output] = self._torch[output]
-        yield _step(start, node, Verdict(True, "", None), error)
+        yield self._step(start, node, Verdict(True, "", None), error)
+
+    def _step(self, number: int, node: Node, verdict: Verdict, error: str = "") -> Step:
+        origin, place = node.origin, self._recording.place(node)
+        return Step(number, operator_name(node.op), origin.where, origin.module, place, verdict, error)
 
     def _exactly(self, node: Node) -> dict[Value, torch.Tensor]:
         """The node in float64; what torch has no float64 kernel for goes on from torch's own result."""
         try:
             with in_dtype(torch.float64):
-                return dict(self._recording.run(node, self._exact))
-        except (RuntimeError, TypeError, ValueError):
+                return dict(run(node, self._exact))
+        except CANNOT_RUN:
             return {output: widened(self._torch[output]) for output in node.outputs if output is not None}
 
     def _expected(self, output: Value) -> Expected:
@@ -176,7 +193,3 @@ def _is_undetermined(node: Node) -> bool:
     op = node.op
     drawn = isinstance(op, OpOverload) and torch.Tag.nondeterministic_seeded in op.tags
     return drawn or operator_name(op) in _UNINITIALISED
-
-
-def _step(number: int, node: Node, verdict: Verdict, error: str = "") -> Step:
-    return Step(number, operator_name(node.op), node.origin.where, node.origin.module, verdict, error)

@@ -106,9 +106,11 @@ class Bench:
         if cell.shapes is Shapes.DYNAMIC:
             with self._stage(Stage.RERUN_SIZES, outcome):
                 for trial in reference.other_sizes:
+                    outcome.trial = trial
                     _compare(trial, session.run(trial.feeds), outcome)
         if reference.other_values is not None:
             with self._stage(Stage.RERUN_VALUES, outcome):
+                outcome.trial = reference.other_values
                 _compare(reference.other_values, session.run(reference.other_values.feeds), outcome)
 
     def _prepare(self, cell: Cell, outcome: Outcome) -> Prepared:

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
 import exporter
 from exporter.lowering import registry
-from exporter.lowering.values import Value
 
 
 @pytest.fixture
-def wrong() -> Iterator[Callable[[str, Callable[..., Value]], None]]:
+def wrong() -> Iterator[Callable[[str, Callable[..., Any]], None]]:
     """Replaces a lowering for one test."""
     before: dict[str, dict[int, registry.Lowering]] = {}
 
-    def replace(name: str, function: Callable[..., Value]) -> None:
+    def replace(name: str, function: Callable[..., Any]) -> None:
         before[name] = dict(registry._lowerings[name])
         registry._lowerings[name].clear()
         exporter.lowering(name)(function)

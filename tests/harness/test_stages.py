@@ -146,6 +146,20 @@ def test_a_size_that_is_baked_in_shows_at_other_sizes() -> None:
     assert (outcome.status, outcome.stage) == (Status.FAILED, Stage.RERUN_SIZES)
 
 
+def test_what_runs_at_the_examples_sizes_alone_is_told_with_the_sizes_and_blamed_by_them() -> None:
+    """onnx.reference runs the example too: asked about that, it would accuse the runtime."""
+
+    def frozen(opset: int, request: Request) -> bytes:
+        shape = np.array([2, 3])
+        nodes = [helper.make_node("Reshape", ["x", "shape"], ["z"]), helper.make_node("Elu", ["z"], ["y"])]
+        return model(nodes, opset, ("batch", 3), weights={"shape": shape})
+
+    outcome = run(frozen, cell(_ELU, shapes=Shapes.DYNAMIC))
+    assert (outcome.status, outcome.stage, outcome.blame) == (Status.FAILED, Stage.RERUN_SIZES, Blame.EXPORTER)
+    assert outcome.reason.endswith(" (batch=1)")
+    assert "onnx.reference cannot run it either, so the graph is wrong" in outcome.details
+
+
 def test_a_value_that_is_baked_in_shows_at_other_values() -> None:
     def bake(opset: int, request: Request) -> bytes:
         total = request.inputs[0].sum().numpy()

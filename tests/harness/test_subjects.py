@@ -264,6 +264,15 @@ def test_a_case_that_torch_cannot_script_is_absent_and_no_fault_of_the_exporter(
     assert outcome.reason.startswith("torch makes no script of it: ")
 
 
+def test_a_decorated_function_has_no_scripted_form() -> None:
+    """torch scripts what is decorated: another function, whose results would be held against the exporter."""
+    outcome = only(outcomes(op(torch.vmap(torch.sin), floats(2, 3)), at(18, captures=(Capture.SCRIPT,))))
+    assert outcome.status is Status.ABSENT
+    assert outcome.reason == (
+        "torch makes no script of it: torch.jit.script reads the function inside of a decorator and leaves that out"
+    )
+
+
 def test_ids_of_plugged_subjects_are_each_their_own() -> None:
     names = ("onnxruntime", "onnxruntime:none", "backend:onnxruntime.backend")
     ids = [cell.id for cell in cells_of("case", _ELU, at(18, runtimes=names))]
