@@ -34,8 +34,6 @@ IF = Primitive("prim::If")
 LOOP = Primitive("prim::Loop")
 SCAN = Primitive("higher_order::scan")
 
-#: How often a loop is recorded anew because less is known of what it carries than was taken for granted.
-_ATTEMPTS = 12
 SEEN_TWICE = (
     "a branch or loop writes in place to a tensor that has another name, or a view, around it: write to a clone of it"
 )
@@ -116,7 +114,9 @@ class Blocks(Leaves):
         then_nodes, else_nodes = ways[0][2], ways[1][2]
         if len(ones) != len(others):
             counts = [len(each) - len(shared) for each in (ones, others)]
-            raise self.error(f"one branch returns {counts[0]} values and the other {counts[1]}")
+            raise self.error(
+                f"one branch returns {counts[0]} values and the other {counts[1]}: return as many from both"
+            )
         results: list[Leaf] = []
         made: list[FakeTensor] = []
         then_ends: list[Value] = []
@@ -190,14 +190,11 @@ class Blocks(Leaves):
         places = {id(tensor): place for place, tensor in enumerate(shared)}
         for item, leaf in zip(carried[: len(initial) - len(shared)], initial, strict=False):
             item.shared = places.get(id(leaf))
-        for _ in range(_ATTEMPTS):
-            before = self.recorder.checkpoint()
-            recorded = self._iteration(carried, len(shared), body)
-            if recorded is not None:
-                break
+        before = self.recorder.checkpoint()
+        while (recorded := self._iteration(carried, len(shared), body)) is None:
+            # Each time one variable more changes, or one axis more: that comes to an end.
             self.recorder.restore(before)
-        else:
-            raise self.error("what the loop carries changes in a new way with each iteration")
+            before = self.recorder.checkpoint()
         block, goes_on, collected = recorded
         changing = [item for item in carried if item.varies]
         arguments = {
@@ -357,7 +354,11 @@ class Blocks(Leaves):
             outs = self.settled(body([*map(self.give, carried)], [*map(self.give, slices)]))
         for start, out in zip(starts, outs, strict=False):
             if start.dtype is not out.dtype or not same_shape(start.shape, out.shape):
-                raise self.error(f"scan carries {spelled(start)}, and its body returns {spelled(out)} for it")
+                shapes = f"{[*start.shape]}", f"{[*out.shape]}"
+                raise self.error(
+                    f"scan carries {spelled(start)} of shape {shapes[0]}, and its body returns {spelled(out)} of shape "
+                    f"{shapes[1]} for it: what is carried keeps its dtype and shape"
+                )
         block = Block(
             [recorder.value_of(tensor) for tensor in (*carried, *slices)],
             nodes,

@@ -17,6 +17,7 @@ from torch.export.graph_signature import ConstantArgument, InputKind, OutputKind
 from torch.utils import _pytree as pytree
 
 from exporter.axes import Axes, Named
+from exporter.capture.results import spelled_structure
 from exporter.errors import ArgumentError, CaptureError
 
 __all__ = ["ExportedModule"]
@@ -114,7 +115,10 @@ class ExportedModule(nn.Module):
         ordered = {name: kwargs[name] for name in spec.child(1).context or ()}
         leaves, given = pytree.tree_flatten((args, ordered))
         if given != spec:
-            raise ArgumentError(f"the program was exported for arguments of the structure {spec}, and got {given}")
+            raise ArgumentError(
+                f"the program was exported for arguments of the structure {spelled_structure(spec)}, positional and by "
+                f"name, and got {spelled_structure(given)}"
+            )
         given_leaves = iter(leaves)
         values = {
             item.arg.name: next(given_leaves) if item.kind is InputKind.USER_INPUT else _find(self, item.target or "")

@@ -24,6 +24,7 @@ from torch.utils import _pytree as pytree
 
 from exporter.capture.blocks import Blocks, Iteration
 from exporter.capture.leaves import Leaf, is_number
+from exporter.capture.results import spelled_structure
 
 __all__ = ["FUNCTIONS", "OPERATORS", "associative_scan", "cond", "map_", "scan", "while_loop"]
 
@@ -51,7 +52,10 @@ def cond(
 
     results = blocks.branch(condition, way(true_fn), way(false_fn), [leaves[place] for place in places])
     if specs[0] != specs[1]:
-        raise blocks.error(f"the branches of torch.cond return different structures: {specs[0]} and {specs[1]}")
+        raise blocks.error(
+            f"the branches of torch.cond return different structures, {spelled_structure(specs[0])} and "
+            f"{spelled_structure(specs[1])}: return the same from both"
+        )
     return pytree.tree_unflatten(results, specs[0])
 
 
@@ -77,7 +81,10 @@ def while_loop(
         given = arguments(leaves, shared)
         carried, carried_spec = pytree.tree_flatten(tuple(body_fn(*given)))
         if carried_spec != spec:
-            raise blocks.error(f"the body of while_loop takes {spec} and returns {carried_spec}")
+            raise blocks.error(
+                f"the body of while_loop takes {spelled_structure(spec)} and returns "
+                f"{spelled_structure(carried_spec)}: return what it takes"
+            )
         return Iteration(blocks.truth(cond_fn(*arguments(carried, shared))), carried)
 
     going = blocks.truth(cond_fn(*arguments(initial, additional_inputs)))

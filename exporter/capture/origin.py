@@ -12,8 +12,9 @@ import torch
 from torch import fx
 
 from exporter.capture.graph import Origin
+from exporter.errors import CaptureError
 
-__all__ = ["OriginFinder", "Place", "last_user_line", "nearest_user_place"]
+__all__ = ["OriginFinder", "Place", "last_user_line", "nearest_user_place", "refused_here"]
 
 _INTERNAL = tuple(
     os.path.dirname(os.path.abspath(path)) + os.sep for path in (torch.__file__, os.path.dirname(__file__))
@@ -127,3 +128,9 @@ class OriginFinder:
                 file, line = code.co_filename, frame.f_lineno
             frame = frame.f_back
         return Origin(file, line, module or "")
+
+
+def refused_here(text: str) -> CaptureError:
+    """A refusal of what the program does at the line that is running."""
+    where = OriginFinder(None).find().where
+    return CaptureError(f"{text}{f' (at {where})' if where else ''}")

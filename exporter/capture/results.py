@@ -12,7 +12,7 @@ from torch.utils import _pytree as pytree
 
 from exporter.errors import CaptureError
 
-__all__ = ["Kind", "Returned", "TensorList", "Written", "mark_number", "taken_apart"]
+__all__ = ["Kind", "Returned", "TensorList", "Written", "mark_number", "spelled_structure", "taken_apart"]
 
 #: What may stand beside tensors: it is returned by the exported program as the recording returned it.
 _PLAIN = (int, float, complex, bool, str, bytes, type(None), torch.dtype, torch.device, torch.Size)
@@ -62,6 +62,18 @@ class Returned:
     plain: Sequence[Any]
     #: What the program wrote to, where the new values are outputs after its own.
     written: tuple[Written, ...] = ()
+
+
+class _Leaf:
+    """Stands for a tensor or a number."""
+
+    def __repr__(self) -> str:
+        return "_"
+
+
+def spelled_structure(spec: pytree.TreeSpec) -> str:
+    """A structure as it is written in Python, each leaf a `_`."""
+    return repr(pytree.tree_unflatten([_Leaf()] * spec.num_leaves, spec))
 
 
 def taken_apart(result: Any) -> tuple[Returned, list[torch.Tensor]]:

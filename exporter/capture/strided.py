@@ -10,7 +10,7 @@ import torch
 from torch._ops import OpOverload
 
 from exporter.capture.graph import Size
-from exporter.errors import CaptureError
+from exporter.capture.origin import refused_here
 
 __all__ = ["STRIDED"]
 
@@ -36,12 +36,12 @@ def _places(x: torch.Tensor, size: Sequence[Size], stride: Sequence[Size], stora
     offset = x.storage_offset() if storage_offset is None else storage_offset
     known = (*x.shape, *x.stride(), *size, *stride, offset)
     if not all(isinstance(number, int) for number in known):
-        raise CaptureError("as_strided over sizes that vary: use slices, unfold or expand, which speak of elements")
+        raise refused_here("as_strided over sizes that vary: use slices, unfold or expand, which speak of elements")
     own = _memory(x.shape, x.stride(), x.storage_offset())
     element_at = {place: number for number, place in reversed([*enumerate(own)])}
     wanted = _memory(size, stride, offset)
     if any(place not in element_at for place in wanted):
-        raise CaptureError(
+        raise refused_here(
             f"as_strided({list(size)}, {list(stride)}, {offset}) reaches memory outside of its tensor of shape "
             f"{list(x.shape)}: call it on the whole tensor that owns the memory"
         )

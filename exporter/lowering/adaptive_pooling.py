@@ -19,6 +19,8 @@ from exporter.lowering.pooling import Windows, max_over
 from exporter.lowering.registry import lowering
 from exporter.lowering.values import Value
 
+_BINS_VARY = "adaptive pooling to a number of bins that varies: give a number, or leave that axis out of dynamic_axes"
+
 
 @lowering("aten::_adaptive_avg_pool2d", "aten::_adaptive_avg_pool3d", "aten::adaptive_avg_pool1d")
 def adaptive_avg_pool(g: Graph, self: Value, output_size: list[Size]) -> Value:
@@ -73,7 +75,7 @@ def _over_bins(g: Graph, x: Value, axis: int, wanted: Size, how: Literal["Mean",
     if same_size(x.sizes[axis], wanted):
         return x
     if not isinstance(wanted, int):
-        g.unsupported("adaptive pooling to a number of bins that varies")
+        g.unsupported(_BINS_VARY)
     sizes = (*x.sizes[:axis], wanted, *x.sizes[axis + 1 :])
     if wanted == 1:
         return shaped(g.reduce(how, x, [axis], True), sizes)
@@ -138,7 +140,7 @@ def _place_of_maximum(
 def _argmax(g: Graph, x: Value, axis: int, wanted: Size) -> Value:
     """Along its axis, where each bin's maximum stands."""
     if not isinstance(wanted, int):
-        g.unsupported("adaptive pooling to a number of bins that varies")
+        g.unsupported(_BINS_VARY)
     sizes = (*x.sizes[:axis], wanted, *x.sizes[axis + 1 :])
     if wanted == 1:
         return shaped(g.op("ArgMax", x, axis_i=axis, keepdims_i=1), sizes)

@@ -68,7 +68,7 @@ def _repeated(g: Graph, x: Value, query: Value) -> Value:
     *batch, heads, length, size = x.sizes
     wanted = query.sizes[-3]
     if not (isinstance(heads, int) and isinstance(wanted, int)):
-        g.unsupported("grouped attention over a number of heads that varies")
+        g.unsupported("grouped attention over a number of heads that varies: leave that axis out of dynamic_axes")
     times = wanted // heads
     if times == 1:
         return x

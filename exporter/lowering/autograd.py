@@ -12,6 +12,7 @@ from exporter.lowering.values import Value
 
 @lowering("onnx_parity::autograd_function")
 def autograd_function(g: Graph, tensors: list[Value], call: FunctionCall) -> tuple[Any, ...]:
+    g.is_checked = True
     symbolic: Any = call.function.symbolic  # type: ignore[attr-defined]
     result = symbolic(g, *call.arguments(tensors))
     return tuple(result) if isinstance(result, (list, tuple)) else (result,)

@@ -25,6 +25,7 @@ from exporter.capture.graph import Value as AtenValue
 from exporter.errors import Unsupported
 from exporter.lowering.bodies import Body
 from exporter.lowering.carriers import carrier, not_taken, runs
+from exporter.lowering.checked import check_call
 from exporter.lowering.dtypes import TENSOR_TYPES, TO_ONNX, result_dtype
 from exporter.lowering.extents import broadcast
 from exporter.lowering.functions import Functions
@@ -34,11 +35,16 @@ from exporter.lowering.values import Number, Operand, Value
 
 __all__ = ["Graph"]
 
+_NUMBERS = bool | int | float | complex | torch.SymInt | torch.SymFloat | torch.SymBool
+
 _ATTRIBUTE_TYPES = {
     "f": (ir.AttributeType.FLOAT, ir.AttributeType.FLOATS),
     "i": (ir.AttributeType.INT, ir.AttributeType.INTS),
     "s": (ir.AttributeType.STRING, ir.AttributeType.STRINGS),
 }
+
+#: `onnx::Relu` is how torch.onnx spells ONNX's own out.
+_ONNX_ITSELF = ("onnx", "ai.onnx")
 
 
 class Graph(Forms):
@@ -51,6 +57,8 @@ class Graph(Forms):
         #: Domains besides ONNX's, and the version of each.
         self.domains: dict[str, int] = {}
         self.functions = Functions()
+        #: Whether what is emitted is held to the operators' schemas: so it is where others write.
+        self.is_checked = False
         #: The ATen node that is being lowered: its outputs tell the dtypes and shapes to produce.
         self.node: Node = None  # type: ignore[assignment]  # until there is one
         #: The ATen values that something reads.
@@ -70,8 +78,10 @@ class Graph(Forms):
     def op(self, name: str, *inputs: Operand | None, outputs: int, **attributes: Any) -> tuple[Value, ...]: ...
     def op(self, name: str, *inputs: Operand | None, outputs: int = 1, **attributes: Any) -> Value | tuple[Value, ...]:
         """Add the operator `name` (`Elu`, or `my.domain::Foo`) and return its output, or its outputs as a tuple."""
+        if self.is_checked:
+            _check_operands(name, inputs)
         domain, _, op_type = name.rpartition("::")
-        if domain or self._is_users_own(op_type):
+        if domain not in _ONNX_ITSELF and (domain or self._is_users_own(op_type)):
             operands = [self._plain(operand) for operand in inputs]
             # Nobody knows its types; whoever returns it from a lowering is told what they should be.
             dtypes = [operands[0].dtype if operands and operands[0] is not None else torch.float32] * outputs
@@ -208,6 +218,11 @@ class Graph(Forms):
         attributes: dict[str, Any],
         dtypes: Sequence[torch.dtype],
     ) -> list[Value]:
+        given = [_attribute(key, item) for key, item in attributes.items() if item is not None]
+        if self.is_checked:
+            kinds = {attribute.name: attribute.type for attribute in given}
+            version = self.domains.get(domain, 1) if domain else self.opset
+            check_call(op_type, domain, version, [operand is not None for operand in operands], kinds, len(dtypes))
         values = []
         results = []
         for dtype in dtypes:
@@ -218,7 +233,7 @@ class Graph(Forms):
             domain,
             op_type,
             [None if operand is None else operand.ir for operand in operands],
-            [_attribute(key, item) for key, item in attributes.items() if item is not None],
+            given,
             outputs=values,
             name=f"node_{values[0].name}",
         )
@@ -360,6 +375,17 @@ class Graph(Forms):
     def is_used(self, output: int) -> bool:
         """Whether anything depends on that output of the ATen operator: what nobody reads need not be computed."""
         return self.node.outputs[output] in self.read
+
+
+def _check_operands(name: object, inputs: Sequence[object]) -> None:
+    if not isinstance(name, str):
+        raise TypeError(f"g.op was given {name!r} for an operator: give its name, g.op('Relu', x)")
+    for number, operand in enumerate(inputs):
+        if operand is not None and not isinstance(operand, Value | torch.Tensor | _NUMBERS):
+            raise TypeError(
+                f"{name}: input {number} is {operand!r}: give a value of the graph, a number, a tensor, or None for "
+                "what is left out"
+            )
 
 
 def _torch_dtype(onnx_value: int) -> torch.dtype:

@@ -26,7 +26,7 @@ def pdist(g: Graph, self: Value, p: float = 2) -> Value:
     """Of each row to those below it"""
     rows = self.sizes[0]
     if not isinstance(rows, int):
-        g.unsupported("the pairs of rows are counted at export: how many rows there are must not vary")
+        g.unsupported("the pairs of rows are counted at export: leave their axis out of dynamic_axes")
     one, other = torch.triu_indices(rows, rows, offset=1)
     difference = g.op("Sub", g.gather(self, g.const(one), 0), g.gather(self, g.const(other), 0))
     return _norm(g, difference, p, (*g.out.shape, self.sizes[1]))

@@ -71,7 +71,9 @@ def embedding_bag(
 ) -> Value:
     """The rows of each bag summed, averaged, or their greatest element by element; an empty bag gives zeros"""
     if any(g.is_used(output) for output in (1, 2, 3)):
-        g.unsupported("the bookkeeping of embedding_bag (offset2bag, bag_size, max_indices)")
+        g.unsupported(
+            "ONNX has no form for what embedding_bag says beside its result: use that alone, as F.embedding_bag does"
+        )
     bags, width = g.out.shape
     count = indices.sizes[0]
     if any(isinstance(size, int) and size == 0 for size in (count, bags)):

@@ -10,6 +10,7 @@ import torch
 
 from exporter.lowering.builder import Graph
 from exporter.lowering.registry import lowering
+from exporter.lowering.signatures import signature
 from exporter.lowering.values import Value
 
 
@@ -69,9 +70,15 @@ def _emitted(
 ) -> tuple[Value, ...]:
     if version is not None and not domain and version > g.opset:
         g.unsupported(f"the program asks for {op_type} of opset {version}", since=version)
+    if not domain:
+        signature(op_type, g.opset)
     suffixed = {f"{name}_{_suffix(value)}": value for name, value in attributes.items()}
     outputs = [output.dtype for output in g.node.outputs if output is not None]
-    results = g.foreign(domain, op_type, inputs, suffixed, outputs, version)
+    g.is_checked = True
+    try:
+        results = g.foreign(domain, op_type, inputs, suffixed, outputs, version)
+    except TypeError as error:
+        g.unsupported(str(error))
     g.nodes[-1].metadata_props.update(metadata)
     return tuple(results)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -15,6 +16,7 @@ from torch._ops import OpOverload
 from exporter.capture.graph import Block, Node, Primitive, Size, operator_name
 from exporter.capture.graph import Graph as AtenGraph
 from exporter.capture.graph import Value as AtenValue
+from exporter.capture.origin import last_user_line
 from exporter.errors import CaptureError, ExportError, LoweringError, Refusal, Unsupported, UnsupportedOperatorsError
 from exporter.fallback.encoding import NOT_VALUES
 from exporter.fallback.writing import as_aten, as_recorded
@@ -22,7 +24,7 @@ from exporter.lowering.builder import Graph
 from exporter.lowering.dtypes import TO_ONNX
 from exporter.lowering.emission import Emission, OperatorExportTypes
 from exporter.lowering.extents import shaped
-from exporter.lowering.registry import Lowering, find
+from exporter.lowering.registry import Lowering, find, is_users
 from exporter.lowering.values import Value
 from exporter.passes.lazy import WeightTensor
 from exporter.version import PRODUCER, VERSION
@@ -201,6 +203,7 @@ class _Lowering:
 
     def _call(self, function: Lowering, node: Node) -> Any:
         self.g.node = node
+        self.g.is_checked = is_users(function)
         arguments = {
             name: self._lowered(argument) for name, argument in node.arguments.items() if name not in NOT_VALUES
         }
@@ -209,8 +212,10 @@ class _Lowering:
         except (ExportError, Unsupported):
             raise
         except Exception as error:
+            line = last_user_line(error)
+            name = f"{function.__module__}.{function.__qualname__}" + (f" at {line}" if line else "")
             raise LoweringError(
-                f"the lowering of {node.op} ({function.__module__}.{function.__qualname__}) failed with "
+                f"the lowering of {node.op} ({name}) failed with "
                 f"{type(error).__name__}: {error}\n      at {node.origin.where} {node.origin.module}"
             ) from error
 
@@ -273,6 +278,8 @@ class _Lowering:
             self.values[output] = result
 
     def _refuse(self, node: Node, reason: str, since: int | None) -> None:
+        # Sizes are called as the user calls them.
+        reason = re.sub(r"\bs\d+\b", lambda symbol: self.graph.axis_names.get(symbol[0], symbol[0]), reason)
         self.refusals.append(Refusal(_spelled(node), reason, node.origin.where, node.origin.module, since))
         self._give_up(node)
 

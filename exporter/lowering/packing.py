@@ -30,7 +30,7 @@ def pad_packed_sequence(
     g: Graph, data: Value, batch_sizes: Value, batch_first: bool, padding_value: float, total_length: int
 ) -> list[Value]:
     if total_length > 0:
-        g.unsupported("unpacking to a given number of steps")
+        g.unsupported("ONNX has no form for unpacking to a given number of steps: pad the result instead")
     padding = Padding(g, batch_sizes)
     y = padded(g, data, padding)
     has_step = g.unsqueeze(padding.has_step, list(range(2, data.rank + 1)))

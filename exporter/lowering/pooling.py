@@ -47,7 +47,8 @@ class Windows:
             return max(0, (count - 1) * stride + self.reach[axis] - size - 2 * padding)
         if stride + padding > self.reach[axis]:
             g.unsupported(
-                "ceil_mode over an axis that varies, where at some sizes the last window begins in the padding"
+                "ceil_mode over an axis that varies, where at some sizes the last window begins in the padding: leave "
+                "that axis out of dynamic_axes, or pad by hand and leave out ceil_mode"
             )
         return stride - 1
 
@@ -103,7 +104,9 @@ def _window_sizes(g: Graph, windows: Windows, dtype: torch.dtype, counts_padding
     counts = torch.ones([1, 1, *[1] * windows.axes], dtype=dtype)
     for axis, (size, count) in enumerate(zip(windows.sizes, windows.counts, strict=True)):
         if not (isinstance(size, int) and isinstance(count, int)):
-            g.unsupported(f"an average of {dtype} over an axis that varies: onnxruntime averages float32 only")
+            g.unsupported(
+                f"an average of {dtype} over an axis that varies: onnxruntime averages float32 only, so cast to it"
+            )
         padding = windows.padding[axis]
         low, high = (-padding, size + padding) if counts_padding else (0, size)
         starts = torch.arange(count) * windows.stride[axis] - padding
@@ -228,7 +231,8 @@ def _maxima_by_taps(g: Graph, x: Value, windows: Windows) -> list[Value]:
     if not all(isinstance(size, int) for size in (*windows.sizes, *windows.counts)):
         since = 10 if any(d != 1 for d in windows.dilation) else 8
         g.unsupported(
-            f"the indices of a max_pool of {x.dtype} over an axis that varies", since if g.opset < since else None
+            f"the indices of a max_pool of {x.dtype} over an axis that varies: leave it out of dynamic_axes",
+            since if g.opset < since else None,
         )
     sizes = [int(size) for size in windows.sizes]
     axes = range(windows.axes)

@@ -27,7 +27,7 @@ def _median(g: Graph, x: Value, axis: int, keepdim: bool) -> tuple[Value, Value]
     """The lower of the middle two of those that count: all, where NaN is above all else, or all but NaN."""
     size = x.sizes[axis]
     if isinstance(size, int) and size == 0:
-        g.unsupported("the median of no elements has no place")
+        g.unsupported("the median of no elements stands at no place: ask for it where there are some")
     ordered, places = g.top_k(x, size, axis, largest=False)
     one = [*x.sizes[:axis], 1, *x.sizes[axis + 1 :]]
     middle = g.full(one, (size - 1) // 2, torch.int64)

@@ -113,7 +113,8 @@ class _Layers:
     def run_packed(self, data: Value, batch_sizes: Value, states: list[Value]) -> tuple[Value, ...]:
         g = self.g
         if self.projects or data.dtype is torch.float64:
-            g.unsupported(f"{g.operator} of {data.dtype}, or with projections, over packed sequences")
+            what = "with projections" if self.projects else "of torch.float64"
+            g.unsupported(f"{g.operator} {what} has no form over packed sequences: give it padded ones")
         padding = Padding(g, batch_sizes)
         self.lengths = g.cast(padding.lengths, torch.int32)
         y, *finals = self.run(padded(g, data, padding), states, batch_first=False)

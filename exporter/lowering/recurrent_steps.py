@@ -70,7 +70,11 @@ def run_direction(
     step, gates = STEPS[operator]
     steps = x.sizes[0]
     if not isinstance(steps, int):
-        g.unsupported(f"{operator} of {x.dtype}, or with projections, over a number of steps that varies")
+        what = "with projections" if parameters.projection is not None else f"of {x.dtype}"
+        g.unsupported(
+            f"{operator} {what} is written step by step, and here their number varies: leave that axis out of "
+            "dynamic_axes"
+        )
     hidden = int(parameters.state.sizes[0]) // gates
     batch = x.sizes[1]
     shared = _affine(g, x, parameters.input, parameters.input_bias)

@@ -23,6 +23,7 @@ __all__ = [
     "Lowering",
     "find",
     "is_lowered",
+    "is_users",
     "lowered_operators",
     "lowering",
     "operators_named",
@@ -59,7 +60,7 @@ def register(name: str, function: Lowering, since: int = 1) -> None:
     if not (namespace and colons and operator):
         raise ArgumentError(f"{name!r} is not the name of an operator: write it as 'namespace::name', e.g. 'aten::elu'")
     _lowerings.setdefault(name, {})[since] = function
-    if not str(function.__module__).startswith("exporter.lowering."):
+    if is_users(function):
         _by_users.add(name)
 
 
@@ -71,6 +72,11 @@ def unregister(name: str, since: int = 1) -> None:
     if not functions:
         del _lowerings[name]
         _by_users.discard(name)
+
+
+def is_users(function: Lowering) -> bool:
+    """Whether somebody else than this package wrote it."""
+    return not str(function.__module__).startswith("exporter.")
 
 
 def find(op: OpOverload | Primitive, opset: int) -> Lowering | None:

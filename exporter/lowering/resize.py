@@ -113,9 +113,9 @@ def upsample_antialiased(
     x = self
     for axis in _axes(g, self, [scales_h, scales_w]):
         if not (isinstance(axis.before, int) and isinstance(axis.after, int)):
-            g.unsupported("antialiased resizing of an axis that varies")
+            g.unsupported("antialiased resizing of an axis that varies: leave it out of dynamic_axes")
         if not self.dtype.is_floating_point:
-            g.unsupported(f"antialiased resizing of {self.dtype}")
+            g.unsupported(f"antialiased resizing of {self.dtype}: convert to torch.float32 before it, and back after")
         x = _mixed(g, x, axis.place, _antialiasing(axis.before, axis.after, axis.factor, mode, align_corners))
     return x
 
@@ -127,7 +127,7 @@ def _given(axes: int, *scales: float | None) -> list[float | None]:
 
 def _interpolated(g: Graph, x: Value, axes: list[_Axis], mode: str, corners: bool) -> Value:
     if not x.dtype.is_floating_point:
-        g.unsupported(f"{mode} interpolation of {x.dtype}")
+        g.unsupported(f"{mode} interpolation of {x.dtype}: convert to torch.float32 before it, and back after")
     if g.opset >= 11 and g.has_kernel("Resize", x.dtype, "T1"):
         outer = x.rank - len(axes)
         if corners or all(axis.keeps_ratio for axis in axes):

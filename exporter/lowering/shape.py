@@ -54,7 +54,7 @@ def view(g: Graph, self: Value, **_shape: object) -> Value:
 @lowering("aten::view.dtype")
 def view_dtype(g: Graph, self: Value, dtype: torch.dtype) -> Value:
     if self.dtype is not dtype:
-        g.unsupported(f"the bits of {self.dtype} read as {dtype}")
+        g.unsupported(f"ONNX has no operator that reads the bits of {self.dtype} as {dtype}")
     return self
 
 

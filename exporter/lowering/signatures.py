@@ -71,14 +71,14 @@ class Signature:
 
 
 @cache
-def signature(op: str, opset: int, domain: str = "") -> Signature:
+def signature(op: str, opset: int) -> Signature:
     """The signature of an operator at an opset. Raises `Unsupported`, naming the first opset that has it."""
     try:
-        schema = onnx.defs.get_schema(op, opset, domain)
+        schema = onnx.defs.get_schema(op, opset)
     except onnx.defs.SchemaError:
-        raise _missing(op, opset, domain) from None
+        raise _missing(op) from None
     if schema.deprecated:
-        raise Unsupported(f"ONNX removed {op} in opset {schema.since_version}")
+        raise Unsupported(f"ONNX removed {op} in opset {schema.since_version}: write what took its place")
     allowed = {
         constraint.type_param_str: _dtypes(constraint.allowed_type_strs) for constraint in schema.type_constraints
     }
@@ -102,21 +102,21 @@ def _dtypes(strings: Iterable[str]) -> frozenset[torch.dtype]:
 
 
 @cache
-def _first_versions(domain: str) -> dict[str, int]:
+def _first_versions() -> dict[str, int]:
     first: dict[str, int] = {}
     for schema in onnx.defs.get_all_schemas_with_history():
-        if schema.domain == domain and not schema.deprecated:
+        if not schema.domain and not schema.deprecated:
             first[schema.name] = min(schema.since_version, first.get(schema.name, schema.since_version))
     return first
 
 
 def is_known(op: str) -> bool:
     """Whether ONNX has the operator at any opset."""
-    return op in _first_versions("")
+    return op in _first_versions()
 
 
-def _missing(op: str, opset: int, domain: str) -> Unsupported:
-    first = _first_versions(domain).get(op)
+def _missing(op: str) -> Unsupported:
+    first = _first_versions().get(op)
     if first is None:
-        return Unsupported(f"ONNX has no operator {domain + '::' if domain else ''}{op}")
+        return Unsupported(f"ONNX has no operator {op}: one of another domain is written with it, 'my_domain::{op}'")
     return Unsupported(f"ONNX has {op} only from opset {first}", since=first)

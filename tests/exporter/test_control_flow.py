@@ -118,7 +118,7 @@ def test_values_behind_a_branch_can_be_looked_at() -> None:
             lambda x: x[0],
             "one branch returns a tensor of 2 axes and the other of 1: ONNX knows the rank of every tensor",
         ),
-        (lambda x: (x, x), "one branch returns 1 values and the other 2"),
+        (lambda x: (x, x), "one branch returns 1 values and the other 2: return as many from both"),
     ],
 )
 def test_branches_that_do_not_fit_are_refused(other: Callable[..., Any], message: str) -> None:

@@ -153,3 +153,13 @@ def test_what_is_no_destination(program: exporter.ONNXProgram, tmp_path: Path) -
     ):
         program.save(readable)
     assert (tmp_path / "old").read_bytes() == b"old"
+
+
+def test_external_data_has_no_place_beside_a_pipe(program: exporter.ONNXProgram, tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with pytest.raises(exporter.WriteError) as caught:
+        program.save(pipe, external_data=True)
+    assert str(caught.value) == (
+        f"cannot write external data beside {pipe}, which is no regular file: give another path"
+    )

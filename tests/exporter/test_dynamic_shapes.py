@@ -110,3 +110,13 @@ def test_derived_dimension_that_the_example_is_not() -> None:
     assert str(caught.value) == (
         "dynamic_shapes['scale'] wants 2*n, which is 8 where n is 4, and the example's size is 4"
     )
+
+
+def test_a_structure_of_another_length() -> None:
+    with pytest.raises(exporter.ArgumentError) as caught:
+        exporter.export(
+            lambda x, more: x + more[0],
+            (ARGS[0], (ARGS[0],)),
+            dynamic_shapes={"x": {0: "n"}, "more": ({0: "n"}, None)},
+        )
+    assert str(caught.value) == "dynamic_shapes['more'] has 2 entries for an argument of 1"

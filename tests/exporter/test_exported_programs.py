@@ -12,6 +12,7 @@ from torch import nn
 from torch._higher_order_ops.scan import scan
 from torch._higher_order_ops.while_loop import while_loop
 from torch.export import Dim
+from torch.export.graph_signature import InputKind
 
 import exporter
 from tests.exporter.subjects import Counter, assert_agrees
@@ -56,6 +57,22 @@ def everything(request: pytest.FixtureRequest) -> torch.export.ExportedProgram:
     args, kwargs = arguments(3, 3)
     exported = torch.export.export(Everything(), args, kwargs, dynamic_shapes=shapes, strict=False)
     return exported.run_decompositions({}) if request.param else exported
+
+
+class Nested(nn.Module):
+    def forward(self, x: torch.Tensor, more: tuple[torch.Tensor]) -> torch.Tensor:
+        return x + more[0]
+
+
+def test_objects_that_onnx_has_no_form_for() -> None:
+    program = torch.export.export(Nested(), (X, (X,)))
+    # torch.export writes such an input for objects of classes in C++, of which this torch may have none.
+    program.graph_signature.input_specs[1].kind = InputKind.CUSTOM_OBJ
+    with pytest.raises(exporter.CaptureError) as caught:
+        exporter.export(program)
+    assert str(caught.value) == (
+        "the exported program holds a custom_obj, 'more_0', which ONNX has no form for: write it with tensors"
+    )
 
 
 @pytest.mark.filterwarnings("ignore::exporter.DroppedWriteWarning")
@@ -106,6 +123,12 @@ def test_arguments_of_another_structure(everything: torch.export.ExportedProgram
     assert str(caught.value) == (
         "training=True, and model is an ExportedProgram, whose mode is built in: put the module into training mode "
         "before torch.export.export"
+    )
+    with pytest.raises(exporter.ArgumentError) as caught:
+        exporter.export(torch.export.export(Nested(), (X, (X,))), (X, [X]))
+    assert str(caught.value) == (
+        "the program was exported for arguments of the structure ((_, (_,)), {}), positional and by name, and got "
+        "((_, [_]), {})"
     )
     bare = copy.copy(everything)
     bare.example_inputs = None

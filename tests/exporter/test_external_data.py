@@ -123,12 +123,21 @@ def test_every_dtype_and_tensors_without_elements(tmp_path: Path) -> None:
     assert arrays == {name: tensor.float().tolist() for name, tensor in model.state_dict().items()}
 
 
-@pytest.mark.parametrize("content", [b"", b"\xff" * 20, b"\x02\0\0\0\0\0\0\0[]", b"\x05\0\0\0\0\0\0\0nojso"])
-def test_files_that_are_none(tmp_path: Path, content: bytes) -> None:
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (b"", "a header of 0 bytes"),
+        (b"\xff" * 20, "a header of 18,446,744,073,709,551,615 bytes"),
+        (b"\x02\0\0\0\0\0\0\0[]", "its header is no table"),
+        (b"\x05\0\0\0\0\0\0\0nojso", "Expecting value: line 1 column 1 (char 0)"),
+    ],
+)
+def test_files_that_are_none(tmp_path: Path, content: bytes, reason: str) -> None:
     weights = tmp_path / "model.safetensors"
     weights.write_bytes(content)
-    with pytest.raises(exporter.WriteError, match="is not a safetensors file: "):
+    with pytest.raises(exporter.WriteError) as caught:
         exporter.export(deep(), X, tmp_path / "model.onnx", external_data=ExternalData(safetensors=(weights,)))
+    assert str(caught.value) == f"{weights} is not a safetensors file: {reason}"
     assert os.listdir(tmp_path) == ["model.safetensors"]
 
 

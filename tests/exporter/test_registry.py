@@ -125,8 +125,8 @@ def broken(g: Any, x: Any) -> Any:
         (too_many, "the lowering of parity_tests.cube.default returned 2 values; it has 1"),
         (
             broken,
-            "the lowering of parity_tests.cube.default (tests.exporter.test_registry.broken) failed with "
-            "KeyError: 'missing'\n      at {where} ",
+            "the lowering of parity_tests.cube.default (tests.exporter.test_registry.broken at {own}) failed "
+            "with KeyError: 'missing'\n      at {where} ",
         ),
     ],
 )
@@ -135,7 +135,8 @@ def test_faulty_lowerings(function: Callable[..., Any], message: str) -> None:
     with pytest.raises(exporter.LoweringError) as caught:
         exporter.export(cube, (X,))
     where = f"{__file__}:{inspect.getsourcelines(cube)[1] + 1}"
-    assert str(caught.value) == message.format(where=where)
+    own = f"{__file__}:{inspect.getsourcelines(function)[1] + 1}"
+    assert str(caught.value) == message.format(where=where, own=own)
 
 
 def test_names_that_are_none() -> None:

@@ -365,3 +365,20 @@ def test_whether_what_varies_is_empty_is_asked_when_the_model_runs(script: Any) 
         assert program(x).tolist() == script(x).tolist()
     if script is not shortened_if_any:
         assert program(torch.ones(0)).tolist() == []
+
+
+def test_what_a_loop_carries_may_change_late() -> None:
+    """Each iteration hands the growing tensor one variable further."""
+
+    @torch.jit.script
+    def hands_on(x, n):  # type: ignore[no-untyped-def]
+        a, b, c, d, e, f, g = x, x, x, x, x, x, x
+        h, i, j, k, m, o, p = x, x, x, x, x, x, x
+        for _ in range(int(n)):
+            a, b, c, d, e, f, g = b, c, d, e, f, g, h
+            h, i, j, k, m, o, p = i, j, k, m, o, p, torch.cat([p, x])
+        return a
+
+    exported = exporter.export(hands_on, (X, N))
+    for n in (1, 14, 16):
+        assert torch.equal(exported(X, torch.tensor(n)), hands_on(X, torch.tensor(n)))

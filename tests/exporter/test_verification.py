@@ -308,6 +308,9 @@ def test_control_flow_is_held_to_float64_and_runs_afterwards() -> None:
         twin = model((X + 3).double())
     assert twin.dtype is torch.float64
     torch.testing.assert_close(twin.float(), expected)
+    single = X.clone()
+    with in_dtype(torch.float64), pytest.raises(TypeError, match="writes to a tensor that is not "):
+        single.add_(1)
     exporter.export(model, X + 3, verify=True)
     with pytest.raises(exporter.VerificationError, match="output 0 at"):
         exporter.export(model, X + 3, verify=True, custom_translation_table=wrong(nearly))

@@ -269,7 +269,9 @@ def _range_length(blocks: Blocks, step: Step, arguments: list[Any]) -> Any:
     if all(isinstance(argument, int) for argument in arguments):
         return len(range(first, end, by))
     if not isinstance(by, int):
-        raise blocks.error("a range's step depends on values: ONNX loops by one")
+        raise blocks.error(
+            "a range's step depends on values, and ONNX loops by one: count its steps, and compute the rest"
+        )
     span = compute(blocks, "sub", [end, first] if by > 0 else [first, end], "int")
     span = compute(blocks, "add", [span, abs(by) - 1], "int")
     return compute(blocks, "floordiv", [span, abs(by)], "int")

@@ -13,6 +13,7 @@ import torch
 
 from exporter.capture.blocks import SEEN_TWICE, Blocks, Iteration
 from exporter.capture.leaves import EMPTY, Leaf, is_number, share_memory
+from exporter.capture.origin import refused_here
 from exporter.capture.results import TensorList, mark_number
 from exporter.capture.script import container_steps  # noqa: F401  (adds its steps)
 from exporter.capture.script.arguments import Part, arguments_of, taken_in
@@ -31,7 +32,6 @@ from exporter.capture.script.numbers import NUMERIC, compute, converted
 from exporter.capture.script.outside import Outside
 from exporter.capture.script.parsed import Body, Operator, Script, Step, parsed
 from exporter.capture.script.steps import STEPS
-from exporter.errors import CaptureError
 
 __all__ = ["run_script"]
 
@@ -194,7 +194,9 @@ class Interpreter:
         def flatten(one: Any, other: Any) -> Callable[[Any], Sequence[Leaf]]:
             form = joined(form_of(one), form_of(other))
             if form is None:
-                raise self.blocks.error("the two ways of an `if` make a list, a dict or a tuple of different kinds")
+                raise self.blocks.error(
+                    "the two ways of an `if` make lists, dicts or tuples of different kinds: make them alike"
+                )
             forms.append(form)
             return lambda result: list(leaves_of(result, form, self.blocks))
 
@@ -292,7 +294,7 @@ class Interpreter:
             wider = joined(form, form_of(result))
             if wider is None:
                 raise blocks.error(
-                    "what a loop carries is a list, a dict or a tuple of another kind after an iteration"
+                    "what a loop carries is a list, a dict or a tuple of another kind after an iteration: keep its kind"
                 )
             if wider != form:
                 raise _OtherForm(wider)
@@ -330,9 +332,9 @@ def _bound(callee: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[
         elif parameter.has_default_value():
             given.append(parameter.default_value)
         else:
-            raise CaptureError(f"{callee.name}() was called without its argument {parameter.name!r}")
+            raise refused_here(f"{callee.name}() was called without its argument {parameter.name!r}")
     if len(given) > len(parameters):
-        raise CaptureError(f"{callee.name}() takes {len(parameters)} arguments and was called with {len(given)}")
+        raise refused_here(f"{callee.name}() takes {len(parameters)} arguments and was called with {len(given)}")
     return [
         converted(value.reshape(()), str(parameter.type)) if _is_number_in_tensor(value, parameter) else value
         for value, parameter in zip(given, parameters, strict=True)

@@ -73,7 +73,10 @@ class LateForms(Base):
         sizes = parts[0].sizes
         size = sizes[axis]
         if not isinstance(size, int):
-            raise Unsupported("it runs over an axis whose size varies, for which ONNX has no operator")
+            raise Unsupported(
+                "it runs over an axis whose size varies, for which ONNX has no operator: leave that axis out of "
+                "dynamic_axes"
+            )
         reach = 1
         while reach < size:
             earlier = [

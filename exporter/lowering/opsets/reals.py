@@ -12,7 +12,8 @@ from exporter.lowering.values import Value
 __all__ = ["RealForms"]
 
 #: How an expression becomes an integer again.
-_ROUNDING = {"FloorToInt": "Floor", "CeilToInt": "Ceil"}
+#: ONNX rounds halves to even, as Python does.
+_ROUNDING = {"FloorToInt": "Floor", "CeilToInt": "Ceil", "RoundToInt": "Round"}
 
 
 #: Operators of ONNX by the name that torch's expressions have for them.

@@ -1,0 +1,144 @@
+"""What users' lowerings write is held to ONNX's operators at once, with the line of the lowering."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+
+import exporter
+from tests.exporter.subjects import assert_agrees
+
+X = torch.tensor([[-1.0, 0.5, 2.0]])
+
+
+def export(lowering: Callable[..., Any], opset: int = 18) -> exporter.ONNXProgram:
+    return exporter.export(torch.erf, (X,), opset_version=opset, custom_translation_table={"aten::erf": lowering})
+
+
+@pytest.mark.parametrize(
+    ("lowering", "message"),
+    [
+        (lambda g, x: g.op("Add", x), "Add takes 2 inputs at opset 18 (A, B), and got 1"),
+        (lambda g, x: g.op("Add", x, None), "Add takes 2 inputs at opset 18 (A, B), and got 1"),
+        (lambda g, x: g.op("Erf", x, x), "Erf takes 1 input at opset 18 (input), and got 2"),
+        (lambda g, x: g.op("Max"), "Max takes 1 inputs or more at opset 18 (data_0), and got 0"),
+        (
+            lambda g, x: g.op("Clip", None, x),
+            "Clip got None for its input input, which cannot be left out at opset 18",
+        ),
+        (lambda g, x: g.op("Erf", x, alpha_f=1.0), "Erf has no attribute 'alpha' at opset 18: it has none"),
+        (
+            lambda g, x: g.op("ReduceSum", x, axes_i=[0]),
+            "ReduceSum has no attribute 'axes' at opset 18: it has keepdims, noop_with_empty_axes",
+        ),
+        (
+            lambda g, x: g.op("Elu", x, alpha_i=1),
+            "Elu takes FLOAT for its attribute 'alpha' at opset 18, and got INT: write alpha_f=..., a list for several",
+        ),
+        (lambda g, x: g.op("Cast", x), "Cast needs its attribute 'to' at opset 18"),
+        (lambda g, x: g.op("Erf", x, outputs=2)[0], "Erf has 1 output at opset 18, and 2 were asked for"),
+        (lambda g, x: g.op("Dropout", x, outputs=3)[0], "Dropout has 1 to 2 outputs at opset 18, and 3 were asked for"),
+        (
+            lambda g, x: g.op("Add", x, "b"),
+            "Add: input 1 is 'b': give a value of the graph, a number, a tensor, or None for what is left out",
+        ),
+        (lambda g, x: g.op(3, x), "g.op was given 3 for an operator: give its name, g.op('Relu', x)"),
+        (
+            lambda g, x: g.op("ai.onnx.ml::Scalar", x),
+            "ONNX has no operator Scalar in its domain ai.onnx.ml, version 1",
+        ),
+        (
+            lambda g, x: g.op("Add", x, g.op("Cast", x, to_i=11)),
+            "Add takes inputs of one dtype for T, and got torch.float32 and torch.float64: cast one first",
+        ),
+        (
+            lambda g, x: g.op("Add", 1, 2),
+            "Add: input 0 is the number 1, and no tensor beside it says its dtype",
+        ),
+        (
+            lambda g, x: g.op("Reshape", x, g.op("Shape", x)).sizes,
+            "the shape of Reshape is not known: take it from an argument or from g.out",
+        ),
+    ],
+)
+def test_calls_that_onnx_does_not_know(lowering: Callable[..., Any], message: str) -> None:
+    with pytest.raises(exporter.LoweringError) as caught:
+        export(lowering)
+    name = f"{__name__}.<lambda> at {__file__}:{lowering.__code__.co_firstlineno}"
+    assert str(caught.value).startswith(f"the lowering of aten.erf.default ({name}) failed with TypeError: {message}\n")
+
+
+@pytest.mark.parametrize(
+    ("lowering", "message"),
+    [
+        (
+            lambda g, x: g.op("Foo", x),
+            "aten::erf: ONNX has no operator Foo: one of another domain is written with it, 'my_domain::Foo'",
+        ),
+        (lambda g, x: g.op("Upsample", x), "aten::erf: ONNX removed Upsample in opset 10: write what took its place"),
+        (lambda g, x: g.op("Swish", x), "aten::erf: ONNX has Swish only from opset 24 (possible from opset 24)"),
+    ],
+)
+def test_operators_that_the_opset_does_not_have(lowering: Callable[..., Any], message: str) -> None:
+    with pytest.raises(exporter.UnsupportedOperatorsError) as caught:
+        export(lowering)
+    assert str(caught.value.refusals[0]).partition("\n")[0] == message
+
+
+def test_names_as_torch_onnx_spells_them() -> None:
+    for name in ("Erf", "onnx::Erf", "ai.onnx::Erf"):
+        program = export(lambda g, x, name=name: g.op(name, x))
+        assert [(node.domain, node.op_type) for node in program.model.graph] == [("", "Erf")]
+        assert_agrees(program, torch.erf, X)
+
+
+def test_symbolic_of_an_autograd_function() -> None:
+    class Doubled(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+            return x * 2
+
+        @staticmethod
+        def symbolic(g: Any, x: Any) -> Any:
+            return g.op("Mul", x)
+
+    with pytest.raises(exporter.LoweringError) as caught:
+        exporter.export(lambda x: Doubled.apply(x) + 1, (X,))  # type: ignore[no-untyped-call]
+    line = inspect.getsourcelines(Doubled.symbolic)[1] + 2
+    assert f"at {__file__}:{line}) failed with TypeError: Mul takes 2 inputs at opset 18 (A, B), and got 1" in str(
+        caught.value
+    )
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (
+            lambda x: exporter.ops.symbolic("Add", (x,), dtype=x.dtype, shape=x.shape),
+            "onnx_parity::onnx_operator: Add takes 2 inputs at opset 18 (A, B), and got 1",
+        ),
+        (
+            lambda x: exporter.ops.symbolic("Erf", (x,), {"alpha": 1.0}, dtype=x.dtype, shape=x.shape),
+            "onnx_parity::onnx_operator: Erf has no attribute 'alpha' at opset 18: it has none",
+        ),
+        (
+            lambda x: exporter.ops.symbolic("Foo", (x,), dtype=x.dtype, shape=x.shape),
+            "onnx_parity::onnx_operator: ONNX has no operator Foo: one of another domain is written with it, "
+            "'my_domain::Foo'",
+        ),
+        (
+            lambda x: exporter.ops.symbolic("Swish", (x,), dtype=x.dtype, shape=x.shape),
+            "onnx_parity::onnx_operator: ONNX has Swish only from opset 24 (possible from opset 24)",
+        ),
+    ],
+)
+def test_operators_called_by_name(call: Callable[..., Any], message: str) -> None:
+    with pytest.raises(exporter.UnsupportedOperatorsError) as caught:
+        exporter.export(call, (X,))
+    words, _, place = str(caught.value.refusals[0]).partition("\n      at ")
+    assert words == message
+    assert place == f"{__file__}:{call.__code__.co_firstlineno}"

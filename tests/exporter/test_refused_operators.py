@@ -1,0 +1,271 @@
+"""What ONNX cannot say of torch's own operators: refused in these words, with the line and the opset that can."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+import exporter
+from model_zoo.torchvision_import import torchvision
+
+X = torch.linspace(-1, 1, 2 * 3 * 8 * 8).reshape(2, 3, 8, 8)
+ROWS = torch.ones(2, 3)
+SIZE = torch.ones(4)
+MASK = torch.tensor([True, False])
+PACKED = (torch.ones(4, 2, 3), torch.tensor([4, 2]))
+BOXES = (torch.ones(4, 4), torch.ones(4))
+
+VARIES = {"x": {2: "h"}}
+
+
+def over_packed(**options: Any) -> Callable[..., Any]:
+    lstm = nn.LSTM(3, 4, **options)
+
+    def program(x: torch.Tensor, lengths: torch.Tensor) -> Any:
+        return lstm(nn.utils.rnn.pack_padded_sequence(x, lengths))[0].data
+
+    return program
+
+
+def case(
+    program: Callable[..., Any],
+    args: tuple[Any, ...],
+    message: str,
+    opset: int = 18,
+    dynamic: dict[str, dict[int, str]] | None = None,
+) -> Any:
+    return pytest.param(program, args, opset, dynamic or {}, message, id=message)
+
+
+OF_SIZES_THAT_VARY = [
+    case(
+        lambda x, y: F.adaptive_avg_pool2d(x, (y.shape[0], 4)),
+        (X, SIZE),
+        "aten::_adaptive_avg_pool2d: adaptive pooling to a number of bins that varies: give a number, or leave that "
+        "axis out of dynamic_axes",
+        dynamic={**VARIES, "y": {0: "n"}},
+    ),
+    case(
+        lambda x, y: F.scaled_dot_product_attention(y, x, x, enable_gqa=True),
+        (torch.ones(1, 4, 4, 4), torch.ones(1, 8, 4, 4)),
+        "aten::scaled_dot_product_attention: grouped attention over a number of heads that varies: leave that axis out "
+        "of dynamic_axes",
+        dynamic={"x": {1: "heads"}, "y": {1: "more"}},
+    ),
+    case(
+        F.pdist,
+        (ROWS,),
+        "aten::_pdist_forward: the pairs of rows are counted at export: leave their axis out of dynamic_axes",
+        dynamic={"input_0": {0: "rows"}},
+    ),
+    case(
+        lambda x: x.cumsum(2),
+        (X,),
+        "aten::cumsum: running over an axis whose size varies needs CumSum of opset 11 (possible from opset 11)",
+        opset=10,
+        dynamic=VARIES,
+    ),
+    case(
+        lambda x: x.cummax(2)[0],
+        (X,),
+        "aten::cummax: it runs over an axis whose size varies, for which ONNX has no operator: leave that axis out of "
+        "dynamic_axes",
+        dynamic=VARIES,
+    ),
+    case(
+        lambda x: x.topk(x.shape[2] // 2, 3)[0],
+        (X,),
+        "aten::topk: TopK takes a k that varies only from opset 10 (possible from opset 10)",
+        opset=9,
+        dynamic=VARIES,
+    ),
+    case(
+        lambda x: F.pad(x, (x.shape[2], 0)),
+        (X,),
+        "aten::constant_pad_nd: Pad takes amounts that vary only from opset 11 in constant mode "
+        "(possible from opset 11)",
+        opset=10,
+        dynamic=VARIES,
+    ),
+    case(
+        lambda x: x.flip(2),
+        (X,),
+        "aten::flip: a backward slice of an axis that varies needs Slice of opset 10 (possible from opset 10)",
+        opset=9,
+        dynamic=VARIES,
+    ),
+    case(
+        lambda x: torch.arange(x.shape[2]),
+        (X,),
+        "aten::arange: counting along an axis that varies needs NonZero of opset 9 (possible from opset 9)",
+        opset=8,
+        dynamic=VARIES,
+    ),
+    case(
+        lambda x: torch.zeros(x.shape[2] & 3),
+        (X,),
+        "aten::zeros: a size is BitwiseFn_bitwise_and(h, 3), and BitwiseFn_bitwise_and over sizes has no form here",
+        dynamic=VARIES,
+    ),
+    case(
+        lambda x: x * torch.sym_max(x.shape[2] * 0.5, 3.0),
+        (X,),
+        "aten::mul.Tensor: a number is computed by Max(3.0, 0.5*ToFloat(h)), and Max over real numbers has no form "
+        "here",
+        dynamic=VARIES,
+    ),
+    case(
+        lambda x: F.avg_pool2d(x, 2, padding=1, count_include_pad=False),
+        (X.double(),),
+        "aten::avg_pool2d: an average of torch.float64 over an axis that varies: onnxruntime averages float32 only, so "
+        "cast to it",
+        dynamic=VARIES,
+    ),
+    case(
+        lambda x: F.max_pool2d(x, 2, return_indices=True),
+        (X,),
+        "aten::max_pool2d_with_indices: the indices of a max_pool of torch.float32 over an axis that varies: leave it "
+        "out of dynamic_axes (possible from opset 8)",
+        opset=7,
+        dynamic=VARIES,
+    ),
+    case(
+        lambda x: F.max_pool2d(x, 2, stride=3, ceil_mode=True),
+        (X,),
+        "aten::max_pool2d_with_indices: ceil_mode over an axis that varies, where at some sizes the last window begins "
+        "in the padding: leave that axis out of dynamic_axes, or pad by hand and leave out ceil_mode",
+        dynamic=VARIES,
+    ),
+    case(
+        lambda x: F.interpolate(x, (4, 4), mode="bilinear", antialias=True),
+        (X,),
+        "aten::_upsample_bilinear2d_aa: antialiased resizing of an axis that varies: leave it out of dynamic_axes",
+        dynamic=VARIES,
+    ),
+]
+
+OF_DTYPES = [
+    case(
+        torch.fmod,
+        (X.double(), X.double()),
+        "aten::fmod.Tensor: a remainder of torch.float64 needs Mod of opset 10 (possible from opset 10)",
+        opset=9,
+    ),
+    case(
+        lambda x: F.interpolate(x, (4, 4), mode="bilinear", antialias=True),
+        (X.to(torch.uint8),),
+        "aten::_upsample_bilinear2d_aa: antialiased resizing of torch.uint8: convert to torch.float32 before it, and "
+        "back after",
+    ),
+    case(
+        lambda x: F.interpolate(x, (4, 4), mode="bicubic"),
+        (X.to(torch.uint8),),
+        "aten::upsample_bicubic2d: cubic interpolation of torch.uint8: convert to torch.float32 before it, and back "
+        "after",
+    ),
+    case(
+        lambda x: x.view(torch.int32),
+        (X,),
+        "aten::view.dtype: ONNX has no operator that reads the bits of torch.float32 as torch.int32",
+    ),
+    case(
+        lambda x: torch.sin(x * 1j),
+        (X,),
+        "aten::mul.Tensor: ONNX's Cast does not take torch.complex64",
+    ),
+    case(
+        torch.relu,
+        (X.bfloat16(),),
+        "aten::relu: ONNX's Cast does not take torch.bfloat16 at opset 11 (possible from opset 13)",
+        opset=11,
+    ),
+]
+
+OF_OPERATORS = [
+    case(
+        lambda weight, bags: torch.embedding_bag(weight, bags, torch.tensor([0, 2]))[1],
+        (ROWS, torch.tensor([0, 1, 0])),
+        "aten::_embedding_bag_forward_only: ONNX has no form for what embedding_bag says beside its result: use that "
+        "alone, as F.embedding_bag does",
+    ),
+    case(
+        lambda x, mask, place: x.index_put((mask, place), torch.zeros(())),
+        (ROWS, MASK, torch.tensor([0])),
+        "aten::index_put: assignment to as many places as masks or sizes that vary make needs ScatterND "
+        "(possible from opset 11)",
+        opset=10,
+    ),
+    case(
+        lambda x: x.median(1)[0],
+        (torch.zeros(2, 0),),
+        "aten::median.dim: the median of no elements stands at no place: ask for it where there are some",
+    ),
+    case(
+        lambda data, counts: torch._VF._pad_packed_sequence(data, counts, True, 0.0, 6)[0],
+        (torch.ones(5, 3), torch.tensor([2, 2, 1])),
+        "aten::_pad_packed_sequence: ONNX has no form for unpacking to a given number of steps: pad the result instead",
+    ),
+    case(
+        over_packed(proj_size=2),
+        PACKED,
+        "aten::lstm.data: aten::lstm with projections has no form over packed sequences: give it padded ones",
+    ),
+    case(
+        over_packed(dtype=torch.float64),
+        (PACKED[0].double(), PACKED[1]),
+        "aten::lstm.data: aten::lstm of torch.float64 has no form over packed sequences: give it padded ones",
+    ),
+    case(
+        lambda boxes, scores: torchvision.ops.nms(boxes, scores, 0.5),
+        BOXES,
+        "torchvision::nms: suppressing boxes needs NonMaxSuppression of opset 10 (possible from opset 10)",
+        opset=9,
+    ),
+    case(
+        lambda x, boxes: torchvision.ops.roi_align(x, [boxes, boxes], 2),
+        (X, BOXES[0]),
+        "torchvision::roi_align: averages over boxes need RoiAlign of opset 10 (possible from opset 10)",
+        opset=9,
+    ),
+    case(
+        lambda x, boxes: torchvision.ops.roi_align(x, [boxes, boxes], 2, aligned=True),
+        (X, BOXES[0]),
+        "torchvision::roi_align: aligned=True needs RoiAlign of opset 16 (possible from opset 16)",
+        opset=15,
+    ),
+]
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(
+    ("program", "args", "opset", "dynamic", "message"), [*OF_SIZES_THAT_VARY, *OF_DTYPES, *OF_OPERATORS]
+)
+def test_operators_that_cannot_be_said_are_refused(
+    program: Callable[..., Any], args: tuple[Any, ...], opset: int, dynamic: dict[str, dict[int, str]], message: str
+) -> None:
+    with pytest.raises(exporter.UnsupportedOperatorsError) as caught:
+        exporter.export(program, args, opset_version=opset, dynamic_axes=dynamic)
+    words, _, place = str(caught.value.refusals[0]).partition("\n      at ")
+    assert words == message
+    assert str(caught.value).startswith(f"1 operator cannot be exported to opset {opset}:\n  - {words}\n")
+    assert place.rpartition(":")[0].endswith(".py")
+
+
+def test_recurrence_by_steps_needs_their_number() -> None:
+    lstm = nn.LSTM(3, 4, proj_size=2)
+    with pytest.raises(exporter.UnsupportedOperatorsError) as caught:
+        exporter.export(lstm, (PACKED[0],), dynamic_axes={"input": {0: "steps"}})
+    assert caught.value.refusals[0].reason == (
+        "aten::lstm with projections is written step by step, and here their number varies: leave that axis out of "
+        "dynamic_axes"
+    )
+
+
+def test_a_size_that_is_rounded() -> None:
+    exported = exporter.export(lambda x: torch.zeros(round(x.shape[2] * 0.5)), (X,), dynamic_axes=VARIES)
+    assert [exported(X[:, :, :size]).shape[0] for size in (8, 7, 5, 3)] == [4, 4, 2, 2]

@@ -1,0 +1,73 @@
+"""What a program can do and a recording cannot follow: refused in these words, with the program's line."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+from torch._higher_order_ops.scan import scan
+from torch._higher_order_ops.while_loop import while_loop
+
+import exporter
+
+X = torch.ones(2, 3)
+
+
+@pytest.mark.parametrize(
+    ("program", "message"),
+    [
+        (
+            lambda x: x.as_strided((2, 2), (1, 1)),
+            "as_strided over sizes that vary: use slices, unfold or expand, which speak of elements",
+        ),
+        (
+            lambda x: X.as_strided((2, 2), (100, 1)) + x[:, :2],
+            "as_strided([2, 2], [100, 1], 0) reaches memory outside of its tensor of shape [2, 3]: call it on the "
+            "whole tensor that owns the memory",
+        ),
+        (
+            lambda x: torch.cond(x.sum() > 0, lambda x: (x, x), lambda x: [x, x], (x,)),
+            "the branches of torch.cond return different structures, (_, _) and [_, _]: return the same from both",
+        ),
+        (
+            lambda x: while_loop(lambda x: x.sum() > 0, lambda x: (x, x), (x,)),
+            "the body of while_loop takes (_,) and returns (_, _): return what it takes",
+        ),
+        (
+            lambda x: scan(lambda carry, row: (torch.cat([carry, carry]), row), x[0], x)[1],
+            "scan carries a float32 tensor of 1 axes of shape [3], and its body returns a float32 tensor of 1 axes of "
+            "shape [6] for it: what is carried keeps its dtype and shape",
+        ),
+    ],
+)
+def test_programs_that_cannot_be_followed_are_refused(program: Callable[..., Any], message: str) -> None:
+    with pytest.raises(exporter.CaptureError) as caught:
+        exporter.export(program, (X,), dynamic_axes={"x": {0: "n"}})
+    assert str(caught.value) == f"{message} (at {__file__}:{program.__code__.co_firstlineno})"
+
+
+def test_sizes_that_do_not_fit() -> None:
+    with pytest.raises(exporter.CaptureError) as caught:
+        exporter.export(lambda x, y: torch.cat([x, y]), (X, torch.ones(2, 4)), dynamic_axes={"x": {0: "n"}})
+    assert "RuntimeError: cat along axis 0: axis 1 is 3 in one tensor and 4 in another\nCall it with" in str(
+        caught.value
+    )
+
+
+def test_a_decision_by_a_number_that_is_computed() -> None:
+    def program(x: torch.Tensor, lengths: torch.Tensor) -> Any:
+        packed = nn.utils.rnn.pack_padded_sequence(x, lengths)
+        return nn.utils.rnn.pad_packed_sequence(packed, total_length=6)[0]
+
+    with pytest.raises(exporter.CaptureError) as caught:
+        exporter.export(program, (torch.ones(4, 2, 3), torch.tensor([4, 2])))
+    place = f"{__file__}:{inspect.getsourcelines(program)[1] + 2}"
+    assert str(caught.value) == (
+        f"the program decided by a number that it computed from values at {place}: u1 > 6\n"
+        "What it is depends on the input, so neither way can be built in. Decide by sizes of inputs, use "
+        "torch.where or torch.cond, or promise what holds with torch._check."
+    )

@@ -1,0 +1,162 @@
+"""What a script can do and a recording cannot follow: refused in these words, with the script's line."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+
+import exporter
+
+X = torch.ones(2, 3)
+N = torch.tensor(3)
+
+
+def rows(x: torch.Tensor, n: torch.Tensor) -> list[torch.Tensor]:
+    each: list[torch.Tensor] = []
+    for i in range(int(n)):
+        each.append(x * i)
+    return each
+
+
+def unpacks(x: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
+    one, other = rows(x, n)
+    return one + other
+
+
+def unpacks_too_few(x: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
+    each = [x, x]
+    one, two, three = each
+    return one + two + three
+
+
+def takes_what_is_not_there(x: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
+    each = [x, x]
+    return each[2]
+
+
+def asks_for_another_key(x: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
+    return {"a": x}["b"]
+
+
+def goes_backwards(x: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
+    return torch.stack(rows(x, n)[2::-1])
+
+
+def takes_out(x: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
+    each = rows(x, n)
+    each.pop(0)
+    return torch.stack(each)
+
+
+def inserts(x: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
+    each = rows(x, n)
+    each.insert(0, x)
+    return torch.stack(each)
+
+
+def steps(x: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
+    for i in range(0, 10, int(n)):
+        x = x + i
+    return x
+
+
+def writes_words(x: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
+    return x * len(str(int(n)))
+
+
+def hands_over_a_list(x: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
+    return torch.block_diag(rows(x, n))
+
+
+def hands_over_what_may_be_none(x: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
+    weight: torch.Tensor | None = None
+    if bool(x.sum() > 0):
+        weight = x[0]
+    result: torch.Tensor = torch.layer_norm(x, [3], weight)
+    return result
+
+
+def chooses_between_kinds(x: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
+    each = {"a": x}
+    if bool(x.sum() > 0):
+        each = {"b": x}
+    return each["a"]
+
+
+def grows_a_dict(x: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
+    each = {"a": x}
+    for _ in range(int(n)):
+        each["b"] = x
+    return each["a"]
+
+
+def divides_by_zero(x: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
+    return x * (1 / (x.size(0) - 2))
+
+
+@pytest.mark.parametrize(
+    ("function", "message"),
+    [
+        (unpacks, "the script unpacks a list whose length depends on values: take its items by number"),
+        (unpacks_too_few, "the script unpacks 3 values from 2"),
+        (takes_what_is_not_there, "the script asks a list of 2 items for item 2"),
+        (asks_for_another_key, "the script asks a dict for 'b', which is not in it"),
+        (goes_backwards, "of a list whose length depends on values, only [::-1] can be taken backwards"),
+        (
+            takes_out,
+            "the script takes an item out of a list whose length depends on values: only the last can be",
+        ),
+        (
+            inserts,
+            "the script changes a list whose length depends on values in the middle: append to it only",
+        ),
+        (
+            steps,
+            "a range's step depends on values, and ONNX loops by one: count its steps, and compute the rest",
+        ),
+        (writes_words, "the script does aten::str, which cannot be recorded: say it with tensors"),
+        (
+            hands_over_a_list,
+            "an operator takes a list whose length depends on values: only torch.cat, torch.stack, len, an index and a "
+            "loop can",
+        ),
+        (
+            hands_over_what_may_be_none,
+            "an operator takes what is None for some values: test it with `is not None`",
+        ),
+        (
+            chooses_between_kinds,
+            "the two ways of an `if` make lists, dicts or tuples of different kinds: make them alike",
+        ),
+        (
+            grows_a_dict,
+            "what a loop carries is a list, a dict or a tuple of another kind after an iteration: keep its kind",
+        ),
+        (divides_by_zero, "the script divides by zero"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_scripts_that_cannot_be_followed_are_refused(function: Callable[..., Any], message: str) -> None:
+    script = torch.jit.script(function)
+    with pytest.raises(exporter.CaptureError) as caught:
+        exporter.export(script, (X, N))
+    words, _, place = str(caught.value).rpartition(" (at ")
+    assert words == message
+    assert place.startswith(f"{__file__}:")
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_scripts_are_called_with_what_they_take() -> None:
+    @torch.jit.script
+    def joined(x, y):  # type: ignore[no-untyped-def]
+        return x + y
+
+    with pytest.raises(exporter.CaptureError) as caught:
+        exporter.export(joined, (X,))
+    assert str(caught.value).startswith(f"joined() was called without its argument 'y' (at {__file__}:")
+    with pytest.raises(exporter.CaptureError) as caught:
+        exporter.export(lambda x: joined(x, x, x), (X,))
+    assert str(caught.value).startswith(f"joined() takes 2 arguments and was called with 3 (at {__file__}:")
