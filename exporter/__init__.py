@@ -6,30 +6,33 @@ program = exporter.export(model, (x,), "model.onnx", opset_version=13, dynamic_a
 y = program(x)
 """
 
-from exporter import operators, ops, symbolic_helper, testing, verification
-from exporter.api import export
-from exporter.capture.activity import is_in_onnx_export
-from exporter.capture.reading import TracerWarning
-from exporter.captured import Capture, DroppedWriteWarning, capture_program
-from exporter.errors import (
-    ArgumentError,
-    CaptureError,
-    DynamicAxisError,
-    ExportError,
-    FrozenValueError,
-    LoweringError,
-    OpsetError,
-    UnsupportedOperatorsError,
-    VerificationError,
-    WriteError,
-)
-from exporter.legacy import TrainingMode, set_training
-from exporter.lowering.emission import OperatorExportTypes
-from exporter.lowering.local_functions import local_function
-from exporter.lowering.registry import lowered_operators, lowering
-from exporter.lowering.symbolic import register_custom_op_symbolic, unregister_custom_op_symbolic
-from exporter.placement import ExternalData
-from exporter.program import ONNXProgram
+from exporter.garbage import leaving_garbage
+
+with leaving_garbage():
+    from exporter import operators, ops, symbolic_helper, testing, verification
+    from exporter.api import export
+    from exporter.capture.activity import is_in_onnx_export
+    from exporter.capture.reading import TracerWarning
+    from exporter.captured import Capture, DroppedWriteWarning, capture_program
+    from exporter.errors import (
+        ArgumentError,
+        CaptureError,
+        DynamicAxisError,
+        ExportError,
+        FrozenValueError,
+        LoweringError,
+        OpsetError,
+        UnsupportedOperatorsError,
+        VerificationError,
+        WriteError,
+    )
+    from exporter.legacy import TrainingMode, set_training
+    from exporter.lowering.emission import OperatorExportTypes
+    from exporter.lowering.local_functions import local_function
+    from exporter.lowering.registry import lowered_operators, lowering
+    from exporter.lowering.symbolic import register_custom_op_symbolic, unregister_custom_op_symbolic
+    from exporter.placement import ExternalData
+    from exporter.program import ONNXProgram
 
 __all__ = [
     "ArgumentError",

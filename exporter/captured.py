@@ -37,6 +37,7 @@ from exporter.capture.origin import nearest_user_place
 from exporter.capture.strided import STRIDED
 from exporter.capture.trace import Traced, named_weights, trace, weights_of
 from exporter.errors import ArgumentError
+from exporter.garbage import leaving_garbage
 from exporter.legacy import set_training, trains
 from exporter.lowering import families  # noqa: F401  (registers the lowerings)
 from exporter.lowering.emission import Emission, OperatorExportTypes
@@ -85,6 +86,7 @@ class Capture:
         """The ATen operators of the program, each once: `aten::elu`."""
         return tuple(dict.fromkeys(operator_name(node.op) for node in self.graph.live_nodes()))
 
+    @leaving_garbage()
     @outside_of_fake_modes
     def lower(
         self,
@@ -128,6 +130,7 @@ class Capture:
         return ONNXProgram(model, self._traced.returned, opset, self._source, weights)
 
 
+@leaving_garbage()
 @outside_of_fake_modes
 def capture_program(
     model: Program,

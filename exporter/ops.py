@@ -15,14 +15,9 @@ from typing import Any
 import torch
 
 from exporter.errors import ArgumentError
+from exporter.own_operators import define, run_by
 
 __all__ = ["symbolic", "symbolic_multi_out"]
-
-_library = torch.library.Library("onnx_parity", "FRAGMENT")
-_library.define(
-    "onnx_operator(Tensor?[] inputs, str name, str attributes, ScalarType[] dtypes, SymInt[] sizes, int[] ranks, "
-    "int? version) -> Tensor[]"
-)
 
 
 def symbolic(
@@ -70,7 +65,7 @@ def symbolic_multi_out(
             )
     document = json.dumps({"attributes": plain, "metadata": dict(metadata_props or {})})
     sizes = [size for shape in shapes for size in shape]
-    results: list[torch.Tensor] = torch.ops.onnx_parity.onnx_operator(
+    results: list[torch.Tensor] = _onnx_operator(
         list(inputs), domain_op, document, list(dtypes), sizes, [len(shape) for shape in shapes], version
     )
     return results
@@ -126,5 +121,9 @@ def _compute(
     return [to_tensor(each).to(dtype) for each, dtype in zip(computed, dtypes, strict=True)]
 
 
-_library.impl("onnx_operator", _compute, "CompositeExplicitAutograd")
-torch.library.register_fake("onnx_parity::onnx_operator", _shapes, lib=_library)
+_onnx_operator = define(
+    "onnx_operator(Tensor?[] inputs, str name, str attributes, ScalarType[] dtypes, SymInt[] sizes, int[] ranks, "
+    "int? version) -> Tensor[]",
+    _shapes,
+)
+run_by(_onnx_operator, _compute)

@@ -18,6 +18,7 @@ import onnx
 import onnx_ir as ir
 
 from exporter.errors import WriteError
+from exporter.garbage import leaving_garbage
 from exporter.passes.lazy import chunks_of, one_thread
 from exporter.placement import ExternalData, Placement, place
 
@@ -67,6 +68,7 @@ def fits_inline(model: ir.Model) -> bool:
     return size_of_weights(model) < INLINE_LIMIT - 2**20
 
 
+@leaving_garbage()
 def serialize(model: ir.Model) -> bytes:
     """The model as bytes, weights inside."""
     _refuse_too_large(model)
@@ -74,6 +76,7 @@ def serialize(model: ir.Model) -> bytes:
         return b"".join(_chunks(model, external=None))
 
 
+@leaving_garbage()
 def write_to(model: ir.Model, sink: Sink) -> None:
     """Write the model, weights inside, to an open binary file."""
     _refuse_too_large(model)
@@ -91,6 +94,7 @@ def write_to(model: ir.Model, sink: Sink) -> None:
         ) from error
 
 
+@leaving_garbage()
 def write_file(model: ir.Model, path: str | os.PathLike[str], external_data: bool | ExternalData | None = None) -> None:
     """Write the model to `path`; with `external_data`, its weights to `<path>.data` beside it, or as that says.
 

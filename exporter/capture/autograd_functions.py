@@ -20,7 +20,9 @@ import torch
 from torch.autograd.function import Function
 from torch.utils import _pytree as pytree
 
-__all__ = ["FunctionCall", "brings_symbolic", "record_call"]
+from exporter.own_operators import define, run_by
+
+__all__ = ["AUTOGRAD_FUNCTION", "FunctionCall", "brings_symbolic", "record_call"]
 
 
 class FunctionCall:
@@ -71,8 +73,6 @@ class FunctionCall:
 _numbers = itertools.count()
 #: Calls by number, for as long as a graph holds them.
 _alive: weakref.WeakValueDictionary[int, FunctionCall] = weakref.WeakValueDictionary()
-_library = torch.library.Library("onnx_parity", "FRAGMENT")
-_library.define("autograd_function(Tensor[] tensors, int call) -> Tensor[]")
 
 
 def _run(tensors: list[torch.Tensor], call: int) -> list[torch.Tensor]:
@@ -84,8 +84,9 @@ def _shapes(tensors: list[torch.Tensor], call: int) -> list[torch.Tensor]:
     return [torch.empty_like(result) for result in FunctionCall.numbered(call).run(tensors)]
 
 
-_library.impl("autograd_function", _run, "CompositeExplicitAutograd")
-torch.library.register_fake("onnx_parity::autograd_function", _shapes, lib=_library)
+#: The operator that stands for a call.
+AUTOGRAD_FUNCTION = define("autograd_function(Tensor[] tensors, int call) -> Tensor[]", _shapes)
+run_by(AUTOGRAD_FUNCTION, _run)
 
 
 def brings_symbolic(function: type[Function]) -> bool:
@@ -95,4 +96,4 @@ def brings_symbolic(function: type[Function]) -> bool:
 def record_call(function: type[Function], forward: Callable[..., Any], args: tuple[Any, ...]) -> Any:
     """Call it as one operator. `forward` is its own, with a `ctx` given where it takes one."""
     call = FunctionCall(function, forward, args)
-    return call.structured(torch.ops.onnx_parity.autograd_function(call.tensors, call.__index__()))
+    return call.structured(AUTOGRAD_FUNCTION(call.tensors, call.__index__()))

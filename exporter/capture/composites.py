@@ -12,10 +12,11 @@ from TorchScript.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+import functools
+import threading
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from types import MappingProxyType
 from typing import Any, cast
 
 import torch
@@ -26,6 +27,7 @@ from exporter.capture.graph import same_size
 from exporter.capture.upsampling import UPSAMPLING
 from exporter.capture.varying import VARYING
 from exporter.capture.written import WRITTEN
+from exporter.own_operators import define
 
 __all__ = ["falls_apart", "keeping_also", "keeping_composites", "original", "without_keeping"]
 
@@ -93,12 +95,13 @@ _KEY_NAME = "TESTING_ONLY_GenericMode"
 _KEY = cast("torch._C.DispatchKey", torch._C._parse_dispatch_key(_KEY_NAME))
 _KEY_SET = torch._C.DispatchKeySet(_KEY)
 
+#: Twins by their operators, each made when first needed, and operators by their twins.
+_twins: dict[OpOverload, OpOverload] = {}
 _originals: dict[OpOverload, OpOverload] = {}
-#: Composites that are decomposed; the twins of those that were asked for; those that are asked for now.
-_decomposed: set[OpOverload] = set()
-_defined: dict[OpOverload, OpOverload] = {}
-_on_request: ContextVar[Mapping[OpOverload, OpOverload]] = ContextVar("_on_request", default=MappingProxyType({}))
-_twins = torch.library.Library("onnx_parity", "DEF")
+_making_twins = threading.Lock()
+#: Composites that are decomposed, by name; those that are kept whole on request.
+_decomposed: set[str] = set()
+_on_request: ContextVar[Collection[OpOverload]] = ContextVar("_on_request", default=())
 _kernels = torch.library.Library("aten", "IMPL")
 _fallback = torch.library.Library("_", "IMPL")
 
@@ -117,10 +120,7 @@ def keeping_composites() -> Iterator[None]:
 @contextmanager
 def keeping_also(ops: Collection[OpOverload]) -> Iterator[None]:
     """Keep these whole too, because the user says how to lower them."""
-    for op in ops:
-        if op in _decomposed and op not in _defined:
-            _defined[op] = _define_twin(op)
-    token = _on_request.set({op: _defined[op] for op in ops if op in _decomposed})
+    token = _on_request.set(frozenset(ops))
     try:
         yield
     finally:
@@ -129,7 +129,7 @@ def keeping_also(ops: Collection[OpOverload]) -> Iterator[None]:
 
 def falls_apart(op: OpOverload) -> bool:
     """Whether torch writes the operator in others where nothing can hold it up: views, and what is not on tensors."""
-    if op.namespace != "aten" or op in KEPT or op in _decomposed:
+    if op.namespace != "aten" or op in KEPT or op.name() in _decomposed:
         return False
     return bool(op.has_kernel_for_dispatch_key(torch._C.DispatchKey.CompositeImplicitAutograd))
 
@@ -192,25 +192,21 @@ _SHAPES: dict[OpOverload, Callable[..., Any]] = {
 }
 
 
-def _define_twin(op: OpOverload) -> OpOverload:
-    _twins.define(str(op._schema).replace("aten::", "", 1))
-    name = op._schema.name.partition("::")[2]
-    twin: OpOverload = getattr(getattr(torch.ops.onnx_parity, name), op._overloadname)
-    shapes_of = _SHAPES.get(op, op)
+def _twin(op: OpOverload) -> OpOverload:
+    with _making_twins:
+        if op not in _twins:
+            shapes_of = _SHAPES.get(op, op)
 
-    def shapes(*args: Any, **kwargs: Any) -> Any:
-        with without_keeping():
-            return shapes_of(*args, **kwargs)
+            def shapes(*args: Any, **kwargs: Any) -> Any:
+                with without_keeping():
+                    return shapes_of(*args, **kwargs)
 
-    overload = "" if op._overloadname == "default" else f".{op._overloadname}"
-    torch.library.register_fake(f"onnx_parity::{name}{overload}", shapes, lib=_twins)
-    _originals[twin] = op
-    return twin
+            _twins[op] = define(str(op._schema).replace("aten::", "", 1), shapes)
+            _originals[_twins[op]] = op
+    return _twins[op]
 
 
 def _keep(op: OpOverload, instead: Callable[..., Any] | None) -> None:
-    twin = _define_twin(op)
-
     def kernel(*args: Any, **kwargs: Any) -> Any:
         if torch._C._is_any_autocast_enabled():
             cast = _cast_whole(op, args)
@@ -220,7 +216,7 @@ def _keep(op: OpOverload, instead: Callable[..., Any] | None) -> None:
         if instead is not None and (result := instead(*args, **kwargs)) is not None:
             return result
         with without_keeping():
-            return twin(*args, **kwargs)
+            return _twin(op)(*args, **kwargs)
 
     _kernels.impl(op, kernel, _KEY_NAME)
 
@@ -263,34 +259,40 @@ def _replace(op: OpOverload, instead: Callable[..., Any]) -> None:
     _kernels.impl(op, kernel, _KEY_NAME)
 
 
-def _decompose(op: OpOverload) -> None:
+def _decompose(name: str) -> None:
     def kernel(*args: Any, **kwargs: Any) -> Any:
+        op = _overload(name)
         if torch._C._is_any_autocast_enabled():
             return _under_autocast(op, *args, **kwargs)
-        twin = _on_request.get().get(op)
-        if twin is not None:
+        if op in _on_request.get():
             with without_keeping():
-                return twin(*args, **kwargs)
+                return _twin(op)(*args, **kwargs)
         return op.decompose(*args, **kwargs)
 
-    _kernels.impl(op, kernel, _KEY_NAME)
+    _kernels.impl(name, kernel, _KEY_NAME)
 
 
-def _composites() -> Iterator[OpOverload]:
-    """Operators on tensors that torch writes in others. Not views, which functionalization knows; those that write in
-    place it knows only by their parts.
+@functools.cache
+def _overload(name: str) -> OpOverload:
+    packet, _, overload = name.removeprefix("aten::").partition(".")
+    op: OpOverload = getattr(getattr(_aten, packet), overload or "default")
+    return op
+
+
+def _composites() -> Iterator[str]:
+    """Names of operators on tensors that torch writes in others. Not views, which functionalization knows; those that
+    write in place it knows only by their parts. Their objects are made when one is met: all take torch 0.1 s.
     """
     for qualified in torch._C._dispatch_get_registrations_for_dispatch_key("CompositeImplicitAutograd"):
         if not qualified.startswith("aten::"):
             continue
-        name, _, overload = qualified.removeprefix("aten::").partition(".")
-        op: OpOverload = getattr(getattr(_aten, name), overload or "default")
-        schema = op._schema
+        name, _, overload = qualified.partition(".")
+        schema = torch._C._get_schema(name, overload)
         returns = [str(result.type) for result in schema.returns]
         takes_tensors = any("Tensor" in str(argument.type) for argument in schema.arguments)
         is_view = not schema.is_mutable and any(end.alias_info for end in (*schema.arguments, *schema.returns))
         if takes_tensors and returns and all("Tensor" in result for result in returns) and not is_view:
-            yield op
+            yield qualified
 
 
 _fallback.fallback(torch.library.fallthrough_kernel, _KEY_NAME)
@@ -298,7 +300,6 @@ for _op, _instead in KEPT.items():
     _keep(_op, _instead)
 for _op, _instead in WRITTEN.items():
     _replace(_op, _instead)
-for _op in _composites():
-    if _op not in KEPT and _op not in WRITTEN:
-        _decompose(_op)
-        _decomposed.add(_op)
+_decomposed.update({*_composites()} - {_op.name() for _op in (*KEPT, *WRITTEN)})
+for _name in _decomposed:
+    _decompose(_name)

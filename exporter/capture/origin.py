@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import sys
@@ -16,8 +17,9 @@ from exporter.errors import CaptureError
 
 __all__ = ["OriginFinder", "Place", "last_user_line", "nearest_user_place", "refused_here"]
 
-_INTERNAL = tuple(
-    os.path.dirname(os.path.abspath(path)) + os.sep for path in (torch.__file__, os.path.dirname(__file__))
+_INTERNAL = (
+    *(os.path.dirname(os.path.abspath(path)) + os.sep for path in (torch.__file__, os.path.dirname(__file__))),
+    contextlib.__file__,
 )
 _MODULE_CALL = torch.nn.Module._call_impl.__code__
 #: A graph is being run node by node; each node knows the line that it was captured from.

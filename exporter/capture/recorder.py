@@ -12,7 +12,7 @@ from torch._ops import OpOverload
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from exporter.capture.autograd_functions import FunctionCall
+from exporter.capture.autograd_functions import AUTOGRAD_FUNCTION, FunctionCall
 from exporter.capture.composites import original, without_keeping
 from exporter.capture.graph import Node, Origin, Primitive, Size, Value
 from exporter.capture.memo import Metadata, ResultMemo, describe
@@ -47,7 +47,6 @@ _CPU = torch.device("cpu")
 _COPY = torch.ops.aten.copy_.default
 _NUMBER_OF = torch.ops.aten._local_scalar_dense.default
 _DETACH = torch.ops.aten.detach.default
-_AUTOGRAD_FUNCTION = torch.ops.onnx_parity.autograd_function.default
 _prim_device = torch.ops.prim.device.default
 #: Operators that read a tensor's value into Python.
 _READS = frozenset(
@@ -258,7 +257,7 @@ class Recorder(TorchDispatchMode):
         bound = dict(zip(_names_of(op), map(self._bound, args), strict=False))
         for name, argument in kwargs.items():
             bound[name] = self._bound(argument)
-        if op is _AUTOGRAD_FUNCTION:
+        if op is AUTOGRAD_FUNCTION:
             bound["call"] = FunctionCall.numbered(bound["call"])
         node = Node(op, bound, self.origins.find())
         tensors = result if isinstance(result, (list, tuple)) else (result,)
