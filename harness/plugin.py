@@ -13,14 +13,15 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
+import pluggy
 import pytest
 
 from harness import axes
 from harness.axes import Capture, Device, Dtype, Selection, Tier
-from harness.record import Status
+from harness.results.cell_report import CellReport, packed, unpacked
 from harness.results.summary import counts, summarise
 from harness.running.crash import record_crash
 from harness.running.limits import STAGE_SECONDS, parse_limits
@@ -35,18 +36,8 @@ if TYPE_CHECKING:
 _USAGE_ERROR = "parity_usage_error"
 
 _MATRIX: pytest.StashKey[Matrix] = pytest.StashKey()
-
-#: How pytest counts, marks and names what it would call skipped.
-_SKIPPED_AS = {
-    Status.UNSUPPORTED: ("unsupported", "n", "UNSUPPORTED"),
-    Status.KNOWN: ("known", "k", "KNOWN"),
-    Status.ABSENT: ("skipped", "s", "ABSENT"),
-}
-_REPORTED_AS = {
-    "passed": ("passed", ".", "PASSED"),
-    "failed": ("failed", "F", "FAILED"),
-    "skipped": ("skipped", "s", "SKIPPED"),
-}
+#: In a worker: `pytest_runtest_logreport` of all plug-ins but the terminal, which nobody sees and which keeps reports.
+_TELL_CONTROLLER: pytest.StashKey[pluggy.HookCaller] = pytest.StashKey()
 
 #: Seconds between two lines of the pace: on a terminal, where each replaces the one before, and in a log.
 _TERMINAL_EVERY, _LOG_EVERY = 0.5, 15.0
@@ -169,26 +160,51 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    session.config.stash[_MATRIX].collected(session.items)
+    config = session.config
+    config.stash[_MATRIX].collected(session.items)
+    if _is_worker(config):
+        plugins = config.pluginmanager
+        terminal = {plugins.get_plugin("terminalreporter")}
+        config.stash[_TELL_CONTROLLER] = plugins.subset_hook_caller("pytest_runtest_logreport", terminal)
 
 
 def pytest_runtest_protocol(item: pytest.Item) -> bool | None:
     report = getattr(item, "report", None)
     if report is None:
         return None
-    item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
-    item.ihook.pytest_runtest_logreport(report=report())
-    item.ihook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
+    if _is_worker(item.config):
+        # The start and the end would be two more messages, from which the controller's terminal has nothing to print.
+        item.config.stash[_TELL_CONTROLLER](report=report())
+    else:
+        item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
+        item.ihook.pytest_runtest_logreport(report=report())
+        item.ihook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
     return True
 
 
+def _is_worker(config: pytest.Config) -> bool:
+    return hasattr(config, "workerinput")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_report_to_serializable(config: pytest.Config, report: object) -> dict[str, Any] | None:
+    # Whoever else asks, such as a log of reports, wants pytest's own form.
+    return packed(report) if isinstance(report, CellReport) and _is_worker(config) else None
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_report_from_serializable(data: dict[str, Any]) -> CellReport | None:
+    return unpacked(data)
+
+
+@pytest.hookimpl(tryfirst=True)
 def pytest_report_teststatus(report: pytest.TestReport, config: pytest.Config) -> tuple[str, str, str] | None:
-    status = getattr(report, "parity_status", None)
-    if status is None:
+    if not isinstance(report, CellReport):
         return None
-    shown = _SKIPPED_AS.get(Status(status)) if report.skipped else None
-    category, letter, word = shown or _REPORTED_AS[report.outcome]
-    return category, "" if config.getoption("--pace") else letter, word
+    category, letter, word = report.category()
+    if config.option.pace and config.option.verbose <= 0:
+        letter = word = ""  # With neither, the terminal counts the report and does not write.
+    return category, letter, word
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -245,8 +261,8 @@ class Progress:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        if hasattr(report, "parity_status"):
-            _print_id_as_it_is(report)
+        if isinstance(report, CellReport):
+            report.print_id_as_it_is()
             self._count(failed=report.failed)
             self._began = self._began or report.start
             self._ended = report.stop
@@ -274,7 +290,7 @@ class Progress:
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
-        if not hasattr(session.config, "workerinput"):
+        if not _is_worker(session.config):
             stopped = bool(session.shouldstop or session.shouldfail)
             self._matrix.end(whole=exitstatus in _RAN and not stopped and not self._uncollected)
             if exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED and self._matrix.begun:
@@ -294,11 +310,3 @@ class Progress:
         pace = f"{self._pace.done / seconds:.0f} cells/s"
         terminalreporter.write_line(f"{len(records)} cells{told}: {counts(records)}; {pace}")
         terminalreporter.write_line(f"records: {self._matrix.folder}; pages: parity report")
-
-
-def _print_id_as_it_is(report: pytest.TestReport) -> None:
-    """pytest reads all that follows a `[` as parameters, and would print a `]` after an id that has more behind it."""
-    parsed = getattr(report, "id", None)
-    if parsed is not None and parsed.params is not None:
-        path, *names = report.nodeid.split("::")
-        object.__setattr__(report, "_id", type(parsed)(path=path, names=tuple(names)))

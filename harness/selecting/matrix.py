@@ -20,7 +20,7 @@ from harness.results.environment import describe_run, missing_here
 from harness.results.terminal import block
 from harness.running.cell_process import CellProcess, ProcessEndedError
 from harness.running.last_words import last_words
-from harness.running.limits import Limits, resident_mib
+from harness.running.limits import Limits, own_resident_mib
 from harness.running.run_log import RunLog, stderr_path
 from harness.selecting.part import Part, Split, resumable
 from harness.selecting.shards import parse_shard
@@ -185,7 +185,7 @@ class Matrix:
             folder = kept[0].folder if kept else ""
             record = msgspec.structs.replace(record, bundle=folder, message=block(record, details))
         elapsed = time.perf_counter() - start
-        return msgspec.structs.replace(record, elapsed=elapsed, memory=resident_mib())
+        return msgspec.structs.replace(record, elapsed=elapsed, memory=own_resident_mib())
 
     def _dead(self, blank: Record, ending: ProcessEndedError) -> Record:
         """The record of a cell whose process ended before it did."""
