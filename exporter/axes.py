@@ -11,7 +11,7 @@ from torch.export.dynamic_shapes import Dim
 
 from exporter.errors import ArgumentError
 
-__all__ = ["Axes", "DynamicAxes", "DynamicShapes", "Named", "axes_of_program"]
+__all__ = ["Axes", "DynamicAxes", "DynamicShapes", "Named", "axes_of_program", "with_outputs_placed"]
 
 DynamicAxes = Mapping[str, Mapping[int, str] | Sequence[int]]
 DynamicShapes = Mapping[str, Any] | Sequence[Any]
@@ -117,6 +117,14 @@ def _from_dynamic_axes(spec: DynamicAxes, inputs: Mapping[str, torch.Tensor], ou
     return axes
 
 
+def with_outputs_placed(axes: Axes, names: Sequence[str], ranks: Sequence[int]) -> Axes:
+    """These axes, those of outputs counted from the first, now that the program has run and its outputs are known."""
+    if not axes.outputs:
+        return axes
+    outputs = {place: _named(names[place], named, ranks[place]) for place, named in axes.outputs.items()}
+    return replace(axes, outputs=outputs)
+
+
 def _named(name: str, wanted: Any, rank: int | None) -> Named:
     if isinstance(wanted, Mapping):
         axes = dict(wanted)
@@ -131,6 +139,11 @@ def _named(name: str, wanted: Any, rank: int | None) -> Named:
         positive = _checked_axis(f"dynamic_axes[{name!r}]", name, axis, rank)
         if not isinstance(axis_name, str):
             raise ArgumentError(f"dynamic_axes[{name!r}][{axis}] is {axis_name!r}: the name of an axis is a string")
+        if positive in result:
+            raise ArgumentError(
+                f"dynamic_axes[{name!r}] names one axis twice, as {positive} and as {positive - (rank or 0)}: name it "
+                "once"
+            )
         result[positive] = axis_name or f"{name}_dim_{positive}"
     return result
 

@@ -27,7 +27,7 @@ from exporter.arguments import (
     signature_of,
     split_args,
 )
-from exporter.axes import DynamicAxes, DynamicShapes, axes_of_program
+from exporter.axes import DynamicAxes, DynamicShapes, axes_of_program, with_outputs_placed
 from exporter.capture.activity import exporting
 from exporter.capture.copies import COPIES
 from exporter.capture.exported import ExportedModule
@@ -192,11 +192,14 @@ def capture_program(
         file, line = (caller.file, caller.line) if caller is not None else ("<unknown>", 0)
         warnings.warn_explicit(text, DroppedWriteWarning, file, line)
     written = [end.name for end in traced.returned.written]
+    outputs = traced.graph.outputs
+    output_names = output_names_for(len(outputs) - len(written), output_names, written, names)
+    axes = with_outputs_placed(axes, output_names, [len(output.shape) for output in outputs])
     return Capture(
         traced,
         Source(model, positional, named, None if training is None else trains(training), axes),
         names,
-        output_names_for(len(traced.graph.outputs) - len(written), output_names, written, names),
+        output_names,
         lambda: named_weights(model, weight_names),
         table,
     )

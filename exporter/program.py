@@ -18,6 +18,7 @@ from exporter import write
 from exporter.axes import Axes
 from exporter.capture.results import Kind, Returned
 from exporter.errors import ArgumentError
+from exporter.feeding import feeds_of
 from exporter.passes.axis_names import AxisNames, rename_axes
 from exporter.passes.fold import fold_constants
 from exporter.passes.fuse import fuse_batch_norm
@@ -160,6 +161,8 @@ class ONNXProgram:
         self, value_names: Sequence[str], args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
     ) -> tuple[torch.Tensor, ...]:
         """What values inside the model are for some arguments, by the names that the printed graph has for them."""
+        if isinstance(value_names, str) or not all(isinstance(name, str) for name in value_names):
+            raise ArgumentError(f"value_names is {value_names!r}: give a list of names, ['output']")
         known = {value.name: value for value in (*self.model.graph.inputs, *self.model.graph.initializers.values())}
         known |= {output.name: output for node in self.model.graph for output in node.outputs}
         for name in value_names:
@@ -171,6 +174,11 @@ class ONNXProgram:
     def initialize_inference_session(self, initializer: Initializer = plain_session) -> None:
         """Make the onnxruntime session that calls go to. `initializer` makes one of a model in bytes, or of a path
         where the model is too large for that: give your own for other providers or custom operators."""
+        if not callable(initializer):
+            raise ArgumentError(
+                f"initializer is {initializer!r}: give a function that makes an onnxruntime.InferenceSession of a "
+                "model's bytes, or of its path"
+            )
         if initializer is plain_session and self._calls_torch():
             from exporter.fallback.runtime import torch_session
 
@@ -205,25 +213,9 @@ class ONNXProgram:
 
     def feeds(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, torch.Tensor]:
         """What the model is run with: the tensors among the arguments, and the weights that it has as inputs."""
-        self._refuse_other_constants(args, kwargs)
-        tensors = [leaf for leaf in pytree.tree_leaves((tuple(args), dict(kwargs))) if isinstance(leaf, torch.Tensor)]
-        names = self.input_names
-        if len(tensors) != len(names):
-            raise ArgumentError(f"the model takes {len(names)} tensors ({', '.join(names)}), and got {len(tensors)}")
-        return {**dict(zip(names, tensors, strict=True)), **self._weights.as_inputs}
-
-    def _refuse_other_constants(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
-        """Numbers and strings are built into the model: with others it would give the results of its own."""
-        given, structure = pytree.tree_flatten((tuple(args), dict(kwargs)))
-        built_in, exported = pytree.tree_flatten((self.source.args, dict(self.source.kwargs)))
-        if structure != exported:
-            return
-        for one, other in zip(given, built_in, strict=True):
-            if type(one) is type(other) and isinstance(one, int | float | str) and one != other and one == one:
-                raise ArgumentError(
-                    f"the model was exported with {other!r} where {one!r} is given: it is built in. Export with that, "
-                    "or make it a tensor"
-                )
+        source = self.source
+        feeds = feeds_of(source.program, (source.args, source.kwargs), self._actual_inputs(), args, kwargs)
+        return {**feeds, **self._weights.as_inputs}
 
     def _restored(self, results: Sequence[torch.Tensor]) -> Any:
         """Results in the structure that the program returns; beside them what it wrote, by name, if that was asked."""

@@ -40,10 +40,7 @@ def assert_onnx_program(
     if backend not in ("onnxruntime", "reference"):
         raise ArgumentError(f"backend is {backend!r}: give 'onnxruntime' or 'reference'")
     source = program.source
-    given = args is not None or kwargs is not None
-    trial = Trial(
-        "the arguments", tuple(args or ()) if given else source.args, (kwargs or {}) if given else source.kwargs
-    )
+    trial = Trial.given(source, args, kwargs)
     session = ReferenceSession(program.model) if backend == "reference" else program.runtime_session()
     outputs = item_by_item(session.run(program.feeds(trial.args, trial.kwargs)))
     if rtol is None and atol is None:

@@ -36,6 +36,10 @@ class Weights:
 
     def apply(self, state_dict: Mapping[str, torch.Tensor], program: object = None) -> None:
         """Put other values in the place of weights. What was made of them (a fused kernel) is made anew on writing."""
+        if not isinstance(state_dict, Mapping):
+            raise ArgumentError(
+                f"state_dict is {state_dict!r}: give a dict of tensors by the names of weights, model.state_dict()"
+            )
         sources = {**_under_other_names(program, self.sources), **self.sources}
         for name, tensor in state_dict.items():
             source = sources.get(name)
@@ -46,6 +50,8 @@ class Weights:
                     stacklevel=3,
                 )
                 continue
+            if not isinstance(tensor, torch.Tensor):
+                raise ArgumentError(f"the weight {name!r} is given as {tensor!r}: give a tensor")
             held = source.raw
             if tensor.dtype is not held.dtype or tensor.shape != held.shape:
                 raise ArgumentError(

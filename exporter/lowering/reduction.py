@@ -68,10 +68,11 @@ def mean(g: Graph, self: Value, dim: Dims = None, keepdim: bool = False, dtype: 
 
 def _mean(g: Graph, x: Value, dim: Dims, keepdim: bool) -> Value:
     count = _count(x, dim)
-    if isinstance(count, int) and count == 0:
-        # 0 / 0. What the mean of none is, ONNX leaves to the runtime, and runtimes give 0.
-        return g.op("Div", _reduce(g, "Sum", x, dim, keepdim), g.const(0, x.dtype))
-    return _reduce(g, "Mean", x, dim, keepdim)
+    if isinstance(count, int) and count > 0:
+        return _reduce(g, "Mean", x, dim, keepdim)
+    # What the mean of none is, ONNX leaves to the runtime, and runtimes give 0. torch says 0 / 0.
+    total = _reduce(g, "Sum", _accumulating(g, x), dim, keepdim)
+    return g.cast(g.op("Div", total, g.scalar(count, total.dtype)), x.dtype)
 
 
 # --- extremes ---------------------------------------------------------------------------------------------------------

@@ -18,6 +18,13 @@ AxisNames: TypeAlias = Mapping[str, str] | Mapping[str | ir.SymbolicDim, str]
 
 def rename_axes(model: ir.Model, names: AxisNames) -> None:
     """Names in sizes computed from them (`2*batch`) change too."""
+    if not isinstance(names, Mapping):
+        raise ArgumentError(f"rename_mapping is {names!r}: give a dict of names, {{'batch': 'N'}}")
+    for old, new in names.items():
+        if not isinstance(old, (str, ir.SymbolicDim)) or not isinstance(new, str) or not new:
+            raise ArgumentError(
+                f"rename_mapping gives {new!r} for {old!r}: the names of axes are strings that are not empty"
+            )
     wanted = {str(old.value) if isinstance(old, ir.SymbolicDim) else old: new for old, new in names.items()}
     values = [value for value in _values(model.graph) if value.shape is not None]
     known = {

@@ -75,10 +75,7 @@ def verify_onnx_program(
             "ONNXProgram.compute_values gives those that it has"
         )
     source = onnx_program.source
-    given = args is not None or kwargs is not None
-    trial = Trial(
-        "the arguments", tuple(args or ()) if given else source.args, (kwargs or {}) if given else source.kwargs
-    )
+    trial = Trial.given(source, args, kwargs)
     expected = outputs_of(source, onnx_program.returned, trial)
     actual = onnx_program.runtime_session().run(onnx_program.feeds(trial.args, trial.kwargs))
     names = [

@@ -139,6 +139,7 @@ def test_decision_by_a_size_is_said() -> None:
         ({"x": [2]}, "dynamic_axes['x'] holds axis 2, and 'x' has 2 axes"),
         ({"x": ["batch"]}, "dynamic_axes['x'] holds the axis 'batch': an axis is an int"),
         ({"x": {0: 3}}, "dynamic_axes['x'][0] is 3: the name of an axis is a string"),
+        ({"x": {-2: "b", 0: "c"}}, "dynamic_axes['x'] names one axis twice, as 0 and as -2: name it once"),
         ({"x": 0}, "dynamic_axes['x'] is 0: give a list of axes, [0, 2], or a dict of names, {0: 'batch'}"),
         (
             {"x": {0: "n", 1: "n"}},
@@ -154,6 +155,42 @@ def test_mistakes(axes: dict[str, Any], message: str) -> None:
     with pytest.raises(exporter.ArgumentError) as caught:
         exporter.export(program, (torch.ones(2, 3),), dynamic_axes=axes)
     assert str(caught.value) == message
+
+
+def test_axes_of_outputs_may_count_from_the_last() -> None:
+    def exported(axes: dict[int, str]) -> str:
+        program = exporter.export(
+            torch.relu,
+            (torch.ones(2, 3),),
+            input_names=["x"],
+            output_names=["y"],
+            dynamic_axes={"x": {0: "rows"}, "y": axes},
+        )
+        return str(program.model.graph.outputs[0].shape)
+
+    assert exported({-2: "batch"}) == "[batch,3]"
+    assert exported({1: "fixed"}) == "[rows,3]"
+    with pytest.raises(exporter.ArgumentError) as caught:
+        exported({0: "a", -2: "b"})
+    assert str(caught.value) == "dynamic_axes['y'] names one axis twice, as 0 and as -2: name it once"
+    with pytest.raises(exporter.ArgumentError) as caught:
+        exported({2: "a"})
+    assert str(caught.value) == "dynamic_axes['y'] holds axis 2, and 'y' has 2 axes"
+
+
+def test_means_of_none_are_torch_s() -> None:
+    """onnxruntime's ReduceMean gives 0 there."""
+    x = torch.arange(6.0).reshape(2, 3)
+
+    def means(x: torch.Tensor) -> list[torch.Tensor]:
+        mean, other = torch.var_mean(x, 0), x.half().mean(0, keepdim=True)
+        return [x.mean(), x.mean(0), *mean, other, torch.nn.functional.mse_loss(x, x + 1), x.mean(1)]
+
+    for opset in (8, 13, 18):
+        program = exporter.export(means, (x,), dynamic_axes={"x": {0: "rows"}}, opset_version=opset)
+        for rows in (2, 1, 0):
+            assert_agrees(program, means, x[:rows])
+        assert {node.op_type for node in exporter.export(lambda x: x.mean(0), (x,)).model.graph} == {"ReduceMean"}
 
 
 def test_both_ways_at_once() -> None:

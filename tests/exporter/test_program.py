@@ -83,7 +83,7 @@ def test_wrong_number_of_tensors() -> None:
     program = exporter.export(torch.add, (torch.ones(2), torch.ones(2)))
     with pytest.raises(exporter.ArgumentError) as caught:
         program(torch.ones(2))
-    assert str(caught.value) == "the model takes 2 tensors (input_0, input_1), and got 1"
+    assert str(caught.value) == "the model takes 2 tensors (input_0, input_1), and got 1: 'input_1' is missing"
 
 
 def test_verbose_prints_the_graph(capsys: pytest.CaptureFixture[str]) -> None:
@@ -145,6 +145,13 @@ def test_wrong_weights() -> None:
         "the weight 'where' cannot be replaced, because the model depends on its value in other ways than by computing "
         "with it: put the new value into the module and export again"
     )
+    for wrong, message in (
+        (3, "state_dict is 3: give a dict of tensors by the names of weights, model.state_dict()"),
+        ({"linear.weight": 3}, "the weight 'linear.weight' is given as 3: give a tensor"),
+    ):
+        with pytest.raises(exporter.ArgumentError) as caught:
+            program.apply_weights(wrong)  # type: ignore[arg-type]
+        assert str(caught.value) == message
     with pytest.warns(UserWarning, match="the model has no weight 'other': it is left out. Its weights are ") as warned:
         program.apply_weights({"other": torch.ones(1)})
     assert warned[0].filename == __file__
@@ -168,6 +175,9 @@ def test_values_inside() -> None:
     with pytest.raises(exporter.ArgumentError) as caught:
         program.compute_values(["nonsense"], (torch.ones(1, 3),))
     assert str(caught.value) == "the model has no value 'nonsense': print(program) shows those that it has"
+    with pytest.raises(exporter.ArgumentError) as caught:
+        program.compute_values("output", (torch.ones(1, 3),))
+    assert str(caught.value) == "value_names is 'output': give a list of names, ['output']"
 
 
 def test_axes_renamed() -> None:
@@ -185,6 +195,16 @@ def test_axes_renamed() -> None:
     with pytest.raises(exporter.ArgumentError) as caught:
         program.rename_axes({"batch": "M"})
     assert str(caught.value) == "no axis of the model is called 'batch': those that vary are N, width"
+    wrong: Any
+    for wrong, message in (
+        (3, "rename_mapping is 3: give a dict of names, {'batch': 'N'}"),
+        ({"N": 3}, "rename_mapping gives 3 for 'N': the names of axes are strings that are not empty"),
+        ({3: "N"}, "rename_mapping gives 'N' for 3: the names of axes are strings that are not empty"),
+        ({"N": ""}, "rename_mapping gives '' for 'N': the names of axes are strings that are not empty"),
+    ):
+        with pytest.raises(exporter.ArgumentError) as caught:
+            program.rename_axes(wrong)
+        assert str(caught.value) == message
 
 
 def test_axes_that_differ_keep_names_that_differ() -> None:
@@ -213,6 +233,12 @@ def test_an_own_session() -> None:
         return onnxruntime.InferenceSession(model)
 
     program = exporter.export(torch.relu, torch.ones(2))
+    with pytest.raises(exporter.ArgumentError) as caught:
+        program.initialize_inference_session(3)  # type: ignore[arg-type]
+    assert str(caught.value) == (
+        "initializer is 3: give a function that makes an onnxruntime.InferenceSession of a model's bytes, or of its "
+        "path"
+    )
     program.initialize_inference_session(initializer)
     program(torch.ones(2))
     program.release()

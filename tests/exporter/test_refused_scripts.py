@@ -68,7 +68,8 @@ def writes_words(x: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
 
 
 def hands_over_a_list(x: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
-    return torch.block_diag(rows(x, n))
+    result: torch.Tensor = torch.block_diag(rows(x, n))
+    return result
 
 
 def hands_over_what_may_be_none(x: torch.Tensor, n: torch.Tensor) -> torch.Tensor:

@@ -1,0 +1,116 @@
+"""Calls of an exported program: arguments find their inputs, and what the model does not take is refused in words."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+
+import exporter
+
+X = torch.arange(6.0).reshape(2, 3)
+Y = X + 10
+
+
+def less(x: torch.Tensor, y: torch.Tensor, times: int = 1) -> torch.Tensor:
+    return (x - y) * times
+
+
+@pytest.fixture(scope="module")
+def program() -> exporter.ONNXProgram:
+    return exporter.export(less, (X, Y), dynamic_axes={"x": {0: "rows"}, "y": {0: "rows"}})
+
+
+def test_arguments_by_name_come_in_any_order(program: exporter.ONNXProgram) -> None:
+    for result in (program(X, Y), program(y=Y, x=X), program(X, y=Y), program.call_reference(y=Y, x=X)):
+        assert torch.equal(result, X - Y)
+    (values,) = program.compute_values(["output"], (), {"y": Y, "x": X})
+    assert torch.equal(values, X - Y)
+
+
+def test_what_was_exported_by_name_is_taken_by_position() -> None:
+    program = exporter.export(less, kwargs={"y": Y, "x": X})
+    assert program.input_names == ("y", "x")
+    assert torch.equal(program(X, Y), X - Y)
+
+
+def test_dicts_come_in_any_order() -> None:
+    program = exporter.export(lambda pair: pair["a"] - pair["b"][0], ({"a": X, "b": [Y]}, {}))
+    assert torch.equal(program({"b": (Y,), "a": X}), X - Y)
+
+
+def test_numbers_that_are_built_in_need_not_be_said_and_may() -> None:
+    program = exporter.export(less, (X, Y, 2))
+    for result in (program(X, Y), program(X, Y, 2), program(X, Y, times=2)):
+        assert torch.equal(result, (X - Y) * 2)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda f: f(X), "the model takes 2 tensors (x, y), and got 1: 'y' is missing"),
+        (lambda f: f(), "the model takes 2 tensors (x, y), and got 0: 'x' is missing"),
+        (lambda f: f(X, inp=Y), "the program has no parameter 'inp': its parameters are x, y, times."),
+        (lambda f: f(X, Y, x=X), "the program gets 'x' twice, by position and by name: give it in args or in kwargs"),
+        (lambda f: f(X, Y, Y), "the model takes 2 tensors (x, y), and got 3: it was exported without 'times'"),
+        (lambda f: f(X, Y, X, Y), "the model takes 2 tensors (x, y), and got 4: it was exported without 'times'"),
+        (
+            lambda f: f(X, Y, 2),
+            "the model was exported with 1 where 2 is given: it is built in. Export with that, or make it a tensor",
+        ),
+        (lambda f: f(X, 3), "y is a tensor in the model, and 3 was given: give a tensor"),
+        (lambda f: f(X, Y.numpy()), "y is a tensor in the model, and a ndarray was given: give a tensor"),
+        (
+            lambda f: f(X, [Y, Y]),
+            "y is a list, and the program was exported with torch.float32[2, 3]: give one like it",
+        ),
+        (
+            lambda f: f(X, Y.double()),
+            "the input 'y' has to be torch.float32[rows, 3], and torch.float64[2, 3] was given: convert it with "
+            ".to(...)",
+        ),
+        (
+            lambda f: f(X[0], Y),
+            "the input 'x' has to be torch.float32[rows, 3], and torch.float32[3] was given: give as many axes",
+        ),
+        (
+            lambda f: f(X[:, :2], Y[:, :2]),
+            "the input 'x' has to be torch.float32[rows, 3], and torch.float32[2, 2] was given: sizes that vary are "
+            "asked for with dynamic_axes, when the program is exported",
+        ),
+        (
+            lambda f: f(X, Y[:1]),
+            "the axis 'rows' has size 2 in 'x' and 1 in 'y': axes of one name have one size",
+        ),
+    ],
+)
+def test_wrong_calls(program: exporter.ONNXProgram, call: Callable[[exporter.ONNXProgram], Any], message: str) -> None:
+    with pytest.raises(exporter.ArgumentError) as caught:
+        call(program)
+    assert str(caught.value) == message
+
+
+@pytest.mark.parametrize(
+    ("argument", "message"),
+    [
+        ({"a": X, "c": [Y]}, "pair has the keys ['a', 'c'], and the program was exported with ['a', 'b']"),
+        ({"a": X, "b": [Y, Y]}, "pair['b'] has 2 items, and the program was exported with 1"),
+        ({"a": X, "b": [2]}, "pair['b'][0] is a tensor in the model, and 2 was given: give a tensor"),
+    ],
+)
+def test_wrong_structures(argument: Any, message: str) -> None:
+    program = exporter.export(lambda pair: pair["a"] - pair["b"][0], ({"a": X, "b": [Y]}, {}))
+    with pytest.raises(exporter.ArgumentError) as caught:
+        program(argument)
+    assert str(caught.value) == message
+
+
+def test_a_tensor_in_the_place_of_a_number() -> None:
+    program = exporter.export(less, (X, Y, 2))
+    with pytest.raises(exporter.ArgumentError) as caught:
+        program(X, Y, torch.tensor(2))
+    assert str(caught.value) == (
+        "the model was exported with 2 for times, where a tensor is given: it is built in. Export with a tensor"
+    )
