@@ -168,10 +168,13 @@ def pytest_collection_finish(session: pytest.Session) -> None:
         config.stash[_TELL_CONTROLLER] = plugins.subset_hook_caller("pytest_runtest_logreport", terminal)
 
 
-def pytest_runtest_protocol(item: pytest.Item) -> bool | None:
+def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
     report = getattr(item, "report", None)
     if report is None:
         return None
+    if not hasattr(nextitem, "report"):
+        # A test before this cell left what it shared with the cell set up; the next test may share less.
+        item.session._setupstate.teardown_exact(nextitem)
     if _is_worker(item.config):
         # The start and the end would be two more messages, from which the controller's terminal has nothing to print.
         item.config.stash[_TELL_CONTROLLER](report=report())

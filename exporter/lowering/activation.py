@@ -85,7 +85,7 @@ def softplus(g: Graph, self: Value, beta: float = 1, threshold: float = 20) -> V
     return g.where(g.greater(scaled, g.const(threshold, self.dtype)), self, y)
 
 
-@lowering("aten::log_sigmoid", "aten::log_sigmoid_forward")
+@lowering("aten::log_sigmoid_forward")
 def log_sigmoid(g: Graph, self: Value) -> Value:
     return g.op("Neg", g.softplus(g.op("Neg", self)))
 
@@ -134,11 +134,6 @@ def threshold(g: Graph, self: Value, threshold: float, value: float) -> Value:
 @lowering("aten::hardtanh")
 def hardtanh(g: Graph, self: Value, min_val: float = -1, max_val: float = 1) -> Value:
     return g.clip(self, min_val, max_val)
-
-
-@lowering("aten::relu6")
-def relu6(g: Graph, self: Value) -> Value:
-    return g.clip(self, 0, 6)
 
 
 @lowering("aten::hardsigmoid")

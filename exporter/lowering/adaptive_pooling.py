@@ -22,7 +22,7 @@ from exporter.lowering.values import Value
 _BINS_VARY = "adaptive pooling to a number of bins that varies: give a number, or leave that axis out of dynamic_axes"
 
 
-@lowering("aten::_adaptive_avg_pool2d", "aten::_adaptive_avg_pool3d", "aten::adaptive_avg_pool1d")
+@lowering("aten::_adaptive_avg_pool2d", "aten::_adaptive_avg_pool3d")
 def adaptive_avg_pool(g: Graph, self: Value, output_size: list[Size]) -> Value:
     axes = len(output_size)
     first = self.rank - axes
@@ -39,7 +39,7 @@ def adaptive_avg_pool(g: Graph, self: Value, output_size: list[Size]) -> Value:
     return x
 
 
-@lowering("aten::adaptive_max_pool1d", "aten::adaptive_max_pool2d", "aten::adaptive_max_pool3d")
+@lowering("aten::adaptive_max_pool2d", "aten::adaptive_max_pool3d")
 def adaptive_max_pool(g: Graph, self: Value, output_size: list[Size]) -> list[Value]:
     axes = len(output_size)
     first = self.rank - axes

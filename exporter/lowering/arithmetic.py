@@ -21,7 +21,7 @@ def add(g: Graph, self: Operand, other: Operand, alpha: float = 1) -> Value:
     return g.op("Add", a, _scaled(g, b, alpha))
 
 
-@lowering("aten::sub", "aten::subtract")
+@lowering("aten::sub")
 def sub(g: Graph, self: Operand, other: Operand, alpha: float = 1) -> Value:
     a, b = g.promote(self, other, dtype=g.out.dtype)
     return g.op("Sub", a, _scaled(g, b, alpha))
@@ -33,13 +33,13 @@ def rsub(g: Graph, self: Value, other: Operand, alpha: float = 1) -> Value:
     return g.op("Sub", b, _scaled(g, a, alpha))
 
 
-@lowering("aten::mul", "aten::multiply")
+@lowering("aten::mul")
 def mul(g: Graph, self: Operand, other: Operand) -> Value:
     a, b = g.promote(self, other, dtype=g.out.dtype)
     return g.op("And" if a.dtype is torch.bool else "Mul", a, b)
 
 
-@lowering("aten::div", "aten::divide", "aten::true_divide")
+@lowering("aten::div")
 def div(g: Graph, self: Operand, other: Operand, rounding_mode: str | None = None) -> Value:
     a, b = g.promote(self, other, dtype=g.out.dtype)
     if rounding_mode == "floor":

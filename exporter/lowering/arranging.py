@@ -63,7 +63,7 @@ def _diagonal_places(g: Graph, columns: Size, offset: int, length: Size) -> Valu
     return shaped(g.op("Add", steps, g.scalar(start, torch.int64)), [length])
 
 
-@lowering("aten::diagonal", "aten::linalg_diagonal")
+@lowering("aten::diagonal")
 def diagonal(g: Graph, self: Value, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Value:
     """The two axes made one, from which the diagonal is gathered"""
     order = _diagonal_last(self, dim1, dim2)

@@ -42,20 +42,15 @@ def isinf(g: Graph, self: Value) -> Value:
     return g.infinite(self) if self.dtype.is_floating_point else g.full(g.out.shape, False, torch.bool)
 
 
-@lowering("aten::isfinite")
-def isfinite(g: Graph, self: Value) -> Value:
-    return g.finite(self) if self.dtype.is_floating_point else g.full(g.out.shape, True, torch.bool)
-
-
 # --- extremes ---------------------------------------------------------------------------------------------------------
 
 
-@lowering("aten::maximum", "aten::max.other")
+@lowering("aten::maximum")
 def maximum(g: Graph, self: Value, other: Value) -> Value:
     return g.extreme("Max", *g.promote(self, other, dtype=g.out.dtype))
 
 
-@lowering("aten::minimum", "aten::min.other")
+@lowering("aten::minimum")
 def minimum(g: Graph, self: Value, other: Value) -> Value:
     return g.extreme("Min", *g.promote(self, other, dtype=g.out.dtype))
 
@@ -72,7 +67,7 @@ def number_extreme(g: Graph, self: Value, other: Value) -> Value:
     return g.extreme(which, first, second)
 
 
-@lowering("aten::clamp", "aten::clip")
+@lowering("aten::clamp")
 def clamp(g: Graph, self: Value, min: Operand | None = None, max: Operand | None = None) -> Value:
     x = g.cast(self, g.out.dtype)
     if not isinstance(min, Value) and not isinstance(max, Value):
@@ -115,12 +110,9 @@ def bitwise_not(g: Graph, self: Value) -> Value:
     return g.op("Sub", g.const(ones), self)
 
 
-@lowering(
-    "aten::bitwise_and", "aten::bitwise_or", "aten::bitwise_xor",
-    "aten::__and__", "aten::__or__", "aten::__xor__",
-)  # fmt: skip
+@lowering("aten::bitwise_and", "aten::bitwise_or", "aten::bitwise_xor")
 def bitwise(g: Graph, self: Operand, other: Operand) -> Value:
-    name = g.operator.strip("_").rpartition("_")[2].removeprefix("aten::")
+    name = g.operator.rpartition("_")[2]
     a, b = g.promote(self, other, dtype=g.out.dtype)
     return g.op(_LOGIC[name], a, b) if a.dtype is torch.bool else g.bitwise(_LOGIC[name], a, b)
 

@@ -43,7 +43,7 @@ def round_decimals(g: Graph, self: Value, decimals: int) -> Value:
     return g.op(down, g.elementary("Round", g.op(up, self, factor)), factor)
 
 
-@lowering("aten::trunc", "aten::fix")
+@lowering("aten::trunc")
 def trunc(g: Graph, self: Value) -> Value:
     return g.trunc(self) if self.dtype.is_floating_point else self
 
@@ -58,17 +58,12 @@ def rsqrt(g: Graph, self: Value) -> Value:
     return g.op("Reciprocal", g.op("Sqrt", g.cast(self, g.out.dtype)))
 
 
-@lowering("aten::square")
-def square(g: Graph, self: Value) -> Value:
-    return g.op("Mul", self, self)
-
-
-@lowering("aten::expm1", "aten::special_expm1")
+@lowering("aten::expm1")
 def expm1(g: Graph, self: Value) -> Value:
     return g.exp_minus_one(g.cast(self, g.out.dtype))
 
 
-@lowering("aten::log1p", "aten::special_log1p")
+@lowering("aten::log1p")
 def log1p(g: Graph, self: Value) -> Value:
     return g.log_of_one_plus(g.cast(self, g.out.dtype))
 

@@ -35,13 +35,6 @@ def slice_(
     return g.slice(self, [axis], [begin], [stop], [step])
 
 
-@lowering("aten::narrow")
-def narrow(g: Graph, self: Value, dim: int, start: Size, length: Size) -> Value:
-    axis = dim % self.rank
-    begin, stop = _stretch(start, length, self.sizes[axis])
-    return g.slice(self, [axis], [begin], [stop])
-
-
 @lowering("aten::select_scatter")
 def select_scatter(g: Graph, self: Value, src: Value, dim: int, index: Size) -> Value:
     axis = dim % self.rank

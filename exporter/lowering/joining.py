@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from exporter.capture.graph import Size
 from exporter.lowering.builder import Graph
-from exporter.lowering.extents import product
 from exporter.lowering.registry import lowering
 from exporter.lowering.values import Value
 
 
-@lowering("aten::cat", "aten::concat", "aten::concatenate")
+@lowering("aten::cat")
 def cat(g: Graph, tensors: list[Value], dim: int = 0) -> Value:
     # torch lets empty vectors stand among tensors of any rank.
     rank = len(g.out.shape)
@@ -25,9 +24,8 @@ def stack(g: Graph, tensors: list[Value], dim: int = 0) -> Value:
 
 
 @lowering(
-    "aten::split.Tensor", "aten::split.sizes", "aten::unsafe_split.Tensor",
+    "aten::split.Tensor", "aten::unsafe_split.Tensor",
     "aten::split_with_sizes", "aten::unsafe_split_with_sizes",
-    "aten::chunk", "aten::unsafe_chunk",
 )  # fmt: skip
 def split(
     g: Graph,
@@ -35,7 +33,6 @@ def split(
     dim: int = 0,
     split_size: object = None,
     split_sizes: object = None,
-    chunks: object = None,
 ) -> list[Value]:
     # torch has worked out the sizes of the parts.
     axis = dim % self.rank
@@ -49,7 +46,7 @@ def unbind(g: Graph, self: Value, dim: int = 0) -> list[Value]:
     return [g.squeeze(part, [axis]) for part in g.split(self, axis, [1] * count)] if count else []
 
 
-@lowering("aten::repeat", "aten::tile")
+@lowering("aten::repeat")
 def repeat(g: Graph, self: Value, repeats: list[Size] | None = None, dims: list[Size] | None = None) -> Value:
     given = repeats if repeats is not None else dims or []
     counts: list[Size] = [*([1] * (self.rank - len(given))), *given]
@@ -60,18 +57,3 @@ def repeat(g: Graph, self: Value, repeats: list[Size] | None = None, dims: list[
     if all(isinstance(count, int) and count == 1 for count in counts):
         return x
     return g.op("Tile", x, g.ints(counts))
-
-
-@lowering("aten::repeat_interleave.self_int")
-def repeat_interleave(
-    g: Graph, self: Value, repeats: Size, dim: int | None = None, output_size: object = None
-) -> Value:
-    """Each slice `repeats` times: a new axis after `dim`, expanded and merged"""
-    x = self
-    if dim is None or x.rank == 0:
-        x, axis = g.reshape(self, [product(self.sizes)]), 0
-    else:
-        axis = dim % self.rank
-    wide = [*x.sizes[: axis + 1], repeats, *x.sizes[axis + 1 :]]
-    spread = g.expand(g.unsqueeze(x, [axis + 1]), wide)
-    return g.reshape(spread, g.out.shape)

@@ -196,7 +196,7 @@ def dist(g: Graph, self: Value, other: Value, p: float = 2) -> Value:
     return vector_norm(g, apart, p)
 
 
-@lowering("aten::logsumexp", "aten::special_logsumexp")
+@lowering("aten::logsumexp")
 def logsumexp(g: Graph, self: Value, dim: Dims, keepdim: bool = False) -> Value:
     return _reduce(g, "LogSumExp", g.cast(self, g.out.dtype), dim, keepdim)
 

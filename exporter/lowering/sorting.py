@@ -35,11 +35,6 @@ def sort(
     return _first(g, self, self.sizes[dim % self.rank] if self.rank else 1, dim, descending)
 
 
-@lowering("aten::argsort", "aten::argsort.stable")
-def argsort(g: Graph, self: Value, dim: int = -1, descending: bool = False, stable: bool = False) -> Value:
-    return sort(g, self, dim, descending)[1]
-
-
 @lowering("aten::kthvalue")
 def kthvalue(g: Graph, self: Value, k: Size, dim: int = -1, keepdim: bool = False) -> tuple[Value, Value]:
     """The last of the k smallest"""
@@ -64,7 +59,7 @@ def _coordinates(g: Graph, x: Value) -> Value:
     return g.op("Transpose", g.op("NonZero", flags), perm_i=[1, 0])
 
 
-@lowering("aten::nonzero", "aten::argwhere")
+@lowering("aten::nonzero")
 def nonzero(g: Graph, self: Value) -> Value:
     return _coordinates(g, self)
 

@@ -58,7 +58,7 @@ def _choose(g: Graph, condition: Value, a: Value, b: Value) -> Value:
     return g.where(shaped(condition, g.out.shape), shaped(a, g.out.shape), shaped(b, g.out.shape))
 
 
-@lowering("aten::erfc", "aten::special_erfc")
+@lowering("aten::erfc")
 def erfc(g: Graph, self: Value) -> Value:
     x = _wide(g, self)
     z = g.op("Abs", x)
@@ -78,7 +78,7 @@ def erfc(g: Graph, self: Value) -> Value:
     return _result(g, found)
 
 
-@lowering("aten::erfinv", "aten::special_erfinv")
+@lowering("aten::erfinv")
 def erfinv(g: Graph, self: Value) -> Value:
     """An approximation of single precision, and two steps of Newton's"""
     x = _wide(g, self)
@@ -94,7 +94,7 @@ def erfinv(g: Graph, self: Value) -> Value:
     return _result(g, _choose(g, is_end, g.op("Div", x, _number(g, 0)), y))
 
 
-@lowering("aten::lgamma", "aten::special_gammaln")
+@lowering("aten::lgamma")
 def lgamma(g: Graph, self: Value) -> Value:
     """Below 1/2, log(pi / |sin(pi x)|) - lgamma(1 - x)"""
     x = _wide(g, self)
@@ -113,7 +113,7 @@ def lgamma(g: Graph, self: Value) -> Value:
     return _result(g, _choose(g, g.infinite(x), _number(g, math.inf), found))
 
 
-@lowering("aten::digamma", "aten::special_digamma")
+@lowering("aten::digamma")
 def digamma(g: Graph, self: Value) -> Value:
     """Ten steps up to where Stirling's series holds; below 0, digamma(1 - x) - pi / tan(pi x)"""
     x = _wide(g, self)

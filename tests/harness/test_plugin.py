@@ -353,3 +353,16 @@ def test_what_pytest_refuses_in_a_worker_is_told(tmp_path: Path) -> None:
     run = run_pytest(tmp_path, "-n", "1", "cases.py::nothing")
     assert run.code == pytest.ExitCode.USAGE_ERROR
     assert f"ERROR: not found: {tmp_path}/cases.py::nothing" in run.text
+
+
+def test_tests_run_after_cells_whose_folder_has_other_tests_too(tmp_path: Path) -> None:
+    (tmp_path / "pytest.ini").write_text("[pytest]\npython_files = cases/*.py test_*.py\n")
+    (tmp_path / "cases").mkdir()
+    (tmp_path / "cases" / "later.py").write_text(_PASSING)
+    (tmp_path / "cases" / "expectations.toml").write_text(
+        '[[known]]\ncells = "gone-*"\nstage = "load"\nreason = "gone"\nlink = "https://example.org"\n'
+    )
+    (tmp_path / "test_last.py").write_text("def test_last(tmp_path): assert tmp_path.exists()\n")
+    run = run_pytest(tmp_path, "-o", "pythonpath=.", "--devices", "cpu", "--opsets", "9", "cases", "test_last.py")
+    assert "1 failed, 5 passed" in run.text, run.text
+    assert "FAILED cases/expectations.toml::gone-*" in run.text
