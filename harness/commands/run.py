@@ -69,7 +69,9 @@ def run(
     command += ["-k", keyword] if keyword else []
     command += ["--opsets", opsets] if opsets else []
     command += ["--devices", devices] if devices else []
-    command += [*context.args, *map(str, paths or places.DECLARATIONS)]
+    # pytest alone can tell places from the values of its own options, and looks here when it is given none.
+    command += ["-o", f"testpaths={shlex.join(map(str, places.DECLARATIONS))}"]
+    command += [*context.args, *map(str, paths or ())]
     before = _last_run()
     code = _pytest(command, quiet=as_json)
     after = _last_run()

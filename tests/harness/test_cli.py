@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from harness import cli
 from harness.commands import places
-from harness.store import RecordWriter, create_run
+from harness.store import RecordWriter, create_run, read_records
 from tests.harness.test_store import INFO, RECORD
 
 _CASES = """
@@ -86,7 +86,8 @@ def test_options_reach_pytest_and_its_exit_code_comes_back(project: Path, comman
     options = ["-k", "elu and opset9", "--tier", "smoke", "--opsets", "9", "-n", "3", "--dtypes=float16"]
     code, text = invoke("run", *options, "listed_cases/some.py")
     assert code == 1
-    handed = ["-n", "3", "--tier", "smoke", "-k", "elu and opset9", "--opsets", "9", "--dtypes=float16"]
+    handed = ["-n", "3", "--tier", "smoke", "-k", "elu and opset9", "--opsets", "9"]
+    handed += ["-o", "testpaths=listed_cases listed_models", "--dtypes=float16"]
     shown = ["-q", "-o", "console_output_style=classic", "--pace"]
     assert commands[0][1:] == ["-m", "pytest", *shown, *handed, "listed_cases/some.py"]
     assert f"report: {project}/runs/{INFO.id}/report/index.html" in text
@@ -152,3 +153,11 @@ def test_an_interrupted_run_ends_in_order() -> None:
     program = "import os, signal, sys, time; os.kill(os.getppid(), signal.SIGINT); time.sleep(1); sys.exit(2)"
     module = importlib.import_module("harness.commands.run")
     assert module.exit_code_of([sys.executable, "-c", program], None) == 2
+
+
+def test_values_of_pytest_s_options_are_no_places(project: Path) -> None:
+    (project / "pytest.ini").write_text("[pytest]\npython_files = listed_cases/*.py test_*.py\npythonpath = .\n")
+    (project / "test_beside.py").write_text("def test_never_run(): assert False\n")
+    code, _ = invoke("run", "-n", "0", "--opsets", "9", "--devices", "cpu", "--no-report", "--exporters", "parity")
+    assert code == 0
+    assert {record.name for record in read_records(project / "runs" / "last")} == {"elu", "relu"}
