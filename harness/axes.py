@@ -11,7 +11,9 @@ OPSETS = tuple(range(7, 29))
 #: The opsets that onnxruntime runs; above them the cells run on onnx.reference.
 ONNXRUNTIME_OPSETS = tuple(range(7, 27))
 
-SMOKE_OPSETS = (9, 18, 26)
+#: The opset that everything runs at, and those that the smoke tier runs most things at.
+MIDDLE_OPSET = 18
+SMOKE_OPSETS = (9, MIDDLE_OPSET, 26)
 #: Where some common operator changes its form, and the ends.
 TURNING_OPSETS = (7, 9, 10, 11, 13, 16, 18, 21, 23, 26)
 #: The form before axes moved to inputs, after it, before and after the newest operators.
@@ -101,14 +103,18 @@ class Shapes(StrEnum):
 
 
 class Breadth(Enum):
-    """How many opsets the default tier runs of a cell. All of every cell would take it over its four minutes."""
+    """How many opsets the smoke and the default tier run of a cell. All of every cell would take minutes and hours."""
 
     #: The first case of a declaration, in its first dtype, with static sizes.
-    EVERY = ONNXRUNTIME_OPSETS
+    EVERY = (SMOKE_OPSETS, ONNXRUNTIME_OPSETS)
     #: Its cases with other attributes.
-    TURNING = TURNING_OPSETS
+    TURNING = ((MIDDLE_OPSET,), TURNING_OPSETS)
     #: Other dtypes, dynamic sizes, and models that are not small.
-    SPREAD = SPREAD_OPSETS
+    SPREAD = ((MIDDLE_OPSET,), SPREAD_OPSETS)
+
+    def __init__(self, smoke: tuple[int, ...], default: tuple[int, ...]) -> None:
+        self.smoke = smoke
+        self.default = default
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,10 +137,9 @@ class Selection:
             return self.opsets
         match self.tier:
             case Tier.SMOKE:
-                return SMOKE_OPSETS
+                return breadth.smoke
             case Tier.DEFAULT:
-                opsets: tuple[int, ...] = breadth.value
-                return opsets
+                return breadth.default
             case Tier.FULL:
                 return OPSETS
 

@@ -55,7 +55,7 @@ def test_tiers_hold_one_another() -> None:
         smoke, default, full = (set(Selection(tier=tier).opsets_of(breadth)) for tier in Tier)
         assert smoke < default < full
     assert Selection().opsets_of(Breadth.EVERY) == tuple(range(7, 27))
-    assert set(Breadth.SPREAD.value) < set(Breadth.TURNING.value) < set(Breadth.EVERY.value)
+    assert set(Breadth.SPREAD.default) < set(Breadth.TURNING.default) < set(Breadth.EVERY.default)
     assert Tier.FULL.includes(Tier.SMOKE)
     assert not Tier.SMOKE.includes(Tier.DEFAULT)
 
