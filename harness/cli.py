@@ -32,8 +32,8 @@ app = typer.Typer(
 
 Begin with `parity run --tier smoke`: it takes under a minute and leaves a report.
 
-Exit codes: 0 all held; 1 some cell failed; 2 stopped by the user, or used wrongly; 3 and 4 pytest itself failed;
-5 nothing was selected.
+Exit codes, of every command: 0 all is right; 1 there are findings, such as a cell that fails; 2 it was used wrongly,
+found nothing to do, or was stopped. `parity run` ends with 3 where pytest itself failed.
 """,
 )
 

@@ -21,6 +21,7 @@ import pytest
 
 from harness import axes
 from harness.axes import Capture, Device, Dtype, Selection, Tier
+from harness.expecting.expectations import ExpectationError
 from harness.results.cell_report import CellReport, packed, unpacked
 from harness.results.summary import counts, summarise
 from harness.running.crash import record_crash
@@ -153,7 +154,10 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Col
 
 @pytest.hookimpl(trylast=True)  # After `-k`, so that every shard is a part of what was asked for.
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    split = config.stash[_MATRIX].split(items)
+    try:
+        split = config.stash[_MATRIX].split(items)
+    except ExpectationError as error:
+        raise pytest.UsageError(str(error)) from error
     items[:] = split.run
     if split.left:
         config.hook.pytest_deselected(items=split.left)

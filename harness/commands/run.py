@@ -19,6 +19,8 @@ from harness.commands.places import LAST, refuse
 from harness.commands.report import written_report
 from harness.store import RunStoreError, read_info, read_records
 
+#: pytest tells options that make no sense and a selection of nothing apart; every command of ours ends alike.
+_USED_WRONGLY, _PYTEST_USED_WRONGLY = 2, (4, 5)
 #: How long an interrupted pytest may take to end before it is told that it was.
 _SECONDS_TO_END = 30
 #: A line for the pace now and then, rather than a dot a cell and a percentage.
@@ -35,6 +37,7 @@ def run(
     opsets: Annotated[str, typer.Option(help="Opsets instead of the tier's: 9,13-18.")] = "",
     devices: Annotated[str, typer.Option(help="Devices instead of the tier's: cpu,cuda.")] = "",
     workers: Annotated[str, typer.Option("-n", help="Processes: a number, or auto for one a core.")] = "auto",
+    runs: Annotated[Path, typer.Option(help="Where runs are kept.")] = places.RUNS,
     resume: Annotated[
         Path | None, typer.Option(help="A run that was stopped: run what it lacks, with its own options.")
     ] = None,
@@ -44,6 +47,8 @@ def run(
     ] = False,
 ) -> None:
     """Run cells of the matrix, and write the report of the run.
+
+    Exit code: 0 all held; 1 some cell failed; 2 used wrongly, nothing was selected, or stopped; 3 pytest itself failed.
 
     Every cell runs in a worker process, so that one which crashes takes no other with it. Any other option is
     handed to pytest: see `pytest --help`, under "the matrix of cells".
@@ -69,12 +74,13 @@ def run(
     command += ["-k", keyword] if keyword else []
     command += ["--opsets", opsets] if opsets else []
     command += ["--devices", devices] if devices else []
+    command += ["--runs", str(runs)] if runs != places.RUNS else []
     # pytest alone can tell places from the values of its own options, and looks here when it is given none.
     command += ["-o", f"testpaths={shlex.join(map(str, places.DECLARATIONS))}"]
     command += [*context.args, *map(str, paths or ())]
-    before = _last_run()
+    before = _last_run(runs)
     code = _pytest(command, quiet=as_json)
-    after = _last_run()
+    after = _last_run(runs)
     _tell(after if after != before else None, code, report=report, as_json=as_json)
 
 
@@ -91,7 +97,8 @@ def _resume(run: Path, workers: str, *, quiet: bool) -> tuple[int, Path]:
 def _pytest(command: list[str], *, quiet: bool) -> int:
     typer.echo(f"$ pytest {shlex.join(command[3:])}", err=quiet)
     sys.stdout.flush()
-    return exit_code_of(command, sys.stderr if quiet else None)
+    code = exit_code_of(command, sys.stderr if quiet else None)
+    return _USED_WRONGLY if code in _PYTEST_USED_WRONGLY else code
 
 
 def exit_code_of(command: list[str], stdout: TextIO | None) -> int:
@@ -121,5 +128,6 @@ def _tell(run: Path | None, code: int, *, report: bool, as_json: bool) -> NoRetu
     raise typer.Exit(code)
 
 
-def _last_run() -> Path | None:
-    return LAST.resolve() if LAST.exists() else None
+def _last_run(runs: Path) -> Path | None:
+    last = runs / LAST.name
+    return last.resolve() if last.exists() else None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import tomllib
 from enum import StrEnum
 from pathlib import Path
+from typing import Annotated
 
 import msgspec
 
@@ -34,19 +35,24 @@ class Findings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     fix: Action = Action.WARN
 
 
+_Factor = Annotated[float, msgspec.Meta(ge=1)]
+_Amount = Annotated[float, msgspec.Meta(ge=0)]
+_Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
+
+
 class Thresholds(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """From where on a difference is a finding."""
 
     #: Headroom is the tolerance over the error. It is a finding if it is so many times smaller than it was,
-    headroom_factor: float = 10.0
+    headroom_factor: _Factor = 10.0
     #: and below this: what is far from failing may move.
-    headroom_below: float = 10.0
+    headroom_below: _Amount = 10.0
     #: A case's exports are slower if they take so many times as long, the machine's speed taken out,
-    export_factor: float = 1.5
+    export_factor: _Factor = 1.5
     #: and so many seconds longer in all.
-    export_seconds: float = 0.05
+    export_seconds: _Amount = 0.05
     #: The share of the baseline's cells that may not be run before it is a finding.
-    not_run_share: float = 0.0
+    not_run_share: _Share = 0.0
 
 
 class Policy(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -64,5 +70,6 @@ def read_policy(path: Path) -> Policy:
     except msgspec.ValidationError as error:
         raise PolicyError(
             f"{path}: {error}. [findings] may hold {', '.join(Findings.__struct_fields__)}, each one of "
-            f"{', '.join(Action)}; [thresholds] may hold {', '.join(Thresholds.__struct_fields__)}, each a number."
+            f"{', '.join(Action)}; [thresholds] may hold {', '.join(Thresholds.__struct_fields__)}, each a number: "
+            "a factor is at least 1, a share between 0 and 1, and none is below 0."
         ) from error

@@ -15,6 +15,7 @@ import msgspec
 import pytest
 
 from harness.axes import Selection
+from harness.expecting.expectations import FILE, load
 from harness.record import Record, RunEnd, RunInfo, Status
 from harness.results.environment import describe_run, missing_here
 from harness.results.terminal import block
@@ -99,7 +100,12 @@ class Matrix:
         return Bench(self.seed, entered=self.log.in_flight.enter)
 
     def split(self, items: Sequence[pytest.Item]) -> Split:
-        """What of the collected items is run; the records that are carried over are written by one process of all."""
+        """What of the collected items is run; the records that are carried over are written by one process of all.
+
+        The expectations beside them are read, so that one that cannot be is told before any cell runs.
+        """
+        for folder in {item.path.parent for item in items if hasattr(item, "cell")}:
+            load(folder / FILE)
         split = self.part.split(items)
         if split.carried and self.worker in ("main", "gw0"):
             self.log.carry(split.carried)

@@ -119,15 +119,38 @@ def test_json_is_all_that_standard_output_has(project: Path, commands: list[list
 def test_a_run_that_selected_nothing_writes_no_report(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importlib.import_module("harness.commands.run"), "exit_code_of", lambda command, stdout: 5)
     code, text = invoke("run", "-k", "nothing")
-    assert code == 5
+    assert code == 2
     assert "report:" not in text
     assert json.loads(CliRunner().invoke(cli.app, ["run", "-k", "nothing", "--json"]).stdout) == {
         "run": None,
         "report": None,
-        "exit_code": 5,
+        "exit_code": 2,
         "cells": 0,
         "counts": {},
     }
+
+
+@pytest.mark.parametrize(("pytests", "ours"), [(0, 0), (1, 1), (2, 2), (3, 3), (4, 2), (5, 2)])
+def test_a_run_ends_as_every_command_does(
+    project: Path, monkeypatch: pytest.MonkeyPatch, pytests: int, ours: int
+) -> None:
+    monkeypatch.setattr(
+        importlib.import_module("harness.commands.run"), "exit_code_of", lambda command, stdout: pytests
+    )
+    assert invoke("run")[0] == ours
+
+
+def test_runs_that_are_kept_elsewhere_have_their_report_there(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def run(command: list[str], stdout: object) -> int:
+        kept = Path(command[command.index("--runs") + 1])
+        RecordWriter(create_run(kept, INFO), "gw0").append(RECORD)
+        return 0
+
+    monkeypatch.setattr(importlib.import_module("harness.commands.run"), "exit_code_of", run)
+    code, text = invoke("run", "--runs", "else/where")
+    assert code == 0
+    assert f"report: {project}/else/where/{INFO.id}/report/index.html" in text
+    assert (project / "else" / "where" / "last" / "report" / "index.html").exists()
 
 
 _COMMANDS = [command.name or getattr(command.callback, "__name__", "") for command in cli.app.registered_commands]

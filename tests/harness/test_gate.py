@@ -264,6 +264,10 @@ def test_a_release_of_this_project_runs_afresh() -> None:
         ('[findings]\nnew_failures = "warn"', "Object contains unknown field `new_failures` - at `$.findings`"),
         ('[findings]\nfix = "shout"', "Invalid enum value 'shout' - at `$.findings.fix`"),
         ('[thresholds]\nexport_factor = "2"', "Expected `float`, got `str` - at `$.thresholds.export_factor`"),
+        ("[thresholds]\nexport_factor = 0.5", "Expected `float` >= 1.0 - at `$.thresholds.export_factor`"),
+        ("[thresholds]\nheadroom_below = -1", "Expected `float` >= 0.0 - at `$.thresholds.headroom_below`"),
+        ("[thresholds]\nnot_run_share = 1.5", "Expected `float` <= 1.0 - at `$.thresholds.not_run_share`"),
+        ("[thresholds]\nexport_seconds = nan", "Expected `float` >= 0.0 - at `$.thresholds.export_seconds`"),
         ("[findings", "Expected ']' at the end of a table declaration"),
     ],
 )

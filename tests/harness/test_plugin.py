@@ -286,6 +286,17 @@ def test_an_option_that_makes_no_sense_ends_the_run(cases: pytest.Pytester, opti
     result.stderr.fnmatch_lines([f"ERROR: {message}"])
 
 
+@pytest.mark.parametrize("workers", ["0", "2"])
+def test_expectations_that_make_no_sense_end_the_run_of_any_file_beside_them(
+    cases: pytest.Pytester, workers: str
+) -> None:
+    cases.makefile(".toml", expectations='[[known]]\ncells = "elu*"\n')
+    result = cases.runpytest_subprocess("-p", "no:cacheprovider", "cases.py", "--opsets", "18", "-n", workers)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["ERROR: *expectations.toml: Object missing required field `stage` - at `$[[]0[]]`. *"])
+    assert not (cases.path / "runs").exists()
+
+
 def test_two_declarations_of_one_name_are_refused(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(first=_PASSING, second=_PASSING)
     result = pytester.runpytest_inprocess(*_LEAN, "first.py", "second.py")
