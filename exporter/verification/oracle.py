@@ -15,7 +15,8 @@ its own, from how far torch itself is from float64 there:
    way of a larger number (onnxruntime's Elu is exp(x) - 1 where torch's is expm1).
 4. A movement out of all proportion is a jump (`floor` next to an integer), not noise. It allows nothing; and where
    torch itself jumped away from float64, torch is the centre.
-5. Without a float64 result the tolerance is the dtype's own, around torch's result. A declared one replaces all.
+5. Without a float64 result the tolerance is the dtype's own, around torch's result; so it is for the elements where
+   float64 gives NaN or infinity and torch a number. A declared one replaces all.
 
 Always exact: the number of outputs, dtypes, shapes, ints, booleans, where NaN and the infinities are; and the sign of a
 zero, where it is the program's doing and no accident of rounding: float64, and every movement of the inputs, give the
@@ -142,7 +143,14 @@ def expect(
         noise = _noise(own_error, movements, jump, unit)
     zeros = _certain_zeros(value, (exact, *moved)) if signed_zeros else None
     floor = np.maximum(FLOOR_ULPS * unit, TYPICAL_ULPS * ulp(np.array(min(typical, 1.0)), value.dtype))
-    return Expected(value, centre, np.maximum(NOISE_FACTOR * noise, floor), unit, zeros)
+    tolerance = np.maximum(NOISE_FACTOR * noise, floor)
+    alone = np.isfinite(torch_says) & ~finite
+    if alone.any():
+        plain = _within(value, torch_says, *FALLBACK[value.dtype])
+        assert plain.tolerance is not None
+        assert plain.ulp is not None
+        tolerance, unit = np.where(alone, plain.tolerance, tolerance), np.where(alone, plain.ulp, unit)
+    return Expected(value, centre, tolerance, unit, zeros)
 
 
 def _certain_zeros(value: Array, twins: Sequence[Float64Array]) -> Mask | None:

@@ -7,6 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 import torch
 from torch.overrides import TorchFunctionMode
 
+#: Numbers that a constructor draws as fast as it leaves them undrawn.
+_FEW = 1 << 14
+
 #: Prime, so that rows of a tiled weight never repeat: two equal rows would hide a transposition.
 _TILE = 1_000_003
 
@@ -27,9 +30,11 @@ _RANDOM_FILLS = frozenset(
 
 
 class _WithoutRandomFills(TorchFunctionMode):
-    """Leaves parameters as allocated: `fill` writes them anyway, and VGG-16's own fill takes longer than its export.
+    """Leaves large parameters as allocated: `fill` writes them anyway, and VGG-16's own fill takes longer than its
+    export.
 
-    Only random fills are skipped. Buffers that a constructor computes, such as a table of positions, stay.
+    Only random fills are skipped. Buffers that a constructor computes stay: a table of positions, or what spectral norm
+    computes of a weight.
     """
 
     def __torch_function__(
@@ -41,13 +46,16 @@ class _WithoutRandomFills(TorchFunctionMode):
     ) -> object:
         kwargs = kwargs or {}
         if func in _RANDOM_FILLS:
-            return args[0] if args else kwargs["tensor"]
+            tensor = args[0] if args else kwargs["tensor"]
+            if isinstance(tensor, torch.nn.Parameter) and tensor.numel() > _FEW:
+                return tensor
         return func(*args, **kwargs)
 
 
 def build_module(factory: Callable[..., object], keywords: Mapping[str, object], seed: int) -> torch.nn.Module:
     """`factory(**keywords)` with seeded weights."""
-    with _WithoutRandomFills():
+    with _WithoutRandomFills(), torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
         module = factory(**keywords)
     if not isinstance(module, torch.nn.Module):
         raise TypeError(f"{factory!r} gave a {type(module).__name__} where a model needs an nn.Module.")

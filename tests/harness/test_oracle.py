@@ -281,6 +281,17 @@ def test_a_models_noise_is_the_largest_over_its_output() -> None:
     assert allowed(expect(torch_says, exact)).min() == pytest.approx(NOISE_FACTOR * 1e-6, rel=0.1)
 
 
+def test_where_float64_gives_no_number_and_torch_does_the_dtypes_own_tolerance_holds() -> None:
+    value = np.array([0.75, 0.5, np.nan], np.float32)
+    expected = expect(value, np.array([np.nan, 0.5, np.nan]))
+    assert judge([value + np.float32(6e-8)], [expected]).passed
+    off = judge([np.array([0.7501, 0.5, np.nan], np.float32)], [expected])
+    assert not off.passed
+    assert off.metrics is not None
+    assert off.metrics.index == (0,)
+    assert off.metrics.tolerance == pytest.approx(1.3e-6 * 0.75 + 1e-5)
+
+
 def test_a_declared_tolerance_replaces_the_oracles() -> None:
     wanted = [expect(VALUE, EXACT, declared=1e-2)]
     assert judge([VALUE * np.float32(1.005)], wanted).passed

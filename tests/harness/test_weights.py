@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 
 import pytest
 import torch
@@ -58,6 +59,25 @@ def test_the_seed_decides() -> None:
     assert not torch.equal(weights(3), weights(4))
 
 
+def test_what_a_constructor_draws_and_computes_is_of_the_seed_too() -> None:
+    class Drawing(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("noise", torch.randn(3))
+            self.register_buffer("filled", torch.empty(3).uniform_())
+            self.layer = nn.utils.parametrizations.spectral_norm(nn.Linear(4, 2))
+
+    before = torch.random.get_rng_state()
+    one, same, other = (build_module(Drawing, {}, seed) for seed in (3, 3, 4))
+    for name, buffer in one.named_buffers():
+        assert torch.equal(buffer, same.get_buffer(name))
+        assert not torch.equal(buffer, other.get_buffer(name))
+    assert torch.equal(torch.random.get_rng_state(), before)
+    layer = one.get_submodule("layer")
+    assert isinstance(layer.weight, torch.Tensor)
+    assert layer.weight.isfinite().all()
+
+
 def test_no_two_rows_of_a_large_weight_are_alike() -> None:
     """The weight is longer than the tile that it is copied from."""
     linear = build_module(nn.Linear, {"in_features": 2048, "out_features": 1024}, seed=0)
@@ -73,6 +93,16 @@ def test_recurrent_weights_keep_the_state_bounded() -> None:
     assert 0.05 < out[-1].abs().mean() < 0.9
 
 
+@pytest.fixture
+def one_thread() -> Iterator[None]:
+    """As cells have it; threads that wait for each other would count as time of the process."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+@pytest.mark.usefixtures("one_thread")
 def test_filling_is_faster_than_drawing_every_weight() -> None:
     start = time.process_time()
     build_module(nn.Linear, {"in_features": 4096, "out_features": 4096}, seed=0)
