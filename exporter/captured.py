@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import warnings
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from functools import cache
 from typing import Any
 
@@ -112,22 +113,28 @@ class Capture:
             doc_strings=not strip_doc_string,
             weights_vary=weights_vary,
         )
-        lowered = lower(
-            self.graph, opset, Names(self._input_names, self._output_names, self._source.axes.outputs), emission
-        )
-        model = lowered.model
-        refuse_unused_opsets(custom_opsets or {}, model.graph.opset_imports)
-        if export_modules_as_functions:
-            modules_to_functions(model, self._source.program, export_modules_as_functions, opset)
-        elif do_constant_folding and not weights_vary:
-            fold_constants(model)
-            fuse_batch_norm(model)
-        remove_unused(model)
-        given = {} if export_params else turn_weights_into_inputs(model, self._weights(), lowered.weights)
-        if model.ir_version < 4 or keep_initializers_as_inputs:
-            list_initializers_as_inputs(model)
+        with _literals_on_the_cpu():
+            lowered = lower(
+                self.graph, opset, Names(self._input_names, self._output_names, self._source.axes.outputs), emission
+            )
+            model = lowered.model
+            refuse_unused_opsets(custom_opsets or {}, model.graph.opset_imports)
+            if export_modules_as_functions:
+                modules_to_functions(model, self._source.program, export_modules_as_functions, opset)
+            elif do_constant_folding and not weights_vary:
+                fold_constants(model)
+                fuse_batch_norm(model)
+            remove_unused(model)
+            given = {} if export_params else turn_weights_into_inputs(model, self._weights(), lowered.weights)
+            if model.ir_version < 4 or keep_initializers_as_inputs:
+                list_initializers_as_inputs(model)
         weights = Weights.of(lowered.weights, lowered.built_in, given)
         return ONNXProgram(model, self._traced.returned, opset, self._source, weights)
+
+
+def _literals_on_the_cpu() -> AbstractContextManager[object]:
+    """What lowerings make lies in the memory of the CPU, whatever torch.set_default_device says; which is a mode."""
+    return torch.device("cpu") if torch._C._len_torch_function_stack() else nullcontext()
 
 
 @leaving_garbage()

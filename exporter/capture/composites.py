@@ -23,6 +23,7 @@ import torch
 from torch._ops import OpOverload
 from torch.utils import _pytree as pytree
 
+from exporter.capture.fused import UNFUSED
 from exporter.capture.graph import same_size
 from exporter.capture.upsampling import UPSAMPLING
 from exporter.capture.varying import VARYING
@@ -260,6 +261,8 @@ def _replace(op: OpOverload, instead: Callable[..., Any]) -> None:
 
 
 def _decompose(name: str) -> None:
+    unfused = UNFUSED.get(name)
+
     def kernel(*args: Any, **kwargs: Any) -> Any:
         op = _overload(name)
         if torch._C._is_any_autocast_enabled():
@@ -267,6 +270,8 @@ def _decompose(name: str) -> None:
         if op in _on_request.get():
             with without_keeping():
                 return _twin(op)(*args, **kwargs)
+        if unfused is not None and args[0].device.type != "cpu":
+            return unfused(*args, **kwargs)
         return op.decompose(*args, **kwargs)
 
     _kernels.impl(name, kernel, _KEY_NAME)

@@ -46,7 +46,8 @@ def _places(x: torch.Tensor, size: Sequence[Size], stride: Sequence[Size], stora
             f"{list(x.shape)}: call it on the whole tensor that owns the memory"
         )
     with torch._C._DisableTorchDispatch():
-        return torch.tensor([element_at[place] for place in wanted], dtype=torch.int64).reshape(tuple(size))
+        places = [element_at[place] for place in wanted]
+        return torch.tensor(places, dtype=torch.int64, device=x.device).reshape(tuple(size))
 
 
 def _memory(size: Sequence[Any], stride: Sequence[Any], offset: Any) -> list[int]:

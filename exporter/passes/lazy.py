@@ -65,12 +65,12 @@ class LazyTorchTensor(ir.LazyTensor):
 
 
 def torch_of(tensor: ir.TensorProtocol) -> torch.Tensor:
-    """The torch tensor behind an initializer, computed now if it is lazy."""
+    """The torch tensor behind an initializer, computed now if it is lazy; in the memory of the CPU, like all others."""
     if isinstance(tensor, LazyTorchTensor):
         return tensor.compute()
     if isinstance(tensor, TorchTensor):
         raw: torch.Tensor = tensor.raw
-        return raw
+        return raw if raw.is_meta else raw.cpu()
     return torch.from_numpy(tensor.numpy().copy())
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 
 import numpy as np
@@ -47,6 +47,10 @@ class Program:
     def input_names(self) -> tuple[str, ...]:
         return tuple(self.makers)
 
+    def at_home(self) -> AbstractContextManager[object]:
+        """Where what the program makes for itself lies where it runs, as after `torch.set_default_device`."""
+        return nullcontext() if self.device is Device.CPU else torch.device(self.device)
+
     def inputs(self, which: InputSet) -> tuple[torch.Tensor, ...]:
         sizes = dict(which.sizes)
         dynamic = self.case.declaration.dynamic
@@ -88,7 +92,7 @@ class Program:
     @torch.no_grad()
     def run(self, inputs: tuple[torch.Tensor, ...]) -> list[torch.Tensor]:
         """The program's outputs, flat. Neither the inputs nor the module's state are changed by it."""
-        with _state_kept(self.module), _uncompiled():
+        with _state_kept(self.module), _uncompiled(), self.at_home():
             outputs = self.module(*(tensor.clone() for tensor in inputs))
         return [
             # Python's floats are of 64 bits.

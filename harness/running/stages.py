@@ -86,7 +86,7 @@ class Bench:
     ) -> None:
         prepared = outcome.prepared = self._prepare(cell, outcome)
         reference = prepared.reference
-        with self._stage(Stage.EXPORT, outcome):
+        with self._stage(Stage.EXPORT, outcome), prepared.program.at_home():
             captured = self._capture(cell, exporter, prepared)
             outcome.aten = captured.operators
             folder = None

@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
+import dataclasses
 import signal
 import subprocess
 import sys
+import tempfile
+from contextlib import nullcontext
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
 
+import exporter
+from harness.axes import Device, Dtype
+from harness.case import floats, op
+from harness.cases.program import InputSet, Program, build
+from harness.judging.reference import NondeterministicError, consult
 from harness.record import Status
+from harness.running.stages import Bench
 from harness.store import read_info, read_records
 from harness.subjects import cuda
 from harness.subjects.slots import Slots
+from tests.harness.fakes import cell
 from tests.harness.test_plugin import run_pytest
 
 #: Takes a slot, writes down when, holds it for a while, writes down when again.
@@ -102,13 +113,54 @@ def test_without_a_device_every_cell_of_the_lane_says_why_it_did_not_run(
     assert found.code == 0
 
 
+def test_what_a_program_makes_it_makes_where_it_runs() -> None:
+    program = build(next(op(lambda x: x + torch.ones(3), floats(3)).cases("case")), Dtype.FLOAT32, Device.CPU, 0)
+    with program.at_home():
+        assert torch.ones(1).device.type == "cpu"
+    assert dataclasses.replace(program, device=Device.CUDA).at_home() == torch.device("cuda")
+    # What the exporter makes on the way does not follow: it is written to a file.
+    with torch.device("meta"):
+        exported = exporter.export(lambda x: x.reshape(2, 3) + 1, (torch.ones(6, device="cpu"),))
+    assert torch.equal(exported(torch.ones(6)), torch.full((2, 3), 2.0))
+
+
+def test_torch_is_told_what_to_do_with_float32_and_how_much_memory_to_take(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a device that is pretended: with 24 GiB there is room for three processes of twice 4."""
+    asked: list[float | str] = []
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: SimpleNamespace(total_memory=24 << 30))
+    monkeypatch.setattr(torch.cuda, "set_per_process_memory_fraction", asked.append)
+    monkeypatch.setattr(torch.cuda, "empty_cache", lambda: asked.append("given back"))
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    for made_once in (cuda.prepare_torch, cuda._slots):
+        made_once.cache_clear()
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = True
+    with cuda.in_turn(lambda: None):
+        assert not torch.backends.cuda.matmul.allow_tf32
+        assert not torch.backends.cudnn.allow_tf32
+        assert len(list(tmp_path.glob("parity-cuda-*/slot-*"))) == 3
+    with cuda.in_turn(lambda: None):
+        pass
+    assert asked == [1 / 6, "given back", "given back"]
+    for made_once in (cuda.prepare_torch, cuda._slots):
+        made_once.cache_clear()
+
+
+def test_a_gpu_may_add_in_another_order_each_time_and_a_cpu_may_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    turns = iter(range(100))
+    wavering = op(lambda x: x * (1 + next(turns) % 4 * 2**-23), floats(50, low=1.0, high=2.0))
+    program = build(next(wavering.cases("case")), Dtype.FLOAT32, Device.CPU, 0)
+    with pytest.raises(NondeterministicError):
+        consult(program)
+    inputs = {which: program.inputs(which) for which in (InputSet(), InputSet(draw=1))}
+    monkeypatch.setattr(Program, "inputs", lambda program, which: inputs[which])
+    monkeypatch.setattr(Program, "at_home", lambda program: nullcontext())
+    assert consult(dataclasses.replace(program, device=Device.CUDA)).other_values is not None
+
+
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
 def test_a_case_runs_on_the_device() -> None:
-    from harness.axes import Device
-    from harness.case import floats, op
-    from harness.running.stages import Bench
-    from tests.harness.fakes import cell
-
     outcome = Bench(0).run(cell(op(torch.mm, floats(64, 64), mat2=floats(64, 64)), device=Device.CUDA))
     assert outcome.status is (Status.ABSENT if cuda.missing() else Status.PASSED)
     assert torch.backends.cuda.matmul.allow_tf32 is False

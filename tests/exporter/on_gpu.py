@@ -1,0 +1,118 @@
+"""Programs whose weights and inputs lie on a GPU, exported, and held to what the same programs are on the CPU.
+
+No GPU is needed: a backend in Python stands for one, and fake tensors say that they are on it; what would mix devices
+is refused by torch. It cannot be taken back from a process, so this one is of its own:
+`python -m tests.exporter.on_gpu` prints, as JSON, what went wrong with each program, nothing where all is right.
+"""
+
+from __future__ import annotations
+
+import json
+import warnings
+from collections.abc import Callable
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+from torch.utils.backend_registration import _setup_privateuseone_for_python_backend
+
+import exporter
+
+_MODE = FakeTensorMode()
+_NAME = "gpu"
+
+
+def on_gpu(tensor: Tensor) -> FakeTensor:
+    meta = torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device="meta")
+    return FakeTensor(_MODE, meta, torch.device(_NAME, 0))
+
+
+def moved(module: nn.Module) -> nn.Module:
+    """The module with its weights on the GPU, none of them with data."""
+    for each in module.modules():
+        for name, parameter in each._parameters.items():
+            if parameter is not None:
+                each._parameters[name] = nn.Parameter(on_gpu(parameter), requires_grad=False)
+        for name, buffer in each._buffers.items():
+            if buffer is not None:
+                each._buffers[name] = on_gpu(buffer)
+    return module
+
+
+class Sampled(nn.Module):
+    def forward(self, x: Tensor, grid: Tensor) -> Tensor:
+        return F.grid_sample(x, grid, align_corners=True)
+
+
+class Scaled(nn.Module):
+    """A weight meets a literal of as many numbers, which is no weight and lies in the CPU's memory."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(4))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.layer_norm(x, (4,), self.weight * 2, eps=0.1) + self.weight[:, None].expand(4, 4)
+
+
+class Hidden(nn.Module):
+    """One output of a cell that has two."""
+
+    def __init__(self, cell: Callable[[int, int], nn.Module]) -> None:
+        super().__init__()
+        self.cell = cell(4, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        result = self.cell(x)
+        first: Tensor = result[0] if isinstance(result, tuple) else result
+        return first
+
+
+#: What makes each, the shapes of its inputs, and the first opset that can say it.
+PROGRAMS: dict[str, tuple[Callable[[], nn.Module], tuple[tuple[int, ...], ...], int]] = {
+    "convolution": (
+        lambda: nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.ReLU(), nn.Flatten(), nn.Linear(144, 5)),
+        ((2, 3, 8, 8),),
+        9,
+    ),
+    "scaled": (Scaled, ((4, 4),), 9),
+    "grid_sample": (Sampled, ((2, 3, 4, 5), (2, 6, 7, 2)), 16),
+    "grid_sample 3d": (Sampled, ((2, 3, 4, 5, 6), (2, 3, 6, 7, 3)), 20),
+    "lstm_cell": (lambda: Hidden(nn.LSTMCell), ((2, 4),), 9),
+    "gru_cell": (lambda: Hidden(nn.GRUCell), ((2, 4),), 9),
+    "lstm": (lambda: Hidden(nn.LSTM), ((2, 5, 4),), 9),
+    "rnn_cell": (lambda: Hidden(nn.RNNCell), ((2, 4),), 9),
+    "attention": (lambda: nn.TransformerEncoderLayer(8, 2, 16, batch_first=True), ((2, 5, 8),), 9),
+}
+
+
+def wrong_with(make: Callable[[], nn.Module], shapes: tuple[tuple[int, ...], ...], opset: int) -> str:
+    """What differs, or is refused, where the program is exported from the GPU."""
+    torch.manual_seed(0)
+    inputs = tuple(torch.randn(shape) for shape in shapes)
+    module = make().eval()
+    here = exporter.export(module, inputs, opset_version=opset)
+    weights = {key: value.clone() for key, value in module.state_dict().items()}
+    try:
+        there = exporter.export(moved(module), tuple(map(on_gpu, inputs)), opset_version=opset)
+        there.apply_weights(weights)
+        for ours, theirs in zip(there(*inputs), here(*inputs), strict=True):
+            torch.testing.assert_close(ours, theirs)
+    except (exporter.ExportError, AssertionError) as error:
+        return str(error)
+    return ""
+
+
+if __name__ == "__main__":
+    warnings.simplefilter("ignore")
+    _setup_privateuseone_for_python_backend(_NAME)
+    print(
+        json.dumps(
+            {
+                f"{name} at opset {opset}": wrong_with(make, shapes, opset)
+                for name, (make, shapes, first) in PROGRAMS.items()
+                for opset in {first, 21}
+            }
+        )
+    )
