@@ -110,4 +110,10 @@ bitwise_number = op(lambda x: (x & 6, x | 3, x ^ 5, 6 & x), numbers(3, 4), dtype
 bitwise_not = op(torch.bitwise_not, numbers(3, 4), dtypes=[*_INTS, torch.bool])
 bool_operators = op(lambda x, y: (x & y, x | y, x ^ y, ~x), bools(3, 4), y=bools(4))
 shifts = op(lambda x, y: (x << y, x >> y), numbers(3, 4, low=-100, high=120), y=numbers(4, low=0, high=7), dtypes=_INTS)
+shifts_named = op(
+    lambda x, y: (torch.bitwise_left_shift(x, y), torch.bitwise_right_shift(x, y), torch.bitwise_left_shift(x, 2)),
+    numbers(3, 4, low=-100, high=120),
+    y=numbers(4, low=0, high=7),
+    dtypes=_INTS,
+)
 shifts_far = op(lambda x: (x << 62, x >> 63, x >> 40), _LARGE)

@@ -57,6 +57,12 @@ linspace_dtype = op(
 linspace_tensors = op(lambda x, end: torch.linspace(x, end, 6), floats(), end=[floats(), 3.0])
 logspace = op(lambda x: torch.logspace(0, 2, 5, 2.0), floats(1))
 scalar_tensor = op(lambda x: x + torch.tensor(2.5) * torch.tensor([1, 2, 3]), floats(3))
+triangle_indices = op(
+    lambda x, f, offset: f(3, 5, offset) + x.long(),
+    floats(1),
+    f=[torch.tril_indices, torch.triu_indices],
+    offset=[0, -1, 2],
+)
 
 # --- in another dtype -------------------------------------------------------------------------------------------------
 
@@ -79,6 +85,14 @@ rand_like = op(lambda x, f: f(x) * 0 + x, floats(3, 4), f=_SHAPES, dynamic=_DYNA
 rand_like_dtypes = op(lambda x, f: f(x) * 0 + x, floats(3, 4), f=_SHAPES, dtypes=_FLOATING)
 rand_dtype = op(lambda x, f: f(x, dtype=torch.float64).abs() * 0, floats(3, 4), f=_SHAPES)
 randint = op(lambda x: (torch.randint(3, 4, (2, 3)), torch.randint(1, (5,)), torch.randint(9, (50,)) < 9), floats(1))
+randint_like = op(
+    lambda x: (torch.randint_like(x, 3, 4), torch.randint_like(x, 9) < 9),
+    numbers(3, 4),
+    dtypes=[torch.float32, torch.int64],
+)
+normal = op(
+    lambda x: (torch.normal(x, torch.zeros_like(x)), torch.normal(x, 0.0), torch.normal(2.0, x * 0)), floats(3, 4)
+)
 uniform_ = op(lambda x: ((x * 1).uniform_(2, 2), (x * 1).uniform_(0, 1) <= 1), floats(3, 4))
 normal_ = op(lambda x: (x * 1).normal_(3, 0), floats(3, 4))
 bernoulli = op(

@@ -21,3 +21,4 @@ cdist = op(
 cdist_broadcast = op(torch.cdist, floats(4, 3), floats(2, 5, 3))
 cdist_large = op(torch.cdist, floats(30, 8), floats(28, 8), dtypes=[torch.float32, torch.float64])
 pdist = op(F.pdist, floats(5, 3), p=_ORDERS)
+dist = op(torch.dist, floats(3, 4), floats(4), p=_ORDERS)

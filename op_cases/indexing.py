@@ -135,6 +135,17 @@ masked_size = op(lambda x: x[x > 0].shape[0] + x, floats(3, 4), dynamic=BATCH)
 nonzero = op(torch.nonzero, numbers(3, 4, low=-1, high=2), dtypes=ALL)
 nonzero_special = op(torch.nonzero, floats(3, 4, special=(float("nan"), 0.0, -0.0, float("inf"))))
 nonzero_scalar = op(torch.nonzero, given(2.0))
+nonzero_static = op(
+    lambda x, size: torch.nonzero_static(x, size=size, fill_value=-7), numbers(3, 4, low=-1, high=2), size=[3, 20]
+)
+unsafe_index = op(
+    lambda x, i: (
+        torch.ops.aten._unsafe_index(x, [None, i]),
+        torch.ops.aten._unsafe_index_put(x, [i], x[:2] + 1, True),
+    ),
+    floats(3, 4),
+    i=given([2, 0]),
+)
 nonzero_as_tuple = op(lambda x: torch.nonzero(x, as_tuple=True), numbers(3, 4, low=-1, high=2))
 where_of_condition = op(lambda x: torch.where(x > 0), floats(3, 4), dynamic=BATCH)
 argwhere = op(torch.argwhere, numbers(3, 4, low=-1, high=2))

@@ -6,7 +6,7 @@ import torch
 
 from exporter.lowering.builder import Graph
 from exporter.lowering.registry import lowering
-from exporter.lowering.values import Value
+from exporter.lowering.values import Operand, Value
 
 
 @lowering("aten::native_dropout")
@@ -34,18 +34,21 @@ def rand(g: Graph, self: Value | None = None, size: object = None, dtype: object
     return g.cast(g.uniform(g.out.shape, _drawn(g)), g.out.dtype)
 
 
-@lowering("aten::randn", "aten::randn_like", "aten::normal_functional", "aten::normal.float_float")
+@lowering(
+    "aten::randn", "aten::randn_like", "aten::normal_functional",
+    "aten::normal.float_float", "aten::normal.Tensor_float", "aten::normal.float_Tensor", "aten::normal.Tensor_Tensor",
+)  # fmt: skip
 def randn(
     g: Graph,
     self: Value | None = None,
     size: object = None,
-    mean: float = 0,
-    std: float = 1,
+    mean: Operand = 0,
+    std: Operand = 1,
     dtype: object = None,
 ) -> Value:
     drawn = g.cast(g.normal(g.out.shape, _drawn(g)), g.out.dtype)
-    scaled = drawn if std == 1 else g.op("Mul", drawn, std)
-    return scaled if mean == 0 else g.op("Add", scaled, mean)
+    scaled = drawn if std == 1 else g.op("Mul", *g.promote(drawn, std, dtype=g.out.dtype))
+    return scaled if mean == 0 else g.op("Add", *g.promote(scaled, mean, dtype=g.out.dtype))
 
 
 @lowering("aten::uniform")
