@@ -143,6 +143,8 @@ class Record(msgspec.Struct, frozen=True, omit_defaults=True):
     #: When the cell began, in seconds since 1970, and how long its process was busy with it, stages and all else.
     began: float = 0.0
     elapsed: float = 0.0
+    #: Seconds of a processor that its export took, which other load on the machine changes little; 0 if not known.
+    export_cpu: float = 0.0
     #: What the process held when the cell was over, in MiB.
     memory: int = 0
     #: Why it failed, in its own words, where `reason` is that of an expectation.

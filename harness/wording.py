@@ -8,8 +8,8 @@ _ANSI = re.compile(r"\x1b\[[0-9;]*m")
 
 
 def plain(text: str) -> str:
-    """The text without colours."""
-    return _ANSI.sub("", text)
+    """The text without colours; halves of characters, which no file takes, are written out."""
+    return _ANSI.sub("", text).encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def one_line(text: str) -> str:

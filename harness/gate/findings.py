@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from enum import StrEnum
 from statistics import median
 
@@ -131,7 +131,7 @@ def _slower_exports(
         other = before.get(cell)
         if other is not None and "export" in record.seconds and "export" in other.seconds and not record.carried:
             cases[record.case].append((other, record))
-    seconds = {case: tuple(map(_export_seconds, zip(*pairs, strict=True))) for case, pairs in cases.items()}
+    seconds = {case: _export_seconds(pairs) for case, pairs in cases.items()}
     ratios = [new / old for old, new in seconds.values() if old > 0]
     speed = median(ratios) if len(ratios) >= _ENOUGH_CASES else 1.0
     for case, (old, new) in seconds.items():
@@ -141,8 +141,11 @@ def _slower_exports(
             yield Finding(Kind.SLOWER_EXPORT, case, detail, case, 0, first.file, first.line)
 
 
-def _export_seconds(records: Iterable[Record]) -> float:
-    return sum(record.seconds["export"] for record in records)
+def _export_seconds(pairs: Sequence[tuple[Record, Record]]) -> tuple[float, float]:
+    """How long a case's exports took in both runs: of a processor, where both say, which other load changes little."""
+    if all(old.export_cpu and new.export_cpu for old, new in pairs):
+        return sum(old.export_cpu for old, _ in pairs), sum(new.export_cpu for _, new in pairs)
+    return sum(old.seconds["export"] for old, _ in pairs), sum(new.seconds["export"] for _, new in pairs)
 
 
 def _finding(kind: Kind, record: Record, detail: str) -> Finding:

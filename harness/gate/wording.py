@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import xml.etree.ElementTree as ET
+from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from harness.gate.findings import Finding, Kind, grouped
@@ -12,6 +14,10 @@ from harness.results.summary import ranges
 
 #: Groups of findings of one kind that Markdown names; JUnit XML has them all.
 _MOST = 50
+#: Groups of a kind that the terminal warns of; those that fail are all shown.
+_MOST_WARNED = 20
+#: What errors may hold, colours of a terminal among it, and XML 1.0 may not.
+_XML_CANNOT_SAY = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _TITLES = {Action.FAIL: "Regressed", Action.WARN: "To be looked at"}
 
 
@@ -27,8 +33,14 @@ def headline(verdict: Verdict) -> str:
 def lines(verdict: Verdict) -> Iterator[str]:
     """One line a group of findings, the gravest first, then the headline."""
     for action in (Action.WARN, Action.FAIL):
+        told: Counter[Kind] = Counter()
         for (kind, case, detail), alike in grouped(verdict.with_action(action)).items():
-            yield f"{action}: {kind}: {_where(case, alike)}{detail}"
+            told[kind] += 1
+            if action is Action.FAIL or told[kind] <= _MOST_WARNED:
+                yield f"{action}: {kind}: {_where(case, alike)}{detail}"
+        for kind, number in told.items():
+            if action is Action.WARN and number > _MOST_WARNED:
+                yield f"{action}: {kind}: {number - _MOST_WARNED} more, which --junit and --json have"
     for change in verdict.environment:
         yield f"environment: {change}"
     yield headline(verdict)
@@ -84,7 +96,8 @@ def junit(verdict: Verdict) -> str:
     )
     for findings, outcome in ((failing, "failure"), (warned, "skipped")):
         for finding in findings:
-            ET.SubElement(_test_case(suite, finding), outcome, message=finding.detail).text = finding.detail
+            detail = _XML_CANNOT_SAY.sub("\N{REPLACEMENT CHARACTER}", finding.detail)
+            ET.SubElement(_test_case(suite, finding), outcome, message=detail).text = detail
     if not failing:
         ET.SubElement(suite, "testcase", classname="gate", name="no regression")
     suite.set("tests", str(len(suite)))

@@ -83,6 +83,7 @@ class Outcome:
     blame: Blame | None = None
     metrics: Metrics | None = None
     seconds: dict[str, float] = field(default_factory=dict)
+    export_cpu: float = 0.0
     aten: tuple[str, ...] = ()
     onnx: tuple[OnnxUse, ...] = ()
     nodes: int = 0
@@ -104,6 +105,7 @@ class Outcome:
             blame=self.blame,
             metrics=self.metrics,
             seconds=self.seconds,
+            export_cpu=self.export_cpu,
             aten=self.aten,
             onnx=self.onnx,
             nodes=self.nodes,
@@ -123,7 +125,7 @@ class Outcome:
         """The exporter said that it cannot."""
         self.status = Status.UNSUPPORTED
         self.reason = reason
-        self.details = str(error).splitlines()
+        self.details = plain(str(error)).splitlines()
 
     def fail(self, error: Exception) -> None:
         """Something raised where nothing should."""

@@ -137,11 +137,13 @@ class Bench:
     def _stage(self, stage: Stage, outcome: Outcome) -> Iterator[None]:
         outcome.stage = stage
         self._entered(stage)
-        start = time.perf_counter()
+        start, start_of_processor = time.perf_counter(), time.process_time()
         try:
             yield
         finally:
             outcome.seconds[stage.value] = time.perf_counter() - start
+            if stage is Stage.EXPORT:
+                outcome.export_cpu = time.process_time() - start_of_processor
 
 
 def _missing(cell: Cell, exporter: Exporter, runtime: Runtime) -> str:

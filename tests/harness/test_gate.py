@@ -8,6 +8,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from markdown_it import MarkdownIt
 from msgspec.structs import replace
 from typer.testing import CliRunner
 
@@ -152,6 +153,22 @@ def test_a_case_that_exports_slower_than_the_others_do(tmp_path: Path) -> None:
     assert (elsewhere.findings, elsewhere.times_compared) == ([], False)
 
 
+def test_other_load_makes_no_export_slower(tmp_path: Path) -> None:
+    """Where both runs say what a processor spent, that is what counts."""
+    before = [replace(record, export_cpu=1.0) for record in exports([1.0] * 10)]
+    waiting = [replace(record, export_cpu=1.0) for record in exports([1.0] * 9 + [9.0])]
+    assert gate(tmp_path, before, waiting).findings == []
+    working = [*waiting[:9], replace(waiting[9], export_cpu=1.6)]
+    assert [finding.subject for finding in gate(tmp_path / "working", before, working).findings] == ["case9"]
+
+
+def test_the_terminal_is_not_flooded_by_warnings(tmp_path: Path) -> None:
+    before = [cell(str(number), Status.UNSUPPORTED, case=str(number)) for number in range(30)]
+    told = list(lines(gate(tmp_path, before, [replace(record, status=Status.PASSED) for record in before])))
+    assert len(told) == 22
+    assert told[20] == "warn: fix: 10 more, which --junit and --json have"
+
+
 @pytest.mark.parametrize("end", [None, RunEnd("2026-01-31T10:16:00+00:00", whole=False)])
 def test_a_run_without_its_end_proves_nothing(tmp_path: Path, end: RunEnd | None) -> None:
     before = store(tmp_path, "before", [cell()])
@@ -223,6 +240,16 @@ def test_markdown_stays_a_table(regressed: Verdict) -> None:
     assert "### To be looked at" in text
 
 
+def test_markdown_is_read_as_a_table(regressed: Verdict) -> None:
+    tokens = MarkdownIt("commonmark").enable("table").parse(markdown(regressed))
+    assert [token.tag for token in tokens if token.type == "heading_open"] == ["h2", "h3", "h3"]
+    assert not [token for token in tokens if token.type.startswith("html")]
+    rows = " ".join(token.type for token in tokens if token.type in ("tr_open", "th_open", "td_open")).split("tr_open")
+    assert [len(row.split()) for row in rows[4:]] == [3] * len(rows[4:])
+    (cell_of_detail,) = [token.content for token in tokens if token.type == "inline" and "off" in token.content]
+    assert cell_of_detail.endswith("off | by &lt;1> 100%")
+
+
 def test_junit_has_a_case_for_each_finding(regressed: Verdict) -> None:
     suite = ET.fromstring(junit(regressed).encode())
     assert (suite.get("tests"), suite.get("failures"), suite.get("skipped")) == ("4", "3", "1")
@@ -234,6 +261,12 @@ def test_junit_has_a_case_for_each_finding(regressed: Verdict) -> None:
 def test_junit_of_a_run_that_holds_has_a_case_that_passes(tmp_path: Path) -> None:
     suite = ET.fromstring(junit(gate(tmp_path, [cell()], [cell()])).encode())
     assert [(case.get("name"), len(case)) for case in suite] == [("no regression", 0)]
+
+
+def test_junit_is_xml_whatever_an_error_says(tmp_path: Path) -> None:
+    now = cell(status=Status.FAILED, reason="\x1b[31mred\x00")
+    suite = ET.fromstring(junit(gate(tmp_path, [cell()], [now])).encode())
+    assert suite[0][0].text == "passed in the baseline; failed at rerun_values: \ufffd[31mred\ufffd"
 
 
 def test_annotations_stand_beside_the_declaration(regressed: Verdict) -> None:

@@ -78,6 +78,17 @@ def test_a_case_that_torch_cannot_run_is_the_cases_fault() -> None:
     assert outcome.reason.startswith("RuntimeError: Halving dimension must be even")
 
 
+def test_an_error_may_say_what_no_file_can_hold() -> None:
+    """Names of files that are no UTF-8 come so. A record that cannot be written would be a crash of the cell."""
+
+    def raises(x: torch.Tensor) -> torch.Tensor:
+        raise ValueError("\x1b[31mno\x1b[0m \ud800")
+
+    outcome = run(elu, cell(op(raises, floats(2))))
+    assert outcome.reason == r"ValueError: no \ud800"
+    assert "".join(outcome.details).encode()
+
+
 def test_a_case_that_cannot_be_built_is_the_cases_fault() -> None:
     outcome = run(elu, cell(op(torch.nn.Linear, floats(2, 3), in_feature=3)))
     assert (outcome.status, outcome.stage, outcome.blame) == (Status.FAILED, Stage.BUILD, Blame.CASE)
