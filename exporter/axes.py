@@ -223,11 +223,25 @@ def _refuse_underived(spec: Mapping[str, Any], arguments: Mapping[str, Any]) -> 
                         sizes[dimension.__name__] = tensor.shape[axis]
     for name, dimension, size in derived:
         root = sizes.get(dimension.root.__name__)
-        if root is not None and dimension.fn(root) != size:
+        if root is None:
+            # What it is derived from is the size of nothing itself: it follows from the first that is.
+            root = sizes[dimension.root.__name__] = _root_of(dimension, size)
+            if dimension.fn(root) != size:
+                raise ArgumentError(
+                    f"dynamic_shapes[{name!r}] wants {dimension.__name__}, and the example's size is {size}, which it "
+                    f"is for no {dimension.root.__name__}"
+                )
+        if dimension.fn(root) != size:
             raise ArgumentError(
                 f"dynamic_shapes[{name!r}] wants {dimension.__name__}, which is {dimension.fn(root)} where "
                 f"{dimension.root.__name__} is {root}, and the example's size is {size}"
             )
+
+
+def _root_of(dimension: Any, size: int) -> int:
+    """Of `2 * n + 1` the n that comes nearest to a size; torch has no other than linear ones."""
+    offset = dimension.fn(0)
+    return int((size - offset) // (dimension.fn(1) - offset))
 
 
 def _dimensions(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import onnx_ir as ir
 
@@ -20,7 +20,8 @@ def rename_axes(model: ir.Model, names: AxisNames) -> None:
     """Names in sizes computed from them (`2*batch`) change too."""
     if not isinstance(names, Mapping):
         raise ArgumentError(f"rename_mapping is {names!r}: give a dict of names, {{'batch': 'N'}}")
-    for old, new in names.items():
+    given: Mapping[Any, Any] = names
+    for old, new in given.items():
         if not isinstance(old, (str, ir.SymbolicDim)) or not isinstance(new, str) or not new:
             raise ArgumentError(
                 f"rename_mapping gives {new!r} for {old!r}: the names of axes are strings that are not empty"

@@ -36,10 +36,14 @@ class Trial:
         return [leaf for leaf in pytree.tree_leaves((self.args, self.kwargs)) if isinstance(leaf, torch.Tensor)]
 
 
-def trials(source: Source) -> Iterator[Trial]:
-    """The example, and its numbers in another order, which shows what was built in."""
+def trials(source: Source, keeps_order: bool) -> Iterator[Trial]:
+    """The example, and its numbers in another order, which shows what was built in.
+
+    `keeps_order` is asked for by programs that search in sorted sequences: what is sorted stays so.
+    """
     yield Trial.given(source, None, None)
-    args, kwargs = pytree.tree_map_only(torch.Tensor, _turned_round, (source.args, source.kwargs))
+    changed = _changed_in_order if keeps_order else _turned_round
+    args, kwargs = pytree.tree_map_only(torch.Tensor, changed, (source.args, source.kwargs))
     turned = Trial("the example's numbers in reverse", args, kwargs)
     before = Trial("", source.args, source.kwargs).tensors()
     if any(not torch.equal(a, b) for a, b in zip(turned.tensors(), before, strict=True)):
@@ -52,7 +56,20 @@ def _turned_round(tensor: torch.Tensor) -> torch.Tensor:
     return plain.flip(list(range(plain.ndim))) if plain.is_floating_point() else plain
 
 
-def other_sizes(source: Source) -> Iterator[Trial]:
+def _changed_in_order(tensor: torch.Tensor) -> torch.Tensor:
+    """Sorted numbers are drawn towards the least of them; others are turned round."""
+    if not (tensor.is_floating_point() and tensor.ndim and _is_sorted(tensor, -1)):
+        return _turned_round(tensor)
+    least = tensor.detach().narrow(-1, 0, min(1, tensor.shape[-1]))
+    return least + (tensor.detach() - least) * 0.75
+
+
+def _is_sorted(tensor: torch.Tensor, axis: int) -> bool:
+    values = tensor.detach().movedim(axis, -1)
+    return bool((values[..., 1:] >= values[..., :-1]).all())
+
+
+def other_sizes(source: Source, keeps_order: bool) -> Iterator[Trial]:
     """Other sizes of the axes that vary: all a little larger, each by another amount; all twice as large; all 1."""
     tensors = Trial("", source.args, source.kwargs).tensors()
     sizes: dict[str, int] = {}
@@ -67,14 +84,14 @@ def other_sizes(source: Source) -> Iterator[Trial]:
         bounded = {name: _within(size, source.axes.ranges.get(name)) for name, size in wanted.items()}
         if bounded not in tried:
             tried.append(bounded)
-            yield _resized(source, bounded)
+            yield _resized(source, bounded, keeps_order)
 
 
 def _within(size: int, bounds: tuple[Any, Any] | None) -> int:
     return size if bounds is None else int(max(min(size, bounds[1]), bounds[0]))
 
 
-def _resized(source: Source, sizes: Mapping[str, int]) -> Trial:
+def _resized(source: Source, sizes: Mapping[str, int], keeps_order: bool) -> Trial:
     """The example's values again and again until they fill the size, or as many as it takes."""
     leaves, spec = pytree.tree_flatten((source.args, dict(source.kwargs)))
     number = 0
@@ -83,6 +100,8 @@ def _resized(source: Source, sizes: Mapping[str, int]) -> Trial:
             for axis, name in source.axes.inputs.get(number, {}).items():
                 if leaf.shape[axis]:
                     where = torch.arange(sizes[name], device=leaf.device) % leaf.shape[axis]
+                    if keeps_order and not leaf.is_complex() and _is_sorted(leaf, axis):
+                        where = where.sort().values
                     leaf = leaf.detach().index_select(axis, where)
             leaves[place] = leaf
             number += 1

@@ -112,6 +112,24 @@ def test_derived_dimension_that_the_example_is_not() -> None:
     )
 
 
+def test_derived_dimensions_whose_root_is_no_size() -> None:
+    def program(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        return x.reshape(-1, 2).sum() + y.sum()
+
+    h = Dim("h")
+    exporter.export(program, (torch.ones(4), torch.ones(7)), dynamic_shapes=({0: 2 * h}, {0: 3 * h + 1}))
+    for sizes, message in (
+        ((5, 7), "dynamic_shapes['x'] wants 2*h, and the example's size is 5, which it is for no h"),
+        (
+            (4, 10),
+            "dynamic_shapes['y'] wants 3*h + 1, which is 7 where h is 2, and the example's size is 10",
+        ),
+    ):
+        with pytest.raises(exporter.ArgumentError) as caught:
+            exporter.export(program, tuple(map(torch.ones, sizes)), dynamic_shapes=({0: 2 * h}, {0: 3 * h + 1}))
+        assert str(caught.value) == message
+
+
 def test_a_structure_of_another_length() -> None:
     with pytest.raises(exporter.ArgumentError) as caught:
         exporter.export(

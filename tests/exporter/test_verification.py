@@ -332,3 +332,24 @@ def test_lists_of_unknown_length() -> None:
     assert [each.name for each in figures] == ["output[0]", "output[1]"]
     with pytest.raises(exporter.VerificationError, match="output 0 at"):
         exporter.export(parts, (X, torch.tensor(3)), verify=True, custom_translation_table=wrong(nearly))
+
+
+def buckets(x: torch.Tensor, boundaries: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    return torch.bucketize(x, boundaries), torch.searchsorted(boundaries, x, right=True)
+
+
+@pytest.mark.parametrize("axes", [None, {"x": {0: "rows"}, "boundaries": {0: "count"}}])
+def test_sorted_sequences_stay_sorted(axes: dict[str, dict[int, str]] | None) -> None:
+    args = (torch.tensor([[0.5, -2.0, 3.0], [0.0, 1.5, -0.5]]), torch.tensor([-1.0, 0.0, 1.0, 2.0]))
+    exporter.export(buckets, args, dynamic_axes=axes, verify=True)
+
+    def built_in(g: Any, self: Any, boundaries: Any, out_int32: bool = False, right: bool = False) -> Any:
+        return g.op("Constant", value_t=torch.bucketize(*args))
+
+    with pytest.raises(exporter.VerificationError, match="the example's numbers in reverse"):
+        exporter.export(
+            torch.bucketize,
+            args,
+            verify=True,
+            custom_translation_table={"aten::bucketize": built_in},
+        )
