@@ -15,7 +15,7 @@ from torch import fx
 from exporter.capture.graph import Origin
 from exporter.errors import CaptureError
 
-__all__ = ["OriginFinder", "Place", "last_user_line", "nearest_user_place", "refused_here"]
+__all__ = ["OriginFinder", "Place", "last_user_line", "nearest_user_place", "refused_here", "stop_at"]
 
 _INTERNAL = (
     *(os.path.dirname(os.path.abspath(path)) + os.sep for path in (torch.__file__, os.path.dirname(__file__))),
@@ -27,6 +27,15 @@ _NODE_RUN = fx.Interpreter.run_node.__code__
 _TRACED_LINE = re.compile(r'File "([^"]+)", line (\d+)')
 #: Of a code object, whether it is the user's. Code objects are few and live long.
 _is_user: dict[CodeType, bool] = {}
+
+
+#: Functions that call an export for somebody else: neither they nor who called them wrote the program.
+_outermost: set[CodeType] = set()
+
+
+def stop_at(code: CodeType) -> None:
+    """Have no line named that is in this function, or outside of it."""
+    _outermost.add(code)
 
 
 def _users(code: CodeType) -> bool:
@@ -50,7 +59,7 @@ class Place(NamedTuple):
 
 def nearest_user_place(frame: FrameType | None) -> Place | None:
     in_graph = False
-    while frame is not None:
+    while frame is not None and frame.f_code not in _outermost:
         if frame.f_code is _NODE_RUN:
             # Whoever is further out runs the graph, and has not written it.
             in_graph = True
@@ -117,6 +126,8 @@ class OriginFinder:
         in_graph = False
         while frame is not None and (module is None or not file):
             code = frame.f_code
+            if code in _outermost:
+                break
             if code is _MODULE_CALL:
                 if module is None:
                     module = self._paths.get(id(frame.f_locals["self"]))

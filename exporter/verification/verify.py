@@ -54,8 +54,9 @@ def _verify(program: ONNXProgram) -> None:
 
 def _searches(program: ONNXProgram) -> bool:
     """Whether it looks for places in sequences that have to be sorted: what they are in others, torch leaves open."""
-    graphs = (program.model.graph, *program.model.functions.values())
-    origins = (node.meta.get("origin") for graph in graphs for node in graph.all_nodes())
+    functions = program.model.functions.values()
+    nodes = (*program.model.graph.all_nodes(), *(node for function in functions for node in function.all_nodes()))
+    origins = (node.meta.get("origin") for node in nodes)
     return any(operator_name(origin.op) in _SEARCHES for origin in origins if origin is not None)
 
 

@@ -79,6 +79,15 @@ def test_the_documented_command(folder: Path) -> None:
     assert model.graph.input[0].type.tensor_type.shape.dim[0].dim_param == "batch"
 
 
+def test_no_line_of_the_command_is_named(folder: Path) -> None:
+    """torch's own modules have no line of the user's."""
+    module = f"models_of_{folder.name}"
+    code, text = invoke("export", f"{module}:embedding", "-i", "2x3:int64", "--show")
+    assert code == 0 and "onnx::Gather" in text and ".py" not in text
+    _, text = invoke("export", f"{module}:doubled", "-i", "2x3", "--show")
+    assert f"{module}.py:" in text
+
+
 def test_show(folder: Path) -> None:
     invoke("export", f"models_of_{folder.name}:net", "-i", "image=3x4", "-o", "net.onnx", "--output-name", "y")
     code, text = invoke("show", "net.onnx")
