@@ -14,6 +14,7 @@ with leaving_garbage():
     from exporter.capture.activity import is_in_onnx_export
     from exporter.capture.reading import TracerWarning
     from exporter.captured import Capture, DroppedWriteWarning, capture_program
+    from exporter.containers import ListOf, OrNone
     from exporter.errors import (
         ArgumentError,
         CaptureError,
@@ -43,10 +44,12 @@ __all__ = [
     "ExportError",
     "ExternalData",
     "FrozenValueError",
+    "ListOf",
     "LoweringError",
     "ONNXProgram",
     "OperatorExportTypes",
     "OpsetError",
+    "OrNone",
     "TracerWarning",
     "TrainingMode",
     "UnsupportedOperatorsError",

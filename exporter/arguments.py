@@ -12,6 +12,7 @@ from torch.nn.parameter import is_lazy
 from torch.utils import _pytree as pytree
 
 from exporter.capture.exported import ExportedModule
+from exporter.containers import Held, Layout, OrNone, is_input
 from exporter.errors import ArgumentError, OpsetError
 from exporter.lowering.dtypes import TO_ONNX
 
@@ -27,6 +28,7 @@ __all__ = [
     "parameter_names",
     "refuse_unknown_keywords",
     "refuse_unreadable",
+    "refuse_unscripted",
     "refuse_unused_opsets",
     "signature_of",
     "split_args",
@@ -140,6 +142,17 @@ def refuse_unreadable(arguments: Mapping[str, Any]) -> None:
                 )
 
 
+def refuse_unscripted(program: Callable[..., Any], layout: Layout | None) -> None:
+    """What may be None is asked about by scripts when the model runs; Python would ask once, while it is recorded."""
+    if layout is None or isinstance(program, (torch.jit.ScriptModule, torch.jit.ScriptFunction)):
+        return
+    if any(isinstance(leaf, Held) and isinstance(leaf.mark, OrNone) for leaf in layout.leaves):
+        raise ArgumentError(
+            "an OrNone needs a script: Python's `is None` is decided once, while the program is recorded. Export "
+            "torch.jit.script(model)"
+        )
+
+
 def refuse_unused_opsets(custom_opsets: Mapping[str, int], imported: Mapping[str, int]) -> None:
     """Versions of domains that the model does not use: most likely a name that is misspelt."""
     unused = [domain for domain in custom_opsets if domain not in imported]
@@ -204,7 +217,7 @@ def input_names_for(arguments: Mapping[str, Any], requested: Sequence[str] | Non
     """
     names: list[str] = []
     for name, argument in arguments.items():
-        count = sum(isinstance(leaf, torch.Tensor) for leaf in pytree.tree_leaves(argument))
+        count = sum(map(is_input, pytree.tree_leaves(argument)))
         names.extend([name] if count == 1 else [f"{name}_{number}" for number in range(count)])
     requested = list(requested or ())
     excess = len(requested) - len(names) - weights

@@ -32,6 +32,13 @@ def to_array(tensor: torch.Tensor) -> Array:
     return plain.numpy()
 
 
+def to_fed(given: torch.Tensor | list[torch.Tensor] | None) -> Array | list[Array] | None:
+    """What is given for an input, as runtimes take it: a sequence is a list, and what an optional lacks is None."""
+    if given is None:
+        return None
+    return [to_array(item) for item in given] if isinstance(given, list) else to_array(given)
+
+
 def to_tensor(array: object) -> torch.Tensor:
     """The values in torch, in memory of its own, of an array or of the number that numpy gives in place of a scalar."""
     plain = np.array(array)

@@ -9,11 +9,20 @@ from typing import Any
 import torch
 from torch.export.dynamic_shapes import Dim
 
+from exporter.containers import Held, ListOf, Mark, without_marks
 from exporter.errors import ArgumentError
 
-__all__ = ["Axes", "DynamicAxes", "DynamicShapes", "Named", "axes_of_program", "with_outputs_placed"]
+__all__ = [
+    "Axes",
+    "DynamicAxes",
+    "DynamicShapes",
+    "Named",
+    "axes_of_program",
+    "shapes_by_argument",
+    "with_outputs_placed",
+]
 
-DynamicAxes = Mapping[str, Mapping[int, str] | Sequence[int]]
+DynamicAxes = Mapping[str, Mapping[int, str] | Sequence[int] | Mark]
 DynamicShapes = Mapping[str, Any] | Sequence[Any]
 #: Axis to name.
 Named = dict[int, str]
@@ -62,10 +71,10 @@ def axes_of_program(
     dynamic_axes: DynamicAxes | None,
     dynamic_shapes: DynamicShapes | None,
     arguments: Mapping[str, Any],
-    inputs: Mapping[str, torch.Tensor],
+    inputs: Mapping[str, torch.Tensor | Held],
     output_names: Sequence[str],
 ) -> Axes:
-    """Read whichever of the two was given. `arguments` are the program's by parameter, `inputs` its tensors by name."""
+    """Read whichever of the two was given. `arguments` are the program's by parameter, `inputs` its inputs by name."""
     if dynamic_axes and dynamic_shapes is not None:
         raise ArgumentError("dynamic_axes and dynamic_shapes say the same thing in two ways: give one of them")
     axes = (
@@ -77,13 +86,20 @@ def axes_of_program(
     return axes
 
 
-def _refuse_unequal(axes: Axes, inputs: Mapping[str, torch.Tensor]) -> None:
+def _example(given: torch.Tensor | Held) -> torch.Tensor:
+    return given.item if isinstance(given, Held) else given
+
+
+def _refuse_unequal(axes: Axes, inputs: Mapping[str, torch.Tensor | Held]) -> None:
     names = list(inputs)
     seen: dict[str, tuple[str, int]] = {}
     for position, named in axes.inputs.items():
+        name = names[position]
+        given = inputs[name]
+        if isinstance(given, Held) and isinstance(given.mark, ListOf):
+            continue
         for axis, axis_name in named.items():
-            name = names[position]
-            size = inputs[name].shape[axis]
+            size = _example(given).shape[axis]
             first, first_size = seen.setdefault(axis_name, (name, size))
             if size != first_size:
                 raise ArgumentError(
@@ -95,7 +111,9 @@ def _refuse_unequal(axes: Axes, inputs: Mapping[str, torch.Tensor]) -> None:
 # --- dynamic_axes -----------------------------------------------------------------------------------------------------
 
 
-def _from_dynamic_axes(spec: DynamicAxes, inputs: Mapping[str, torch.Tensor], output_names: Sequence[str]) -> Axes:
+def _from_dynamic_axes(
+    spec: DynamicAxes, inputs: Mapping[str, torch.Tensor | Held], output_names: Sequence[str]
+) -> Axes:
     """`{"x": [0, 2]}`, `{"x": {0: "batch"}}`, and both mixed."""
     if not isinstance(spec, Mapping):
         raise ArgumentError(
@@ -103,14 +121,17 @@ def _from_dynamic_axes(spec: DynamicAxes, inputs: Mapping[str, torch.Tensor], ou
         )
     axes = Axes()
     names = list(inputs)
-    for name, wanted in spec.items():
+    for name, given in inputs.items():
+        if isinstance(given, Held) and given.mark.axes:
+            axes.inputs[names.index(name)] = _named(name, given.mark.axes, given.item.ndim)
+    for name, wanted in without_marks(spec).items():
         if name not in inputs and name not in output_names:
             raise ArgumentError(
                 f"dynamic_axes names {name!r}, which is neither an input ({', '.join(names) or 'none'}) "
                 f"nor an output ({', '.join(output_names)}): see input_names and output_names"
             )
         if name in inputs:
-            axes.inputs[names.index(name)] = _named(name, wanted, inputs[name].ndim)
+            axes.inputs[names.index(name)] = _named(name, wanted, _example(inputs[name]).ndim)
         if name in output_names:
             # The rank of an output is known once the program has run.
             axes.outputs[list(output_names).index(name)] = _named(name, wanted, None)
@@ -159,8 +180,8 @@ def _checked_axis(what: str, name: str, axis: Any, rank: int | None) -> int:
 # --- dynamic_shapes ---------------------------------------------------------------------------------------------------
 
 
-def _from_dynamic_shapes(spec: DynamicShapes, arguments: Mapping[str, Any], inputs: Mapping[str, torch.Tensor]) -> Axes:
-    """A structure like that of the arguments, with a dict or a list of dimensions in the place of each tensor."""
+def shapes_by_argument(spec: DynamicShapes, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+    """`dynamic_shapes` by the names of the arguments, where it may be by their places."""
     if not isinstance(spec, (Mapping, list, tuple)):
         raise ArgumentError(
             f"dynamic_shapes is {spec!r}: give a dict by the names of arguments, {{'x': {{0: Dim('batch')}}}}, or a "
@@ -181,6 +202,14 @@ def _from_dynamic_shapes(spec: DynamicShapes, arguments: Mapping[str, Any], inpu
         raise ArgumentError(
             f"dynamic_shapes names {unknown[0]!r}, which is no argument of the program ({', '.join(arguments)})"
         )
+    return spec
+
+
+def _from_dynamic_shapes(
+    given: DynamicShapes, arguments: Mapping[str, Any], inputs: Mapping[str, torch.Tensor | Held]
+) -> Axes:
+    """A structure like that of the arguments, with a dict or a list of dimensions in the place of each tensor."""
+    spec = shapes_by_argument(given, arguments)
     axes, automatic = Axes(), set[str]()
     _refuse_underived(spec, arguments)
     names = list(inputs)
@@ -198,6 +227,8 @@ def _paired(what: str, argument: Any, spec: Any) -> Iterator[tuple[torch.Tensor,
     """The tensors of an argument, each with its part of the specification."""
     if isinstance(argument, torch.Tensor):
         yield argument, spec
+    elif isinstance(argument, Held):
+        yield argument.item, argument.mark.axes or None
     elif isinstance(argument, Mapping):
         for key, item in argument.items():
             yield from _paired(f"{what}[{key!r}]", item, None if spec is None else spec.get(key))

@@ -24,11 +24,12 @@ from exporter.arguments import (
     parameter_names,
     refuse_unknown_keywords,
     refuse_unreadable,
+    refuse_unscripted,
     refuse_unused_opsets,
     signature_of,
     split_args,
 )
-from exporter.axes import DynamicAxes, DynamicShapes, axes_of_program, with_outputs_placed
+from exporter.axes import DynamicAxes, DynamicShapes, axes_of_program, shapes_by_argument, with_outputs_placed
 from exporter.capture.activity import exporting
 from exporter.capture.copies import COPIES
 from exporter.capture.exported import ExportedModule
@@ -37,6 +38,7 @@ from exporter.capture.graph import Graph, operator_name
 from exporter.capture.origin import nearest_user_place
 from exporter.capture.strided import STRIDED
 from exporter.capture.trace import Traced, named_weights, trace, weights_of
+from exporter.containers import Layout, Mark, held_by_name, held_by_shape, is_input
 from exporter.errors import ArgumentError
 from exporter.garbage import leaving_garbage
 from exporter.legacy import set_training, trains
@@ -169,9 +171,16 @@ def capture_program(
     refuse_unknown_keywords(args, named, signature)
     arguments = by_parameter(parameter_names(signature), positional, named)
     refuse_unreadable(arguments)
+    as_given = positional, named
+    if dynamic_axes or dynamic_shapes is not None:
+        arguments = _held(arguments, dynamic_axes, dynamic_shapes, input_names or ())
+        values = list(arguments.values())
+        positional, named = tuple(values[: len(positional)]), dict(zip(named, values[len(positional) :], strict=True))
     names = input_names_for(arguments, input_names, len(weights_of(model)) if input_names else 0)
-    tensors = [leaf for leaf in pytree.tree_leaves((positional, named)) if isinstance(leaf, torch.Tensor)]
-    inputs = dict(zip(names, tensors, strict=True))
+    leaves = [leaf for leaf in pytree.tree_leaves((positional, named)) if is_input(leaf)]
+    inputs = dict(zip(names, leaves, strict=True))
+    layout = Layout.of((positional, named))
+    refuse_unscripted(model, layout)
     axes = axes_of_program(dynamic_axes, dynamic_shapes, arguments, inputs, output_names or ("output",))
     if isinstance(model, ExportedModule):
         axes = model.axes(inputs).renamed(axes, names)
@@ -204,12 +213,30 @@ def capture_program(
     axes = with_outputs_placed(axes, output_names, [len(output.shape) for output in outputs])
     return Capture(
         traced,
-        Source(model, positional, named, None if training is None else trains(training), axes),
+        Source(model, *as_given, None if training is None else trains(training), axes, layout),
         names,
         output_names,
         lambda: named_weights(model, weight_names),
         table,
     )
+
+
+def _held(
+    arguments: dict[str, Any],
+    dynamic_axes: DynamicAxes | None,
+    dynamic_shapes: DynamicShapes | None,
+    input_names: Sequence[str],
+) -> dict[str, Any]:
+    """The arguments, those held that are marked as a list of any length or as a tensor that may be None."""
+    if dynamic_shapes is not None:
+        spec = shapes_by_argument(dynamic_shapes, arguments)
+        return {
+            name: held_by_shape(f"dynamic_shapes[{name!r}]", spec.get(name), argument)
+            for name, argument in arguments.items()
+        }
+    if not isinstance(dynamic_axes, Mapping) or not any(isinstance(wanted, Mark) for wanted in dynamic_axes.values()):
+        return arguments
+    return held_by_name(dynamic_axes, arguments, input_names)
 
 
 def _callable(

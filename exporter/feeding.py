@@ -10,6 +10,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from exporter.arguments import by_parameter, parameter_names, refuse_unknown_keywords, signature_of
+from exporter.containers import Given, Held, ListOf, OrNone, is_input
 from exporter.errors import ArgumentError
 from exporter.lowering.dtypes import TO_ONNX
 
@@ -24,8 +25,8 @@ def feeds_of(
     inputs: Sequence[ir.Value],
     args: Sequence[Any],
     kwargs: Mapping[str, Any],
-) -> dict[str, torch.Tensor]:
-    """The tensors of a call, by the inputs of the model; `exported` is what the program was exported with."""
+) -> dict[str, Given]:
+    """What a call gives, by the inputs of the model; `exported` is what the program was exported with."""
     signature = signature_of(program)
     refuse_unknown_keywords(args, kwargs, signature)
     parameters = parameter_names(signature)
@@ -34,19 +35,32 @@ def feeds_of(
     defaults = {p.name: p.default for p in signature.parameters.values()} if signature is not None else {}
     names = [value.name or "" for value in inputs]
     _refuse_others(own, given, defaults, names)
-    tensors: list[torch.Tensor] = []
+    fed: list[Given] = []
     for name, before in own.items():
         if name not in given:
+            # What may be None may be left out.
+            fed += [None] if isinstance(before, Held) else []
             continue
         for place, one, other in _paired(name, given[name], before):
-            if isinstance(other, torch.Tensor):
-                if not isinstance(one, torch.Tensor):
-                    raise ArgumentError(f"{place} is a tensor in the model, and {_said(one)} was given: give a tensor")
-                tensors.append(one)
+            if is_input(other):
+                wanted = _wanted(other)
+                if not _fits(one, other):
+                    raise ArgumentError(f"{place} is {wanted} in the model, and {_said(one)} was given: give {wanted}")
+                fed.append(list(one) if isinstance(one, tuple) else one)
             else:
                 _refuse_other_constant(place, one, other)
-    _check(inputs, tensors)
-    return dict(zip(names, tensors, strict=True))
+    _check(inputs, fed)
+    return dict(zip(names, fed, strict=True))
+
+
+def _wanted(exported: torch.Tensor | Held) -> str:
+    return exported.mark.said if isinstance(exported, Held) else "a tensor"
+
+
+def _fits(given: Any, exported: torch.Tensor | Held) -> bool:
+    if isinstance(exported, Held) and isinstance(exported.mark, ListOf):
+        return isinstance(given, (list, tuple)) and all(isinstance(item, torch.Tensor) for item in given)
+    return isinstance(given, torch.Tensor) or (given is None and isinstance(exported, Held))
 
 
 def _refuse_others(
@@ -59,7 +73,8 @@ def _refuse_others(
     count = sum(map(_tensors_in, given.values()))
     takes = f"the model takes {len(inputs)} tensor{'' if len(inputs) == 1 else 's'} ({', '.join(inputs)})"
     for name, before in own.items():
-        if name not in given and _tensors_in(before):
+        omitted = isinstance(before, Held) and isinstance(before.mark, OrNone) and defaults.get(name, before) is None
+        if name not in given and _tensors_in(before) and not omitted:
             raise ArgumentError(f"{takes}, and got {count}: {name!r} is missing")
     for name, argument in given.items():
         if name not in own and _tensors_in(argument):
@@ -69,12 +84,14 @@ def _refuse_others(
 
 
 def _tensors_in(argument: Any) -> int:
-    return sum(isinstance(leaf, torch.Tensor) for leaf in pytree.tree_leaves(argument))
+    return sum(map(is_input, pytree.tree_leaves(argument)))
 
 
 def _paired(place: str, given: Any, exported: Any) -> Iterator[tuple[str, Any, Any]]:
     """The leaves of an argument in the order of those that it was exported with, which a dict may have in another."""
-    if isinstance(exported, dict) and isinstance(given, Mapping):
+    if isinstance(exported, Held):
+        yield place, given, exported
+    elif isinstance(exported, dict) and isinstance(given, Mapping):
         if exported.keys() != given.keys():
             raise ArgumentError(f"{place} has the keys {[*given]}, and the program was exported with {[*exported]}")
         for key, before in exported.items():
@@ -107,33 +124,39 @@ def _refuse_other_constant(place: str, given: Any, exported: Any) -> None:
         )
 
 
-def _check(inputs: Sequence[ir.Value], tensors: Sequence[torch.Tensor]) -> None:
+def _check(inputs: Sequence[ir.Value], fed: Sequence[Given]) -> None:
     """Refuse what the model does not take, before a runtime does so in words of its own."""
     seen: dict[str, tuple[int, str]] = {}
-    for value, tensor in zip(inputs, tensors, strict=True):
-        shape = [size.value if isinstance(size, ir.SymbolicDim) else size for size in value.shape or ()]
-        sizes = zip(shape, tensor.shape, strict=False)
-        if TO_ONNX.get(tensor.dtype) is not value.dtype:
-            advice = "convert it with .to(...)"
-        elif len(shape) != tensor.ndim:
-            advice = "give as many axes"
-        elif any(isinstance(wanted, int) and wanted != size for wanted, size in sizes):
-            advice = "sizes that vary are asked for with dynamic_axes, when the program is exported"
-        else:
-            for wanted, size in zip(shape, tensor.shape, strict=True):
-                if isinstance(wanted, str) and wanted.isidentifier():
-                    first, where = seen.setdefault(wanted, (size, value.name or ""))
-                    if first != size:
-                        raise ArgumentError(
-                            f"the axis {wanted!r} has size {first} in {where!r} and {size} in {value.name!r}: axes of "
-                            "one name have one size"
-                        )
-            continue
-        dtype = next((torch_dtype for torch_dtype, onnx_type in TO_ONNX.items() if onnx_type is value.dtype), None)
-        raise ArgumentError(
-            f"the input {value.name!r} has to be {dtype}[{', '.join(map(str, shape))}], and {_said(tensor)} was given: "
-            f"{advice}"
-        )
+    for value, given in zip(inputs, fed, strict=True):
+        for tensor in given if isinstance(given, list) else [] if given is None else [given]:
+            _check_tensor(value, tensor, {} if isinstance(given, list) else seen)
+
+
+def _check_tensor(value: ir.Value, tensor: torch.Tensor, seen: dict[str, tuple[int, str]]) -> None:
+    """One of them; `seen` are the sizes of axes that have names, which those of a list have each for itself."""
+    shape = [size.value if isinstance(size, ir.SymbolicDim) else size for size in value.shape or ()]
+    sizes = zip(shape, tensor.shape, strict=False)
+    if TO_ONNX.get(tensor.dtype) is not value.dtype:
+        advice = "convert it with .to(...)"
+    elif len(shape) != tensor.ndim:
+        advice = "give as many axes"
+    elif any(isinstance(wanted, int) and wanted != size for wanted, size in sizes):
+        advice = "sizes that vary are asked for with dynamic_axes, when the program is exported"
+    else:
+        for wanted, size in zip(shape, tensor.shape, strict=True):
+            if isinstance(wanted, str) and wanted.isidentifier():
+                first, where = seen.setdefault(wanted, (size, value.name or ""))
+                if first != size:
+                    raise ArgumentError(
+                        f"the axis {wanted!r} has size {first} in {where!r} and {size} in {value.name!r}: axes of "
+                        "one name have one size"
+                    )
+        return
+    dtype = next((torch_dtype for torch_dtype, onnx_type in TO_ONNX.items() if onnx_type is value.dtype), None)
+    raise ArgumentError(
+        f"the input {value.name!r} has to be {dtype}[{', '.join(map(str, shape))}], and {_said(tensor)} was given: "
+        f"{advice}"
+    )
 
 
 def _said(argument: Any) -> str:

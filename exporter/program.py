@@ -17,6 +17,7 @@ from torch.utils import _pytree as pytree
 from exporter import write
 from exporter.axes import Axes
 from exporter.capture.results import Kind, Returned
+from exporter.containers import Given, Layout
 from exporter.errors import ArgumentError
 from exporter.feeding import feeds_of
 from exporter.passes.axis_names import AxisNames, rename_axes
@@ -42,6 +43,30 @@ class Source:
     #: The mode that it was recorded in; None for that of each of its parts.
     training: bool | None = None
     axes: Axes = field(default_factory=Axes)
+    #: Where its inputs are, where some of them are no tensors.
+    layout: Layout | None = None
+
+    def inputs(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Given]:
+        """The inputs of the model among arguments: tensors, lists of them, None where that may be."""
+        if self.layout is not None:
+            return self.layout.inputs(args, kwargs)
+        return [leaf for leaf in pytree.tree_leaves((tuple(args), dict(kwargs))) if isinstance(leaf, torch.Tensor)]
+
+    @property
+    def held_arguments(self) -> tuple[tuple[Any, ...], Mapping[str, Any]]:
+        """The example's arguments, with leaves for inputs that are no tensors."""
+        return (self.args, self.kwargs) if self.layout is None else self.layout.arguments
+
+    def with_inputs(self, inputs: Sequence[Given]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """The example's arguments, with these inputs."""
+        remaining = iter(inputs)
+        if self.layout is not None:
+            return self.layout.filled(self.args, self.kwargs, remaining)
+        leaves, spec = pytree.tree_flatten((self.args, dict(self.kwargs)))
+        filled: tuple[tuple[Any, ...], dict[str, Any]] = pytree.tree_unflatten(
+            [next(remaining) if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves], spec
+        )
+        return filled
 
 
 class ONNXProgram:
@@ -211,10 +236,10 @@ class ONNXProgram:
 
         return ATEN_DOMAIN in self.model.graph.opset_imports
 
-    def feeds(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, torch.Tensor]:
-        """What the model is run with: the tensors among the arguments, and the weights that it has as inputs."""
+    def feeds(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Given]:
+        """What the model is run with: the inputs among the arguments, and the weights that it has as inputs."""
         source = self.source
-        feeds = feeds_of(source.program, (source.args, source.kwargs), self._actual_inputs(), args, kwargs)
+        feeds = feeds_of(source.program, source.held_arguments, self._actual_inputs(), args, kwargs)
         return {**feeds, **self._weights.as_inputs}
 
     def _restored(self, results: Sequence[torch.Tensor]) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import onnx
 import onnx_ir as ir
@@ -13,6 +13,7 @@ import torch
 import torch.utils.dlpack
 
 from exporter import write
+from exporter.containers import Given
 
 if TYPE_CHECKING:
     import onnxruntime
@@ -46,11 +47,12 @@ class RuntimeSession:
         else:
             self.session = initializer(write.serialize(model))
 
-    def run(self, feeds: Mapping[str, torch.Tensor]) -> list[Any]:
-        """The outputs: tensors, and lists of them where the model has sequences."""
-        if any(output.type.startswith("seq") for output in self.session.get_outputs()):
+    def run(self, feeds: Mapping[str, Given]) -> list[Any]:
+        """The outputs: tensors, lists of them where the model has sequences, None where an optional is none."""
+        ends = (*self.session.get_inputs(), *self.session.get_outputs())
+        if any(not end.type.startswith("tensor") for end in ends):
             return _run_over_arrays(self.session.run, feeds)
-        values = {name: _ort_value(tensor) for name, tensor in feeds.items()}
+        values = {name: _ort_value(cast("torch.Tensor", tensor)) for name, tensor in feeds.items()}
         return [_tensor_of(value) for value in self.session.run_with_ort_values(None, values)]
 
 
@@ -65,17 +67,19 @@ class ReferenceSession:
         proto = onnx.load_model_from_string(write.serialize(model))
         self._evaluator = ReferenceEvaluator(proto, new_ops=[ATen])
 
-    def run(self, feeds: Mapping[str, torch.Tensor]) -> list[Any]:
+    def run(self, feeds: Mapping[str, Given]) -> list[Any]:
         return _run_over_arrays(self._evaluator.run, feeds)
 
 
-def _run_over_arrays(run: Callable[..., Any], feeds: Mapping[str, torch.Tensor]) -> list[Any]:
-    from exporter.arrays import to_array, to_tensor
+def _run_over_arrays(run: Callable[..., Any], feeds: Mapping[str, Given]) -> list[Any]:
+    from exporter.arrays import to_fed, to_tensor
 
-    results = run(None, {name: to_array(tensor) for name, tensor in feeds.items()})
-    return [
-        [to_tensor(item) for item in result] if isinstance(result, list) else to_tensor(result) for result in results
-    ]
+    def restored(result: Any) -> Any:
+        if isinstance(result, list):
+            return [to_tensor(item) for item in result]
+        return None if result is None else to_tensor(result)
+
+    return [restored(result) for result in run(None, {name: to_fed(given) for name, given in feeds.items()})]
 
 
 def errors_of_runtimes() -> tuple[type[Exception], ...]:

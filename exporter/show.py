@@ -83,8 +83,13 @@ def _lines(model: ir.Model, scopes: Scopes) -> Iterator[str]:
 
 
 def typed(value: ir.Value) -> str:
-    """`%x : Float(batch, 3)`."""
+    """`%x : Float(batch, 3)`; a list of such, `Float[](batch, 3)`; one that may be None, `Float?(batch, 3)`."""
     dtype = "Tensor" if value.dtype is None else _NAMES.get(value.dtype, value.dtype.name)
+    match value.type:
+        case ir.SequenceType():
+            dtype += "[]"
+        case ir.OptionalType():
+            dtype += "?"
     # A rank that is not known is not the rank of a scalar, which prints as Float().
     sizes = "" if value.shape is None else f"({', '.join(str(size) for size in value.shape)})"
     return f"%{value.name} : {dtype}{sizes}"

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
 
-from exporter.capture.graph import Block, Node, Primitive, Size, Value, same_shape, same_size
+from exporter.capture.graph import Block, Holds, Node, Primitive, Size, Value, same_shape, same_size
 from exporter.capture.leaves import (
     DTYPES,
     EMPTY,
@@ -27,8 +27,9 @@ from exporter.capture.leaves import (
     spelled,
 )
 from exporter.capture.symbols import HintedShapeEnv
+from exporter.errors import CaptureError
 
-__all__ = ["IF", "LOOP", "SCAN", "SEEN_TWICE", "Blocks", "Iteration"]
+__all__ = ["IF", "LOOP", "SCAN", "SEEN_TWICE", "Blocks", "Iteration", "UnlikeItems"]
 
 IF = Primitive("prim::If")
 LOOP = Primitive("prim::Loop")
@@ -37,6 +38,14 @@ SCAN = Primitive("higher_order::scan")
 SEEN_TWICE = (
     "a branch or loop writes in place to a tensor that has another name, or a view, around it: write to a clone of it"
 )
+
+
+class UnlikeItems(CaptureError):
+    """What a loop collects in one place are tensors of another size in each iteration, which cannot be stacked."""
+
+    def __init__(self, text: str, place: int) -> None:
+        super().__init__(text)
+        self.place = place
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +172,10 @@ class Blocks(Leaves):
             )
         pairs = zip(one.shape, other.shape, strict=True)
         shape = [size if same_size(size, peer) else self.new_size(size) for size, peer in pairs]
-        return self.recorder.stand_in(one.dtype, shape, one.device)
+        return self.recorder.stand_in(one.dtype, shape, one.device, self._holds_what(one))
+
+    def _holds_what(self, tensor: FakeTensor) -> Holds:
+        return self.recorder.value_of(tensor).holds
 
     # --- loops ----------------------------------------------------------------------------------------------------
 
@@ -244,14 +256,15 @@ class Blocks(Leaves):
         hinted = map(str, shapes.hints) if isinstance(shapes, HintedShapeEnv) else ()
         return {*hinted, *self.recorder.size_sources, *self.recorder.reader.scalars}
 
-    def _alike(self, tensor: FakeTensor, outside: set[str]) -> FakeTensor:
+    def _alike(self, place: int, tensor: FakeTensor, outside: set[str]) -> FakeTensor:
         """A tensor that is collected: it has the same sizes in each iteration."""
         for size in tensor.shape:
             if isinstance(size, torch.SymInt) and not {*map(str, size.node.expr.free_symbols)} <= outside:
-                raise self.error(
-                    "a list collects tensors of other sizes in each iteration of a loop whose length depends on "
-                    "values: make them of one size, or join them with torch.cat as they come"
+                error = self.error(
+                    "a loop whose length depends on values collects tensors of other sizes in each iteration: make "
+                    "them of one size"
                 )
+                raise UnlikeItems(str(error), place)
         return tensor
 
     def _iteration(
@@ -285,7 +298,7 @@ class Blocks(Leaves):
             changing = [
                 (item, self.tensor(out, item.inside)) for item, out in zip(carried, outs, strict=True) if item.varies
             ]
-            collected = [self._alike(self.take(tensor), outside) for tensor in done.collected]
+            collected = [self._alike(place, self.take(tensor), outside) for place, tensor in enumerate(done.collected)]
         inputs = [recorder.value_of(tensor) for tensor in (number, going, *(item.inside for item, _ in changing))]
         tensors = [going if goes_on is True else goes_on, *(out for _, out in changing), *collected]
         return Block(inputs, nodes, [recorder.value_of(tensor) for tensor in tensors]), goes_on, collected
@@ -295,7 +308,7 @@ class Blocks(Leaves):
         if not isinstance(start, torch.Tensor):
             return self.recorder.stand_in(DTYPES[type(start)], ())
         shape = [self.new_size(size) if axis in item.free else size for axis, size in enumerate(start.shape)]
-        return self.recorder.stand_in(start.dtype, shape, start.device)
+        return self.recorder.stand_in(start.dtype, shape, start.device, self._holds_what(self.take(start)))
 
     def _holds(self, item: _Carried, out: Leaf, outer: list[Node]) -> bool:
         """Whether what was taken for granted holds after an iteration; from now on, less is."""
@@ -327,7 +340,7 @@ class Blocks(Leaves):
     def _at_end(self, item: _Carried) -> FakeTensor:
         inside = item.inside
         shape = [self.new_size(size) if axis in item.free else size for axis, size in enumerate(inside.shape)]
-        return self.recorder.stand_in(inside.dtype, shape, inside.device)
+        return self.recorder.stand_in(inside.dtype, shape, inside.device, self._holds_what(inside))
 
     def _stacked(self, tensor: FakeTensor, length: Size | None) -> FakeTensor:
         length = self.new_size(2) if length is None else length

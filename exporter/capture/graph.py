@@ -7,6 +7,7 @@ with a `Block` for each of its bodies among its arguments. Nothing here computes
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -16,6 +17,7 @@ import torch
 __all__ = [
     "Block",
     "Graph",
+    "Holds",
     "Input",
     "Node",
     "Origin",
@@ -43,13 +45,23 @@ class Origin(NamedTuple):
         return f"{self.file}:{self.line}" if self.file else ""
 
 
-class Value:
-    """A tensor of the program. With `constant` set, its value is known: a parameter, a buffer, a literal.
+class Holds(enum.Enum):
+    """What a value is."""
 
-    One that is `listed` is a list of such tensors, of a length that depends on values.
+    TENSOR = enum.auto()
+    #: A list of tensors of its dtype and rank, of a length that depends on values. Sizes that vary differ from item to
+    #: item: they are no symbols that could be read.
+    LIST = enum.auto()
+    #: Such a tensor, or none, as values have it.
+    OPTIONAL = enum.auto()
+
+
+class Value:
+    """A tensor of the program, or what `holds` says of some. With `constant` set, its value is known: a parameter, a
+    buffer, a literal.
     """
 
-    __slots__ = ("constant", "dtype", "listed", "name", "node", "shape")
+    __slots__ = ("constant", "dtype", "holds", "name", "node", "shape")
 
     def __init__(
         self,
@@ -59,13 +71,14 @@ class Value:
         node: Node | None = None,
         name: str = "",
         constant: torch.Tensor | None = None,
+        holds: Holds = Holds.TENSOR,
     ) -> None:
         self.dtype = dtype
         self.shape = shape
         self.node = node
         self.name = name
         self.constant = constant
-        self.listed = False
+        self.holds = holds
 
     def __repr__(self) -> str:
         return f"Value({self.name or '?'}: {self.dtype}{list(self.shape)})"

@@ -12,7 +12,8 @@ import torch
 from torch._functorch.pyfunctorch import temporarily_clear_interpreter_stack
 from torch._subclasses.fake_tensor import FakeTensor
 
-from exporter.capture.graph import Size, Value, same_size
+from exporter.capture.graph import Holds, Size, Value, same_size
+from exporter.capture.primitives import EMPTY_LIST
 from exporter.capture.recorder import NeedsSymbols, Recorder, unwrapped
 from exporter.capture.symbols import HintedShapeEnv
 from exporter.errors import CaptureError
@@ -140,6 +141,10 @@ class Leaves:
         """Something of the kind of a leaf, for a variable that nobody reads before it is assigned to."""
         if not isinstance(leaf, torch.Tensor):
             return False if isinstance(leaf, bool) else 0.0 if isinstance(leaf, float) else 0
+        if self.recorder.value_of(self.take(leaf)).holds is Holds.LIST:
+            made = self.recorder.stand_in(leaf.dtype, tuple(leaf.shape), holds=Holds.LIST)
+            self.recorder.add(EMPTY_LIST, {"dtype": leaf.dtype}, [made])
+            return made
         shape: list[Size] = [0, *leaf.shape[1:]] if empty else [*leaf.shape]
         with self.innermost():
             return torch.zeros([size if isinstance(size, int) else 0 for size in shape], dtype=leaf.dtype)

@@ -14,6 +14,7 @@ from torch.fx.experimental.symbolic_shapes import ShapeEnv
 from exporter.capture.composites import without_keeping
 from exporter.capture.graph import Block, Node, Origin, Primitive, Value
 from exporter.capture.origin import OriginFinder
+from exporter.capture.primitives import ON_VALUES
 from exporter.capture.symbols import HintedShapeEnv
 from exporter.errors import CaptureError, FrozenValueError
 
@@ -43,7 +44,7 @@ class Reader:
         self._shapes = shapes
         self._strict = strict
         #: The tensors that the program is called with, by the inputs they are.
-        self.examples: dict[Value, torch.Tensor] = {}
+        self.examples: dict[Value, Any] = {}
         #: What has been computed: programs that ask once ask again, a detector dozens of times.
         self._known: dict[Value, Any] = {}
         #: Of each symbol that was read from a tensor of one int, that tensor.
@@ -175,6 +176,9 @@ class Reader:
         if op.name == "prim::If":
             block = arguments["then"] if arguments["condition"] else arguments["orelse"]
             return self._run_block(block, [], known)
+        if op.name in ON_VALUES:
+            given = ON_VALUES[op.name](**arguments)
+            return given if isinstance(given, tuple) else (given,)
         state, block = list(arguments["initial"]), arguments["block"]
         if op.name == "higher_order::scan":
             returned: list[Any] = []

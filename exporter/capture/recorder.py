@@ -14,9 +14,10 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from exporter.capture.autograd_functions import AUTOGRAD_FUNCTION, FunctionCall
 from exporter.capture.composites import original, without_keeping
-from exporter.capture.graph import Node, Origin, Primitive, Size, Value
+from exporter.capture.graph import Holds, Node, Origin, Primitive, Size, Value
 from exporter.capture.memo import Metadata, ResultMemo, describe
 from exporter.capture.origin import OriginFinder
+from exporter.capture.primitives import TO_LIST
 from exporter.capture.reading import Reader, outside_of_modes
 from exporter.capture.sizes import SIZES
 from exporter.capture.symbols import HintedShapeEnv
@@ -157,12 +158,14 @@ class Recorder(TorchDispatchMode):
             known = self._values[id(self.constant(tensor))]
         return known[1]
 
-    def stand_in(self, dtype: torch.dtype, shape: Sequence[Size], device: torch.device = _CPU) -> FakeTensor:
-        """A tensor that no operator made, as blocks take and return them."""
+    def stand_in(
+        self, dtype: torch.dtype, shape: Sequence[Size], device: torch.device = _CPU, holds: Holds = Holds.TENSOR
+    ) -> FakeTensor:
+        """A tensor that no operator made, as blocks take and return them; or for what holds tensors."""
         fake = self._memo.contiguous(dtype, tuple(shape), device)
-        value = Value(dtype, tuple(shape))
+        value = Value(dtype, tuple(shape), holds=holds)
         self._values[id(fake)] = (fake, value)
-        if self.fakes.shape_env is not None:
+        if self.fakes.shape_env is not None and holds is Holds.TENSOR:
             self._note_sizes(value)
         return fake
 
@@ -288,9 +291,8 @@ class Recorder(TorchDispatchMode):
 
     def listed(self, stack: Value) -> Value:
         """The list of the tensors that lie along the first axis of one."""
-        node = Node(Primitive("prim::tolist"), {"stack": stack}, self.origins.find())
-        value = Value(stack.dtype, stack.shape[1:], node=node)
-        value.listed = True
+        node = Node(TO_LIST, {"stack": stack}, self.origins.find())
+        value = Value(stack.dtype, stack.shape[1:], node=node, holds=Holds.LIST)
         node.outputs.append(value)
         self.nodes.append(node)
         return value

@@ -5,14 +5,23 @@ from __future__ import annotations
 import enum
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, ClassVar, NoReturn, cast
 
 import torch
 from torch.utils import _pytree as pytree
 
 from exporter.errors import CaptureError
 
-__all__ = ["Kind", "Returned", "TensorList", "Written", "mark_number", "spelled_structure", "taken_apart"]
+__all__ = [
+    "Kind",
+    "Returned",
+    "TensorList",
+    "TensorOrNone",
+    "Written",
+    "mark_number",
+    "spelled_structure",
+    "taken_apart",
+]
 
 #: What may stand beside tensors: it is returned by the exported program as the recording returned it.
 _PLAIN = (int, float, complex, bool, str, bytes, type(None), torch.dtype, torch.device, torch.Size)
@@ -21,10 +30,34 @@ _MARK = "_onnx_parity_number"
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TensorList:
-    """What a script returns as a list whose length depends on values: its items, stacked."""
+    """A list whose length depends on values, between scripts, which can do something with it: its items, stacked, or a
+    list of the graph's.
+    """
 
-    stack: torch.Tensor
+    tensor: torch.Tensor
     of_numbers: bool
+    stacked: bool
+
+    REMEDY: ClassVar[str] = (
+        "Python does that once, while the program is recorded: do it in a function with @torch.jit.script, or export "
+        "torch.jit.script(model)"
+    )
+
+    def _refuse(self, *_: object) -> NoReturn:
+        raise CaptureError(f"the program takes a list apart whose length varies. {self.REMEDY}")
+
+    __iter__ = __len__ = __getitem__ = __contains__ = __bool__ = __add__ = __radd__ = _refuse
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TensorOrNone:
+    """A tensor, or None as values have it: whether there is one, and which. `optional` is both in one value, where it
+    is returned.
+    """
+
+    present: Any
+    value: Any
+    optional: torch.Tensor | None = None
 
 
 def mark_number(tensor: torch.Tensor) -> None:
@@ -41,6 +74,8 @@ class Kind(enum.Enum):
     #: A list whose length depends on values: a sequence of tensors, or of tensors that are given back as numbers.
     LIST = enum.auto()
     NUMBERS = enum.auto()
+    #: A tensor, or None as values have it: an optional.
+    OPTIONAL = enum.auto()
     #: Anything else: as it was.
     PLAIN = enum.auto()
 
@@ -88,7 +123,11 @@ def taken_apart(result: Any) -> tuple[Returned, list[torch.Tensor]]:
             tensors.append(leaf)
         elif isinstance(leaf, TensorList):
             kinds.append(Kind.NUMBERS if leaf.of_numbers else Kind.LIST)
-            tensors.append(leaf.stack)
+            tensors.append(leaf.tensor)
+        elif isinstance(leaf, TensorOrNone):
+            kinds.append(Kind.OPTIONAL)
+            assert leaf.optional is not None, "only a script returns it"
+            tensors.append(leaf.optional)
         elif isinstance(leaf, torch.SymInt):
             kinds.append(Kind.NUMBER)
             tensors.append(torch.scalar_tensor(cast("int", leaf), dtype=torch.int64))

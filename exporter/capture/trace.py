@@ -23,16 +23,18 @@ from torch.utils import _pytree as pytree
 from exporter.axes import Axes
 from exporter.capture.composites import keeping_composites
 from exporter.capture.fakes import Fakes
-from exporter.capture.graph import Graph, Input, Value
+from exporter.capture.graph import Graph, Holds, Input, Value
+from exporter.capture.held import HeldInput
 from exporter.capture.lifted import Lifting
 from exporter.capture.origin import OriginFinder, last_user_line
 from exporter.capture.preserved import buffers_of, preserved
 from exporter.capture.reading import LoopValueError, TracerWarning
 from exporter.capture.recorder import NeedsSymbols, OwnTensorWritten, Recorder, own_tensor_written
-from exporter.capture.results import Kind, Returned, Written, taken_apart
+from exporter.capture.results import Kind, Returned, TensorList, Written, taken_apart
 from exporter.capture.subscripts import SymbolicSubscripts
 from exporter.capture.surroundings import recording_surroundings
 from exporter.capture.symbols import Assumption, HintedShapeEnv, fixed_together
+from exporter.containers import Held, ListOf, is_input
 from exporter.errors import CaptureError, DynamicAxisError, ExportError, FrozenValueError
 
 __all__ = ["Traced", "named_weights", "trace", "weights_of"]
@@ -60,7 +62,8 @@ def trace(
     strict: bool = False,
     return_written: bool = False,
 ) -> Traced:
-    """Record `program(*args, **kwargs)`. Tensors among the arguments, flattened, are the inputs, named in order.
+    """Record `program(*args, **kwargs)`. The tensors, and what is `Held`, among the arguments, flattened, are the
+    inputs, named in order.
 
     Weights are called as they are in the module, or by `weight_names` in the order of `weights_of(program)`.
     `return_written` makes outputs of what the program wrote to buffers, attributes and inputs, after its own.
@@ -138,7 +141,7 @@ def _trace(request: _Request, way: _Way) -> Traced:
     program, axes, input_names = request.program, way.axes, request.input_names
     shapes = HintedShapeEnv() if way.symbols else None
     leaves, spec = pytree.tree_flatten((tuple(request.args), dict(request.kwargs)))
-    tensor_positions = [position for position, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor)]
+    positions = [position for position, leaf in enumerate(leaves) if is_input(leaf)]
     fakes = Fakes(shapes)
     recorder = Recorder(
         fakes,
@@ -156,9 +159,15 @@ def _trace(request: _Request, way: _Way) -> Traced:
     sizes: dict[str, torch.SymInt] = {}
     inputs: list[Input] = []
     input_fakes: list[FakeTensor] = []
-    for number, position in enumerate(tensor_positions):
-        example = leaves[position]
+    held: dict[int, HeldInput] = {}
+    for number, position in enumerate(positions):
+        leaf = leaves[position]
+        example: torch.Tensor = leaf.item if isinstance(leaf, Held) else leaf
         named = axes.inputs.get(number, {})
+        if isinstance(leaf, Held) and isinstance(leaf.mark, ListOf):
+            held[position] = HeldInput.of_list(recorder, leaf, input_names[number], named, axis_names)
+            inputs.append(Input(held[position].value, input_names[number], example))
+            continue
         shape: list[Any] = list(example.shape)
         for axis, name in named.items():
             if name not in sizes:
@@ -166,6 +175,10 @@ def _trace(request: _Request, way: _Way) -> Traced:
                 sizes[name] = shapes.new_size(name, example.shape[axis], axes.ranges.get(name))
                 axis_names[str(sizes[name].node.expr)] = name
             shape[axis] = sizes[name]
+        if isinstance(leaf, Held):
+            held[position] = HeldInput(recorder, leaf, input_names[number], shape)
+            inputs.append(Input(held[position].value, input_names[number], example))
+            continue
         fake = _fake_like(example, shape if named else None, fakes)
         value = recorder.input(fake, input_names[number], example)
         for axis, name in named.items():
@@ -173,6 +186,7 @@ def _trace(request: _Request, way: _Way) -> Traced:
         inputs.append(Input(value, input_names[number], example))
         input_fakes.append(recorder.writable(fake))
 
+    tensor_positions = [position for position in positions if position not in held]
     buffers = buffers_of(program)
     buffer_fakes = [recorder.writable(recorder.constant(buffer.tensor)) for buffer in buffers]
     structures: list[Returned] = []
@@ -184,10 +198,14 @@ def _trace(request: _Request, way: _Way) -> Traced:
         filled = list(leaves)
         for position, tensor in zip(tensor_positions, tensors, strict=True):
             filled[position] = tensor
+        for position, entry in held.items():
+            filled[position] = entry.handed_out(sources)
         call_args, call_kwargs = pytree.tree_unflatten(filled, spec)
         lifting: AbstractContextManager[Lifting | None] = Lifting(recorder) if way.lifts else nullcontext()
         with preserved(program, buffers, buffer_tensors, recorder.was_read) as anew, lifting as lifted:
             result = program(*call_args, **call_kwargs)
+        for entry in held.values():
+            entry.refuse_written()
         lost.extend(name for name, new in anew.items() if not isinstance(new, torch.Tensor))
         assigned.update((name, new) for name, new in anew.items() if isinstance(new, torch.Tensor))
         structure, outputs = taken_apart(result)
@@ -228,14 +246,15 @@ def _trace(request: _Request, way: _Way) -> Traced:
     recorder.reader.warn()
 
     after = {Written(buffer.path): recorder.value_of(fake) for buffer, fake in zip(buffers, buffer_fakes, strict=True)}
-    for place, (name, fake) in enumerate(zip(input_names, input_fakes, strict=True)):
-        after[Written(name, place)] = recorder.value_of(fake)
+    places = [place for place, position in enumerate(positions) if position not in held]
+    for place, fake in zip(places, input_fakes, strict=True):
+        after[Written(input_names[place], place)] = recorder.value_of(fake)
     written = {end: value for end, value in after.items() if value.node is not None}
     written |= {Written(name): value for name, value in zip(assigned, assigned_values, strict=True)}
     returned = structures[0]
     outputs_of = [kind for kind in returned.kinds if kind is not Kind.PLAIN]
     for place, kind in enumerate(outputs_of):
-        if kind in (Kind.LIST, Kind.NUMBERS):
+        if kind in (Kind.LIST, Kind.NUMBERS) and output_values[place].holds is not Holds.LIST:
             output_values[place] = recorder.listed(output_values[place])
     if request.return_written:
         output_values += written.values()
@@ -288,6 +307,8 @@ def _capture_error(
 ) -> CaptureError:
     line = last_user_line(error)
     where = f" at {line}" if line else ""
+    if isinstance(error, TypeError) and TensorList.__name__ in str(error):
+        return CaptureError(f"the program hands a list whose length varies to an operator{where}. {TensorList.REMEDY}")
     if isinstance(error, GuardOnDataDependentSymNode):
         return CaptureError(
             f"the program decided by a number that it computed from values{where}: {error.cond}\n"

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import onnx_ir as ir
 import torch
 
-from exporter.capture.graph import Size
-from exporter.lowering.dtypes import TENSOR_TYPES
+from exporter.capture.graph import Holds, Size
+from exporter.lowering.dtypes import type_of
 from exporter.lowering.values import Value
 
 if TYPE_CHECKING:
@@ -27,10 +27,10 @@ class Body:
         self._outputs: list[ir.Value] = []
         self.graph: ir.Graph
 
-    def input(self, stem: str, dtype: torch.dtype, shape: Sequence[Size]) -> Value:
+    def input(self, stem: str, dtype: torch.dtype, shape: Sequence[Size], holds: Holds = Holds.TENSOR) -> Value:
         """One more input of the body."""
         onnx_shape = ir.Shape([size if isinstance(size, int) else None for size in shape])
-        value = ir.Value(name=self._g.fresh(stem), type=TENSOR_TYPES[dtype], shape=onnx_shape)
+        value = ir.Value(name=self._g.fresh(stem), type=type_of(dtype, holds), shape=onnx_shape)
         self._inputs.append(value)
         return Value(value, dtype, tuple(shape))
 
@@ -39,7 +39,7 @@ class Body:
         made = {output for node in self._g.nodes for output in node.outputs}
         for value in values:
             if value.ir not in made:
-                value = self._g.op("Identity", value)
+                value = self._g.handed_on(value)
             made.discard(value.ir)
             self._outputs.append(value.ir)
 

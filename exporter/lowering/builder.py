@@ -250,13 +250,6 @@ class Graph(Forms):
                 raise not_taken(sig, sig.output_type(position), dtype, self.opset)
         return self._emit("", op_type, operands, attributes, dtypes)
 
-    def sequence(self, stack: Value) -> Value:
-        """A sequence of the tensors that lie along the first axis of one."""
-        signature("SplitToSequence", self.opset)
-        (result,) = self._emit("", "SplitToSequence", [stack], {"axis_i": 0, "keepdims_i": 0}, [stack.dtype])
-        result.ir.type = ir.SequenceType(TENSOR_TYPES[stack.dtype])
-        return result
-
     # --- bodies of branches and loops -----------------------------------------------------------------------------
 
     @contextmanager
@@ -397,6 +390,8 @@ def _attribute(key: str, item: Any) -> ir.Attr:
     if suffix == "t" and name:
         tensor = item if isinstance(item, ir.TensorProtocol) else TorchTensor(item)
         return ir.Attr(name, ir.AttributeType.TENSOR, tensor)
+    if suffix == "tp" and name:
+        return ir.Attr(name, ir.AttributeType.TYPE_PROTO, item)
     if suffix == "g" and name:
         return ir.Attr(name, ir.AttributeType.GRAPH, item)
     if suffix not in _ATTRIBUTE_TYPES or not name:

@@ -13,6 +13,7 @@ from exporter.lowering.values import Value
 @lowering("prim::If")
 def if_(g: Graph, condition: Value, then: Block, orelse: Block) -> list[Value | None]:
     used = [number for number in range(len(g.node.outputs)) if g.is_used(number)]
+    g.check_carried([then.outputs[number] for number in used])
     g.check_branches([(then.outputs[number].shape, orelse.outputs[number].shape) for number in used])
     graphs = []
     for block in (then, orelse):
@@ -30,11 +31,6 @@ def if_(g: Graph, condition: Value, then: Block, orelse: Block) -> list[Value | 
 @lowering("prim::Loop")
 def loop(g: Graph, trips: Value | None, condition: Value | None, initial: Sequence[Value], block: Block) -> list[Value]:
     return g.loop(trips, condition, initial, block)
-
-
-@lowering("prim::tolist")
-def tolist(g: Graph, stack: Value) -> Value:
-    return g.sequence(stack)
 
 
 @lowering("higher_order::scan")

@@ -8,7 +8,18 @@ from ctypes import c_float
 import onnx_ir as ir
 import torch
 
-__all__ = ["TENSOR_TYPES", "TO_ONNX", "TO_TORCH", "extremes", "fits_attribute", "is_floating", "result_dtype"]
+from exporter.capture.graph import Holds
+
+__all__ = [
+    "TENSOR_TYPES",
+    "TO_ONNX",
+    "TO_TORCH",
+    "extremes",
+    "fits_attribute",
+    "is_floating",
+    "result_dtype",
+    "type_of",
+]
 
 TO_ONNX: dict[torch.dtype, ir.DataType] = {
     torch.float32: ir.DataType.FLOAT,
@@ -29,6 +40,14 @@ TO_ONNX: dict[torch.dtype, ir.DataType] = {
 }
 TO_TORCH: dict[ir.DataType, torch.dtype] = {onnx: dtype for dtype, onnx in TO_ONNX.items()}
 TENSOR_TYPES: dict[torch.dtype, ir.TensorType] = {dtype: ir.TensorType(onnx) for dtype, onnx in TO_ONNX.items()}
+
+
+def type_of(dtype: torch.dtype, holds: Holds) -> ir.TypeProtocol:
+    """The type in ONNX of a tensor of a dtype, or of what holds some."""
+    tensor = TENSOR_TYPES[dtype]
+    if holds is Holds.TENSOR:
+        return tensor
+    return ir.SequenceType(tensor) if holds is Holds.LIST else ir.OptionalType(tensor)
 
 
 def is_floating(dtype: torch.dtype) -> bool:

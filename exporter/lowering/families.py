@@ -20,6 +20,7 @@ from exporter.lowering import (  # noqa: F401
     indexing,
     joining,
     linear_algebra,
+    lists,
     loss,
     normalization,
     packing,

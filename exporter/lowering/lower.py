@@ -13,7 +13,7 @@ import sympy
 import torch
 from torch._ops import OpOverload
 
-from exporter.capture.graph import Block, Node, Primitive, Size, operator_name
+from exporter.capture.graph import Block, Holds, Node, Primitive, Size, operator_name
 from exporter.capture.graph import Graph as AtenGraph
 from exporter.capture.graph import Value as AtenValue
 from exporter.capture.origin import last_user_line
@@ -21,7 +21,7 @@ from exporter.errors import CaptureError, ExportError, LoweringError, Refusal, U
 from exporter.fallback.encoding import NOT_VALUES
 from exporter.fallback.writing import as_aten, as_recorded
 from exporter.lowering.builder import Graph
-from exporter.lowering.dtypes import TO_ONNX
+from exporter.lowering.dtypes import TO_ONNX, type_of
 from exporter.lowering.emission import Emission, OperatorExportTypes
 from exporter.lowering.extents import shaped
 from exporter.lowering.registry import Lowering, find, is_users
@@ -40,6 +40,8 @@ _FALLBACKS = {
 }
 _NO_LOWERING_ASKED = (OperatorExportTypes.ONNX_ATEN, OperatorExportTypes.RAW)
 _AS_ONNX = Emission()
+#: From which opset there is something to do with an input of a kind.
+_SINCE = {Holds.TENSOR: ("tensors", 1), Holds.LIST: ("sequences", 11), Holds.OPTIONAL: ("optionals", 15)}
 
 
 class Names:
@@ -97,9 +99,11 @@ class _Lowering:
             g.fresh(name)
         inputs = []
         for item, name in zip(self.graph.inputs, self.names.inputs, strict=True):
-            value = ir.Value(name=name, type=self._type(item.value.dtype), shape=self._shape(item.value.shape))
+            kind = type_of(item.value.dtype, item.value.holds)
+            value = ir.Value(name=name, type=kind, shape=self._shape(item.value.shape))
             inputs.append(value)
             self.values[item.value] = Value(value, item.value.dtype, item.value.shape)
+        self._refuse_early_inputs()
         g.bind_symbols(self._symbol)
         g.bind_blocks(self._lower_block)
         live = self.graph.live_nodes()
@@ -132,6 +136,17 @@ class _Lowering:
         )
         weights = {name: value.ir for name, value in self.weights.items()}
         return Lowered(model, weights, frozenset(name for name, value in self.weights.items() if value.looked_at))
+
+    def _refuse_early_inputs(self) -> None:
+        """Types of inputs that the opset has no operators for."""
+        refusals = []
+        for item, name in zip(self.graph.inputs, self.names.inputs, strict=True):
+            said, since = _SINCE[item.value.holds]
+            if self.g.opset < since:
+                reason = f"ONNX has {said} only from opset {since}"
+                refusals.append(Refusal(f"the input {name!r}", reason, "", "", since))
+        if refusals:
+            raise UnsupportedOperatorsError(self.g.opset, refusals)
 
     # --- nodes ----------------------------------------------------------------------------------------------------
 
@@ -275,6 +290,8 @@ class _Lowering:
                 result.shape = output.shape
             if result.ir.shape is None:
                 result.ir.shape = self._shape(output.shape)
+            if output.holds is not Holds.TENSOR:
+                result.ir.type = type_of(output.dtype, output.holds)
             self.values[output] = result
 
     def _refuse(self, node: Node, reason: str, since: int | None) -> None:
@@ -304,7 +321,7 @@ class _Lowering:
 
     def _handed_out(self, value: Value, name: str) -> Value:
         try:
-            return self.g.op("Identity", value)
+            return self.g.handed_on(value)
         except Unsupported as error:
             refusal = Refusal(f"the output {name!r}", error.reason, "", "", error.since)
             raise UnsupportedOperatorsError(self.g.opset, [refusal]) from None

@@ -8,7 +8,7 @@ from typing import TypeAlias
 import onnx_ir as ir
 import torch
 
-from exporter.capture.graph import Size
+from exporter.capture.graph import Holds, Size
 
 __all__ = ["Number", "Operand", "TensorType", "Value"]
 
@@ -46,6 +46,16 @@ class Value:
     def is_small(self) -> bool:
         """Whether its value is known and of so few elements that a copy costs nothing."""
         return self._constant is not None and self._constant.numel() <= 64
+
+    @property
+    def holds(self) -> Holds:
+        """What it is: a tensor, or what holds some."""
+        match self.ir.type:
+            case ir.SequenceType():
+                return Holds.LIST
+            case ir.OptionalType():
+                return Holds.OPTIONAL
+        return Holds.TENSOR
 
     @property
     def sizes(self) -> tuple[Size, ...]:

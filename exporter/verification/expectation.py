@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
@@ -30,11 +30,13 @@ _LISTS = (Kind.LIST, Kind.NUMBERS)
 
 
 def outputs_of(source: Source, returned: Returned, trial: Trial) -> list[torch.Tensor]:
-    """The tensors that the program returns, as the model's outputs come: numbers as tensors, lists item by item."""
+    """The tensors that the program returns, as the model's outputs come: numbers as tensors, lists item by item, and
+    nothing for None.
+    """
     args, kwargs = pytree.tree_map_only(torch.Tensor, lambda t: t.detach().clone(), (trial.args, dict(trial.kwargs)))
     with torch.no_grad(), set_training(source.program, source.training), _state_kept(source.program):
         result = source.program(*args, **kwargs)
-        written = _written(source.program, returned, (args, kwargs))
+        written = _written(source, returned, (args, kwargs))
     leaves = _leaves(result, returned)
     if len(leaves) != len(returned.kinds):
         raise VerificationError(
@@ -47,6 +49,8 @@ def outputs_of(source: Source, returned: Returned, trial: Trial) -> list[torch.T
             tensors.append(leaf.detach())
         elif kind is Kind.NUMBER:
             tensors.append(_of_number(leaf))
+        elif kind is Kind.OPTIONAL:
+            tensors.extend([] if leaf is None else [leaf.detach()])
         elif kind in _LISTS:
             tensors.extend(_of_number(item) if kind is Kind.NUMBERS else item.detach() for item in leaf)
         elif leaf != plain:
@@ -58,8 +62,9 @@ def outputs_of(source: Source, returned: Returned, trial: Trial) -> list[torch.T
 
 
 def item_by_item(outputs: Sequence[Any]) -> list[torch.Tensor]:
-    """What a model returned, its sequences of tensors taken apart."""
-    return [item for output in outputs for item in (output if isinstance(output, list) else [output])]
+    """The tensors that a model returned: those of its sequences, none of an optional that has none."""
+    every = [item for output in outputs for item in (output if isinstance(output, list) else [output])]
+    return [item for item in every if item is not None]
 
 
 def _leaves(result: Any, returned: Returned) -> list[Any]:
@@ -74,16 +79,20 @@ def _of_number(number: Any) -> torch.Tensor:
     return torch.tensor(number, dtype=torch.float64 if isinstance(number, float) else None)
 
 
-def _written(program: object, returned: Returned, arguments: object) -> list[torch.Tensor]:
+def _written(
+    source: Source, returned: Returned, arguments: tuple[Sequence[Any], Mapping[str, Any]]
+) -> list[torch.Tensor]:
     """What the program has written, where the model gives that."""
-    tensors = [leaf for leaf in pytree.tree_leaves(arguments) if isinstance(leaf, torch.Tensor)]
+    inputs = source.inputs(*arguments)
     values = []
     for end in returned.written:
         if end.place is not None:
-            values.append(tensors[end.place])
+            written = inputs[end.place]
+            assert isinstance(written, torch.Tensor), "what is written to is a tensor"
+            values.append(written)
         else:
-            assert isinstance(program, torch.nn.Module)
-            values.append(attribute_at(program, end.name).detach().clone())
+            assert isinstance(source.program, torch.nn.Module)
+            values.append(attribute_at(source.program, end.name).detach().clone())
     return values
 
 

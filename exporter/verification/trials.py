@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch.utils import _pytree as pytree
 
+from exporter.containers import Given, Held, ListOf, Mark, OrNone, is_input
 from exporter.program import Source
 
 __all__ = ["Trial", "other_sizes", "trials"]
@@ -37,17 +38,39 @@ class Trial:
 
 
 def trials(source: Source, keeps_order: bool) -> Iterator[Trial]:
-    """The example, and its numbers in another order, which shows what was built in.
+    """The example; lists of other lengths, and None; the example's numbers in another order, which shows what was built
+    in.
 
     `keeps_order` is asked for by programs that search in sorted sequences: what is sorted stays so.
     """
     yield Trial.given(source, None, None)
+    if source.layout is not None:
+        yield from _other_contents(source)
     changed = _changed_in_order if keeps_order else _turned_round
     args, kwargs = pytree.tree_map_only(torch.Tensor, changed, (source.args, source.kwargs))
     turned = Trial("the example's numbers in reverse", args, kwargs)
     before = Trial("", source.args, source.kwargs).tensors()
     if any(not torch.equal(a, b) for a, b in zip(turned.tensors(), before, strict=True)):
         yield turned
+
+
+def _other_contents(source: Source) -> Iterator[Trial]:
+    """Lists twice as long, of one tensor and of none; None where there may be a tensor."""
+    inputs = source.inputs(source.args, source.kwargs)
+    assert source.layout is not None
+    marks = [leaf.mark if isinstance(leaf, Held) else None for leaf in source.layout.leaves if is_input(leaf)]
+    changes: list[tuple[str, type[Mark], Callable[[Any], Given]]] = [
+        ("lists twice as long", ListOf, lambda items: [*items, *items]),
+        ("lists of one tensor", ListOf, lambda items: items[:1]),
+        ("lists of no tensor", ListOf, lambda items: []),
+        ("None where that may be", OrNone, lambda tensor: None),
+    ]
+    for what, kind, change in changes:
+        if any(isinstance(mark, kind) for mark in marks):
+            changed = [
+                change(given) if isinstance(mark, kind) else given for mark, given in zip(marks, inputs, strict=True)
+            ]
+            yield Trial(what, *source.with_inputs(changed))
 
 
 def _turned_round(tensor: torch.Tensor) -> torch.Tensor:
@@ -71,11 +94,14 @@ def _is_sorted(tensor: torch.Tensor, axis: int) -> bool:
 
 def other_sizes(source: Source, keeps_order: bool) -> Iterator[Trial]:
     """Other sizes of the axes that vary: all a little larger, each by another amount; all twice as large; all 1."""
-    tensors = Trial("", source.args, source.kwargs).tensors()
+    inputs = source.inputs(source.args, source.kwargs)
     sizes: dict[str, int] = {}
     for position, named in source.axes.inputs.items():
+        given = inputs[position]
+        example = given[0] if isinstance(given, list) else given
+        assert example is not None, "the example has all that may be None"
         for axis, name in named.items():
-            sizes.setdefault(name, tensors[position].shape[axis])
+            sizes.setdefault(name, example.shape[axis])
     if not sizes:
         return
     larger = {name: size + 1 + number for number, (name, size) in enumerate(sizes.items())}
@@ -92,18 +118,23 @@ def _within(size: int, bounds: tuple[Any, Any] | None) -> int:
 
 
 def _resized(source: Source, sizes: Mapping[str, int], keeps_order: bool) -> Trial:
-    """The example's values again and again until they fill the size, or as many as it takes."""
-    leaves, spec = pytree.tree_flatten((source.args, dict(source.kwargs)))
-    number = 0
-    for place, leaf in enumerate(leaves):
-        if isinstance(leaf, torch.Tensor):
-            for axis, name in source.axes.inputs.get(number, {}).items():
-                if leaf.shape[axis]:
-                    where = torch.arange(sizes[name], device=leaf.device) % leaf.shape[axis]
-                    if keeps_order and not leaf.is_complex() and _is_sorted(leaf, axis):
-                        where = where.sort().values
-                    leaf = leaf.detach().index_select(axis, where)
-            leaves[place] = leaf
-            number += 1
-    args, kwargs = pytree.tree_unflatten(leaves, spec)
-    return Trial(", ".join(f"{name}={size}" for name, size in sizes.items()), args, kwargs)
+    """The example's values again and again until they fill the size, or as many as it takes; of a list, its items'."""
+
+    def resized(tensor: torch.Tensor, named: Mapping[int, str]) -> torch.Tensor:
+        for axis, name in named.items():
+            if tensor.shape[axis]:
+                where = torch.arange(sizes[name], device=tensor.device) % tensor.shape[axis]
+                if keeps_order and not tensor.is_complex() and _is_sorted(tensor, axis):
+                    where = where.sort().values
+                tensor = tensor.detach().index_select(axis, where)
+        return tensor
+
+    inputs = source.inputs(source.args, source.kwargs)
+    for number, given in enumerate(inputs):
+        named = source.axes.inputs.get(number, {})
+        if isinstance(given, torch.Tensor):
+            inputs[number] = resized(given, named)
+        elif given is not None:
+            # The first stays as it is, so that they differ.
+            inputs[number] = [*given[:1], *(resized(item, named) for item in given[1:])]
+    return Trial(", ".join(f"{name}={size}" for name, size in sizes.items()), *source.with_inputs(inputs))

@@ -11,6 +11,7 @@ import torch
 from exporter import write
 from exporter.arrays import Array
 from exporter.capture.graph import operator_name
+from exporter.containers import Given
 from exporter.errors import VerificationError
 from exporter.running import ReferenceSession, RuntimeSession, errors_of_runtimes
 from exporter.verification.expectation import as_judged, expectation, item_by_item, outputs_of
@@ -102,9 +103,7 @@ def _hold(program: ONNXProgram, session: RuntimeSession | ReferenceSession, tria
     return ""
 
 
-def _run(
-    session: RuntimeSession | ReferenceSession, feeds: Mapping[str, torch.Tensor], trial: Trial
-) -> list[torch.Tensor]:
+def _run(session: RuntimeSession | ReferenceSession, feeds: Mapping[str, Given], trial: Trial) -> list[torch.Tensor]:
     try:
         return session.run(feeds)
     except errors_of_runtimes() as error:

@@ -115,14 +115,6 @@ def chooses_a_word(x):  # type: ignore[no-untyped-def]
 
 
 @torch.jit.script
-def returns_maybe(x):  # type: ignore[no-untyped-def]
-    found: torch.Tensor | None = None
-    if bool(x.sum() > 0):
-        found = x
-    return found
-
-
-@torch.jit.script
 def changes_its_mind(x):  # type: ignore[no-untyped-def]
     for _ in range(int(x.sum())):
         x = x.double()
@@ -154,14 +146,6 @@ def under_another_name(x):  # type: ignore[no-untyped-def]
     return y, kept
 
 
-@torch.jit.script
-def ragged(x):  # type: ignore[no-untyped-def]
-    parts: list[torch.Tensor] = []
-    for i in range(int(x.sum())):
-        parts.append(x[0, :i])
-    return torch.cat(parts)
-
-
 @pytest.mark.parametrize(
     ("script", "message"),
     [
@@ -169,10 +153,6 @@ def ragged(x):  # type: ignore[no-untyped-def]
             chooses_a_word,
             "a branch or loop makes a variable 'a' one time and 'b' another: "
             "only tensors and numbers can depend on values",
-        ),
-        (
-            returns_maybe,
-            "the script returns a tensor or None, as values have it: return a tensor always",
         ),
         (
             changes_its_mind,
@@ -183,11 +163,6 @@ def ragged(x):  # type: ignore[no-untyped-def]
             slope_of_values,
             "aten::leaky_relu takes a number that depends on values, and ONNX has no form for that: give a constant, "
             "or choose with torch.where or `if`",
-        ),
-        (
-            ragged,
-            "a list collects tensors of other sizes in each iteration of a loop whose length depends on values: "
-            "make them of one size, or join them with torch.cat as they come",
         ),
         (
             under_another_name,

@@ -8,7 +8,8 @@ from typing import Any
 import torch
 
 from exporter.capture.blocks import Blocks
-from exporter.capture.script.containers import ScriptList
+from exporter.capture.results import TensorList, TensorOrNone
+from exporter.capture.script.containers import Maybe, ScriptList
 from exporter.capture.script.parsed import Operator, described
 
 __all__ = ["Part", "arguments_of", "taken_in"]
@@ -43,6 +44,10 @@ def taken_in(value: Any) -> Any:
         return tuple(taken_in(item) for item in value)
     if isinstance(value, dict):
         return {key: taken_in(item) for key, item in value.items()}
+    if isinstance(value, TensorList):
+        return ScriptList(stack=value.tensor) if value.stacked else ScriptList(sequence=value.tensor)
+    if isinstance(value, TensorOrNone):
+        return Maybe(value.present, value.value)
     return value
 
 

@@ -7,9 +7,10 @@ from typing import Any
 
 import torch
 
+from exporter.capture import lists
 from exporter.capture.blocks import Blocks
 from exporter.capture.leaves import EMPTY
-from exporter.capture.script.containers import ScriptList, stacked
+from exporter.capture.script.containers import ScriptList, sequenced, stacked, stacks
 from exporter.capture.script.numbers import compute
 from exporter.capture.script.parsed import Step
 from exporter.capture.script.steps import in_python, step_of
@@ -24,7 +25,7 @@ def _tuple(blocks: Blocks, step: Step, arguments: list[Any]) -> Any:
 def _unpack(blocks: Blocks, step: Step, arguments: list[Any]) -> Any:
     value = arguments[0]
     items = value.items if isinstance(value, ScriptList) else value
-    if isinstance(value, ScriptList) and value.stack is not None:
+    if isinstance(value, ScriptList) and not value.is_known:
         raise blocks.error("the script unpacks a list whose length depends on values: take its items by number")
     if len(items) != len(step.outputs):
         raise blocks.error(f"the script unpacks {len(step.outputs)} values from {len(items)}")
@@ -50,6 +51,8 @@ def _dict(blocks: Blocks, step: Step, arguments: list[Any]) -> Any:
 def _len(blocks: Blocks, step: Step, arguments: list[Any]) -> Any:
     value = arguments[0]
     if isinstance(value, ScriptList):
+        if value.sequence is not None:
+            return lists.length_of(blocks, value.sequence)
         return len(value.items) if value.stack is None else 0 if value.stack is EMPTY else value.stack.shape[0]
     return value.shape[0] if isinstance(value, torch.Tensor) else len(value)
 
@@ -64,10 +67,15 @@ def _get(blocks: Blocks, step: Step, arguments: list[Any]) -> Any:
     if isinstance(value, str):
         return value[place]
     items = value.items if isinstance(value, ScriptList) else value
+    if isinstance(value, ScriptList) and value.sequence is not None:
+        return lists.item_of(blocks, value.sequence, place)
     if isinstance(value, ScriptList) and value.stack is not None:
         return torch.select(stacked(value, blocks), 0, _index(blocks, place))
     if isinstance(place, (torch.Tensor, torch.SymInt)):
-        return torch.select(stacked(ScriptList(list(items)), blocks), 0, _index(blocks, place))
+        found = ScriptList(list(items))
+        if not stacks(found):
+            return lists.item_of(blocks, sequenced(found, blocks), place)
+        return torch.select(stacked(found, blocks), 0, _index(blocks, place))
     if not -len(items) <= place < len(items):
         raise blocks.error(f"the script asks a list of {len(items)} items for item {place}")
     return items[place]
@@ -80,8 +88,12 @@ def _index(blocks: Blocks, place: Any) -> Any:
 @step_of("aten::append")
 def _append(blocks: Blocks, step: Step, arguments: list[Any]) -> Any:
     target, item = arguments
-    if target.stack is None:
+    if target.sequence is not None:
+        target.sequence = lists.inserted(blocks, target.sequence, item)
+    elif target.stack is None:
         target.items.append(item)
+    elif not stacks(target, ScriptList([item])):
+        target.stack, target.sequence = None, lists.inserted(blocks, sequenced(target, blocks), item)
     else:
         one = stacked(ScriptList([item]), blocks)
         target.stack = one if target.stack is EMPTY else torch.cat([target.stack, one])
@@ -94,12 +106,15 @@ def _set(blocks: Blocks, step: Step, arguments: list[Any]) -> Any:
     if isinstance(target, dict):
         target[place] = item
         return target
-    if target.stack is not None or isinstance(place, (torch.Tensor, torch.SymInt)):
+    if target.is_known and not isinstance(place, (torch.Tensor, torch.SymInt)):
+        target.items[place] = item
+    elif not stacks(target, ScriptList([item])):
+        sequence = lists.replaced(blocks, sequenced(target, blocks), place, item)
+        target.items, target.stack, target.sequence = [], None, sequence
+    else:
         one = item if isinstance(item, torch.Tensor) else blocks.give(blocks.tensor(item))
         target.stack = torch.select_scatter(stacked(target, blocks), one, 0, _index(blocks, place))
         target.items = []
-    else:
-        target.items[place] = item
     return target
 
 
@@ -109,7 +124,7 @@ def _extend(blocks: Blocks, step: Step, arguments: list[Any]) -> Any:
     if not isinstance(target, ScriptList):
         return NotImplemented
     joined = _joined(blocks, target, other)
-    target.items, target.stack = joined.items, joined.stack
+    target.items, target.stack, target.sequence = joined.items, joined.stack, joined.sequence
     return target
 
 
@@ -122,15 +137,20 @@ def _add(blocks: Blocks, step: Step, arguments: list[Any]) -> Any:
 
 
 def _joined(blocks: Blocks, one: ScriptList, other: ScriptList) -> ScriptList:
-    if one.stack is None and other.stack is None:
+    if one.is_known and other.is_known:
         return ScriptList([*one.items, *other.items])
+    if other.is_known and not stacks(one, other):
+        sequence = sequenced(one, blocks)
+        for item in other.items:
+            sequence = lists.inserted(blocks, sequence, item)
+        return ScriptList(sequence=sequence)
     parts = [part for part in (stacked(one, blocks), stacked(other, blocks)) if part is not EMPTY]
     return ScriptList([], torch.cat(parts) if len(parts) > 1 else parts[0] if parts else EMPTY)
 
 
 @step_of("aten::mul")
 def _repeat(blocks: Blocks, step: Step, arguments: list[Any]) -> Any:
-    if isinstance(arguments[0], ScriptList) and isinstance(arguments[1], int):
+    if isinstance(arguments[0], ScriptList) and isinstance(arguments[1], int) and arguments[0].is_known:
         return ScriptList(arguments[0].items * arguments[1])
     return NotImplemented
 
@@ -139,8 +159,10 @@ def _repeat(blocks: Blocks, step: Step, arguments: list[Any]) -> Any:
 def _cat(blocks: Blocks, step: Step, arguments: list[Any]) -> Any:
     """Of a list of unknown length, which is a tensor already."""
     parts, axis = arguments[:2]
-    if not isinstance(parts, ScriptList) or parts.stack is None:
+    if not isinstance(parts, ScriptList) or parts.is_known:
         return NotImplemented
+    if parts.sequence is not None:
+        return lists.joined(blocks, parts.sequence, axis, new_axis=step.kind == "aten::stack")
     if step.kind == "aten::stack":
         return parts.stack.movedim(0, axis)
     rank = parts.stack.ndim - 1
@@ -152,7 +174,7 @@ def _cat(blocks: Blocks, step: Step, arguments: list[Any]) -> Any:
 def _copy(blocks: Blocks, step: Step, arguments: list[Any]) -> Any:
     value = arguments[0]
     if isinstance(value, ScriptList):
-        return ScriptList(list(value.items), value.stack)
+        return ScriptList(list(value.items), value.stack, value.sequence)
     return dict(value) if isinstance(value, dict) else ScriptList(list(value))
 
 
@@ -165,8 +187,8 @@ def _slice(blocks: Blocks, step: Step, arguments: list[Any]) -> Any:
         return NotImplemented
     if value.stack is EMPTY:
         return ScriptList()
-    if value.stack is not None:
-        return ScriptList([], _slice_of(blocks, value.stack, start, end, by[0] if by else 1))
+    if not value.is_known:
+        return ScriptList([], _slice_of(blocks, stacked(value, blocks), start, end, by[0] if by else 1))
     return ScriptList(value.items[start : end : by[0] if by else 1])
 
 
@@ -184,6 +206,10 @@ def _pop(blocks: Blocks, step: Step, arguments: list[Any]) -> Any:
     target, place = arguments[0], arguments[1] if len(arguments) > 1 else -1
     if isinstance(target, dict):
         return target.pop(place)
+    if target.sequence is not None:
+        taken = lists.item_of(blocks, target.sequence, place)
+        target.sequence = lists.erased(blocks, target.sequence, place)
+        return taken
     if target.stack is None and isinstance(place, int):
         return target.items.pop(place)
     if place != -1 or target.stack is EMPTY:
@@ -200,20 +226,24 @@ def _clear(blocks: Blocks, step: Step, arguments: list[Any]) -> Any:
     if isinstance(arguments[0], dict):
         arguments[0].clear()
     else:
-        arguments[0].items, arguments[0].stack = [], None
+        arguments[0].items, arguments[0].stack, arguments[0].sequence = [], None, None
 
 
 @step_of("aten::insert")
 def _insert(blocks: Blocks, step: Step, arguments: list[Any]) -> Any:
-    _known(blocks, arguments[0]).items.insert(arguments[1], arguments[2])
+    target, place, item = arguments
+    if target.sequence is not None:
+        target.sequence = lists.inserted(blocks, target.sequence, item, place)
+    else:
+        _known(blocks, target).items.insert(place, item)
 
 
 @step_of("aten::reverse")
 def _reverse(blocks: Blocks, step: Step, arguments: list[Any]) -> Any:
     target = arguments[0]
     target.items.reverse()
-    if isinstance(target.stack, torch.Tensor):
-        target.stack = target.stack.flip([0])
+    if not target.is_known and target.stack is not EMPTY:
+        target.stack = stacked(target, blocks).flip([0])
 
 
 @step_of("aten::Delete")
@@ -223,7 +253,7 @@ def _delete(blocks: Blocks, step: Step, arguments: list[Any]) -> Any:
 
 
 def _known(blocks: Blocks, value: ScriptList) -> ScriptList:
-    if value.stack is not None:
+    if not value.is_known:
         raise blocks.error("the script changes a list whose length depends on values in the middle: append to it only")
     return value
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 
+from exporter.capture import lists
 from exporter.capture.blocks import Blocks
+from exporter.capture.graph import Size, same_shape
 from exporter.capture.leaves import EMPTY, UNSET, Leaf
 
 __all__ = [
@@ -21,16 +23,26 @@ __all__ = [
     "leaves_of",
     "made_of",
     "put_back",
+    "sequenced",
     "stacked",
+    "stacks",
 ]
 
 
 @dataclass(slots=True, eq=False)
 class ScriptList:
-    """A list: its items; or, where their number depends on values, all of them in one tensor, along its first axis."""
+    """A list: its items; or, where their number depends on values, all of them in one tensor, along its first axis;
+    or, where their sizes differ too, a list of the graph's.
+    """
 
     items: list[Any] = field(default_factory=list)
     stack: Leaf = None
+    sequence: Leaf = None
+
+    @property
+    def is_known(self) -> bool:
+        """Whether there are so many items whatever the values are."""
+        return self.stack is None and self.sequence is None
 
 
 @dataclass(slots=True, eq=False)
@@ -55,19 +67,22 @@ class Form:
     kind: str
     parts: tuple[Form, ...] = ()
     keys: tuple[Any, ...] = ()
+    #: Of a list, the shapes of its items, as far as they are known: only items of one shape can be stacked.
+    shapes: tuple[Sequence[Size], ...] = field(default=(), compare=False)
 
 
-_LEAF, _STACK, _NONE, _UNSET = Form("leaf"), Form("stack"), Form("none"), Form("unset")
+_LEAF, _SEQUENCE = Form("leaf"), Form("sequence")
+_NONE, _UNSET = Form("none"), Form("unset")
 
 
 def form_of(value: Any) -> Form:
     match value:
         case None:
             return _NONE
-        case ScriptList(items=items, stack=None):
-            return Form("list", tuple(map(form_of, items)))
+        case ScriptList(items=items, stack=None, sequence=None):
+            return Form("list", tuple(map(form_of, items)), shapes=_shapes_in(value))
         case ScriptList():
-            return _STACK
+            return Form("stack", shapes=_shapes_in(value)) if value.sequence is None else _SEQUENCE
         case tuple():
             return Form("tuple", tuple(map(form_of, value)))
         case dict():
@@ -90,12 +105,31 @@ def joined(one: Form, other: Form) -> Form | None:
             *(_UNSET if form is _NONE else form.parts[0] if form.kind == "maybe" else form for form in (one, other))
         )
         return inner and Form("maybe", (inner,))
-    if {one.kind, other.kind} <= {"list", "stack"} and (one.kind != other.kind or len(one.parts) != len(other.parts)):
-        return _STACK if all(part is _LEAF for part in (*one.parts, *other.parts)) else None
+    lists = {one.kind, other.kind} <= {"list", "stack", "sequence"}
+    if lists and (one.kind != other.kind or len(one.parts) != len(other.parts)):
+        if any(part is not _LEAF for part in (*one.parts, *other.parts)):
+            return None
+        shapes = (*one.shapes, *other.shapes)
+        return Form("stack", shapes=shapes) if _SEQUENCE not in (one, other) and _alike(shapes) else _SEQUENCE
     if one.kind != other.kind or one.keys != other.keys or len(one.parts) != len(other.parts):
         return None
     parts = tuple(joined(a, b) for a, b in zip(one.parts, other.parts, strict=True))
     return None if None in parts else Form(one.kind, parts, one.keys)  # type: ignore[arg-type]
+
+
+def _shapes_in(value: ScriptList) -> tuple[Sequence[Size], ...]:
+    if value.stack is None:
+        return tuple(tuple(item.shape) if isinstance(item, torch.Tensor) else () for item in value.items)
+    return () if value.stack is EMPTY else (tuple(value.stack.shape[1:]),)
+
+
+def _alike(shapes: Sequence[Sequence[Size]]) -> bool:
+    return all(same_shape(shapes[0], shape) for shape in shapes[1:])
+
+
+def stacks(value: ScriptList, *more: ScriptList) -> bool:
+    """Whether all items of some lists are surely of one shape."""
+    return value.sequence is None and _alike([shape for each in (value, *more) for shape in _shapes_in(each)])
 
 
 def leaves_of(value: Any, form: Form, blocks: Blocks) -> Iterator[Leaf]:
@@ -105,6 +139,8 @@ def leaves_of(value: Any, form: Form, blocks: Blocks) -> Iterator[Leaf]:
             yield value
         case "stack":
             yield value if value is UNSET else stacked(value, blocks)
+        case "sequence":
+            yield value if value is UNSET else sequenced(value, blocks)
         case "maybe":
             yield value.present if isinstance(value, Maybe) else value is not UNSET and value is not None
             inner = value.value if isinstance(value, Maybe) else UNSET if value is None else value
@@ -134,6 +170,8 @@ def made_of(form: Form, leaves: Iterator[Leaf]) -> Any:
             return next(leaves)
         case "stack":
             return ScriptList([], next(leaves))
+        case "sequence":
+            return ScriptList(sequence=next(leaves))
         case "none":
             return None
         case "unset":
@@ -158,7 +196,8 @@ def put_back(original: Any, value: Any) -> None:
             assert isinstance(value, ScriptList)
             for old, new in zip(original.items, value.items, strict=False):
                 put_back(old, new)
-            original.items, original.stack = _kept(original.items, value.items), value.stack
+            original.items = _kept(original.items, value.items)
+            original.stack, original.sequence = value.stack, value.sequence
         case dict():
             for key in original.keys() & value.keys():
                 put_back(original[key], value[key])
@@ -178,10 +217,28 @@ def _kept(old: list[Any], new: list[Any]) -> list[Any]:
     return [*same, *new[len(same) :]]
 
 
+def sequenced(value: ScriptList, blocks: Blocks) -> Leaf:
+    """All items in one list of the graph's."""
+    if value.sequence is not None:
+        return value.sequence
+    if value.stack is EMPTY or (value.stack is None and not value.items):
+        return EMPTY
+    if value.stack is not None:
+        return lists.parts_of(blocks, value.stack)
+    return lists.list_of(
+        blocks, [item if isinstance(item, torch.Tensor) else blocks.give(blocks.tensor(item)) for item in value.items]
+    )
+
+
 def stacked(value: ScriptList, blocks: Blocks) -> Leaf:
     """All items of a list in one tensor."""
     if value.stack is not None:
         return value.stack
+    if value.sequence is not None:
+        raise blocks.error(
+            "the script does this with a list whose length depends on values and whose items may differ in size: only "
+            "torch.cat, torch.stack, len, append, insert, pop, an index and a loop can"
+        )
     if not value.items:
         return EMPTY
     return torch.stack(

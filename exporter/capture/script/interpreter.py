@@ -11,10 +11,12 @@ from typing import Any
 
 import torch
 
-from exporter.capture.blocks import SEEN_TWICE, Blocks, Iteration
+from exporter.capture.blocks import SEEN_TWICE, Blocks, Iteration, UnlikeItems
+from exporter.capture.graph import Holds
 from exporter.capture.leaves import EMPTY, Leaf, is_number, share_memory
 from exporter.capture.origin import refused_here
-from exporter.capture.results import TensorList, mark_number
+from exporter.capture.primitives import OPTIONAL
+from exporter.capture.results import TensorList, TensorOrNone, mark_number
 from exporter.capture.script import container_steps  # noqa: F401  (adds its steps)
 from exporter.capture.script.arguments import Part, arguments_of, taken_in
 from exporter.capture.script.containers import (
@@ -26,6 +28,7 @@ from exporter.capture.script.containers import (
     leaves_of,
     made_of,
     put_back,
+    sequenced,
     stacked,
 )
 from exporter.capture.script.numbers import NUMERIC, compute, converted
@@ -38,6 +41,7 @@ __all__ = ["run_script"]
 #: A loop of at most so many iterations, where their number is known, is written out.
 UNROLLED = 32
 _NO_END = 2**63 - 1
+_TAKING_OUT = frozenset({"aten::__getitem__", "aten::pop"})
 
 
 def run_script(blocks: Blocks, callee: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
@@ -65,10 +69,11 @@ class Interpreter:
     def __init__(self, blocks: Blocks) -> None:
         self.blocks = blocks
         self._uses: Mapping[int, int] = {}
+        self._written: frozenset[int] = frozenset()
 
     def call(self, callee: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         script: Script = parsed(callee)
-        self._uses = script.uses
+        self._uses, self._written = script.uses, script.body.written
         arguments = _bound(callee, args, kwargs)
         env = dict(zip(script.body.inputs, map(taken_in, arguments), strict=True))
         env.update({number: taken_in(constant) for number, constant in script.constants.items()})
@@ -82,25 +87,34 @@ class Interpreter:
     def _given_out(self, value: Any, kind: Any) -> Any:
         """A result as Python has it."""
         match value:
-            case ScriptList(items=items, stack=None):
+            case ScriptList(items=items, stack=None, sequence=None):
                 return [self._given_out(item, kind.getElementType()) for item in items]
-            case ScriptList(stack=stack):
-                if stack is EMPTY:
+            case ScriptList(stack=stack, sequence=sequence):
+                if EMPTY in (stack, sequence):
                     return []
-                return TensorList(stack, kind.getElementType().kind() != "TensorType")
+                of_numbers = kind.getElementType().kind() != "TensorType"
+                return TensorList(stack if sequence is None else sequence, of_numbers, stacked=sequence is None)
             case tuple():
                 return tuple(self._given_out(item, part) for item, part in zip(value, kind.elements(), strict=True))
             case dict():
                 return {key: self._given_out(item, kind.getValueType()) for key, item in value.items()}
-            case Maybe():
-                raise self.blocks.error(
-                    "the script returns a tensor or None, as values have it: return a tensor always"
-                )
+            case Maybe(present=present, value=inner):
+                return self._or_none(present, inner)
             case torch.Tensor() if kind.kind() == "IntType":
                 return self.blocks.number(value)
             case torch.Tensor() if kind.kind() in ("FloatType", "BoolType", "NumberType"):
                 mark_number(value)
         return value
+
+    def _or_none(self, present: Leaf, value: Any) -> TensorOrNone:
+        """A result that is None for some values."""
+        blocks = self.blocks
+        if not isinstance(value, torch.Tensor):
+            raise blocks.error("the script returns something or None, as values have it: that can be a tensor only")
+        made = blocks.recorder.stand_in(value.dtype, tuple(blocks.take(value).shape), holds=Holds.OPTIONAL)
+        arguments = {"present": blocks.value(present), "value": blocks.value(value)}
+        blocks.recorder.add(OPTIONAL, arguments, [made])
+        return TensorOrNone(present, value, blocks.give(made))
 
     # --- steps ----------------------------------------------------------------------------------------------------
 
@@ -113,9 +127,20 @@ class Interpreter:
             elif step.kind == "prim::Loop":
                 results = self._loop(step, env)
             else:
-                result = self._step(step, [env[number] for number in step.inputs])
+                arguments = [env[number] for number in step.inputs]
+                result = self._step(step, arguments)
+                if step.kind in _TAKING_OUT and step.outputs[0] in self._written:
+                    self._refuse_written(arguments[0])
                 results = result if len(step.outputs) > 1 else [result]
             env.update(zip(step.outputs, results, strict=False))
+
+    def _refuse_written(self, items: Any) -> None:
+        """An item of a list of the graph's is a copy: what is written to it would not be seen in the list."""
+        if isinstance(items, ScriptList) and items.sequence is not None:
+            raise self.blocks.error(
+                "the script writes in place to an item of a list whose length depends on values: write to a clone, and "
+                "put that into the list"
+            )
 
     def _step(self, step: Step, arguments: list[Any]) -> Any:
         handler = STEPS.get(step.kind)
@@ -151,7 +176,7 @@ class Interpreter:
 
     def _as_argument(self, value: Any) -> Any:
         if isinstance(value, ScriptList):
-            if value.stack is None:
+            if value.is_known:
                 return [self._as_argument(item) for item in value.items]
             raise self.blocks.error(
                 "an operator takes a list whose length depends on values: only torch.cat, torch.stack, len, an index "
@@ -250,8 +275,8 @@ class Interpreter:
         blocks = self.blocks
         outside = Outside(env, (body,))
         lists = outside.collecting(body)
-        start = (tuple(state), tuple(c for c in outside.containers if not any(c is each for each in lists)))
         before = blocks.recorder.checkpoint()
+        start = outside.carried(state, lists)
         form, recorded = form_of(start), None
         while recorded is None:
             try:
@@ -259,11 +284,17 @@ class Interpreter:
             except _OtherForm as other:
                 blocks.recorder.restore(before)
                 form = other.form
+            except UnlikeItems as unlike:
+                blocks.recorder.restore(before)
+                collecting = lists.pop(unlike.place)
+                collecting.items, collecting.stack, collecting.sequence = [], None, sequenced(collecting, blocks)
+                start = outside.carried(state, lists)
+                form = form_of(start)
         results, stacks = recorded
         ends, containers = made_of(form, iter(results))
         put_back(start[1], containers)
         for collecting, stack in zip(lists, stacks, strict=True):
-            known = collecting.items or collecting.stack is not None
+            known = collecting.items or not collecting.is_known
             collecting.stack = torch.cat([stacked(collecting, blocks), stack]) if known else stack
             collecting.items = []
         return ends  # type: ignore[no-any-return]
@@ -344,7 +375,7 @@ def _bound(callee: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[
 def _is_plain(value: Any) -> bool:
     """Whether a value is known, and no tensor."""
     if isinstance(value, ScriptList):
-        return value.stack is None and all(map(_is_plain, value.items))
+        return value.is_known and all(map(_is_plain, value.items))
     return isinstance(value, (int, float, bool, str, type(None))) and not isinstance(value, torch.SymInt)
 
 

@@ -57,6 +57,10 @@ class Outside:
         changed = {number: _copied(self._env[number], replaced) for number in self._captured}
         return {**self._env, **changed}
 
+    def carried(self, state: Sequence[Any], lists: Sequence[ScriptList]) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+        """What a loop hands from each iteration to the next: its own state, and containers that do not only collect."""
+        return tuple(state), tuple(c for c in self.containers if not any(c is each for each in lists))
+
     def collecting(self, body: Body) -> list[ScriptList]:
         """Lists that the body does nothing with but append one item to, in each iteration."""
         uses: dict[int, int] = {}
@@ -67,7 +71,9 @@ class Outside:
         for number in self._captured:
             value = self._env[number]
             named = sum(self._env[other] is value for other in self._captured)
-            if isinstance(value, ScriptList) and uses.get(number) == 1 and appended.count(number) == 1 and named == 1:
+            if not isinstance(value, ScriptList) or value.sequence is not None:
+                continue
+            if uses.get(number) == 1 and appended.count(number) == 1 and named == 1:
                 found.append(value)
         return found
 
@@ -77,6 +83,7 @@ def _tensors_in(value: Any) -> Iterator[torch.Tensor]:
         case torch.Tensor():
             yield value
         case ScriptList(items=items, stack=stack):
+            # A list of the graph's is never written to: an operation on it gives another one.
             for item in (*items, stack):
                 yield from _tensors_in(item)
         case dict():
@@ -98,7 +105,9 @@ def _copied(value: Any, replaced: dict[int, Any]) -> Any:
         return known
     match value:
         case ScriptList(items=items, stack=stack):
-            made: Any = ScriptList([_copied(item, replaced) for item in items], _copied(stack, replaced))
+            made: Any = ScriptList(
+                [_copied(item, replaced) for item in items], _copied(stack, replaced), value.sequence
+            )
         case dict():
             made = {key: _copied(item, replaced) for key, item in value.items()}
         case Instance(attributes=attributes):

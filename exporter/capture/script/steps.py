@@ -9,8 +9,9 @@ import torch
 
 from exporter.capture.blocks import Blocks
 from exporter.capture.leaves import UNSET
+from exporter.capture.results import TensorList
 from exporter.capture.script.arguments import Part, taken_in
-from exporter.capture.script.containers import Instance, Maybe, ScriptList
+from exporter.capture.script.containers import Instance, Maybe, ScriptList, stacked
 from exporter.capture.script.numbers import compute, converted
 from exporter.capture.script.parsed import Step
 
@@ -101,7 +102,12 @@ def _range_list(blocks: Blocks, step: Step, arguments: list[Any]) -> ScriptList:
 
 
 def in_python(value: Any) -> Any:
-    return [in_python(item) for item in value.items] if isinstance(value, ScriptList) else value
+    if not isinstance(value, ScriptList):
+        return value
+    if not value.is_known:
+        of_stack = value.sequence is None
+        return TensorList(value.stack if of_stack else value.sequence, of_numbers=False, stacked=of_stack)
+    return [in_python(item) for item in value.items]
 
 
 # --- what is known of tensors -----------------------------------------------------------------------------------------
@@ -216,8 +222,8 @@ def _flat(blocks: Blocks, data: Any) -> tuple[Any, list[int]]:
     """The numbers in nested lists, and the sizes of these."""
     if not isinstance(data, ScriptList):
         return [data], []
-    if data.stack is not None:
-        return data.stack, []
+    if not data.is_known:
+        return stacked(data, blocks), []
     parts = [_flat(blocks, item) for item in data.items]
     return [number for numbers, _ in parts for number in numbers], [len(parts), *(parts[0][1] if parts else [])]
 

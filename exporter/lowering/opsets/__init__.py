@@ -10,6 +10,7 @@ from exporter.lowering.opsets.branches import BranchForms
 from exporter.lowering.opsets.choosing import ChoiceForms
 from exporter.lowering.opsets.elementary import ElementaryForms
 from exporter.lowering.opsets.late import LateForms
+from exporter.lowering.opsets.lists import ListForms
 from exporter.lowering.opsets.norms import NormForms
 from exporter.lowering.opsets.ordering import OrderForms
 from exporter.lowering.opsets.padding import PaddingForms
@@ -35,6 +36,7 @@ class Forms(
     ChoiceForms,
     ElementaryForms,
     LateForms,
+    ListForms,
     NormForms,
     OrderForms,
 ):

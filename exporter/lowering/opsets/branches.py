@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 import torch
 
 from exporter.capture.graph import Block, Size
+from exporter.capture.graph import Value as AtenValue
 from exporter.errors import Unsupported
 from exporter.lowering.extents import same_shape
 from exporter.lowering.opsets.base import Base
@@ -38,8 +39,10 @@ class BranchForms(Base):
         def write(number: Value, going: Value, carried: list[Value]) -> Sequence[Value]:
             return self.lowered(block, [number, going, *carried], block.outputs)
 
-        shapes = [value.shape for value in block.inputs[2:]]
-        return self._loop(trips, condition, initial, shapes, [value.dtype for value in block.outputs[1:]], write)
+        self.check_carried(block.outputs)
+        return self._loop(
+            trips, condition, initial, block.inputs[2:], [value.dtype for value in block.outputs[1:]], write
+        )
 
     def scan(self, initial: Sequence[Value], over: Sequence[Value], block: Block) -> list[Value]:
         """A pass over the first axis of tensors; a Loop that picks the slices before opset 9, and where there may be
@@ -60,14 +63,14 @@ class BranchForms(Base):
             return [going, *self.lowered(block, [*carried, *slices], block.outputs)]
 
         trips = self.squeeze(self.size(over[0], 0), [0])
-        return self._loop(trips, None, initial, [value.shape for value in block.inputs[: len(initial)]], dtypes, write)
+        return self._loop(trips, None, initial, block.inputs[: len(initial)], dtypes, write)
 
     def _loop(
         self,
         trips: Value | None,
         condition: Value | None,
         initial: Sequence[Value],
-        shapes: Sequence[Sequence[Size]],
+        inside: Sequence[AtenValue],
         dtypes: Sequence[torch.dtype],
         write: _Write,
     ) -> list[Value]:
@@ -76,7 +79,7 @@ class BranchForms(Base):
         with self.body() as body:
             number, going = body.input("iteration", torch.int64, ()), body.input("going", torch.bool, ())
             unused = [body.input("idle", torch.bool, ()) for _ in idle]
-            carried = [body.input("carried", v.dtype, shape) for v, shape in zip(initial, shapes, strict=True)]
+            carried = [body.input("carried", value.dtype, value.shape, value.holds) for value in inside]
             goes_on, *rest = write(number, going, carried)
             body.returns([goes_on, *unused, *rest])
         all_dtypes = [*(value.dtype for value in idle), *dtypes]
