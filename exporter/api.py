@@ -83,13 +83,16 @@ def export(
         example_outputs: What the program returns. It is found out anyway; if given, it must agree.
         strip_doc_string: False writes each node's operator, source line and module into its `doc_string`.
         dynamic_axes: Sizes that may vary, by the names of inputs: `{"x": [0, 2]}`, `{"x": {0: "batch"}}`, or both. An
-            output's entry names the axes of that output.
+            output's entry names the axes of that output. A `ListOf` in the place of a list of tensors, or an `OrNone`
+            in that of a tensor, makes it one input: a sequence of any length, an optional. Without, a list is as many
+            inputs as the example has tensors. See there.
         keep_initializers_as_inputs: List the weights among the inputs too, so that whoever runs the model may override
             them. Opsets 7 and 8 demand the listing; there it alone does not keep weights from being folded.
         kwargs: Keyword arguments to call it with.
         external_data: Write the weights to `<f>.data`. By default only where one file cannot hold them. An
             `ExternalData` asks for shards, or refers to weights that lie in safetensors files.
-        dynamic_shapes: Sizes that may vary, as `torch.export` takes them: `{"x": {0: torch.export.Dim("batch")}}`.
+        dynamic_shapes: Sizes that may vary, as `torch.export` takes them: `{"x": {0: torch.export.Dim("batch")}}`; with
+            `ListOf` and `OrNone` at any depth.
         custom_translation_table: Lowerings for this export alone: `{torch.ops.my_ops.foo.default: lower_foo}`.
         custom_opsets: Versions of domains of your own: `{"my_domain": 2}`; 1 for those not named.
         export_modules_as_functions: Write modules as functions of the model: True for all, or their classes.

@@ -10,6 +10,8 @@ import numpy.typing as npt
 import torch
 
 Array: TypeAlias = npt.NDArray[Any]
+#: What a runtime is given for an input: a list where that is a sequence, None where it is an optional without a value.
+Fed: TypeAlias = Array | list[Array] | None
 Float64Array: TypeAlias = npt.NDArray[np.float64]
 Mask: TypeAlias = npt.NDArray[np.bool_]
 
@@ -32,7 +34,7 @@ def to_array(tensor: torch.Tensor) -> Array:
     return plain.numpy()
 
 
-def to_fed(given: torch.Tensor | list[torch.Tensor] | None) -> Array | list[Array] | None:
+def to_fed(given: torch.Tensor | list[torch.Tensor] | None) -> Fed:
     """What is given for an input, as runtimes take it: a sequence is a list, and what an optional lacks is None."""
     if given is None:
         return None

@@ -29,7 +29,10 @@ __all__ = [
 class ListOf:
     """Says, in `dynamic_shapes` or `dynamic_axes`, that a list may have any number of tensors: one sequence of ONNX.
 
-    `axes` are those that may differ from tensor to tensor, `ListOf({0: "rows"})`; the others are as in the example.
+        export(torch.jit.script(model), ([a, b],), dynamic_axes={"images": ListOf({1: "height", 2: "width"})})
+
+    `axes` are those that may differ from tensor to tensor; the others are as in the example. Scripts iterate, index and
+    change such a list; a traced program hands it on to them.
     """
 
     axes: Mapping[int, Any] = field(default_factory=dict)
@@ -40,7 +43,9 @@ class ListOf:
 class OrNone:
     """Says, in `dynamic_shapes` or `dynamic_axes`, that a tensor may be None when the model runs: an optional of ONNX.
 
-    `axes` are those that vary, `OrNone({0: "batch"})`. The example has a tensor, which tells dtype and sizes.
+        export(torch.jit.script(model), (x, mask), dynamic_axes={"mask": OrNone({0: "batch"})})
+
+    `axes` are those that vary. The example has a tensor, which tells dtype and sizes. The program is a script.
     """
 
     axes: Mapping[int, Any] = field(default_factory=dict)

@@ -24,10 +24,12 @@ from typing import TypeAlias
 
 import torch
 
-from harness.axes import FLOATING, Breadth, Dtype, Selection, Tier
+from exporter import ListOf, OrNone
+from harness.axes import FLOATING, Breadth, Dtype, Selection, Shapes, Tier
 from harness.inputs import (
     DeclarationError,
     Floats,
+    Listed,
     Maker,
     bools,
     distinct,
@@ -35,6 +37,7 @@ from harness.inputs import (
     given,
     image,
     ints,
+    listed,
     name_of,
     numbers,
 )
@@ -44,7 +47,9 @@ __all__ = [
     "Case",
     "Declaration",
     "DeclarationError",
+    "ListOf",
     "Maker",
+    "OrNone",
     "Rows",
     "bools",
     "distinct",
@@ -52,6 +57,7 @@ __all__ = [
     "given",
     "image",
     "ints",
+    "listed",
     "model",
     "numbers",
     "op",
@@ -62,8 +68,13 @@ __all__ = [
 Input: TypeAlias = "Maker | tuple[Input, ...]"
 #: Combinations of keywords given one by one: `[{"kernel_size": 3, "stride": 2}, ...]`.
 Rows: TypeAlias = "Sequence[Mapping[str, object]]"
-#: Input name to dimension to the name of its symbol: `{"x": {0: "batch"}}`.
-DynamicAxes: TypeAlias = Mapping[str, Mapping[int, str]]
+#: Input name to dimension to the name of its symbol: `{"x": {0: "batch"}}`; or to what says the same of a list, or of
+#: what may be None.
+DynamicAxes: TypeAlias = Mapping[str, Mapping[int, str] | ListOf | OrNone]
+
+
+def named_axes(wanted: Mapping[int, str] | ListOf | OrNone) -> Mapping[int, str]:
+    return wanted.axes if isinstance(wanted, ListOf | OrNone) else wanted
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -95,6 +106,16 @@ class Declaration:
     @property
     def place(self) -> str:
         return f"{self.file}:{self.line}"
+
+    def asked(self, shapes: Shapes) -> DynamicAxes:
+        """What an exporter is asked to let vary: what is a list of any length or may be None is so at all shapes."""
+        if shapes is Shapes.DYNAMIC:
+            return self.dynamic
+        return {
+            name: OrNone() if isinstance(wanted, OrNone) else wanted
+            for name, wanted in self.dynamic.items()
+            if isinstance(wanted, ListOf | OrNone)
+        }
 
     def opsets(self, selection: Selection, breadth: Breadth) -> tuple[int, ...]:
         return selection.opsets_of(breadth if self.tier is Tier.SMOKE else Breadth.SPREAD)
@@ -247,7 +268,9 @@ def scripted(function: Callable[..., object]) -> Callable[..., object]:
 
 
 def _makers(inputs: Input) -> Iterator[Maker]:
-    if isinstance(inputs, Maker):
+    if isinstance(inputs, Listed):
+        yield from inputs.items
+    elif isinstance(inputs, Maker):
         yield inputs
     else:
         for each in inputs:

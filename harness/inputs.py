@@ -15,6 +15,7 @@ from typing import Self, TypeAlias
 import torch
 
 from harness.axes import Dtype
+from harness.cases.seeds import stable_seed
 
 Nested: TypeAlias = "bool | int | float | Sequence[Nested]"
 
@@ -122,6 +123,31 @@ class Given(Maker):
 
     def resized(self, sizes: Mapping[int, int]) -> Self:
         raise DeclarationError(f"{self} has no other sizes; a dynamic input needs a maker such as floats(2, 3).")
+
+
+@dataclass(frozen=True, slots=True)
+class Listed(Maker):
+    """A list of tensors, one input of a length that may vary. Its shape is that of its first one."""
+
+    items: tuple[Maker, ...] = field(kw_only=True)
+
+    def draw(self, generator: torch.Generator, dtype: torch.dtype) -> torch.Tensor:
+        raise DeclarationError(f"{self} makes a list: give it as an input of its own")
+
+    def make_all(self, seed: int, cell_dtype: Dtype) -> list[torch.Tensor]:
+        return [item.make(stable_seed(seed, str(place)), cell_dtype) for place, item in enumerate(self.items)]
+
+    def resized(self, sizes: Mapping[int, int]) -> Self:
+        """All but the first, so that they differ."""
+        return replace(self, items=(self.items[0], *(item.resized(sizes) for item in self.items[1:])))
+
+    def of_length(self, length: int) -> Self:
+        return replace(self, items=tuple(self.items[place % len(self.items)] for place in range(length)))
+
+
+def listed(*items: Maker) -> Maker:
+    """A list of these. Whether it may be longer, a `ListOf` in `dynamic` says."""
+    return Listed(items[0].shape, items=items)
 
 
 def floats(

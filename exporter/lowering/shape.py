@@ -20,8 +20,9 @@ def to_copy(g: Graph, self: Value, dtype: torch.dtype | None = None) -> Value:
     return g.cast(self, g.out.dtype)
 
 
-@lowering("aten::copy")
+@lowering("aten::copy", "aten::copy_")
 def copy(g: Graph, self: Value, src: Value) -> Value:
+    """In place it is the last that is recorded of a buffer or input: what it was written is an output, if that was asked"""
     x = g.cast(src, g.out.dtype)
     return x if same_shape(x.sizes, self.sizes) else g.expand(x, g.out.shape)
 

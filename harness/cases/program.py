@@ -9,12 +9,14 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from torch.utils._pytree import tree_leaves
+from torch.utils._pytree import tree_leaves, tree_map_only
 
+from exporter.containers import Given
 from harness.axes import Device, Dtype
-from harness.case import Case, DeclarationError, Input, Maker
+from harness.case import Case, DeclarationError, Input, Maker, OrNone, named_axes
 from harness.cases.seeds import stable_seed
 from harness.cases.weights import build_module
+from harness.inputs import Listed
 from harness.record import Kind
 
 
@@ -51,14 +53,22 @@ class Program:
         """Where what the program makes for itself lies where it runs, as after `torch.set_default_device`."""
         return nullcontext() if self.device is Device.CPU else torch.device(self.device)
 
-    def inputs(self, which: InputSet) -> tuple[torch.Tensor, ...]:
+    def inputs(self, which: InputSet) -> tuple[Given, ...]:
         sizes = dict(which.sizes)
         dynamic = self.case.declaration.dynamic
-        made = []
+        made: list[Given] = []
         for name, maker in self.makers.items():
-            resize = {axis: sizes[symbol] for axis, symbol in dynamic.get(name, {}).items() if symbol in sizes}
+            wanted = dynamic.get(name, {})
+            resize = {axis: sizes[symbol] for axis, symbol in named_axes(wanted).items() if symbol in sizes}
             seed = stable_seed(self.seed, self.case.label, name, str(which.draw))
-            made.append((maker.resized(resize) if resize else maker).make(seed, self.dtype).to(self.device))
+            maker = maker.resized(resize) if resize else maker
+            if isinstance(maker, Listed):
+                maker = maker.of_length(sizes.get(_length(name), len(maker.items)))
+                made.append([item.to(self.device) for item in maker.make_all(seed, self.dtype)])
+            elif isinstance(wanted, OrNone) and which.draw:
+                made.append(None)
+            else:
+                made.append(maker.make(seed, self.dtype).to(self.device))
         return tuple(made)
 
     def other_sizes(self) -> Iterator[InputSet]:
@@ -78,8 +88,11 @@ class Program:
                 raise DeclarationError(
                     f"{place}: dynamic= names input {name!r}; the inputs are {', '.join(self.makers) or 'none'}."
                 )
-            shape = self.makers[name].shape
-            for axis, symbol in axes.items():
+            maker = self.makers[name]
+            if isinstance(maker, Listed):
+                sizes[_length(name)] = len(maker.items)
+            shape = maker.shape
+            for axis, symbol in named_axes(axes).items():
                 if axis not in range(len(shape)):
                     raise DeclarationError(f"{place}: dynamic= names axis {axis} of {name}, whose shape is {shape}.")
                 if sizes.setdefault(symbol, shape[axis]) != shape[axis]:
@@ -90,16 +103,21 @@ class Program:
         return sizes
 
     @torch.no_grad()
-    def run(self, inputs: tuple[torch.Tensor, ...]) -> list[torch.Tensor]:
+    def run(self, inputs: tuple[Given, ...]) -> list[torch.Tensor]:
         """The program's outputs, flat. Neither the inputs nor the module's state are changed by it."""
         with _state_kept(self.module), _uncompiled(), self.at_home():
-            outputs = self.module(*(tensor.clone() for tensor in inputs))
+            outputs = self.module(*tree_map_only(torch.Tensor, torch.clone, inputs))
         return [
             # Python's floats are of 64 bits.
             leaf if isinstance(leaf, torch.Tensor) else torch.from_numpy(np.asarray(leaf))
             for leaf in tree_leaves(outputs)
             if leaf is not None
         ]
+
+
+def _length(name: str) -> str:
+    """The symbol of how long a list is."""
+    return f"len({name})"
 
 
 class OwnProgram(ABC):
@@ -184,8 +202,8 @@ class Call(torch.nn.Module):
         for name, value in constants.items():
             self.register_buffer(name, value)
 
-    def forward(self, *tensors: torch.Tensor) -> object:
-        given = dict(zip(self.names, tensors, strict=True))
+    def forward(self, *inputs: Given) -> object:
+        given = dict(zip(self.names, inputs, strict=True))
 
         def fill(value: object) -> object:
             if isinstance(value, Slot):

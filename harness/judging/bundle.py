@@ -22,7 +22,7 @@ import msgspec
 import numpy as np
 import onnx
 
-from exporter.arrays import Array
+from exporter.arrays import Array, Fed
 from exporter.verification.oracle import Expected
 from harness.judging.outcome import Outcome
 from harness.record import Record, RunInfo
@@ -51,7 +51,7 @@ class Failure:
     #: What the reader is told first: headline, reason, how to run it again.
     title: str
     delivered: Delivered | None
-    feeds: Mapping[str, Array]
+    feeds: Mapping[str, Fed]
     expected: Sequence[Expected]
     runtime: str
     nodeid: str
@@ -60,7 +60,7 @@ class Failure:
 
     @property
     def nbytes(self) -> int:
-        data = sum(array.nbytes for array in self.feeds.values())
+        data = sum(array.nbytes for fed in self.feeds.values() for array in _arrays(fed))
         for each in self.expected:
             data += each.value.nbytes + sum(part.nbytes for part in (each.centre, each.tolerance) if part is not None)
         return data + (_size(self.delivered.model) if self.delivered else 0)
@@ -139,11 +139,14 @@ def write(failure: Failure, folder: Path) -> None:
     (folder / _DESCRIPTION).write_bytes(msgspec.json.format(msgspec.json.encode(description)))
     shutil.copyfile(Path(__file__).with_name("repro_script.py"), folder / "repro.py")
     names: list[str] = []
+    optionals: set[str] = set()
     if failure.delivered is not None:
         _write_model(failure.delivered.model, folder)
-        names = [value.name for value in failure.delivered.proto.graph.output]
-    for number, (name, array) in enumerate(failure.feeds.items()):
-        (data / f"input_{number}.pb").write_bytes(_tensor(array, name))
+        graph = failure.delivered.proto.graph
+        names = [value.name for value in graph.output]
+        optionals = {value.name for value in graph.input if value.type.HasField("optional_type")}
+    for number, (name, fed) in enumerate(failure.feeds.items()):
+        (data / f"input_{number}.pb").write_bytes(_fed(fed, name, is_optional=name in optionals))
     allowed: dict[str, Array] = {}
     for number, expected in enumerate(failure.expected):
         name = names[number] if number < len(names) else ""
@@ -159,6 +162,19 @@ def slug(cell: str) -> str:
     if plain == cell and len(plain) <= _LONGEST_NAME:
         return plain
     return f"{plain[:_LONGEST_NAME]}-{hashlib.sha256(cell.encode()).hexdigest()[:8]}"
+
+
+def _arrays(fed: Fed) -> list[Array]:
+    return fed if isinstance(fed, list) else [] if fed is None else [fed]
+
+
+def _fed(fed: Fed, name: str, *, is_optional: bool) -> bytes:
+    if isinstance(fed, list):
+        items = [np.asarray(item, order="C") for item in fed]
+        return bytes(onnx.numpy_helper.from_list(items, name).SerializeToString())
+    if fed is None or is_optional:
+        return bytes(onnx.numpy_helper.from_optional(fed, name).SerializeToString())
+    return _tensor(fed, name)
 
 
 def _tensor(array: Array, name: str) -> bytes:

@@ -7,8 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
+from torch.utils._pytree import tree_leaves, tree_map_only
 
-from exporter.arrays import Array, Float64Array, to_array
+from exporter.arrays import Fed, Float64Array, to_array, to_fed
+from exporter.containers import Given
 from exporter.verification.in_dtype import in_dtype
 from exporter.verification.oracle import Expected, expect, judge
 from harness.axes import Device
@@ -26,8 +28,8 @@ class Trial:
     """One input set: what goes in, what should come out."""
 
     which: InputSet
-    inputs: tuple[torch.Tensor, ...]
-    feeds: Mapping[str, Array]
+    inputs: tuple[Given, ...]
+    feeds: Mapping[str, Fed]
     expected: tuple[Expected, ...]
 
 
@@ -50,11 +52,18 @@ def consult(program: Program) -> Reference:
     example = _trial(program, twin, InputSet())
     _refuse_nondeterministic(program, example)
     other = InputSet(draw=1)
-    values_matter = any(not torch.equal(a, b) for a, b in zip(example.inputs, program.inputs(other), strict=True))
+    values_matter = not _same(example.inputs, program.inputs(other))
     return Reference(
         example=example,
         other_values=_trial(program, twin, other) if values_matter else None,
         other_sizes=tuple(_trial(program, twin, sizes) for sizes in program.other_sizes()),
+    )
+
+
+def _same(one: tuple[Given, ...], other: tuple[Given, ...]) -> bool:
+    leaves, others = tree_leaves(one), tree_leaves(other)
+    return len(leaves) == len(others) and all(
+        a is b if a is None or b is None else torch.equal(a, b) for a, b in zip(leaves, others, strict=True)
     )
 
 
@@ -78,7 +87,7 @@ def _trial(program: Program, twin: _Twin, which: InputSet) -> Trial:
         )
         for number, value in enumerate(values)
     )
-    feeds = {name: to_array(tensor) for name, tensor in zip(program.input_names, inputs, strict=True)}
+    feeds = {name: to_fed(given) for name, given in zip(program.input_names, inputs, strict=True)}
     return Trial(which, inputs, feeds, expected)
 
 
@@ -115,10 +124,10 @@ class _Twin:
             program.module.to(dtype)
         self._program = program
 
-    def run(self, inputs: tuple[torch.Tensor, ...]) -> list[Float64Array] | None:
+    def run(self, inputs: tuple[Given, ...]) -> list[Float64Array] | None:
         if self._program is None:
             return None
-        converted = tuple(tensor.to(self._dtype) if tensor.is_floating_point() else tensor for tensor in inputs)
+        converted = tree_map_only(torch.Tensor, lambda t: t.to(self._dtype) if t.is_floating_point() else t, inputs)
         try:
             with in_dtype(self._dtype):
                 outputs = self._program.run(converted)
@@ -129,16 +138,17 @@ class _Twin:
         return [to_array(output).astype(np.float64) for output in outputs]
 
 
-def _moved(inputs: tuple[torch.Tensor, ...], program: Program, turn: int) -> tuple[torch.Tensor, ...]:
+def _moved(inputs: tuple[Given, ...], program: Program, turn: int) -> tuple[Given, ...]:
     """The inputs in float64, each number moved by one unit in the last place of the cell's dtype, up or down."""
     seed = stable_seed(program.seed, program.case.label, "moved", str(turn))
     generator = torch.Generator().manual_seed(seed)
-    moved = []
-    for tensor in inputs:
+
+    def moved(tensor: torch.Tensor) -> torch.Tensor:
         if not tensor.is_floating_point():
-            moved.append(tensor)
-            continue
+            return tensor
         step = torch.finfo(tensor.dtype).eps
         signs = torch.randint(0, 2, tensor.shape, generator=generator, dtype=torch.float64).mul_(2).sub_(1)
-        moved.append(tensor.double() * (1 + step * signs.to(tensor.device)))
-    return tuple(moved)
+        return tensor.double() * (1 + step * signs.to(tensor.device))
+
+    everything: tuple[Given, ...] = tree_map_only(torch.Tensor, moved, inputs)
+    return everything

@@ -41,12 +41,16 @@ class Suspect:
     recording: Recording
     trial: Trial
     #: The inputs that pieces are exported at.
-    example: tuple[torch.Tensor, ...]
+    example: list[torch.Tensor]
     execute: Execution
 
     @property
     def signed_zeros(self) -> bool:
         return self.cell.case.declaration.signed_zeros
+
+    @property
+    def inputs(self) -> list[torch.Tensor]:
+        return _tensors(self.trial)
 
     @classmethod
     def of(cls, cell: Cell, *, seed: int = 0) -> Suspect:
@@ -59,7 +63,9 @@ class Suspect:
         assert outcome.prepared is not None
         program, reference = outcome.prepared.program, outcome.prepared.reference
         trial = outcome.trial or reference.example
-        dynamic = outcome.cell.case.declaration.dynamic if cell.shapes is Shapes.DYNAMIC else {}
+        if not all(isinstance(given, torch.Tensor) for given in reference.example.inputs):
+            raise NothingToLocaliseError(f"{cell.id} cannot be taken apart: not all of its inputs are tensors")
+        dynamic = outcome.cell.case.declaration.asked(cell.shapes)
         request = Request(program.module, reference.example.inputs, program.input_names, dynamic, cell.capture)
         try:
             captured = exporter.capture_program(
@@ -69,12 +75,17 @@ class Suspect:
                 dynamic_axes=request.dynamic or None,
                 training=program.module.training and cell.capture is not Capture.EXPORTED_PROGRAM,
             )
-            recording = unrolled(captured.graph, trial.inputs)
+            recording = unrolled(captured.graph, _tensors(trial))
         except exporter.ExportError as error:
             raise NothingToLocaliseError(f"{cell.id} cannot be taken apart: {error}") from error
         example = _example(reference, trial, sizes_vary=cell.shapes is Shapes.DYNAMIC)
         execute = Execution(EXPORTERS[cell.exporter], RUNTIMES[cell.runtime], cell, outcome.reason)
-        return cls(cell, outcome, recording, trial, example.inputs, execute)
+        return cls(cell, outcome, recording, trial, _tensors(example), execute)
+
+
+def _tensors(trial: Trial) -> list[torch.Tensor]:
+    """The inputs of a trial all of which are tensors."""
+    return [given for given in trial.inputs if isinstance(given, torch.Tensor)]
 
 
 def _example(reference: Reference, trial: Trial, *, sizes_vary: bool) -> Trial:
@@ -195,7 +206,7 @@ def localise(suspect: Suspect, *, window: int = WINDOW) -> Localisation:
     first = None
     recording = suspect.recording
     walk = Walk(recording, suspect.execute, window=window, signed_zeros=suspect.signed_zeros)
-    for step in walk.steps(suspect.trial.inputs, suspect.example):
+    for step in walk.steps(suspect.inputs, suspect.example):
         if step.diverges or step.growth > max((each.growth for each in growth), default=0.0):
             growth.append(step)
         if step.diverges:
@@ -229,7 +240,7 @@ def piece_of(recording: Recording, numbers: Sequence[int]) -> Piece:
 def torch_values(suspect: Suspect, wanted: Sequence[Value]) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
     """torch's own values for the failing inputs and for the example, from running the program up to the last."""
     found: dict[Value, tuple[torch.Tensor, torch.Tensor]] = {}
-    for tensors, examples in follow(suspect.recording, suspect.trial.inputs, suspect.example):
+    for tensors, examples in follow(suspect.recording, suspect.inputs, suspect.example):
         found.update({value: (tensors[value], examples[value]) for value in wanted if value in tensors})
         if len(found) == len(wanted):
             break

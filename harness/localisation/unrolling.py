@@ -14,7 +14,9 @@ from typing import Any, NamedTuple
 import torch
 
 from exporter.capture.blocks import IF, LOOP, SCAN
-from exporter.capture.graph import Block, Graph, Node, Origin, Primitive, Value
+from exporter.capture.graph import Block, Graph, Holds, Node, Origin, Primitive, Value, operator_name
+from exporter.capture.primitives import TO_LIST
+from exporter.errors import CaptureError
 from harness.localisation.pieces import Number, Recording, needs, run
 
 __all__ = ["unrolled"]
@@ -38,7 +40,10 @@ def unrolled(graph: Graph, inputs: Sequence[torch.Tensor]) -> Recording:
     starts = [item.value for item in graph.inputs]
     scope = ChainMap({value: _Met(value, tensor) for value, tensor in zip(starts, inputs, strict=True)})
     met = way.through(Block([], graph.live_nodes(), graph.outputs), scope, "")
-    items = [way.items(value, each) if value.listed else [each] for value, each in zip(graph.outputs, met, strict=True)]
+    items = [
+        way.items(value, each) if value.holds is Holds.LIST else [each]
+        for value, each in zip(graph.outputs, met, strict=True)
+    ]
     outputs = tuple(each.value for each in itertools.chain(*items))
     nodes = _live(way.nodes, {*outputs, *way.decisions})
     read = {value for node in nodes for value in needs(node)}
@@ -159,9 +164,13 @@ class _Way:
             results = self._loop(node, scope, turn)
         elif node.op == SCAN:
             results = self._scan(node, scope, turn)
-        else:
-            # `prim::tolist`: until the program returns it, a list is the tensor that its items lie in.
+        elif node.op == TO_LIST:
+            # Until the program returns it, a list is the tensor that its items lie in.
             results = [self._met(node.arguments["stack"], scope)]
+        else:
+            raise CaptureError(
+                f"{operator_name(node.op)} at {node.origin.where} is about a list of tensors of other sizes, or None"
+            )
         for output, met in zip(node.outputs, results, strict=True):
             assert output is not None
             scope[output] = met

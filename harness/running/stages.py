@@ -17,6 +17,7 @@ import torch
 
 from exporter.verification.oracle import judge
 from harness.axes import ONNXRUNTIME, Device, Shapes
+from harness.case import named_axes
 from harness.cases.draws import DrawnCase, search
 from harness.cases.program import build
 from harness.judging.outcome import MismatchError, Outcome, Prepared
@@ -127,7 +128,7 @@ class Bench:
         key = (cell.exporter, cell.capture, cell.shapes)
         if key not in prepared.captured:
             program = prepared.program
-            dynamic = cell.case.declaration.dynamic if cell.shapes is Shapes.DYNAMIC else {}
+            dynamic = cell.case.declaration.asked(cell.shapes)
             inputs = prepared.reference.example.inputs
             request = Request(program.module, inputs, program.input_names, dynamic, cell.capture)
             prepared.captured[key] = exporter.capture(request)
@@ -155,11 +156,14 @@ def _missing(cell: Cell, exporter: Exporter, runtime: Runtime) -> str:
 
 def _asked_shapes(cell: Cell, example: Trial) -> dict[str, tuple[int | str, ...]]:
     """Every input's shape as it should stand in the file: a number, or the name of a symbol."""
-    dynamic = cell.case.declaration.dynamic if cell.shapes is Shapes.DYNAMIC else {}
-    return {
-        name: tuple(dynamic.get(name, {}).get(axis, size) for axis, size in enumerate(feed.shape))
-        for name, feed in example.feeds.items()
-    }
+    dynamic = cell.case.declaration.asked(cell.shapes)
+    shapes: dict[str, tuple[int | str, ...]] = {}
+    for name, given in zip(example.feeds, example.inputs, strict=True):
+        tensor = given[0] if isinstance(given, list) else given
+        assert tensor is not None, "the example has all that may be None"
+        axes = named_axes(dynamic.get(name, {}))
+        shapes[name] = tuple(axes.get(axis, size) for axis, size in enumerate(tensor.shape))
+    return shapes
 
 
 def _load(delivered: Delivered, cell: Cell, runtime: Runtime, outcome: Outcome) -> Session:

@@ -20,7 +20,7 @@ from typing import Any, Protocol, cast
 import numpy as np
 import onnx
 
-from exporter.arrays import Array
+from exporter.arrays import Fed
 from harness.axes import BACKEND, OPSETS, Device
 from harness.subjects.runtimes import NoKernelError, Session
 from harness.wording import one_line
@@ -29,7 +29,7 @@ from harness.wording import one_line
 class BackendRep(Protocol):
     """A model that a backend has taken in."""
 
-    def run(self, inputs: list[Array]) -> Sequence[object]: ...
+    def run(self, inputs: list[Fed]) -> Sequence[object]: ...
 
 
 class BackendModule(Protocol):
@@ -75,7 +75,7 @@ class _Session:
     rep: BackendRep
     inputs: tuple[str, ...]
 
-    def run(self, feeds: Mapping[str, Array]) -> Sequence[object]:
+    def run(self, feeds: Mapping[str, Fed]) -> Sequence[object]:
         try:
             outputs = self.rep.run([feeds[name] for name in self.inputs])
         except (NotImplementedError, unittest.SkipTest) as error:

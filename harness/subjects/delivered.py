@@ -68,10 +68,10 @@ def check(delivered: Delivered, opset: int, shapes: Mapping[str, tuple[int | str
                 raise DeliveryError(f"{where}: {asked!r} was to be symbolic, the model fixes it to {got}")
             if isinstance(asked, int) and got != asked:
                 raise DeliveryError(f"{where}: size {asked} was exported, the model says {got!r}")
-    sequences = sum(value.type.HasField("sequence_type") for value in graph.output)
-    tensors = len(graph.output) - sequences
-    # A sequence stands for as many of the program's outputs as it has items, which the run will tell.
-    if tensors > outputs if sequences else tensors != outputs:
+    holding = sum(not value.type.HasField("tensor_type") for value in graph.output)
+    tensors = len(graph.output) - holding
+    # A sequence stands for as many of the program's outputs as it has items, which the run will tell; so do optionals.
+    if tensors > outputs if holding else tensors != outputs:
         raise DeliveryError(f"the program has {outputs} outputs, the model {len(graph.output)}")
 
 
@@ -80,7 +80,11 @@ def _names(names: Iterable[str]) -> str:
 
 
 def _sizes(value: onnx.ValueInfoProto) -> Iterator[int | str]:
-    for dimension in value.type.tensor_type.shape.dim:
+    """Those of a tensor; of what holds tensors, those of each."""
+    kind = value.type
+    while not kind.HasField("tensor_type"):
+        kind = kind.sequence_type.elem_type if kind.HasField("sequence_type") else kind.optional_type.elem_type
+    for dimension in kind.tensor_type.shape.dim:
         yield dimension.dim_value if dimension.HasField("dim_value") else dimension.dim_param
 
 

@@ -17,7 +17,9 @@ import onnx
 import torch
 from torch.onnx import TrainingMode
 
+from exporter.containers import Given
 from harness.axes import PARITY, TORCH_DYNAMO, TORCH_SCRIPT, Capture
+from harness.case import DynamicAxes
 from harness.cases.scripted import scripted
 from harness.wording import one_line
 
@@ -30,15 +32,17 @@ class Request:
     """A program to export: at which inputs, under which names, with which symbolic axes."""
 
     module: torch.nn.Module
-    inputs: tuple[torch.Tensor, ...]
+    inputs: tuple[Given, ...]
     input_names: tuple[str, ...]
-    dynamic: Mapping[str, Mapping[int, str]]
+    dynamic: DynamicAxes
     way_in: Capture = Capture.TRACE
 
     def program(self) -> Any:
         """The module, or what torch makes of it for the way in that was asked for."""
         if self.way_in is Capture.TRACE:
             return self.module
+        if len(self.axes()) < len(self.dynamic):
+            raise NoSuchFormError(f"a {self.way_in} of it has no list of any length, and nothing that may be None")
         try:
             if self.way_in is Capture.SCRIPT:
                 return scripted(self.module)
@@ -46,18 +50,22 @@ class Request:
         except Exception as error:  # torch's own refusals have no common base.
             raise NoSuchFormError(f"torch makes no {self.way_in} of it: {one_line(str(error))}") from error
 
+    def axes(self) -> dict[str, dict[int, str]]:
+        """The symbolic axes of tensors: torch.onnx has nothing to say of inputs that hold some."""
+        return {name: dict(axes) for name, axes in self.dynamic.items() if isinstance(axes, Mapping)}
+
     def dynamic_shapes(self, dimension: Callable[[str], object] = str) -> tuple[object, ...] | None:
         """The symbolic axes in the form that torch.export wants: per argument, `*tensors` being one argument.
 
         torch.onnx takes names of dimensions, torch.export itself only dimensions, equal ones being one.
         """
-        if not self.dynamic:
+        named = self.axes()
+        if not named:
             return None
-        symbols = {symbol for axes in self.dynamic.values() for symbol in axes.values()}
+        symbols = {symbol for axes in named.values() for symbol in axes.values()}
         dimensions = {symbol: dimension(symbol) for symbol in sorted(symbols)}
         per_input = tuple(
-            {axis: dimensions[symbol] for axis, symbol in self.dynamic.get(name, {}).items()}
-            for name in self.input_names
+            {axis: dimensions[symbol] for axis, symbol in named.get(name, {}).items()} for name in self.input_names
         )
         kinds = [parameter.kind for parameter in signature(self.module.forward).parameters.values()]
         return (per_input,) if Parameter.VAR_POSITIONAL in kinds else per_input
@@ -180,7 +188,7 @@ class _PeerCapture:
             request.inputs,
             path,
             input_names=list(request.input_names),
-            dynamic_axes=None if self._dynamo else {name: dict(axes) for name, axes in request.dynamic.items()} or None,
+            dynamic_axes=None if self._dynamo else request.axes() or None,
             dynamic_shapes=request.dynamic_shapes() if self._dynamo else None,
             opset_version=opset,
             dynamo=self._dynamo,
@@ -236,7 +244,7 @@ class _FunctionCapture:
             request.inputs,
             path,
             input_names=list(request.input_names),
-            dynamic_axes={name: dict(axes) for name, axes in request.dynamic.items()} or None,
+            dynamic_axes=request.axes() or None,
             opset_version=opset,
         )
         return path

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, cast
 
 import numpy as np
 import onnx
@@ -14,7 +14,7 @@ import torch
 import torch.utils.dlpack
 from onnx.reference import ReferenceEvaluator
 
-from exporter.arrays import BFLOAT16, Array, to_array
+from exporter.arrays import BFLOAT16, Array, Fed, to_array
 from harness.axes import (
     BACKEND,
     ONNX_REFERENCE,
@@ -38,7 +38,7 @@ class NoKernelError(Exception):
 class Session(Protocol):
     """A model that is ready to run."""
 
-    def run(self, feeds: Mapping[str, Array]) -> Sequence[object]: ...
+    def run(self, feeds: Mapping[str, Fed]) -> Sequence[object]: ...
 
 
 class Runtime(Protocol):
@@ -102,16 +102,17 @@ class _OnnxRuntimeSession:
         ends = [*session.get_inputs(), *session.get_outputs()]
         self._has_bfloat16 = any(end.type == "tensor(bfloat16)" for end in ends)
 
-    def run(self, feeds: Mapping[str, Array]) -> Sequence[object]:
+    def run(self, feeds: Mapping[str, Fed]) -> Sequence[object]:
         if self._has_bfloat16:
-            values = {name: _to_ort_value(array) for name, array in feeds.items()}
+            values = {name: _to_ort_value(cast("Array", array)) for name, array in feeds.items()}
             return [_from_ort_value(value) for value in self._session.run_with_ort_values(None, values)]
         return _flat(self._session.run(None, dict(feeds)))
 
 
 def _flat(outputs: Iterable[object]) -> list[object]:
-    """The outputs one by one; of a sequence, its items, as torch's lists are compared."""
-    return [item for output in outputs for item in (output if isinstance(output, list) else [output])]
+    """The outputs one by one; of a sequence, its items, as torch's lists are compared; nothing for None."""
+    every = [item for output in outputs for item in (output if isinstance(output, list) else [output])]
+    return [item for item in every if item is not None]
 
 
 def _to_ort_value(array: Array) -> onnxruntime.OrtValue:
@@ -151,7 +152,7 @@ class _OnnxReferenceSession:
     def __init__(self, evaluator: ReferenceEvaluator) -> None:
         self._evaluator = evaluator
 
-    def run(self, feeds: Mapping[str, Array]) -> Sequence[object]:
+    def run(self, feeds: Mapping[str, Fed]) -> Sequence[object]:
         return _flat(iter(self._evaluator.run(None, dict(feeds))))
 
 

@@ -284,7 +284,19 @@ def test_a_call_with_other_arguments_is_refused() -> None:
     program = exporter.export(doubles, (ALIKE,), dynamic_axes={"xs": ListOf()})
     with pytest.raises(exporter.ArgumentError) as caught:
         program(ALIKE[0])
-    assert str(caught.value) == ("the model takes a list of tensors where a float32 tensor of 2 axes is given")
+    assert str(caught.value) == (
+        "xs is a list of tensors in the model, and torch.float32[2, 3] was given: give a list of tensors"
+    )
+    with pytest.raises(exporter.ArgumentError) as caught:
+        program([torch.randn(2, 4)])
+    assert str(caught.value).startswith(
+        "the input 'xs' has to be torch.float32[2, 3], and torch.float32[2, 4] was given"
+    )
+
+
+def test_what_may_be_none_may_be_left_out() -> None:
+    program = exporter.export(scaled, (ALIKE[0], ALIKE[0]), dynamic_axes={"scale": OrNone()})
+    hold(program, scaled, ALIKE[1])
 
 
 def test_two_exports_are_the_same_to_the_byte() -> None:

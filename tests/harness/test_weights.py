@@ -115,3 +115,15 @@ def test_a_factory_that_gives_no_module_is_refused() -> None:
     with pytest.raises(TypeError) as error:
         build_module(dict, {}, seed=0)
     assert str(error.value) == "<class 'dict'> gave a dict where a model needs an nn.Module."
+
+
+def test_what_a_constructor_computes_from_its_draws_is_the_same_each_time() -> None:
+    def vectors() -> list[torch.Tensor]:
+        normed = build_module(lambda: nn.utils.parametrizations.spectral_norm(nn.Linear(4, 2)), {}, seed=0)
+        return [buffer.clone() for buffer in normed.buffers()]
+
+    first = vectors()
+    scattered = [torch.full((8,), float("nan")) for _ in range(64)]
+    del scattered
+    assert len(first) == 2
+    assert all(torch.equal(one, other) for one, other in zip(first, vectors(), strict=True))
