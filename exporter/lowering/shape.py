@@ -22,7 +22,7 @@ def to_copy(g: Graph, self: Value, dtype: torch.dtype | None = None) -> Value:
 
 @lowering("aten::copy", "aten::copy_")
 def copy(g: Graph, self: Value, src: Value) -> Value:
-    """In place it is the last that is recorded of a buffer or input: what it was written is an output, if that was asked"""
+    """In place it ends the recording of what a buffer or input was written, which is an output if that was asked"""
     x = g.cast(src, g.out.dtype)
     return x if same_shape(x.sizes, self.sizes) else g.expand(x, g.out.shape)
 
