@@ -19,9 +19,6 @@ from harness.store import RunStoreError, read_info, read_records
 #: What a run of the full matrix on two cores is to keep.
 RATE, SHARE, GROWTH = 150.0, 0.2, 0.25
 
-#: The stages in which torch, an exporter, onnx or a runtime works. In the others the harness judges what they made; the
-#: two reruns are a runtime's work and the harness's, and count as the harness's.
-_OF_SUBJECTS = (Stage.BUILD, Stage.REFERENCE, Stage.EXPORT, Stage.CHECK, Stage.LOAD, Stage.RUN)
 #: A worker with fewer cells has not yet imported what it needs for most of its run.
 _ENOUGH_CELLS = 200
 
@@ -31,8 +28,10 @@ class WorkerFigures(msgspec.Struct, frozen=True):
 
     cells: int
     seconds: float
-    #: Of these, in stages that are not the harness's own.
-    of_subjects: float
+    #: Of these: what torch, an exporter, onnx and a runtime took, and what comparing them did.
+    of_stages: dict[Stage, float]
+    #: Of these: in the process of the cells, stages and all else.
+    in_cells: float
     #: MiB at the least in the second tenth of its cells, when all is imported, and in the last.
     memory: tuple[int, int] | None
 
@@ -45,10 +44,18 @@ class RunFigures(msgspec.Struct, frozen=True):
         return sum(each.cells for each in self.workers.values()) / max(each.seconds for each in self.workers.values())
 
     def share(self) -> float:
-        """Of the workers' time, what was neither torch's, an exporter's, onnx's nor a runtime's."""
-        return 1 - sum(each.of_subjects for each in self.workers.values()) / sum(
-            each.seconds for each in self.workers.values()
-        )
+        """Of the workers' time, what passed outside of the stages: what a cell costs more than doing its work."""
+        whole = sum(each.seconds for each in self.workers.values())
+        return 1 - sum(sum(each.of_stages.values()) for each in self.workers.values()) / whole
+
+    def parts(self) -> dict[str, float]:
+        """Where a cell's time goes: seconds of a mean cell, by stage and beside them."""
+        workers = list(self.workers.values())
+        cells = sum(each.cells for each in workers)
+        parts = {stage.value: sum(each.of_stages[stage] for each in workers) / cells for stage in Stage}
+        in_cells = sum(each.in_cells for each in workers) / cells
+        whole = sum(each.seconds for each in workers) / cells
+        return {**parts, "around the stages": in_cells - sum(parts.values()), "between cells": whole - in_cells}
 
     def growth(self) -> float | None:
         """By how much the worker grew that grew most, as a share; None where no worker had cells enough to tell."""
@@ -78,7 +85,8 @@ def _of_worker(cells: list[Record]) -> WorkerFigures:
     return WorkerFigures(
         cells=len(cells),
         seconds=cells[-1].began + cells[-1].elapsed - cells[0].began,
-        of_subjects=sum(cell.seconds.get(stage, 0.0) for cell in cells for stage in _OF_SUBJECTS),
+        of_stages={stage: sum(cell.seconds.get(stage, 0.0) for cell in cells) for stage in Stage},
+        in_cells=sum(cell.elapsed for cell in cells),
         memory=memory if memory and all(memory) else None,
     )
 
@@ -95,6 +103,7 @@ def told(figures: RunFigures) -> list[str]:
     lines = [
         f"pace: {figures.rate():.0f} cells a second (over {RATE:.0f}: {_verdict(figures.rate() > RATE)})",
         f"the harness's share of the time: {share}",
+        "a cell: " + ", ".join(f"{part} {seconds * 1e3:.2f} ms" for part, seconds in figures.parts().items()),
     ]
     if growth is not None:
         lines.append(f"memory: grew by {growth:.1%} at the most (under {GROWTH:.0%}: {_verdict(growth < GROWTH)})")

@@ -12,6 +12,7 @@ itself refuses, and those that the exporter refuses with a reason, say nothing.
 from __future__ import annotations
 
 import dataclasses
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -109,6 +110,14 @@ def search(cell: Cell, run: Callable[[Cell], Outcome]) -> Outcome:
         layout=st.sampled_from(list(Layout)),
     )
     outcomes: list[Outcome] = []
+    #: Of all draws, of which one is kept.
+    seconds: defaultdict[str, float] = defaultdict(float)
+
+    def timed(case: Case) -> Outcome:
+        outcome = run(dataclasses.replace(cell, case=case))
+        for stage, taken in outcome.seconds.items():
+            seconds[stage] += taken
+        return outcome
 
     @hypothesis.seed(stable_seed(0, cell.id))
     @hypothesis.settings(
@@ -123,7 +132,7 @@ def search(cell: Cell, run: Callable[[Cell], Outcome]) -> Outcome:
     @hypothesis.given(draws)
     def holds(draw: Draw) -> None:
         case = _drawn(cases[draw.number], draw)
-        outcome = run(dataclasses.replace(cell, case=case))
+        outcome = timed(case)
         if outcome.status is Status.UNSUPPORTED or outcome.stage in (Stage.BUILD, Stage.REFERENCE):
             hypothesis.reject()
         outcome.details.insert(0, f"drawn: {_as_declaration(case, draw)}")
@@ -133,12 +142,14 @@ def search(cell: Cell, run: Callable[[Cell], Outcome]) -> Outcome:
 
     try:
         holds()
+        outcome = outcomes[-1]
     except _FoundError as found:
-        return found.outcome
+        outcome = found.outcome
     except hypothesis.errors.Unsatisfiable:
         # Nothing but refusals: the last one tells why.
-        return run(dataclasses.replace(cell, case=cases[0]))
-    return outcomes[-1]
+        outcome = timed(cases[0])
+    outcome.seconds = dict(seconds)
+    return outcome
 
 
 class _FoundError(Exception):

@@ -8,7 +8,8 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,8 +24,14 @@ from harness.store import InFlight
 STAGES = tuple(Stage)
 #: Where a cell named `wait_at_...` says who runs it. It goes on once the file is gone.
 WAITING = "waiting"
-#: What each test run holds its cells to: a torch that is imported takes half of the memory.
-LIMITS = ("--stage-seconds", "3", "--memory-limit", "1000")
+#: One cell a case, of dynamic sizes: it goes through every stage.
+CELLS = ("--devices", "cpu", "--opsets", "18", "-k", "dynamic or after")
+#: What a run holds its cells to: an imported torch takes half of the memory. Two seconds are for cells that hang,
+#: be it in any stage or where one of `SOME` does: to take the memory lasts longer on a machine that does much else.
+MEMORY_LIMIT = ("--memory-limit", "1000")
+LONG_LIMITS = ("--stage-seconds", "60", *MEMORY_LIMIT)
+SHORT_LIMITS = ("--stage-seconds", "2", *MEMORY_LIMIT)
+LIMITS = ("--stage-seconds", "60,check=2,load=2", *MEMORY_LIMIT)
 
 #: Without what costs an inner pytest seconds to import and says nothing of the plug-in.
 LEAN = ("-p", "harness.plugin", "-p", "no:hypothesispytest", "-p", "no:cacheprovider", "--assert=plain")
@@ -46,7 +53,7 @@ def overflow() -> None:
 
 def hang_in_python() -> None:
     while True:
-        pass
+        time.sleep(0.1)
 
 
 def hang_in_native_code() -> None:
@@ -77,7 +84,7 @@ def leave() -> None:
 
 
 def wait() -> None:
-    """Not a fault of the cell: it says which process runs it, and which one owns that, and waits to be killed."""
+    """No fault of the cell's: it says which process runs it, and which one owns that, and waits to be killed."""
     aside = Path("waiting.tmp")
     aside.write_text(f"{os.getpid()} {os.getppid()}")
     aside.rename(WAITING)
@@ -85,13 +92,27 @@ def wait() -> None:
         time.sleep(0.01)
 
 
+def kill_owner() -> None:
+    """No fault of the cell's: it kills who owns its process, as a user or a system may, and does so once."""
+    told = killed_by(_running[0])
+    if not told.exists():
+        told.write_text(str(os.getpid()))
+        os.kill(os.getppid(), signal.SIGKILL)
+        signal.pause()
+
+
+def killed_by(name: str) -> Path:
+    """Where the process of a cell that kills its owner says its number."""
+    return Path(f"killed-by-{name}")
+
+
 #: What is done, and what the record says of it.
 FAULTS: dict[str, tuple[Callable[[], None], str]] = {
     "segfault": (segfault, "was killed by SIGSEGV"),
     "abort": (os.abort, "was killed by SIGABRT"),
     "overflow": (overflow, "was killed by SIGSEGV"),
-    "hang": (hang_in_python, "did not end within 3 s and was killed"),
-    "native_hang": (hang_in_native_code, "did not end within 3 s and was killed"),
+    "hang": (hang_in_python, "did not end within 2 s and was killed"),
+    "native_hang": (hang_in_native_code, "did not end within 2 s and was killed"),
     "memory": (take_all_memory, "took more than 1000 MiB of memory and was killed"),
     "kill": (kill_itself, "was killed by SIGKILL (as the system does when memory runs out)"),
     "exit": (exit_at_once, "exited with 3"),
@@ -99,9 +120,26 @@ FAULTS: dict[str, tuple[Callable[[], None], str]] = {
     "leave": (leave, "exited with 4"),
 }
 
+_AROUND_CELLS = {"wait": wait, "kill_owner": kill_owner}
+
+#: A fault and the stage that it happens in.
+Planted = tuple[str, Stage]
 #: Every fault once, and every stage.
-SOME = tuple((fault, STAGES[number % len(STAGES)]) for number, fault in enumerate(FAULTS))
-ALL = tuple((fault, stage) for fault in FAULTS for stage in STAGES)
+SOME: tuple[Planted, ...] = tuple((fault, STAGES[number % len(STAGES)]) for number, fault in enumerate(FAULTS))
+
+#: The name of the case that runs.
+_running: list[str] = []
+
+
+def names_of(faults: Sequence[Planted]) -> list[str]:
+    """The cases' names; those of a fault that is planted several times in a stage are numbered."""
+    seen: Counter[Planted] = Counter()
+    names = []
+    for fault, stage in faults:
+        again = f"_again{seen[fault, stage]}" if seen[fault, stage] else ""
+        seen[fault, stage] += 1
+        names.append(f"{fault}_at_{stage}{again}")
+    return names
 
 
 def plant() -> None:
@@ -109,31 +147,30 @@ def plant() -> None:
     # What an export of dynamic sizes imports takes seconds on a busy machine, which must not count as a hang.
     import torch.export._trace  # noqa: F401
 
-    running: list[str] = []
     run, enter = Bench.run, InFlight.enter
 
     def noting_run(bench: Bench, cell: Cell, ended: Callable[[Outcome], None]) -> Outcome:
-        running[:] = [cell.case.name]
+        _running[:] = [cell.case.name]
         return run(bench, cell, ended)
 
     def faulty_enter(in_flight: InFlight, stage: Stage) -> None:
         enter(in_flight, stage)
-        fault, _, where = running[0].partition("_at_")
-        if where == stage:
+        fault, _, where = _running[0].partition("_at_")
+        if where.partition("_again")[0] == stage:
             os.write(2, f"about to {fault}\n".encode())
-            (wait if fault == "wait" else FAULTS[fault][0])()
+            (_AROUND_CELLS.get(fault) or FAULTS[fault][0])()
 
     patch = pytest.MonkeyPatch()
     patch.setattr(Bench, "run", noting_run)
     patch.setattr(InFlight, "enter", faulty_enter)
 
 
-def make_project(root: Path, faults: tuple[tuple[str, Stage], ...]) -> None:
+def make_project(root: Path, faults: Sequence[Planted]) -> None:
     """A case for each fault with one that passes before it; of dynamic sizes, so that they have every stage."""
     lines = ["import torch.nn.functional as F", "from harness.case import floats, op", ""]
-    for number, (fault, stage) in enumerate(faults):
+    for number, name in enumerate(names_of(faults)):
         lines.append(f'before_{number} = op(F.elu, floats(2, 3), dynamic={{"x": {{0: "batch"}}}})')
-        lines.append(f'{fault}_at_{stage} = op(F.elu, floats(2, 3), dynamic={{"x": {{0: "batch"}}}})')
+        lines.append(f'{name} = op(F.elu, floats(2, 3), dynamic={{"x": {{0: "batch"}}}})')
     lines.append("after = op(F.relu, floats(2, 3))")
     folder = root / "faulty_cases"
     folder.mkdir()

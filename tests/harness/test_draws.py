@@ -46,6 +46,18 @@ def test_equal_sizes_stay_equal_so_that_a_product_stays_one() -> None:
     assert {left[0] for left, _ in seen} >= {0, 1, 2}
 
 
+def test_the_time_is_that_of_all_draws() -> None:
+    runs = 0
+
+    def run(cell: Cell) -> Outcome:
+        nonlocal runs
+        runs += 1
+        return Outcome(cell, "onnxruntime", stage=Stage.COMPARE, seconds={"export": 0.5})
+
+    assert search(_cell(_PRODUCT), run).seconds == {"export": 0.5 * runs}
+    assert runs > 10
+
+
 def test_what_torch_refuses_says_nothing() -> None:
     def run(cell: Cell) -> Outcome:
         return Outcome(cell, "onnxruntime", status=Status.FAILED, stage=Stage.REFERENCE, reason="torch says no")

@@ -15,17 +15,26 @@ from harness.record import Record, Stage, Status
 from harness.running.cell_process import CellProcess
 from harness.running.limits import Limits
 from harness.store import InFlight, read_records
-from tests.harness.faults import ALL, FAULTS, LEAN, LIMITS, SOME, WAITING, command, make_project, run_project
+from tests.harness.faults import (
+    CELLS,
+    FAULTS,
+    LEAN,
+    LIMITS,
+    SOME,
+    WAITING,
+    command,
+    make_project,
+    names_of,
+    run_project,
+)
 
-#: One dynamic cell a case: it goes through every stage.
-_CELLS = ("--devices", "cpu", "--opsets", "18", "-k", "dynamic or after")
-_PYTEST = ("pytest", *LEAN, *LIMITS, *_CELLS)
+_PYTEST = ("pytest", *LEAN, *LIMITS, *CELLS)
 
 
 def faults_recorded(root: Path, faults: tuple[tuple[str, Stage], ...]) -> list[Record]:
     """Check that every cell left its record, those beside the faults a pass; return those of the faults."""
     records = {record.name: record for record in read_records(root / "runs" / "last")}
-    names = [f"{fault}_at_{stage}" for fault, stage in faults]
+    names = names_of(faults)
     assert set(records) == {*names, "after", *(f"before_{number}" for number in range(len(faults)))}
     assert {record.status for name, record in records.items() if name not in names} == {Status.PASSED}
     return [records[name] for name in names]
@@ -63,7 +72,7 @@ def test_every_fault_is_the_outcome_of_its_cell(tmp_path: Path, workers: str) ->
 def test_parity_run_survives_them_too(tmp_path: Path) -> None:
     some = tuple((fault, stage) for fault, stage in SOME if fault in ("segfault", "exit"))
     make_project(tmp_path, some)
-    run = run_project(tmp_path, "parity", "run", *_CELLS, *LIMITS, "-n", "0", *LEAN, "faulty_cases")
+    run = run_project(tmp_path, "parity", "run", *CELLS, *LIMITS, "-n", "0", *LEAN, "faulty_cases")
     assert run.code == pytest.ExitCode.TESTS_FAILED, run.text
     for record, (fault, stage) in zip(faults_recorded(tmp_path, some), some, strict=True):
         assert_told_as_it_is(record, fault, stage)
@@ -90,7 +99,7 @@ def assert_gone(pid: int) -> None:
 def test_a_worker_that_is_killed_costs_the_cell_that_it_ran(tmp_path: Path) -> None:
     waiting = (("wait", Stage.LOAD),)
     make_project(tmp_path, waiting)
-    with command(tmp_path, "pytest", *LEAN, *_CELLS, "-n", "1", "faulty_cases") as process:
+    with command(tmp_path, "pytest", *LEAN, *CELLS, "-n", "1", "faulty_cases") as process:
         cell_process, worker = wait_for_the_waiting(tmp_path)
         os.kill(worker, signal.SIGKILL)
         text, _ = process.communicate(timeout=120)
@@ -104,7 +113,7 @@ def test_a_worker_that_is_killed_costs_the_cell_that_it_ran(tmp_path: Path) -> N
 @pytest.mark.parametrize("workers", ["0", "1"])
 def test_who_kills_the_run_kills_every_process_of_it(tmp_path: Path, workers: str) -> None:
     make_project(tmp_path, (("wait", Stage.LOAD),))
-    with command(tmp_path, "pytest", *LEAN, *_CELLS, "-n", workers, "faulty_cases") as process:
+    with command(tmp_path, "pytest", *LEAN, *CELLS, "-n", workers, "faulty_cases") as process:
         pids = wait_for_the_waiting(tmp_path)
         process.kill()
     for pid in pids:
@@ -112,17 +121,6 @@ def test_who_kills_the_run_kills_every_process_of_it(tmp_path: Path, workers: st
     # What had ended is whole, and what had not is not there.
     names = {record.name for record in read_records(tmp_path / "runs" / "last")}
     assert names <= {"before_0", "after"}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("turn", range(12))
-def test_every_fault_at_every_stage(tmp_path: Path, turn: int) -> None:
-    """Twelve turns of ten faults at nine stages: every fault over a hundred times, told right each time."""
-    make_project(tmp_path, ALL)
-    run = run_project(tmp_path, *_PYTEST, "-n", str(turn % 3), "faulty_cases", timeout=600)
-    assert run.code == pytest.ExitCode.TESTS_FAILED, run.text
-    for record, (fault, stage) in zip(faults_recorded(tmp_path, ALL), ALL, strict=True):
-        assert_told_as_it_is(record, fault, stage)
 
 
 def test_the_process_of_cells_keeps_nothing_of_its_owner_s_open(tmp_path: Path) -> None:

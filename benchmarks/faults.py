@@ -1,0 +1,232 @@
+"""Every fault that the harness is to survive or to see, again and again: how many were reported as what they are.
+
+python -m benchmarks.faults --repeats 100
+
+Cells that take their process along, in every stage in turn; wrong answers that the oracle is shown; workers, and whole
+runs, that are killed with SIGKILL in the middle of a cell. A cell's fault counts as reported if its record says what
+happened and in which stage, all other cells have passed, and no process is left over.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+import typer
+
+from exporter.verification.oracle import judge
+from harness.record import Record, Stage, Status
+from harness.store import read_end, read_in_flight, read_records
+from tests.harness import planted
+from tests.harness.faults import (
+    CELLS,
+    FAULTS,
+    LEAN,
+    LONG_LIMITS,
+    SHORT_LIMITS,
+    STAGES,
+    Planted,
+    killed_by,
+    make_project,
+    names_of,
+    run_project,
+)
+
+#: Runs at a time: those whose cells wait for their limit to pass, and those that work.
+_WAITING, _WORKING = 6, 2
+_SECONDS = 1800.0
+
+
+@dataclass(frozen=True)
+class Tally:
+    """A fault, how often it was injected, and in what words each of those was reported that was reported wrongly."""
+
+    fault: str
+    injected: int
+    wrong: tuple[str, ...]
+
+    def line(self) -> str:
+        return f"{self.fault:<40} {self.injected - len(self.wrong):>4} of {self.injected} reported"
+
+
+def told_wrongly(record: Record | None, ending: str, stage: Stage) -> Iterator[str]:
+    """What the record of a cell whose process ended so lacks."""
+    if record is None:
+        yield f"no record: {ending} in stage {stage}"
+    elif (record.status, record.stage, record.reason) != (Status.CRASHED, stage, f"{ending} in stage {stage}"):
+        yield f"{record.cell}: {record.status} in {record.stage}: {record.reason}; it was: {ending} in stage {stage}"
+
+
+def others(records: dict[str, Record], faults: Sequence[Planted]) -> Iterator[str]:
+    """The cells beside the faults that are not there, or did not pass."""
+    for name in (*(f"before_{number}" for number in range(len(faults))), "after"):
+        record = records.get(name)
+        if record is None or record.status is not Status.PASSED:
+            yield f"{name}: {record.reason if record else 'no record'}"
+
+
+def by_name(run: Path) -> dict[str, Record]:
+    return {record.name: record for record in read_records(run)}
+
+
+def in_turn(fault: str, repeats: int) -> list[Planted]:
+    """The fault so many times, each time in the next stage."""
+    return [(fault, STAGES[number % len(STAGES)]) for number in range(repeats)]
+
+
+# --- runs in a copy of this process, which has imported already what a run needs --------------------------------------
+
+
+def start(root: Path, *options: str) -> int:
+    """Begin a run of the project's cells in this process's own child; return its number."""
+    child = os.fork()
+    if child:
+        return child
+    try:
+        os.chdir(root)
+        sys.path.insert(0, str(root))
+        output = os.open("output.txt", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+        for stream in (1, 2):
+            os.dup2(output, stream)
+        os._exit(int(pytest.main([*LEAN, *CELLS, "-n", "0", "-q", *options, "faulty_cases"])))
+    finally:
+        os._exit(70)
+
+
+def run_all(roots: Sequence[Path], at_once: int, *options: str) -> None:
+    """Run the projects to their ends, so many at a time."""
+    waiting, running = list(roots), set[int]()
+    while waiting or running:
+        while waiting and len(running) < at_once:
+            running.add(start(waiting.pop(), *options))
+        ended, _ = os.wait()
+        running.discard(ended)
+
+
+# --- the faults -------------------------------------------------------------------------------------------------------
+
+
+def isolation(place: Path, repeats: int) -> Iterator[Tally]:
+    """Whatever a cell does to its process is the outcome of that cell."""
+    hanging = [fault for fault, (_, ending) in FAULTS.items() if ending.startswith("did not end")]
+    others_of = [fault for fault in FAULTS if fault not in hanging]
+    for kind, limits, at_once in ((hanging, SHORT_LIMITS, _WAITING), (others_of, LONG_LIMITS, _WORKING)):
+        all_of = [each for turn in zip(*(in_turn(fault, repeats) for fault in kind), strict=True) for each in turn]
+        parts = {place / f"{kind[0]}-{number}": all_of[number::at_once] for number in range(at_once)}
+        for root, part in parts.items():
+            root.mkdir()
+            make_project(root, part)
+        run_all(list(parts), at_once, *limits)
+        wrong: dict[str, list[str]] = {fault: [] for fault in kind}
+        for root, part in parts.items():
+            records = by_name(root / "runs" / "last")
+            for name, (fault, stage) in zip(names_of(part), part, strict=True):
+                wrong[fault] += told_wrongly(records.get(name), FAULTS[fault][1], stage)
+            wrong[kind[0]] += others(records, part)
+        yield from (Tally(fault, repeats, tuple(words)) for fault, words in wrong.items())
+
+
+def oracle(repeats: int) -> Iterator[Tally]:
+    """Wrong answers do not pass, and right ones do."""
+    for fault, answer in planted.WRONG.items():
+        draws = [answer(np.random.default_rng(number)) for number in range(repeats)]
+        passed = [f"draw {number} passed" for number, each in enumerate(draws) if judge(*each).passed]
+        yield Tally(f"oracle: {fault}", repeats, tuple(passed))
+    verdicts = [judge(*planted.right_answer(np.random.default_rng(number))) for number in range(repeats)]
+    yield Tally("oracle: (right answers)", repeats, tuple(each.detail for each in verdicts if not each.passed))
+
+
+def killed_workers(place: Path, repeats: int) -> Tally:
+    """A worker that is killed costs the cell that it ran."""
+    faults = in_turn("kill_owner", repeats)
+    make_project(place, faults)
+    restarts = ("--max-worker-restart", str(2 * repeats))
+    run_project(place, "pytest", *LEAN, *CELLS, "-n", "2", *restarts, "faulty_cases", timeout=_SECONDS)
+    records = by_name(place / "runs" / "last")
+    wrong = list(others(records, faults))
+    for name, (_, stage) in zip(names_of(faults), faults, strict=True):
+        record = records.get(name)
+        worker = record.worker if record else "?"
+        wrong += told_wrongly(record, f"worker {worker} was killed by SIGKILL", stage)
+        wrong += left_over(place, name)
+    return Tally("kill -9 of a worker", repeats, tuple(wrong))
+
+
+def killed_runs(place: Path, repeats: int) -> Tally:
+    """A run that is killed has the records of what had ended, names what it was in, and goes on where it was."""
+    faults = in_turn("kill_owner", len(STAGES))
+    make_project(place, faults)
+    wrong: list[str] = []
+    for number in range(repeats):
+        name = names_of(faults)[number % len(faults)]
+        before, runs = f"before_{number % len(faults)}", place / f"runs-{number}"
+        killed_by_this = place / killed_by(name)
+        killed_by_this.unlink(missing_ok=True)
+        chosen = ("-k", f"({before}- or {name}-) and dynamic or after")
+        os.waitpid(start(place, *chosen, "--runs", str(runs)), 0)
+        run = (runs / "last").resolve()
+        early, in_flight = by_name(run), read_in_flight(run, "main")
+        if set(early) != {before} or read_end(run) is not None:
+            wrong.append(f"run {number}: records of {sorted(early)} before it was killed in {name}")
+        if in_flight is None or in_flight.name != name or in_flight.stage is not faults[number % len(faults)][1]:
+            wrong.append(f"run {number}: in flight was {in_flight and (in_flight.name, in_flight.stage)}, not {name}")
+        wrong += left_over(place, name)
+        os.waitpid(start(place, *chosen, "--resume", str(run)), 0)
+        late, end = by_name(run), read_end(run)
+        if set(late) != {before, name, "after"} or {record.status for record in late.values()} != {Status.PASSED}:
+            wrong.append(f"run {number}: {sorted(late)} after it was resumed")
+        if late.get(before) != early.get(before) or end is None or not end.whole:
+            wrong.append(f"run {number}: what had been run was run again, or the run has no end")
+    return Tally("kill -9 of a run", repeats, tuple(wrong))
+
+
+def left_over(place: Path, name: str) -> Iterator[str]:
+    """The process of a cell whose owner is dead, if it lives on; also if there never was one."""
+    told = place / killed_by(name)
+    if not told.exists():
+        yield f"{name} killed nobody"
+        return
+    process, deadline = Path("/proc") / told.read_text(), time.monotonic() + 30
+    while process.exists() and "\nState:\tZ" not in (process / "status").read_text():
+        if time.monotonic() > deadline:
+            yield f"{name}: its process lives on"
+            return
+        time.sleep(0.01)
+
+
+def main(repeats: int = 100) -> None:
+    """Print for every fault how often it was reported as what it is; fail where it was not."""
+    # What a dynamic export imports, before processes are made of this one.
+    import torch.export._trace  # noqa: F401
+
+    began = time.monotonic()
+    tallies: list[Tally] = []
+    with tempfile.TemporaryDirectory(prefix="parity-faults-") as folder:
+        place = Path(folder)
+        for part in ("isolation", "workers", "runs"):
+            (place / part).mkdir()
+        for tally in (
+            *oracle(repeats),
+            *isolation(place / "isolation", repeats),
+            killed_runs(place / "runs", repeats),
+            killed_workers(place / "workers", repeats),
+        ):
+            typer.echo(tally.line())
+            for words in tally.wrong:
+                typer.echo(f"  {words}")
+            tallies.append(tally)
+    right = all(not tally.wrong for tally in tallies)
+    verdict = "all reported" if right else "NOT all reported"
+    typer.echo(f"{repeats} repeats of {len(tallies)} faults: {verdict}, in {time.monotonic() - began:.0f} s")
+    raise typer.Exit(0 if right else 1)
+
+
+if __name__ == "__main__":
+    typer.run(main)
