@@ -9,7 +9,7 @@ y = program(x)
 from exporter.garbage import leaving_garbage
 
 with leaving_garbage():
-    from exporter import operators, ops, symbolic_helper, testing, verification
+    from exporter import errors, operators, ops, symbolic_helper, testing, verification
     from exporter.api import export
     from exporter.capture.activity import is_in_onnx_export
     from exporter.capture.reading import TracerWarning
@@ -22,6 +22,7 @@ with leaving_garbage():
         ExportError,
         FrozenValueError,
         LoweringError,
+        OnnxExporterError,
         OpsetError,
         UnsupportedOperatorsError,
         VerificationError,
@@ -47,6 +48,7 @@ __all__ = [
     "ListOf",
     "LoweringError",
     "ONNXProgram",
+    "OnnxExporterError",
     "OperatorExportTypes",
     "OpsetError",
     "OrNone",
@@ -56,6 +58,7 @@ __all__ = [
     "VerificationError",
     "WriteError",
     "capture_program",
+    "errors",
     "export",
     "is_in_onnx_export",
     "local_function",

@@ -11,7 +11,7 @@ import torch
 from exporter.arguments import checked_opset
 from exporter.axes import DynamicAxes, DynamicShapes
 from exporter.captured import Program, capture_program
-from exporter.legacy import check_example_outputs, export_type_of, refuse_uninlined
+from exporter.legacy import check_example_outputs, check_switches, export_type_of, refuse_uninlined
 from exporter.lowering.symbolic import TranslationTable
 from exporter.placement import ExternalData
 from exporter.program import ONNXProgram
@@ -114,6 +114,22 @@ def export(
     """
     del dynamo
     opset = checked_opset(opset_version)
+    check_switches(
+        export_params=export_params,
+        verbose=False if verbose is None else verbose,
+        _retain_param_name=_retain_param_name,
+        do_constant_folding=do_constant_folding,
+        strip_doc_string=strip_doc_string,
+        keep_initializers_as_inputs=False if keep_initializers_as_inputs is None else keep_initializers_as_inputs,
+        optimize=optimize,
+        verify=verify,
+        report=report,
+        profile=profile,
+        dump_exported_program=dump_exported_program,
+        autograd_inlining=autograd_inlining,
+        strict=strict,
+        return_written=return_written,
+    )
     style = export_type_of(operator_export_type, aten, export_raw_ir)
     refuse_uninlined(autograd_inlining)
     steps = Steps(artifacts_dir, report=report, profile=profile, dump=dump_exported_program)

@@ -20,6 +20,7 @@ __all__ = [
     "DEFAULT_OPSET",
     "OPSETS",
     "by_parameter",
+    "checked_names",
     "checked_opset",
     "checked_program",
     "input_names_for",
@@ -219,7 +220,7 @@ def input_names_for(arguments: Mapping[str, Any], requested: Sequence[str] | Non
     for name, argument in arguments.items():
         count = sum(map(is_input, pytree.tree_leaves(argument)))
         names.extend([name] if count == 1 else [f"{name}_{number}" for number in range(count)])
-    requested = list(requested or ())
+    requested = checked_names("input_names", requested)
     excess = len(requested) - len(names) - weights
     if excess > 0:
         raise ArgumentError(
@@ -239,7 +240,7 @@ def output_names_for(
     names += [f"{name}_written" for name in written]
     names = [_none_of(inputs, name) for name in names]
     count += len(written)
-    requested = list(requested or ())
+    requested = checked_names("output_names", requested)
     if len(requested) > count:
         raise ArgumentError(
             f"output_names names {len(requested)} outputs ({', '.join(requested)}), and the program returns {count}: "
@@ -254,6 +255,15 @@ def output_names_for(
                 "another one in output_names"
             )
     return names
+
+
+def checked_names(what: str, requested: object) -> list[str]:
+    """Names as they were asked for; whether they are names is seen where it is known what for."""
+    if requested is None:
+        return []
+    if not isinstance(requested, Sequence) or isinstance(requested, str | bytes):
+        raise ArgumentError(f"{what} is {requested!r}: give a list of names, ['x', 'y']")
+    return list(requested)
 
 
 def _none_of(taken: Sequence[str], name: str) -> str:

@@ -75,6 +75,11 @@ def axes_of_program(
     output_names: Sequence[str],
 ) -> Axes:
     """Read whichever of the two was given. `arguments` are the program's by parameter, `inputs` its inputs by name."""
+    if dynamic_axes is not None and not isinstance(dynamic_axes, Mapping):
+        raise ArgumentError(
+            f"dynamic_axes is {dynamic_axes!r}: give a dict of axes by the names of inputs and outputs, "
+            "{'x': {0: 'batch'}}"
+        )
     if dynamic_axes and dynamic_shapes is not None:
         raise ArgumentError("dynamic_axes and dynamic_shapes say the same thing in two ways: give one of them")
     axes = (
@@ -115,10 +120,6 @@ def _from_dynamic_axes(
     spec: DynamicAxes, inputs: Mapping[str, torch.Tensor | Held], output_names: Sequence[str]
 ) -> Axes:
     """`{"x": [0, 2]}`, `{"x": {0: "batch"}}`, and both mixed."""
-    if not isinstance(spec, Mapping):
-        raise ArgumentError(
-            f"dynamic_axes is {spec!r}: give a dict of axes by the names of inputs and outputs, {{'x': {{0: 'batch'}}}}"
-        )
     axes = Axes()
     names = list(inputs)
     for name, given in inputs.items():
@@ -245,7 +246,9 @@ def _refuse_underived(spec: Mapping[str, Any], arguments: Mapping[str, Any]) -> 
     derived: list[tuple[str, Any, int]] = []
     for name, argument in arguments.items():
         for tensor, wanted in _paired(f"dynamic_shapes[{name!r}]", argument, spec.get(name)):
-            by_axis = wanted.items() if isinstance(wanted, Mapping) else enumerate(wanted or ())
+            # What is no dict and no list is refused where the dimensions are read.
+            listed = wanted if isinstance(wanted, list | tuple) else ()
+            by_axis = wanted.items() if isinstance(wanted, Mapping) else enumerate(listed)
             for axis, dimension in by_axis:
                 if isinstance(dimension, Dim) and axis in range(-tensor.ndim, tensor.ndim):
                     if hasattr(dimension, "root"):

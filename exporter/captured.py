@@ -16,6 +16,7 @@ from torch.utils import _pytree as pytree
 
 from exporter.arguments import (
     by_parameter,
+    checked_names,
     checked_opset,
     checked_program,
     input_names_for,
@@ -39,7 +40,7 @@ from exporter.capture.origin import nearest_user_place
 from exporter.capture.strided import STRIDED
 from exporter.capture.trace import Traced, named_weights, trace, weights_of
 from exporter.containers import Layout, Mark, held_by_name, held_by_shape, is_input
-from exporter.errors import ArgumentError
+from exporter.errors import ArgumentError, OnnxExporterWarning
 from exporter.garbage import leaving_garbage
 from exporter.legacy import set_training, trains
 from exporter.lowering import families  # noqa: F401  (registers the lowerings)
@@ -60,7 +61,7 @@ __all__ = ["Capture", "DroppedWriteWarning", "Program", "capture_program"]
 Program = Callable[..., Any] | torch.export.ExportedProgram
 
 
-class DroppedWriteWarning(UserWarning):
+class DroppedWriteWarning(OnnxExporterWarning):
     """The program writes to its buffers or inputs, and the exported model does not return the new values."""
 
 
@@ -164,19 +165,21 @@ def capture_program(
     if own is not None:
         args, kwargs = own.args, own.kwargs
         input_names, output_names = input_names or own.input_names, output_names or own.output_names
-        dynamic_shapes = own.dynamic_shapes if dynamic_shapes is None and not dynamic_axes else dynamic_shapes
-    table = translations(custom_translation_table or {})
+        dynamic_shapes = own.dynamic_shapes if dynamic_shapes is None and dynamic_axes is None else dynamic_shapes
+    table = translations({} if custom_translation_table is None else custom_translation_table)
     positional, named = split_args(args, kwargs)
     signature = signature_of(model)
     refuse_unknown_keywords(args, named, signature)
     arguments = by_parameter(parameter_names(signature), positional, named)
     refuse_unreadable(arguments)
+    requested = checked_names("input_names", input_names)
+    output_names = checked_names("output_names", output_names)
     as_given = positional, named
-    if dynamic_axes or dynamic_shapes is not None:
-        arguments = _held(arguments, dynamic_axes, dynamic_shapes, input_names or ())
+    if dynamic_axes is not None or dynamic_shapes is not None:
+        arguments = _held(arguments, dynamic_axes, dynamic_shapes, requested)
         values = list(arguments.values())
         positional, named = tuple(values[: len(positional)]), dict(zip(named, values[len(positional) :], strict=True))
-    names = input_names_for(arguments, input_names, len(weights_of(model)) if input_names else 0)
+    names = input_names_for(arguments, requested, len(weights_of(model)) if requested else 0)
     leaves = [leaf for leaf in pytree.tree_leaves((positional, named)) if is_input(leaf)]
     inputs = dict(zip(names, leaves, strict=True))
     layout = Layout.of((positional, named))
@@ -184,7 +187,7 @@ def capture_program(
     axes = axes_of_program(dynamic_axes, dynamic_shapes, arguments, inputs, output_names or ("output",))
     if isinstance(model, ExportedModule):
         axes = model.axes(inputs).renamed(axes, names)
-    weight_names = list((input_names or ())[len(names) :])
+    weight_names = requested[len(names) :]
     if not _retain_param_name:
         weight_names += [str(len(names) + number) for number in range(len(weight_names), len(weights_of(model)))]
     with set_training(model, training), exporting(), kept_for_users(table):

@@ -12,9 +12,13 @@ __all__ = [
     "ExportError",
     "FrozenValueError",
     "LoweringError",
+    "OnnxExporterError",
+    "OnnxExporterWarning",
     "OpsetError",
     "Refusal",
+    "SymbolicValueError",
     "Unsupported",
+    "UnsupportedOperatorError",
     "UnsupportedOperatorsError",
     "VerificationError",
     "WriteError",
@@ -23,6 +27,10 @@ __all__ = [
 
 class ExportError(Exception):
     """Base of all errors raised by this package."""
+
+
+class OnnxExporterWarning(UserWarning):
+    """Base of all warnings given by this package."""
 
 
 class OpsetError(ExportError, ValueError):
@@ -99,3 +107,9 @@ class UnsupportedOperatorsError(ExportError):
         if all(versions):
             return f"Export with opset_version={max(v for v in versions if v)} or later."
         return "Register a lowering with @exporter.lowering('namespace::name'), or rewrite those lines."
+
+
+# As `torch.onnx` calls them, for scripts that catch them.
+OnnxExporterError = ExportError
+UnsupportedOperatorError = UnsupportedOperatorsError
+SymbolicValueError = LoweringError

@@ -14,7 +14,15 @@ from exporter.capture.graph import Value
 from exporter.errors import ArgumentError
 from exporter.lowering.emission import OperatorExportTypes
 
-__all__ = ["TrainingMode", "check_example_outputs", "export_type_of", "refuse_uninlined", "set_training", "trains"]
+__all__ = [
+    "TrainingMode",
+    "check_example_outputs",
+    "check_switches",
+    "export_type_of",
+    "refuse_uninlined",
+    "set_training",
+    "trains",
+]
 
 
 class TrainingMode(enum.Enum):
@@ -61,12 +69,7 @@ def export_type_of(
     operator_export_type: object, aten: bool = False, export_raw_ir: bool = False
 ) -> OperatorExportTypes:
     """The one type that three arguments of different ages ask for. Takes `torch.onnx.OperatorExportTypes` too."""
-    for name, given in (("aten", aten), ("export_raw_ir", export_raw_ir)):
-        if not isinstance(given, bool):
-            raise ArgumentError(
-                f"{name} is {given!r}: give True or False. Arguments after `f` are best given by their names, since "
-                "versions of torch.onnx differ in their order"
-            )
+    check_switches(aten=aten, export_raw_ir=export_raw_ir)
     if aten + export_raw_ir + (operator_export_type is not None) > 1:
         raise ArgumentError(
             "aten, export_raw_ir and operator_export_type all say in whose operators to write: "
@@ -85,6 +88,16 @@ def export_type_of(
             f"{', '.join(OperatorExportTypes.__members__)}"
         )
     return OperatorExportTypes[asked]
+
+
+def check_switches(**switches: object) -> None:
+    """Refuse what is neither True nor False, which another argument given by position easily is."""
+    for name, given in switches.items():
+        if not isinstance(given, bool):
+            raise ArgumentError(
+                f"{name} is {given!r}: give True or False. Arguments after `f` are best given by their names, since "
+                "versions of torch.onnx differ in their order"
+            )
 
 
 def refuse_uninlined(autograd_inlining: bool) -> None:

@@ -16,7 +16,7 @@ import onnx_ir as ir
 import torch
 
 from exporter.capture.graph import Graph
-from exporter.errors import ExportError, WriteError
+from exporter.errors import ArgumentError, ExportError, WriteError
 from exporter.program import ONNXProgram
 from exporter.version import VERSION
 
@@ -30,6 +30,8 @@ class Steps:
     """Keeps what a report says, and writes it when the export ends, well or not."""
 
     def __init__(self, folder: str | os.PathLike[str], *, report: bool, profile: bool, dump: bool) -> None:
+        if not isinstance(folder, str | os.PathLike):
+            raise ArgumentError(f"artifacts_dir is {folder!r}: give the path of a folder")
         self._folder = Path(folder)
         self._report = report or profile
         self._profile = profile

@@ -16,12 +16,12 @@ from exporter.capture.graph import Block, Node, Origin, Primitive, Value
 from exporter.capture.origin import OriginFinder
 from exporter.capture.primitives import ON_VALUES
 from exporter.capture.symbols import HintedShapeEnv
-from exporter.errors import CaptureError, FrozenValueError
+from exporter.errors import CaptureError, FrozenValueError, OnnxExporterWarning
 
 __all__ = ["LoopValueError", "Reader", "TracerWarning", "outside_of_modes"]
 
 
-class TracerWarning(UserWarning):
+class TracerWarning(OnnxExporterWarning):
     """The program looked at a value; the recording follows what the example input did."""
 
 

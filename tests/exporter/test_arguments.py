@@ -140,6 +140,29 @@ def test_models_that_are_none() -> None:
     assert_agrees(exporter.export(exported.module(), (X,)), exported.module(), X)
 
 
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("verify", "yes", "verify is 'yes': give True or False. Arguments after `f` are best given by their names, "),
+        ("export_params", {"x": [0]}, "export_params is {'x': [0]}: give True or False. "),
+        ("keep_initializers_as_inputs", 1, "keep_initializers_as_inputs is 1: give True or False. "),
+        ("input_names", "x", "input_names is 'x': give a list of names, ['x', 'y']"),
+        ("input_names", 3, "input_names is 3: give a list of names, ['x', 'y']"),
+        ("output_names", {"y"}, "output_names is {'y'}: give a list of names, ['x', 'y']"),
+        ("output_names", [None], "output_names holds None: every name is a string that is not empty"),
+        ("dynamic_axes", X, "dynamic_axes is tensor("),
+        ("dynamic_axes", 3, "dynamic_axes is 3: give a dict of axes by the names of inputs and outputs, "),
+        ("dynamic_shapes", [3], "dynamic_shapes['input'] is 3: give a dict, {0: Dim('batch')}, or one entry for each "),
+        ("artifacts_dir", None, "artifacts_dir is None: give the path of a folder"),
+        ("custom_translation_table", X, "custom_translation_table is tensor("),
+    ],
+)
+def test_arguments_of_another_kind(name: str, value: Any, message: str) -> None:
+    with pytest.raises(exporter.ArgumentError) as caught:
+        exporter.export(nn.ReLU(), (X,), **{name: value})
+    assert str(caught.value).startswith(message)
+
+
 def test_wrong_training_mode() -> None:
     with pytest.raises(exporter.ArgumentError) as caught:
         exporter.export(nn.ReLU(), (X,), training="eval")

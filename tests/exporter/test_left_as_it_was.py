@@ -102,3 +102,17 @@ def test_threads_export_at_once() -> None:
     for thread in threads:
         thread.join()
     assert failures == []
+
+
+@pytest.mark.filterwarnings("error::exporter.errors.OnnxExporterWarning")
+def test_errors_are_caught_by_the_names_of_torch_onnx() -> None:
+    with pytest.raises(exporter.OnnxExporterError, match="the program failed while it was recorded"):
+        exporter.export(Fails(), (torch.ones(2),))
+    with pytest.raises(exporter.errors.UnsupportedOperatorError, match="aten::relu: ONNX's Cast does not take"):
+        exporter.export(torch.relu, (torch.ones(2).bfloat16(),), opset_version=9)
+    with pytest.raises(exporter.errors.SymbolicValueError, match="Add takes 2 inputs"):
+        exporter.export(
+            torch.relu, (torch.ones(2),), custom_translation_table={"aten::relu": lambda g, x: g.op("Add", x)}
+        )
+    with pytest.raises(exporter.errors.OnnxExporterWarning, match="turned a tensor into a Python value"):
+        exporter.export(lambda x: x * float(x.sum()), (torch.ones(2),))
