@@ -235,3 +235,18 @@ def test_what_a_record_says_never_runs(page: Page, tmp_path: Path) -> None:
             square[0].hover()
             expect(page.get_by_role("tooltip")).to_contain_text("<script>")
         assert page.evaluate("window.ran") is None
+
+
+def test_every_column_of_the_divergence_is_in_sight_on_a_usual_screen(page: Page, site: Path) -> None:
+    page.set_viewport_size({"width": 1440, "height": 900})
+    open_page(page, site, "divergence.html")
+    assert page.evaluate("(([box]) => box.scrollWidth - box.clientWidth)(document.querySelectorAll('.scroll'))") == 0
+
+
+def test_since_when_in_part_stands_beside_since_when_altogether(page: Page, tmp_path: Path) -> None:
+    """bfloat16 came with opset 13; all else was right before."""
+    cells = [replace(PASSING, cell=f"float{opset}", opset=opset) for opset in (9, 13)]
+    refused = replace(PASSING, cell="bfloat16", opset=9, dtype="bfloat16", status=Status.UNSUPPORTED)
+    run = write_run(tmp_path, [*cells, refused])
+    page.goto(write_report(run, tmp_path / "report").as_uri())
+    expect(page.locator("#operators tbody td.number").first).to_have_text("in part 9, 13")
