@@ -63,9 +63,12 @@ softsign = op(F.softsign, floats(2, 3), dtypes=_FLOATING)
 tanhshrink = op(F.tanhshrink, floats(2, 3), dtypes=_FLOATING[:2])
 in_place = op(
     lambda x: [
-        f(x + 1, inplace=True) for f in (F.elu, F.selu, F.celu, F.leaky_relu, F.hardtanh, F.relu6, F.silu, F.mish)
+        *(f(x + 1, inplace=True) for f in (F.elu, F.selu, F.celu, F.leaky_relu, F.hardtanh, F.relu6, F.silu, F.mish)),
+        *(f(x + 1, inplace=True) for f in (F.hardswish, F.hardsigmoid)),
+        F.threshold(x + 1, 0.5, 2.0, inplace=True),
     ],
     floats(2, 3),
+    dynamic={"x": {0: "batch"}},
 )
 at_edges = op(
     lambda x, f: f(x),

@@ -126,6 +126,15 @@ adaptive_avg_pool_any_size = op(
     F.adaptive_avg_pool2d, _PLANE, output_size=[1, (1, 7), (None, 1)], dynamic={"x": {0: "batch", 2: "height"}}
 )
 adaptive_avg_pool_unbatched = op(nn.AdaptiveAvgPool2d, floats(3, 10, 7), output_size=[1, (5, 7), (4, 3)])
+adaptive_avg_pool_channels_last = op(
+    lambda x, size: (
+        F.adaptive_avg_pool2d(x.movedim(-1, 1), size),
+        F.adaptive_avg_pool3d(x[:, None].movedim(-1, 1), size),
+    ),
+    floats(2, 6, 5, 3),
+    size=[1, 2],
+    dynamic={"x": {0: "batch"}},
+)
 adaptive_avg_pool2d_dtypes = op(F.adaptive_avg_pool2d, floats(2, 3, 6, 5), output_size=[1, (4, 3)], dtypes=_FLOATING)
 adaptive_max_pool1d = op(
     F.adaptive_max_pool1d,

@@ -48,6 +48,17 @@ def _one_hot(x: torch.Tensor, num_classes: int = -1) -> Any:
     return (x.unsqueeze(-1) == classes).to(torch.int64)
 
 
+def _adaptive_avg_pool2d(x: torch.Tensor, sizes: list[Size]) -> Any:
+    # torch's own lays out anew, with as_strided, the means of images whose channels come last in memory.
+    return x.mean((-1, -2), True) if [*sizes] == [1, 1] else _aten.adaptive_avg_pool2d.default.decompose(x, sizes)
+
+
+def _adaptive_avg_pool3d(x: torch.Tensor, sizes: list[Size]) -> Any:
+    return (
+        x.mean((-1, -2, -3), True) if [*sizes] == [1, 1, 1] else _aten.adaptive_avg_pool3d.default.decompose(x, sizes)
+    )
+
+
 def linspace(start: float, end: float, steps: int, *, dtype: torch.dtype | None = None, **options: Any) -> Any:
     """`torch.linspace`, from both ends towards the middle as torch has it, for a number of steps that varies."""
     wide = torch.float64
@@ -63,4 +74,6 @@ VARYING: dict[OpOverload, Callable[..., Any]] = {
     _aten.tensor_split.sections: _tensor_split,
     _aten.tensor_split.tensor_indices_or_sections: _tensor_split_at,
     _aten.one_hot.default: _one_hot,
+    _aten.adaptive_avg_pool2d.default: _adaptive_avg_pool2d,
+    _aten.adaptive_avg_pool3d.default: _adaptive_avg_pool3d,
 }

@@ -13,8 +13,9 @@ __all__ = ["WRITTEN"]
 _aten = torch.ops.aten
 #: torch 2.13 checks the shapes of these on tensors of plain sizes.
 _NAMES = (
-    "addr_", "clamp_", "clamp_max_", "clamp_min_", "copysign_", "cumprod_", "cumsum_", "floor_divide_", "heaviside_",
-    "index_fill_", "ldexp_", "logit_", "nan_to_num_", "renorm_", "sinc_", "tril_", "triu_", "xlogy_",
+    "addr_", "clamp_", "clamp_max_", "clamp_min_", "copysign_", "cumprod_", "cumsum_", "exponential_", "floor_divide_",
+    "hardsigmoid_", "hardswish_", "hardtanh_", "heaviside_", "index_fill_", "lcm_", "ldexp_", "logit_", "nan_to_num_",
+    "renorm_", "sinc_", "threshold_", "tril_", "triu_", "xlogy_",
 )  # fmt: skip
 
 
