@@ -16,7 +16,7 @@ from exporter.capture.results import Kind, Returned
 from exporter.errors import VerificationError
 from exporter.legacy import set_training
 from exporter.program import Source
-from exporter.verification.in_dtype import in_dtype
+from exporter.verification.in_dtype import in_dtype, weights_in
 from exporter.verification.oracle import Expected, expect
 from exporter.verification.trials import Trial
 
@@ -27,6 +27,8 @@ __all__ = ["as_judged", "expectation", "item_by_item", "outputs_of"]
 SMALL = 20
 _MOVES = 4
 _LISTS = (Kind.LIST, Kind.NUMBERS)
+#: A program that cannot be computed in float64 raises one of these.
+_NO_FLOAT64 = (RuntimeError, TypeError, ValueError, VerificationError)
 
 
 def outputs_of(source: Source, returned: Returned, trial: Trial) -> list[torch.Tensor]:
@@ -130,11 +132,17 @@ def _in_float64(source: Source, returned: Returned, trial: Trial) -> list[Float6
         return tensor.detach().double() if tensor.is_floating_point() else tensor
 
     args, kwargs = pytree.tree_map_only(torch.Tensor, double, (trial.args, dict(trial.kwargs)))
-    try:
-        with in_dtype(torch.float64):
-            outputs = outputs_of(source, returned, Trial(trial.what, args, kwargs))
-    except (RuntimeError, TypeError, ValueError, VerificationError):
-        return None
+    doubled = Trial(trial.what, args, kwargs)
+    with suppress(*_NO_FLOAT64), in_dtype(torch.float64):
+        return _as_float64(outputs_of(source, returned, doubled))
+    module = source.program
+    if isinstance(module, torch.nn.Module) and not isinstance(module, torch.jit.ScriptModule):
+        with suppress(*_NO_FLOAT64), weights_in(module, torch.float64), in_dtype(torch.float64):
+            return _as_float64(outputs_of(source, returned, doubled))
+    return None
+
+
+def _as_float64(outputs: Sequence[torch.Tensor]) -> list[Float64Array]:
     return [as_judged(output).astype("float64") for output in outputs]
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import onnx_ir as ir
 import pytest
 import torch
@@ -13,7 +15,9 @@ from torch import nn
 import exporter
 from exporter.testing import assert_onnx_program
 from exporter.verification import VerificationInfo, verify_onnx_program
+from exporter.verification.expectation import expectation
 from exporter.verification.in_dtype import in_dtype
+from exporter.verification.trials import Trial
 from tests.exporter.subjects import Classifier, Counter, images
 
 X = torch.linspace(-2, 2, 12).reshape(3, 4)
@@ -353,3 +357,17 @@ def test_sorted_sequences_stay_sorted(axes: dict[str, dict[int, str]] | None) ->
             verify=True,
             custom_translation_table={"aten::bucketize": built_in},
         )
+
+
+@pytest.mark.parametrize(
+    ("module", "x"), [(nn.Conv2d(3, 4, 3), images()), (nn.LSTM(3, 4, 2, bidirectional=True), torch.randn(5, 2, 3))]
+)
+def test_modules_that_look_at_dtypes_first_are_judged_from_float64(module: nn.Module, x: torch.Tensor) -> None:
+    weights = dict(module.named_parameters())
+    program = exporter.export(module, (x,))
+    expected = expectation(program.source, program.returned, Trial("the example inputs", (x,), {}), nodes=1)
+    assert all(own is weights[name] and own.dtype is torch.float32 for name, own in module.named_parameters())
+    outputs = torch.utils._pytree.tree_leaves(copy.deepcopy(module).double()(x.double()))
+    for each, output in zip(expected, outputs, strict=True):
+        assert each.centre is not None
+        assert np.abs(each.centre - output.detach().numpy()).max() < 1e-14
