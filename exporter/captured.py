@@ -54,6 +54,7 @@ from exporter.passes.modules import modules_to_functions
 from exporter.passes.prune import list_initializers_as_inputs, remove_unused
 from exporter.passes.weights import turn_weights_into_inputs
 from exporter.program import ONNXProgram, Source
+from exporter.transformer_ops import torchs_attention
 from exporter.weights import Weights
 
 __all__ = ["Capture", "DroppedWriteWarning", "Program", "capture_program"]
@@ -263,6 +264,8 @@ def _decomposition_of(op: OpOverload) -> Callable[..., Any] | None:
     """How torch writes an operator in simpler ones, for operators that have no lowering."""
     if is_lowered(op):
         return None
+    if operator_name(op) == "onnx::Attention":
+        return torchs_attention
     known = _decompositions().get(op)
     # A composite that a decomposition of torch's calls comes here whole.
     return op.decompose if known is None and op._can_decompose() else known

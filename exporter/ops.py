@@ -16,8 +16,9 @@ import torch
 
 from exporter.errors import ArgumentError
 from exporter.own_operators import define, run_by
+from exporter.transformer_ops import attention, rotary_embedding
 
-__all__ = ["symbolic", "symbolic_multi_out"]
+__all__ = ["attention", "rotary_embedding", "symbolic", "symbolic_multi_out"]
 
 
 def symbolic(

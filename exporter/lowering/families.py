@@ -31,6 +31,7 @@ from exporter.lowering import (  # noqa: F401
     recurrent,
     reduction,
     resize,
+    rotary,
     running,
     scatter,
     shape,
