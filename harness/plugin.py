@@ -22,7 +22,7 @@ import pytest
 from harness import axes
 from harness.axes import Capture, Device, Dtype, Selection, Tier
 from harness.expecting.expectations import ExpectationError
-from harness.results.cell_report import CellReport, packed, unpacked
+from harness.results.cell_report import CellReport, packed, told, unpacked
 from harness.results.summary import counts, summarise
 from harness.running.crash import record_crash
 from harness.running.limits import STAGE_SECONDS, parse_limits
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 _USAGE_ERROR = "parity_usage_error"
 
 _MATRIX: pytest.StashKey[Matrix] = pytest.StashKey()
-#: In a worker: `pytest_runtest_logreport` of all plug-ins but the terminal, which nobody sees and which keeps reports.
+#: In a worker: `pytest_runtest_logreport` of all plug-ins but those that tell users, whom it has none of.
 _TELL_CONTROLLER: pytest.StashKey[pluggy.HookCaller] = pytest.StashKey()
 
 #: Seconds between two lines of the pace: on a terminal, where each replaces the one before, and in a log.
@@ -168,8 +168,8 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     config.stash[_MATRIX].collected(session.items)
     if _is_worker(config):
         plugins = config.pluginmanager
-        terminal = {plugins.get_plugin("terminalreporter")}
-        config.stash[_TELL_CONTROLLER] = plugins.subset_hook_caller("pytest_runtest_logreport", terminal)
+        for_users = {plugins.get_plugin("terminalreporter"), plugins.get_plugin("parity-progress")}
+        config.stash[_TELL_CONTROLLER] = plugins.subset_hook_caller("pytest_runtest_logreport", for_users)
 
 
 def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
@@ -181,10 +181,10 @@ def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> 
         item.session._setupstate.teardown_exact(nextitem)
     if _is_worker(item.config):
         # The start and the end would be two more messages, from which the controller's terminal has nothing to print.
-        item.config.stash[_TELL_CONTROLLER](report=report())
+        item.config.stash[_TELL_CONTROLLER](report=report(nextitem))
     else:
         item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
-        item.ihook.pytest_runtest_logreport(report=report())
+        item.ihook.pytest_runtest_logreport(report=report(nextitem))
         item.ihook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
     return True
 
@@ -278,8 +278,9 @@ class Progress:
     def pytest_handlecrashitem(self, crashitem: str, report: pytest.TestReport) -> None:
         record = record_crash(crashitem, report, self._matrix)
         if record is not None:
-            report.longrepr = record.message
-            self._count(failed=True)
+            report.when = "call"
+            report.outcome, report.longrepr = told(record, strict_unsupported=self._matrix.strict_unsupported)
+            self._count(failed=report.failed)
 
     def _count(self, *, failed: bool) -> None:
         now = time.monotonic()

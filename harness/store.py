@@ -47,12 +47,14 @@ class RecordWriter:
         self._fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
         self._drop_unfinished_line()
 
-    def append(self, record: Record) -> None:
-        self.append_encoded(_encoder.encode(record))
+    def append(self, record: Record) -> bytes:
+        """Write the record; return it as JSON in one line."""
+        line = _encoder.encode(record)
+        os.write(self._fd, line + b"\n")
+        return line
 
-    def append_encoded(self, record: bytes) -> None:
-        """A record as JSON in one line."""
-        os.write(self._fd, record + b"\n")
+    def fileno(self) -> int:
+        return self._fd
 
     def close(self) -> None:
         os.close(self._fd)
@@ -76,19 +78,24 @@ class InFlight:
     def __init__(self, run: Path, process: str) -> None:
         self._fd = os.open(_in_flight_path(run, process), os.O_RDWR | os.O_CREAT, 0o644)
 
-    def begin(self, record: Record) -> bytes:
-        """Note the cell; return its record as it stands in the file."""
+    def begin(self, record: Record) -> None:
         line = _encoder.encode(record)
         os.pwrite(self._fd, _entered(Stage.BUILD) + _LENGTH.pack(len(line)) + line, 0)
-        return line
 
     def enter(self, stage: Stage) -> None:
         os.pwrite(self._fd, _entered(stage), 0)
 
     def stage(self) -> tuple[Stage, float]:
-        """The stage that the cell is in, and when it was entered, by `time.monotonic`."""
-        code, when = _ENTERED.unpack(os.pread(self._fd, _ENTERED.size, 0))
+        """The stage that the last cell to begin has entered last, and when, by `time.monotonic`."""
+        entered = os.pread(self._fd, _ENTERED.size, 0)
+        if not entered:
+            return Stage.BUILD, 0.0
+        code, when = _ENTERED.unpack(entered)
         return _STAGES[code], when
+
+    def record(self) -> Record | None:
+        """The record of the cell that is running, with the stage that it has entered; None between cells."""
+        return _in_flight(os.pread(self._fd, os.fstat(self._fd).st_size, 0))
 
     def fileno(self) -> int:
         return self._fd
@@ -103,9 +110,12 @@ class InFlight:
 def read_in_flight(run: Path, process: str) -> Record | None:
     """The record of the cell that a process was in, with the stage that it had entered; None between cells."""
     try:
-        data = _in_flight_path(run, process).read_bytes()
+        return _in_flight(_in_flight_path(run, process).read_bytes())
     except FileNotFoundError:
         return None
+
+
+def _in_flight(data: bytes) -> Record | None:
     if len(data) < _BEFORE_RECORD:
         return None
     code, _ = _ENTERED.unpack_from(data)

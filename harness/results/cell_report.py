@@ -57,14 +57,18 @@ class CellReport(pytest.TestReport):
 
 
 def report_of(item: pytest.Item, record: Record, start: float, stop: float, *, strict_unsupported: bool) -> CellReport:
-    """What became of a cell, as pytest knows outcomes."""
-    outcome: _Outcome = "failed"
-    longrepr: _Words = record.message
-    if record.status is Status.PASSED:
-        outcome, longrepr = "passed", None
-    elif record.status in _SKIPPED_AS and not (record.status is Status.UNSUPPORTED and strict_unsupported):
-        outcome, longrepr = "skipped", (record.file, record.line, record.reason)
+    """The report of a cell that ran."""
+    outcome, longrepr = told(record, strict_unsupported=strict_unsupported)
     return CellReport(item.nodeid, item.location, record.status, outcome, longrepr, start, stop)
+
+
+def told(record: Record, *, strict_unsupported: bool) -> tuple[_Outcome, _Words]:
+    """What became of a cell, as pytest knows outcomes, and in which words."""
+    if record.status is Status.PASSED:
+        return "passed", None
+    if record.status in _SKIPPED_AS and not (record.status is Status.UNSUPPORTED and strict_unsupported):
+        return "skipped", (record.file, record.line, record.reason)
+    return "failed", record.message
 
 
 class _Sent(msgspec.Struct, frozen=True, array_like=True):

@@ -1,7 +1,8 @@
 """The process that runs cells, as its owner sees it: a cell goes in, and a record or the process's end comes out.
 
-It is forked from pytest's process once the cells are collected, so that it knows them, and starts in milliseconds
-again after a crash. The owner runs no case itself: nothing that a cell does, be it `os._exit`, can take it along.
+The next cell may go in before the first has come out, so that the process goes on while its owner reports. It is
+forked from pytest's process once the cells are collected, so that it knows them, and starts in milliseconds again after
+a crash. The owner runs no case itself: nothing that a cell does, be it `os._exit`, can take it along.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import sys
 import time
 import traceback
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from pathlib import Path
 from typing import NoReturn
@@ -38,8 +39,17 @@ class ProcessEndedError(Exception):
 class CellProcess:
     """A process of one's own for cells, started with the first one and again after its end."""
 
-    def __init__(self, answer: Callable[[bytes], bytes], in_flight: InFlight, stderr: Path, limits: Limits) -> None:
+    def __init__(
+        self,
+        answer: Callable[[bytes], bytes],
+        in_flight: InFlight,
+        stderr: Path,
+        limits: Limits,
+        keeps: Collection[int] = (),
+    ) -> None:
+        """`keeps` are files of the owner's that stay open in the process."""
         self._answer = answer
+        self._keeps = frozenset(keeps) | {in_flight.fileno()}
         self._in_flight = in_flight
         self._stderr = stderr
         self._limits = limits
@@ -47,13 +57,30 @@ class CellProcess:
         #: Of a process that has ended and was waited for.
         self._status: int | None = None
         self._questions = self._answers = -1
+        #: What the process was given before it was asked for it, and is asked next.
+        self._ahead: bytes | None = None
+        self._asked = 0.0
 
-    def ask(self, question: bytes) -> bytes:
-        """What `answer` makes of the question, in the process."""
-        if not self._pid:
-            self._start()
+    def ask(self, question: bytes, ahead: bytes | None = None) -> bytes:
+        """What `answer` makes of the question, in the process, which then sets about the one `ahead`."""
+        self._asked = time.monotonic()
+        if self._ahead not in (None, question):
+            with suppress(ProcessEndedError):
+                self._ask(None)
+        known, self._ahead = self._ahead == question, None
+        return self._ask(None if known else question, ahead)
+
+    def _ask(self, question: bytes | None, ahead: bytes | None = None) -> bytes:
         try:
-            _send(self._questions, question)
+            if not self._pid:
+                self._start()
+            if question is not None:
+                _send(self._questions, question)
+            if ahead is not None:
+                # A process that ended before it was given this may have answered before.
+                with suppress(BrokenPipeError):
+                    _send(self._questions, ahead)
+                    self._ahead = ahead
             return self._receive()
         except (BrokenPipeError, EOFError):
             raise ProcessEndedError(self._how_it_ended()) from None
@@ -90,7 +117,7 @@ class CellProcess:
         code = 1
         try:
             _die_with(owner)
-            _let_go_of_files({questions, answers, self._in_flight.fileno()})
+            _let_go_of_files({questions, answers, *self._keeps})
             # The user's Ctrl-C is the owner's business, which ends this process when it ends.
             signal.signal(signal.SIGINT, signal.SIG_IGN)
             stderr = _own_streams(self._stderr)
@@ -128,7 +155,8 @@ class CellProcess:
             raise ProcessEndedError(f"took more than {most} MiB of memory and was killed")
         stage, entered = self._in_flight.stage()
         limit = self._limits.seconds(stage)
-        if limit and time.monotonic() - entered > limit:
+        # Between two cells the stage is that of the one before.
+        if limit and time.monotonic() - max(entered, self._asked) > limit:
             # faulthandler writes where it was, even if it holds the interpreter's lock and never comes back.
             os.kill(self._pid, signal.SIGABRT)
             if not self._waited(_LAST_WORDS):
@@ -153,7 +181,7 @@ class CellProcess:
 
     def _how_it_ended(self, *, close_questions: bool = True) -> str:
         status = self._status if self._status is not None else os.waitpid(self._pid, 0)[1]
-        self._pid, self._status = 0, None
+        self._pid, self._status, self._ahead = 0, None, None
         os.close(self._answers)
         if close_questions:
             os.close(self._questions)

@@ -17,17 +17,21 @@ from harness.results.terminal import block
 from harness.running.last_words import last_words
 from harness.running.run_log import stderr_path
 from harness.selecting.matrix import Matrix
-from harness.store import read_in_flight
+from harness.store import read_in_flight, read_records
 
 
 def record_crash(nodeid: str, report: pytest.TestReport, matrix: Matrix) -> Record | None:
-    """Write and return the record of the cell that a worker died in; None where it ran something else."""
+    """Write and return the record of the cell that a worker died in; None where it ran something else.
+
+    A cell that had ended, of which the worker did not live to tell, has its record already. The one after it, which ran
+    by then, is run again by another worker.
+    """
     worker = getattr(report, "node", None)
     if worker is None:
         return None
     record = read_in_flight(matrix.folder, worker.gateway.id)
     if record is None or record.nodeid != nodeid:
-        return None
+        return next((each for each in read_records(matrix.folder) if each.nodeid == nodeid), None)
     ending = _ending(worker)
     words = last_words(stderr_path(matrix.folder, worker.gateway.id))
     record = msgspec.structs.replace(

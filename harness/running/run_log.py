@@ -3,43 +3,53 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 from harness.record import Record, RunInfo
 from harness.store import InFlight, RecordWriter, create_run, forget_end
 
 
+@dataclass(frozen=True, slots=True)
+class _Files:
+    records: RecordWriter
+    in_flight: InFlight
+
+
 class RunLog:
-    """Writes records as cells end. The run's folder appears with the first cell, so that no run is empty."""
+    """Writes records as cells end. The run's folder appears with the first cell, so that no run is empty.
+
+    A process that is forked once the files are open writes to them as well: each record is one `write` at their end.
+    """
 
     def __init__(self, root: Path, describe: Callable[[], RunInfo], process: str) -> None:
         self._root = root
         self._describe = describe
         self._process = process
-        self._writer: RecordWriter | None = None
-        self._in_flight: InFlight | None = None
 
-    def begin(self, record: Record) -> bytes:
-        """A cell is about to run; return its record as JSON."""
-        return self.in_flight.begin(record)
+    @cached_property
+    def _files(self) -> _Files:
+        run = create_run(self._root, self._describe())
+        forget_end(run)
+        return _Files(RecordWriter(run, self._process), InFlight(run, self._process))
 
     @property
     def in_flight(self) -> InFlight:
-        if self._in_flight is None:
-            run = create_run(self._root, self._describe())
-            forget_end(run)
-            self._in_flight = InFlight(run, self._process)
-        return self._in_flight
+        return self._files.in_flight
 
-    def finish(self, record: Record) -> None:
-        """A cell has ended, here or in a process that did not live to say so."""
-        self._writer_of_run().append(record)
-        self._end()
+    def filenos(self) -> frozenset[int]:
+        return frozenset({self._files.records.fileno(), self._files.in_flight.fileno()})
 
-    def finish_encoded(self, record: bytes) -> None:
-        """The same of a record that another process has written as JSON."""
-        self._writer_of_run().append_encoded(record)
-        self._end()
+    def begin(self, record: Record) -> None:
+        """A cell is about to run."""
+        self.in_flight.begin(record)
+
+    def finish(self, record: Record) -> bytes:
+        """A cell has ended, here or in a process that did not live to say so. Return its record as JSON."""
+        line = self._files.records.append(record)
+        self.in_flight.end()
+        return line
 
     def carry(self, records: Sequence[Record]) -> None:
         """Records of an earlier run that stand for cells of this one."""
@@ -49,19 +59,9 @@ class RunLog:
         writer.close()
 
     def close(self) -> None:
-        if self._writer is not None:
-            self._writer.close()
-        if self._in_flight is not None:
-            self._in_flight.close()
-
-    def _writer_of_run(self) -> RecordWriter:
-        if self._writer is None:
-            self._writer = RecordWriter(create_run(self._root, self._describe()), self._process)
-        return self._writer
-
-    def _end(self) -> None:
-        if self._in_flight is not None:
-            self._in_flight.end()
+        if "_files" in vars(self):
+            self._files.records.close()
+            self._files.in_flight.close()
 
 
 def stderr_path(run: Path, process: str) -> Path:

@@ -113,6 +113,10 @@ class Bench:
             with self._stage(Stage.RERUN_VALUES, outcome):
                 outcome.trial = reference.other_values
                 _compare(reference.other_values, session.run(reference.other_values.feeds), outcome)
+        # What it takes to end a session is the runtime's, too.
+        start = time.perf_counter()
+        del session
+        outcome.seconds[Stage.RUN.value] += time.perf_counter() - start
 
     def _prepare(self, cell: Cell, outcome: Outcome) -> Prepared:
         if self._prepared is not None and self._prepared.serves(cell):

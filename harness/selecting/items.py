@@ -37,7 +37,7 @@ class CellRunner(Protocol):
     def claim(self, name: str, place: str) -> str:
         """Where `name` was declared first: `place`, unless another declaration had it before."""
 
-    def run(self, item: CellItem) -> Record: ...
+    def run(self, item: CellItem, ahead: CellItem | None) -> Record: ...
 
 
 class DeclarationCollector(pytest.Collector):
@@ -99,10 +99,12 @@ class CellItem(pytest.Item):
     def runtest(self) -> None:
         raise NotImplementedError("cells are run by pytest_runtest_protocol of harness.plugin, which was not called")
 
-    def report(self) -> CellReport:
-        """Run the cell, and say how it went."""
+    def report(self, following: pytest.Item | None) -> CellReport:
+        """Run the cell, and say how it went. What follows, if it is a cell, may begin to run before that is said."""
         start = time.time()
-        record = self._runner.run(self)
+        # A run that stops at a failure runs nothing that comes after it.
+        stops = bool(self.config.getoption("maxfail"))
+        record = self._runner.run(self, following if isinstance(following, CellItem) and not stops else None)
         return report_of(self, record, start, time.time(), strict_unsupported=self._runner.strict_unsupported)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import time
 import warnings
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
     from harness.running.stages import Bench
     from harness.selecting.items import CellItem
 
-_encoder = msgspec.json.Encoder()
 _decoder = msgspec.json.Decoder(Record)
 
 #: Under which key a worker is handed the controller's `RunInfo`.
@@ -129,22 +129,20 @@ class Matrix:
     def claim(self, name: str, place: str) -> str:
         return self._places.setdefault(name, place)
 
-    def run(self, item: CellItem) -> Record:
-        """Run a cell, in a process of its own unless that was not wanted, and record how it ended."""
-        blank = self._blank(item)
-        line = self.log.begin(blank)
+    def run(self, item: CellItem, ahead: CellItem | None = None) -> Record:
+        """Run a cell, in a process of its own unless that was not wanted, and record how it ended.
+
+        `ahead` is the cell that is run next: its process goes on with it while this one is reported.
+        """
         if not self._isolated:
-            record = self._execute(item, blank)
-            self.log.finish(record)
-            return record
+            return self._run_here(item)
         self._process = self._process or self._new_process()
         try:
-            answer = self._process.ask(line)
+            answer = self._process.ask(item.nodeid.encode(), ahead.nodeid.encode() if ahead is not None else None)
         except ProcessEndedError as ending:
-            record = self._dead(blank, ending)
+            record = self._dead(item, ending)
             self.log.finish(record)
             return record
-        self.log.finish_encoded(answer)
         return _decoder.decode(answer)
 
     def close(self) -> None:
@@ -157,18 +155,26 @@ class Matrix:
         import exporter  # noqa: F401
         import harness.running.stages  # noqa: F401
 
+        # What is there by now stays: no collection in the process looks at it again, and so makes copies of its pages.
+        gc.freeze()
         stderr = stderr_path(self.folder, self.worker)
-        return CellProcess(self._answer, self.log.in_flight, stderr, self._limits)
+        return CellProcess(self._answer, self.log.in_flight, stderr, self._limits, self.log.filenos())
 
-    def _answer(self, line: bytes) -> bytes:
-        """In the process of the cells: run the one that this is the blank record of."""
-        blank = _decoder.decode(line)
-        return _encoder.encode(self._execute(self.items[blank.nodeid], blank))
+    def _answer(self, nodeid: bytes) -> bytes:
+        """In the process of the cells: run one and record it, so that it is not lost if the owner dies meanwhile."""
+        return self.log.finish(self._execute(self.items[nodeid.decode()]))
 
-    def _execute(self, item: CellItem, blank: Record) -> Record:
+    def _run_here(self, item: CellItem) -> Record:
+        record = self._execute(item)
+        self.log.finish(record)
+        return record
+
+    def _execute(self, item: CellItem) -> Record:
         from harness.expecting.expectations import expected
 
         start = time.perf_counter()
+        blank = self._blank(item)
+        self.log.begin(blank)
         with warnings.catch_warnings():
             # What torch deprecates and the exporter warns of is no outcome; the cell's outputs are.
             warnings.simplefilter("ignore")
@@ -193,14 +199,17 @@ class Matrix:
         elapsed = time.perf_counter() - start
         return msgspec.structs.replace(record, elapsed=elapsed, memory=own_resident_mib())
 
-    def _dead(self, blank: Record, ending: ProcessEndedError) -> Record:
+    def _dead(self, item: CellItem, ending: ProcessEndedError) -> Record:
         """The record of a cell whose process ended before it did."""
         from harness.expecting.expectations import expected
 
-        stage, _ = self.log.in_flight.stage()
-        reason = f"{ending} in stage {stage}"
-        record = msgspec.structs.replace(blank, stage=stage, reason=reason, elapsed=time.time() - blank.began)
-        record = expected(record, self.items[blank.nodeid].path.parent)
+        begun = self.log.in_flight.record()
+        if begun is None or begun.nodeid != item.nodeid:
+            # It was not even begun.
+            begun = self._blank(item)
+        reason = f"{ending} in stage {begun.stage}"
+        record = msgspec.structs.replace(begun, reason=reason, elapsed=time.time() - begun.began)
+        record = expected(record, item.path.parent)
         if record.status is Status.CRASHED:
             words = last_words(stderr_path(self.folder, self.worker))
             record = msgspec.structs.replace(record, message=block(record, [record.reason, *words]))

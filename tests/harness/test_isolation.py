@@ -7,12 +7,13 @@ import re
 import select
 import signal
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from harness.record import Record, Stage, Status
-from harness.running.cell_process import CellProcess
+from harness.running.cell_process import CellProcess, ProcessEndedError
 from harness.running.limits import Limits
 from harness.store import InFlight, read_records
 from tests.harness.faults import (
@@ -121,6 +122,53 @@ def test_who_kills_the_run_kills_every_process_of_it(tmp_path: Path, workers: st
     # What had ended is whole, and what had not is not there.
     names = {record.name for record in read_records(tmp_path / "runs" / "last")}
     assert names <= {"before_0", "after"}
+
+
+@pytest.fixture
+def process(tmp_path: Path) -> Iterator[CellProcess]:
+    """A process that dies of the question `die`, and says of every other when it was answered."""
+    in_flight = InFlight(tmp_path, "main")
+
+    def answer(question: bytes) -> bytes:
+        if question == b"die":
+            os._exit(7)
+        (tmp_path / question.decode()).touch()
+        return question + b", answered"
+
+    process = CellProcess(answer, in_flight, tmp_path / "stderr", Limits())
+    yield process
+    process.close()
+    in_flight.close()
+
+
+def test_what_comes_next_is_begun_before_it_is_asked(process: CellProcess, tmp_path: Path) -> None:
+    assert process.ask(b"first", b"second") == b"first, answered"
+    deadline = time.monotonic() + 30
+    while not (tmp_path / "second").exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    assert process.ask(b"second") == b"second, answered"
+    assert process.ask(b"third") == b"third, answered"
+
+
+def test_a_death_ahead_is_that_of_the_question_that_it_came_from(process: CellProcess) -> None:
+    assert process.ask(b"first", b"die") == b"first, answered"
+    with pytest.raises(ProcessEndedError, match="exited with 7"):
+        process.ask(b"die", b"second")
+    assert process.ask(b"second", b"third") == b"second, answered"
+
+
+def test_what_was_given_ahead_of_a_death_is_asked_again(process: CellProcess) -> None:
+    with pytest.raises(ProcessEndedError, match="exited with 7"):
+        process.ask(b"die", b"second")
+    assert process.ask(b"second") == b"second, answered"
+
+
+@pytest.mark.parametrize("ahead", [b"another", b"die"])
+def test_what_was_given_ahead_and_is_not_asked_is_passed_over(process: CellProcess, ahead: bytes) -> None:
+    assert process.ask(b"first", ahead) == b"first, answered"
+    assert process.ask(b"second", b"third") == b"second, answered"
+    assert process.ask(b"third") == b"third, answered"
 
 
 def test_the_process_of_cells_keeps_nothing_of_its_owner_s_open(tmp_path: Path) -> None:

@@ -1,0 +1,51 @@
+"""What is recorded of the cell that a worker died in, by who hears of the death."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
+
+import pytest
+from msgspec.structs import replace
+
+from harness.record import Record, Stage, Status
+from harness.running.crash import record_crash
+from harness.running.run_log import RunLog
+from harness.selecting.matrix import Matrix
+from harness.store import read_records
+from tests.harness.test_store import INFO, RECORD
+
+_ENDED = replace(RECORD, cell="ended", nodeid="cases.py::ended")
+_BEGUN = replace(RECORD, cell="begun", nodeid="cases.py::begun", status=Status.CRASHED)
+
+
+def crash_in(nodeid: str, root: Path) -> Record | None:
+    """What is said of a crash in the cell, where the worker gw0 has ended one cell and begun the next."""
+    worker = RunLog(root, lambda: INFO, "gw0")
+    worker.finish(_ENDED)
+    worker.begin(_BEGUN)
+    worker.in_flight.enter(Stage.LOAD)
+    worker.close()
+    report = pytest.TestReport(nodeid, ("cases.py", None, ""), {}, "failed", None, "call")
+    report.node = SimpleNamespace(gateway=SimpleNamespace(id="gw0"))  # type: ignore[attr-defined]
+    matrix = SimpleNamespace(folder=root / INFO.id, log=RunLog(root, lambda: INFO, "main"))
+    return record_crash(nodeid, report, cast("Matrix", matrix))
+
+
+def test_the_cell_in_flight_has_crashed(tmp_path: Path) -> None:
+    record = crash_in(_BEGUN.nodeid, tmp_path)
+    assert record is not None
+    assert (record.status, record.stage, record.reason) == (
+        Status.CRASHED, Stage.LOAD, "worker gw0 died in stage load",
+    )  # fmt: skip
+    assert record in list(read_records(tmp_path / INFO.id))
+
+
+def test_a_cell_that_had_ended_stays_what_it_was(tmp_path: Path) -> None:
+    assert crash_in(_ENDED.nodeid, tmp_path) == _ENDED
+    assert [each.cell for each in read_records(tmp_path / INFO.id)] == ["ended"]
+
+
+def test_a_test_that_is_no_cell_has_no_record(tmp_path: Path) -> None:
+    assert crash_in("test_it.py::test", tmp_path) is None
