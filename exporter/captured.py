@@ -217,7 +217,7 @@ def capture_program(
     axes = with_outputs_placed(axes, output_names, [len(output.shape) for output in outputs])
     return Capture(
         traced,
-        Source(model, *as_given, None if training is None else trains(training), axes, layout),
+        Source(model, *as_given, None if training is None else trains(training), axes, layout, traced.graph),
         names,
         output_names,
         lambda: named_weights(model, weight_names),

@@ -16,6 +16,7 @@ from torch.utils import _pytree as pytree
 
 from exporter import write
 from exporter.axes import Axes
+from exporter.capture.graph import Graph as AtenGraph
 from exporter.capture.results import Kind, Returned
 from exporter.containers import Given, Layout
 from exporter.errors import ArgumentError
@@ -45,6 +46,8 @@ class Source:
     axes: Axes = field(default_factory=Axes)
     #: Where its inputs are, where some of them are no tensors.
     layout: Layout | None = None
+    #: What its operators were recorded as.
+    recorded: AtenGraph | None = None
 
     def inputs(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Given]:
         """The inputs of the model among arguments: tensors, lists of them, None where that may be."""

@@ -189,7 +189,10 @@ def _spelled(assertion: ast.expr) -> Iterator[ast.expr]:
 
 def _plain_parts(node: ast.expr) -> Iterator[ast.expr]:
     """What of an expression can be evaluated once more: all that calls nothing but `str` and `str.format`."""
-    if all(_called(call) in ("format", "str") for call in ast.walk(node) if isinstance(call, ast.Call)):
+    if isinstance(node, ast.List | ast.Tuple):
+        for item in node.elts:
+            yield from _plain_parts(item)
+    elif all(_called(call) in ("format", "str") for call in ast.walk(node) if isinstance(call, ast.Call)):
         yield node
     elif isinstance(node, ast.JoinedStr):
         for part in node.values:

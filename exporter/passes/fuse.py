@@ -61,6 +61,7 @@ def _fuse(graph: ir.Graph, conv: ir.Node, norm: ir.Node) -> None:
     new_kernel = LazyTorchTensor(lambda: kernel_rows(0, shape[0]), dtype, shape, rows=kernel_rows)
     conv.replace_input_with(1, _replacement(graph, weight, new_kernel))
     out, inner = norm.outputs[0], conv.outputs[0]
+    conv.meta["ends"] = norm.meta.get("origin")
     inner.shape = out.shape
     out.replace_all_uses_with(inner, replace_graph_outputs=True)
     inner.name, out.name = out.name, None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +12,7 @@ from exporter.errors import ArgumentError
 
 if TYPE_CHECKING:
     from exporter.program import ONNXProgram
+    from exporter.verification.trials import Trial
 
 __all__ = ["VerificationInfo", "verify_onnx_program"]
 
@@ -64,16 +65,12 @@ def verify_onnx_program(
 ) -> list[VerificationInfo]:
     """How far each output is from the program's in torch, for these arguments or those that it was exported with.
 
-    `ONNXProgram.verify` says whether that is too far.
+    With `compare_intermediates`, before them each value inside that both have, by its name in the model, in the order
+    in which they are computed; all of them are held in memory. `ONNXProgram.verify` says whether that is too far.
     """
     from exporter.verification.expectation import item_by_item, outputs_of
     from exporter.verification.trials import Trial
 
-    if compare_intermediates:
-        raise ArgumentError(
-            "compare_intermediates=True is not possible: the exported graph has no value for each of the program's. "
-            "ONNXProgram.compute_values gives those that it has"
-        )
     source = onnx_program.source
     trial = Trial.given(source, args, kwargs)
     expected = outputs_of(source, onnx_program.returned, trial)
@@ -84,7 +81,26 @@ def verify_onnx_program(
         for number in range(1 if isinstance(output, torch.Tensor) else len(output))
     ]
     named = zip(names, expected, item_by_item(actual), strict=True)
-    return [VerificationInfo.from_tensors(name, want, got) for name, want, got in named]
+    outputs = [VerificationInfo.from_tensors(name, want, got) for name, want, got in named]
+    return [*(_intermediates(onnx_program, trial) if compare_intermediates else ()), *outputs]
+
+
+def _intermediates(program: ONNXProgram, trial: Trial) -> Iterator[VerificationInfo]:
+    from exporter.verification.intermediates import computed, shared_values
+
+    graph = program.source.recorded
+    feeds = program.feeds(trial.args, trial.kwargs)
+    inputs = [feeds[name] for name in program.input_names]
+    tensors = [given for given in inputs if isinstance(given, torch.Tensor)]
+    if graph is None or len(tensors) != len(inputs):
+        raise ArgumentError(
+            "compare_intermediates=True needs inputs that are all tensors: some are lists, or None. Leave it out"
+        )
+    known = computed(graph, tensors)
+    shared = {name: known[value] for name, value in shared_values(program).items() if value in known}
+    names = [name for name in shared if name not in program.output_names]
+    for name, got in zip(names, program.compute_values(names, trial.args, trial.kwargs), strict=True):
+        yield VerificationInfo.from_tensors(name, shared[name], got)
 
 
 def _differences(wanted: torch.Tensor, got: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:

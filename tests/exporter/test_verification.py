@@ -243,8 +243,6 @@ def test_figures_of_each_output() -> None:
     assert far.max_abs_diff == float("inf")
     nan = VerificationInfo.from_tensors("x", torch.tensor([1.0, torch.nan]), torch.tensor([torch.nan, torch.nan]))
     assert nan.max_abs_diff == float("inf")
-    with pytest.raises(exporter.ArgumentError, match="compare_intermediates=True is not possible"):
-        verify_onnx_program(program, compare_intermediates=True)
 
 
 def test_scripted_programs() -> None:
@@ -371,3 +369,39 @@ def test_modules_that_look_at_dtypes_first_are_judged_from_float64(module: nn.Mo
     for each, output in zip(expected, outputs, strict=True):
         assert each.centre is not None
         assert np.abs(each.centre - output.detach().numpy()).max() < 1e-14
+
+
+@pytest.mark.parametrize("axes", [None, {"input": {0: "batch"}}])
+def test_values_inside_that_both_have(axes: dict[str, dict[int, str]] | None) -> None:
+    model = Classifier().eval()
+    program = exporter.export(model, images(), dynamic_axes=axes)
+    figures = verify_onnx_program(program, args=(images(3) if axes else images(),), compare_intermediates=True)
+    # A batch norm that was folded into a convolution is what that ends with.
+    assert [each.name for each in figures] == ["BatchNormalization", "Relu", "Conv_1", "Add", "ReduceMean", "output"]
+    assert all(each.max_abs_diff < 1e-5 for each in figures)
+
+
+def test_values_inside_need_tensors() -> None:
+    @torch.jit.script
+    def total(xs):  # type: ignore[no-untyped-def]
+        # type: (List[Tensor]) -> Tensor
+        return torch.stack(xs).sum(0)
+
+    program = exporter.export(total, ([X, X],), dynamic_axes={"xs": exporter.ListOf()})
+    with pytest.raises(exporter.ArgumentError) as caught:
+        verify_onnx_program(program, compare_intermediates=True)
+    assert str(caught.value) == (
+        "compare_intermediates=True needs inputs that are all tensors: some are lists, or None. Leave it out"
+    )
+
+
+def test_the_first_value_that_is_wrong_is_found() -> None:
+    def program(x: torch.Tensor) -> torch.Tensor:
+        return torch.cond(x.sum() > 0, lambda x: x + 1, lambda x: x - 1, ((x * 2).relu().exp(),)) * 2
+
+    table = {"aten::relu": lambda g, x: g.op("LeakyRelu", x, alpha_f=0.1)}
+    exported = exporter.export(program, X, custom_translation_table=table)
+    figures = verify_onnx_program(exported, compare_intermediates=True)
+    wrong = [each.name for each in figures if each.max_abs_diff > 1e-4]
+    assert wrong == ["LeakyRelu", "Exp", "output"]
+    assert "Mul" in [each.name for each in figures]
