@@ -41,10 +41,13 @@ SEEN_TWICE = (
 
 
 class UnlikeItems(CaptureError):
-    """What a loop collects in one place are tensors of another size in each iteration, which cannot be stacked."""
+    """What a loop collects in one place are tensors of another size in each iteration, which cannot be stacked.
 
-    def __init__(self, text: str, place: int) -> None:
-        super().__init__(text)
+    The loop is recorded again then, that place being a list.
+    """
+
+    def __init__(self, place: int) -> None:
+        super().__init__()
         self.place = place
 
 
@@ -260,11 +263,7 @@ class Blocks(Leaves):
         """A tensor that is collected: it has the same sizes in each iteration."""
         for size in tensor.shape:
             if isinstance(size, torch.SymInt) and not {*map(str, size.node.expr.free_symbols)} <= outside:
-                error = self.error(
-                    "a loop whose length depends on values collects tensors of other sizes in each iteration: make "
-                    "them of one size"
-                )
-                raise UnlikeItems(str(error), place)
+                raise UnlikeItems(place)
         return tensor
 
     def _iteration(

@@ -21,6 +21,51 @@ def rows(x: torch.Tensor, n: torch.Tensor) -> list[torch.Tensor]:
     return each
 
 
+def of_other_sizes(x: torch.Tensor, n: torch.Tensor) -> list[torch.Tensor]:
+    each: list[torch.Tensor] = []
+    for i in range(int(n)):
+        each.append(x[:i])
+    return each
+
+
+def mixes_ranks(x: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
+    each = [x, x[0]]
+    for i in range(int(n)):
+        each.append(x[:i])
+    return each[0]
+
+
+def appends_another_rank(x: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
+    each = of_other_sizes(x, n)
+    each.append(x[0])
+    return each[0]
+
+
+def turns_round(x: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
+    each = of_other_sizes(x, n)
+    each.reverse()
+    return each[0]
+
+
+def takes_from_nothing(x: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
+    each: list[torch.Tensor] = []
+    for i in range(int(n)):
+        x = x + each[i]
+    return x
+
+
+def pops_from_nothing(x: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
+    each: list[torch.Tensor] = []
+    return x + each.pop()
+
+
+def returns_a_pair_or_none(x: torch.Tensor, n: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor] | None:
+    result: tuple[torch.Tensor, torch.Tensor] | None = None
+    if bool(x.sum() > 0):
+        result = (x, x)
+    return result
+
+
 def unpacks(x: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
     one, other = rows(x, n)
     return one + other
@@ -137,6 +182,27 @@ def divides_by_zero(x: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
             "what a loop carries is a list, a dict or a tuple of another kind after an iteration: keep its kind",
         ),
         (divides_by_zero, "the script divides by zero"),
+        (
+            mixes_ranks,
+            "a list whose length depends on values holds tensors of several dtypes or numbers of axes: a sequence of "
+            "ONNX has one of each",
+        ),
+        (
+            appends_another_rank,
+            "a list of torch.float32 tensors of 2 axes gets one of torch.float32 and 1 axes: a sequence of ONNX has "
+            "one dtype and one number of axes",
+        ),
+        (
+            turns_round,
+            "the script does this with a list whose length depends on values and whose items may differ in size: only "
+            "torch.cat, torch.stack, len, append, insert, pop, an index and a loop can",
+        ),
+        (takes_from_nothing, "the script takes an item out of a list that is empty, or joins none"),
+        (pops_from_nothing, "the script takes item -1 out of a list of 0 items"),
+        (
+            returns_a_pair_or_none,
+            "the script returns something or None, as values have it: that can be a tensor only",
+        ),
     ],
 )
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")

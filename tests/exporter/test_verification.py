@@ -383,8 +383,7 @@ def test_values_inside_that_both_have(axes: dict[str, dict[int, str]] | None) ->
 
 def test_values_inside_need_tensors() -> None:
     @torch.jit.script
-    def total(xs):  # type: ignore[no-untyped-def]
-        # type: (List[Tensor]) -> Tensor
+    def total(xs: list[torch.Tensor]) -> torch.Tensor:
         return torch.stack(xs).sum(0)
 
     program = exporter.export(total, ([X, X],), dynamic_axes={"xs": exporter.ListOf()})
@@ -396,7 +395,7 @@ def test_values_inside_need_tensors() -> None:
 
 
 def test_the_first_value_that_is_wrong_is_found() -> None:
-    def program(x: torch.Tensor) -> torch.Tensor:
+    def program(x: torch.Tensor) -> Any:
         return torch.cond(x.sum() > 0, lambda x: x + 1, lambda x: x - 1, ((x * 2).relu().exp(),)) * 2
 
     table = {"aten::relu": lambda g, x: g.op("LeakyRelu", x, alpha_f=0.1)}

@@ -69,11 +69,13 @@ def _get(blocks: Blocks, step: Step, arguments: list[Any]) -> Any:
     items = value.items if isinstance(value, ScriptList) else value
     if isinstance(value, ScriptList) and value.sequence is not None:
         return lists.item_of(blocks, value.sequence, place)
+    if isinstance(value, ScriptList) and value.stack is EMPTY:
+        return lists.item_of(blocks, EMPTY, place)
     if isinstance(value, ScriptList) and value.stack is not None:
         return torch.select(stacked(value, blocks), 0, _index(blocks, place))
     if isinstance(place, (torch.Tensor, torch.SymInt)):
         found = ScriptList(list(items))
-        if not stacks(found):
+        if not items or not stacks(found):
             return lists.item_of(blocks, sequenced(found, blocks), place)
         return torch.select(stacked(found, blocks), 0, _index(blocks, place))
     if not -len(items) <= place < len(items):
@@ -211,6 +213,8 @@ def _pop(blocks: Blocks, step: Step, arguments: list[Any]) -> Any:
         target.sequence = lists.erased(blocks, target.sequence, place)
         return taken
     if target.stack is None and isinstance(place, int):
+        if not -len(target.items) <= place < len(target.items):
+            raise blocks.error(f"the script takes item {place} out of a list of {len(target.items)} items")
         return target.items.pop(place)
     if place != -1 or target.stack is EMPTY:
         raise blocks.error(
