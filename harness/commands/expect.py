@@ -7,8 +7,10 @@ from collections import defaultdict
 from pathlib import Path
 from typing import Annotated
 
+import msgspec
 import typer
 
+from harness.commands.places import refuse
 from harness.expecting.expectation_edits import edit
 from harness.expecting.expectations import FILE, ExpectationError
 from harness.record import Record
@@ -18,6 +20,7 @@ from harness.store import RunStoreError, read_info, read_records
 def expect(
     run: Annotated[Path, typer.Argument(help="The run's folder.")] = Path("runs/last"),
     update: Annotated[bool, typer.Option("--update", help="Write the edit, not only show it.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="The edit of each file, as JSON.")] = False,
 ) -> None:
     """Show the smallest edit after which the expectations say what a run found.
 
@@ -38,20 +41,23 @@ def expect(
             records[Path(record.file).parent / FILE].append(record)
         edits = {path: edit(_text(path), path, found, versions) for path, found in records.items()}
     except (ExpectationError, RunStoreError) as error:
-        typer.echo(str(error), err=True)
-        raise typer.Exit(2) from error
-    changed = False
+        refuse(str(error))
+    edits = {path: proposed for path, proposed in edits.items() if proposed.text != _text(path)}
+    differences = {path: "".join(_difference(path, _text(path), proposed.text)) for path, proposed in edits.items()}
+    if as_json:
+        told = [
+            {"path": str(path), "changes": proposed.changes, "difference": differences[path], "written": update}
+            for path, proposed in edits.items()
+        ]
+        typer.echo(msgspec.json.encode(told))
     for path, proposed in edits.items():
-        before = _text(path)
-        if proposed.text == before:
-            continue
-        changed = True
-        for change in proposed.changes:
-            typer.echo(f"{path}: {change}", err=True)
-        typer.echo("".join(_difference(path, before, proposed.text)), nl=False)
+        if not as_json:
+            for change in proposed.changes:
+                typer.echo(f"{path}: {change}", err=True)
+            typer.echo(differences[path], nl=False)
         if update:
             path.write_text(proposed.text, encoding="utf-8")
-    raise typer.Exit(1 if changed else 0)
+    raise typer.Exit(1 if edits else 0)
 
 
 def _text(path: Path) -> str:

@@ -8,6 +8,7 @@ import warnings
 from pathlib import Path
 from typing import Annotated
 
+import msgspec
 import typer
 
 from harness.commands.model_source import InputText, SourceError, dynamic_axes, load_program
@@ -42,6 +43,7 @@ def export(
         bool, typer.Option("--verify", help="Run it, and write only what gives what torch gives.")
     ] = False,
     show: Annotated[bool, typer.Option("--show", help="Print the graph.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="What was written, or why nothing was, as JSON.")] = False,
 ) -> None:
     """Export a model to an ONNX file.
 
@@ -82,7 +84,7 @@ def export(
                 program,
                 tensors,
                 output,
-                verbose=show,
+                verbose=show and not as_json,
                 training=training,
                 input_names=names if all(names) else None,
                 output_names=output_name,
@@ -94,10 +96,19 @@ def export(
                 strict=strict,
             )
         except exporter.ExportError as error:
-            typer.echo(f"{type(error).__name__}: {error}", err=True)
+            if as_json:
+                typer.echo(msgspec.json.encode({"error": type(error).__name__, "reason": str(error)}))
+            else:
+                typer.echo(f"{type(error).__name__}: {error}", err=True)
             raise typer.Exit(1) from None
-    for warning in caught:
-        if issubclass(warning.category, exporter.TracerWarning | exporter.DroppedWriteWarning):
-            typer.echo(f"warning: {warning.message}", err=True)
+    seconds = time.perf_counter() - start
+    ours = exporter.TracerWarning | exporter.DroppedWriteWarning
+    said = [str(warning.message) for warning in caught if issubclass(warning.category, ours)]
+    if as_json:
+        told = {"path": str(output), "opset": exported.opset_version, "seconds": seconds, "verified": verify}
+        typer.echo(msgspec.json.encode({**told, "warnings": said}))
+        return
+    for warned in said:
+        typer.echo(f"warning: {warned}", err=True)
     verified = ", verified in onnxruntime" if verify else ""
-    typer.echo(f"{output}: {exported!r}, {time.perf_counter() - start:.2f} s{verified}")
+    typer.echo(f"{output}: {exported!r}, {seconds:.2f} s{verified}")

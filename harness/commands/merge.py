@@ -5,8 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
+import msgspec
 import typer
 
+from harness.commands.places import refuse
 from harness.results.merging import merge as merge_runs
 from harness.store import RunStoreError
 
@@ -15,6 +17,7 @@ def merge(
     runs: Annotated[list[Path], typer.Argument(help="The folders of the runs.")],
     into: Annotated[Path, typer.Option(help="Where runs are kept.")] = Path("runs"),
     partial: Annotated[bool, typer.Option("--partial", help="Also when shards are missing.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Where it was written, as JSON.")] = False,
 ) -> None:
     """Merge the shards of a run into a new run, which reports and gates take like any other.
 
@@ -27,6 +30,5 @@ def merge(
     try:
         run = merge_runs(runs, into, partial=partial)
     except RunStoreError as error:
-        typer.echo(str(error), err=True)
-        raise typer.Exit(2) from error
-    typer.echo(f"run: {run}")
+        refuse(str(error))
+    typer.echo(msgspec.json.encode({"run": str(run)}) if as_json else f"run: {run}")

@@ -7,6 +7,7 @@ import os
 import time
 import warnings
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, cast
 import msgspec
 import pytest
 
-from harness.axes import Selection
+from harness.axes import PARITY, Selection
 from harness.expecting.expectations import FILE, load
 from harness.record import Record, RunEnd, RunInfo, Status
 from harness.results.environment import describe_run, missing_here
@@ -152,9 +153,10 @@ class Matrix:
 
     def _new_process(self) -> CellProcess:
         # What any cell needs is imported once here rather than after every crash.
-        import exporter  # noqa: F401
         import harness.running.stages  # noqa: F401
 
+        if PARITY in self.selection.exporters:
+            _export_once()
         # What is there by now stays: no collection in the process looks at it again, and so makes copies of its pages.
         gc.freeze()
         stderr = stderr_path(self.folder, self.worker)
@@ -233,3 +235,14 @@ def _part_of(config: pytest.Config) -> tuple[RunInfo | None, Part]:
         return None, Part(parsed, since=touched)
     info, done = resumable(resume)
     return info, Part(parsed, done, touched)
+
+
+def _export_once() -> None:
+    """What the first export of a process pays, half a second of imports where sizes vary, is no cell's doing: nor would
+    a gate be right that finds the case slower that happened to be the first."""
+    import torch
+
+    import exporter
+
+    with suppress(Exception):  # Where it is broken, each cell says how.
+        exporter.export(torch.nn.ReLU(), (torch.ones(2),), input_names=["x"], dynamic_axes={"x": {0: "n"}})

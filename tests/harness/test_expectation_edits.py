@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 from pathlib import Path
 
 import pytest
@@ -167,6 +168,10 @@ def test_the_command_shows_the_edit_and_writes_it_when_told(tmp_path: Path, monk
     assert '+opset  = "<=7"\n' in shown.output
     assert f"{PATH}: narrow 'topk*' to 'topk*', opset = <=7: 1 of its cells pass now" in shown.output
     assert PATH.read_text() == KERNEL
+    (told,) = json.loads(CliRunner().invoke(cli.app, ["expect", "--json"]).stdout)
+    assert (told["path"], told["written"]) == (str(PATH), False)
+    assert told["changes"] == ["narrow 'topk*' to 'topk*', opset = <=7: 1 of its cells pass now"]
+    assert '+opset  = "<=7"\n' in told["difference"]
     assert CliRunner().invoke(cli.app, ["expect", "--update"]).exit_code == 1
     assert parse(PATH.read_text(), PATH)[0].opset == "<=7"
     again = CliRunner().invoke(cli.app, ["expect"])

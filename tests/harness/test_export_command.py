@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
@@ -105,6 +106,18 @@ def test_show(folder: Path) -> None:
         "      1  Relu\n"
     )
     assert invoke("show", "net.onnx", "--no-graph") == (0, summary)
+
+
+def test_programs_are_told_in_json(folder: Path) -> None:
+    module = f"models_of_{folder.name}"
+    told = json.loads(invoke("export", f"{module}:Looks", "-i", "x=3", "-o", "m.onnx", "--show", "--json")[1])
+    assert (told["path"], told["opset"], told["verified"]) == ("m.onnx", 18, False)
+    assert told["warnings"][0].startswith("the program turned a tensor into a Python value at ")
+    code, text = invoke("export", f"{module}:Unknown", "-i", "3", "--json")
+    assert (code, json.loads(text)["error"]) == (1, "UnsupportedOperatorsError")
+    assert "aten::special_bessel_j0" in json.loads(text)["reason"]
+    summary = json.loads(invoke("show", "m.onnx", "--json")[1])
+    assert (summary["opsets"], summary["inputs"], summary["operators"]) == ({"onnx": 18}, ["%x : Float(3)"], {"Add": 1})
 
 
 def test_weights_ints_and_external_data(folder: Path) -> None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import msgspec
 import pytest
+from typer.testing import CliRunner
 
 from harness.axes import AxisError
+from harness.cli import app
 from harness.record import Record, RunEnd, RunInfo
 from harness.results.merging import merge
 from harness.selecting.shards import Shard, balance, parse_shard
@@ -70,6 +73,15 @@ def make_shard(root: Path, number: int, of: int, *, info: RunInfo = INFO, ended:
     if ended:
         write_end(run, RunEnd(f"2026-01-31T10:2{number}:00+00:00", whole=True))
     return run
+
+
+def test_the_command_says_where_they_are_merged(tmp_path: Path) -> None:
+    shards = [make_shard(tmp_path, number, 2) for number in (1, 2)]
+    merged = CliRunner().invoke(app, ["merge", *map(str, shards), "--into", str(tmp_path / "merged"), "--json"])
+    assert json.loads(merged.stdout) == {"run": str((tmp_path / "merged" / "last").resolve())}
+    alone = CliRunner().invoke(app, ["merge", str(shards[0])])
+    missing = "shard 2 of 2 is missing: run it, name its folder too, or say --partial.\n"
+    assert (alone.exit_code, alone.stderr) == (2, missing)
 
 
 def test_shards_are_merged_into_a_run_of_their_own(tmp_path: Path) -> None:
