@@ -137,7 +137,7 @@ def test_memory_is_bounded_by_the_window(wrong: Callable[[str, Callable[..., Val
     held = {}
     for window in (4, 16):
         walk = Walk(suspect.recording, suspect.execute, window=window)
-        assert len(list(walk.steps(suspect.trial.inputs, suspect.example))) == 121
+        assert len(list(walk.steps(suspect.inputs, suspect.example))) == 121
         held[window] = walk.most_held
     # Of each value there are four: torch's, its float64 twin, the runtime's, the example's.
     assert held[4] <= 4 * (4 + 2)
@@ -151,7 +151,7 @@ def test_what_is_drawn_is_nobodys_divergence(wrong: Callable[[str, Callable[...,
         return F.hardsigmoid(x + torch.rand_like(x).ceil() + torch.empty(3, 4).zero_())
 
     suspect = Suspect.of(cell(op(drawn, floats(3, 4))))
-    steps = list(Walk(suspect.recording, suspect.execute).steps(suspect.trial.inputs, suspect.example))
+    steps = list(Walk(suspect.recording, suspect.execute).steps(suspect.inputs, suspect.example))
     assert "aten::rand_like" in [step.operator for step in steps]
     assert [step.operator for step in steps if step.diverges] == ["aten::hardsigmoid"]
 
