@@ -116,11 +116,11 @@ def export(
     opset = checked_opset(opset_version)
     check_switches(
         export_params=export_params,
-        verbose=False if verbose is None else verbose,
+        verbose=verbose is not None and verbose,
         _retain_param_name=_retain_param_name,
         do_constant_folding=do_constant_folding,
         strip_doc_string=strip_doc_string,
-        keep_initializers_as_inputs=False if keep_initializers_as_inputs is None else keep_initializers_as_inputs,
+        keep_initializers_as_inputs=keep_initializers_as_inputs is not None and keep_initializers_as_inputs,
         optimize=optimize,
         verify=verify,
         report=report,

@@ -42,7 +42,7 @@ from exporter.capture.trace import Traced, named_weights, trace, weights_of
 from exporter.containers import Layout, Mark, held_by_name, held_by_shape, is_input
 from exporter.errors import ArgumentError, OnnxExporterWarning
 from exporter.garbage import leaving_garbage
-from exporter.legacy import set_training, trains
+from exporter.legacy import check_switches, export_type_of, set_training, trains
 from exporter.lowering import families  # noqa: F401  (registers the lowerings)
 from exporter.lowering.emission import Emission, OperatorExportTypes
 from exporter.lowering.lower import Names, lower
@@ -109,9 +109,15 @@ class Capture:
         opset = checked_opset(opset_version)
         if custom_opsets is not None and not isinstance(custom_opsets, Mapping):
             raise ArgumentError(f"custom_opsets is {custom_opsets!r}: give a dict of versions, {{'my_domain': 2}}")
+        check_switches(
+            export_params=export_params,
+            do_constant_folding=do_constant_folding,
+            strip_doc_string=strip_doc_string,
+            keep_initializers_as_inputs=keep_initializers_as_inputs is not None and keep_initializers_as_inputs,
+        )
         weights_vary = not export_params or bool(keep_initializers_as_inputs)
         emission = Emission(
-            style=operator_export_type,
+            style=export_type_of(operator_export_type),
             opset_versions=custom_opsets or {},
             table=self._table,
             doc_strings=not strip_doc_string,

@@ -32,10 +32,19 @@ class ExternalData:
     alignment: int = 4096
 
     def __post_init__(self) -> None:
-        if self.shard_size is not None and self.shard_size < 1:
-            raise ArgumentError(f"shard_size is {self.shard_size}: give the most bytes of a file, or None for one file")
-        if self.alignment < 1:
-            raise ArgumentError(f"alignment is {self.alignment}: give 1 or more bytes")
+        if self.shard_size is not None and not _counts_bytes(self.shard_size):
+            raise ArgumentError(
+                f"shard_size is {self.shard_size!r}: give the most bytes of a file, or None for one file"
+            )
+        if not _counts_bytes(self.alignment):
+            raise ArgumentError(f"alignment is {self.alignment!r}: give 1 or more bytes")
+        files = self.safetensors
+        if not isinstance(files, list | tuple) or not all(isinstance(file, str | os.PathLike) for file in files):
+            raise ArgumentError(f"safetensors is {files!r}: give a list of paths")
+
+
+def _counts_bytes(number: object) -> bool:
+    return isinstance(number, int) and not isinstance(number, bool) and number >= 1
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,12 +15,14 @@ import torch
 from torch.utils import _pytree as pytree
 
 from exporter import write
+from exporter.arguments import checked_names
 from exporter.axes import Axes
 from exporter.capture.graph import Graph as AtenGraph
 from exporter.capture.results import Kind, Returned
 from exporter.containers import Given, Layout
 from exporter.errors import ArgumentError
 from exporter.feeding import feeds_of
+from exporter.legacy import check_switches
 from exporter.passes.axis_names import AxisNames, rename_axes
 from exporter.passes.fold import fold_constants
 from exporter.passes.fuse import fuse_batch_norm
@@ -139,6 +141,11 @@ class ONNXProgram:
         `include_initializers` the weights are left out, to be attached later, or, with
         `keep_initializers_as_inputs`, to be given when the model runs.
         """
+        check_switches(
+            include_initializers=include_initializers,
+            keep_initializers_as_inputs=keep_initializers_as_inputs,
+            external_data=external_data is not None and (isinstance(external_data, ExternalData) or external_data),
+        )
         with presented(self.model, with_values=include_initializers, as_inputs=keep_initializers_as_inputs):
             if isinstance(destination, (str, os.PathLike)):
                 write.write_file(self.model, destination, external_data)
@@ -189,15 +196,17 @@ class ONNXProgram:
         self, value_names: Sequence[str], args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
     ) -> tuple[torch.Tensor, ...]:
         """What values inside the model are for some arguments, by the names that the printed graph has for them."""
-        if isinstance(value_names, str) or not all(isinstance(name, str) for name in value_names):
-            raise ArgumentError(f"value_names is {value_names!r}: give a list of names, ['output']")
+        value_names = checked_names("value_names", value_names)
+        if not value_names:
+            return ()
         known = {value.name: value for value in (*self.model.graph.inputs, *self.model.graph.initializers.values())}
         known |= {output.name: output for node in self.model.graph for output in node.outputs}
         for name in value_names:
             if name not in known:
                 raise ArgumentError(f"the model has no value {name!r}: print(program) shows those that it has")
+        feeds = self.feeds(args if isinstance(args, list | tuple) else (args,), dict(kwargs or {}))
         with self._returning([known[name] for name in value_names]):
-            return tuple(RuntimeSession(self.model).run(self.feeds(tuple(args), dict(kwargs or {}))))
+            return tuple(RuntimeSession(self.model).run(feeds))
 
     def initialize_inference_session(self, initializer: Initializer = plain_session) -> None:
         """Make the onnxruntime session that calls go to. `initializer` makes one of a model in bytes, or of a path

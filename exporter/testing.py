@@ -31,6 +31,7 @@ def assert_onnx_program(
     infinities are must be the same; values may be as far from float64's as torch's own may be, or within `rtol` and
     `atol`. `strategy` is accepted and ignored: there is one way to record a program.
     """
+    from exporter.program import ONNXProgram
     from exporter.running import ReferenceSession
     from exporter.verification.expectation import as_judged, expectation, item_by_item, outputs_of
     from exporter.verification.oracle import judge
@@ -39,6 +40,12 @@ def assert_onnx_program(
     del strategy
     if backend not in ("onnxruntime", "reference"):
         raise ArgumentError(f"backend is {backend!r}: give 'onnxruntime' or 'reference'")
+    tolerances: dict[str, Any] = {"rtol": rtol, "atol": atol}
+    for name, given in tolerances.items():
+        if given is not None and (not isinstance(given, int | float) or not given >= 0):
+            raise ArgumentError(f"{name} is {given!r}: give a number that is not negative, or None")
+    if not isinstance(program, ONNXProgram):
+        raise ArgumentError(f"program is {program!r}: give what exporter.export returns")
     source = program.source
     trial = Trial.given(source, args, kwargs)
     session = ReferenceSession(program.model) if backend == "reference" else program.runtime_session()

@@ -38,7 +38,8 @@ def local_function(name: str) -> Callable[[_F], _F]:
     Tensors among the arguments become its inputs. Anything else is built into its body, so a function that is called
     with other numbers, or at other opsets, is another function: `Foo_1`.
     """
-    domain, _, op_type = name.rpartition("::")
+    given: Any = name
+    domain, _, op_type = given.rpartition("::") if isinstance(given, str) else ("", "", "")
     if not domain or not op_type:
         raise ArgumentError(f"{name!r} is not the name of a function: write 'domain::Name', e.g. 'my_domain::Foo'")
 

@@ -47,7 +47,15 @@ def lowering(*names: str, since: int = 1) -> Callable[[_F], _F]:
     if not names or not all(isinstance(name, str) for name in names):
         raise ArgumentError("lowering wants the names of operators: write @exporter.lowering('aten::elu')")
 
+    if isinstance(since, bool) or not isinstance(since, int):
+        raise ArgumentError(f"since is {since!r}: give the first opset that the lowering is for, an int")
+
     def decorate(function: _F) -> _F:
+        if not callable(function):
+            raise ArgumentError(
+                f"a lowering is a function whose first parameter is g, and {function!r} is none: "
+                "def lower(g, x): return g.op('Relu', x)"
+            )
         for name in names:
             register(name, function, since)
         return function

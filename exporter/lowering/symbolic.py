@@ -43,16 +43,12 @@ def register_custom_op_symbolic(symbolic_name: str, symbolic_fn: Callable[..., A
     Tensors are values of the graph, everything else is what the program passed. Of several registrations the
     newest not above the target opset serves.
     """
-    if not isinstance(symbolic_name, str):
-        raise ArgumentError(f"symbolic_name is {symbolic_name!r}: write it as 'namespace::name', e.g. 'aten::elu'")
     if not callable(symbolic_fn):
         raise ArgumentError(
             f"symbolic_fn is {symbolic_fn!r}: give a function whose first parameter is g, "
             "def lower(g, x): return g.op('Relu', x)"
         )
-    if isinstance(opset_version, bool) or not isinstance(opset_version, int):
-        raise ArgumentError(f"opset_version is {opset_version!r}: give the first opset that it is for, an int")
-    name = _qualified(symbolic_name)
+    name = _checked(symbolic_name, opset_version)
     for op in operators_named(name):
         _refuse_falling_apart(op)
     register(name, _as_lowering(symbolic_fn), since=opset_version)
@@ -60,7 +56,7 @@ def register_custom_op_symbolic(symbolic_name: str, symbolic_fn: Callable[..., A
 
 def unregister_custom_op_symbolic(symbolic_name: str, opset_version: int) -> None:
     """Undo `register_custom_op_symbolic` for that opset. What was registered for others serves again."""
-    unregister(_qualified(symbolic_name), since=opset_version)
+    unregister(_checked(symbolic_name, opset_version), since=opset_version)
 
 
 def translations(table: TranslationTable) -> dict[OpOverload, Lowering]:
@@ -81,6 +77,14 @@ def translations(table: TranslationTable) -> dict[OpOverload, Lowering]:
 def kept_for_users(table: Mapping[OpOverload, Lowering]) -> AbstractContextManager[None]:
     """Within, operators that a user lowers are recorded whole, also those that torch writes in others."""
     return keeping_also([*table, *operators_of_users()])
+
+
+def _checked(symbolic_name: str, opset_version: int) -> str:
+    if not isinstance(symbolic_name, str):
+        raise ArgumentError(f"symbolic_name is {symbolic_name!r}: write it as 'namespace::name', e.g. 'aten::elu'")
+    if isinstance(opset_version, bool) or not isinstance(opset_version, int):
+        raise ArgumentError(f"opset_version is {opset_version!r}: give the first opset that it is for, an int")
+    return _qualified(symbolic_name)
 
 
 def _qualified(name: str) -> str:

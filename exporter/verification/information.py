@@ -73,8 +73,9 @@ def verify_onnx_program(
 
     source = onnx_program.source
     trial = Trial.given(source, args, kwargs)
+    feeds = onnx_program.feeds(trial.args, trial.kwargs)
     expected = outputs_of(source, onnx_program.returned, trial)
-    actual = onnx_program.runtime_session().run(onnx_program.feeds(trial.args, trial.kwargs))
+    actual = onnx_program.runtime_session().run(feeds)
     names = [
         name if isinstance(output, torch.Tensor) else f"{name}[{number}]"
         for name, output in zip(onnx_program.output_names, actual, strict=True)

@@ -31,7 +31,9 @@ class Trial:
         """These arguments, or the example's where there are none."""
         if args is None and kwargs is None:
             return cls("the example inputs", source.args, source.kwargs, invented=False)
-        return cls("the arguments", tuple(args or ()), kwargs or {}, invented=False)
+        if not isinstance(args, list | tuple):
+            args = () if args is None else (args,)
+        return cls("the arguments", tuple(args), kwargs or {}, invented=False)
 
     def tensors(self) -> list[torch.Tensor]:
         return [leaf for leaf in pytree.tree_leaves((self.args, self.kwargs)) if isinstance(leaf, torch.Tensor)]

@@ -162,3 +162,11 @@ def test_what_is_not_possible(tmp_path: Path) -> None:
     with pytest.raises(exporter.ArgumentError) as wrong:
         ExternalData(alignment=0)
     assert str(wrong.value) == "alignment is 0: give 1 or more bytes"
+    options: dict[str, Any] = {"shard_size": "1 GB", "alignment": None, "safetensors": "model.safetensors"}
+    for name, given in options.items():
+        with pytest.raises(exporter.ArgumentError) as wrong:
+            ExternalData(**{name: given})
+        assert str(wrong.value).startswith(f"{name} is {given!r}: give ")
+    with pytest.raises(exporter.ArgumentError) as wrong:
+        ExternalData(safetensors=(3,))  # type: ignore[arg-type]
+    assert str(wrong.value) == "safetensors is (3,): give a list of paths"

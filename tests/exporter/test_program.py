@@ -177,7 +177,30 @@ def test_values_inside() -> None:
     assert str(caught.value) == "the model has no value 'nonsense': print(program) shows those that it has"
     with pytest.raises(exporter.ArgumentError) as caught:
         program.compute_values("output", (torch.ones(1, 3),))
-    assert str(caught.value) == "value_names is 'output': give a list of names, ['output']"
+    assert str(caught.value) == "value_names is 'output': give a list of names, ['x', 'y']"
+
+
+def test_values_inside_of_one_argument_or_of_none() -> None:
+    program = exporter.export(torch.nn.ReLU(), torch.ones(1, 3))
+    (value,) = program.compute_values(["output"], torch.ones(1, 3))  # type: ignore[arg-type]
+    assert torch.equal(value, torch.ones(1, 3))
+    assert program.compute_values([], torch.ones(1, 3)) == ()  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("external_data", "external_data is 'yes': give True or False. "),
+        ("include_initializers", "include_initializers is 'yes': give True or False. "),
+    ],
+)
+def test_wrong_options_of_saving(tmp_path: Path, name: str, message: str) -> None:
+    program = exporter.export(torch.nn.ReLU(), torch.ones(1, 3))
+    options: dict[str, Any] = {name: "yes"}
+    with pytest.raises(exporter.ArgumentError) as caught:
+        program.save(tmp_path / "model.onnx", **options)
+    assert str(caught.value).startswith(message)
+    assert not [*tmp_path.iterdir()]
 
 
 def test_axes_renamed() -> None:

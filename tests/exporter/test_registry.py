@@ -142,5 +142,13 @@ def test_faulty_lowerings(function: Callable[..., Any], message: str) -> None:
 def test_names_that_are_none() -> None:
     with pytest.raises(ValueError, match="'relu' is not the name of an operator: write it as 'namespace::name'"):
         exporter.lowering("relu")(wrong_dtype)
+    with pytest.raises(ValueError, match="since is '9': give the first opset that the lowering is for, an int"):
+        exporter.lowering("aten::relu", since="9")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="a lowering is a function whose first parameter is g, and 3 is none: "):
+        exporter.lowering("aten::relu")(3)  # type: ignore[type-var]
+    with pytest.raises(ValueError, match="3 is not the name of a function: write 'domain::Name'"):
+        exporter.local_function(3)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="symbolic_name is 3: write it as 'namespace::name'"):
+        exporter.unregister_custom_op_symbolic(3, 9)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="there is no lowering of 'parity_tests::cube' for opset 3 to remove"):
         registry.unregister("parity_tests::cube", since=3)

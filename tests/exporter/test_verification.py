@@ -228,6 +228,12 @@ def test_assert_onnx_program_counts_outputs_and_knows_its_backends() -> None:
     program = exporter.export(lambda x: (x, x + 1), X)
     with pytest.raises(exporter.ArgumentError, match="backend is 'tvm': give 'onnxruntime' or 'reference'"):
         assert_onnx_program(program, backend="tvm")  # type: ignore[arg-type]
+    with pytest.raises(exporter.ArgumentError, match="rtol is -1: give a number that is not negative, or None"):
+        assert_onnx_program(program, rtol=-1)
+    with pytest.raises(exporter.ArgumentError, match=r"program is 3: give what exporter\.export returns"):
+        assert_onnx_program(3)  # type: ignore[arg-type]
+    with pytest.raises(exporter.ArgumentError, match="x is a tensor in the model, and 3 was given: give a tensor"):
+        verify_onnx_program(program, args=3)  # type: ignore[arg-type]
     program.model.graph.outputs.pop()
     with pytest.raises(exporter.VerificationError, match="the model returns 1 tensors, and the program 2"):
         assert_onnx_program(program, rtol=1e-3)
