@@ -38,10 +38,22 @@ class Ruling:
 
 
 def rule(
-    delivered: Delivered, trial: Trial, outputs: Sequence[object], verdict: Verdict, runtime: str, weight_bytes: int
+    delivered: Delivered,
+    trial: Trial,
+    outputs: Sequence[object],
+    verdict: Verdict,
+    runtime: str,
+    weight_bytes: int,
+    device: Device = Device.CPU,
 ) -> Ruling:
-    """Who is to blame for `outputs`, which `runtime` gave and `verdict` rejected."""
-    if runtime == ONNXRUNTIME:
+    """Who is to blame for `outputs`, which `runtime` gave on this device and `verdict` rejected."""
+    if device is Device.CUDA:
+        if _ask(OnnxRuntime(), delivered, trial, outputs) is Testimony.WITH_TORCH:
+            said = f"{ONNXRUNTIME} agrees with torch on the CPU"
+            if _may_be_rounding(verdict):
+                return Ruling(Blame.PRECISION, f"{said}, and the error is of the size of rounding")
+            return Ruling(Blame.RUNTIME, f"{said}, so what {runtime} runs on {device} is wrong")
+    elif runtime == ONNXRUNTIME:
         plain = _ask(OnnxRuntime("none"), delivered, trial, outputs)
         if plain is Testimony.WITH_TORCH:
             return Ruling(Blame.RUNTIME, f"{runtime} without optimisations agrees with torch: its optimiser is wrong")
@@ -59,8 +71,13 @@ def rule(
     return Ruling(Blame.UNKNOWN, said)
 
 
-def rule_on_failure(delivered: Delivered, trial: Trial, runtime: str, weight_bytes: int) -> Ruling:
-    """Who is to blame when `runtime` did not load or run a model that onnx's checker passes."""
+def rule_on_failure(
+    delivered: Delivered, trial: Trial, runtime: str, weight_bytes: int, device: Device = Device.CPU
+) -> Ruling:
+    """Who is to blame when `runtime` did not load or run a model on this device that onnx's checker passes."""
+    if device is Device.CUDA and _ask(OnnxRuntime(), delivered, trial, ()) is Testimony.WITH_TORCH:
+        said = f"{ONNXRUNTIME} runs it on the CPU and agrees with torch"
+        return Ruling(Blame.RUNTIME, f"{said}, so what {runtime} does on {device} is wrong")
     if weight_bytes > _REFERENCE_LIMIT:
         return Ruling(Blame.UNKNOWN, "too large for onnx.reference, the other witness")
     witness = _witness(runtime)

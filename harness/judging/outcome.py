@@ -146,6 +146,7 @@ class Outcome:
             error.verdict,
             self.runtime,
             self.prepared.program.weight_bytes,
+            self.cell.device,
         )
         self.trial, self.outputs = error.trial, error.outputs
         self.status = Status.FAILED
@@ -179,9 +180,8 @@ class Outcome:
         assert self.prepared is not None
         assert self.delivered is not None
         weight_bytes = self.prepared.program.weight_bytes
-        return rule_on_failure(
-            self.delivered, self.trial or self.prepared.reference.example, self.runtime, weight_bytes
-        )
+        trial = self.trial or self.prepared.reference.example
+        return rule_on_failure(self.delivered, trial, self.runtime, weight_bytes, self.cell.device)
 
 
 def _innermost(error: Exception) -> list[str]:

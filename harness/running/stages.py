@@ -27,7 +27,7 @@ from harness.selecting.cells import Cell
 from harness.subjects import cuda
 from harness.subjects.delivered import Delivered, check
 from harness.subjects.exporters import EXPORTERS, Captured, Exporter, NoSuchFormError, Request
-from harness.subjects.runtimes import RUNTIMES, NoKernelError, OnnxReference, Runtime, Session
+from harness.subjects.runtimes import RUNTIMES, NoDeviceError, NoKernelError, OnnxReference, Runtime, Session
 
 #: Bytes of weights above which they go to a file of their own: protobuf would copy them at every stage.
 EXTERNAL_WEIGHTS = 16 << 20
@@ -71,7 +71,7 @@ class Bench:
                 outcome.mismatch(error)
             except NoKernelError as error:
                 outcome.absent(f"{runtime.name} has no kernel: {error}")
-            except NoSuchFormError as error:
+            except (NoDeviceError, NoSuchFormError) as error:
                 outcome.absent(str(error))
             except Exception as error:  # noqa: BLE001  Stages run other people's code: what it raises is the outcome.
                 refusal = exporter.refusal(error) if outcome.stage is Stage.EXPORT else ""

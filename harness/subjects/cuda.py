@@ -18,6 +18,8 @@ import torch
 
 from harness.subjects.slots import Slots
 
+PROVIDER = "CUDAExecutionProvider"
+
 #: Bytes of device memory that a process may use, for torch and for onnxruntime each.
 MEMORY_LIMIT = 4 << 30
 
@@ -47,7 +49,7 @@ def missing() -> str:
 
     if not torch.cuda.is_available():
         return "no CUDA device"
-    if "CUDAExecutionProvider" not in onnxruntime.get_available_providers():
+    if PROVIDER not in onnxruntime.get_available_providers():
         return "this onnxruntime has no CUDA provider; install onnxruntime-gpu"
     return ""
 
@@ -61,7 +63,7 @@ def provider() -> tuple[str, dict[str, str]]:
         # The default tries every algorithm of every convolution: seconds a session, and another one each time.
         "cudnn_conv_algo_search": "HEURISTIC",
     }
-    return "CUDAExecutionProvider", options
+    return PROVIDER, options
 
 
 @cache

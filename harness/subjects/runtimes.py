@@ -35,6 +35,10 @@ class NoKernelError(Exception):
     """The runtime knows the operator but has no implementation for it, or not for its types."""
 
 
+class NoDeviceError(Exception):
+    """The runtime cannot use the device after all. The message says why."""
+
+
 class Session(Protocol):
     """A model that is ready to run."""
 
@@ -76,9 +80,15 @@ class OnnxRuntime:
         providers = [cuda.provider()] if device is Device.CUDA else ["CPUExecutionProvider"]
         source = str(model) if isinstance(model, Path) else model
         try:
-            return _OnnxRuntimeSession(onnxruntime.InferenceSession(source, options, providers=providers))
+            session = onnxruntime.InferenceSession(source, options, providers=providers)
         except NoImplementation as error:
             raise NoKernelError(one_line(str(error))) from error
+        if device is Device.CUDA and cuda.PROVIDER not in session.get_providers():
+            # It says so on stderr at most, and runs on the CPU: a pass would be one of another lane.
+            raise NoDeviceError(
+                "onnxruntime cannot load its CUDA provider: install the CUDA and cuDNN that this onnxruntime-gpu is for"
+            )
+        return _OnnxRuntimeSession(session)
 
 
 @cache

@@ -11,20 +11,26 @@ from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 import torch
+import torch.nn.functional as F
 
 import exporter
+from exporter.verification.oracle import judge
 from harness.axes import Device, Dtype
 from harness.case import floats, op
 from harness.cases.program import InputSet, Program, build
+from harness.judging.blame import rule, rule_on_failure
 from harness.judging.reference import NondeterministicError, consult
-from harness.record import Status
+from harness.record import Blame, Status
 from harness.running.stages import Bench
 from harness.store import read_info, read_records
 from harness.subjects import cuda
+from harness.subjects.delivered import Delivered
+from harness.subjects.runtimes import NoDeviceError, OnnxRuntime
 from harness.subjects.slots import Slots
-from tests.harness.fakes import cell
+from tests.harness.fakes import cell, one_node
 from tests.harness.test_plugin import run_pytest
 
 #: Takes a slot, writes down when, holds it for a while, writes down when again.
@@ -94,6 +100,16 @@ def test_onnxruntime_is_told_what_to_do_with_float32_and_how_much_memory_to_take
     assert (options["use_tf32"], options["gpu_mem_limit"]) == ("0", str(4 << 30))
 
 
+@pytest.mark.filterwarnings("ignore:Specified provider")
+def test_a_provider_that_does_not_load_is_absent_and_no_pass_on_the_cpu() -> None:
+    """As where the CUDA of onnxruntime-gpu is not the machine's; here there is no provider at all."""
+    with pytest.raises(NoDeviceError) as told:
+        OnnxRuntime().load(one_node("Elu", 18), Device.CUDA)
+    assert str(told.value) == (
+        "onnxruntime cannot load its CUDA provider: install the CUDA and cuDNN that this onnxruntime-gpu is for"
+    )
+
+
 def test_without_a_device_every_cell_of_the_lane_says_why_it_did_not_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -111,6 +127,25 @@ def test_without_a_device_every_cell_of_the_lane_says_why_it_did_not_run(
     assert read_info(found.folder).missing["cuda"] == "no CUDA device"
     assert "absent: 4 cells: no CUDA device" in found.text
     assert found.code == 0
+
+
+def test_what_is_right_on_the_cpu_is_the_fault_of_what_runs_on_the_device() -> None:
+    """onnxruntime on the CPU is a witness. Its optimiser is not accused: it was not asked on the device."""
+    program = build(next(op(F.elu, floats(2, 3)).cases("case")), Dtype.FLOAT32, Device.CPU, 0)
+    trial = consult(program).example
+    delivered = Delivered(one_node("Elu", 18))
+    for off, blame in ((0.5, Blame.RUNTIME), (1e-5, Blame.PRECISION)):
+        outputs = [trial.expected[0].value + np.float32(off)]
+        verdict = judge(outputs, trial.expected)
+        assert rule(delivered, trial, outputs, verdict, "onnxruntime", 0, Device.CUDA).blame is blame
+    ruling = rule_on_failure(delivered, trial, "onnxruntime", 0, Device.CUDA)
+    assert ruling.because == (
+        "onnxruntime runs it on the CPU and agrees with torch, so what onnxruntime does on cuda is wrong"
+    )
+    wrong = Delivered(one_node("Elu", 18, alpha=0.3))
+    outputs = list(OnnxRuntime().load(wrong.model, Device.CPU).run(trial.feeds))
+    verdict = judge(outputs, trial.expected)
+    assert rule(wrong, trial, outputs, verdict, "onnxruntime", 0, Device.CUDA).blame is Blame.EXPORTER
 
 
 def test_what_a_program_makes_it_makes_where_it_runs() -> None:
