@@ -327,8 +327,8 @@ def backwards(x: Tensor) -> Tensor:
 def decodes(logits: Tensor, longest: int) -> tuple[Tensor, int]:
     """Words, until all have ended."""
     batch = logits.size(0)
-    words = torch.zeros([batch, longest], dtype=torch.long)
-    ended = torch.zeros([batch], dtype=torch.bool)
+    words = torch.zeros([batch, longest], dtype=torch.long, device=logits.device)
+    ended = torch.zeros([batch], dtype=torch.bool, device=logits.device)
     step = 0
     while step < longest and not bool(ended.all()):
         word = (logits * (step + 1)).sin().argmax(-1)
@@ -433,7 +433,7 @@ script_mask = model(
 def numbers_as_sizes(x: Tensor, n: Tensor) -> tuple[Tensor, Tensor, float]:
     k = int(n) + 1
     m = k * 2 if k > 3 else k
-    return torch.zeros(m, 2) + m, x[:, :k], float(m) / 3
+    return torch.zeros(m, 2, device=x.device) + m, x[:, :k], float(m) / 3
 
 
 @scripted
@@ -490,7 +490,7 @@ class Cell(nn.Module):
         self.cell = nn.GRUCell(3, 4)
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        state = torch.zeros(x.size(1), 4, dtype=x.dtype)
+        state = torch.zeros(x.size(1), 4, dtype=x.dtype, device=x.device)
         states: list[Tensor] = []
         for i in range(x.size(0)):
             state = self.cell(x[i], state)
