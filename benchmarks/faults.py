@@ -15,6 +15,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -143,7 +144,7 @@ def oracle(repeats: int) -> Iterator[Tally]:
     yield Tally("oracle: (right answers)", repeats, tuple(each.detail for each in verdicts if not each.passed))
 
 
-def killed_workers(place: Path, repeats: int) -> Tally:
+def killed_workers(place: Path, repeats: int) -> Iterator[Tally]:
     """A worker that is killed costs the cell that it ran."""
     faults = in_turn("kill_owner", repeats)
     make_project(place, faults)
@@ -156,10 +157,10 @@ def killed_workers(place: Path, repeats: int) -> Tally:
         worker = record.worker if record else "?"
         wrong += told_wrongly(record, f"worker {worker} was killed by SIGKILL", stage)
         wrong += left_over(place, name)
-    return Tally("kill -9 of a worker", repeats, tuple(wrong))
+    yield Tally("kill -9 of a worker", repeats, tuple(wrong))
 
 
-def killed_runs(place: Path, repeats: int) -> Tally:
+def killed_runs(place: Path, repeats: int) -> Iterator[Tally]:
     """A run that is killed has the records of what had ended, names what it was in, and goes on where it was."""
     faults = in_turn("kill_owner", len(STAGES))
     make_project(place, faults)
@@ -184,7 +185,7 @@ def killed_runs(place: Path, repeats: int) -> Tally:
             wrong.append(f"run {number}: {sorted(late)} after it was resumed")
         if late.get(before) != early.get(before) or end is None or not end.whole:
             wrong.append(f"run {number}: what had been run was run again, or the run has no end")
-    return Tally("kill -9 of a run", repeats, tuple(wrong))
+    yield Tally("kill -9 of a run", repeats, tuple(wrong))
 
 
 def left_over(place: Path, name: str) -> Iterator[str]:
@@ -212,9 +213,9 @@ def main(repeats: int = 100) -> None:
         place = Path(folder)
         for part in ("isolation", "workers", "runs"):
             (place / part).mkdir()
-        for tally in (
-            *oracle(repeats),
-            *isolation(place / "isolation", repeats),
+        for tally in chain(
+            oracle(repeats),
+            isolation(place / "isolation", repeats),
             killed_runs(place / "runs", repeats),
             killed_workers(place / "workers", repeats),
         ):

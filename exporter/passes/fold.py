@@ -10,9 +10,10 @@ from typing import Any
 
 import onnx_ir as ir
 import torch
+from onnx_ir.tensor_adapters import TorchTensor
 
 from exporter.lowering.dtypes import TO_TORCH
-from exporter.passes.lazy import LazyTorchTensor, torch_of
+from exporter.passes.lazy import LazyTorchTensor, WeightTensor, torch_of
 
 __all__ = ["fold_constants"]
 
@@ -131,10 +132,16 @@ def _fold(graph: ir.Graph, node: ir.Node, evaluate: _Evaluate, tensors: list[ir.
 
         return run
 
+    # What is of no weight, as sizes are, does not change: in a long chain each step would compute all before it again.
+    known = all(shape.device.type != "meta" for shape in shapes) and not any(
+        isinstance(tensor, WeightTensor | LazyTorchTensor) for tensor in tensors
+    )
     for number, (output, preview) in enumerate(zip(node.outputs, previews, strict=True)):
         folded = ir.Value(name=output.name, type=output.type, shape=ir.Shape(preview.shape))
-        folded.const_value = LazyTorchTensor(
-            compute(number), preview.dtype, tuple(preview.shape), _same_bytes(node, tensors)
+        folded.const_value = (
+            TorchTensor(preview)
+            if known
+            else LazyTorchTensor(compute(number), preview.dtype, tuple(preview.shape), _same_bytes(node, tensors))
         )
         folded.const_value.name = output.name
         output.replace_all_uses_with(folded)

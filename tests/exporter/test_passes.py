@@ -10,6 +10,7 @@ import torch
 from torch import nn
 
 import exporter
+from exporter.passes.lazy import LazyTorchTensor
 from tests.exporter.subjects import Classifier, assert_agrees, images
 
 
@@ -119,6 +120,23 @@ def test_folded_weights_agree(opset: int) -> None:
     assert len(folded.model.graph) < len(plain.model.graph)
     torch.testing.assert_close(folded(x), plain(x), rtol=1e-5, atol=1e-6)
     assert_agrees(folded, model, x)
+
+
+def test_a_chain_of_constants_is_computed_once_and_one_of_weights_when_it_is_written() -> None:
+    def resized(x: torch.Tensor) -> torch.Tensor:
+        return nn.functional.interpolate(x, size=(7, 9), mode="bicubic")
+
+    coordinates = exporter.capture_program(resized, (torch.randn(1, 2, 4, 5),)).lower(9)
+    weights = exporter.capture_program(nn.Linear(3, 4, bias=False), (torch.randn(2, 2, 3),)).lower(9)
+
+    def lazily(program: exporter.ONNXProgram) -> list[bool]:
+        initializers = program.model.graph.initializers.values()
+        return [isinstance(each.const_value, LazyTorchTensor) for each in initializers]
+
+    assert lazily(coordinates)
+    assert not any(lazily(coordinates))
+    # Another value may be put in the weight's place until then.
+    assert lazily(weights) == [True]
 
 
 def test_old_opsets_list_weights_among_inputs_and_run_the_same() -> None:
