@@ -1,0 +1,36 @@
+"""Images as sequences of patches: ViT, Swin's shifted windows, MaxViT's grids, and ConvNeXt, which answers them."""
+
+from __future__ import annotations
+
+from torch import nn
+
+from harness.case import image, model
+from model_zoo.torchvision_import import torchvision
+
+_BATCH = {"x": {0: "batch"}}
+
+
+def small_swin() -> nn.Module:
+    """Two stages of two blocks, every other one with its windows shifted."""
+    swin: nn.Module = torchvision.models.SwinTransformer(
+        [4, 4], 24, depths=[2, 2], num_heads=[2, 4], window_size=[4, 4]
+    )
+    return swin
+
+
+vit = model(
+    torchvision.models.VisionTransformer,
+    image(64),
+    image_size=64,
+    patch_size=16,
+    num_layers=2,
+    num_heads=2,
+    hidden_dim=32,
+    mlp_dim=64,
+    dynamic=_BATCH,
+)
+swin = model(small_swin, image(64), dynamic=_BATCH)
+convnext_tiny = model(torchvision.models.convnext_tiny, image(64), dynamic=_BATCH)
+vit_b_32 = model(torchvision.models.vit_b_32, image(224), dynamic=_BATCH, tier="full")
+swin_t = model(torchvision.models.swin_t, image(224), dynamic=_BATCH, tier="full")
+maxvit_t = model(torchvision.models.maxvit_t, image(224, batch=1), tier="full")
