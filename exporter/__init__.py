@@ -33,6 +33,7 @@ with leaving_garbage():
     from exporter.lowering.local_functions import local_function
     from exporter.lowering.registry import lowered_operators, lowering
     from exporter.lowering.symbolic import register_custom_op_symbolic, unregister_custom_op_symbolic
+    from exporter.observing import InputObserver
     from exporter.placement import ExternalData
     from exporter.program import ONNXProgram
 
@@ -45,6 +46,7 @@ __all__ = [
     "ExportError",
     "ExternalData",
     "FrozenValueError",
+    "InputObserver",
     "ListOf",
     "LoweringError",
     "ONNXProgram",
