@@ -11,7 +11,7 @@ The forms that differ between opsets are methods of `exporter.lowering.opsets.Fo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Literal, NoReturn, overload
 
@@ -56,6 +56,8 @@ class Graph(Forms):
         self.initializers: dict[str, ir.Value] = {}
         #: Domains besides ONNX's, and the version of each.
         self.domains: dict[str, int] = {}
+        #: Versions of domains that the user asked for.
+        self.versions: Mapping[str, int] = {}
         self.functions = Functions()
         #: Whether what is emitted is held to the operators' schemas: so it is where others write.
         self.is_checked = False
@@ -221,7 +223,7 @@ class Graph(Forms):
         given = [_attribute(key, item) for key, item in attributes.items() if item is not None]
         if self.is_checked:
             kinds = {attribute.name: attribute.type for attribute in given}
-            version = self.domains.get(domain, 1) if domain else self.opset
+            version = (self.versions.get(domain) or self.domains.get(domain, 1)) if domain else self.opset
             check_call(op_type, domain, version, [operand is not None for operand in operands], kinds, len(dtypes))
         values = []
         results = []

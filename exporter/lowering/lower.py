@@ -86,6 +86,7 @@ class _Lowering:
         self.emission = emission
         self.weights: dict[str, Value] = {}
         self.g = Graph(opset)
+        self.g.versions = emission.opset_versions
         self.values: dict[AtenValue, Value] = {}
         self.refusals: list[Refusal] = []
         #: By expression.
@@ -228,7 +229,9 @@ class _Lowering:
             raise
         except Exception as error:
             line = last_user_line(error)
-            name = f"{function.__module__}.{function.__qualname__}" + (f" at {line}" if line else "")
+            # A callable object has no name of its own.
+            name = getattr(function, "__qualname__", type(function).__qualname__)
+            name = f"{function.__module__}.{name}" + (f" at {line}" if line else "")
             raise LoweringError(
                 f"the lowering of {node.op} ({name}) failed with "
                 f"{type(error).__name__}: {error}\n      at {node.origin.where} {node.origin.module}"

@@ -96,6 +96,33 @@ def test_names_as_torch_onnx_spells_them() -> None:
         assert_agrees(program, torch.erf, X)
 
 
+def test_versions_of_other_domains_are_those_asked_for() -> None:
+    def encoder(g: Any, x: Any) -> Any:
+        return g.op(
+            "ai.onnx.ml::LabelEncoder", x, keys_floats_f=[-1.0, 2.0], values_floats_f=[10.0, 20.0], default_float_f=0.5
+        )
+
+    with pytest.raises(exporter.LoweringError, match="LabelEncoder has no attribute 'keys_floats' at opset 1: it has"):
+        export(encoder)
+    program = exporter.export(
+        torch.erf, (X,), custom_translation_table={"aten::erf": encoder}, custom_opsets={"ai.onnx.ml": 2}
+    )
+    assert program(X).tolist() == [[10.0, 0.5, 20.0]]
+
+
+def test_a_lowering_that_is_an_object_and_fails() -> None:
+    class Lowering:
+        def __call__(self, g: Any, x: Any) -> Any:
+            return x
+
+    exporter.lowering("aten::erf", since=9)(Lowering())
+    try:
+        with pytest.raises(exporter.LoweringError, match=r"<locals>\.Lowering\) failed with TypeError: "):
+            exporter.export(torch.erf, (X,))
+    finally:
+        exporter.unregister_custom_op_symbolic("aten::erf", 9)
+
+
 def test_symbolic_of_an_autograd_function() -> None:
     class Doubled(torch.autograd.Function):
         @staticmethod

@@ -186,6 +186,14 @@ def test_opsets_that_have_none_are_named() -> None:
     with pytest.raises(exporter.UnsupportedOperatorsError) as caught:
         exporter.export(sometimes, (ALIKE[0], ALIKE[0]), dynamic_axes={"y": OrNone()}, opset_version=14)
     assert caught.value.refusals[0].reason == "ONNX has optionals only from opset 15"
+    with pytest.raises(exporter.UnsupportedOperatorsError) as caught:
+        exporter.export(handed_on, (RAGGED,), dynamic_axes={"xs": ListOf({0: "rows"})}, opset_version=13)
+    assert caught.value.refusals[0].reason == "ONNX's Identity takes sequences only from opset 14"
+
+
+@torch.jit.script
+def handed_on(xs: list[torch.Tensor]) -> list[torch.Tensor]:
+    return xs
 
 
 @pytest.mark.parametrize(
