@@ -167,8 +167,8 @@ class Localisation:
     alone: Verdict | None
     #: Where none diverges: whether the recording, followed by torch, does what the program does at these inputs.
     recording: Verdict | None
-    #: Whether branches or loops of it were followed.
-    has_blocks: bool
+    #: The branches and loops that were followed.
+    blocks: tuple[str, ...]
 
     def lines(self) -> Iterator[str]:
         yield f"{self.cell}: {self.operators} operators"
@@ -193,7 +193,7 @@ class Localisation:
                 f"was recorded for the example, gives something else too: {self.recording.detail}. What the program "
                 "looked at while it was recorded is fixed in it."
             )
-        blocks = "a branch or a loop itself, " if self.has_blocks else ""
+        blocks = "".join(f"{each} itself, " for each in self.blocks)
         return (
             f"no operator diverges in pieces. What the whole has and its pieces have not is at fault: {blocks}a pass "
             "that joins operators, or the runtime's optimiser (try --runtimes onnxruntime:none)."
@@ -217,9 +217,7 @@ def localise(suspect: Suspect, *, window: int = WINDOW) -> Localisation:
         followed = judge([to_array(output) for output in walk.outputs], suspect.trial.expected)
     elif not first.error:
         alone = judge_piece(suspect, (first.number,))
-    return Localisation(
-        suspect.cell.id, len(recording.nodes), tuple(growth), first, alone, followed, bool(recording.within)
-    )
+    return Localisation(suspect.cell.id, len(recording.nodes), tuple(growth), first, alone, followed, recording.blocks)
 
 
 def judge_piece(suspect: Suspect, numbers: Sequence[int]) -> Verdict:

@@ -61,9 +61,11 @@ class Recording:
     nodes: tuple[Node, ...]
     outputs: tuple[Value, ...]
     #: What decided which way the program goes.
-    decisions: tuple[Value, ...] = ()
+    decisions: tuple[Value, ...]
     #: Of operators that stand in a branch or a loop: in which.
-    within: Mapping[Node, str] | None = None
+    within: Mapping[Node, str]
+    #: The branches and loops that the program came by.
+    blocks: tuple[str, ...]
 
     def starting(self, inputs: Sequence[torch.Tensor]) -> dict[Value, torch.Tensor]:
         """All that is there before the first operator."""
@@ -85,7 +87,7 @@ class Recording:
 
     def place(self, node: Node) -> str:
         """Where an operator stands: the user's line, the module, and the branches and iterations around it."""
-        turn = (self.within or {}).get(node, "")
+        turn = self.within.get(node, "")
         place = " in ".join(part for part in (node.origin.where, node.origin.module) if part)
         return ", ".join(part for part in (place, turn) if part)
 

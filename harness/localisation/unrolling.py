@@ -29,6 +29,8 @@ class _Met(NamedTuple):
     tensor: torch.Tensor
 
 
+_BLOCKS = {IF: "the branch", LOOP: "the loop", SCAN: "the scan"}
+
 #: What is known in a block: its own values, and those of the blocks that it stands in.
 _Scope = MutableMapping[Value, _Met]
 
@@ -48,7 +50,7 @@ def unrolled(graph: Graph, inputs: Sequence[torch.Tensor]) -> Recording:
     nodes = _live(way.nodes, {*outputs, *way.decisions})
     read = {value for node in nodes for value in needs(node)}
     given = {value: tensor for value, tensor in way.given.items() if value in read}
-    return Recording(tuple(starts), given, tuple(nodes), outputs, tuple(way.decisions), way.within)
+    return Recording(tuple(starts), given, tuple(nodes), outputs, tuple(way.decisions), way.within, tuple(way.blocks))
 
 
 @dataclass(eq=False)
@@ -58,6 +60,8 @@ class _Way:
     decisions: list[Value] = field(default_factory=list)
     given: dict[Value, torch.Tensor] = field(default_factory=dict)
     within: dict[Node, str] = field(default_factory=dict)
+    #: A set that keeps its order.
+    blocks: dict[str, None] = field(default_factory=dict)
     _plans: dict[Block, list[tuple[Node, list[Value]]]] = field(default_factory=dict)
 
     def through(self, block: Block, scope: ChainMap[Value, _Met], turn: str) -> list[_Met]:
@@ -158,6 +162,8 @@ class _Way:
     # --- branches and loops -------------------------------------------------------------------------------------------
 
     def _primitive(self, node: Node, scope: ChainMap[Value, _Met], turn: str) -> None:
+        if node.op in _BLOCKS:
+            self.blocks[_at(_BLOCKS[node.op], node)] = None
         if node.op == IF:
             results = self._branch(node, scope, turn)
         elif node.op == LOOP:
