@@ -23,8 +23,9 @@ from harness.store import RunStoreError, read_info, read_records
 _USED_WRONGLY, _PYTEST_USED_WRONGLY = 2, (4, 5)
 #: How long an interrupted pytest may take to end before it is told that it was.
 _SECONDS_TO_END = 30
-#: A line for the pace now and then, rather than a dot a cell and a percentage.
-_PYTEST = (sys.executable, "-m", "pytest", "-q", "-o", "console_output_style=classic", "--pace")
+#: A line for the pace now and then, rather than a dot a cell and a percentage. What a cell warns of is no outcome, and
+#: setting up pytest's filters for each takes longer than to tell of it.
+_PYTEST = (sys.executable, "-m", "pytest", "-q", "-o", "console_output_style=classic", "--pace", "-p", "no:warnings")
 
 
 def run(

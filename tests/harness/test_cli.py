@@ -88,7 +88,7 @@ def test_options_reach_pytest_and_its_exit_code_comes_back(project: Path, comman
     assert code == 1
     handed = ["-n", "3", "--tier", "smoke", "-k", "elu and opset9", "--opsets", "9"]
     handed += ["-o", "testpaths=listed_cases listed_models", "--dtypes=float16"]
-    shown = ["-q", "-o", "console_output_style=classic", "--pace"]
+    shown = ["-q", "-o", "console_output_style=classic", "--pace", "-p", "no:warnings"]
     assert commands[0][1:] == ["-m", "pytest", *shown, *handed, "listed_cases/some.py"]
     assert f"report: {project}/runs/{INFO.id}/report/index.html" in text
     assert (project / "runs" / "last" / "report" / "index.html").exists()
