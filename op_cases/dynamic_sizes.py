@@ -80,6 +80,9 @@ split_at_places = op(torch.tensor_split, floats(7, 2), given([1, 3]), dynamic={"
 split_by_size = op(lambda x: x.split([x.shape[0] - 2, 2]), floats(6, 2), dynamic=BATCH, sizes={"batch": (3, 9)})
 top_half = op(lambda x: x.topk(x.shape[0] // 2, dim=0), distinct(6, 3), dynamic=BATCH, sizes={"batch": (2, 9)})
 repeat_by_size = op(lambda x: x.repeat(x.shape[0], 1), floats(3, 2), dynamic=BATCH)
+chunk_of_a_multiple = op(
+    lambda x: [part - x for part in torch.cat([x, x * 2, x * 3]).chunk(3)], floats(3, 4), dynamic=BATCH
+)
 triangle = op(lambda x: torch.tril(torch.ones(x.shape[0], x.shape[0])) @ x, floats(3, 2), dynamic=BATCH)
 resize_by_size = op(
     lambda x: F.interpolate(x, size=(x.shape[2] * 2, x.shape[3] + 1)),

@@ -130,7 +130,7 @@ def keeping_also(ops: Collection[OpOverload]) -> Iterator[None]:
 
 def falls_apart(op: OpOverload) -> bool:
     """Whether torch writes the operator in others where nothing can hold it up: views, and what is not on tensors."""
-    if op.namespace != "aten" or op in KEPT or op.name() in _decomposed:
+    if op.namespace != "aten" or (op in KEPT and not _is_view(op._schema)) or op.name() in _decomposed:
         return False
     return bool(op.has_kernel_for_dispatch_key(torch._C.DispatchKey.CompositeImplicitAutograd))
 
@@ -214,7 +214,7 @@ def _keep(op: OpOverload, instead: Callable[..., Any] | None) -> None:
             if cast is None:
                 return _under_autocast(op, *args, **kwargs)
             args = cast
-        if instead is not None and (result := instead(*args, **kwargs)) is not None:
+        if instead is not None and op not in _on_request.get() and (result := instead(*args, **kwargs)) is not None:
             return result
         with without_keeping():
             return _twin(op)(*args, **kwargs)
@@ -295,9 +295,12 @@ def _composites() -> Iterator[str]:
         schema = torch._C._get_schema(name, overload)
         returns = [str(result.type) for result in schema.returns]
         takes_tensors = any("Tensor" in str(argument.type) for argument in schema.arguments)
-        is_view = not schema.is_mutable and any(end.alias_info for end in (*schema.arguments, *schema.returns))
-        if takes_tensors and returns and all("Tensor" in result for result in returns) and not is_view:
+        if takes_tensors and returns and all("Tensor" in result for result in returns) and not _is_view(schema):
             yield qualified
+
+
+def _is_view(schema: torch._C.FunctionSchema) -> bool:
+    return not schema.is_mutable and any(end.alias_info for end in (*schema.arguments, *schema.returns))
 
 
 _fallback.fallback(torch.library.fallthrough_kernel, _KEY_NAME)

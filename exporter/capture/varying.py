@@ -22,6 +22,19 @@ def _dim_arange(like: torch.Tensor, dim: int) -> torch.Tensor:
     return torch.arange(like.shape[dim], device=like.device)
 
 
+def _chunk(x: torch.Tensor, chunks: int, dim: int = 0) -> Any:
+    # torch's own asks how many parts there are, which for a multiple of a size that varies is in no doubt.
+    size = x.shape[dim]
+    if isinstance(size, int) or not _is_zero(size % chunks):
+        return _aten.chunk.default.decompose(x, chunks, dim)
+    part = size // chunks
+    return [_aten.slice.Tensor(x, dim, number * part, (number + 1) * part) for number in range(chunks)]
+
+
+def _is_zero(size: Size) -> bool:
+    return bool((size if isinstance(size, int) else size.node.expr) == 0)
+
+
 def _tensor_split(x: torch.Tensor, sections: Size, dim: int = 0) -> Any:
     # torch's own asks which parts are longer.
     size = x.shape[dim]
@@ -71,6 +84,7 @@ def linspace(start: float, end: float, steps: int, *, dtype: torch.dtype | None 
 #: What is done instead.
 VARYING: dict[OpOverload, Callable[..., Any]] = {
     _aten._dim_arange.default: _dim_arange,
+    _aten.chunk.default: _chunk,
     _aten.tensor_split.sections: _tensor_split,
     _aten.tensor_split.tensor_indices_or_sections: _tensor_split_at,
     _aten.one_hot.default: _one_hot,

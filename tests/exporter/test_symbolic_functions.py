@@ -61,6 +61,23 @@ def test_composites_that_a_user_lowers_are_kept_whole() -> None:
     }
 
 
+def test_users_come_before_what_this_exporter_does_instead() -> None:
+    table = {"aten::one_hot": lambda g, x, num_classes: g.op("mine::OneHot", x, classes_i=num_classes)}
+    program = exporter.export(
+        lambda x: nn.functional.one_hot(x, 5),
+        torch.arange(3),
+        custom_translation_table=table,
+        custom_opsets={"mine": 1},
+    )
+    assert [node.op_type for node in program.model.graph] == ["OneHot"]
+
+
+@pytest.mark.parametrize("name", ["aten::chunk", "aten::tensor_split"])
+def test_a_lowering_of_a_view_that_is_written_out_is_refused(name: str) -> None:
+    with pytest.raises(exporter.ArgumentError, match=f"a lowering of {name} would never be called"):
+        exporter.register_custom_op_symbolic(name, lambda g, x, *how: x, 9)
+
+
 def test_a_lowering_that_would_never_be_called_is_refused() -> None:
     with pytest.raises(exporter.ArgumentError) as caught:
         exporter.register_custom_op_symbolic("aten::reshape", lambda g, x, shape: x, 9)
