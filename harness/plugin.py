@@ -317,4 +317,6 @@ class Progress:
         told = f", {carried} of them carried over" if carried else ""
         pace = f"{self._pace.done / seconds:.0f} cells/s"
         terminalreporter.write_line(f"{len(records)} cells{told}: {counts(records)}; {pace}")
-        terminalreporter.write_line(f"records: {self._matrix.folder}; pages: parity report")
+        folder = self._matrix.folder
+        elsewhere = "" if folder.parent == Path("runs").resolve() else f" {folder}"
+        terminalreporter.write_line(f"records: {folder}; pages: parity report{elsewhere}")

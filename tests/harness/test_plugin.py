@@ -177,7 +177,7 @@ def check_that_the_terminal_counts_by_status_and_says_where_the_run_is(faults: R
     assert set(counted[1].split(", ")) == {"5 failed", "4 passed", "1 known", "1 unsupported"}
     summary = "8 cells: 2 crashed, 1 failed, 1 unexpected pass, 1 known, 1 unsupported, 2 passed; "
     assert summary in faults.text
-    assert f"records: {faults.folder.resolve()}; pages: parity report" in faults.text
+    assert f"records: {faults.folder.resolve()}; pages: parity report\n" in faults.text
     refusal = "unsupported: refused float32  opset 9  export: parity_tests::unheard_of: "
     assert refusal in faults.text
     assert "known: odd_known float32  opset 9  reference: three is odd" in faults.text
@@ -357,6 +357,13 @@ def test_the_pace_of_a_run_is_told_in_lines(tmp_path: Path) -> None:
     lines = found.text.splitlines()
     assert any(line.startswith("8 of 8 cells") for line in lines)
     assert not any(line.strip(".") == "" and line for line in lines)
+
+
+def test_a_run_that_is_kept_elsewhere_says_how_its_report_is_written(tmp_path: Path) -> None:
+    (tmp_path / "cases.py").write_text(_PASSING)
+    found = run_pytest(tmp_path, "cases.py", "-k", "relu and opset9", "--devices", "cpu", "--runs", "kept")
+    (kept,) = {path.resolve().name for path in (tmp_path / "kept").iterdir()}
+    assert f"records: kept/{kept}; pages: parity report kept/{kept}\n" in found.text
 
 
 def test_what_pytest_refuses_in_a_worker_is_told(tmp_path: Path) -> None:
