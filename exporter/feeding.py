@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -9,7 +10,7 @@ import onnx_ir as ir
 import torch
 from torch.utils import _pytree as pytree
 
-from exporter.arguments import by_parameter, parameter_names, refuse_unknown_keywords, signature_of
+from exporter.arguments import by_parameter, parameter_names, refuse_unknown_keywords
 from exporter.containers import Given, Held, ListOf, OrNone, is_input
 from exporter.errors import ArgumentError
 from exporter.lowering.dtypes import TO_ONNX
@@ -20,14 +21,13 @@ _PLAIN = (int, float, complex, bool, str, type(None))
 
 
 def feeds_of(
-    program: Any,
+    signature: inspect.Signature | None,
     exported: tuple[tuple[Any, ...], Mapping[str, Any]],
     inputs: Sequence[ir.Value],
     args: Sequence[Any],
     kwargs: Mapping[str, Any],
 ) -> dict[str, Given]:
     """What a call gives, by the inputs of the model; `exported` is what the program was exported with."""
-    signature = signature_of(program)
     refuse_unknown_keywords(args, kwargs, signature)
     parameters = parameter_names(signature)
     own = by_parameter(parameters, *exported)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import inspect
 import io
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, BinaryIO
 
 import onnx
@@ -15,7 +17,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from exporter import write
-from exporter.arguments import checked_names
+from exporter.arguments import checked_names, signature_of
 from exporter.axes import Axes
 from exporter.capture.graph import Graph as AtenGraph
 from exporter.capture.results import Kind, Returned
@@ -248,10 +250,14 @@ class ONNXProgram:
 
         return ATEN_DOMAIN in self.model.graph.opset_imports
 
+    @cached_property
+    def _signature(self) -> inspect.Signature | None:
+        return signature_of(self.source.program)
+
     def feeds(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Given]:
         """What the model is run with: the inputs among the arguments, and the weights that it has as inputs."""
         source = self.source
-        feeds = feeds_of(source.program, source.held_arguments, self._actual_inputs(), args, kwargs)
+        feeds = feeds_of(self._signature, source.held_arguments, self._actual_inputs(), args, kwargs)
         return {**feeds, **self._weights.as_inputs}
 
     def _restored(self, results: Sequence[torch.Tensor]) -> Any:
