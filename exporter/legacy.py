@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
+import numpy
 import torch
 from torch.utils import _pytree as pytree
 
@@ -93,7 +94,7 @@ def export_type_of(
 def check_switches(**switches: object) -> None:
     """Refuse what is neither True nor False, which another argument given by position easily is."""
     for name, given in switches.items():
-        if not isinstance(given, bool):
+        if not isinstance(given, int | numpy.bool_) or given not in (0, 1):
             raise ArgumentError(
                 f"{name} is {given!r}: give True or False. Arguments after `f` are best given by their names, since "
                 "versions of torch.onnx differ in their order"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
+import numpy
 import pytest
 import torch
 from torch import nn
@@ -145,7 +146,7 @@ def test_models_that_are_none() -> None:
     [
         ("verify", "yes", "verify is 'yes': give True or False. Arguments after `f` are best given by their names, "),
         ("export_params", {"x": [0]}, "export_params is {'x': [0]}: give True or False. "),
-        ("keep_initializers_as_inputs", 1, "keep_initializers_as_inputs is 1: give True or False. "),
+        ("keep_initializers_as_inputs", 2, "keep_initializers_as_inputs is 2: give True or False. "),
         ("input_names", "x", "input_names is 'x': give a list of names, ['x', 'y']"),
         ("input_names", 3, "input_names is 3: give a list of names, ['x', 'y']"),
         ("output_names", {"y"}, "output_names is {'y'}: give a list of names, ['x', 'y']"),
@@ -161,6 +162,11 @@ def test_arguments_of_another_kind(name: str, value: Any, message: str) -> None:
     with pytest.raises(exporter.ArgumentError) as caught:
         exporter.export(nn.ReLU(), (X,), **{name: value})
     assert str(caught.value).startswith(message)
+
+
+def test_numbers_and_numpy_s_own_serve_as_switches(capsys: pytest.CaptureFixture[str]) -> None:
+    exporter.export(nn.ReLU(), (X,), verbose=1, do_constant_folding=numpy.True_, verify=0)  # type: ignore[arg-type]
+    assert "onnx::Relu" in capsys.readouterr().out
 
 
 def test_wrong_training_mode() -> None:
