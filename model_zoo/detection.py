@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import torch
 
-from harness.case import distinct, floats, given, ints, op
+from harness.case import distinct, floats, given, ints, model, op
 from model_zoo.torchvision_import import torchvision
 
 BOXES = {"x0": {0: "boxes"}, "x1": {0: "boxes"}}
@@ -78,4 +81,43 @@ same_boxes = op(
     lambda x, scores: torchvision.ops.nms(x, scores, 0.5),
     given([[0.0, 0.0, 2.0, 2.0], [0.0, 0.0, 2.0, 2.0], [5.0, 5.0, 6.0, 6.0]]),
     given([0.5, 0.6, 0.1]),
+)
+
+
+class Detector(torch.nn.Module):
+    """A detector of torchvision's over one image, which it wants in a list."""
+
+    def __init__(self, build: Callable[..., torch.nn.Module], **settings: object) -> None:
+        super().__init__()
+        self.detector = build(weights=None, weights_backbone=None, **settings)
+        # Weights that were not trained let features grow with every block, until all boxes are out of the image.
+        backbone = self.detector.get_submodule("backbone")
+        backbone.register_forward_hook(lambda module, args, levels: {name: x / x.std() for name, x in levels.items()})
+
+    def forward(self, image: torch.Tensor) -> dict[str, torch.Tensor]:
+        (found,) = self.detector([image])
+        return found  # type: ignore[no-any-return]
+
+
+_detection = torchvision.models.detection
+_SIZES: dict[str, Any] = {"min_size": 64, "max_size": 96}
+_REGIONS: dict[str, Any] = {
+    **_SIZES,
+    "rpn_post_nms_top_n_test": 20,
+    "box_score_thresh": 0.012,
+    "box_detections_per_img": 4,
+}
+_SCORED: dict[str, Any] = {"score_thresh": 0.05, "detections_per_img": 10, "topk_candidates": 20}
+
+faster_rcnn = model(Detector, floats(3, 70, 80), build=_detection.fasterrcnn_resnet50_fpn, **_REGIONS)
+mask_rcnn = model(Detector, floats(3, 70, 80), build=_detection.maskrcnn_resnet50_fpn, **_REGIONS)
+keypoint_rcnn = model(Detector, floats(3, 70, 80), build=_detection.keypointrcnn_resnet50_fpn, **_REGIONS)
+retinanet = model(Detector, floats(3, 70, 80), build=_detection.retinanet_resnet50_fpn, **_SIZES, **_SCORED)
+fcos = model(Detector, floats(3, 70, 80), build=_detection.fcos_resnet50_fpn, **_SIZES, **_SCORED)
+ssd = model(
+    Detector,
+    floats(3, 70, 80),
+    build=_detection.ssd300_vgg16,
+    **_SCORED,
+    dynamic={"x": {1: "height", 2: "width"}},
 )

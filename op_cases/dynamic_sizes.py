@@ -51,6 +51,12 @@ slices = op(
     dynamic=BATCH,
     sizes={"batch": (2, 7)},
 )
+slices_at_numbers = op(
+    lambda x: (x[:4].reshape(-1), torch.zeros(x[:4].shape[0]), x[-3:].shape[0] * x, torch.arange(x[2:9:2].shape[0])),
+    floats(3, 2),
+    dynamic=BATCH,
+    sizes={"batch": (1, 4, 12)},
+)
 pad_to_multiple = op(
     lambda x: F.pad(x, (0, 0, 0, (4 - x.shape[0] % 4) % 4)), floats(5, 2), dynamic=BATCH, sizes={"batch": (1, 7, 8)}
 )

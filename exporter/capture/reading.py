@@ -21,6 +21,9 @@ from exporter.errors import CaptureError, FrozenValueError, OnnxExporterWarning
 __all__ = ["LoopValueError", "Reader", "TracerWarning", "outside_of_modes"]
 
 
+_VIEWS = frozenset({torch.ops.aten.view.default, torch.ops.aten._unsafe_view.default, torch.ops.aten.reshape.default})
+
+
 class TracerWarning(OnnxExporterWarning):
     """The program looked at a value; the recording follows what the example input did."""
 
@@ -150,6 +153,9 @@ class Reader:
 
         for node in nodes:
             arguments = {name: real(argument) for name, argument in node.arguments.items()}
+            if node.op in _VIEWS and node.outputs[0] is not None:
+                # Of a tensor without elements nobody could tell what a -1 stands for.
+                arguments["size"] = [real(size) for size in node.outputs[0].shape]
             if isinstance(node.op, Primitive):
                 results = self._run_primitive(node.op, arguments, known)
             else:

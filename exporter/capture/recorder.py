@@ -207,10 +207,11 @@ class Recorder(TorchDispatchMode):
             return self._decompose(decomposition, args, kwargs)
         with without_keeping():
             sizes = SIZES.get(original(func)) if self.fakes.shape_env is not None else None
+            result = NotImplemented
             if sizes is not None:
                 with self.fakes:
                     result = sizes(*args, **kwargs)
-            else:
+            if result is NotImplemented:
                 result = self._memo.call(func, types, args, kwargs)
         self._record(original(func), args, kwargs, result)
         if func is _NUMBER_OF and isinstance(result, (torch.SymInt, torch.SymFloat)):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -59,12 +60,19 @@ def _joined(tensors: Sequence[torch.Tensor], dim: int = 0) -> torch.Tensor:
         for axis, (size, other) in enumerate(zip(sizes, x.shape, strict=True)):
             if axis == along:
                 sizes[axis] = size + other
-            elif not same_size(size, other) and size != other:
-                raise RuntimeError(
-                    f"cat along axis {along}: axis {axis} is {size} in one tensor and {other} in another"
-                )
+            elif not same_size(size, other):
+                if _in_example(size) and _in_example(other) and size != other:
+                    raise RuntimeError(
+                        f"cat along axis {along}: axis {axis} is {size} in one tensor and {other} in another"
+                    )
+                # One that depends on values is what it has to be.
+                sizes[axis] = size if isinstance(size, int) else other
     dtype = functools.reduce(torch.promote_types, [x.dtype for x in tensors])
     return torch.empty(sizes, dtype=dtype, device=whole[0].device)
+
+
+def _in_example(size: Size) -> bool:
+    return isinstance(size, int) or size.node.shape_env.is_in_example(size)
 
 
 def _squeezed(self: torch.Tensor, dim: int | Sequence[int] | None = None) -> torch.Tensor:
@@ -117,12 +125,59 @@ def _recurrent_over_packed(
     return output, *(torch.empty_like(state) for state in states)
 
 
-#: Operator to a function of the same arguments that returns an empty tensor of the right size.
+def _part(x: torch.Tensor, dim: int = 0, start: Any = None, end: Any = None, step: int = 1) -> Any:
+    # torch asks whether the axis reaches the bounds and goes by the answer, which another size may not bear out.
+    axis = dim % x.ndim
+    size: Size = x.shape[axis]
+    if isinstance(size, int) or not all(each is None or type(each) is int for each in (start, end)):
+        return NotImplemented
+    shapes = size.node.shape_env
+    assert isinstance(shapes, HintedShapeEnv)
+    # An axis of none is left out of account: x[-1:] is one.
+    least = max(shapes.least(size), 1)
+    first, last = start or 0, sys.maxsize if end is None else end
+    if -least <= first <= least and (last >= sys.maxsize or -least <= last <= least):
+        return NotImplemented
+    count = _count(size, least, first, last)
+    sizes: list[Size] = [*x.shape[:axis], (count + step - 1) // step, *x.shape[axis + 1 :]]
+    return torch.empty(sizes, dtype=x.dtype, device=x.device)
+
+
+def _count(size: torch.SymInt, least: int, first: int, last: int) -> Size:
+    """How many places of an axis lie from the first up to the last, negative ones being counted from the end."""
+    if first < 0 and last >= sys.maxsize:
+        return _smaller(size, -first)
+    begin = _place(size, least, first)
+    if last >= sys.maxsize:
+        return _larger(size - first, 0)
+    stop = _place(size, least, last)
+    return stop if isinstance(begin, int) and begin == 0 else _larger(stop - begin, 0)
+
+
+def _place(size: torch.SymInt, least: int, place: int) -> Size:
+    if place < 0:
+        return size + place if least >= -place else _larger(size + place, 0)
+    return place if least >= place else _smaller(size, place)
+
+
+def _smaller(one: Size, other: Size) -> Size:
+    least: Size = torch.sym_min(one, other)
+    return least
+
+
+def _larger(one: Size, other: Size) -> Size:
+    greatest: Size = torch.sym_max(one, other)
+    return greatest
+
+
+#: Operator to a function of the same arguments that returns an empty tensor of the right size; or `NotImplemented`,
+#: where torch has it right.
 SIZES: dict[OpOverload, Callable[..., Any]] = {
     torch.ops.aten.constant_pad_nd.default: _padded,
     torch.ops.aten.im2col.default: _blocks,
     torch.ops.aten.unique_consecutive.default: _runs,
     torch.ops.aten.cat.default: _joined,
+    torch.ops.aten.slice.Tensor: _part,
     torch.ops.aten.squeeze.default: _squeezed,
     torch.ops.aten.squeeze.dim: _squeezed,
     torch.ops.aten.squeeze.dims: _squeezed,

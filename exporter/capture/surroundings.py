@@ -16,6 +16,7 @@ from torch._functorch.pyfunctorch import temporarily_clear_interpreter_stack
 from torch.autograd.function import Function, FunctionCtx
 from torch.nn.parallel import DistributedDataParallel
 
+from exporter.capture import torchvision
 from exporter.capture.autograd_functions import brings_symbolic, record_call
 from exporter.capture.blocks import Blocks
 from exporter.capture.higher_order import FUNCTIONS, OPERATORS
@@ -293,6 +294,7 @@ def _replaced_methods(recorder: Recorder) -> Iterator[None]:
         for name, method in _READING.items():
             setattr(torch.Tensor, name, method)
         vars(torch.jit._trace).update(_OUR_JIT)
+        torchvision.replace(lambda: threading.get_ident() in _recording)
         for compiled in _SCRIPT_CALLS:
             compiled.__call__ = _script_call  # type: ignore[assignment,method-assign]
         for function in FUNCTIONS:
@@ -312,6 +314,7 @@ def _replaced_methods(recorder: Recorder) -> Iterator[None]:
                 for name in _READING:
                     delattr(torch.Tensor, name)
                 vars(torch.jit._trace).update(_JIT)
+                torchvision.put_back()
                 for compiled, call in _SCRIPT_CALLS.items():
                     compiled.__call__ = call  # type: ignore[method-assign]
                 for function in FUNCTIONS:

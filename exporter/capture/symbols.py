@@ -173,6 +173,14 @@ class HintedShapeEnv(ShapeEnv):
             known[symbol] = number
         return expression.xreplace(known)
 
+    def is_in_example(self, size: torch.SymInt) -> bool:
+        """Whether the example has it, rather than values that the program computes."""
+        return bool(size.node.expr.free_symbols <= self._example.keys())
+
+    def least(self, size: torch.SymInt) -> int:
+        """What a size surely is at least."""
+        return int(max(bound_sympy(size.node.expr, self._ranges).lower, 0))
+
     def unlike_the_example(self) -> list[sympy.Symbol]:
         """The sizes that are taken to be others than they are in the example."""
         return [symbol for symbol, hint in self.hints.items() if hint != self._example.get(symbol, hint)]

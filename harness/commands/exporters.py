@@ -22,13 +22,17 @@ def exporters(
 ) -> None:
     """Show how the exporters of a run, or of several runs together, fare with each operator and model.
 
+    A run of several exporters shows this at its end.
+
     Only points that every one of the exporters ran count. An operator's status is the gravest of its cells'.
 
     Exit codes: 0 wherever a peer is right, so is parity; 1 not so; 2 used wrongly.
 
     Examples:
 
-        parity run --tier smoke --exporters parity,torch_dynamo,torch_script; parity exporters
+        parity run op_cases/scripts.py --tier smoke --exporters parity,torch_dynamo,torch_script
+
+        parity exporters --all
 
         parity exporters runs/20260131-101500-4711 runs/20260131-111500-4712 --all
     """
@@ -43,11 +47,12 @@ def exporters(
     if as_json:
         typer.echo(msgspec.json.encode(comparison))
     else:
-        _print(comparison, Console(width=None), every=every)
+        show(comparison, Console(width=None), every=every)
     raise typer.Exit(1 if comparison.behind else 0)
 
 
-def _print(comparison: Comparison, terminal: Console, *, every: bool) -> None:
+def show(comparison: Comparison, terminal: Console, *, every: bool) -> None:
+    """The table, and where a peer is right and this project's exporter is not."""
     statuses = [status for status in reversed(GRAVITY) if any(status in each for each in comparison.totals.values())]
     for title, counts in (("cells", comparison.totals), ("operators and models", comparison.by_operator)):
         table = Table(title, *(status.replace("_", " ") for status in statuses), box=None, header_style="bold")

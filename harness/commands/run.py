@@ -12,11 +12,14 @@ from typing import Annotated, NoReturn, TextIO
 
 import msgspec
 import typer
+from rich.console import Console
 
 from harness.axes import Tier
 from harness.commands import places
+from harness.commands.exporters import show
 from harness.commands.places import LAST, refuse
 from harness.commands.report import written_report
+from harness.results.standing import compare
 from harness.store import RunStoreError, read_info, read_records
 
 #: pytest tells options that make no sense and a selection of nothing apart; every command of ours ends alike.
@@ -47,7 +50,7 @@ def run(
         bool, typer.Option("--json", help="What became of the run, as JSON; all else goes to standard error.")
     ] = False,
 ) -> None:
-    """Run cells of the matrix, and write the report of the run.
+    """Run cells of the matrix, and write the report of the run; of several exporters, show them beside each other.
 
     Exit code: 0 all held; 1 some cell failed; 2 used wrongly, nothing was selected, or stopped; 3 pytest itself failed.
 
@@ -62,7 +65,7 @@ def run(
 
         parity run --opsets 7-9 --dtypes float16 --seed 3
 
-        parity run model_zoo --exporters parity,torch_dynamo
+        parity run op_cases/scripts.py --tier smoke --exporters parity,torch_dynamo,torch_script
 
         parity run --resume runs/last
 
@@ -121,8 +124,10 @@ def _tell(run: Path | None, code: int, *, report: bool, as_json: bool) -> NoRetu
     index = written_report(run) if report and run is not None else None
     if index is not None and not as_json:
         typer.echo(f"report: {index}")
+    records = list(read_records(run)) if run is not None else []
+    if not as_json and len({record.exporter for record in records}) > 1:
+        show(compare(records), Console(), every=False)
     if as_json:
-        records = list(read_records(run)) if run is not None else []
         counts = Counter(record.status for record in records)
         told = {"run": run and str(run), "report": index and str(index), "exit_code": code, "cells": len(records)}
         typer.echo(msgspec.json.encode({**told, "counts": counts}))

@@ -116,3 +116,20 @@ def test_errors_are_caught_by_the_names_of_torch_onnx() -> None:
         )
     with pytest.raises(exporter.errors.OnnxExporterWarning, match="turned a tensor into a Python value"):
         exporter.export(lambda x: x * float(x.sum()), (torch.ones(2),))
+
+
+def test_torchvision_has_its_own_functions_again() -> None:
+    from model_zoo.torchvision_import import torchvision
+
+    poolers = vars(torchvision.ops.poolers)
+    before = torchvision._is_tracing
+    asked: list[bool] = []
+
+    def program(x: torch.Tensor) -> torch.Tensor:
+        asked.append(torchvision._is_tracing is before)
+        return x + 1
+
+    exporter.export(program, (torch.ones(2),))
+    assert asked == [False]
+    assert torchvision._is_tracing is before
+    assert "len" not in poolers

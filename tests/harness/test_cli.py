@@ -184,3 +184,11 @@ def test_values_of_pytest_s_options_are_no_places(project: Path) -> None:
     code, _ = invoke("run", "-n", "0", "--opsets", "9", "--devices", "cpu", "--no-report", "--exporters", "parity")
     assert code == 0
     assert {record.name for record in read_records(project / "runs" / "last")} == {"elu", "relu"}
+
+
+def test_a_run_of_several_exporters_shows_them_beside_each_other(project: Path) -> None:
+    (project / "pytest.ini").write_text("[pytest]\npython_files = listed_cases/*.py\npythonpath = .\n")
+    given = ("-n", "0", "--opsets", "13", "--devices", "cpu", "--no-report", "--exporters", "parity,torch_script")
+    _, said = invoke("run", *given)
+    lines = [" ".join(line.split()) for line in said.splitlines()]
+    assert lines[lines.index("cells passed") + 1 :][:2] == ["parity 3", "torch_script 3"]

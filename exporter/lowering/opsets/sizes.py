@@ -50,7 +50,11 @@ class SizeForms(Base):
             return self.const([int(expression)], torch.int64)
         if expression.is_Symbol:
             value, axis = self.symbol(str(expression))
-            return self.reshape(self.cast(value, torch.int64), [1]) if axis is None else self.size(value, axis)
+            if axis is not None:
+                return self.size(value, axis)
+            number = self.cast(value, torch.int64)
+            # onnx's shape inference takes a Reshape in the body of a loop for a vector of nothing.
+            return self.unsqueeze(number, [0]) if value.shape == () else self.reshape(number, [1])
         rounded = self.rounded(expression)
         if rounded is not None:
             return rounded
