@@ -53,8 +53,9 @@ class SizeForms(Base):
             if axis is not None:
                 return self.size(value, axis)
             number = self.cast(value, torch.int64)
-            # onnx's shape inference takes a Reshape in the body of a loop for a vector of nothing.
-            return self.unsqueeze(number, [0]) if value.shape == () else self.reshape(number, [1])
+            # In the body of a loop, onnx's shape inference takes a number that is unsqueezed or reshaped for a vector of
+            # nothing, and then refuses a Resize to it.
+            return self.op("Add", number, self.const([0])) if value.shape == () else self.reshape(number, [1])
         rounded = self.rounded(expression)
         if rounded is not None:
             return rounded
