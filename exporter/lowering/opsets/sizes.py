@@ -53,8 +53,8 @@ class SizeForms(Base):
             if axis is not None:
                 return self.size(value, axis)
             number = self.cast(value, torch.int64)
-            # In the body of a loop, onnx's shape inference takes a number that is unsqueezed or reshaped for a vector of
-            # nothing, and then refuses a Resize to it.
+            # In the body of a loop, onnx's shape inference takes a number that is unsqueezed or reshaped for a vector
+            # of nothing, and then refuses a Resize to it.
             return self.op("Add", number, self.const([0])) if value.shape == () else self.reshape(number, [1])
         rounded = self.rounded(expression)
         if rounded is not None:
