@@ -85,11 +85,10 @@ same_boxes = op(
 
 
 class Detector(torch.nn.Module):
-    """A detector of torchvision's over one image, which it wants in a list, without some of what it finds."""
+    """A detector of torchvision's over one image, which it wants in a list."""
 
-    def __init__(self, build: Callable[..., torch.nn.Module], without: str = "", **settings: object) -> None:
+    def __init__(self, build: Callable[..., torch.nn.Module], **settings: object) -> None:
         super().__init__()
-        self.without = without
         self.detector = build(weights=None, weights_backbone=None, **settings)
         # Weights that were not trained let features grow with every block, until all boxes are out of the image.
         backbone = self.detector.get_submodule("backbone")
@@ -97,7 +96,7 @@ class Detector(torch.nn.Module):
 
     def forward(self, image: torch.Tensor) -> dict[str, torch.Tensor]:
         (found,) = self.detector([image])
-        return {name: each for name, each in found.items() if name != self.without}
+        return dict(found)
 
 
 _detection = torchvision.models.detection
@@ -112,10 +111,6 @@ _SCORED: dict[str, Any] = {"score_thresh": 0.05, "detections_per_img": 10, "topk
 
 faster_rcnn = model(Detector, floats(3, 70, 80), build=_detection.fasterrcnn_resnet50_fpn, **_REGIONS)
 mask_rcnn = model(Detector, floats(3, 70, 80), build=_detection.maskrcnn_resnet50_fpn, **_REGIONS)
-# Keypoints are the places of the greatest values, which in a model that was not trained are greatest by an error.
-keypoint_rcnn = model(
-    Detector, floats(3, 70, 80), build=_detection.keypointrcnn_resnet50_fpn, **_REGIONS, without="keypoints"
-)
 retinanet = model(Detector, floats(3, 70, 80), build=_detection.retinanet_resnet50_fpn, **_SIZES, **_SCORED)
 fcos = model(Detector, floats(3, 70, 80), build=_detection.fcos_resnet50_fpn, **_SIZES, **_SCORED)
 ssd = model(
