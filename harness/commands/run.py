@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, NoReturn, TextIO
 
@@ -24,6 +25,7 @@ from harness.store import RunStoreError, read_info, read_records
 
 #: pytest tells options that make no sense and a selection of nothing apart; every command of ours ends alike.
 _USED_WRONGLY, _PYTEST_USED_WRONGLY = 2, (4, 5)
+_WITH_PLACES = ("--runs", "--resume", "--since", "--durations-of")
 #: How long an interrupted pytest may take to end before it is told that it was.
 _SECONDS_TO_END = 30
 #: A line for the pace now and then, rather than a dot a cell and a percentage. What a cell warns of is no outcome, and
@@ -78,10 +80,10 @@ def run(
     command += ["-k", keyword] if keyword else []
     command += ["--opsets", opsets] if opsets else []
     command += ["--devices", devices] if devices else []
-    command += ["--runs", str(runs)] if runs != places.RUNS else []
+    command += [f"--runs={runs}"] if runs != places.RUNS else []
     # pytest alone can tell places from the values of its own options, and looks here when it is given none.
     command += ["-o", f"testpaths={shlex.join(map(str, places.DECLARATIONS))}"]
-    command += [*context.args, *map(str, paths or ())]
+    command += _in_one_word([*context.args, *map(str, paths or ())])
     before = _last_run(runs)
     code = _pytest(command, quiet=as_json)
     after = _last_run(runs)
@@ -94,8 +96,16 @@ def _resume(run: Path, workers: str, *, quiet: bool) -> tuple[int, Path]:
     except RunStoreError as error:
         refuse(str(error))
     folder = run.resolve()
-    command = [sys.executable, "-m", "pytest", *given, "-n", workers, "--resume", str(folder)]
+    command = [sys.executable, "-m", "pytest", *_in_one_word(given), "-n", workers, f"--resume={folder}"]
     return _pytest(command, quiet=quiet), folder
+
+
+def _in_one_word(words: Sequence[str]) -> Iterator[str]:
+    """The words of a command line, our options joined to the places that they take: pytest looks for its configuration
+    around whatever word is a place, and where that is another one than the project's, there are no cells."""
+    rest = iter(words)
+    for word in rest:
+        yield f"{word}={next(rest, '')}" if word in _WITH_PLACES else word
 
 
 def _pytest(command: list[str], *, quiet: bool) -> int:

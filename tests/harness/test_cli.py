@@ -140,9 +140,20 @@ def test_a_run_ends_as_every_command_does(
     assert invoke("run")[0] == ours
 
 
+def test_places_that_options_take_are_not_where_pytest_looks_for_its_configuration(
+    project: Path, commands: list[list[str]]
+) -> None:
+    invoke("run", "--since", "/elsewhere/run", "--shard", "1/2", "--durations-of", "/elsewhere/run", "--runs", "/else")
+    handed = commands[0][commands[0].index("-n") :]
+    assert "--since=/elsewhere/run" in handed
+    assert "--durations-of=/elsewhere/run" in handed
+    assert "--runs=/else" in handed
+    assert not [word for word in handed if word.startswith("/")]
+
+
 def test_runs_that_are_kept_elsewhere_have_their_report_there(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def run(command: list[str], stdout: object) -> int:
-        kept = Path(command[command.index("--runs") + 1])
+        (kept,) = [Path(word.removeprefix("--runs=")) for word in command if word.startswith("--runs=")]
         RecordWriter(create_run(kept, INFO), "gw0").append(RECORD)
         return 0
 
