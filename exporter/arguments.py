@@ -143,10 +143,15 @@ def refuse_unreadable(arguments: Mapping[str, Any]) -> None:
                 )
 
 
-def refuse_unscripted(program: Callable[..., Any], layout: Layout | None) -> None:
-    """What may be None is asked about by scripts when the model runs; Python would ask once, while it is recorded."""
-    if layout is None or isinstance(program, (torch.jit.ScriptModule, torch.jit.ScriptFunction)):
+def refuse_unscripted(program: Callable[..., Any], layout: Layout) -> None:
+    """Lists of any length are for scripts, and what may be None: Python asks once, while the program is recorded."""
+    if isinstance(program, (torch.jit.ScriptModule, torch.jit.ScriptFunction)):
         return
+    if isinstance(program, ExportedModule):
+        raise ArgumentError(
+            "an ExportedProgram has lists of the length that it was exported with, and no argument that may be None: "
+            "for a ListOf or an OrNone export torch.jit.script(model)"
+        )
     if any(isinstance(leaf, Held) and isinstance(leaf.mark, OrNone) for leaf in layout.leaves):
         raise ArgumentError(
             "an OrNone needs a script: Python's `is None` is decided once, while the program is recorded. Export "

@@ -39,7 +39,7 @@ from exporter.capture.graph import Graph, operator_name
 from exporter.capture.origin import nearest_user_place
 from exporter.capture.strided import STRIDED
 from exporter.capture.trace import Traced, named_weights, trace, weights_of
-from exporter.containers import Layout, Mark, held_by_name, held_by_shape, is_input
+from exporter.containers import Held, Layout, Mark, held_by_name, held_by_shape, is_input
 from exporter.errors import ArgumentError, OnnxExporterWarning
 from exporter.garbage import leaving_garbage
 from exporter.legacy import check_switches, export_type_of, set_training, trains
@@ -189,8 +189,9 @@ def capture_program(
     names = input_names_for(arguments, requested, len(weights_of(model)) if requested else 0)
     leaves = [leaf for leaf in pytree.tree_leaves((positional, named)) if is_input(leaf)]
     inputs = dict(zip(names, leaves, strict=True))
-    layout = Layout.of((positional, named))
-    refuse_unscripted(model, layout)
+    layout = Layout.of((positional, named)) if any(isinstance(leaf, Held) for leaf in leaves) else None
+    if layout is not None:
+        refuse_unscripted(model, layout)
     axes = axes_of_program(dynamic_axes, dynamic_shapes, arguments, inputs, output_names or ("output",))
     if isinstance(model, ExportedModule):
         axes = model.axes(inputs).renamed(axes, names)

@@ -172,10 +172,9 @@ class Layout:
     leaves: tuple[Any, ...]
 
     @classmethod
-    def of(cls, arguments: tuple[tuple[Any, ...], Mapping[str, Any]]) -> Layout | None:
-        """None where every input is a tensor."""
+    def of(cls, arguments: tuple[tuple[Any, ...], Mapping[str, Any]]) -> Layout:
         leaves, spec = pytree.tree_flatten(arguments)
-        return cls(spec, tuple(leaves)) if any(isinstance(leaf, Held) for leaf in leaves) else None
+        return cls(spec, tuple(leaves))
 
     def inputs(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Given]:
         """The inputs among other arguments of the same structure."""

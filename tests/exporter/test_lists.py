@@ -269,6 +269,19 @@ def test_python_does_not_ask_for_none() -> None:
     )
 
 
+def test_an_exported_program_has_none() -> None:
+    class Model(torch.nn.Module):
+        def forward(self, xs: list[Tensor]) -> Tensor:
+            return torch.cat(xs)
+
+    with pytest.raises(exporter.ArgumentError) as caught:
+        exporter.export(torch.export.export(Model(), (ALIKE,)), dynamic_axes={"xs": ListOf()})
+    assert str(caught.value) == (
+        "an ExportedProgram has lists of the length that it was exported with, and no argument that may be None: for a "
+        "ListOf or an OrNone export torch.jit.script(model)"
+    )
+
+
 def test_writes_to_what_they_hold_are_refused() -> None:
     with pytest.raises(exporter.CaptureError) as caught:
         exporter.export(writes_to_items, (RAGGED,), dynamic_axes={"xs": ListOf({0: "rows"})})
