@@ -17,7 +17,7 @@ from onnx import helper
 
 import exporter
 from harness.axes import PARITY, Dtype
-from harness.case import Declaration, floats, model, op
+from harness.case import Declaration, ListOf, floats, listed, model, op
 from harness.judging import bundle
 from harness.judging.bundle import Bundles, Kept, slug
 from harness.judging.outcome import Outcome
@@ -49,6 +49,14 @@ def kept(
     Bench(0, exporters={"parity": FakeExporter(make)}).run(at, keep)
     (only,) = found
     return only
+
+
+def doubled(xs: list[torch.Tensor]) -> list[torch.Tensor]:
+    return [x * 2 for x in xs]
+
+
+def tripled(xs: list[torch.Tensor]) -> list[torch.Tensor]:
+    return [x * 3 for x in xs]
 
 
 def wrong_alpha(opset: int, request: Request) -> bytes:
@@ -115,6 +123,26 @@ def test_bfloat16_goes_into_a_bundle_and_out_of_it(tmp_path: Path) -> None:
     folder = tmp_path / kept(tmp_path, negated, declaration=declaration, dtype=Dtype.BFLOAT16).folder
     code, text = reproduce(folder, tmp_path)
     assert (code, text.splitlines()[-1][-17:]) == (1, "; 6 of 6 elements")
+
+
+def test_a_list_goes_into_a_bundle_and_out_of_it(tmp_path: Path) -> None:
+    """Its tensors differ in size; what comes out is compared item by item."""
+
+    def exported(opset: int, request: Request) -> bytes:
+        program = exporter.export(
+            torch.jit.script(tripled),
+            request.inputs,
+            dynamic_axes=request.dynamic,
+            opset_version=18,
+            input_names=["x"],
+        )
+        return program.serialize()
+
+    declaration = op(torch.jit.script(doubled), listed(floats(2, 3), floats(4, 3)), dynamic={"x": ListOf({0: "rows"})})
+    folder = tmp_path / kept(tmp_path, exported, declaration=declaration).folder
+    code, text = reproduce(folder, tmp_path)
+    assert code == 1
+    assert [line.split(" at ")[0] for line in text.splitlines()[-2:]] == ["output 0", "output 1"]
 
 
 def test_an_export_that_failed_has_no_model_and_says_how_to_repeat_it(tmp_path: Path) -> None:
