@@ -75,6 +75,22 @@ def _in_example(size: Size) -> bool:
     return isinstance(size, int) or size.node.shape_env.is_in_example(size)
 
 
+def _viewed(self: torch.Tensor, size: Sequence[Size]) -> Any:
+    # torch's has p // (p // 4) for the 4 of a window, and more of the like in whatever follows.
+    if any(isinstance(each, int) and each < 0 for each in size) or not _is_surely_contiguous(self):
+        return NotImplemented
+    return torch.empty([*size], dtype=self.dtype, device=self.device)
+
+
+def _is_surely_contiguous(x: torch.Tensor) -> bool:
+    expected: Size = 1
+    for size, stride in zip(reversed(x.shape), reversed(x.stride()), strict=True):
+        if not same_size(stride, expected) and not same_size(size, 1):
+            return False
+        expected = expected * (max(size, 1) if isinstance(size, int) else torch.sym_max(size, 1))
+    return True
+
+
 def _squeezed(self: torch.Tensor, dim: int | Sequence[int] | None = None) -> torch.Tensor:
     # torch takes a size that varies not to be 1. Where it is 1, the result has another rank: the program decides.
     dims = (
@@ -178,6 +194,8 @@ SIZES: dict[OpOverload, Callable[..., Any]] = {
     torch.ops.aten.unique_consecutive.default: _runs,
     torch.ops.aten.cat.default: _joined,
     torch.ops.aten.slice.Tensor: _part,
+    torch.ops.aten.view.default: _viewed,
+    torch.ops.aten._unsafe_view.default: _viewed,
     torch.ops.aten.squeeze.default: _squeezed,
     torch.ops.aten.squeeze.dim: _squeezed,
     torch.ops.aten.squeeze.dims: _squeezed,
