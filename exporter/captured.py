@@ -122,6 +122,7 @@ class Capture:
             table=self._table,
             doc_strings=not strip_doc_string,
             weights_vary=weights_vary,
+            modules_apart=bool(export_modules_as_functions),
         )
         with _literals_on_the_cpu():
             lowered = lower(

@@ -89,6 +89,25 @@ repeat_by_size = op(lambda x: x.repeat(x.shape[0], 1), floats(3, 2), dynamic=BAT
 chunk_of_a_multiple = op(
     lambda x: [part - x for part in torch.cat([x, x * 2, x * 3]).chunk(3)], floats(3, 4), dynamic=BATCH
 )
+cached_mask = op(
+    lambda x, past: torch.ones(x.shape[0], x.shape[0] + past.shape[0]).tril(past.shape[0]).triu(1 - x.shape[0]),
+    floats(3, 2),
+    floats(4, 2),
+    dynamic={"x0": {0: "queries"}, "x1": {0: "past"}},
+)
+#: Windows of 4, of images whose sides need be no multiple of it.
+windows = op(
+    lambda x: (
+        F.pad(x, (0, 0, 0, -x.shape[2] % 4, 0, -x.shape[1] % 4))
+        .unflatten(1, (-1, 4))
+        .unflatten(3, (-1, 4))
+        .transpose(2, 3)
+        .flatten(3, 4)
+    ),
+    floats(2, 6, 9, 3),
+    dynamic={"x": {0: "batch", 1: "height", 2: "width"}},
+    sizes={"height": [4, 7], "width": [8, 5]},
+)
 triangle = op(lambda x: torch.tril(torch.ones(x.shape[0], x.shape[0])) @ x, floats(3, 2), dynamic=BATCH)
 resize_by_size = op(
     lambda x: F.interpolate(x, size=(x.shape[2] * 2, x.shape[3] + 1)),

@@ -84,7 +84,8 @@ def _viewed(self: torch.Tensor, size: Sequence[Size]) -> Any:
 
 def _is_surely_contiguous(x: torch.Tensor) -> bool:
     expected: Size = 1
-    for size, stride in zip(reversed(x.shape), reversed(x.stride()), strict=True):
+    sizes: list[Size] = [*x.shape]
+    for size, stride in zip(reversed(sizes), reversed(x.stride()), strict=True):
         if not same_size(stride, expected) and not same_size(size, 1):
             return False
         expected = expected * (max(size, 1) if isinstance(size, int) else torch.sym_max(size, 1))

@@ -110,7 +110,7 @@ def diag_embed(g: Graph, self: Value, offset: int = 0, dim1: int = -2, dim2: int
 
 
 @lowering("aten::tril", "aten::triu")
-def triangle(g: Graph, self: Value, diagonal: int = 0) -> Value:
+def triangle(g: Graph, self: Value, diagonal: Size = 0) -> Value:
     """What stands on the diagonal and below it (above it); zeros elsewhere"""
     upper = g.operator == "aten::triu"
     return g.triangle(self, diagonal, upper)

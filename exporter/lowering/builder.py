@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from typing import Any, Literal, NoReturn, overload
 
 import onnx_ir as ir
+import sympy
 import torch
 from onnx_ir.tensor_adapters import TorchTensor
 
@@ -69,6 +70,8 @@ class Graph(Forms):
         self._wide: dict[tuple[ir.Value, torch.dtype], tuple[Node, Value]] = {}
         self._names: dict[str, int] = {}
         self._constants: dict[tuple[Any, ...], Value] = {}
+        #: Sizes that have been computed, for all that comes later in the same body or in one within it.
+        self.integers: dict[sympy.Expr, Value] = {}
         self._find_symbol: Callable[[str], tuple[Value, int | None]]
         self._lower_block: Callable[[Block, Sequence[Value], Sequence[AtenValue]], list[Value]]
 
@@ -257,14 +260,19 @@ class Graph(Forms):
     @contextmanager
     def body(self) -> Iterator[Body]:
         """What is emitted inside goes into a body: `If`, `Loop` and `Scan` take its `graph` as an attribute."""
-        outer, node = self.nodes, self.node
-        self.nodes = []
+        outer, node, integers = self.nodes, self.node, self.integers
+        self.nodes, self.integers = [], dict(integers)
         body = Body(self)
         try:
             yield body
             body.close(self.nodes)
         finally:
-            self.nodes, self.node = outer, node
+            self.nodes, self.node, self.integers = outer, node, integers
+
+    def take_back(self, first: int) -> None:
+        """Remove what was emitted from the node of that number on."""
+        del self.nodes[first:]
+        self.integers.clear()
 
     def lowered(self, block: Block, inputs: Sequence[Value], outputs: Sequence[AtenValue]) -> list[Value]:
         """The operators of a block, into the body that is open; these of its outputs."""

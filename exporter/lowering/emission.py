@@ -41,3 +41,5 @@ class Emission:
     doc_strings: bool = False
     #: Weights are given when the model runs: nothing may be made of their values now.
     weights_vary: bool = False
+    #: Modules become functions: sizes that one has computed are not for others to use.
+    modules_apart: bool = False

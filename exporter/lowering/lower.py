@@ -162,6 +162,8 @@ class _Lowering:
             self._refuse(node, "there is no lowering for it", None)
             return
         first = len(self.g.nodes)
+        if self.emission.modules_apart:
+            self.g.integers.clear()
         try:
             self._bind(node, self._call(function, node))
         except _RefusedBefore:
@@ -195,11 +197,11 @@ class _Lowering:
 
     def _falls_back(self, node: Node, first: int) -> bool:
         """Write an operator as torch's own after its lowering has refused; what that has written is taken back."""
-        del self.g.nodes[first:]
+        self.g.take_back(first)
         try:
             self._bind(node, self._fallback(self.g, node, self._value))
         except Unsupported:
-            del self.g.nodes[first:]
+            self.g.take_back(first)
             return False
         return True
 

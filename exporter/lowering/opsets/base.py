@@ -25,6 +25,8 @@ class Base(ABC):
     opset: int
     #: Of the body that is open, or of the whole graph.
     nodes: list[ir.Node]
+    #: Sizes that have been computed.
+    integers: dict[sympy.Expr, Value]
 
     @overload
     def op(self, name: str, *inputs: Operand | None, outputs: Literal[1] = 1, **attributes: Any) -> Value: ...

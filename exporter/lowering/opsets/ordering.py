@@ -91,11 +91,11 @@ class OrderForms(PlaceForms):
         both = self.op("Concat", x, updates, axis_i=0)
         return shaped(self.op("Gather", both, self.op("Add", here, taken), axis_i=0), x.sizes)
 
-    def triangle(self, x: Value, diagonal: int, upper: bool) -> Value:
+    def triangle(self, x: Value, diagonal: Size, upper: bool) -> Value:
         """The upper or lower triangle of matrices, zeros elsewhere."""
         if self.opset >= 14 and not any(isinstance(size, int) and size == 0 for size in x.sizes):
-            return self.op("Trilu", x, self.const(diagonal, torch.int64), upper_i=upper)
+            return self.op("Trilu", x, self.scalar(diagonal, torch.int64), upper_i=upper)
         row, column = self.along(x.sizes[-2], 0, 2), self.along(x.sizes[-1], 1, 2)
-        below = self.less(column, self.op("Add", row, self.const(diagonal + (not upper), torch.int64)))
+        below = self.less(column, self.op("Add", row, self.scalar(diagonal + (0 if upper else 1), torch.int64)))
         kept = shaped(self.op("Not", below) if upper else below, x.sizes[-2:])
         return self.where(kept, x, self.const(0, x.dtype))

@@ -45,7 +45,13 @@ class SizeForms(Base):
         return parts[0] if len(parts) == 1 else self.op("Concat", *parts, axis_i=0)
 
     def integer(self, expression: sympy.Expr) -> Value:
-        """Integer arithmetic over symbols, as int64 tensors of one element."""
+        """Integer arithmetic over symbols, as int64 tensors of one element. Each is computed once."""
+        known = self.integers.get(expression)
+        if known is None:
+            known = self.integers[expression] = self._integer(expression)
+        return known
+
+    def _integer(self, expression: sympy.Expr) -> Value:
         if expression.is_Integer:
             return self.const([int(expression)], torch.int64)
         if expression.is_Symbol:
