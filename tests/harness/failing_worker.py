@@ -13,7 +13,7 @@ from onnx import helper
 from harness.axes import PARITY
 from harness.comparison import worker
 from harness.subjects.exporters import EXPORTERS, Request
-from tests.harness.fakes import FakeExporter, RefusalError, model
+from tests.harness.fakes import FakeExporter, RefusalError, model, tensors
 
 
 def from_x_to_y(op: str, opset: int, shape: Sequence[int]) -> bytes:
@@ -21,7 +21,7 @@ def from_x_to_y(op: str, opset: int, shape: Sequence[int]) -> bytes:
 
 
 def make(opset: int, request: Request) -> bytes:
-    shape = request.inputs[0].shape
+    shape = tensors(request.inputs)[0].shape
     match opset:
         case 9:
             os.kill(os.getpid(), signal.SIGSEGV)

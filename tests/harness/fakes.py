@@ -8,9 +8,10 @@ from pathlib import Path
 
 import numpy as np
 import onnx
+import torch
 from onnx import TensorProto, helper
 
-from exporter.arrays import Array
+from exporter.arrays import Array, Fed
 from harness.axes import OPSETS, PARITY, Capture, Device, Dtype, Shapes
 from harness.case import Declaration
 from harness.selecting.cells import Cell
@@ -98,7 +99,7 @@ class _LyingSession:
     honest: Session
     lie: Callable[[Array], Array]
 
-    def run(self, feeds: Mapping[str, Array]) -> Sequence[object]:
+    def run(self, feeds: Mapping[str, Fed]) -> Sequence[object]:
         return [self.lie(np.asarray(output)) for output in self.honest.run(feeds)]
 
 
@@ -114,3 +115,17 @@ def cell(
     """The first case of a declaration, at one point."""
     case = next(declaration.cases("case"))
     return Cell(case, dtype, opset, device, Capture.TRACE, PARITY, runtime, shapes)
+
+
+def tensors(inputs: Sequence[object]) -> list[torch.Tensor]:
+    """Inputs none of which is a list or left out."""
+    found = [each for each in inputs if isinstance(each, torch.Tensor)]
+    assert len(found) == len(inputs)
+    return found
+
+
+def arrays(feeds: Mapping[str, object]) -> dict[str, Array]:
+    """What a model is run with, where all of it is arrays."""
+    found = {name: each for name, each in feeds.items() if isinstance(each, np.ndarray)}
+    assert len(found) == len(feeds)
+    return found

@@ -143,7 +143,7 @@ def test_what_is_right_on_the_cpu_is_the_fault_of_what_runs_on_the_device() -> N
         "onnxruntime runs it on the CPU and agrees with torch, so what onnxruntime does on cuda is wrong"
     )
     wrong = Delivered(one_node("Elu", 18, alpha=0.3))
-    outputs = list(OnnxRuntime().load(wrong.model, Device.CPU).run(trial.feeds))
+    outputs = [np.asarray(each) for each in OnnxRuntime().load(wrong.model, Device.CPU).run(trial.feeds)]
     verdict = judge(outputs, trial.expected)
     assert rule(wrong, trial, outputs, verdict, "onnxruntime", 0, Device.CUDA).blame is Blame.EXPORTER
 

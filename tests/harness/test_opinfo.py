@@ -29,6 +29,7 @@ from harness.record import Stage, Status
 from harness.running.stages import Bench
 from harness.selecting.cells import cells_of
 from op_cases.opinfo import opinfo
+from tests.harness.fakes import tensors
 
 pytest_plugins = "pytester"
 
@@ -144,17 +145,17 @@ def test_random_samples_are_not_usable() -> None:
 def test_inputs_are_drawn_from_the_seed() -> None:
     case = sample_case(entries({"clamp": ("clamp",)}), 0)
     program, again, other_seed = (build(case, Dtype.FLOAT32, Device.CPU, seed) for seed in (0, 0, 1))
-    example, other_values = program.inputs(InputSet()), program.inputs(InputSet(draw=1))
+    example, other_values = tensors(program.inputs(InputSet())), tensors(program.inputs(InputSet(draw=1)))
     draw_samples.cache_clear()
-    assert all(map(torch.equal, example, again.inputs(InputSet())))
+    assert all(map(torch.equal, example, tensors(again.inputs(InputSet()))))
     assert [tensor.shape for tensor in example] == [tensor.shape for tensor in other_values]
     assert not torch.equal(example[0], other_values[0])
-    assert not torch.equal(example[0], other_seed.inputs(InputSet())[0])
+    assert not torch.equal(example[0], tensors(other_seed.inputs(InputSet()))[0])
 
 
 def test_lists_of_tensors_become_inputs() -> None:
     program = build(sample_case(entries({"cat": ("cat",)}), 0), Dtype.FLOAT32, Device.CPU, 0)
-    inputs = program.inputs(InputSet())
+    inputs = tuple(tensors(program.inputs(InputSet())))
     assert program.input_names == tuple(f"x{index}" for index in range(len(inputs)))
     assert len(inputs) > 1
     assert torch.equal(program.run(inputs)[0], torch.cat(inputs, dim=1))

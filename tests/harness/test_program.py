@@ -9,6 +9,7 @@ from torch import nn
 from harness.axes import Device, Dtype
 from harness.case import Declaration, floats, ints, model, op
 from harness.cases.program import InputSet, Program, build
+from tests.harness.fakes import tensors
 
 
 def built(declaration: Declaration, dtype: Dtype = Dtype.FLOAT32) -> Program:
@@ -57,7 +58,9 @@ def test_a_module_takes_makers_in_its_call_and_the_rest_in_its_constructor() -> 
 
 def test_the_cells_dtype_reaches_inputs_and_weights() -> None:
     program = built(op(nn.Linear, floats(2, 3), in_features=3, out_features=4), Dtype.FLOAT16)
-    assert {tensor.dtype for tensor in (*program.inputs(InputSet()), *program.module.parameters())} == {torch.float16}
+    assert {tensor.dtype for tensor in (*tensors(program.inputs(InputSet())), *program.module.parameters())} == {
+        torch.float16
+    }
 
 
 def test_training_leaves_the_statistics_as_they_were() -> None:

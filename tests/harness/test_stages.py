@@ -18,7 +18,7 @@ from harness.running.stages import Bench
 from harness.selecting.cells import Cell
 from harness.subjects.exporters import Request
 from harness.subjects.runtimes import RUNTIMES
-from tests.harness.fakes import FakeExporter, LyingRuntime, RefusalError, cell, model, one_node
+from tests.harness.fakes import FakeExporter, LyingRuntime, RefusalError, cell, model, one_node, tensors
 
 _ELU = op(F.elu, floats(2, 3), dynamic={"x": {0: "batch"}})
 _SCALED = op(lambda x: x * x.sum(), floats(2, 3))
@@ -173,7 +173,7 @@ def test_what_runs_at_the_examples_sizes_alone_is_told_with_the_sizes_and_blamed
 
 def test_a_value_that_is_baked_in_shows_at_other_values() -> None:
     def bake(opset: int, request: Request) -> bytes:
-        total = request.inputs[0].sum().numpy()
+        total = tensors(request.inputs)[0].sum().numpy()
         return model([helper.make_node("Mul", ["x", "total"], ["y"])], opset, weights={"total": total})
 
     outcome = run(bake, cell(_SCALED))
