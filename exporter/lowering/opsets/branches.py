@@ -83,4 +83,6 @@ class BranchForms(Base):
             goes_on, *rest = write(number, going, carried)
             body.returns([goes_on, *unused, *rest])
         all_dtypes = [*(value.dtype for value in idle), *dtypes]
+        if condition is None:
+            condition = self.const(True)  # It may be left out, which onnx.reference takes for false.
         return self.emit("Loop", [trips, condition, *idle, *initial], all_dtypes, body_g=body.graph)[len(idle) :]
