@@ -1,0 +1,38 @@
+"""Garbage waits while an export runs, and afterwards is collected as before."""
+
+from __future__ import annotations
+
+import gc
+
+import pytest
+import torch
+
+import exporter
+from exporter.garbage import leaving_garbage
+
+
+def test_collections_wait_and_come_back() -> None:
+    assert gc.isenabled()
+    with leaving_garbage():
+        assert not gc.isenabled()
+    assert gc.isenabled()
+
+
+def test_collections_come_back_after_a_refusal() -> None:
+    def refused(x: torch.Tensor) -> torch.Tensor:
+        assert not gc.isenabled()
+        left: torch.Tensor = torch.linalg.svd(x)[0]
+        return left
+
+    with pytest.raises(exporter.ExportError):
+        exporter.export(refused, (torch.ones(2, 2),))
+    assert gc.isenabled()
+
+
+def test_who_collects_none_is_left_alone() -> None:
+    gc.disable()
+    try:
+        exporter.export(torch.relu, (torch.ones(2),))
+        assert not gc.isenabled()
+    finally:
+        gc.enable()
