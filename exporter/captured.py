@@ -116,13 +116,15 @@ class Capture:
             keep_initializers_as_inputs=keep_initializers_as_inputs is not None and keep_initializers_as_inputs,
         )
         weights_vary = not export_params or bool(keep_initializers_as_inputs)
+        # A tensor, which is to be refused, has no truth.
+        as_functions = isinstance(export_modules_as_functions, torch.Tensor) or bool(export_modules_as_functions)
         emission = Emission(
             style=export_type_of(operator_export_type),
             opset_versions=custom_opsets or {},
             table=self._table,
             doc_strings=not strip_doc_string,
             weights_vary=weights_vary,
-            modules_apart=bool(export_modules_as_functions),
+            modules_apart=as_functions,
         )
         with _literals_on_the_cpu():
             lowered = lower(
@@ -130,7 +132,7 @@ class Capture:
             )
             model = lowered.model
             refuse_unused_opsets(custom_opsets or {}, model.graph.opset_imports)
-            if export_modules_as_functions:
+            if as_functions:
                 modules_to_functions(model, self._source.program, export_modules_as_functions, opset)
             elif do_constant_folding and not weights_vary:
                 fold_constants(model)

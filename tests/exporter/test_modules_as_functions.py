@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import onnx
 import pytest
 import torch
@@ -99,3 +101,9 @@ def test_what_is_not_possible() -> None:
     with pytest.raises(exporter.ArgumentError) as caught:
         exporter.export(torch.relu, images(), export_modules_as_functions=True)
     assert str(caught.value) == ("export_modules_as_functions needs a torch.nn.Module, and the program is a function")
+
+
+@pytest.mark.parametrize("which", [3, [3], torch.ones(2)])
+def test_what_is_no_class_of_modules(which: Any) -> None:
+    with pytest.raises(exporter.ArgumentError, match="give True, or the classes of modules"):
+        exporter.export(nn.ReLU(), (torch.ones(2),), export_modules_as_functions=which, opset_version=18)
