@@ -6,7 +6,6 @@ from torch import Tensor, nn
 from harness.case import ListOf, OrNone, floats, ints, listed, model, op, scripted
 
 BATCH = {"x": {0: "batch"}}
-ROWS = {"x0": {0: "rows"}}
 
 
 @scripted
