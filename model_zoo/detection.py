@@ -119,6 +119,4 @@ ssd = model(
     build=_detection.ssd300_vgg16,
     **_SCORED,
     dynamic={"x": {1: "height", 2: "width"}},
-    tolerance=1e-4,
-    because="runtimes round the places of a resized image's pixels otherwise than torch, and thirteen layers follow",
 )
