@@ -27,10 +27,15 @@ class MemoryJob(msgspec.Struct, frozen=True, tag="memory"):
 
 
 class LatencyJob(msgspec.Struct, frozen=True, tag="latency"):
-    """Run the subjects' files in turn in onnxruntime, after checking each against the model's own output."""
+    """Run the subjects' files in turn in onnxruntime, after checking each against the model's own output.
+
+    Where a session's weights come to lie in memory makes it up to a tenth slower, so there are several.
+    """
 
     model: str
     paths: dict[Subject, str]
+    sessions: int
+    #: In each session.
     rounds: int
 
 
@@ -59,7 +64,7 @@ class Memory(msgspec.Struct, frozen=True, tag="memory"):
 
 
 class Latency(msgspec.Struct, frozen=True, tag="latency"):
-    #: Milliseconds, one a round; the same round of two subjects ran within moments of each other.
+    #: The median of each session's rounds.
     milliseconds: dict[Subject, list[float]]
     #: Subjects whose file computes something else, and how far it is off. Their speed is not measured.
     wrong: dict[Subject, str]

@@ -23,7 +23,7 @@ PACKAGES = ("torch", "torchvision", "onnx", "onnx-ir", "onnxruntime", "onnxscrip
 #: Warm exports in each process.
 WARM = 3
 
-LATENCY_ROUNDS = 40
+LATENCY_SESSIONS, LATENCY_ROUNDS = 8, 10
 
 
 def measure(models: list[str], rounds: int, folder: Path, say: Callable[[str], None], *, matrix: bool) -> Results:
@@ -118,7 +118,7 @@ class _Measurement:
         paths = {subject: str(path) for subject, path in self.exported().items()}
         if not paths:
             return
-        outcome = self.run("latency", LatencyJob(model=self.name, paths=paths, rounds=LATENCY_ROUNDS))
+        outcome = self.run("latency", LatencyJob(self.name, paths, LATENCY_SESSIONS, LATENCY_ROUNDS))
         if isinstance(outcome, Latency):
             self.results.latency = outcome
             for subject, reason in outcome.wrong.items():

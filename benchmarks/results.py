@@ -54,11 +54,11 @@ class ModelResults(msgspec.Struct):
         return measured.extra / measured.weights if measured and measured.weights else None
 
     def latency_ratio(self, over: Subject, under: Subject) -> float | None:
-        """The median of the rounds' ratios: each is of two runs made within moments of each other."""
+        """Between the best sessions of both: what makes one slower is where it lies in memory."""
         measured = self.latency.milliseconds if self.latency else {}
         if over not in measured or under not in measured:
             return None
-        return median(a / b for a, b in zip(measured[over], measured[under], strict=True))
+        return min(measured[over]) / min(measured[under])
 
 
 class MatrixTime(msgspec.Struct, frozen=True):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from statistics import geometric_mean, median
+from statistics import geometric_mean
 
 from rich.console import Group, RenderableType
 from rich.table import Table
@@ -119,7 +119,7 @@ def files(results: Results) -> Table:
 
 def _milliseconds(model: ModelResults, subject: Subject) -> str:
     measured = model.latency.milliseconds.get(subject) if model.latency else None
-    return f"{median(measured):.3f}" if measured else "—"
+    return f"{min(measured):.3f}" if measured else "—"
 
 
 def failures(results: Results) -> Table:

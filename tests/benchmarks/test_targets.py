@@ -91,9 +91,9 @@ def test_nodes_are_compared_with_the_better_peer() -> None:
     assert judged == Judgement(target, "1.20x at worst, lstm", Verdict.SHORT)
 
 
-def test_latency_is_the_median_of_paired_rounds() -> None:
-    # The machine halved its speed after the first round; the pairs do not notice.
-    latency = Latency({Subject.OURS: [1, 2, 2], Subject.DYNAMO: [1, 2, 2], Subject.TORCHSCRIPT: [2, 4, 4]}, wrong={})
+def test_latency_is_that_of_the_best_session() -> None:
+    # Ours lay badly in memory once, a peer's twice.
+    latency = Latency({Subject.OURS: [1, 2, 1], Subject.DYNAMO: [2, 2, 1], Subject.TORCHSCRIPT: [2, 4, 4]}, wrong={})
     target = "onnxruntime latency: no worse than the better peer (3% of noise allowed)"
     judged = verdicts(results(elu=ModelResults(latency=latency)))[target]
     assert judged == Judgement(target, "1.00x at worst, elu", Verdict.OK)
