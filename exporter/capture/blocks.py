@@ -26,7 +26,6 @@ from exporter.capture.leaves import (
     share_memory,
     spelled,
 )
-from exporter.capture.symbols import HintedShapeEnv
 from exporter.errors import CaptureError
 
 __all__ = ["IF", "LOOP", "SCAN", "SEEN_TWICE", "Blocks", "Iteration", "UnlikeItems"]
@@ -255,8 +254,8 @@ class Blocks(Leaves):
 
     def _symbols(self) -> set[str]:
         """The symbols that are known by now."""
-        shapes = self.recorder.fakes.shape_env
-        hinted = map(str, shapes.hints) if isinstance(shapes, HintedShapeEnv) else ()
+        symbols = self.recorder.fakes.symbols
+        hinted = map(str, symbols.hints) if symbols is not None else ()
         return {*hinted, *self.recorder.size_sources, *self.recorder.reader.scalars}
 
     def _alike(self, place: int, tensor: FakeTensor, outside: set[str]) -> FakeTensor:

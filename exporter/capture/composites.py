@@ -30,7 +30,7 @@ from exporter.capture.varying import VARYING
 from exporter.capture.written import WRITTEN
 from exporter.own_operators import define
 
-__all__ = ["falls_apart", "keeping_also", "keeping_composites", "original", "without_keeping"]
+__all__ = ["SHAPES", "falls_apart", "keeping_also", "keeping_composites", "original", "without_keeping"]
 
 _aten = torch.ops.aten
 
@@ -181,7 +181,7 @@ def _listed(numbers: Any) -> list[int]:
 
 
 #: Shapes of results, for operators where torch's way of finding them is slow or would fix a size that may vary.
-_SHAPES: dict[OpOverload, Callable[..., Any]] = {
+SHAPES: dict[OpOverload, Callable[..., Any]] = {
     _aten.linear.default: _linear_shapes,
     _aten.max_pool1d.default: _max_pool1d_shapes,
     _aten.avg_pool1d.default: _avg_pool1d_shapes,
@@ -196,7 +196,7 @@ _SHAPES: dict[OpOverload, Callable[..., Any]] = {
 def _twin(op: OpOverload) -> OpOverload:
     with _making_twins:
         if op not in _twins:
-            shapes_of = _SHAPES.get(op, op)
+            shapes_of = SHAPES.get(op, op)
 
             def shapes(*args: Any, **kwargs: Any) -> Any:
                 with without_keeping():

@@ -15,13 +15,15 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
-from typing import Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import torch
 from torch._ops import OpOverload
 from torch._subclasses.fake_tensor import FakeTensorMode
-from torch.fx.experimental.symbolic_shapes import ShapeEnv
 from torch.utils._python_dispatch import _disable_current_modes, _get_current_dispatch_mode_stack
+
+if TYPE_CHECKING:
+    from exporter.capture.symbols import HintedShapeEnv
 
 __all__ = ["Fakes", "outside_of_fake_modes"]
 
@@ -33,9 +35,10 @@ _PACKAGE = "torch._dynamo"
 class Fakes(FakeTensorMode):
     """The fake tensors of one capture."""
 
-    def __init__(self, shape_env: ShapeEnv | None) -> None:
+    def __init__(self, symbols: HintedShapeEnv | None) -> None:
         _load_configuration()
-        super().__init__(shape_env=shape_env)
+        super().__init__(shape_env=symbols)
+        self.symbols = symbols
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:

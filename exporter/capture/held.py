@@ -12,7 +12,6 @@ from exporter.capture.graph import Holds, Size, Value
 from exporter.capture.leaves import Leaves
 from exporter.capture.recorder import NeedsSymbols, Recorder
 from exporter.capture.results import TensorList, TensorOrNone
-from exporter.capture.symbols import HintedShapeEnv
 from exporter.containers import Held, ListOf
 from exporter.errors import CaptureError
 
@@ -39,12 +38,12 @@ class HeldInput:
         cls, recorder: Recorder, held: Held, name: str, axes: Mapping[int, str], axis_names: dict[str, str]
     ) -> HeldInput:
         """A list: the axes that vary are each item's own, whatever else is called so."""
-        shapes = recorder.fakes.shape_env
-        if not isinstance(shapes, HintedShapeEnv):
+        symbols = recorder.fakes.symbols
+        if symbols is None:
             raise NeedsSymbols
         shape: list[Size] = list(held.item.shape)
         for axis, axis_name in axes.items():
-            size = shape[axis] = shapes.unknown_size(shape[axis])
+            size = shape[axis] = symbols.unknown_size(shape[axis])
             axis_names[str(size.node.expr)] = axis_name
         return cls(recorder, held, name, shape)
 

@@ -15,7 +15,6 @@ from torch._subclasses.fake_tensor import FakeTensor
 from exporter.capture.graph import Holds, Size, Value, same_size
 from exporter.capture.primitives import EMPTY_LIST
 from exporter.capture.recorder import NeedsSymbols, Recorder, unwrapped
-from exporter.capture.symbols import HintedShapeEnv
 from exporter.errors import CaptureError
 
 __all__ = ["DTYPES", "EMPTY", "UNSET", "Absent", "Leaf", "Leaves", "is_number", "same_leaf", "share_memory", "spelled"]
@@ -89,7 +88,7 @@ class Leaves:
 
     def number(self, tensor: torch.Tensor) -> Any:
         """The number in a tensor of one int, as sizes and indices are given; a symbol where it depends on an input."""
-        if self.recorder.fakes.shape_env is None and self.depends_on_input(tensor):
+        if self.recorder.fakes.symbols is None and self.depends_on_input(tensor):
             raise NeedsSymbols
         return tensor.item()
 
@@ -114,17 +113,17 @@ class Leaves:
         if name in ("And", "Or"):
             join = torch.logical_and if name == "And" else torch.logical_or
             return functools.reduce(join, map(self._over_sizes, expression.args))
-        shapes = self.recorder.fakes.shape_env
-        assert isinstance(shapes, HintedShapeEnv)
-        one, other = (self.give(self.tensor(shapes.size_of(side))) for side in expression.args)
+        symbols = self.recorder.fakes.symbols
+        assert symbols is not None
+        one, other = (self.give(self.tensor(symbols.size_of(side))) for side in expression.args)
         return _COMPARISONS[name](one, other)
 
     def new_size(self, like: Size) -> torch.SymInt:
         """A size of which nothing is known."""
-        shapes = self.recorder.fakes.shape_env
-        if not isinstance(shapes, HintedShapeEnv):
+        symbols = self.recorder.fakes.symbols
+        if symbols is None:
             raise NeedsSymbols
-        return shapes.unknown_size(like)
+        return symbols.unknown_size(like)
 
     def settled(self, leaves: Sequence[Leaf]) -> list[Leaf]:
         return [self.take(leaf) if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves]

@@ -5,18 +5,19 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch._functorch.pyfunctorch import temporarily_clear_interpreter_stack
-from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
 from exporter.capture.composites import without_keeping
 from exporter.capture.graph import Block, Node, Origin, Primitive, Value
 from exporter.capture.origin import OriginFinder
 from exporter.capture.primitives import ON_VALUES
-from exporter.capture.symbols import HintedShapeEnv
 from exporter.errors import CaptureError, FrozenValueError, OnnxExporterWarning
+
+if TYPE_CHECKING:
+    from exporter.capture.symbols import HintedShapeEnv
 
 __all__ = ["LoopValueError", "Reader", "TracerWarning", "outside_of_modes"]
 
@@ -39,12 +40,12 @@ class Reader:
         self,
         size_sources: dict[str, tuple[Value, int]],
         origins: OriginFinder,
-        shapes: ShapeEnv | None,
+        symbols: HintedShapeEnv | None,
         strict: bool,
     ) -> None:
         self._size_sources = size_sources
         self._origins = origins
-        self._shapes = shapes
+        self._symbols = symbols
         self._strict = strict
         #: The tensors that the program is called with, by the inputs they are.
         self.examples: dict[Value, Any] = {}
@@ -167,7 +168,7 @@ class Reader:
 
     def _number(self, number: torch.SymInt | torch.SymFloat, known: dict[Value, Any]) -> int | float:
         """A size, or a number that was read; in a loop, what it is in this iteration."""
-        assert isinstance(self._shapes, HintedShapeEnv)
+        assert self._symbols is not None
         given: dict[Any, int | float] = {}
         for symbol in number.node.expr.free_symbols:
             name = str(symbol)
@@ -176,7 +177,7 @@ class Reader:
             elif name in self._size_sources and self._size_sources[name][0] in known:
                 value, axis = self._size_sources[name]
                 given[symbol] = known[value].shape[axis]
-        return self._shapes.number_in_example(number, given)
+        return self._symbols.number_in_example(number, given)
 
     def _run_primitive(self, op: Primitive, arguments: dict[str, Any], known: dict[Value, Any]) -> Sequence[Any]:
         if op.name == "prim::If":

@@ -9,18 +9,18 @@ from typing import Any
 
 import torch
 from torch._ops import OpOverload
-from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+from torch._subclasses.fake_tensor import FakeTensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from exporter.capture.autograd_functions import AUTOGRAD_FUNCTION, FunctionCall
 from exporter.capture.composites import original, without_keeping
+from exporter.capture.fakes import Fakes
 from exporter.capture.graph import Holds, Node, Origin, Primitive, Size, Value
 from exporter.capture.memo import Metadata, ResultMemo, describe
 from exporter.capture.origin import OriginFinder
 from exporter.capture.primitives import TO_LIST
 from exporter.capture.reading import Reader, outside_of_modes
 from exporter.capture.sizes import SIZES
-from exporter.capture.symbols import HintedShapeEnv
 from exporter.errors import CaptureError
 
 __all__ = ["NeedsSymbols", "OwnTensorWritten", "Recorder", "own_tensor_written", "unwrapped"]
@@ -83,7 +83,7 @@ class Recorder(TorchDispatchMode):
 
     def __init__(
         self,
-        fakes: FakeTensorMode,
+        fakes: Fakes,
         origins: OriginFinder,
         name_of: Callable[[torch.Tensor], str],
         decomposition_of: Callable[[OpOverload], Callable[..., Any] | None],
@@ -113,7 +113,7 @@ class Recorder(TorchDispatchMode):
         self._writable: set[int] = set()
         #: Of each symbol, a value of the program that has that size, and the axis.
         self.size_sources: dict[str, tuple[Value, int]] = {}
-        self.reader = Reader(self.size_sources, origins, fakes.shape_env, strict)
+        self.reader = Reader(self.size_sources, origins, fakes.symbols, strict)
 
     # --- values ---------------------------------------------------------------------------------------------------
 
@@ -165,7 +165,7 @@ class Recorder(TorchDispatchMode):
         fake = self._memo.contiguous(dtype, tuple(shape), device)
         value = Value(dtype, tuple(shape), holds=holds)
         self._values[id(fake)] = (fake, value)
-        if self.fakes.shape_env is not None and holds is Holds.TENSOR:
+        if self.fakes.symbols is not None and holds is Holds.TENSOR:
             self._note_sizes(value)
         return fake
 
@@ -206,7 +206,7 @@ class Recorder(TorchDispatchMode):
         if decomposition is not None:
             return self._decompose(decomposition, args, kwargs)
         with without_keeping():
-            sizes = SIZES.get(original(func)) if self.fakes.shape_env is not None else None
+            sizes = SIZES.get(original(func)) if self.fakes.symbols is not None else None
             result = NotImplemented
             if sizes is not None:
                 with self.fakes:
@@ -275,7 +275,7 @@ class Recorder(TorchDispatchMode):
                 value = Value(tensor.dtype, known[1].shape, node=node)
             else:
                 value = Value(tensor.dtype, tuple(tensor.shape), node=node)
-                if self.fakes.shape_env is not None:
+                if self.fakes.symbols is not None:
                     self._note_sizes(value)
             self._values[id(tensor)] = (tensor, value)
             node.outputs.append(value)
@@ -312,8 +312,8 @@ class Recorder(TorchDispatchMode):
 
     def checkpoint(self) -> Checkpoint:
         """What to give to `restore` where a block is to be recorded anew."""
-        shapes, reader = self.fakes.shape_env, self.reader
-        assumptions = shapes.assumptions if isinstance(shapes, HintedShapeEnv) else {}
+        symbols, reader = self.fakes.symbols, self.reader
+        assumptions = symbols.assumptions if symbols is not None else {}
         return Checkpoint(dict(self.size_sources), dict(reader.scalars), dict(assumptions), len(reader.said))
 
     def restore(self, checkpoint: Checkpoint) -> None:
@@ -321,8 +321,8 @@ class Recorder(TorchDispatchMode):
         for known, before in ((self.size_sources, checkpoint.sizes), (self.reader.scalars, checkpoint.scalars)):
             known.clear()
             known.update(before)
-        if isinstance(self.fakes.shape_env, HintedShapeEnv):
-            self.fakes.shape_env.assumptions = checkpoint.assumptions
+        if self.fakes.symbols is not None:
+            self.fakes.symbols.assumptions = checkpoint.assumptions
         del self.reader.said[checkpoint.said :]
 
     def _note_sizes(self, value: Value) -> None:
@@ -359,7 +359,7 @@ class Recorder(TorchDispatchMode):
             return False
         if not self.reader.depends_on_input(self.value_of(args[0])):
             return False
-        if self.fakes.shape_env is None:
+        if self.fakes.symbols is None:
             self.reader.refusal = NeedsSymbols()
             raise self.reader.refusal
         return True

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import sys
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import sympy
 import torch
@@ -13,8 +13,10 @@ from torch._ops import OpOverload
 from torch._subclasses.fake_tensor import FakeTensor
 
 from exporter.capture.graph import Size, same_size
-from exporter.capture.symbols import HintedShapeEnv
 from exporter.capture.upsampling import UPSAMPLING_TO_SIZES
+
+if TYPE_CHECKING:
+    from exporter.capture.symbols import HintedShapeEnv
 
 __all__ = ["SIZES"]
 
@@ -104,9 +106,8 @@ def _squeezed(self: torch.Tensor, dim: int | Sequence[int] | None = None) -> tor
 def _is_one(size: Size) -> bool:
     if isinstance(size, int):
         return size == 1
-    environment = size.node.shape_env
-    assert isinstance(environment, HintedShapeEnv)
-    return environment.decided(sympy.Eq(size.node.expr, 1))
+    symbols: HintedShapeEnv = size.node.shape_env
+    return symbols.decided(sympy.Eq(size.node.expr, 1))
 
 
 def _packed(input: torch.Tensor, lengths: torch.Tensor, batch_first: bool) -> tuple[torch.Tensor, torch.Tensor]:
@@ -148,10 +149,9 @@ def _part(x: torch.Tensor, dim: int = 0, start: Any = None, end: Any = None, ste
     size: Size = x.shape[axis]
     if isinstance(size, int) or not all(each is None or type(each) is int for each in (start, end)):
         return NotImplemented
-    shapes = size.node.shape_env
-    assert isinstance(shapes, HintedShapeEnv)
+    symbols: HintedShapeEnv = size.node.shape_env
     # An axis of none is left out of account: x[-1:] is one.
-    least = max(shapes.least(size), 1)
+    least = max(symbols.least(size), 1)
     first, last = start or 0, sys.maxsize if end is None else end
     if -least <= first <= least and (last >= sys.maxsize or -least <= last <= least):
         return NotImplemented

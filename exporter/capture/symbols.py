@@ -20,7 +20,7 @@ from exporter.capture.graph import Origin, Size
 from exporter.capture.origin import nearest_user_place
 from exporter.errors import Unsupported
 
-__all__ = ["Assumption", "HintedShapeEnv", "fixed_together"]
+__all__ = ["Assumption", "HintedShapeEnv"]
 
 
 #: Files whose frames lie between a question about a size and whoever asked it.
@@ -64,7 +64,7 @@ class Assumption:
         return bool(holds and difference.is_polynomial() and len(difference.free_symbols) == 1)
 
 
-def fixed_together(assumptions: Iterable[Assumption]) -> list[Assumption]:
+def _fixed_together(assumptions: Iterable[Assumption]) -> list[Assumption]:
     """Of the program's own decisions by a size, those that complete its being pinned: `while i < n` ends at one n."""
     bounds: dict[sympy.Basic, tuple[Any, Any]] = {}
     found = []
@@ -184,6 +184,11 @@ class HintedShapeEnv(ShapeEnv):
     def unlike_the_example(self) -> list[sympy.Symbol]:
         """The sizes that are taken to be others than they are in the example."""
         return [symbol for symbol, hint in self.hints.items() if hint != self._example.get(symbol, hint)]
+
+    def fixing(self) -> list[Assumption]:
+        """What was assumed that pins a size to a number."""
+        assumptions = list(self.assumptions.values())
+        return [*filter(Assumption.fixes, assumptions), *_fixed_together(assumptions)]
 
     def decided(self, question: sympy.Basic) -> bool:
         """Answer a question that the program goes by and torch does not ask: does `squeeze` drop an axis?"""

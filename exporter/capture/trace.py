@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch._ops import OpOverload
@@ -17,7 +17,6 @@ from torch._subclasses.fake_tensor import (
     FakeTensor,
     FakeTensorMode,
 )
-from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 from torch.utils import _pytree as pytree
 
 from exporter.axes import Axes
@@ -33,9 +32,11 @@ from exporter.capture.recorder import NeedsSymbols, OwnTensorWritten, Recorder, 
 from exporter.capture.results import Kind, Returned, TensorList, Written, taken_apart
 from exporter.capture.subscripts import SymbolicSubscripts
 from exporter.capture.surroundings import recording_surroundings
-from exporter.capture.symbols import Assumption, HintedShapeEnv, fixed_together
 from exporter.containers import Held, ListOf, is_input
 from exporter.errors import CaptureError, DynamicAxisError, ExportError, FrozenValueError
+
+if TYPE_CHECKING:
+    from exporter.capture.symbols import Assumption, HintedShapeEnv
 
 __all__ = ["Traced", "named_weights", "trace", "weights_of"]
 
@@ -139,10 +140,10 @@ class _FixedAutomatically(Exception):
 
 def _trace(request: _Request, way: _Way) -> Traced:
     program, axes, input_names = request.program, way.axes, request.input_names
-    shapes = HintedShapeEnv() if way.symbols else None
+    symbols = _symbols() if way.symbols else None
     leaves, spec = pytree.tree_flatten((tuple(request.args), dict(request.kwargs)))
     positions = [position for position, leaf in enumerate(leaves) if is_input(leaf)]
-    fakes = Fakes(shapes)
+    fakes = Fakes(symbols)
     recorder = Recorder(
         fakes,
         OriginFinder(program),
@@ -152,8 +153,8 @@ def _trace(request: _Request, way: _Way) -> Traced:
         way.lifts,
         way.freezes,
     )
-    if shapes is not None:
-        shapes.read_symbol = recorder.reader.read_symbol
+    if symbols is not None:
+        symbols.read_symbol = recorder.reader.read_symbol
     axis_names: dict[str, str] = {}
     sources: dict[str, tuple[Value, int]] = {}
     sizes: dict[str, torch.SymInt] = {}
@@ -171,8 +172,8 @@ def _trace(request: _Request, way: _Way) -> Traced:
         shape: list[Any] = list(example.shape)
         for axis, name in named.items():
             if name not in sizes:
-                assert shapes is not None
-                sizes[name] = shapes.new_size(name, example.shape[axis], axes.ranges.get(name))
+                assert symbols is not None
+                sizes[name] = symbols.new_size(name, example.shape[axis], axes.ranges.get(name))
                 axis_names[str(sizes[name].node.expr)] = name
             shape[axis] = sizes[name]
         if isinstance(leaf, Held):
@@ -216,7 +217,7 @@ def _trace(request: _Request, way: _Way) -> Traced:
         return [*outputs, *assigned.values(), *lifted.wrapped]
 
     try:
-        subscripts = SymbolicSubscripts() if shapes is not None else nullcontext()
+        subscripts = SymbolicSubscripts() if symbols is not None else nullcontext()
         with recording_surroundings(recorder), subscripts, recorder, keeping_composites():
             results = torch.func.functionalize(run, remove="mutations")(input_fakes, buffer_fakes)
             values = [recorder.value_of(result) for result in results]
@@ -229,20 +230,20 @@ def _trace(request: _Request, way: _Way) -> Traced:
             raise OwnTensorWritten from error
         if recorder.reader.scalars:
             raise _NumbersInTheWay from error
-        if shapes is None and "data is not allocated" in str(error):
+        if symbols is None and "data is not allocated" in str(error):
             # torch.tensor([x[0], x[1]]) reads memory; where there are symbols it is written otherwise.
             raise NeedsSymbols from error
-        unlike = [str(symbol) for symbol in shapes.unlike_the_example()] if shapes is not None else []
+        unlike = [str(symbol) for symbol in symbols.unlike_the_example()] if symbols is not None else []
         raise _capture_error(error, axis_names, unlike) from error
     count = len(values) - len(own) - len(assigned)
     output_values, assigned_values = values[:count], values[count : count + len(assigned)]
     for tensor, value in zip(own, values[count + len(assigned) :], strict=True):
         if value.node is not None:
             raise CaptureError(*own_tensor_written(recorder.name_of(tensor), value.node.origin).args)
-    if shapes is not None:
-        _refuse_fixed_axes(shapes, axis_names, axes.automatic)
-        _say_what_sizes_decided(shapes, axis_names, request.strict)
-        shapes.closed = True
+    if symbols is not None:
+        _refuse_fixed_axes(symbols, axis_names, axes.automatic)
+        _say_what_sizes_decided(symbols, axis_names, request.strict)
+        symbols.closed = True
     recorder.reader.warn()
 
     after = {Written(buffer.path): recorder.value_of(fake) for buffer, fake in zip(buffers, buffer_fakes, strict=True)}
@@ -263,6 +264,13 @@ def _trace(request: _Request, way: _Way) -> Traced:
     graph = Graph(inputs, recorder.nodes, output_values, axis_names, recorder.symbol_sources() | sources)
     recorder.release()
     return Traced(graph, returned, [*(end.name for end in written), *lost])
+
+
+def _symbols() -> HintedShapeEnv:
+    # sympy and what torch builds on it take 0.2 s to import, and programs of static sizes need none of it.
+    from exporter.capture.symbols import HintedShapeEnv
+
+    return HintedShapeEnv()
 
 
 def _fake_like(example: torch.Tensor, shape: list[Any] | None, fakes: FakeTensorMode) -> FakeTensor:
@@ -309,6 +317,8 @@ def _capture_error(
     where = f" at {line}" if line else ""
     if isinstance(error, TypeError) and TensorList.__name__ in str(error):
         return CaptureError(f"the program hands a list whose length varies to an operator{where}. {TensorList.REMEDY}")
+    from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
+
     if isinstance(error, GuardOnDataDependentSymNode):
         return CaptureError(
             f"the program decided by a number that it computed from values{where}: {error.cond}\n"
@@ -331,9 +341,9 @@ def _capture_error(
     )
 
 
-def _say_what_sizes_decided(shapes: HintedShapeEnv, axis_names: dict[str, str], strict: bool) -> None:
+def _say_what_sizes_decided(symbols: HintedShapeEnv, axis_names: dict[str, str], strict: bool) -> None:
     """Warn, or refuse, where the program itself chose a way by a size that varies."""
-    for assumption in shapes.assumptions.values():
+    for assumption in symbols.assumptions.values():
         if assumption.by_user and not assumption.fixes():
             origin = assumption.origin
             text = (
@@ -346,10 +356,9 @@ def _say_what_sizes_decided(shapes: HintedShapeEnv, axis_names: dict[str, str], 
             warnings.warn_explicit(text, TracerWarning, origin.file, origin.line)
 
 
-def _refuse_fixed_axes(shapes: HintedShapeEnv, axis_names: dict[str, str], automatic: frozenset[str]) -> None:
+def _refuse_fixed_axes(symbols: HintedShapeEnv, axis_names: dict[str, str], automatic: frozenset[str]) -> None:
     fixed: dict[str, Assumption] = {}
-    assumptions = list(shapes.assumptions.values())
-    for assumption in (*filter(Assumption.fixes, assumptions), *fixed_together(assumptions)):
+    for assumption in symbols.fixing():
         for symbol in assumption.expression.free_symbols:
             fixed.setdefault(axis_names.get(str(symbol), str(symbol)), assumption)
     if not fixed:
