@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable
 from pathlib import Path
+from statistics import median
 
 import msgspec
 import typer
@@ -32,7 +33,7 @@ class WorkerFigures(msgspec.Struct, frozen=True):
     of_stages: dict[Stage, float]
     #: Of these: in the process of the cells, stages and all else.
     in_cells: float
-    #: MiB at the least in the second tenth of its cells, when all is imported, and in the last.
+    #: MiB, medians: of the second tenth of its cells, when all is imported, and of the later tenth with most.
     memory: tuple[int, int] | None
 
 
@@ -78,10 +79,10 @@ def figures(records: Iterable[Record]) -> RunFigures | None:
 
 
 def _of_worker(cells: list[Record]) -> WorkerFigures:
-    tenth = len(cells) // 10
     memory = None
     if len(cells) >= _ENOUGH_CELLS:
-        memory = (_least_memory(cells[tenth : 2 * tenth]), _least_memory(cells[-tenth:]))
+        _, second, *later = [_memory(cells[tenth * len(cells) // 10 :][: len(cells) // 10]) for tenth in range(10)]
+        memory = (second, max(later))
     return WorkerFigures(
         cells=len(cells),
         seconds=cells[-1].began + cells[-1].elapsed - cells[0].began,
@@ -91,9 +92,10 @@ def _of_worker(cells: list[Record]) -> WorkerFigures:
     )
 
 
-def _least_memory(cells: list[Record]) -> int:
+def _memory(cells: list[Record]) -> int:
     """Of the processes that did not end in a cell, whose memory nobody could ask for."""
-    return min((cell.memory for cell in cells if cell.memory), default=0)
+    known = [cell.memory for cell in cells if cell.memory]
+    return round(median(known)) if known else 0
 
 
 def told(figures: RunFigures) -> list[str]:
@@ -108,9 +110,7 @@ def told(figures: RunFigures) -> list[str]:
     if growth is not None:
         lines.append(f"memory: grew by {growth:.1%} at the most (under {GROWTH:.0%}: {_verdict(growth < GROWTH)})")
     for name, worker in sorted(figures.workers.items()):
-        memory = (
-            f", {worker.memory[0]} MiB in its second tenth, {worker.memory[1]} in its last" if worker.memory else ""
-        )
+        memory = f", {worker.memory[0]} MiB in its second tenth, {worker.memory[1]} at most" if worker.memory else ""
         lines.append(f"  {name}: {worker.cells} cells in {worker.seconds:.1f} s{memory}")
     return lines
 

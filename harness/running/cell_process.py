@@ -3,6 +3,9 @@
 The next cell may go in before the first has come out, so that the process goes on while its owner reports. It is
 forked from pytest's process once the cells are collected, so that it knows them, and starts in milliseconds again after
 a crash. The owner runs no case itself: nothing that a cell does, be it `os._exit`, can take it along.
+
+Libraries keep something of nearly every new case (compiled functions, kernels made for a shape), so a process that has
+grown by `GROWTH_MIB` is replaced between two cells: a run of any length takes as much memory as a short one.
 """
 
 from __future__ import annotations
@@ -28,6 +31,8 @@ from harness.store import InFlight
 _LOOK = 0.05
 #: Seconds that a process has to write its Python stack, once it is to end.
 _LAST_WORDS = 1.0
+#: How much more a process may come to hold, in MiB.
+GROWTH_MIB = 64
 _HEADER = 8
 _PR_SET_PDEATHSIG = 1
 
@@ -60,15 +65,38 @@ class CellProcess:
         #: What the process was given before it was asked for it, and is asked next.
         self._ahead: bytes | None = None
         self._asked = 0.0
+        #: The least that the process was seen to hold; 0 before its first cell.
+        self._held_at_least = 0
 
-    def ask(self, question: bytes, ahead: bytes | None = None) -> bytes:
-        """What `answer` makes of the question, in the process, which then sets about the one `ahead`."""
+    def ask(self, question: bytes, ahead: bytes | None = None, *, alike: bool = False) -> bytes:
+        """What `answer` makes of the question, in the process, which then sets about the one `ahead`.
+
+        `alike`: the next is helped by what the process knows from this one, so that it is not replaced before that.
+        """
         self._asked = time.monotonic()
         if self._ahead not in (None, question):
             with suppress(ProcessEndedError):
                 self._ask(None)
         known, self._ahead = self._ahead == question, None
-        return self._ask(None if known else question, ahead)
+        grown = not alike and self._has_grown()
+        answer = self._ask(None if known else question, None if grown else ahead)
+        if grown:
+            self._end()
+        return answer
+
+    def _has_grown(self) -> bool:
+        if not self._pid:
+            return False
+        held = resident_mib(self._pid)
+        self._held_at_least = min(self._held_at_least or held, held)
+        return held > self._held_at_least + GROWTH_MIB
+
+    def _end(self) -> None:
+        """End the process, between two cells."""
+        os.close(self._questions)
+        if not self._waited(_LAST_WORDS):
+            os.kill(self._pid, signal.SIGKILL)
+        self._how_it_ended(close_questions=False)
 
     def _ask(self, question: bytes | None, ahead: bytes | None = None) -> bytes:
         try:
@@ -87,10 +115,7 @@ class CellProcess:
 
     def close(self) -> None:
         if self._pid:
-            os.close(self._questions)
-            if not self._waited(_LAST_WORDS):
-                os.kill(self._pid, signal.SIGKILL)
-            self._how_it_ended(close_questions=False)
+            self._end()
         with suppress(FileNotFoundError):
             if self._stderr.stat().st_size == 0:
                 self._stderr.unlink()
@@ -181,7 +206,7 @@ class CellProcess:
 
     def _how_it_ended(self, *, close_questions: bool = True) -> str:
         status = self._status if self._status is not None else os.waitpid(self._pid, 0)[1]
-        self._pid, self._status, self._ahead = 0, None, None
+        self._pid, self._status, self._ahead, self._held_at_least = 0, None, None, 0
         os.close(self._answers)
         if close_questions:
             os.close(self._questions)

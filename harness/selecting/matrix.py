@@ -138,8 +138,11 @@ class Matrix:
         if not self._isolated:
             return self._run_here(item)
         self._process = self._process or self._new_process()
+        alike = ahead is not None and ahead.cell.case is item.cell.case
         try:
-            answer = self._process.ask(item.nodeid.encode(), ahead.nodeid.encode() if ahead is not None else None)
+            answer = self._process.ask(
+                item.nodeid.encode(), ahead.nodeid.encode() if ahead is not None else None, alike=alike
+            )
         except ProcessEndedError as ending:
             record = self._dead(item, ending)
             self.log.finish(record)

@@ -171,6 +171,40 @@ def test_what_was_given_ahead_and_is_not_asked_is_passed_over(process: CellProce
     assert process.ask(b"third") == b"third, answered"
 
 
+@pytest.fixture
+def growing(tmp_path: Path) -> Iterator[CellProcess]:
+    """A process that keeps 30 MiB of each question, and answers which process it is."""
+    kept: list[bytes] = []
+    in_flight = InFlight(tmp_path, "main")
+
+    def answer(question: bytes) -> bytes:
+        kept.append(os.urandom(30 << 20))
+        return question + b" " + str(os.getpid()).encode()
+
+    process = CellProcess(answer, in_flight, tmp_path / "stderr", Limits())
+    yield process
+    process.close()
+    in_flight.close()
+
+
+@pytest.mark.parametrize("ahead", [True, False])
+def test_a_process_that_grows_is_replaced(growing: CellProcess, ahead: bool) -> None:
+    questions = [str(number).encode() for number in range(9)]
+    answers = [
+        growing.ask(question, following if ahead else None)
+        for question, following in zip(questions, [*questions[1:], None], strict=True)
+    ]
+    assert [answer.split()[0] for answer in answers] == questions
+    pids = [int(answer.split()[1]) for answer in answers]
+    assert 2 <= len(set(pids)) <= 4
+    for pid in set(pids[:-1]) - {pids[-1]}:
+        assert_gone(pid)
+
+
+def test_a_process_is_kept_for_what_it_knows(growing: CellProcess) -> None:
+    assert len({growing.ask(b"again", alike=True) for _ in range(6)}) == 1
+
+
 def test_the_process_of_cells_keeps_nothing_of_its_owner_s_open(tmp_path: Path) -> None:
     """A browser that a test drives beside the cells ends when its pipe does, which every copy keeps open."""
     reader, writer = os.pipe()
