@@ -66,17 +66,23 @@ def symbolic_multi_out(
             )
     document = json.dumps({"attributes": plain, "metadata": dict(metadata_props or {})})
     sizes = [size for shape in shapes for size in shape]
+    names = [_name(dtype) for dtype in dtypes]
     results: list[torch.Tensor] = _onnx_operator(
-        list(inputs), domain_op, document, list(dtypes), sizes, [len(shape) for shape in shapes], version
+        list(inputs), domain_op, document, names, sizes, [len(shape) for shape in shapes], version
     )
     return results
+
+
+def _name(dtype: torch.dtype) -> str:
+    # A ScalarType of an operator's own is a number to torch 2.11, and a dtype later.
+    return str(dtype).removeprefix("torch.")
 
 
 def _shapes(
     inputs: list[torch.Tensor | None],
     name: str,
     attributes: str,
-    dtypes: list[torch.dtype],
+    dtypes: list[str],
     sizes: list[Any],
     ranks: list[int],
     version: int | None,
@@ -84,7 +90,7 @@ def _shapes(
     remaining = iter(sizes)
     device = next((tensor.device for tensor in inputs if tensor is not None), None)
     return [
-        torch.empty([next(remaining) for _ in range(rank)], dtype=dtype, device=device)
+        torch.empty([next(remaining) for _ in range(rank)], dtype=getattr(torch, dtype), device=device)
         for dtype, rank in zip(dtypes, ranks, strict=True)
     ]
 
@@ -93,7 +99,7 @@ def _compute(
     inputs: list[torch.Tensor | None],
     name: str,
     attributes: str,
-    dtypes: list[torch.dtype],
+    dtypes: list[str],
     sizes: list[int],
     ranks: list[int],
     version: int | None,
@@ -119,11 +125,11 @@ def _compute(
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)])
     feeds = {each: to_array(tensor) for each, tensor in zip(names, inputs, strict=True) if tensor is not None}
     computed = ReferenceEvaluator(model).run(None, feeds)
-    return [to_tensor(each).to(dtype) for each, dtype in zip(computed, dtypes, strict=True)]
+    return [to_tensor(each).to(getattr(torch, dtype)) for each, dtype in zip(computed, dtypes, strict=True)]
 
 
 _onnx_operator = define(
-    "onnx_operator(Tensor?[] inputs, str name, str attributes, ScalarType[] dtypes, SymInt[] sizes, int[] ranks, "
+    "onnx_operator(Tensor?[] inputs, str name, str attributes, str[] dtypes, SymInt[] sizes, int[] ranks, "
     "int? version) -> Tensor[]",
     _shapes,
 )

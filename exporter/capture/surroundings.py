@@ -13,11 +13,9 @@ from typing import Any
 
 import torch
 from torch._functorch.pyfunctorch import temporarily_clear_interpreter_stack
-from torch.autograd.function import Function, FunctionCtx
 from torch.nn.parallel import DistributedDataParallel
 
-from exporter.capture import torchvision
-from exporter.capture.autograd_functions import brings_symbolic, record_call
+from exporter.capture import function_apply, torchvision
 from exporter.capture.blocks import Blocks
 from exporter.capture.higher_order import FUNCTIONS, OPERATORS
 from exporter.capture.recorder import Recorder
@@ -120,46 +118,10 @@ def _quiet() -> Iterator[None]:
 _lock = threading.Lock()
 #: Of each thread that records, its recorder.
 _recording: dict[int, Recorder] = {}
-_apply_function: FunctionType = Function.__dict__["apply"].__func__
-_APPLY_CODE = _apply_function.__code__
-#: torch's own, also while the function that everybody has is doing something else.
-_torch_apply = FunctionType(
-    _APPLY_CODE, _apply_function.__globals__, "apply", _apply_function.__defaults__, _apply_function.__closure__
-)
 
 
-class _ForwardContext(FunctionCtx):
-    """The `ctx` of a forward that no backward follows."""
-
-    def __init__(self, arguments: int) -> None:
-        self.needs_input_grad = (False,) * arguments
-
-
-class _Apply:
-    """Holds the code that is exchanged for that of `Function.apply`, which also reaches those who have kept it as
-
-        binarize = Binarize.apply
-
-    Code is only exchanged for code of the same free variables: torch's has `__class__`.
-    """
-
-    def code(cls, *args: Any, **kwargs: Any) -> Any:
-        from exporter.capture.surroundings import apply_or_record
-
-        assert __class__ is not None  # type: ignore[name-defined]
-        return apply_or_record(cls, *args, **kwargs)  # type: ignore[arg-type]
-
-
-def apply_or_record(cls: type[Function], *args: Any, **kwargs: Any) -> Any:
-    """A `torch.autograd.Function` is its forward: functorch's `functionalize` refuses to apply one."""
-    if threading.get_ident() not in _recording:
-        return _torch_apply(cls, *args, **kwargs)
-    forward = cls.forward
-    if cls.setup_context is Function.setup_context:
-        forward = functools.partial(forward, _ForwardContext(len(args)))
-    if brings_symbolic(cls) and not kwargs:
-        return record_call(cls, forward, args)
-    return forward(*args, **kwargs)
+def _is_recording_here() -> bool:
+    return threading.get_ident() in _recording
 
 
 def _reading(name: str) -> Callable[..., Any]:
@@ -251,7 +213,7 @@ _SCRIPT_CALLS = {compiled: compiled.__call__ for compiled in (torch._C.ScriptFun
 
 def _is_recording() -> bool:
     """What `_script_if_tracing` asks: functions whose authors want them compiled, and so their branches kept."""
-    return threading.get_ident() in _recording or bool(_JIT["is_tracing"]())
+    return _is_recording_here() or bool(_JIT["is_tracing"]())
 
 
 def _compiled_or_itself(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -290,11 +252,11 @@ def _replaced_methods(recorder: Recorder) -> Iterator[None]:
     with _lock:
         outer = _recording.get(thread)
         _recording[thread] = recorder
-        _apply_function.__code__ = _Apply.code.__code__
+        function_apply.replace(_is_recording_here)
         for name, method in _READING.items():
             setattr(torch.Tensor, name, method)
         vars(torch.jit._trace).update(_OUR_JIT)
-        torchvision.replace(lambda: threading.get_ident() in _recording)
+        torchvision.replace(_is_recording_here)
         for compiled in _SCRIPT_CALLS:
             compiled.__call__ = _script_call  # type: ignore[assignment,method-assign]
         for function in FUNCTIONS:
@@ -310,7 +272,7 @@ def _replaced_methods(recorder: Recorder) -> Iterator[None]:
             else:
                 _recording[thread] = outer
             if not _recording:
-                _apply_function.__code__ = _APPLY_CODE
+                function_apply.put_back()
                 for name in _READING:
                     delattr(torch.Tensor, name)
                 vars(torch.jit._trace).update(_JIT)

@@ -6,8 +6,6 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-import torch
-
 from exporter.lowering.builder import Graph
 from exporter.lowering.registry import lowering
 from exporter.lowering.signatures import signature
@@ -20,7 +18,7 @@ def onnx_operator(
     inputs: list[Value | None],
     name: str,
     attributes: str,
-    dtypes: list[torch.dtype],
+    dtypes: list[str],
     sizes: Sequence[Any],
     ranks: list[int],
     version: int | None = None,

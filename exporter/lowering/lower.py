@@ -256,7 +256,7 @@ class _Lowering:
                 "it: it exists only while that runs. Return it from the function"
             )
         tensor = value.constant
-        if not value.name and tensor.numel() <= 64:
+        if not value.name and tensor.numel() <= 64 and not tensor.is_meta:
             known = self.g.const(tensor.cpu())
         else:
             data = WeightTensor(tensor)
