@@ -115,8 +115,7 @@ def measure_latency(job: LatencyJob) -> Latency:
                 taken[subject].append(1e3 * (time.perf_counter() - start))
         for subject in order:
             milliseconds.setdefault(subject, []).append(median(taken[subject]))
-        order.append(order.pop(0))
-        order = [subject for subject in order if subject not in wrong]
+        order = [subject for subject in (*order[1:], *order[:1]) if subject not in wrong]
     return Latency({subject: milliseconds[subject] for subject in order}, wrong=wrong)
 
 

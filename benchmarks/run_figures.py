@@ -6,6 +6,7 @@ python -m benchmarks.run_figures runs/last
 
 from __future__ import annotations
 
+import itertools
 from collections import defaultdict
 from collections.abc import Iterable
 from pathlib import Path
@@ -81,7 +82,8 @@ def figures(records: Iterable[Record]) -> RunFigures | None:
 def _of_worker(cells: list[Record]) -> WorkerFigures:
     memory = None
     if len(cells) >= _ENOUGH_CELLS:
-        _, second, *later = [_memory(cells[tenth * len(cells) // 10 :][: len(cells) // 10]) for tenth in range(10)]
+        bounds = [len(cells) * tenths // 10 for tenths in range(11)]
+        _, second, *later = [_memory(cells[start:end]) for start, end in itertools.pairwise(bounds)]
         memory = (second, max(later))
     return WorkerFigures(
         cells=len(cells),

@@ -6,11 +6,12 @@ program = exporter.export(model, (x,), "model.onnx", opset_version=13, dynamic_a
 y = program(x)
 """
 
-from exporter.deferred import defer
 from exporter.garbage import leaving_garbage
+from exporter.stand_ins import standing_in
 
-# onnx_ir's own module is what uses sympy as soon as it is imported.
-defer("sympy", "onnx_ir._symbolic_shapes")
+# The one module of onnx_ir uses sympy as soon as it is imported.
+with leaving_garbage(), standing_in("sympy", "onnx_ir._symbolic_shapes"):
+    import onnx_ir  # noqa: F401
 
 with leaving_garbage():
     from exporter import errors, operators, ops, symbolic_helper, testing, verification

@@ -9,18 +9,18 @@ finds its configuration in place.
 from __future__ import annotations
 
 import functools
-import importlib
 import importlib.util
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import torch
 from torch._ops import OpOverload
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._python_dispatch import _disable_current_modes, _get_current_dispatch_mode_stack
+
+from exporter.stand_ins import StandIn
 
 if TYPE_CHECKING:
     from exporter.capture.symbols import HintedShapeEnv
@@ -63,13 +63,6 @@ def outside_of_fake_modes(function: _F) -> _F:
     return cast("_F", outside)
 
 
-class _Deferred(ModuleType):
-    """Stands where `torch._dynamo` will, with its configuration. Whatever else is asked of it imports it."""
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(importlib.import_module(_PACKAGE), name)
-
-
 def _load_configuration() -> None:
     """Load the configuration of `torch._dynamo` alone, unless it is there already."""
     name = f"{_PACKAGE}.config"
@@ -85,6 +78,5 @@ def _load_configuration() -> None:
     except BaseException:
         del sys.modules[name]
         raise
-    deferred = _Deferred(_PACKAGE)
-    deferred.config = sys.modules[name]  # type: ignore[attr-defined]
-    torch._dynamo = deferred
+    torch._dynamo = StandIn(_PACKAGE)
+    torch._dynamo.config = sys.modules[name]

@@ -5,9 +5,8 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import sympy
 import torch
 from torch._functorch.pyfunctorch import temporarily_clear_interpreter_stack
 from torch._subclasses.fake_tensor import FakeTensor
@@ -16,6 +15,9 @@ from exporter.capture.graph import Holds, Size, Value, same_size
 from exporter.capture.primitives import EMPTY_LIST
 from exporter.capture.recorder import NeedsSymbols, Recorder, unwrapped
 from exporter.errors import CaptureError
+
+if TYPE_CHECKING:
+    import sympy
 
 __all__ = ["DTYPES", "EMPTY", "UNSET", "Absent", "Leaf", "Leaves", "is_number", "same_leaf", "share_memory", "spelled"]
 
@@ -105,9 +107,9 @@ class Leaves:
 
     def _over_sizes(self, expression: sympy.Basic) -> Leaf:
         """What a statement about sizes that vary is at run time."""
-        if expression in (sympy.true, sympy.false):
-            return bool(expression)
         name = type(expression).__name__
+        if name in ("BooleanTrue", "BooleanFalse"):
+            return bool(expression)
         if name == "Not":
             return torch.logical_not(self._over_sizes(expression.args[0]))
         if name in ("And", "Or"):

@@ -54,6 +54,11 @@ _LIKE_FIRST = frozenset(
     }
 )
 
+#: Of which torch's fake tensors say what CPUs return, and the kernel what a GPU's do.
+_OTHERWISE = frozenset(
+    {_aten._native_batch_norm_legit_functional.default, _aten._batch_norm_with_update_functional.default}
+)
+
 #: What holds for any program: results for static sizes.
 _static_results: dict[Any, Any] = {}
 
@@ -84,13 +89,14 @@ class ResultMemo:
             return self._fakes.dispatch(func, types, args, kwargs)
         if known is None:
             if original(func) in _LIKE_FIRST and not kwargs and self._is_plain(args[0]):
-                known = self._results[key] = self._template(args[0])
-            elif (found := self._by_kernel(func, args, kwargs)) is not None:
-                known = self._results[key] = found
+                known = self._template(args[0])
             else:
+                known = self._by_kernel(func, args, kwargs)
+            if known is None:
                 result = self._fakes.dispatch(func, types, args, kwargs)
                 self._remember(key, args, result)
                 return result
+            self._store(key, known)
         if isinstance(known, list):
             made = [FakeTensor(self._fakes, *template) for template in known]
             return made if func._schema.returns[0].type.kind() == "ListType" else tuple(made)
@@ -102,7 +108,7 @@ class ResultMemo:
             return None
         devices = {tensor.fake_device for tensor in _tensors((*args, *kwargs.values()))}
         kernel = _kernel(func)
-        if _is_tensor_constructor(func):
+        if func.namespace == "aten" and _is_tensor_constructor(func):
             kernel, devices = func, {kwargs.get("device") or _CPU}
             kwargs = {**kwargs, "device": _META}
         if kernel is None or len(devices) != 1 or kwargs.get("device", _META) is not _META:
@@ -116,7 +122,7 @@ class ResultMemo:
         results = result if isinstance(result, (tuple, list)) else (result,)
         if not results or not all(isinstance(each, torch.Tensor) and each.is_meta for each in results):
             return None
-        templates = [(each, device) for each in results]
+        templates = [(_like(each), device) for each in results]
         return templates if isinstance(result, (tuple, list)) else templates[0]
 
     def _is_plain(self, tensor: torch.Tensor) -> bool:
@@ -141,10 +147,13 @@ class ResultMemo:
             return
         if any(item is argument for item in results for argument in args) or self._invents_symbols(results):
             return
+        templates = [self._template(item) for item in results]
+        self._store(key, templates if isinstance(result, (tuple, list)) else templates[0])
+
+    def _store(self, key: Any, known: _Template | list[_Template]) -> None:
         if len(self._results) >= _MOST:
             self._results.clear()
-        templates = [self._template(item) for item in results]
-        self._results[key] = templates if isinstance(result, (tuple, list)) else templates[0]
+        self._results[key] = known
 
     def _invents_symbols(self, results: Any) -> bool:
         """Sizes that depend on values: each call has symbols of its own."""
@@ -159,16 +168,28 @@ class ResultMemo:
         key = (None, dtype, _sizes(shape), device)
         known = self._results.get(key)
         if known is None:
-            modes = torch.utils._python_dispatch._disable_current_modes()
-            with modes, temporarily_clear_interpreter_stack(), without_keeping(), self._fakes:
-                fake = torch.empty(shape, dtype=dtype, device=device)
-            assert isinstance(fake, FakeTensor)
-            known = self._results[key] = self._template(fake)
+            with torch.utils._python_dispatch._disable_current_modes(), temporarily_clear_interpreter_stack():
+                with without_keeping(), self._fakes:
+                    fake = torch.empty(shape, dtype=dtype, device=device)
+                assert isinstance(fake, FakeTensor)
+                known = self._template(fake)
+            self._store(key, known)
         return FakeTensor(self._fakes, *known)
 
     def _template(self, tensor: FakeTensor) -> _Template:
         with in_kernel_invocation_manager(self._fakes):
-            return tensor.detach(), tensor.fake_device
+            return _like(tensor), tensor.fake_device
+
+
+def _like(tensor: torch.Tensor) -> torch.Tensor:
+    # One that was made in inference mode could not be used outside of it.
+    with torch.inference_mode(False):
+        offset = tensor.storage_offset()
+        if isinstance(offset, int) and offset == 0:
+            return torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device=_META)
+        reach = sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True))
+        memory = torch.empty([offset + torch.sym_max(reach, 0) + 1], dtype=tensor.dtype, device=_META)
+        return memory.as_strided(tensor.shape, tensor.stride(), offset)
 
 
 def _tensors(arguments: Any) -> Iterator[FakeTensor]:
@@ -188,7 +209,7 @@ def _kernel(func: OpOverload) -> Callable[..., Any] | None:
     name, has_kernel = func.name(), torch._C._dispatch_has_computed_kernel_for_dispatch_key
     if func.namespace != "aten" or func.has_kernel_for_dispatch_key(_IMPLICIT):
         return None
-    if func in meta_table or not has_kernel(name, "Meta"):
+    if func in meta_table or func in _OTHERWISE or not has_kernel(name, "Meta"):
         return None
     return None if any(is_special(func) for is_special, _ in op_implementations_checks) else func
 

@@ -13,10 +13,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, Literal, NoReturn, overload
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, overload
 
 import onnx_ir as ir
-import sympy
 import torch
 from onnx_ir.tensor_adapters import TorchTensor
 
@@ -33,6 +32,9 @@ from exporter.lowering.functions import Functions
 from exporter.lowering.opsets import Forms
 from exporter.lowering.signatures import POINTWISE, Signature, is_known, signature
 from exporter.lowering.values import Number, Operand, Value
+
+if TYPE_CHECKING:
+    import sympy
 
 __all__ = ["Graph"]
 

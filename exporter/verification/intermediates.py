@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import onnx_ir as ir
-import sympy
 import torch
 
 from exporter.capture.graph import Graph, Node, Primitive, Value
@@ -91,8 +90,8 @@ def _real(argument: Any, known: Mapping[Value, Any], sizes: Mapping[str, int | f
     if isinstance(argument, list):
         return [_real(item, known, sizes) for item in argument]
     if isinstance(argument, (torch.SymInt, torch.SymFloat)):
-        number = argument.node.expr.xreplace(
-            {symbol: sympy.sympify(sizes[str(symbol)]) for symbol in _symbols(argument)}
-        )
+        from sympy import sympify
+
+        number = argument.node.expr.xreplace({symbol: sympify(sizes[str(symbol)]) for symbol in _symbols(argument)})
         return int(number) if isinstance(argument, torch.SymInt) else float(number)
     return argument

@@ -4,8 +4,9 @@ The next cell may go in before the first has come out, so that the process goes 
 forked from pytest's process once the cells are collected, so that it knows them, and starts in milliseconds again after
 a crash. The owner runs no case itself: nothing that a cell does, be it `os._exit`, can take it along.
 
-Libraries keep something of nearly every new case (compiled functions, kernels made for a shape), so a process that has
-grown by `GROWTH_MIB` is replaced between two cells: a run of any length takes as much memory as a short one.
+Libraries keep something of nearly every new case (compiled functions, kernels of a shape), 200 MiB over the default
+tier; so a process that has grown by `GROWTH_MIB` is replaced between two cases, and a run of any length takes as much
+memory as a short one.
 """
 
 from __future__ import annotations
@@ -24,14 +25,14 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NoReturn
 
-from harness.running.limits import Limits, resident_mib
+from harness.running.limits import Limits, own_private_mib, resident_mib
 from harness.store import InFlight
 
 #: Seconds between two looks at what a cell takes. A process that allocates as fast as it can gets 200 MiB in it.
 _LOOK = 0.05
 #: Seconds that a process has to write its Python stack, once it is to end.
 _LAST_WORDS = 1.0
-#: How much more a process may come to hold, in MiB.
+#: How much more of its own a process may come to hold, in MiB: three or four are needed for the default tier.
 GROWTH_MIB = 64
 _HEADER = 8
 _PR_SET_PDEATHSIG = 1
@@ -65,8 +66,9 @@ class CellProcess:
         #: What the process was given before it was asked for it, and is asked next.
         self._ahead: bytes | None = None
         self._asked = 0.0
-        #: The least that the process was seen to hold; 0 before its first cell.
-        self._held_at_least = 0
+        #: MiB that the process held of its own after its last cell, and the least that it ever did after one.
+        self._held: int | None = None
+        self._held_at_least: int | None = None
 
     def ask(self, question: bytes, ahead: bytes | None = None, *, alike: bool = False) -> bytes:
         """What `answer` makes of the question, in the process, which then sets about the one `ahead`.
@@ -78,25 +80,24 @@ class CellProcess:
             with suppress(ProcessEndedError):
                 self._ask(None)
         known, self._ahead = self._ahead == question, None
-        grown = not alike and self._has_grown()
+        grown = not alike and self._has_grown
         answer = self._ask(None if known else question, None if grown else ahead)
         if grown:
             self._end()
         return answer
 
+    @property
     def _has_grown(self) -> bool:
-        if not self._pid:
+        if self._held is None or self._held_at_least is None:
             return False
-        held = resident_mib(self._pid)
-        self._held_at_least = min(self._held_at_least or held, held)
-        return held > self._held_at_least + GROWTH_MIB
+        return self._held > self._held_at_least + GROWTH_MIB
 
     def _end(self) -> None:
         """End the process, between two cells."""
-        os.close(self._questions)
+        self._close_questions()
         if not self._waited(_LAST_WORDS):
             os.kill(self._pid, signal.SIGKILL)
-        self._how_it_ended(close_questions=False)
+        self._how_it_ended()
 
     def _ask(self, question: bytes | None, ahead: bytes | None = None) -> bytes:
         try:
@@ -152,7 +153,8 @@ class CellProcess:
                     # What an earlier cell wrote is not this one's last words.
                     os.ftruncate(stderr, 0)
                     os.lseek(stderr, 0, os.SEEK_SET)
-                _send(answers, self._answer(question))
+                answer = self._answer(question)
+                _send(answers, own_private_mib().to_bytes(_HEADER, "big") + answer)
         except EOFError:
             code = 0
         except SystemExit as leaving:
@@ -169,7 +171,10 @@ class CellProcess:
         poll.register(self._answers, select.POLLIN | select.POLLHUP)
         while not poll.poll(_LOOK * 1e3):
             self._look()
-        return _read(self._answers)
+        answer = _read(self._answers)
+        self._held = int.from_bytes(answer[:_HEADER], "big")
+        self._held_at_least = min(self._held_at_least or self._held, self._held)
+        return answer[_HEADER:]
 
     def _look(self) -> None:
         """End the process if it is over a limit, and notice if it ended while a child of its own lives on."""
@@ -204,12 +209,18 @@ class CellProcess:
                 time.sleep(0.002)
         return True
 
-    def _how_it_ended(self, *, close_questions: bool = True) -> str:
+    def _close_questions(self) -> None:
+        # Once, whatever comes in between: the number may be that of another file by then.
+        questions, self._questions = self._questions, -1
+        if questions >= 0:
+            os.close(questions)
+
+    def _how_it_ended(self) -> str:
         status = self._status if self._status is not None else os.waitpid(self._pid, 0)[1]
-        self._pid, self._status, self._ahead, self._held_at_least = 0, None, None, 0
+        self._pid, self._status, self._ahead = 0, None, None
+        self._held = self._held_at_least = None
         os.close(self._answers)
-        if close_questions:
-            os.close(self._questions)
+        self._close_questions()
         code = os.waitstatus_to_exitcode(status)
         if code == -signal.SIGKILL:
             return "was killed by SIGKILL (as the system does when memory runs out)"

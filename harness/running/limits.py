@@ -73,6 +73,15 @@ def own_resident_mib() -> int:
     return 0 if statm is None else _resident(os.pread(statm, 128, 0))
 
 
+def own_private_mib() -> int:
+    """What of it is this process's own, and no page of a library or of a file that others have too."""
+    statm = _own_statm(os.getpid())
+    if statm is None:
+        return 0
+    _, resident, shared, *_ = os.pread(statm, 128, 0).split()
+    return (int(resident) - int(shared)) * _PAGE // _MIB
+
+
 @cache
 def _own_statm(pid: int) -> int | None:
     try:

@@ -5,16 +5,18 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from typing import Any, Literal, overload
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 import onnx_ir as ir
-import sympy
 import torch
 
 from exporter.capture.graph import Block, Size
 from exporter.capture.graph import Value as AtenValue
 from exporter.lowering.bodies import Body
 from exporter.lowering.values import Number, Operand, Value
+
+if TYPE_CHECKING:
+    import sympy
 
 __all__ = ["Base"]
 

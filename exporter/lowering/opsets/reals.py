@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-import sympy
+from typing import TYPE_CHECKING
+
 import torch
 
 from exporter.errors import Unsupported
 from exporter.lowering.opsets.base import Base
 from exporter.lowering.values import Value
+
+if TYPE_CHECKING:
+    import sympy
 
 __all__ = ["RealForms"]
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-import sympy
 import torch
 
 from exporter.capture.graph import Size
@@ -13,6 +13,9 @@ from exporter.errors import Unsupported
 from exporter.lowering.extents import same_size, shaped
 from exporter.lowering.opsets.base import Base
 from exporter.lowering.values import Number, Value
+
+if TYPE_CHECKING:
+    import sympy
 
 __all__ = ["SizeForms"]
 

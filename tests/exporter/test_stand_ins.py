@@ -1,0 +1,75 @@
+"""sympy is imported when it is used, and nobody can tell but by the clock."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+_ROOT = Path(__file__).parents[2]
+
+_STATIC_THEN_DYNAMIC = """
+import sys, torch, exporter
+
+x = torch.ones(2, 3)
+for module in (torch.nn.ELU(), torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.ReLU()), torch.nn.LSTM(3, 4)):
+    exporter.export(module, (x,))
+assert "sympy" not in sys.modules and "torch.fx.experimental.symbolic_shapes" not in sys.modules
+exporter.export(torch.nn.ELU(), (x,), dynamic_axes={"input": [0]})
+assert "sympy.core" in sys.modules
+"""
+
+_BY_OTHERS = """
+import exporter, sys
+import sympy.core.numbers
+import onnx_ir
+assert sympy.Integer is sympy.core.numbers.Integer and len(dir(sympy)) > 500
+assert onnx_ir.SymbolicDim("a + 1") + 1 == onnx_ir.SymbolicDim("a + 2")
+assert onnx_ir._core.sympy.Symbol is sympy.Symbol
+assert "onnx_ir._symbolic_shapes" in sys.modules
+"""
+
+_BEFORE = """
+import sympy, exporter, onnx_ir
+assert onnx_ir._core.sympy is sympy
+"""
+
+#: One thread's export asks for sympy while another's is half-way through importing it.
+_BY_THREADS = """
+import threading, time, torch, exporter
+failures = []
+
+def export(module, after, axes):
+    time.sleep(after)
+    try:
+        exporter.export(module, (torch.rand(4, 6),), dynamic_axes=axes)
+    except Exception as error:
+        failures.append(error)
+
+class View(torch.nn.Module):
+    def forward(self, x):
+        return x.view(2, 12)
+
+threads = [
+    threading.Thread(target=export, args=(View(), 0, None), daemon=True),
+    threading.Thread(target=export, args=(torch.nn.ELU(), 0.03, {"input": [0]}), daemon=True),
+]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join(60)
+    assert not thread.is_alive()
+assert not failures, failures
+"""
+
+
+@pytest.mark.parametrize(
+    "program",
+    [_STATIC_THEN_DYNAMIC, _BY_OTHERS, _BEFORE, _BY_THREADS],
+    ids=["static, then dynamic", "by others", "before", "by threads"],
+)
+def test_sympy_is_imported_when_it_is_used(program: str) -> None:
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, cwd=_ROOT)
+    assert done.returncode == 0, done.stderr[-2000:]
