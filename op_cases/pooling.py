@@ -14,7 +14,7 @@ _FLOATING = [torch.float32, torch.float64, torch.float16, torch.bfloat16]
 _INTS = [torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8]
 _LINE, _PLANE, _SPACE = floats(2, 3, 10), floats(2, 3, 10, 7), floats(2, 3, 5, 7, 6)
 _DYNAMIC = {"x": {0: "batch", 2: "length"}}
-_SIZES = {"batch": [1, 4], "length": [7, 12]}
+_SIZES = {"batch": [1, 4], "length": [6, 7, 9, 12]}
 
 _AVERAGES: Rows = [
     {"kernel_size": 3},
@@ -103,6 +103,16 @@ max_pool2d_all_minus_infinity = op(
     kernel_size=2,
     padding=[0, 1],
     return_indices=[False, True],
+)
+max_pool2d_dilated_minus_infinity = op(
+    F.max_pool2d,
+    given([[[[-math.inf] * 5] * 5, [[0.0, -math.inf, 1.0, -math.inf, -1.0]] * 5]]),
+    kernel_size=3,
+    stride=[1, 2],
+    padding=1,
+    dilation=2,
+    ceil_mode=True,
+    return_indices=True,
 )
 max_pool2d_nan = op(
     F.max_pool2d,

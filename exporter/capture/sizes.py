@@ -7,7 +7,6 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-import sympy
 import torch
 from torch._ops import OpOverload
 from torch._subclasses.fake_tensor import FakeTensor
@@ -45,6 +44,49 @@ def _blocks(
         count = count * ((size + 2 * pad - gap * (kernel - 1) - 1) // step + 1)
     sizes = [*batch, channels * kernel_size[0] * kernel_size[1], count]
     return torch.empty(sizes, dtype=self.dtype, device=self.device)
+
+
+def _averaged(
+    self: torch.Tensor, kernel_size: list[int], stride: Sequence[int] = (), padding: Sequence[int] | int = 0,
+    ceil_mode: bool = False, *options: object,
+) -> Any:  # fmt: skip
+    sizes = _sizes_of_windows(self, kernel_size, stride, padding, 1, ceil_mode)
+    return sizes if sizes is NotImplemented else torch.empty(sizes, dtype=self.dtype, device=self.device)
+
+
+def _maxima(
+    self: torch.Tensor, kernel_size: list[int], stride: Sequence[int] = (), padding: Sequence[int] | int = 0,
+    dilation: Sequence[int] | int = 1, ceil_mode: bool = False,
+) -> Any:  # fmt: skip
+    sizes = _sizes_of_windows(self, kernel_size, stride, padding, dilation, ceil_mode)
+    return sizes if sizes is NotImplemented else torch.empty(sizes, dtype=self.dtype, device=self.device)
+
+
+def _maxima_and_places(self: torch.Tensor, *options: Any) -> Any:
+    maxima = _maxima(self, *options)
+    return maxima if maxima is NotImplemented else (maxima, torch.empty_like(maxima, dtype=torch.int64))
+
+
+def _sizes_of_windows(x: torch.Tensor, kernel: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool) -> Any:
+    # torch drops a last window that begins past the input, and asks the example whether there is one.
+    axes = len(kernel)
+    stride, padding, dilation = (_spread(each, axes) for each in (stride or kernel, padding, dilation))
+    reach = [gap * (each - 1) + 1 for each, gap in zip(kernel, dilation, strict=True)]
+    drops = [step + pad > far for step, pad, far in zip(stride, padding, reach, strict=True)]
+    varies = [not isinstance(size, int) for size in x.shape[-axes:]]
+    if not ceil_mode or not any(drop and size for drop, size in zip(drops, varies, strict=True)):
+        return NotImplemented
+    sizes: list[Size] = [*x.shape[:-axes]]
+    for size, step, pad, far, drop in zip(x.shape[-axes:], stride, padding, reach, drops, strict=True):
+        # Where one may be dropped, the windows are those that begin before the input's end.
+        begins = size + pad if drop else size + 2 * pad - far + step
+        sizes.append((begins + step - 1) // step)
+    return sizes
+
+
+def _spread(numbers: Sequence[int] | int, axes: int) -> list[int]:
+    each = [numbers] if isinstance(numbers, int) else list(numbers)
+    return each * axes if len(each) == 1 else each
 
 
 def _upsampled(self: torch.Tensor, output_size: Sequence[Size], *options: object) -> torch.Tensor:
@@ -106,8 +148,10 @@ def _squeezed(self: torch.Tensor, dim: int | Sequence[int] | None = None) -> tor
 def _is_one(size: Size) -> bool:
     if isinstance(size, int):
         return size == 1
+    from sympy import Eq
+
     symbols: HintedShapeEnv = size.node.shape_env
-    return symbols.decided(sympy.Eq(size.node.expr, 1))
+    return symbols.decided(Eq(size.node.expr, 1))
 
 
 def _packed(input: torch.Tensor, lengths: torch.Tensor, batch_first: bool) -> tuple[torch.Tensor, torch.Tensor]:
@@ -192,6 +236,12 @@ def _larger(one: Size, other: Size) -> Size:
 SIZES: dict[OpOverload, Callable[..., Any]] = {
     torch.ops.aten.constant_pad_nd.default: _padded,
     torch.ops.aten.im2col.default: _blocks,
+    torch.ops.aten.avg_pool1d.default: _averaged,
+    torch.ops.aten.avg_pool2d.default: _averaged,
+    torch.ops.aten.avg_pool3d.default: _averaged,
+    torch.ops.aten.max_pool1d.default: _maxima,
+    torch.ops.aten.max_pool2d_with_indices.default: _maxima_and_places,
+    torch.ops.aten.max_pool3d_with_indices.default: _maxima_and_places,
     torch.ops.aten.unique_consecutive.default: _runs,
     torch.ops.aten.cat.default: _joined,
     torch.ops.aten.slice.Tensor: _part,

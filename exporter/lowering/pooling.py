@@ -2,7 +2,7 @@
 
 torch and ONNX disagree on what `ceil_mode` divides by, so it is never left to the runtime: the overhang of the last
 window is written into `pads`, which AveragePool does not count. Over an axis that varies, a stride less one of it
-rounds up at every size.
+rounds up at every size, or as much as keeps torch's last window, which begins within the input.
 """
 
 from __future__ import annotations
@@ -45,12 +45,8 @@ class Windows:
         size, count, stride, padding = self.sizes[axis], self.counts[axis], self.stride[axis], self.padding[axis]
         if isinstance(size, int) and isinstance(count, int):
             return max(0, (count - 1) * stride + self.reach[axis] - size - 2 * padding)
-        if stride + padding > self.reach[axis]:
-            g.unsupported(
-                "ceil_mode over an axis that varies, where at some sizes the last window begins in the padding: leave "
-                "that axis out of dynamic_axes, or pad by hand and leave out ceil_mode"
-            )
-        return stride - 1
+        # A last window begins within the input, if only at its last element: torch drops any other.
+        return min(stride, self.reach[axis] - padding) - 1
 
     @property
     def end(self) -> list[int]:
@@ -139,7 +135,6 @@ def max_over(g: Graph, x: Value, windows: Windows, wants_indices: bool) -> list[
     if (
         (dilated and g.opset < 10)
         or (wants_indices and g.opset < 8)
-        or (wide and wants_indices)
         # Of a Pad with zeros, an unsigned lowest, onnxruntime makes padding of MaxPool again.
         or (wide and x.dtype is torch.uint8)
         or not g.has_kernel("MaxPool", x.dtype)
@@ -150,7 +145,9 @@ def max_over(g: Graph, x: Value, windows: Windows, wants_indices: bool) -> list[
             return _maxima_by_taps(g, padded, windows)
         return [_by_taps(g, padded, windows, "Max")]
     before, after = windows.padding, windows.end
+    plane = list(windows.sizes)
     if wide:
+        plane = [b + size + a for b, size, a in zip(before, plane, after, strict=True)]
         x = g.pad(x, [0, 0, *before], [0, 0, *after], value=extremes(x.dtype)[0])
         before = after = [0] * windows.axes
     attributes: dict[str, Any] = {
@@ -163,8 +160,32 @@ def max_over(g: Graph, x: Value, windows: Windows, wants_indices: bool) -> list[
         return [_max(g, x, careful, attributes)]
     pooled, indices = g.op("MaxPool", x, **attributes, outputs=2)
     # ONNX counts through the whole tensor, torch within each plane.
-    length = g.scalar(product(windows.sizes), torch.int64)
-    return [pooled, g.op("Sub", indices, g.op("Mul", g.op("Div", indices, length), length))]
+    _, place = _divided(g, indices, product(plane))
+    return [pooled, _without_padding(g, place, windows, plane) if wide else place]
+
+
+def _divided(g: Graph, places: Value, length: Size) -> tuple[Value, Value]:
+    """Which part of that length each place is in, and where in it."""
+    divisor = g.scalar(length, torch.int64)
+    parts: Value = g.op("Div", places, divisor)
+    return parts, g.op("Sub", places, g.op("Mul", parts, divisor))
+
+
+def _without_padding(g: Graph, places: Value, windows: Windows, padded: list[Size]) -> Value:
+    """Places in a padded plane as places in the plane itself."""
+    flat, stride = None, g.scalar(1, torch.int64)
+    for axis in reversed(range(windows.axes)):
+        places, along = _divided(g, places, padded[axis])
+        if windows.padding[axis]:
+            along = g.op("Sub", along, g.scalar(windows.padding[axis], torch.int64))
+            # Of a window of nothing but -inf, the padding comes first: torch takes the first element inside.
+            first = g.remainder(along, g.scalar(windows.dilation[axis], torch.int64))
+            along = g.where(g.less(along, g.scalar(0, torch.int64)), first, along)
+        along = g.op("Mul", along, stride)
+        flat = along if flat is None else g.op("Add", along, flat)
+        stride = g.op("Mul", stride, g.scalar(windows.sizes[axis], torch.int64))
+    assert flat is not None
+    return flat
 
 
 def _max(g: Graph, x: Value, careful: bool, attributes: dict[str, Any]) -> Value:
