@@ -68,6 +68,7 @@ in_place = op(
         F.threshold(x + 1, 0.5, 2.0, inplace=True),
     ],
     floats(2, 3),
+    dtypes=_FLOATING,
     dynamic={"x": {0: "batch"}},
 )
 at_edges = op(

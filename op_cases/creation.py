@@ -117,4 +117,8 @@ feature_dropout = op(
     f=[F.dropout2d, F.dropout3d],
 )
 alpha_dropout = op(F.alpha_dropout, floats(3, 4), p=0.0, training=True)
-rrelu_drawn = op(lambda x: F.rrelu(x, 0.25, 0.25, training=True), floats(3, 4))
+rrelu_drawn = op(
+    lambda x: F.rrelu(x, 0.25, 0.25, training=True),
+    floats(3, 4),
+    dtypes=[torch.float32, torch.float64, torch.bfloat16],
+)

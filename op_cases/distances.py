@@ -9,6 +9,7 @@ import torch.nn.functional as F
 
 from harness.case import floats, op
 
+_DTYPES = [torch.float32, torch.float64]
 _ORDERS = [0.0, 1.0, 2.0, 3.5, math.inf]
 
 cdist = op(
@@ -16,9 +17,10 @@ cdist = op(
     floats(2, 4, 3),
     floats(2, 5, 3),
     p=_ORDERS,
+    dtypes=_DTYPES,
     dynamic={"x0": {0: "batch", 1: "rows"}, "x1": {0: "batch"}},
 )
-cdist_broadcast = op(torch.cdist, floats(4, 3), floats(2, 5, 3))
-cdist_large = op(torch.cdist, floats(30, 8), floats(28, 8), dtypes=[torch.float32, torch.float64])
-pdist = op(F.pdist, floats(5, 3), p=_ORDERS)
+cdist_broadcast = op(torch.cdist, floats(4, 3), floats(2, 5, 3), dtypes=_DTYPES)
+cdist_large = op(torch.cdist, floats(30, 8), floats(28, 8), dtypes=_DTYPES)
+pdist = op(F.pdist, floats(5, 3), p=_ORDERS, dtypes=_DTYPES)
 dist = op(torch.dist, floats(3, 4), floats(4), p=_ORDERS)

@@ -108,7 +108,7 @@ windows = op(
     dynamic={"x": {0: "batch", 1: "height", 2: "width"}},
     sizes={"height": [4, 7], "width": [8, 5]},
 )
-triangle = op(lambda x: torch.tril(torch.ones(x.shape[0], x.shape[0])) @ x, floats(3, 2), dynamic=BATCH)
+triangle = op(lambda x: torch.tril(torch.ones(x.shape[0], x.shape[0], dtype=x.dtype)) @ x, floats(3, 2), dynamic=BATCH)
 resize_by_size = op(
     lambda x: F.interpolate(x, size=(x.shape[2] * 2, x.shape[3] + 1)),
     floats(1, 2, 4, 5),

@@ -52,7 +52,8 @@ def _scores(g: Graph, query: Value, key: Value, scale: float | None) -> Value:
     swap = [*range(key.rank - 2), key.rank - 1, key.rank - 2]
     size = query.sizes[-1]
     if scale is None and isinstance(size, int):
-        scale = 1 / math.sqrt(size)
+        # Of no features, all scores are 0.
+        scale = 1 / math.sqrt(size or 1)
     if scale is None:
         scaled = g.op("Div", query, g.op("Sqrt", g.scalar(size, query.dtype)))
     elif query.dtype is torch.float64 and isinstance(size, int):

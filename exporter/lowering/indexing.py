@@ -218,7 +218,10 @@ def index_put(g: Graph, self: Value, indices: list[Value | None], values: Value,
     """x[i, :, j] = y, or += y"""
     new = g.cast(values, self.dtype)
     tensors = [item for item in indices if item is not None]
-    if any(isinstance(size, int) and size == 0 for item in tensors if not _is_mask(item) for size in item.sizes):
+    # Into a tensor of no elements torch writes nothing, and does not look at the places.
+    if any(
+        same_size(size, 0) for item in (self, *(each for each in tensors if not _is_mask(each))) for size in item.sizes
+    ):
         return self
     if len(tensors) == 1 and _is_mask(tensors[0]):
         return _put_under_mask(g, self, tensors[0], indices.index(tensors[0]), new, accumulate)

@@ -5,11 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import onnx.helper
 import onnx_ir as ir
-import sympy
 import torch
 from torch._ops import OpOverload
 
@@ -24,10 +23,14 @@ from exporter.lowering.builder import Graph
 from exporter.lowering.dtypes import TO_ONNX, type_of
 from exporter.lowering.emission import Emission, OperatorExportTypes
 from exporter.lowering.extents import shaped
+from exporter.lowering.opsets.lists import HOLDS_NO_BFLOAT16
 from exporter.lowering.registry import Lowering, find, is_users
 from exporter.lowering.values import Value
 from exporter.passes.lazy import WeightTensor
 from exporter.version import PRODUCER, VERSION
+
+if TYPE_CHECKING:
+    import sympy
 
 __all__ = ["Lowered", "Names", "lower"]
 
@@ -146,6 +149,8 @@ class _Lowering:
             if self.g.opset < since:
                 reason = f"ONNX has {said} only from opset {since}"
                 refusals.append(Refusal(f"the input {name!r}", reason, "", "", since))
+            elif item.value.holds is not Holds.TENSOR and item.value.dtype is torch.bfloat16:
+                refusals.append(Refusal(f"the input {name!r}", HOLDS_NO_BFLOAT16, "", "", None))
         if refusals:
             raise UnsupportedOperatorsError(self.g.opset, refusals)
 

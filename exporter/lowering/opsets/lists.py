@@ -23,6 +23,10 @@ _HANDED_ON_SINCE = {Holds.TENSOR: 1, Holds.LIST: 14, Holds.OPTIONAL: 16}
 _SAID = {Holds.LIST: "sequences", Holds.OPTIONAL: "optionals"}
 
 
+#: Of their constraints of types, at every opset.
+HOLDS_NO_BFLOAT16 = "ONNX's sequences and optionals hold no torch.bfloat16: cast what they hold to torch.float32"
+
+
 class ListForms(Base):
     """What is done to sequences and optionals."""
 
@@ -31,6 +35,8 @@ class ListForms(Base):
     ) -> Value:
         """An operator that takes or gives what holds tensors, of one dtype."""
         signature(op, self.opset)
+        if torch.bfloat16 in (dtype, *(operand.dtype for operand in operands if operand is not None)):
+            raise Unsupported(HOLDS_NO_BFLOAT16)
         (result,) = self._emit("", op, operands, attributes, [dtype])
         result.ir.type = type_of(dtype, holds)
         return result
