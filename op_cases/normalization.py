@@ -106,7 +106,14 @@ rms_norm = op(
     dynamic={"x": _BATCH},
 )
 rms_norm_dtypes = op(F.rms_norm, floats(2, 3, 4), normalized_shape=(4,), weight=[None, floats(4)], dtypes=_FLOATING)
-local_response_norm = op(nn.LocalResponseNorm, floats(2, 6, 5, 4), size=[2, 3], alpha=[1e-4, 0.5], k=[1.0, 2.0])
+local_response_norm = op(
+    nn.LocalResponseNorm,
+    floats(2, 6, 5, 4),
+    size=[2, 3],
+    alpha=[1e-4, 0.5],
+    k=[1.0, 2.0],
+    dtypes=[torch.float32, torch.float64],
+)
 normalize = op(F.normalize, floats(3, 4), p=[1.0, 2.0, 3.0], dim=[0, 1])
 normalization_dropout = op(F.dropout, floats(3, 4), p=[0.0, 0.5], training=False)
 dropout_modules = op(

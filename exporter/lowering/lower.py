@@ -170,7 +170,7 @@ class _Lowering:
         if self.emission.modules_apart:
             self.g.integers.clear()
         try:
-            self._bind(node, self._call(function, node))
+            self._bind(node, self._nothing(function, node) or self._call(function, node))
         except _RefusedBefore:
             self._give_up(node)
             return
@@ -223,6 +223,16 @@ class _Lowering:
             # Nothing outside may use it.
             self.values.pop(inner, None)
         return results
+
+    def _nothing(self, function: Lowering, node: Node) -> list[Value | None] | None:
+        """What a node returns whose results have no elements: nothing is computed, and runtimes stumble over it."""
+        torchs = isinstance(node.op, OpOverload) and node.op.namespace == "aten" and not is_users(function)
+        shapes = [output.shape for output in node.outputs if output is not None and output.holds is Holds.TENSOR]
+        if not torchs or self._fallback is not None or not shapes or len(shapes) != len(node.outputs):
+            return None
+        if not all(all(isinstance(size, int) for size in shape) and 0 in shape for shape in shapes):
+            return None
+        return [self.g.const(torch.empty(output.shape, dtype=output.dtype)) for output in node.outputs if output]
 
     def _call(self, function: Lowering, node: Node) -> Any:
         self.g.node = node
