@@ -116,9 +116,12 @@ antialias = op(
     mode=["bilinear", "bicubic"],
     align_corners=_CORNERS,
     antialias=True,
+    dtypes=_FLOATING[:2],
     dynamic={"x": {0: "batch"}},
 )
-antialias_factor = op(F.interpolate, _PLANE, scale_factor=[0.4, 1.6], mode=["bilinear", "bicubic"], antialias=True)
+antialias_factor = op(
+    F.interpolate, _PLANE, scale_factor=[0.4, 1.6], mode=["bilinear", "bicubic"], antialias=True, dtypes=_FLOATING[:2]
+)
 area = op(F.interpolate, _PLANE, size=[(3, 2), (14, 10)], mode="area", dynamic={"x": {0: "batch"}})
 recomputed_factor = op(
     F.interpolate, _PLANE, scale_factor=[1.5, 0.4], recompute_scale_factor=True, mode=["nearest", "bilinear"]

@@ -16,7 +16,7 @@ its own, from how far torch itself is from float64 there:
 4. A movement out of all proportion is a jump (`floor` next to an integer), not noise. It allows nothing; and where
    torch itself jumped away from float64, torch is the centre.
 5. Without a float64 result the tolerance is the dtype's own, around torch's result; so it is for the elements where
-   float64 gives NaN or infinity and torch a number. A declared one replaces all.
+   float64 gives NaN or infinity and torch a number. A declared one replaces all, but in halves where theirs is more.
 
 Always exact: the number of outputs, dtypes, shapes, ints, booleans, where NaN and the infinities are; and the sign of a
 zero, where it is the program's doing and no accident of rounding: float64, and every movement of the inputs, give the
@@ -124,7 +124,8 @@ def expect(
         return _within(value, torch_says, *((declared, declared) if declared else FALLBACK[value.dtype]))
     finite = np.isfinite(torch_says) & np.isfinite(exact)
     centre = np.where(finite, exact, torch_says)
-    if declared is not None:
+    narrow = epsilon(value.dtype) > epsilon(np.dtype(np.float32))
+    if declared is not None and not narrow:
         return _within(value, centre, declared, declared)
     with np.errstate(invalid="ignore", over="ignore"):
         own_error = np.where(finite, np.abs(torch_says - centre), 0.0)
@@ -141,7 +142,7 @@ def expect(
         scale = min(1.0, epsilon(value.dtype) / moved_by) if moved else 1.0
         movements = [scale * np.abs(other - exact) for other in moved if other.shape == exact.shape]
         noise = _noise(own_error, movements, jump, unit)
-    zeros = _certain_zeros(value, (exact, *moved)) if signed_zeros else None
+    zeros = _certain_zeros(value, (exact, *moved)) if signed_zeros and declared is None else None
     floor = np.maximum(FLOOR_ULPS * unit, TYPICAL_ULPS * ulp(np.array(min(typical, 1.0)), value.dtype))
     tolerance = np.maximum(NOISE_FACTOR * noise, floor)
     alone = np.isfinite(torch_says) & ~finite
@@ -150,6 +151,8 @@ def expect(
         assert plain.tolerance is not None
         assert plain.ulp is not None
         tolerance, unit = np.where(alone, plain.tolerance, tolerance), np.where(alone, plain.ulp, unit)
+    if declared is not None:
+        tolerance = np.maximum(tolerance, declared * magnitude + declared)
     return Expected(value, centre, tolerance, unit, zeros)
 
 
