@@ -31,7 +31,25 @@ def _padded(self: torch.Tensor, pad: Sequence[Size], value: float = 0) -> torch.
 def _runs(self: torch.Tensor, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None) -> Any:
     # torch 2.13's fake kernel counts the axis from the front only.
     axis = None if dim is None else dim % max(self.ndim, 1)
-    return torch.ops.aten.unique_consecutive.default(self, return_inverse, return_counts, axis)
+    return _with_places(torch.ops.aten.unique_consecutive.default)(self, return_inverse, return_counts, axis)
+
+
+def _with_places(unique: OpOverload) -> Callable[..., Any]:
+    # torch 2.11's fake kernels give places and counts the dtype of the values.
+    def sizes(self: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
+        values, *others = unique(self, *args, **kwargs)
+        return values, *(torch.empty(each.shape, dtype=torch.int64, device=self.device) for each in others)
+
+    return sizes
+
+
+def _bins(self: torch.Tensor, weights: torch.Tensor | None = None, minlength: int = 0) -> torch.Tensor:
+    # torch 2.11's fake kernel gives sums of weights the dtype of counts.
+    counts: torch.Tensor = torch.ops.aten.bincount.default(self, weights, minlength)
+    if weights is None:
+        return counts
+    dtype = torch.float32 if weights.dtype is torch.float32 else torch.float64
+    return torch.empty(counts.shape, dtype=dtype, device=self.device)
 
 
 def _blocks(
@@ -243,6 +261,9 @@ SIZES: dict[OpOverload, Callable[..., Any]] = {
     torch.ops.aten.max_pool2d_with_indices.default: _maxima_and_places,
     torch.ops.aten.max_pool3d_with_indices.default: _maxima_and_places,
     torch.ops.aten.unique_consecutive.default: _runs,
+    torch.ops.aten._unique2.default: _with_places(torch.ops.aten._unique2.default),
+    torch.ops.aten.unique_dim.default: _with_places(torch.ops.aten.unique_dim.default),
+    torch.ops.aten.bincount.default: _bins,
     torch.ops.aten.cat.default: _joined,
     torch.ops.aten.slice.Tensor: _part,
     torch.ops.aten.view.default: _viewed,

@@ -18,7 +18,7 @@ import pytest
 
 from harness.axes import PARITY, Selection
 from harness.expecting.expectations import FILE, load
-from harness.record import Record, RunEnd, RunInfo, Status
+from harness.record import Kind, Record, RunEnd, RunInfo, Status
 from harness.results.environment import describe_run, missing_here
 from harness.results.terminal import block
 from harness.running.cell_process import CellProcess, ProcessEndedError
@@ -138,7 +138,9 @@ class Matrix:
         if not self._isolated:
             return self._run_here(item)
         self._process = self._process or self._new_process()
-        alike = ahead is not None and ahead.cell.case is item.cell.case
+        # A model's weights, which are there until the next case begins, are no growth.
+        is_model = item.cell.case.declaration.kind is not Kind.OPERATOR
+        alike = ahead is not None and (is_model or ahead.cell.case is item.cell.case)
         try:
             answer = self._process.ask(
                 item.nodeid.encode(), ahead.nodeid.encode() if ahead is not None else None, alike=alike
