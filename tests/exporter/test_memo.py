@@ -9,13 +9,13 @@ import pytest
 import torch
 from torch._ops import OpOverload
 from torch._subclasses.fake_tensor import FakeTensor
-from torch.testing._internal.common_methods_invocations import op_db
 from torch.utils import _pytree as pytree
 
 import exporter
 from exporter.axes import Axes
 from exporter.capture import memo
 from exporter.capture.trace import trace
+from harness.cases.opinfo_samples import all_entries
 
 
 def described(result: Any) -> list[Any]:
@@ -43,7 +43,7 @@ def test_kernels_say_what_fake_tensors_say(monkeypatch: pytest.MonkeyPatch) -> N
 
     monkeypatch.setattr(memo, "_static_results", {})
     monkeypatch.setattr(memo.ResultMemo, "_by_kernel", checked)
-    for entry in op_db[::6]:
+    for entry in list(all_entries().values())[::6]:
         if torch.float32 not in entry.dtypes:
             continue
         for sample in itertools.islice(entry.sample_inputs("cpu", torch.float32), 3):
