@@ -32,8 +32,9 @@ bucketize_number = op(lambda b: torch.bucketize(2, b), given([1, 2, 3]))
 isin = op(torch.isin, ints(3, 4), ints(12), rows=[{}, {"invert": True}, {"assume_unique": True}])
 
 bincount = op(torch.bincount, ints(9, high=6), minlength=[0, 8], dtypes=[torch.int64, torch.int32, torch.uint8])
-bincount_weights = op(torch.bincount, ints(9, high=6), floats(9), minlength=[0, 8])
+bincount_weights = op(torch.bincount, ints(9, high=6), floats(9, special=(math.inf,)), minlength=[0, 8])
 bincount_of_nothing = op(torch.bincount, ints(0), minlength=[0, 3])
+bincount_of_nothing_weighed = op(torch.bincount, ints(0), floats(0), minlength=[0, 3])
 histc = op(
     torch.histc, floats(30), rows=[{"bins": 5, "min": -1, "max": 1}, {"bins": 4}, {"bins": 3, "min": 5, "max": 9}]
 )

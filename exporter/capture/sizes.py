@@ -44,11 +44,13 @@ def _with_places(unique: OpOverload) -> Callable[..., Any]:
 
 
 def _bins(self: torch.Tensor, weights: torch.Tensor | None = None, minlength: int = 0) -> torch.Tensor:
-    # torch 2.11's fake kernel gives sums of weights the dtype of counts.
+    # torch 2.11's fake kernel gives sums of weights the dtype of counts, and no torch's knows that of no numbers
+    # torch returns counts, weighed or not.
     counts: torch.Tensor = torch.ops.aten.bincount.default(self, weights, minlength)
-    if weights is None:
-        return counts
-    dtype = torch.float32 if weights.dtype is torch.float32 else torch.float64
+    if weights is None or same_size(self.shape[0], 0):
+        dtype = torch.int64
+    else:
+        dtype = torch.float32 if weights.dtype is torch.float32 else torch.float64
     return torch.empty(counts.shape, dtype=dtype, device=self.device)
 
 

@@ -21,6 +21,9 @@ def scaled_dot_product_attention(
     plain = attn_mask is None and not dropout_p and {query.rank, key.rank, value.rank} == {4}
     if plain and _shares_batch(query, key, value, enable_gqa) and g.has_kernel("Attention", query.dtype, "T1"):
         return g.op("Attention", query, key, value, is_causal_i=int(is_causal) or None, scale_f=scale)
+    if same_size(key.sizes[-2], 0):
+        # torch looks at no mask then.
+        return g.full(g.out.shape, 0, g.out.dtype)
     if enable_gqa:
         key, value = _repeated(g, key, query), _repeated(g, value, query)
     scores = _scores(g, query, key, scale)
@@ -29,7 +32,7 @@ def scaled_dot_product_attention(
     weights = _weights(g, scores, attn_mask, may_be_empty=attn_mask is not None and not is_causal)
     if dropout_p:
         weights = g.dropout(weights, dropout_p)
-    return g.op("MatMul", weights, value)
+    return g.matmul(weights, value)
 
 
 @lowering("aten::_safe_softmax")
@@ -61,7 +64,7 @@ def _scores(g: Graph, query: Value, key: Value, scale: float | None) -> Value:
         scaled = g.op("Mul", query, g.const(torch.full([size], scale, dtype=torch.float64)))
     else:
         scaled = g.op("Mul", query, scale)
-    return shaped(g.op("MatMul", scaled, g.transpose(key, swap)), (*g.out.shape[:-1], key.sizes[-2]))
+    return shaped(g.matmul(shaped(scaled, query.sizes), g.transpose(key, swap)), (*g.out.shape[:-1], key.sizes[-2]))
 
 
 def _repeated(g: Graph, x: Value, query: Value) -> Value:

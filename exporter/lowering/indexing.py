@@ -59,6 +59,10 @@ def slice_scatter(
     size = self.sizes[axis]
     begin, stop = _bounds(size, start, end)
     new = g.cast(src, self.dtype)
+    if isinstance(begin, int) and isinstance(stop, int) and isinstance(length := src.sizes[axis], int):
+        room = len(range(begin, stop, step))
+        if room != length:
+            g.unsupported(f"an out= of {room} along axis {axis} where {length} are written: give it their size")
     if step == 1:
         return new if _covers(begin, stop, size) else _spliced(g, self, new, axis, begin, stop)
     order = [axis, *(other for other in range(self.rank) if other != axis)]
@@ -218,10 +222,7 @@ def index_put(g: Graph, self: Value, indices: list[Value | None], values: Value,
     """x[i, :, j] = y, or += y"""
     new = g.cast(values, self.dtype)
     tensors = [item for item in indices if item is not None]
-    # Into a tensor of no elements torch writes nothing, and does not look at the places.
-    if any(
-        same_size(size, 0) for item in (self, *(each for each in tensors if not _is_mask(each))) for size in item.sizes
-    ):
+    if any(isinstance(size, int) and size == 0 for item in tensors if not _is_mask(item) for size in item.sizes):
         return self
     if len(tensors) == 1 and _is_mask(tensors[0]):
         return _put_under_mask(g, self, tensors[0], indices.index(tensors[0]), new, accumulate)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from exporter.capture.graph import Size
 from exporter.lowering.builder import Graph
 from exporter.lowering.dtypes import fits_attribute
 from exporter.lowering.extents import product as product_of
+from exporter.lowering.extents import same_size
 from exporter.lowering.registry import lowering
 from exporter.lowering.values import Value
 
@@ -26,7 +26,7 @@ def addmm(g: Graph, self: Value, mat1: Value, mat2: Value, beta: float = 1, alph
             return _scaled(g, g.matmul(mat1, mat2), alpha)
         # Of products over nothing, onnxruntime's Gemm returns C without its factor.
         held = fits_attribute(alpha, self.dtype) and fits_attribute(beta, self.dtype)
-        if self.dtype.is_floating_point and held and not _is_zero(mat1.sizes[1]):
+        if self.dtype.is_floating_point and held and not same_size(mat1.sizes[1], 0):
             return g.op("Gemm", mat1, mat2, self, alpha_f=alpha, beta_f=beta)
     return _sum_of_products(g, self, g.matmul(mat1, mat2), beta, alpha)
 
@@ -38,10 +38,6 @@ def baddbmm(g: Graph, self: Value, beta: float = 1, alpha: float = 1, **factors:
     if g.operator == "aten::addbmm":
         product = g.reduce("Sum", product, [0], False)
     return _sum_of_products(g, self, product, beta, alpha)
-
-
-def _is_zero(size: Size) -> bool:
-    return isinstance(size, int) and size == 0
 
 
 def _sum_of_products(g: Graph, self: Value, product: Value, beta: float, alpha: float) -> Value:
@@ -77,7 +73,8 @@ def bilinear(g: Graph, input1: Value, input2: Value, weight: Value, bias: Value 
 @lowering("aten::linear")
 def linear(g: Graph, input: Value, weight: Value, bias: Value | None = None) -> Value:
     """input @ weight.T + bias"""
-    if input.rank == 2 and weight.rank == 2 and (bias is not None or g.opset >= 11):
+    has_gemm = (bias is not None or g.opset >= 11) and not same_size(input.sizes[-1], 0)
+    if input.rank == 2 and weight.rank == 2 and has_gemm:
         operands = [input, weight, *([] if bias is None else [bias])]
         return g.op("Gemm", *operands, transB_i=1)
     product = g.matmul(input, g.transpose(weight, [1, 0]) if weight.rank == 2 else weight)

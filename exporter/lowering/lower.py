@@ -232,7 +232,9 @@ class _Lowering:
             return None
         if not all(all(isinstance(size, int) for size in shape) and 0 in shape for shape in shapes):
             return None
-        return [self.g.const(torch.empty(output.shape, dtype=output.dtype)) for output in node.outputs if output]
+        return [
+            self.g.const(torch.empty(output.shape, dtype=output.dtype)) for output in node.outputs if output is not None
+        ]
 
     def _call(self, function: Lowering, node: Node) -> Any:
         self.g.node = node

@@ -7,7 +7,7 @@ import torch
 from exporter.capture.graph import Size
 from exporter.lowering.builder import Graph
 from exporter.lowering.dtypes import fits_attribute
-from exporter.lowering.extents import product
+from exporter.lowering.extents import product, same_size
 from exporter.lowering.registry import lowering
 from exporter.lowering.values import Value
 
@@ -62,12 +62,17 @@ def native_batch_norm(
     y = g.affine(g.op("Mul", centred, inverse), g.per_channel(scale, input), g.per_channel(shift, input))
     results = [y, g.squeeze(mean, axes), g.squeeze(inverse, axes)]
     if len(g.node.outputs) == 5 and running_mean is not None and running_var is not None:
-        count = g.scalar(product([input.sizes[axis] for axis in axes]), x.dtype)
-        unbiased = g.op("Div", g.op("Mul", g.squeeze(variance, axes), count), g.op("Sub", count, 1))
-        results += [
-            _moved(g, g.cast(running_mean, dtype), g.squeeze(mean, axes), momentum),
-            _moved(g, g.cast(running_var, dtype), unbiased, momentum),
-        ]
+        size = product([input.sizes[axis] for axis in axes])
+        if same_size(size, 0):
+            # A batch of nothing moves no statistics.
+            results += [running_mean, running_var]
+        else:
+            count = g.scalar(size, x.dtype)
+            unbiased = g.op("Div", g.op("Mul", g.squeeze(variance, axes), count), g.op("Sub", count, 1))
+            results += [
+                _moved(g, g.cast(running_mean, dtype), g.squeeze(mean, axes), momentum),
+                _moved(g, g.cast(running_var, dtype), unbiased, momentum),
+            ]
     return [None if out is None else g.cast(y, out.dtype) for y, out in zip(results, g.node.outputs, strict=True)]
 
 

@@ -175,7 +175,8 @@ def _without_padding(g: Graph, places: Value, windows: Windows, padded: list[Siz
     """Places in a padded plane as places in the plane itself."""
     flat, stride = None, g.scalar(1, torch.int64)
     for axis in reversed(range(windows.axes)):
-        places, along = _divided(g, places, padded[axis])
+        # What is left for the first axis is its own.
+        places, along = _divided(g, places, padded[axis]) if axis else (places, places)
         if windows.padding[axis]:
             along = g.op("Sub", along, g.scalar(windows.padding[axis], torch.int64))
             # Of a window of nothing but -inf, the padding comes first: torch takes the first element inside.

@@ -99,9 +99,10 @@ def bincount(g: Graph, self: Value, weights: Value | None = None, minlength: int
     count = g.extreme("Max", g.op("Add", largest, 1), g.const([minlength], torch.int64))
     bins = g.iota_below(count)
     hits = g.equal(g.unsqueeze(bins, [1]), g.unsqueeze(x, [0]))
-    shares = g.cast(hits, g.out.dtype)
-    if weights is not None:
-        shares = g.op("Mul", shares, g.unsqueeze(g.cast(weights, g.out.dtype), [0]))
+    if weights is None:
+        shares = g.cast(hits, g.out.dtype)
+    else:
+        shares = g.where(hits, g.unsqueeze(g.cast(weights, g.out.dtype), [0]), g.const(0, g.out.dtype))
     return g.reduce("Sum", shares, [1], keepdim=False)
 
 

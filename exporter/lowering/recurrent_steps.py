@@ -85,7 +85,7 @@ def run_direction(
         own = shaped(_affine(g, state[0], parameters.state, parameters.state_bias), (batch, gates * hidden))
         state = step(g, share, own, state, hidden)
         if parameters.projection is not None:
-            state[0] = g.op("MatMul", state[0], g.transpose(parameters.projection, [1, 0]))
+            state[0] = g.matmul(state[0], g.transpose(parameters.projection, [1, 0]))
         outputs.append(g.unsqueeze(state[0], [0]))
     if backwards:
         outputs.reverse()
@@ -93,5 +93,5 @@ def run_direction(
 
 
 def _affine(g: Graph, x: Value, weight: Value, bias: Value | None) -> Value:
-    product = g.op("MatMul", x, g.transpose(weight, [1, 0]))
+    product = g.matmul(x, g.transpose(weight, [1, 0]))
     return product if bias is None else g.op("Add", product, bias)

@@ -9,7 +9,7 @@ import torch
 
 from exporter.capture.graph import Size
 from exporter.lowering.builder import Graph
-from exporter.lowering.extents import product, shaped
+from exporter.lowering.extents import product, same_size, shaped
 from exporter.lowering.registry import lowering
 from exporter.lowering.values import Value
 
@@ -61,7 +61,8 @@ def prod(g: Graph, self: Value, dim: Dims = None, keepdim: bool = False, dtype: 
 @lowering("aten::mean")
 def mean(g: Graph, self: Value, dim: Dims = None, keepdim: bool = False, dtype: object = None) -> Value:
     x = g.cast(self, g.out.dtype)
-    if keepdim and axes_of(x, dim) == list(range(2, x.rank)) and g.has_kernel("GlobalAveragePool", x.dtype):
+    is_pooling = keepdim and axes_of(x, dim) == list(range(2, x.rank)) and not same_size(_count(x, dim), 0)
+    if is_pooling and g.has_kernel("GlobalAveragePool", x.dtype):
         return g.op("GlobalAveragePool", x)
     return _mean(g, x, dim, keepdim)
 

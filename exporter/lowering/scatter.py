@@ -141,8 +141,7 @@ def _rows_written(
     g: Graph, x: Value, dim: int, index: Value, source: Value, reduction: Reduction | None, factor: Number = 1
 ) -> Value:
     """x[index[i]] = source[i] along `dim`."""
-    # Where there is nothing to write to, torch does not look at the places, which onnxruntime refuses.
-    if _is_empty(index) or _is_empty(x):
+    if _is_empty(index):
         return x
     source = g.cast(source, x.dtype) if factor == 1 else g.op("Mul", source, g.scalar(factor, source.dtype))
     if x.rank == 0:
@@ -208,7 +207,7 @@ def take(g: Graph, self: Value, index: Value) -> Value:
 @lowering("aten::put")
 def put(g: Graph, self: Value, index: Value, source: Value, accumulate: bool = False) -> Value:
     """x.view(-1)[index] = source"""
-    if _is_empty(index) or _is_empty(self):
+    if _is_empty(index):
         return self
     written = g.scatter_rows(_flat(g, self), _flat(g, index), _flat(g, source), "add" if accumulate else None)
     return g.reshape(written, self.sizes)

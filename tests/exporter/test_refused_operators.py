@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -38,6 +39,14 @@ def over_packed(**options: Any) -> Callable[..., Any]:
         return lstm(nn.utils.rnn.pack_padded_sequence(x, lengths))[0].data
 
     return program
+
+
+def into_another_size(x: torch.Tensor) -> torch.Tensor:
+    whole = torch.zeros(3, 3)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        torch.mul(x, 2, out=whole[2:])
+    return whole
 
 
 def case(
@@ -188,6 +197,11 @@ OF_DTYPES = [
 ]
 
 OF_OPERATORS = [
+    case(
+        into_another_size,
+        (ROWS,),
+        "aten::slice_scatter: an out= of 1 along axis 0 where 2 are written: give it their size",
+    ),
     case(
         lambda weight, bags: torch.embedding_bag(weight, bags, torch.tensor([0, 2]))[1],
         (ROWS, torch.tensor([0, 1, 0])),

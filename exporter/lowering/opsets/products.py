@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from exporter.lowering.extents import same_size
 from exporter.lowering.opsets.base import Base
 from exporter.lowering.values import Value
 
@@ -13,7 +14,9 @@ class ProductForms(Base):
 
     def matmul(self, a: Value, b: Value) -> Value:
         """numpy's product: over the last axis of `a` and the last but one of `b`, batches broadcast."""
-        if a.dtype.is_floating_point or self.opset >= 9:
+        # A product over nothing is 0, where onnxruntime's MatMul returns what lies in memory.
+        over_nothing = a.shape is not None and same_size(a.shape[-1], 0)
+        if (a.dtype.is_floating_point or self.opset >= 9) and not over_nothing:
             return self.op("MatMul", a, b)
         row, column = a.rank == 1, b.rank == 1
         # (..., m, k, 1) * (..., 1, k, n), summed over k.
