@@ -18,6 +18,8 @@ SMOKE_OPSETS = (9, MIDDLE_OPSET, 26)
 TURNING_OPSETS = (7, 9, 10, 11, 13, 16, 18, 21, 23, 26)
 #: The form before axes moved to inputs, after it, before and after the newest operators.
 SPREAD_OPSETS = (9, 13, 18, 26)
+#: The oldest form that most runtimes know, and the newest that torch's own exporters write.
+FEW_OPSETS = (9, 18)
 
 ONNXRUNTIME = "onnxruntime"
 ONNX_REFERENCE = "onnx.reference"

@@ -127,7 +127,7 @@ class Declaration:
             yield case, dtypes
 
     def _dtypes_of(self, selection: Selection) -> tuple[Dtype, ...]:
-        """Smoke takes the first dtype, default those declared, full every floating one as well."""
+        """Smoke takes the first dtype, default those declared, full every floating one that torch has kernels of."""
         if selection.dtypes is not None:
             possible = {*self.dtypes, *(FLOATING if self.floating else ())}
             return tuple(dtype for dtype in selection.dtypes if dtype in possible)

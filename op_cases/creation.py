@@ -109,7 +109,8 @@ dropout = op(
     dynamic=_DYNAMIC,
 )
 dropout_draws = op(
-    lambda x: (F.dropout(x * 0 + 1, 0.5) == 0).any() & (F.dropout(x * 0 + 1, 0.5) == 2).any(), floats(30, 40)
+    lambda x: (F.dropout(x.new_ones(30, 40), 0.5) == 0).any() & (F.dropout(x.new_ones(30, 40), 0.5) == 2).any(),
+    floats(1),
 )
 feature_dropout = op(
     lambda x, f: f(x * 0 + 3, 0.5, training=True).mul(1 / 6).round().std((-1, -2)),

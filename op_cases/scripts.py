@@ -245,7 +245,7 @@ def known_loops(x: Tensor) -> Tensor:
     for j in range(200):
         x = x * 1.01 - j * 0.001
     while x.size(1) < 7:
-        x = torch.cat([x, x[:, :1]], 1)
+        x = torch.cat([x, x.new_ones(x.size(0), 1)], 1)
     return x
 
 

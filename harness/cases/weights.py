@@ -55,7 +55,8 @@ class _WithoutRandomFills(TorchFunctionMode):
 def build_module(factory: Callable[..., object], keywords: Mapping[str, object], seed: int) -> torch.nn.Module:
     """`factory(**keywords)` with seeded weights."""
     with _WithoutRandomFills(), torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
+        # Not torch.manual_seed, which spells out the stack for a CUDA that nobody has called yet.
+        torch.default_generator.manual_seed(seed)
         module = factory(**keywords)
     if not isinstance(module, torch.nn.Module):
         raise TypeError(f"{factory!r} gave a {type(module).__name__} where a model needs an nn.Module.")
@@ -67,16 +68,16 @@ def build_module(factory: Callable[..., object], keywords: Mapping[str, object],
 def fill(module: torch.nn.Module, seed: int) -> None:
     """Write every floating parameter and batch-norm statistic from one seeded stream."""
     generator = torch.Generator().manual_seed(seed)
+    floating = [(name, each) for name, each in module.named_parameters() if each.is_floating_point()]
     tile: torch.Tensor | None = None
     offset = 0
-    for name, parameter in module.named_parameters():
-        if not parameter.is_floating_point():
-            continue
+    for name, parameter in floating:
         if parameter.dim() < 2:
             _fill_vector(name, parameter, generator)
             continue
         if tile is None:
-            tile = torch.empty(_TILE).normal_(generator=generator)
+            needed = sum(each.numel() for _, each in floating if each.dim() >= 2)
+            tile = torch.empty(min(needed, _TILE)).normal_(generator=generator)
         _fill_from_tile(parameter, tile, offset)
         offset = (offset + parameter.numel()) % _TILE
         parameter.mul_(_gain(name) / (parameter[0].numel() ** 0.5))

@@ -80,6 +80,8 @@ class Outcome:
     reason: str = ""
     #: What a reader wants below the headline of a failure, line by line.
     details: list[str] = field(default_factory=list)
+    #: What kind of error ended it.
+    raised: type[Exception] | None = None
     blame: Blame | None = None
     metrics: Metrics | None = None
     seconds: dict[str, float] = field(default_factory=dict)
@@ -130,6 +132,7 @@ class Outcome:
     def fail(self, error: Exception) -> None:
         """Something raised where nothing should."""
         self.status = Status.FAILED
+        self.raised = type(error)
         self.reason = f"{type(error).__name__}: {one_line(str(error))}{self._at()}"
         ruling = self._ruling_on_error()
         self.blame = ruling.blame

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -114,15 +115,19 @@ class _Twin:
     """The same program with the same weights in another dtype, until it turns out that it has none."""
 
     def __init__(self, program: Program, dtype: torch.dtype) -> None:
+        self._original = program
         self._dtype = dtype
-        self._program: Program | None = None
+
+    @functools.cached_property
+    def _program(self) -> Program | None:
+        program = self._original
         if not program.dtype.is_floating:
-            return
+            return None
         if program.weight_bytes:
             # Built anew rather than converted and back: the exporter may hold the original's storage.
             program = build(program.case, program.dtype, program.device, program.seed)
-            program.module.to(dtype)
-        self._program = program
+            program.module.to(self._dtype)
+        return program
 
     def run(self, inputs: tuple[Given, ...]) -> list[Float64Array] | None:
         if self._program is None:

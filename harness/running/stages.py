@@ -28,6 +28,7 @@ from harness.subjects import cuda
 from harness.subjects.delivered import Delivered, check
 from harness.subjects.exporters import EXPORTERS, Captured, Exporter, NoSuchFormError, Request
 from harness.subjects.runtimes import RUNTIMES, NoDeviceError, NoKernelError, OnnxReference, Runtime, Session
+from harness.wording import one_line
 
 #: Bytes of weights above which they go to a file of their own: protobuf would copy them at every stage.
 EXTERNAL_WEIGHTS = 16 << 20
@@ -75,7 +76,9 @@ class Bench:
                 outcome.absent(str(error))
             except Exception as error:  # noqa: BLE001  Stages run other people's code: what it raises is the outcome.
                 refusal = exporter.refusal(error) if outcome.stage is Stage.EXPORT else ""
-                if refusal:
+                if _in_a_dtype_beyond(cell, outcome.stage, error):
+                    outcome.absent(f"torch has no kernel: {one_line(str(error))}")
+                elif refusal:
                     outcome.refuse(refusal, error)
                 else:
                     outcome.fail(error)
@@ -156,6 +159,12 @@ def _missing(cell: Cell, exporter: Exporter, runtime: Runtime) -> str:
     if cell.opset not in runtime.opsets:
         return f"{runtime.name} runs opsets {runtime.opsets[0]} to {runtime.opsets[-1]}"
     return runtime.missing(cell.device) or exporter.missing()
+
+
+def _in_a_dtype_beyond(cell: Cell, stage: Stage, error: Exception) -> bool:
+    """Whether torch itself cannot run the case in a dtype that the full tier takes beyond those declared."""
+    undeclared = cell.dtype not in cell.case.declaration.dtypes
+    return undeclared and stage is Stage.REFERENCE and isinstance(error, NotImplementedError)
 
 
 def _asked_shapes(cell: Cell, example: Trial) -> dict[str, tuple[int | str, ...]]:

@@ -17,9 +17,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
-from harness.axes import ONNX_REFERENCE, PARITY, Breadth, Capture, Device, Dtype, Selection, Shapes, Tier
+from harness.axes import FEW_OPSETS, ONNX_REFERENCE, PARITY, Breadth, Capture, Device, Dtype, Selection, Shapes, Tier
 from harness.case import Case, Declaration
-from harness.cases.draws import DRAWN_OPSETS, DrawnCase, can_be_drawn
+from harness.cases.draws import DrawnCase, can_be_drawn
+from harness.record import Kind
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,6 +55,9 @@ def cells_of(name: str, declaration: Declaration, selection: Selection) -> Itera
         for dtype, exporter, form in itertools.product(dtypes, selection.exporters, shapes):
             principal = dtype is dtypes[0] and form is Shapes.STATIC
             opsets = declaration.opsets(selection, _breadth(number, principal))
+            if declaration.kind is Kind.MODEL and dtype not in declaration.dtypes and selection.dtypes is None:
+                # The operators that it is made of are run in every dtype at all of them.
+                opsets = tuple(opset for opset in opsets if opset in FEW_OPSETS)
             for capture in selection.captures_of(exporter):
                 for opset, device, runtime in _lanes(selection, opsets, principal):
                     yield Cell(case, dtype, opset, device, capture, exporter, runtime, form)
@@ -72,7 +76,7 @@ def _drawn_cells(name: str, declaration: Declaration, selection: Selection) -> I
     dtype = declaration.dtypes[0]
     if selection.dtypes is not None and dtype not in selection.dtypes:
         return
-    for opset in DRAWN_OPSETS:
+    for opset in FEW_OPSETS:
         if selection.opsets is None or opset in selection.opsets:
             for runtime in selection.runtimes_at(opset):
                 yield Cell(case, dtype, opset, Device.CPU, Capture.TRACE, PARITY, runtime, Shapes.STATIC)

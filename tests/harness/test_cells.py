@@ -99,6 +99,17 @@ def test_dtypes_widen_with_the_tier() -> None:
     assert dtypes(whole, dtypes=(Dtype.FLOAT32,)) == ["float32"]
 
 
+def test_models_run_in_dtypes_beyond_their_own_at_few_opsets() -> None:
+    def opsets(**chosen: object) -> list[int]:
+        selection = Selection(tier=Tier.FULL, devices=(Device.CPU,), **chosen)  # type: ignore[arg-type]
+        network = model(torch.nn.Linear, floats(2, 3), in_features=3, out_features=2)
+        return [cell.opset for cell in cells(network, selection) if cell.dtype is Dtype.FLOAT16]
+
+    assert opsets() == [9, 18]
+    assert opsets(opsets=(13, 18)) == [18]
+    assert opsets(opsets=(13, 18), dtypes=(Dtype.FLOAT16,)) == [13, 18]
+
+
 def test_cells_that_share_work_follow_each_other() -> None:
     found = cells(op(F.elu, floats(2), alpha=[1, 2], dynamic={"x": {0: "n"}}))
     runs = [(cell.case.label, cell.shapes) for cell in found]

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import torch
 
+from exporter.errors import CaptureError, LoweringError
 from harness.axes import Capture, Device, Dtype, Selection, Shapes, Tier
 from harness.case import Declaration, floats, given, ints, model, op
-from harness.cases.draws import DrawnCase, can_be_drawn, search
+from harness.cases.draws import ATTEMPTS, DrawnCase, can_be_drawn, search
 from harness.judging.outcome import Outcome
 from harness.record import Stage, Status
 from harness.selecting.cells import Cell, cells_of
@@ -64,6 +65,57 @@ def test_what_torch_refuses_says_nothing() -> None:
 
     outcome = search(_cell(_PRODUCT), run)
     assert (outcome.stage, outcome.reason) == (Stage.REFERENCE, "torch says no")
+
+
+def test_a_program_that_cannot_be_recorded_at_a_draw_says_nothing() -> None:
+    def run(cell: Cell) -> Outcome:
+        outcome = Outcome(cell, "onnxruntime", stage=Stage.EXPORT)
+        outcome.fail(CaptureError("it returns no tensor") if _shapes(cell)[0][0] > 2 else LoweringError("it is broken"))
+        return outcome
+
+    outcome = search(_cell(_PRODUCT), run)
+    assert outcome.details[0] == "drawn: it = op(torch.matmul, floats(0,0), floats(0,0))"
+    assert outcome.reason == "LoweringError: it is broken"
+
+
+def test_where_torch_refuses_nearly_everything_it_is_soon_enough() -> None:
+    runs = 0
+
+    def run(cell: Cell) -> Outcome:
+        nonlocal runs
+        runs += 1
+        holds = runs % 20 == 0
+        status, stage = (Status.PASSED, Stage.COMPARE) if holds else (Status.FAILED, Stage.REFERENCE)
+        return Outcome(cell, "onnxruntime", status=status, stage=stage)
+
+    assert search(_cell(_PRODUCT), run).status is Status.PASSED
+    assert runs == ATTEMPTS
+
+
+def test_a_failure_that_comes_and_goes_is_told_as_such() -> None:
+    runs = 0
+
+    def run(cell: Cell) -> Outcome:
+        nonlocal runs
+        runs += 1
+        status = Status.FAILED if runs == 3 else Status.PASSED
+        return Outcome(cell, "onnxruntime", status=status, stage=Stage.COMPARE)
+
+    outcome = search(_cell(_PRODUCT), run)
+    assert outcome.status is Status.FAILED
+    assert outcome.details[1] == "the same draw ended otherwise when it was run again"
+
+
+def test_sizes_of_what_is_given_value_by_value_stay() -> None:
+    seen: set[tuple[int, ...]] = set()
+
+    def run(cell: Cell) -> Outcome:
+        seen.add(_shapes(cell)[0])
+        return Outcome(cell, "onnxruntime", stage=Stage.COMPARE)
+
+    search(_cell(op(torch.mul, floats(2, 3), other=given([1.0, 2.0, 3.0]))), run)
+    assert len(seen) > 3
+    assert {columns for _, columns in seen} == {3}
 
 
 def test_layouts_keep_the_values() -> None:

@@ -83,3 +83,11 @@ def test_the_run_without_gradients_leaves_weights_trainable() -> None:
     (output,) = program.run(program.inputs(InputSet()))
     assert not output.requires_grad
     assert all(parameter.requires_grad for parameter in program.module.parameters())
+
+
+def test_inputs_lie_in_memory_as_they_were_given() -> None:
+    program = built(op(lambda x: x.as_strided((2,), (1,), 2), floats(3)))
+    every_other = torch.arange(6.0)[::2]
+    (picked,) = program.run((every_other,))
+    assert picked[0].item() == 2
+    assert torch.equal(every_other, torch.tensor([0.0, 2.0, 4.0]))

@@ -78,6 +78,19 @@ def test_a_case_that_torch_cannot_run_is_the_cases_fault() -> None:
     assert outcome.reason.startswith("RuntimeError: Halving dimension must be even")
 
 
+def test_a_dtype_beyond_those_declared_that_torch_has_no_kernel_of_is_absent() -> None:
+    def picky(x: torch.Tensor) -> torch.Tensor:
+        if x.dtype is torch.float16:
+            raise NotImplementedError("\"picky\" not implemented for 'Half'")
+        return x * 2
+
+    outcome = run(elu, cell(op(picky, floats(2, 3)), dtype=Dtype.FLOAT16))
+    assert (outcome.status, outcome.stage) == (Status.ABSENT, Stage.REFERENCE)
+    assert outcome.reason == "torch has no kernel: \"picky\" not implemented for 'Half'"
+    declared = op(picky, floats(2, 3), dtypes=[torch.float16])
+    assert run(elu, cell(declared, dtype=Dtype.FLOAT16)).status is Status.FAILED
+
+
 def test_an_error_may_say_what_no_file_can_hold() -> None:
     """Names of files that are no UTF-8 come so. A record that cannot be written would be a crash of the cell."""
 
