@@ -119,4 +119,5 @@ ssd = model(
     build=_detection.ssd300_vgg16,
     **_SCORED,
     dynamic={"x": {1: "height", 2: "width"}},
+    sizes={"height": (73,), "width": (83,)},
 )
