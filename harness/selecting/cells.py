@@ -13,7 +13,7 @@ are 7, 8 and 9, and none with two begins with these.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -46,12 +46,16 @@ class Cell:
         )
 
 
-def cells_of(name: str, declaration: Declaration, selection: Selection) -> Iterator[Cell]:
-    """The cells of one declaration, those that share work next to each other."""
+def cells_of(
+    name: str, declaration: Declaration, selection: Selection, wanted: Callable[[str], bool] = lambda label: True
+) -> Iterator[Cell]:
+    """The cells of one declaration, those that share work next to each other: of cases whose labels are wanted."""
     if not selection.tier.includes(declaration.tier):
         return
     shapes = tuple(Shapes) if declaration.dynamic else (Shapes.STATIC,)
     for number, (case, dtypes) in enumerate(declaration.selected(name, selection)):
+        if not wanted(case.label):
+            continue
         for dtype, exporter, form in itertools.product(dtypes, selection.exporters, shapes):
             principal = dtype is dtypes[0] and form is Shapes.STATIC
             opsets = declaration.opsets(selection, _breadth(number, principal))
@@ -61,7 +65,7 @@ def cells_of(name: str, declaration: Declaration, selection: Selection) -> Itera
             for capture in selection.captures_of(exporter):
                 for opset, device, runtime in _lanes(selection, opsets, principal):
                     yield Cell(case, dtype, opset, device, capture, exporter, runtime, form)
-    if selection.tier is Tier.FULL and can_be_drawn(declaration):
+    if selection.tier is Tier.FULL and can_be_drawn(declaration) and wanted(f"{name}[drawn]"):
         yield from _drawn_cells(name, declaration, selection)
 
 
