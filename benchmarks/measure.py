@@ -23,7 +23,8 @@ PACKAGES = ("torch", "torchvision", "onnx", "onnx-ir", "onnxruntime", "onnxscrip
 #: Warm exports in each process.
 WARM = 3
 
-LATENCY_SESSIONS, LATENCY_ROUNDS = 8, 10
+#: As many sessions with each subject as the first that is given memory.
+LATENCY_SESSIONS, LATENCY_ROUNDS = 12, 10
 
 
 def measure(models: list[str], rounds: int, folder: Path, say: Callable[[str], None], *, matrix: bool) -> Results:

@@ -54,11 +54,11 @@ class ModelResults(msgspec.Struct):
         return measured.extra / measured.weights if measured and measured.weights else None
 
     def latency_ratio(self, over: Subject, under: Subject) -> float | None:
-        """Between the best sessions of both: what makes one slower is where it lies in memory."""
+        """The median over the sessions: in each they take turns, so that the machine's slow moments are everyone's."""
         measured = self.latency.milliseconds if self.latency else {}
         if over not in measured or under not in measured:
             return None
-        return min(measured[over]) / min(measured[under])
+        return median(ours / theirs for ours, theirs in zip(measured[over], measured[under], strict=True))
 
 
 class MatrixTime(msgspec.Struct, frozen=True):
