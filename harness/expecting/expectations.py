@@ -22,7 +22,7 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Mapping
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 
 import msgspec
@@ -89,10 +89,10 @@ class Expectation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             for package, wanted in self.packages.items()
         )
 
-    def may_match(self, name: str) -> bool:
-        """Whether it can speak of cells whose ids begin with this name: most selectors begin with one, too."""
+    def may_match(self, beginning_of_id: str) -> bool:
+        """Whether it can speak of cells whose ids begin so: most selectors begin with a name or a case."""
         beginning = _WILD.split(self.cells, maxsplit=1)[0]
-        return beginning.startswith(name) or name.startswith(beginning)
+        return beginning.startswith(beginning_of_id) or beginning_of_id.startswith(beginning)
 
     def foresees(self, stage: Stage, error: str) -> bool:
         """Whether a failure is the one that it speaks of."""
@@ -185,10 +185,16 @@ def _problem(expectation: Expectation) -> str:
 
 def expected(record: Record, directory: Path) -> Record:
     """The record as the expectations beside its declaration have it; the first that matches decides."""
-    for expectation in load(directory / FILE):
+    for expectation in _speaking_of(record.case, directory / FILE):
         if expectation.matches(record.cell) and expectation.applies(_versions_here()):
             return expectation.apply(record)
     return record
+
+
+@lru_cache(maxsize=4)
+def _speaking_of(case: str, path: Path) -> tuple[Expectation, ...]:
+    """Those that can match a cell of this case: its cells come one after the other."""
+    return tuple(expectation for expectation in load(path) if expectation.may_match(case))
 
 
 @cache
