@@ -11,7 +11,7 @@ import torch
 from torch._ops import OpOverload
 from torch._subclasses.fake_tensor import FakeTensor
 
-from exporter.capture.graph import Size, same_size
+from exporter.capture.graph import Size, same_shape, same_size
 from exporter.capture.upsampling import UPSAMPLING_TO_SIZES
 
 if TYPE_CHECKING:
@@ -224,6 +224,22 @@ def _part(x: torch.Tensor, dim: int = 0, start: Any = None, end: Any = None, ste
     return torch.empty(sizes, dtype=x.dtype, device=x.device)
 
 
+def _picked(x: torch.Tensor, indices: list[torch.Tensor | None]) -> Any:
+    # torch's meta kernel decides by guards what lies where, ten milliseconds for a mask's count.
+    given = [(axis, index) for axis, index in enumerate(indices) if index is not None]
+    if len(given) != 1:
+        return NotImplemented
+    axis, index = given[0]
+    taken: list[Size] = list(index.shape)
+    covered = 1
+    if index.dtype is torch.bool:
+        covered = index.ndim
+        if not same_shape(index.shape, x.shape[axis : axis + covered]):
+            return NotImplemented
+        taken = [torch.ops.aten.nonzero.default(index).shape[0]]
+    return torch.empty([*x.shape[:axis], *taken, *x.shape[axis + covered :]], dtype=x.dtype, device=x.device)
+
+
 def _count(size: torch.SymInt, least: int, first: int, last: int) -> Size:
     """How many places of an axis lie from the first up to the last, negative ones being counted from the end."""
     if first < 0 and last >= sys.maxsize:
@@ -268,6 +284,7 @@ SIZES: dict[OpOverload, Callable[..., Any]] = {
     torch.ops.aten.bincount.default: _bins,
     torch.ops.aten.cat.default: _joined,
     torch.ops.aten.slice.Tensor: _part,
+    torch.ops.aten.index.Tensor: _picked,
     torch.ops.aten.view.default: _viewed,
     torch.ops.aten._unsafe_view.default: _viewed,
     torch.ops.aten.squeeze.default: _squeezed,
