@@ -26,7 +26,7 @@ def main(
     models: Annotated[str, typer.Option(help="Comma-separated; all of them if not given.")] = ",".join(SMALL),
     json: Annotated[Path | None, typer.Option(help="Write every measured number to this file too.")] = None,
     repeat: Annotated[int, typer.Option(min=1, help="Processes a subject gets for each model.")] = 3,
-    matrix: Annotated[bool, typer.Option(help="Time the default tier of the matrix too.")] = True,
+    matrix: Annotated[bool, typer.Option(help="Time the operators at every opset, and the default tier, too.")] = True,
 ) -> None:
     """Measure the exporter beside torch.onnx's two and the floor, and print the ratios and the targets."""
     names = [name for name in models.split(",") if name]

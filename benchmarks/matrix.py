@@ -16,9 +16,9 @@ from harness.store import read_records
 _RAN = (0, 1)
 
 
-def measure_matrix(folders: tuple[str, ...], place: Path) -> MatrixTime | Failure:
-    """Run the default tier of the declarations in `folders`, with its records below `place`."""
-    command = [sys.executable, "-m", "pytest", "-n", "auto", "-q", "--runs", str(place), *folders]
+def measure_matrix(selection: tuple[str, ...], place: Path) -> MatrixTime | Failure:
+    """Run the cells of a selection, with their records below `place`."""
+    command = [sys.executable, "-m", "pytest", "-n", "auto", "-q", "--runs", str(place), *selection]
     start = time.perf_counter()
     ran = subprocess.run(command, cwd=ROOT, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
     seconds = time.perf_counter() - start

@@ -45,10 +45,11 @@ def measure(models: list[str], rounds: int, folder: Path, say: Callable[[str], N
 
 
 def run_matrix(folder: Path, say: Callable[[str], None]) -> MatrixResults:
-    """The operators alone, then everything, each in a pytest of its own."""
+    """The operators at every opset, then the default tier of everything, each in a pytest of its own."""
     results = MatrixResults()
     say("matrix: operators")
-    match measure_matrix(("op_cases",), folder / "operators"):
+    every_opset = ("op_cases", "--tier", "smoke", "--opsets", "7-26", "--devices", "cpu")
+    match measure_matrix(every_opset, folder / "operators"):
         case MatrixTime() as time:
             results.operators = time
         case Failure(reason):

@@ -62,7 +62,7 @@ class ModelResults(msgspec.Struct):
 
 
 class MatrixTime(msgspec.Struct, frozen=True):
-    """Cells of the default tier, and the wall time of the whole command that ran them."""
+    """Cells, and the wall time of the whole command that ran them."""
 
     cells: int
     seconds: float

@@ -105,7 +105,10 @@ def test_matrix_is_judged_by_the_whole_command() -> None:
         operators=MatrixTime(cells=6200, seconds=20), failures={"everything": "interrupted"}
     )
     judged = verdicts(measured)
-    rate, tier = "matrix: over 300 cells a second on operators", "matrix: the default tier under 4 minutes"
+    rate, tier = (
+        "matrix: over 300 cells a second on operators at opsets 7 to 26",
+        "matrix: the default tier under 4 minutes",
+    )
     assert judged[rate] == Judgement(rate, "310 a second, 6200 cells", Verdict.OK)
     assert judged[tier] == Judgement(tier, "pytest failed", Verdict.SHORT)
 
