@@ -120,4 +120,5 @@ ssd = model(
     **_SCORED,
     dynamic={"x": {1: "height", 2: "width"}},
     sizes={"height": (73,), "width": (83,)},
+    tier="full",
 )
