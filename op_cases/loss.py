@@ -63,16 +63,7 @@ multilabel_margin_loss = op(
 )
 multilabel_soft_margin_loss = op(F.multilabel_soft_margin_loss, _X, _PROBABILITY, reduction=_REDUCTION)
 hinge_embedding_loss = op(F.hinge_embedding_loss, _X, given([[1.0, -1.0, 1.0, -1.0]] * 3), reduction=_REDUCTION)
-cosine_embedding_loss = op(
-    F.cosine_embedding_loss,
-    _X,
-    _Y,
-    given([1, -1, 1]),
-    margin=[0.0, 0.3],
-    reduction=_REDUCTION,
-    tolerance=1e-6,
-    because="one less a cosine is as far off as the cosine, however small it is",
-)
+cosine_embedding_loss = op(F.cosine_embedding_loss, _X, _Y, given([1, -1, 1]), margin=[0.0, 0.3], reduction=_REDUCTION)
 margin_ranking_loss = op(F.margin_ranking_loss, floats(4), floats(4), given([1, -1, 1, -1]), reduction=_REDUCTION)
 triplet_margin_loss = op(
     F.triplet_margin_loss, _X, _Y, floats(3, 4), p=[1.0, 2.0], swap=[False, True], reduction=_REDUCTION

@@ -142,7 +142,7 @@ class ExpectationItem(pytest.Item):
         one_of_each: dict[str, str] = {}
         for name, declaration in declared_under(self.path.parent):
             if self._expectation.may_match(name):
-                # The samples of OpInfo have millions of cells.
+                # Of cases that it may speak of alone: the samples of OpInfo have millions of cells.
                 for cell in cells_of(name, declaration, everything, self._expectation.may_match):
                     if self._expectation.matches(cell.id):
                         return
