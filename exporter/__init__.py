@@ -9,11 +9,11 @@ y = program(x)
 from exporter.garbage import leaving_garbage
 from exporter.stand_ins import standing_in
 
-# The one module of onnx_ir uses sympy as soon as it is imported.
-with leaving_garbage(), standing_in("sympy", "onnx_ir._symbolic_shapes"):
-    import onnx_ir  # noqa: F401
-
 with leaving_garbage():
+    # The one module of onnx_ir uses sympy as soon as it is imported.
+    with standing_in("sympy", "onnx_ir._symbolic_shapes"):
+        import onnx_ir  # noqa: F401
+
     from exporter import errors, operators, ops, symbolic_helper, testing, verification
     from exporter.api import export
     from exporter.capture.activity import is_in_onnx_export

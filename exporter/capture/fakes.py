@@ -1,21 +1,30 @@
 """Fake tensors without dynamo: torch's own, which import all of `torch._dynamo`, though no capture here uses it.
 
-That takes 0.4 s of processor time, two thirds of a process's first export of a small model. Torch asks for it twice:
-for a handful of settings in `torch._dynamo.config`, which is loaded alone here, and to keep compilation out of every
-dispatch mode, where nothing is ever compiled. Whatever else is asked of `torch._dynamo` imports it as always, and it
-finds its configuration in place.
+That takes a second of processor time, most of a process's first export of a small model. Torch asks for it thrice:
+for a handful of settings in `torch._dynamo.config`, which is loaded alone here; to keep compilation out of every
+dispatch mode, where nothing is ever compiled; and out of its reference kernels, which find the results of `abs` and
+`gt`. Whatever else is asked of `torch._dynamo` imports it as always, and it finds its configuration in place.
 """
 
 from __future__ import annotations
 
 import functools
 import importlib.util
+import inspect
 import sys
-from collections.abc import Callable, Mapping, Sequence
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from types import FunctionType
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import torch
+import torch._refs.fft
+import torch._refs.linalg
+import torch._refs.nn.functional
+import torch._refs.special
+from torch._compile import _disable_dynamo
 from torch._ops import OpOverload
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._python_dispatch import _disable_current_modes, _get_current_dispatch_mode_stack
@@ -25,11 +34,16 @@ from exporter.stand_ins import StandIn
 if TYPE_CHECKING:
     from exporter.capture.symbols import HintedShapeEnv
 
-__all__ = ["Fakes", "outside_of_fake_modes"]
+__all__ = ["Fakes", "outside_of_fake_modes", "without_dynamo"]
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
 _PACKAGE = "torch._dynamo"
+
+#: What torch keeps in a function once it has asked dynamo to be kept out of it.
+_ASKED = "__dynamo_disable"
+
+_REFERENCES = (torch._refs, torch._refs.fft, torch._refs.linalg, torch._refs.nn.functional, torch._refs.special)
 
 
 class Fakes(FakeTensorMode):
@@ -80,3 +94,72 @@ def _load_configuration() -> None:
         raise
     torch._dynamo = StandIn(_PACKAGE)
     torch._dynamo.config = sys.modules[name]
+
+
+class _KeptOutOnceImported:
+    """A function as it is, until dynamo is there to be kept out of it."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self._function = function
+        self._kept_out: Callable[..., Any] | None = None
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if self._kept_out is None:
+            disable = getattr(sys.modules.get(_PACKAGE), "disable", None)
+            if disable is None:
+                return self._function(*args, **kwargs)
+            self._kept_out = disable(self._function, wrapping=False)
+        return self._kept_out(*args, **kwargs)
+
+
+class _References:
+    """Torch's reference kernels, of which those that several captures use at once are put back by the last."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._captures = 0
+        self._spared = False
+
+    @contextmanager
+    def without_dynamo(self) -> Iterator[None]:
+        with self._lock:
+            self._captures += 1
+            if self._captures == 1 and _PACKAGE not in sys.modules:
+                self._spared = True
+                for attributes, spared in _kept_from_dynamo():
+                    attributes.setdefault(_ASKED, spared)
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._captures -= 1
+                if self._captures == 0 and self._spared:
+                    self._spared = False
+                    for attributes, spared in _kept_from_dynamo():
+                        if attributes.get(_ASKED) is spared:
+                            del attributes[_ASKED]
+
+
+without_dynamo = _References().without_dynamo
+
+
+@functools.cache
+def _kept_from_dynamo() -> list[tuple[dict[str, Any], _KeptOutOnceImported]]:
+    """The attributes of each function that torch's `_disable_dynamo` has wrapped, and what spares it that."""
+    marked = _disable_dynamo(_load_configuration).__code__
+    found = []
+    for module in _REFERENCES:
+        for reference in vars(module).values():
+            for function in _and_what_it_wraps(reference):
+                if function.__code__ is marked:
+                    kept_out = inspect.getclosurevars(function).nonlocals["fn"]
+                    found.append((kept_out.__dict__, _KeptOutOnceImported(kept_out)))
+    return found
+
+
+def _and_what_it_wraps(reference: object) -> Iterator[FunctionType]:
+    """A function, and those that it calls as their wrapper. (Torch's `__wrapped__` leave some out.)"""
+    while isinstance(reference, FunctionType):
+        yield reference
+        names, cells = reference.__code__.co_freevars, reference.__closure__ or ()
+        reference = next((cell.cell_contents for name, cell in zip(names, cells, strict=True) if name == "fn"), None)

@@ -11,7 +11,7 @@ too, after much that is about other things, and they import sympy for it.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -20,15 +20,15 @@ from torch._functorch.pyfunctorch import temporarily_clear_interpreter_stack
 from torch._ops import OpOverload
 from torch._subclasses.fake_impls import _is_tensor_constructor, op_implementations_checks
 from torch._subclasses.fake_tensor import FakeTensor, in_kernel_invocation_manager
+from torch.utils._python_dispatch import _disable_current_modes
 
 from exporter.capture.composites import SHAPES, original, without_keeping
 from exporter.capture.fakes import Fakes
 from exporter.capture.graph import Size
+from exporter.capture.pointwise import Metadata, like_which
 
-__all__ = ["Metadata", "ResultMemo", "describe"]
+__all__ = ["ResultMemo", "describe"]
 
-#: dtype, shape, stride, device; a size that may vary is its expression.
-Metadata = tuple[torch.dtype, tuple[Any, ...], tuple[Any, ...], torch.device]
 #: How to make a result again: a meta tensor of that shape, which is shared, and the device.
 _Template = tuple[torch.Tensor, torch.device]
 
@@ -39,21 +39,6 @@ _MOST = 20_000
 _CPU, _META = torch.device("cpu"), torch.device("meta")
 _IMPLICIT = torch._C.DispatchKey.CompositeImplicitAutograd
 _aten = torch.ops.aten
-#: Pointwise functions of one tensor of floats, whose result is laid out as it is. torch is slow to say so where sizes
-#: vary, and imports dynamo to say it of some.
-_LIKE_FIRST = frozenset(
-    {
-        _aten.batch_norm.default,
-        _aten.elu.default,
-        _aten.hardtanh.default,
-        _aten.leaky_relu.default,
-        _aten.relu.default,
-        _aten.sigmoid.default,
-        _aten.silu.default,
-        _aten.tanh.default,
-    }
-)
-
 #: Of which torch's fake tensors say what CPUs return, and the kernel what a GPU's do.
 _OTHERWISE = frozenset(
     {_aten._native_batch_norm_legit_functional.default, _aten._batch_norm_with_update_functional.default}
@@ -88,10 +73,7 @@ class ResultMemo:
         except (_Unknown, TypeError):
             return self._fakes.dispatch(func, types, args, kwargs)
         if known is None:
-            if original(func) in _LIKE_FIRST and not kwargs and self._is_plain(args[0]):
-                known = self._template(args[0])
-            else:
-                known = self._by_kernel(func, args, kwargs)
+            known = self._by_rule(func, args, kwargs) or self._by_kernel(func, args, kwargs)
             if known is None:
                 result = self._fakes.dispatch(func, types, args, kwargs)
                 self._remember(key, args, result)
@@ -101,6 +83,14 @@ class ResultMemo:
             made = [FakeTensor(self._fakes, *template) for template in known]
             return made if func._schema.returns[0].type.kind() == "ListType" else tuple(made)
         return FakeTensor(self._fakes, *known)
+
+    def _by_rule(self, func: OpOverload, args: Any, kwargs: dict[str, Any]) -> _Template | None:
+        described = [self._metadata_of(arg) if isinstance(arg, torch.Tensor) else arg for arg in args]
+        like = like_which(original(func).name().removeprefix("aten::"), described, kwargs)
+        if like is None:
+            return None
+        place, dtype = like
+        return self._made(dtype, args[place].shape, args[place].fake_device)
 
     def _by_kernel(self, func: OpOverload, args: Any, kwargs: dict[str, Any]) -> _Template | list[_Template] | None:
         """What the kernel for tensors without data returns; None where there is more to an operator, or to a call."""
@@ -124,10 +114,6 @@ class ResultMemo:
             return None
         templates = [(_like(each), device) for each in results]
         return templates if isinstance(result, (tuple, list)) else templates[0]
-
-    def _is_plain(self, tensor: torch.Tensor) -> bool:
-        """Floats without gaps between them. Where sizes vary, finding out would ask about them."""
-        return tensor.is_floating_point() and (self._fakes.symbols is not None or tensor.is_contiguous())
 
     def _key(self, argument: Any) -> Any:
         if isinstance(argument, torch.Tensor):
@@ -168,13 +154,15 @@ class ResultMemo:
         key = (None, dtype, _sizes(shape), device)
         known = self._results.get(key)
         if known is None:
-            with torch.utils._python_dispatch._disable_current_modes(), temporarily_clear_interpreter_stack():
-                with without_keeping(), self._fakes:
-                    fake = torch.empty(shape, dtype=dtype, device=device)
-                assert isinstance(fake, FakeTensor)
-                known = self._template(fake)
+            with _disable_current_modes(), temporarily_clear_interpreter_stack(), without_keeping():
+                known = self._made(dtype, shape, device)
             self._store(key, known)
         return FakeTensor(self._fakes, *known)
+
+    def _made(self, dtype: torch.dtype, shape: Sequence[Size], device: torch.device) -> _Template:
+        # One that was made in inference mode could not be used outside of it.
+        with in_kernel_invocation_manager(self._fakes), torch.inference_mode(False):
+            return torch.empty(shape, dtype=dtype, device=_META), device
 
     def _template(self, tensor: FakeTensor) -> _Template:
         with in_kernel_invocation_manager(self._fakes):

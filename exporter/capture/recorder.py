@@ -16,8 +16,9 @@ from exporter.capture.autograd_functions import AUTOGRAD_FUNCTION, FunctionCall
 from exporter.capture.composites import original, without_keeping
 from exporter.capture.fakes import Fakes
 from exporter.capture.graph import Holds, Node, Origin, Primitive, Size, Value
-from exporter.capture.memo import Metadata, ResultMemo, describe
+from exporter.capture.memo import ResultMemo, describe
 from exporter.capture.origin import OriginFinder
+from exporter.capture.pointwise import Metadata
 from exporter.capture.primitives import TO_LIST
 from exporter.capture.reading import Reader, outside_of_modes
 from exporter.capture.sizes import SIZES

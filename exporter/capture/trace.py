@@ -21,7 +21,7 @@ from torch.utils import _pytree as pytree
 
 from exporter.axes import Axes
 from exporter.capture.composites import keeping_composites
-from exporter.capture.fakes import Fakes
+from exporter.capture.fakes import Fakes, without_dynamo
 from exporter.capture.graph import Graph, Holds, Input, Value
 from exporter.capture.held import HeldInput
 from exporter.capture.lifted import Lifting
@@ -76,7 +76,8 @@ def trace(
     failure: BaseException | None = None
     while True:
         try:
-            return _trace(request, way)
+            with without_dynamo():
+                return _trace(request, way)
         except _NumbersInTheWay as error:
             # What it does with a number cannot be done with a symbol: the example's is built in, and that is said.
             failure = error.__cause__

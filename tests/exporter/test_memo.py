@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -14,6 +16,8 @@ from torch.utils import _pytree as pytree
 import exporter
 from exporter.axes import Axes
 from exporter.capture import memo
+from exporter.capture.composites import original
+from exporter.capture.pointwise import _KNOWN
 from exporter.capture.trace import trace
 from harness.cases.opinfo_samples import all_entries
 
@@ -27,22 +31,35 @@ def _described(x: FakeTensor) -> tuple[Any, ...]:
     return x.dtype, x.shape, x.stride(), x.storage_offset(), x.fake_device
 
 
-def test_kernels_say_what_fake_tensors_say(monkeypatch: pytest.MonkeyPatch) -> None:
-    compared, unlike = set(), []
-    by_kernel = memo.ResultMemo._by_kernel
+@pytest.fixture
+def compared(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], set[str]]]:
+    """Operators that a way of the memo answered for; its answers are those of fake tensors."""
+    compared: dict[str, set[str]] = {"_by_rule": set(), "_by_kernel": set()}
+    unlike = []
 
-    def checked(self: Any, func: OpOverload, args: Any, kwargs: Any) -> Any:
-        found = by_kernel(self, func, args, kwargs)
-        if found is not None:
-            made = [FakeTensor(self._fakes, *each) for each in (found if isinstance(found, list) else [found])]
-            expected = described(self._fakes.dispatch(func, (), args, kwargs))
-            compared.add(func)
-            if described(made) != expected:
-                unlike.append(f"{func}: {described(made)}, and by fake tensors {expected}")
-        return found
+    def check(way: str) -> None:
+        answer = getattr(memo.ResultMemo, way)
+
+        def checked(self: Any, func: OpOverload, args: Any, kwargs: Any) -> Any:
+            found = answer(self, func, args, kwargs)
+            if found is not None:
+                made = [FakeTensor(self._fakes, *each) for each in (found if isinstance(found, list) else [found])]
+                expected = described(self._fakes.dispatch(func, (), args, kwargs))
+                compared[way].add(original(func).name().removeprefix("aten::"))
+                if described(made) != expected:
+                    unlike.append(f"{func} of {args}: {described(made)}, and by fake tensors {expected}")
+            return found
+
+        monkeypatch.setattr(memo.ResultMemo, way, checked)
 
     monkeypatch.setattr(memo, "_static_results", {})
-    monkeypatch.setattr(memo.ResultMemo, "_by_kernel", checked)
+    for way in compared:
+        check(way)
+    yield compared.__getitem__
+    assert not unlike, "\n".join(unlike)
+
+
+def test_kernels_say_what_fake_tensors_say(compared: Callable[[str], set[str]]) -> None:
     for entry in list(all_entries().values())[::6]:
         if torch.float32 not in entry.dtypes:
             continue
@@ -69,8 +86,76 @@ def test_kernels_say_what_fake_tensors_say(monkeypatch: pytest.MonkeyPatch) -> N
                 )
             except exporter.ExportError:
                 continue  # What cannot be recorded is another test's.
-    assert len(compared) > 50
-    assert not unlike, "\n".join(unlike)
+    assert len(compared("_by_kernel")) > 50
+    assert len(compared("_by_rule")) > 10
+
+
+#: Beside a tensor of sizes 2, 3 and 4: what it takes in, what it does not, and what lies otherwise in memory.
+_OTHERS = (
+    torch.rand(2, 3, 4) + 1,
+    torch.rand(4) + 1,
+    torch.rand(3, 1) + 1,
+    torch.rand(5, 2, 3, 4) + 1,
+    torch.rand(()) + 1,
+    torch.rand((), dtype=torch.float64) + 1,
+    torch.tensor(3),
+    torch.tensor([3]),
+    torch.rand(2, 3, 4, dtype=torch.float16) + 1,
+    torch.rand(4, 3, 2).permute(2, 1, 0) + 1,
+    torch.rand(2, 3, 8)[..., ::2] + 1,
+    2,
+    2.5,
+)
+
+
+@pytest.mark.parametrize("varying", [False, True], ids=["static", "dynamic"])
+def test_rules_say_what_fake_tensors_say(compared: Callable[[str], set[str]], varying: bool) -> None:
+    samples = (torch.rand(2, 3, 4) + 1, torch.ones(2, 3, 4, dtype=torch.int32), torch.rand(6, 3, 4)[::3] + 1)
+    for name in sorted(_KNOWN - {"batch_norm", "_to_copy"}):
+        packet, _, overload = name.partition(".")
+        operator = getattr(getattr(torch.ops.aten, packet), overload or "default")
+        needed = [arg for arg in operator._schema.arguments if not arg.has_default_value() or name == "clamp"]
+        second = [str(arg.type) for arg in needed[1:]] or ["None"]
+
+        def program(*tensors: torch.Tensor, operator: Any = operator, second: list[str] = second) -> Any:
+            results = []
+            for first, other in itertools.product(tensors[:3], (*tensors, 2, 2.5)):
+                # Torch itself fixes a size where a float makes floats of integers; the rule does not.
+                fixes = varying and isinstance(other, float) and not first.is_floating_point()
+                if not fixes and (second[0] == "Tensor" or not isinstance(other, torch.Tensor)):
+                    args = [] if second == ["None"] else [other] * len(second)
+                    with suppress(RuntimeError, ValueError):  # Of integers there is no such function.
+                        results.append(operator(first, *args))
+            return tuple(results)
+
+        tensors = [*samples, *(other for other in _OTHERS if isinstance(other, torch.Tensor))]
+        if varying:  # With gaps, torch fixes sizes to say how the result lies.
+            tensors = [tensor for tensor in tensors if tensor.is_contiguous()]
+        names = [f"x{place}" for place in range(len(tensors))]
+        rows = {place: {tensor.ndim - 3: "rows"} for place, tensor in enumerate(tensors) if tensor.ndim > 2}
+        axes = Axes(rows if varying else {})
+        trace(program, tensors, {}, input_names=names, axes=axes, decomposition_of=lambda op: None)
+    assert compared("_by_rule") >= _KNOWN - {"batch_norm", "_to_copy"}
+
+
+def test_a_float_makes_floats_of_integers_of_any_size() -> None:
+    def program(x: torch.Tensor) -> torch.Tensor:
+        result: torch.Tensor = torch.ops.aten.mul.Scalar(x, 2.5)
+        return result
+
+    exported = exporter.export(
+        program, (torch.ones(2, 3, dtype=torch.int32),), dynamic_axes={"x": [0]}, input_names=["x"]
+    )
+    x = torch.arange(12, dtype=torch.int32).reshape(4, 3)
+    assert torch.equal(exported(x), program(x))
+
+
+def test_what_a_pointwise_function_makes_starts_in_memory_of_its_own() -> None:
+    def program(x: torch.Tensor) -> torch.Tensor:
+        return x * int(torch.relu(x[1:]).storage_offset()) + 1
+
+    x = torch.rand(3, 4)
+    assert torch.equal(exporter.export(program, (x,))(x), program(x))
 
 
 def test_what_is_remembered_from_inference_mode_can_be_used_outside_of_it() -> None:
