@@ -6,10 +6,10 @@ program = exporter.export(model, (x,), "model.onnx", opset_version=13, dynamic_a
 y = program(x)
 """
 
-from exporter.garbage import leaving_garbage
+from exporter.garbage import importing
 from exporter.stand_ins import standing_in
 
-with leaving_garbage():
+with importing():
     # The one module of onnx_ir uses sympy as soon as it is imported.
     with standing_in("sympy", "onnx_ir._symbolic_shapes"):
         import onnx_ir  # noqa: F401

@@ -10,7 +10,7 @@ import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-__all__ = ["leaving_garbage"]
+__all__ = ["importing", "leaving_garbage"]
 
 
 @contextmanager
@@ -24,3 +24,13 @@ def leaving_garbage() -> Iterator[None]:
         yield
     finally:
         gc.enable()
+
+
+@contextmanager
+def importing() -> Iterator[None]:
+    """What is made stays: it is put with the oldest objects, without a look through all of it for garbage."""
+    with leaving_garbage():
+        yield
+        if gc.get_freeze_count() == 0:  # Whoever froze objects wants them to stay so.
+            gc.freeze()
+            gc.unfreeze()

@@ -69,13 +69,13 @@ def reversed_writes(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
 
 
 def into_out(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
-    out = torch.empty(0)
+    out = x.new_empty(0)
     torch.add(x, 1, out=out)
-    whole = torch.zeros(6, 4)
+    whole = x.new_zeros(6, 4)
     torch.cat([x, out], out=whole)
     torch.sum(x, 0, out=whole[0])
     torch.mul(whole[1:3], 2, out=whole[3:5])
-    values, places = torch.empty(3, 2), torch.empty(3, 2, dtype=torch.int64)
+    values, places = x.new_empty(3, 2), torch.empty(3, 2, dtype=torch.int64)
     torch.topk(x, 2, out=(values, places))
     return out, whole, values, places
 
@@ -97,7 +97,7 @@ def aliases(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
 write_masks = op(through_masks, floats(3, 4), bools(3, 4), dynamic=BATCHES)
 write_views = op(through_views, floats(3, 4))
 write_flipped = op(reversed_writes, floats(3, 4), dynamic=BATCH)
-write_out = op(into_out, floats(3, 4), dtypes=[torch.float32])
+write_out = op(into_out, floats(3, 4))
 write_aliases = op(aliases, floats(3, 4))
 write_repeated = op(
     lambda x, i, y: (x := x.clone(), x.index_put_((i,), y, accumulate=True), x.index_add_(0, i, y, alpha=2), x)[-1],
@@ -183,7 +183,7 @@ def autocast(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
     with torch.autocast("cpu", torch.bfloat16):
         y = x @ w
         with torch.autocast("cpu", enabled=False):
-            return torch.softmax(y.float(), -1) @ w.t()
+            return torch.softmax(y.float(), -1) @ w.t().float()
 
 
 def without_gradients(x: torch.Tensor) -> torch.Tensor:

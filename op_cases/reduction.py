@@ -57,7 +57,7 @@ reduction_of_a_scalar = op(
 )
 sums_at_edges = op(lambda x: (x.sum(1), x.mean(1), x.prod(1), x.logsumexp(1), x.norm(dim=1), x.cumsum(1)), _EDGES)
 reduction_into = op(
-    lambda x: (torch.sum(x, 0, out=torch.empty(4)), torch.max(x, 0, out=(torch.empty(4), torch.empty(4).long()))),
+    lambda x: (torch.sum(x, 0, out=x.new_empty(4)), torch.max(x, 0, out=(x.new_empty(4), torch.empty(4).long()))),
     floats(3, 4),
 )
 
