@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import functools
 import importlib.util
-import inspect
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -147,19 +146,14 @@ without_dynamo = _References().without_dynamo
 def _kept_from_dynamo() -> list[tuple[dict[str, Any], _KeptOutOnceImported]]:
     """The attributes of each function that torch's `_disable_dynamo` has wrapped, and what spares it that."""
     marked = _disable_dynamo(_load_configuration).__code__
-    found = []
+    found = {}
     for module in _REFERENCES:
         for reference in vars(module).values():
-            for function in _and_what_it_wraps(reference):
-                if function.__code__ is marked:
-                    kept_out = inspect.getclosurevars(function).nonlocals["fn"]
-                    found.append((kept_out.__dict__, _KeptOutOnceImported(kept_out)))
-    return found
-
-
-def _and_what_it_wraps(reference: object) -> Iterator[FunctionType]:
-    """A function, and those that it calls as their wrapper. (Torch's `__wrapped__` leave some out.)"""
-    while isinstance(reference, FunctionType):
-        yield reference
-        names, cells = reference.__code__.co_freevars, reference.__closure__ or ()
-        reference = next((cell.cell_contents for name, cell in zip(names, cells, strict=True) if name == "fn"), None)
+            # From wrapper to wrapped. (Torch's `__wrapped__` leave some out.)
+            while isinstance(reference, FunctionType) and "fn" in reference.__code__.co_freevars:
+                cells = zip(reference.__code__.co_freevars, reference.__closure__ or (), strict=True)
+                wrapped = dict(cells)["fn"].cell_contents
+                if reference.__code__ is marked:
+                    found[id(wrapped)] = wrapped.__dict__, _KeptOutOnceImported(wrapped)
+                reference = wrapped
+    return list(found.values())
