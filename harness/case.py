@@ -93,8 +93,9 @@ class Declaration:
     dynamic: DynamicAxes
     #: Symbol to the other sizes at which it is run again.
     sizes: Mapping[str, tuple[int, ...]]
-    #: Allowed error, relative to the element or to 1 where the element is smaller. None: the oracle's own.
-    tolerance: float | None
+    #: Allowed error, relative to the element or to 1 where the element is smaller; by dtype, where that says more than
+    #: for one. The oracle's own for others.
+    tolerance: Mapping[Dtype, float]
     #: Whether -0.0 and 0.0 are told apart.
     signed_zeros: bool
     because: str
@@ -188,7 +189,7 @@ class _Declare:
         dtypes: Sequence[torch.dtype] = (),
         dynamic: DynamicAxes | None = None,
         sizes: Mapping[str, Sequence[int]] | None = None,
-        tolerance: float | None = None,
+        tolerance: float | Mapping[torch.dtype, float] | None = None,
         signed_zeros: bool = True,
         because: str = "",
         train: bool = False,
@@ -203,9 +204,9 @@ class _Declare:
         `rows=[{"kernel_size": 3, "stride": 2}, ...]`.
 
         `dynamic` names symbolic axes, and `sizes` the other sizes to run them at (1 and three more than the
-        example's unless given). `tolerance` replaces the oracle's own, and `signed_zeros=False` lets a zero have
-        either sign: each needs a `because`. `tier` is the smallest one that the cases run in: smoke for operators,
-        default for models unless they are small.
+        example's unless given). `tolerance` replaces the oracle's own, in all dtypes or in those that it names, and
+        `signed_zeros=False` lets a zero have either sign: each needs a `because`. `tier` is the smallest one that the
+        cases run in: smoke for operators, default for models unless they are small.
         """
         # The caller's frame is the declaration; its file and line are the declaration's identity.
         frame = sys._getframe(1)
@@ -238,7 +239,7 @@ class _Declare:
             floating=floating,
             dynamic=dynamic or {},
             sizes={symbol: tuple(each) for symbol, each in (sizes or {}).items()},
-            tolerance=tolerance,
+            tolerance=_tolerances(tolerance),
             signed_zeros=signed_zeros,
             because=because,
             train=train,
@@ -287,6 +288,14 @@ def _dtypes(place: str, makers: list[Maker], dtypes: Sequence[torch.dtype], floa
         if floating and dtype not in FLOATING:
             raise DeclarationError(f"{place}: floats(...) cannot be {dtype}. Use numbers(...), which any dtype holds.")
     return named
+
+
+def _tolerances(tolerance: float | Mapping[torch.dtype, float] | None) -> dict[Dtype, float]:
+    if tolerance is None:
+        return {}
+    if isinstance(tolerance, Mapping):
+        return {name_of(dtype): each for dtype, each in tolerance.items()}
+    return dict.fromkeys(Dtype, tolerance)
 
 
 def spelled(value: object) -> str:

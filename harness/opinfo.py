@@ -157,7 +157,7 @@ def entries(groups: Mapping[str, Iterable[str]]) -> OpInfoDeclaration:
         floating=False,
         dynamic={},
         sizes={},
-        tolerance=None,
+        tolerance={},
         signed_zeros=True,
         because="",
         train=False,

@@ -59,7 +59,7 @@ post_processing = op(
 # Within the image: beyond it torchvision's kernel in plain torch, which may be all that is there, differs from its own.
 roi_align = op(
     lambda x, boxes, **how: torchvision.ops.roi_align(
-        x, torch.cat([torch.tensor([[0.0], [1.0], [0.0]]), corners(boxes)], 1), (3, 2), **how
+        x, torch.cat([boxes.new_tensor([[0.0], [1.0], [0.0]]), corners(boxes)], 1), (3, 2), **how
     ),
     floats(2, 3, 10, 12),
     floats(3, 4, low=0.05, high=0.45),

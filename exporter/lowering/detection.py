@@ -41,10 +41,12 @@ def roi_align(
     images = g.squeeze(g.slice(rois, [1], [0], [1]), [1])
     # Before opset 16 it knew one mode, and no name for it.
     mode = None if g.opset < 16 else "half_pixel" if aligned else "output_half_pixel"
-    return g.op(
+    # torchvision's kernel in plain torch takes the two in different dtypes.
+    common = torch.promote_types(input.dtype, rois.dtype)
+    averages = g.op(
         "RoiAlign",
-        input,
-        g.slice(rois, [1], [1], [5]),
+        g.cast(input, common),
+        g.cast(g.slice(rois, [1], [1], [5]), common),
         g.cast(images, torch.int64),
         spatial_scale_f=spatial_scale,
         output_height_i=pooled_height,
@@ -52,3 +54,4 @@ def roi_align(
         sampling_ratio_i=max(sampling_ratio, 0),
         coordinate_transformation_mode_s=mode,
     )
+    return g.cast(averages, input.dtype)

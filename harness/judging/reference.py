@@ -83,7 +83,7 @@ def _trial(program: Program, twin: _Twin, which: InputSet) -> Trial:
             [other for outcome in moved if (other := _output(outcome, number)) is not None],
             moved_by=torch.finfo(getattr(torch, program.dtype)).eps if moved and program.dtype.is_floating else 0.0,
             coarse=_output(coarse, number),
-            declared=program.case.declaration.tolerance,
+            declared=program.case.declaration.tolerance.get(program.dtype),
             signed_zeros=program.case.declaration.signed_zeros,
         )
         for number, value in enumerate(values)

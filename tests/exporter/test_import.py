@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 
 def test_import_brings_no_runtime_and_no_compiler() -> None:
     heavy = ("onnxruntime", "torch._dynamo", "torch._inductor", "onnxscript", "torchvision")
@@ -14,3 +16,32 @@ def test_import_brings_no_runtime_and_no_compiler() -> None:
         [sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=Path(__file__).parents[2]
     )
     assert done.stdout == "[]\n"
+
+
+_WITHOUT_A_LOOK_FOR_GARBAGE = """
+import gc, torch
+looks = []
+gc.callbacks.append(lambda phase, info: looks.append(info))
+import exporter
+made = len(looks)
+assert gc.isenabled() and gc.get_freeze_count() == 0
+print(made)
+"""
+
+_FROZEN_BEFORE = """
+import gc, torch
+gc.freeze()
+frozen = gc.get_freeze_count()
+import exporter
+print(gc.get_freeze_count() > 0.9 * frozen > 0)
+"""
+
+
+@pytest.mark.parametrize(
+    ("program", "printed"), [(_WITHOUT_A_LOOK_FOR_GARBAGE, "0"), (_FROZEN_BEFORE, "True")], ids=["unfrozen", "frozen"]
+)
+def test_import_makes_nobody_look_for_garbage_and_thaws_nothing(program: str, printed: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=Path(__file__).parents[2]
+    )
+    assert done.stdout.strip() == printed

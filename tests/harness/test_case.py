@@ -8,7 +8,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from harness.axes import Dtype, Tier
+from harness.axes import FLOATING, Dtype, Tier
 from harness.case import (
     Declaration,
     DeclarationError,
@@ -95,6 +95,13 @@ def test_the_dtype_is_the_inputs_own_where_all_pin_theirs() -> None:
         Dtype.INT32,
         Dtype.FLOAT64,
     )
+
+
+def test_a_tolerance_is_for_every_dtype_or_for_those_that_it_names() -> None:
+    everywhere = op(F.elu, floats(2), tolerance=1e-3, because="it is hard")
+    doubles = op(F.elu, floats(2), tolerance={torch.float64: 1e-14}, because="it is hard")
+    assert {everywhere.tolerance[dtype] for dtype in FLOATING} == {1e-3}
+    assert doubles.tolerance == {Dtype.FLOAT64: 1e-14} and not op(F.elu, floats(2)).tolerance
 
 
 def test_declarations_that_make_no_sense_are_refused() -> None:
