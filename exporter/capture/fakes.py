@@ -121,11 +121,12 @@ class _References:
 
     @contextmanager
     def without_dynamo(self) -> Iterator[None]:
+        kept = _kept_from_dynamo() if _PACKAGE not in sys.modules else []
         with self._lock:
             self._captures += 1
-            if self._captures == 1 and _PACKAGE not in sys.modules:
+            if self._captures == 1 and kept:
                 self._spared = True
-                for attributes, spared in _kept_from_dynamo():
+                for attributes, spared in kept:
                     attributes.setdefault(_ASKED, spared)
         try:
             yield

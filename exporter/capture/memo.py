@@ -49,7 +49,7 @@ _static_results: dict[Any, Any] = {}
 
 
 def describe(tensor: FakeTensor) -> Metadata:
-    return (tensor.dtype, _sizes(tensor.shape), _sizes(tensor.stride()), tensor.fake_device)
+    return Metadata(tensor.dtype, _sizes(tensor.shape), _sizes(tensor.stride()), tensor.fake_device)
 
 
 def _sizes(sizes: Any) -> tuple[Any, ...]:
@@ -62,13 +62,13 @@ class ResultMemo:
     def __init__(self, fakes: Fakes, metadata_of: Callable[[torch.Tensor], Metadata]) -> None:
         self._fakes = fakes
         self._metadata_of = metadata_of
-        self._default = torch.get_default_dtype()
         self._results = _static_results if fakes.symbols is None else {}
 
     def call(self, func: OpOverload, types: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """What `func` returns over fake tensors."""
         try:
-            key = (func, self._default, self._key(args), self._key(tuple(kwargs.items())) if kwargs else None)
+            named = self._key(tuple(kwargs.items())) if kwargs else None
+            key = (func, torch.get_default_dtype(), self._key(args), named)
             known = self._results.get(key)
         except (_Unknown, TypeError):
             return self._fakes.dispatch(func, types, args, kwargs)

@@ -8,14 +8,30 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
-from typing import Any
+from enum import IntEnum
+from typing import Any, NamedTuple
 
 import torch
 
 __all__ = ["Metadata", "like_which"]
 
-#: dtype, shape, stride, device; a size that may vary is its expression.
-Metadata = tuple[torch.dtype, tuple[Any, ...], tuple[Any, ...], torch.device]
+
+class Metadata(NamedTuple):
+    """What is known of a tensor without values; a size that may vary is its expression."""
+
+    dtype: torch.dtype
+    shape: tuple[Any, ...]
+    strides: tuple[Any, ...]
+    device: torch.device
+
+
+class _Kind(IntEnum):
+    """What the dtype of a number, or of a tensor without axes, may be at most to leave a tensor's dtype as it is."""
+
+    BOOLS = 0
+    INTEGERS = 1
+    FLOATS = 2
+    OTHERS = 3
 
 
 def _names(words: str) -> frozenset[str]:
@@ -40,14 +56,14 @@ _QUESTIONS = frozenset(
 )
 #: It is told what to return.
 _CAST = "_to_copy"
+#: Their third argument is no operand, and torch refuses some.
+_WITH_ALPHA = frozenset({"add.Scalar", "rsub.Scalar", "sub.Scalar"})
 #: Keyword arguments that change nothing.
 _NOTHING: tuple[Mapping[str, Any], ...] = ({}, {"pin_memory": False})
 _KNOWN = _OF_FLOATS | _OF_NUMBERS | _QUESTIONS | {_CAST}
 
-#: What the dtype of a number, or of a tensor without axes, may be at most to leave a tensor's dtype as it is.
-_BOOLS, _INTEGERS, _FLOATS, _OTHERS = range(4)
 _INTEGER_DTYPES = frozenset({torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64})
-_NUMBERS = {bool: _BOOLS, int: _INTEGERS, torch.SymInt: _INTEGERS, float: _FLOATS, torch.SymFloat: _FLOATS}
+_NUMBERS = {bool: _Kind.BOOLS, int: _Kind.INTEGERS, torch.SymInt: _Kind.INTEGERS, float: _Kind.FLOATS}
 
 
 def like_which(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[int, torch.dtype] | None:
@@ -57,46 +73,63 @@ def like_which(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tup
     """
     if name not in _KNOWN or (kwargs.keys() != {"dtype"} if name == _CAST else kwargs not in _NOTHING):
         return None
-    if name == "clamp" and len(args) == 1:
-        return None  # By nothing: torch refuses that.
     if name == "batch_norm":
-        args = args[:1]  # The others have a number a channel.
-    tensors = [(place, arg) for place, arg in enumerate(args) if isinstance(arg, tuple)]
-    for place, tensor in tensors:
-        if all(_takes_in(tensor, arg) for arg in args):
-            dtype = kwargs["dtype"] if name == _CAST else _dtype(name, tensor[0], args)
-            return None if dtype is None else (place, dtype)
+        if not _is_by_channel(args):
+            return None
+        args = args[:1]
+    elif name == "clamp":
+        args = [arg for arg in args if arg is not None]
+    if (name == "clamp" and len(args) == 1) or (name in _WITH_ALPHA and len(args) > 2):
+        return None
+    for place, tensor in enumerate(args):
+        if isinstance(tensor, Metadata) and all(_takes_in(tensor, arg) for arg in args):
+            dtype = kwargs["dtype"] if name == _CAST else _dtype(name, tensor.dtype, args)
+            return None if dtype is None or _is_exotic(dtype) else (place, dtype)
     return None
+
+
+def _is_by_channel(args: Sequence[Any]) -> bool:
+    """Whether a batch norm has statistics, and each of its tensors a number a channel."""
+    channels, (mean, variance) = args[0].shape[1:2], args[3:5]
+    numbers = [arg.shape for arg in args[1:5] if arg is not None]
+    return mean is not None and variance is not None and all(shape == channels for shape in numbers)
+
+
+def _is_exotic(dtype: torch.dtype) -> bool:
+    return _kind(dtype) is _Kind.OTHERS and not dtype.is_complex
 
 
 def _dtype(name: str, given: torch.dtype, args: Sequence[Any]) -> torch.dtype | None:
     kind = _kind(given)
-    if kind == _INTEGERS and any(_NUMBERS.get(type(arg)) == _FLOATS for arg in args):
-        given, kind = torch.get_default_dtype(), _FLOATS
-        if name in _OF_FLOATS:
-            return None
-    if kind == _FLOATS or (kind == _INTEGERS and name not in _OF_FLOATS):
-        return torch.bool if name in _QUESTIONS else given
-    return None
+    if name in _OF_FLOATS:
+        return given if kind is _Kind.FLOATS else None
+    if kind not in (_Kind.INTEGERS, _Kind.FLOATS):
+        return None
+    if name in _QUESTIONS:
+        return torch.bool
+    makes_floats = kind is _Kind.INTEGERS and any(_NUMBERS.get(type(arg)) is _Kind.FLOATS for arg in args)
+    return torch.get_default_dtype() if makes_floats else given
 
 
 def _takes_in(tensor: Metadata, arg: Any) -> bool:
     """Whether the argument leaves the tensor's shape as it is, and its dtype if it is a tensor, and makes no gaps."""
-    dtype, shape, _, device = tensor
-    if not isinstance(arg, tuple):
-        return arg is None or type(arg) in _NUMBERS
-    other, sizes, strides, other_device = arg
-    if other_device != device or strides != _without_gaps(sizes) or len(sizes) > len(shape):
+    if not isinstance(arg, Metadata):
+        return type(arg) in _NUMBERS
+    if arg.device != tensor.device or arg.strides != _without_gaps(arg.shape) or len(arg.shape) > len(tensor.shape):
         return False
-    if any(size not in (1, whole) for size, whole in zip(reversed(sizes), reversed(shape), strict=False)):
+    sizes = zip(reversed(arg.shape), reversed(tensor.shape), strict=False)
+    if any(size not in (1, whole) for size, whole in sizes):
         return False
-    return bool(other == dtype or (shape and not sizes and _kind(other) <= _kind(dtype)))
+    is_number = bool(tensor.shape) and not arg.shape
+    return arg.dtype == tensor.dtype or (is_number and _kind(arg.dtype) <= _kind(tensor.dtype))
 
 
-def _kind(dtype: torch.dtype) -> int:
+def _kind(dtype: torch.dtype) -> _Kind:
     if dtype.is_floating_point:
-        return _FLOATS
-    return _INTEGERS if dtype in _INTEGER_DTYPES else _BOOLS if dtype is torch.bool else _OTHERS
+        return _Kind.FLOATS
+    if dtype in _INTEGER_DTYPES:
+        return _Kind.INTEGERS
+    return _Kind.BOOLS if dtype is torch.bool else _Kind.OTHERS
 
 
 def _without_gaps(shape: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -138,6 +138,36 @@ def test_rules_say_what_fake_tensors_say(compared: Callable[[str], set[str]], va
     assert compared("_by_rule") >= _KNOWN - {"batch_norm", "_to_copy"}
 
 
+@pytest.mark.parametrize(
+    "program",
+    [
+        lambda x: torch.rsub(x.long(), 1, alpha=2.5),
+        lambda x: torch.nn.functional.batch_norm(x, torch.zeros(3), torch.ones(3)),
+        lambda x: torch.nn.functional.batch_norm(x, torch.zeros(1), torch.ones(1)),
+        lambda x: torch.batch_norm(x, None, None, None, None, False, 0.1, 1e-5, False),
+        lambda x: x.clamp(None, None),
+        lambda x: x.to(torch.qint8),
+    ],
+    ids=["alpha", "channels", "one channel", "no statistics", "no bounds", "quantized"],
+)
+def test_what_torch_refuses_is_refused(program: Callable[[torch.Tensor], torch.Tensor]) -> None:
+    with pytest.raises(exporter.CaptureError, match="failed while it was recorded"):
+        exporter.export(program, (torch.rand(2, 4, 3),))
+
+
+def test_a_default_dtype_is_that_of_the_moment() -> None:
+    def in_doubles(x: torch.Tensor) -> torch.Tensor:
+        torch.set_default_dtype(torch.float64)
+        try:
+            return x * 2.5
+        finally:
+            torch.set_default_dtype(torch.float32)
+
+    x = torch.ones(4, dtype=torch.int64)
+    assert exporter.export(in_doubles, (x,))(x).dtype == torch.float64
+    assert exporter.export(lambda x: x * 2.5, (x,))(x).dtype == torch.float32
+
+
 def test_a_float_makes_floats_of_integers_of_any_size() -> None:
     def program(x: torch.Tensor) -> torch.Tensor:
         result: torch.Tensor = torch.ops.aten.mul.Scalar(x, 2.5)
