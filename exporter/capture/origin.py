@@ -25,23 +25,24 @@ _MODULE_CALL = torch.nn.Module._call_impl.__code__
 #: A graph is being run node by node; each node knows the line that it was captured from.
 _NODE_RUN = fx.Interpreter.run_node.__code__
 _TRACED_LINE = re.compile(r'File "([^"]+)", line (\d+)')
-#: Of a code object, whether it is the user's. Code objects are few and live long.
-_is_user: dict[CodeType, bool] = {}
+#: Of a file of code, whether it is the user's.
+_is_user: dict[str, bool] = {}
 
 
-#: Functions that call an export for somebody else: neither they nor who called them wrote the program.
-_outermost: set[CodeType] = set()
+#: Functions that call an export for somebody else: neither they nor who called them wrote the program. By their ids,
+#: for code that a compiler makes may hold what has no hash.
+_outermost: dict[int, CodeType] = {}
 
 
 def stop_at(code: CodeType) -> None:
     """Have no line named that is in this function, or outside of it."""
-    _outermost.add(code)
+    _outermost[id(code)] = code
 
 
 def _users(code: CodeType) -> bool:
-    known = _is_user.get(code)
+    known = _is_user.get(code.co_filename)
     if known is None:
-        known = _is_user[code] = _users_file(code.co_filename)
+        known = _is_user[code.co_filename] = _users_file(code.co_filename)
     return known
 
 
@@ -59,7 +60,7 @@ class Place(NamedTuple):
 
 def nearest_user_place(frame: FrameType | None) -> Place | None:
     in_graph = False
-    while frame is not None and frame.f_code not in _outermost:
+    while frame is not None and id(frame.f_code) not in _outermost:
         if frame.f_code is _NODE_RUN:
             # Whoever is further out runs the graph, and has not written it.
             in_graph = True
@@ -126,7 +127,7 @@ class OriginFinder:
         in_graph = False
         while frame is not None and (module is None or not file):
             code = frame.f_code
-            if code in _outermost:
+            if id(code) in _outermost:
                 break
             if code is _MODULE_CALL:
                 if module is None:

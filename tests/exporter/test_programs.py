@@ -241,3 +241,14 @@ def test_layers_under_autocast(layer: nn.Module) -> None:
     exported = exporter.export(program, (x,))
     with torch.no_grad():
         torch.testing.assert_close(exported(x), program(x), rtol=2e-2, atol=2e-2)
+
+
+def test_code_that_a_compiler_made_and_that_has_no_hash_is_captured() -> None:
+    def program(x: torch.Tensor) -> torch.Tensor:
+        return torch.relu(x)
+
+    program.__code__ = program.__code__.replace(co_consts=(*program.__code__.co_consts, {}))
+    with pytest.raises(TypeError):
+        hash(program.__code__)
+    x = torch.randn(3)
+    assert torch.equal(exporter.export(program, (x,))(x), torch.relu(x))
