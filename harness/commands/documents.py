@@ -5,7 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
+import msgspec
 import typer
+
+from harness.commands.places import refuse
 
 __all__ = ["PAGES", "documents"]
 
@@ -14,6 +17,7 @@ PAGES = ("surface.md", "api.md")
 
 def documents(
     folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Where they are written.")] = Path("docs"),
+    as_json: Annotated[bool, typer.Option("--json", help="What was written, as JSON.")] = False,
 ) -> None:
     """Write the table of torch.onnx's names, surface.md, and the reference of `exporter`, api.md.
 
@@ -26,8 +30,10 @@ def documents(
     from harness.surface import reference, table
 
     if not folder.is_dir():
-        typer.echo(f"{folder} is no folder that exists", err=True)
-        raise typer.Exit(2)
+        refuse(f"{folder} is no folder that exists")
     for name, text in zip(PAGES, (table.page(), reference.page()), strict=True):
         (folder / name).write_text(text)
-        typer.echo(f"{folder / name}")
+        if not as_json:
+            typer.echo(f"{folder / name}")
+    if as_json:
+        typer.echo(msgspec.json.encode({"documents": [str(folder / name) for name in PAGES]}))

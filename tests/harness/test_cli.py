@@ -175,6 +175,11 @@ def test_help_teaches_by_example(command: str) -> None:
     assert f"parity {command}" in text
 
 
+@pytest.mark.parametrize("command", _COMMANDS)
+def test_every_command_speaks_json(command: str) -> None:
+    assert "--json" in invoke(command, "--help")[1]
+
+
 def test_shells_are_told_how_to_complete() -> None:
     """As a shell asks: of `parity run --tier `."""
     asked = {"_PARITY_COMPLETE": "complete_bash", "COMP_WORDS": "parity run --tier ", "COMP_CWORD": "3"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
@@ -61,3 +62,23 @@ def test_the_reference_names_all_that_is_public() -> None:
 def test_a_folder_that_is_none(tmp_path: Path) -> None:
     result = CliRunner().invoke(app, ["documents", str(tmp_path / "none")])
     assert (result.exit_code, result.output) == (2, f"{tmp_path}/none is no folder that exists\n")
+
+
+def test_what_was_written_is_said_as_json(tmp_path: Path) -> None:
+    result = CliRunner().invoke(app, ["documents", str(tmp_path), "--json"])
+    assert json.loads(result.output) == {"documents": [str(tmp_path / page) for page in PAGES]}
+
+
+@pytest.mark.parametrize(
+    ("file", "why"),
+    [
+        ("op_cases/none.py", "is no file that exists"),
+        ("op_cases/activation.py", "declares no OpInfo entries"),
+        (__file__, f"lies outside of {ROOT / 'docs'}, from where it is imported: go to its project's root"),
+    ],
+    ids=["no file", "no entries", "elsewhere"],
+)
+def test_a_survey_of_nothing_is_refused(monkeypatch: pytest.MonkeyPatch, file: str, why: str) -> None:
+    monkeypatch.chdir(ROOT / "docs" if file == __file__ else ROOT)
+    result = CliRunner().invoke(app, ["opinfo-survey", file])
+    assert (result.exit_code, result.output) == (2, f"{file} {why}\n")
