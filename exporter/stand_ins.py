@@ -1,7 +1,8 @@
 """Stand-ins for modules that are slow to import, and that few programs need.
 
 onnx_ir imports sympy at its top, 0.2 s, for sizes that are expressions. That was half of a process's first export of a
-small model of static sizes. Nothing stands in `sys.modules` but while onnx_ir is imported: others have the real one.
+small model of static sizes. Nothing stands in `sys.modules` but while who needs none of it imports it, or asks one
+question: others have the real one.
 """
 
 from __future__ import annotations
@@ -17,7 +18,11 @@ __all__ = ["StandIn", "standing_in"]
 
 
 class StandIn(ModuleType):
-    """Whatever is asked of it imports the module, and is remembered."""
+    """Whatever is asked of it and is not known beforehand imports the module, and is remembered."""
+
+    def __init__(self, name: str, **known: Any) -> None:
+        super().__init__(name)
+        vars(self).update(known)
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
@@ -30,10 +35,10 @@ class StandIn(ModuleType):
 
 
 @contextmanager
-def standing_in(*names: str) -> Iterator[None]:
-    """Who imports these gets stand-ins, but for those that were imported before."""
+def standing_in(*names: str, **known: Any) -> Iterator[None]:
+    """Who imports these gets stand-ins, which know this much of them, but for those that were imported before."""
     put = [name for name in names if name not in sys.modules]
-    sys.modules.update((name, StandIn(name)) for name in put)
+    sys.modules.update((name, StandIn(name, **known)) for name in put)
     try:
         yield
     finally:

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
+from types import FrameType
 from typing import Any
 
 import sympy
 import torch
 from sympy.logic.boolalg import BooleanAtom, BooleanFunction
 from torch._guards import Source
+from torch._logging._internal import trace_structured
+from torch.fx.experimental import _config
 from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv
 from torch.utils._sympy.numbers import int_oo
 from torch.utils._sympy.solve import try_solve
@@ -19,6 +23,7 @@ from torch.utils._sympy.value_ranges import ValueRanges, bound_sympy
 from exporter.capture.graph import Origin, Size
 from exporter.capture.origin import nearest_user_place
 from exporter.errors import Unsupported
+from exporter.stand_ins import standing_in
 
 __all__ = ["Assumption", "HintedShapeEnv"]
 
@@ -109,6 +114,19 @@ class _Axis(Source):
         return self.axis
 
 
+@contextmanager
+def _without_dynamo() -> Iterator[None]:
+    """Torch's environments import dynamo, 0.7 s, for nothing: to ask if z3 is to check them, and to log where each
+    symbol was made to a trace that nobody asked for, whose handler goes away once it is told of anything.
+    """
+    trace_structured("sizes_vary", suppress_context=True)
+    if _config.translation_validation:
+        yield
+        return
+    with standing_in("torch.fx.experimental.validator", translation_validation_enabled=lambda: False):
+        yield
+
+
 class HintedShapeEnv(ShapeEnv):
     """A `ShapeEnv` that answers from the example's sizes and writes down what it answered.
 
@@ -116,7 +134,8 @@ class HintedShapeEnv(ShapeEnv):
     """
 
     def __init__(self) -> None:
-        super().__init__(specialize_zero_one=False, duck_shape=False)
+        with _without_dynamo():
+            super().__init__(specialize_zero_one=False, duck_shape=False)
         self.hints: dict[sympy.Symbol, int] = {}
         self._example: dict[sympy.Symbol, int] = {}
         self._ranges: dict[sympy.Symbol, ValueRanges[Any]] = {}
@@ -202,6 +221,11 @@ class HintedShapeEnv(ShapeEnv):
         origin = Origin(user.file, user.line, "") if user is not None else Origin("", 0, "")
         self.assumptions.setdefault(question, Assumption(question, answer, origin, by_user=True))
         return bool(answer)
+
+    def _get_user_frame(self) -> FrameType | None:
+        # torch's own imports dynamo and inductor to know their files.
+        user = nearest_user_place(sys._getframe(1))
+        return user.frame if user is not None else sys._getframe(1)
 
     def replace(self, expr: Any) -> Any:  # type: ignore[override]
         # torch asks this of every expression it touches; there is nothing to replace before something was specialised.

@@ -26,8 +26,13 @@ for module in (torch.nn.ELU(), network, torch.nn.LSTM(3, 4), torch.jit.script(Sc
     exporter.export(module, (x,))
 assert not {"sympy", "torch._dynamo"} & {*sys.modules}, "an export of static sizes imported what it does not need"
 exporter.export(lambda x: torch.nn.functional.softplus(torch.sinc(x) ** 2).mean(), (x,))
+values = lambda x: (x[x > 0.5], x.nonzero().shape[0] * x.reshape(-1), x[: int(x.sum())])
+for program in (network, torch.jit.script(Script()), values):
+    exporter.export(program, (x,), input_names=["x"], dynamic_axes={"x": [0]})
 assert "torch._dynamo" not in sys.modules, "an export imported dynamo"
 
+from torch.fx.experimental.validator import translation_validation_enabled
+assert translation_validation_enabled.__module__ == "torch.fx.experimental.validator"
 assert torch.equal(torch.compile(lambda x: x + 1, backend="eager")(x), x + 1)
 assert torch.equal(torch.compile(torch._refs.abs, backend="eager")(x), x)
 assert torch._dynamo is sys.modules["torch._dynamo"]
