@@ -57,6 +57,12 @@ wrap_around_signed = op(
     ints(40, low=-128, high=128, dtype=torch.int8),
     y=ints(40, low=-128, high=128, dtype=torch.int8),
 )
+#: Numbers that the tensor's dtype does not reach: torch takes what is left of them.
+number_wraps_around = op(
+    lambda x: (x + 300, x - 300, 300 - x, x * -7, 1000 // x, x % 300, x & 300, x == 300, x > 257, x <= -1),
+    ints(40, low=1, high=120),
+    dtypes=[torch.uint8, torch.int8],
+)
 
 # --- division ---------------------------------------------------------------------------------------------------------
 

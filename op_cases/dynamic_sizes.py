@@ -31,6 +31,18 @@ reshape_divided = op(
     dynamic=ALL_AXES,
     sizes={"a": (1, 5), "b": (2, 8), "c": (1, 7)},
 )
+statements = op(
+    lambda x: (
+        x * (x.shape[0] != 2),
+        x + (x.shape[0] < x.shape[1]),
+        torch.where(x > 0, x, x.shape[0] % 2 == 0),
+        torch.tensor([x.shape[0] >= 3, x.shape[0] <= 3, x.shape[0] > x.shape[1]]),
+        x.masked_fill(x > 0, x.shape[0] == 4),
+    ),
+    floats(4, 3),
+    dynamic={"x": {0: "a", 1: "b"}},
+    sizes={"a": (2, 3), "b": (3, 5)},
+)
 expand_by_size = op(lambda x: x.mean(0).expand(x.shape[0], -1) + x, floats(3, 4), dynamic=BATCH)
 from_sizes = op(
     lambda x: (x.new_zeros(x.shape[0], x.shape[0]), torch.full((x.shape[0] + 1,), 2.0), torch.eye(x.shape[0])),

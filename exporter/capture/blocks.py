@@ -13,9 +13,8 @@ from typing import Any
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
 
-from exporter.capture.graph import Block, Holds, Node, Primitive, Size, Value, same_shape, same_size
+from exporter.capture.graph import DTYPES, Block, Holds, Node, Primitive, Size, Value, same_shape, same_size
 from exporter.capture.leaves import (
-    DTYPES,
     EMPTY,
     UNSET,
     Absent,

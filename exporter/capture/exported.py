@@ -17,6 +17,7 @@ from torch.export.graph_signature import ConstantArgument, InputKind, OutputKind
 from torch.utils import _pytree as pytree
 
 from exporter.axes import Axes, Named
+from exporter.capture.graph import Varying
 from exporter.capture.results import spelled_structure
 from exporter.errors import ArgumentError, CaptureError
 
@@ -79,7 +80,7 @@ class ExportedModule(nn.Module):
         names: dict[str, str] = {}
         fakes = []
         for name, value in self._user_inputs().items():
-            if isinstance(value, (torch.SymInt, torch.SymFloat)):
+            if isinstance(value, Varying):
                 raise ArgumentError(
                     f"the exported program takes the number {name!r} as an input that varies, and it would be built "
                     "in: export the program with a tensor of one number instead"

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import torch
 
 __all__ = [
+    "DTYPES",
     "Block",
     "Graph",
     "Holds",
@@ -24,6 +25,7 @@ __all__ = [
     "Primitive",
     "Size",
     "Value",
+    "Varying",
     "operator_name",
     "same_shape",
     "same_size",
@@ -31,6 +33,17 @@ __all__ = [
 
 #: A size: an int, or an expression over symbols where an axis is dynamic.
 Size = int | torch.SymInt
+#: A number that depends on sizes, or on what was read from a tensor.
+Varying = torch.SymInt | torch.SymFloat | torch.SymBool
+#: Of numbers, the dtype that they have as tensors.
+DTYPES = {
+    bool: torch.bool,
+    torch.SymBool: torch.bool,
+    int: torch.int64,
+    torch.SymInt: torch.int64,
+    float: torch.float64,
+    torch.SymFloat: torch.float64,
+}
 
 
 class Origin(NamedTuple):
@@ -100,7 +113,7 @@ class Block:
     outputs: list[Value]
     #: The values of outer blocks that it uses, and the sizes that appear in it.
     captured: list[Value] = field(init=False)
-    sizes: list[Size | torch.SymFloat] = field(init=False)
+    sizes: list[Varying] = field(init=False)
 
     def __post_init__(self) -> None:
         own = {id(value) for value in self.inputs}
@@ -134,7 +147,7 @@ class Node:
             elif isinstance(argument, Block):
                 yield from argument.captured
 
-    def sizes(self) -> Iterator[Size | torch.SymFloat]:
+    def sizes(self) -> Iterator[Size | Varying]:
         """The sizes of what it returns, and those among its arguments."""
         for output in self.outputs:
             if output is not None:
@@ -143,7 +156,7 @@ class Node:
             if isinstance(argument, Block):
                 yield from argument.sizes
             for item in argument if isinstance(argument, (list, tuple)) else (argument,):
-                if isinstance(item, (torch.SymInt, torch.SymFloat)):
+                if isinstance(item, Varying):
                     yield item
 
 
@@ -190,7 +203,7 @@ class Graph:
         return live
 
 
-def _symbols(sizes: Iterable[Size | torch.SymFloat], known: Container[str]) -> Iterator[str]:
+def _symbols(sizes: Iterable[Size | Varying], known: Container[str]) -> Iterator[str]:
     """The names of the symbols that sizes are made of, as far as they are among these."""
     for size in sizes:
         if not isinstance(size, int):

@@ -11,7 +11,7 @@ import torch
 from torch._functorch.pyfunctorch import temporarily_clear_interpreter_stack
 from torch._subclasses.fake_tensor import FakeTensor
 
-from exporter.capture.graph import Holds, Size, Value, same_size
+from exporter.capture.graph import DTYPES, Holds, Size, Value, same_size
 from exporter.capture.primitives import EMPTY_LIST
 from exporter.capture.recorder import NeedsSymbols, Recorder, unwrapped
 from exporter.errors import CaptureError
@@ -19,12 +19,10 @@ from exporter.errors import CaptureError
 if TYPE_CHECKING:
     import sympy
 
-__all__ = ["DTYPES", "EMPTY", "UNSET", "Absent", "Leaf", "Leaves", "is_number", "same_leaf", "share_memory", "spelled"]
+__all__ = ["EMPTY", "UNSET", "Absent", "Leaf", "Leaves", "is_number", "same_leaf", "share_memory", "spelled"]
 
 #: A tensor, a number, None, `UNSET`, or anything else, which then must not change.
 Leaf = Any
-#: Of numbers, the dtype that they have as tensors.
-DTYPES = {bool: torch.bool, int: torch.int64, torch.SymInt: torch.int64, float: torch.float64}
 _COMPARISONS: dict[str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = {
     "Equality": torch.eq,
     "Unequality": torch.ne,

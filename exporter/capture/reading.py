@@ -11,7 +11,7 @@ import torch
 from torch._functorch.pyfunctorch import temporarily_clear_interpreter_stack
 
 from exporter.capture.composites import without_keeping
-from exporter.capture.graph import Block, Node, Origin, Primitive, Value
+from exporter.capture.graph import Block, Node, Origin, Primitive, Value, Varying
 from exporter.capture.origin import OriginFinder
 from exporter.capture.primitives import ON_VALUES
 from exporter.errors import CaptureError, FrozenValueError, OnnxExporterWarning
@@ -148,7 +148,7 @@ class Reader:
                 return _known(argument, known)
             if isinstance(argument, list):
                 return [real(item) for item in argument]
-            if isinstance(argument, (torch.SymInt, torch.SymFloat)):
+            if isinstance(argument, Varying):
                 return self._number(argument, known)
             return argument
 
@@ -166,7 +166,7 @@ class Reader:
                 if output is not None:
                     known[output] = tensor
 
-    def _number(self, number: torch.SymInt | torch.SymFloat, known: dict[Value, Any]) -> int | float:
+    def _number(self, number: Varying, known: dict[Value, Any]) -> int | float:
         """A size, or a number that was read; in a loop, what it is in this iteration."""
         assert self._symbols is not None
         given: dict[Any, int | float] = {}
@@ -220,7 +220,7 @@ def _symbols_given(node: Node) -> Iterator[str]:
     """The symbols among the arguments of a node."""
     for argument in node.arguments.values():
         for item in argument if isinstance(argument, (list, tuple)) else (argument,):
-            if isinstance(item, (torch.SymInt, torch.SymFloat)):
+            if isinstance(item, Varying):
                 yield from map(str, item.node.expr.free_symbols)
 
 

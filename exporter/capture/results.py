@@ -10,6 +10,7 @@ from typing import Any, ClassVar, NoReturn, cast
 import torch
 from torch.utils import _pytree as pytree
 
+from exporter.capture.graph import DTYPES, Varying
 from exporter.errors import CaptureError
 
 __all__ = [
@@ -128,9 +129,9 @@ def taken_apart(result: Any) -> tuple[Returned, list[torch.Tensor]]:
             kinds.append(Kind.OPTIONAL)
             assert leaf.optional is not None, "only a script returns it"
             tensors.append(leaf.optional)
-        elif isinstance(leaf, torch.SymInt):
+        elif isinstance(leaf, Varying):
             kinds.append(Kind.NUMBER)
-            tensors.append(torch.scalar_tensor(cast("int", leaf), dtype=torch.int64))
+            tensors.append(torch.scalar_tensor(cast("int", leaf), dtype=DTYPES[type(leaf)]))
         elif isinstance(leaf, _PLAIN):
             kinds.append(Kind.PLAIN)
         else:

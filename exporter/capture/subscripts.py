@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch.overrides import TorchFunctionMode
 
+from exporter.capture.graph import Varying
 from exporter.capture.varying import linspace
 
 __all__ = ["SymbolicSubscripts"]
@@ -105,14 +106,12 @@ def _axes_of(item: object) -> int:
 
 # --- torch.tensor([n, 2]) ---------------------------------------------------------------------------------------------
 
-_VARYING = (torch.SymInt, torch.SymFloat, torch.Tensor)
-
 
 def _has_parts(data: Any) -> bool:
     """Whether there are numbers that vary, or tensors within a list, whose memory `torch.tensor` would read."""
     if isinstance(data, (list, tuple)):
-        return any(isinstance(part, _VARYING) or _has_parts(part) for part in data)
-    return isinstance(data, (torch.SymInt, torch.SymFloat))
+        return any(isinstance(part, Varying | torch.Tensor) or _has_parts(part) for part in data)
+    return isinstance(data, Varying)
 
 
 def _assembled(
@@ -139,7 +138,7 @@ def _common_dtype(parts: list[Any]) -> torch.dtype:
 def _dtype_of(part: Any) -> torch.dtype:
     if isinstance(part, torch.Tensor):
         return part.dtype
-    if isinstance(part, bool):
+    if isinstance(part, (bool, torch.SymBool)):
         return torch.bool
     return torch.int64 if isinstance(part, (int, torch.SymInt)) else torch.get_default_dtype()
 

@@ -20,7 +20,7 @@ from torch.utils._sympy.numbers import int_oo
 from torch.utils._sympy.solve import try_solve
 from torch.utils._sympy.value_ranges import ValueRanges, bound_sympy
 
-from exporter.capture.graph import Origin, Size
+from exporter.capture.graph import Origin, Size, Varying
 from exporter.capture.origin import nearest_user_place
 from exporter.errors import Unsupported
 from exporter.stand_ins import standing_in
@@ -174,12 +174,12 @@ class HintedShapeEnv(ShapeEnv):
         assert isinstance(size, torch.SymInt)
         return size
 
-    def number_in_example(
-        self, number: torch.SymInt | torch.SymFloat, given: Mapping[sympy.Basic, int | float]
-    ) -> int | float:
+    def number_in_example(self, number: Varying, given: Mapping[sympy.Basic, int | float]) -> int | float:
         """What a size, or a number that the program read, is in the example, where some symbols are given."""
         known = self._in_example(number.node.expr.xreplace({each: sympy.sympify(given[each]) for each in given}))
         assert known is not None, f"{number} is no number of the program"
+        if isinstance(number, torch.SymBool):
+            return bool(known)
         return int(known) if isinstance(number, torch.SymInt) else float(known)
 
     def _in_example(self, expression: sympy.Basic) -> sympy.Basic | None:

@@ -38,8 +38,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Graph"]
 
-_NUMBERS = bool | int | float | complex | torch.SymInt | torch.SymFloat | torch.SymBool
-
 _ATTRIBUTE_TYPES = {
     "f": (ir.AttributeType.FLOAT, ir.AttributeType.FLOATS),
     "i": (ir.AttributeType.INT, ir.AttributeType.INTS),
@@ -334,7 +332,8 @@ class Graph(Forms):
         """The operands in the dtype that torch would compute them in; numbers become constants."""
         if dtype is None:
             dtype = self.result_type(*operands)
-        return [self.cast(o, dtype) if isinstance(o, Value) else self.scalar(o, dtype) for o in operands]
+        numbers = [o if isinstance(o, Value) else _wrapped(o, dtype) for o in operands]
+        return [self.cast(o, dtype) if isinstance(o, Value) else self.scalar(o, dtype) for o in numbers]
 
     def result_type(self, *operands: Operand) -> torch.dtype:
         tensors = [(o.dtype, o.rank) for o in operands if isinstance(o, Value)]
@@ -350,6 +349,8 @@ class Graph(Forms):
             return self.cast(self.squeeze(self.ints([number]), [0]), dtype)
         if isinstance(number, torch.SymFloat):
             return self.cast(self.squeeze(self.real(number.node.expr), [0]), dtype)
+        if isinstance(number, torch.SymBool):
+            return self.cast(self.squeeze(self.truth(number.node.expr), [0]), dtype)
         return self.const(number, dtype)
 
     def bind_symbols(self, find: Callable[[str], tuple[Value, int | None]]) -> None:
@@ -386,11 +387,18 @@ def _check_operands(name: object, inputs: Sequence[object]) -> None:
     if not isinstance(name, str):
         raise TypeError(f"g.op was given {name!r} for an operator: give its name, g.op('Relu', x)")
     for number, operand in enumerate(inputs):
-        if operand is not None and not isinstance(operand, Value | torch.Tensor | _NUMBERS):
+        if operand is not None and not isinstance(operand, Value | torch.Tensor | Number):
             raise TypeError(
                 f"{name}: input {number} is {operand!r}: give a value of the graph, a number, a tensor, or None for "
                 "what is left out"
             )
+
+
+def _wrapped(number: Number, dtype: torch.dtype) -> Number:
+    """What torch makes of a number beside tensors of integers that reach less far."""
+    if type(number) is not int or dtype is torch.bool or dtype.is_floating_point or dtype.is_complex:
+        return number
+    return int(torch.tensor(number).to(dtype).item())
 
 
 def _torch_dtype(onnx_value: int) -> torch.dtype:

@@ -8,7 +8,7 @@ from ctypes import c_float
 import onnx_ir as ir
 import torch
 
-from exporter.capture.graph import Holds
+from exporter.capture.graph import Holds, Varying
 
 __all__ = [
     "TENSOR_TYPES",
@@ -76,9 +76,7 @@ def _category(dtype: torch.dtype) -> int:
     return 0 if dtype is torch.bool else 1
 
 
-def result_dtype(
-    tensors: Sequence[tuple[torch.dtype, int]], numbers: Sequence[complex | torch.SymInt | torch.SymFloat] = ()
-) -> torch.dtype:
+def result_dtype(tensors: Sequence[tuple[torch.dtype, int]], numbers: Sequence[complex | Varying] = ()) -> torch.dtype:
     """`torch.result_type` over (dtype, rank) pairs and Python numbers.
 
     Tensors with dimensions decide; 0-d tensors, then numbers, only count when their category is higher.
@@ -92,7 +90,7 @@ def result_dtype(
     for dtype, rank in tensors:
         add(0 if rank else 1, dtype)
     for number in numbers:
-        if isinstance(number, bool):
+        if isinstance(number, (bool, torch.SymBool)):
             add(2, torch.bool)
         elif isinstance(number, (int, torch.SymInt)):
             add(2, torch.int64)

@@ -8,11 +8,11 @@ from typing import TypeAlias
 import onnx_ir as ir
 import torch
 
-from exporter.capture.graph import Holds, Size
+from exporter.capture.graph import Holds, Size, Varying
 
 __all__ = ["Number", "Operand", "TensorType", "Value"]
 
-Number: TypeAlias = "bool | int | float | complex | torch.SymInt | torch.SymFloat"
+Number: TypeAlias = bool | int | float | complex | Varying
 
 
 class Value:
@@ -127,4 +127,4 @@ _SCALAR_TYPES = {
 }
 
 #: What may stand where an operator takes a tensor.
-Operand: TypeAlias = Value | bool | int | float | complex | torch.SymInt | torch.SymFloat
+Operand: TypeAlias = Value | Number

@@ -49,13 +49,15 @@ def test_nested_arguments_and_results() -> None:
     assert program.input_names == ("pair_0", "pair_1", "more_0", "more_1", "more_2")
 
 
-def test_sizes_that_vary_come_back_as_ints() -> None:
-    def sizes(x: torch.Tensor) -> tuple[torch.Tensor, int, int]:
-        return x * 2, x.shape[0], x.shape[0] * 2 + 1
+def test_sizes_that_vary_come_back_as_numbers() -> None:
+    def sizes(x: torch.Tensor) -> tuple[torch.Tensor, int, int, float, bool]:
+        return x * 2, x.shape[0], x.shape[0] * 2 + 1, x.shape[0] / 2, x.shape[0] >= 3
 
     program = exporter.export(sizes, (torch.ones(3, 2),), dynamic_axes={"x": [0]})
     for size in (3, 1, 6):
-        assert program(torch.ones(size, 2))[1:] == (size, size * 2 + 1)
+        numbers = program(torch.ones(size, 2))[1:]
+        assert numbers == (size, size * 2 + 1, size / 2, size >= 3)
+        assert [type(number) for number in numbers] == [int, int, float, bool]
 
 
 def test_outputs_that_are_inputs_constants_or_the_same() -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import torch
 
-from exporter.capture.graph import Size
+from exporter.capture.graph import Size, Varying
 from exporter.errors import Unsupported
 from exporter.lowering.extents import same_size, shaped
 from exporter.lowering.opsets.base import Base
@@ -18,6 +19,17 @@ if TYPE_CHECKING:
     import sympy
 
 __all__ = ["SizeForms"]
+
+
+#: Comparisons of sizes by sympy's names: the form, whether its sides are swapped, and whether it is the opposite.
+_COMPARISONS = {
+    "Equality": ("not_equal", False, True),
+    "Unequality": ("not_equal", False, False),
+    "StrictLessThan": ("less", False, False),
+    "LessThan": ("less", True, True),
+    "StrictGreaterThan": ("less", True, False),
+    "GreaterThan": ("less", False, True),
+}
 
 
 class SizeForms(Base):
@@ -91,6 +103,20 @@ class SizeForms(Base):
             return total
         raise Unsupported(f"a size is {expression}, and {name} over sizes has no form here")
 
+    def truth(self, statement: sympy.Basic) -> Value:
+        """Whether a statement about sizes holds, as a bool tensor of one element."""
+        name = type(statement).__name__
+        if name == "Not":
+            return self.op("Not", self.truth(statement.args[0]))
+        if name in ("And", "Or"):
+            return functools.reduce(lambda a, b: self.op(name, a, b), map(self.truth, statement.args))
+        if name not in _COMPARISONS:
+            raise Unsupported(f"whether {statement} depends on sizes, and {name} over sizes has no form here")
+        compare, turned, negated = _COMPARISONS[name]
+        one, other = (self.integer(side) for side in statement.args)
+        answer: Value = getattr(self, compare)(*((other, one) if turned else (one, other)))
+        return self.op("Not", answer) if negated else answer
+
     def reshape(self, x: Value, sizes: Sequence[Size]) -> Value:
         """Reshape. One unknown size becomes -1 and sizes that stay in place become 0, so that few are computed."""
         return shaped(self._reshape(x, sizes), None if -1 in [s for s in sizes if isinstance(s, int)] else sizes)
@@ -142,7 +168,7 @@ class SizeForms(Base):
         return result
 
     def _filled(self, sizes: Sequence[Size], value: Number, dtype: torch.dtype) -> Value:
-        varies = isinstance(value, (torch.SymInt, torch.SymFloat))
+        varies = isinstance(value, Varying)
         static = not varies and all(isinstance(size, int) for size in sizes)
         if static and math.prod(int(size) for size in sizes) <= 64:
             return self.const(torch.full([int(size) for size in sizes], value, dtype=dtype))  # type: ignore[arg-type]
