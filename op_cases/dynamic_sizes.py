@@ -69,6 +69,50 @@ slices_at_numbers = op(
     dynamic=BATCH,
     sizes={"batch": (1, 4, 12)},
 )
+slices_that_may_be_empty = op(
+    lambda x: (x[1:-1], torch.zeros_like(x[1:-1]), x[-4:2], x[2:-3], x[-1:1]),
+    floats(6, 2),
+    dynamic=BATCH,
+    sizes={"batch": (1, 2, 3, 5, 9)},
+)
+slices_from_the_end = op(
+    lambda x: (x[-(x.shape[0] // 2) :], x[: -(x.shape[0] // 2)], x[x.shape[0] - 5 :], x[-4::2], x[1::2]),
+    floats(6, 2),
+    dynamic=BATCH,
+    sizes={"batch": (1, 2, 3, 4, 5, 9)},
+)
+write_at_sizes = op(
+    lambda x: (
+        x := x.clone(),
+        x.__setitem__(x.shape[0] // 2 - 1, 7.0),
+        x.__setitem__(slice(x.shape[0] - 4, None), 5.0),
+        x.__setitem__(slice(-1, None), 3.0),
+        x,
+    )[-1],
+    floats(6, 2),
+    dynamic=BATCH,
+    sizes={"batch": (1, 2, 3, 9)},
+)
+write_between = op(
+    lambda x: (
+        x := x.clone(),
+        x.__setitem__(slice(2, 4), 3.0),
+        x.__setitem__(slice(1, -1), 4.0),
+        x.__setitem__(slice(-4, 2), 5.0),
+        x[-3:-1].mul_(2),
+        x[:-2].add_(1),
+        x,
+    )[-1],
+    floats(6, 2),
+    dynamic=BATCH,
+    sizes={"batch": (1, 2, 3, 4, 9)},
+)
+write_every_other = op(
+    lambda x: (x := x.clone(), x.__setitem__(slice(1, None, 2), 7.0), x.__setitem__(slice(-4, None, 2), 5.0), x)[-1],
+    floats(6, 2),
+    dynamic=BATCH,
+    sizes={"batch": (1, 2, 3, 9)},
+)
 pad_to_multiple = op(
     lambda x: F.pad(x, (0, 0, 0, (4 - x.shape[0] % 4) % 4)), floats(5, 2), dynamic=BATCH, sizes={"batch": (1, 7, 8)}
 )
@@ -138,6 +182,19 @@ at_place_dynamic = op(
 write_at_place = op(
     lambda x, i: (x := x.clone(), x.__setitem__(i, 7.0), x[:, i].add_(1), x)[-1], floats(4, 5), ints(high=4)
 )
+write_at_last_place = op(
+    lambda x, i: (x := x.clone(), x.__setitem__(i, 7.0), x[:, i].add_(1), x)[-1], floats(4, 5), given(-1)
+)
+write_up_to_place = op(
+    lambda x, i: (
+        x := x.clone(),
+        x.__setitem__(slice(i, i + 1), 7.0),
+        x.__setitem__((slice(None), slice(i - 1, i + 1)), 5.0),
+        x,
+    )[-1],
+    floats(4, 5),
+    ints(low=-2, high=3),
+)
 up_to_place = op(
     lambda x, n: (x[:n], x[n:], x[:, : n.item()]), floats(5, 6), ints(low=1, high=5), dynamic={"x0": {0: "batch"}}
 )
@@ -187,5 +244,11 @@ repeat_interleave_by_values = op(
 )
 unique_of_a_batch = op(
     lambda x: torch.unique(x, return_inverse=True, return_counts=True), ints(8, high=5), dynamic=BATCH
+)
+masked_select_by_a_row = op(
+    lambda x, m: (torch.masked_select(x, m), x.masked_select(x[:, :1] > 0)),
+    floats(4, 3),
+    bools(1, 3),
+    dynamic={"x0": {0: "batch"}},
 )
 masked_mean = op(lambda x, m: (x[m].sum() / m.sum(), x[m].shape[0] * x), floats(4, 3), bools(4, 3), dynamic=BATCHES)

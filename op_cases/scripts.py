@@ -225,6 +225,15 @@ def writes_rows(x: Tensor) -> Tensor:
 
 
 @scripted
+def writes_rows_before(x: Tensor) -> Tensor:
+    y = x.clone()
+    for i in range(x.size(0)):
+        y[i - 1] = y[i] * 2
+        y[:, i - 2] += 1
+    return y
+
+
+@scripted
 def best(x: Tensor, n: Tensor) -> Tensor:
     """None before the loop, a tensor after the first iteration."""
     found: Tensor | None = None
@@ -256,6 +265,7 @@ script_nested_loops = op(nested, floats(3, 4), ints(high=4), ints(high=7))
 script_growing = op(grows, floats(2, 3), ints(high=5), dynamic=ROWS)
 script_structures = op(carries_structures, floats(2, 3), ints(high=5))
 script_rows = op(writes_rows, floats(3, 4), dynamic=BATCH)
+script_rows_before = op(writes_rows_before, floats(3, 4), dynamic=BATCH)
 script_best = op(best, floats(2, 3), ints(high=5))
 script_known_loops = op(known_loops, floats(2, 3))
 

@@ -211,13 +211,16 @@ def _part(x: torch.Tensor, dim: int = 0, start: Any = None, end: Any = None, ste
     # torch asks whether the axis reaches the bounds and goes by the answer, which another size may not bear out.
     axis = dim % x.ndim
     size: Size = x.shape[axis]
-    if isinstance(size, int) or not all(each is None or type(each) is int for each in (start, end)):
+    if isinstance(size, int):
         return NotImplemented
     symbols: HintedShapeEnv = size.node.shape_env
+    varying = [each for each in (start, end) if isinstance(each, torch.SymInt)]
+    if varying and all(map(symbols.never_negative, varying)):
+        return NotImplemented
     # An axis of none is left out of account: x[-1:] is one.
     least = max(symbols.least(size), 1)
-    first, last = start or 0, sys.maxsize if end is None else end
-    if -least <= first <= least and (last >= sys.maxsize or -least <= last <= least):
+    first, last = 0 if start is None else start, sys.maxsize if end is None else end
+    if not varying and _is_certain(least, first, last):
         return NotImplemented
     count = _count(size, least, first, last)
     sizes: list[Size] = [*x.shape[:axis], (count + step - 1) // step, *x.shape[axis + 1 :]]
@@ -240,18 +243,28 @@ def _picked(x: torch.Tensor, indices: list[torch.Tensor | None]) -> Any:
     return torch.empty([*x.shape[:axis], *taken, *x.shape[axis + covered :]], dtype=x.dtype, device=x.device)
 
 
-def _count(size: torch.SymInt, least: int, first: int, last: int) -> Size:
-    """How many places of an axis lie from the first up to the last, negative ones being counted from the end."""
-    if first < 0 and last >= sys.maxsize:
-        return _smaller(size, -first)
-    begin = _place(size, least, first)
+def _is_certain(least: int, first: int, last: int) -> bool:
+    """Whether an axis of at least so many places reaches both bounds, and the first surely is not behind the last."""
     if last >= sys.maxsize:
-        return _larger(size - first, 0)
-    stop = _place(size, least, last)
+        return -least <= first <= least
+    in_order = (first < 0) == (last < 0) or (first >= 0 and first - last <= least)
+    return -least <= first <= least and -least <= last <= least and in_order
+
+
+def _count(size: torch.SymInt, least: int, first: Size, last: Size) -> Size:
+    """How many places of an axis lie from the first up to the last, negative ones being counted from the end."""
+    to_the_end = isinstance(last, int) and last >= sys.maxsize
+    if to_the_end and isinstance(first, int):
+        return _smaller(size, -first) if first < 0 else _larger(size - first, 0)
+    begin = _place(size, least, first)
+    stop = size if to_the_end else _place(size, least, last)
     return stop if isinstance(begin, int) and begin == 0 else _larger(stop - begin, 0)
 
 
-def _place(size: torch.SymInt, least: int, place: int) -> Size:
+def _place(size: torch.SymInt, least: int, place: Size) -> Size:
+    if isinstance(place, torch.SymInt):
+        is_negative = _smaller(_larger(-place, 0), 1)
+        return _smaller(_larger(place + size * is_negative, 0), size)
     if place < 0:
         return size + place if least >= -place else _larger(size + place, 0)
     return place if least >= place else _smaller(size, place)

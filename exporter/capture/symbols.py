@@ -196,6 +196,12 @@ class HintedShapeEnv(ShapeEnv):
         """Whether the example has it, rather than values that the program computes."""
         return bool(size.node.expr.free_symbols <= self._example.keys())
 
+    def never_negative(self, number: torch.SymInt) -> bool:
+        """Whether it surely is none of those that count from the end of an axis, no axis being empty."""
+        known = number.node.expr.free_symbols & self._ranges.keys()
+        occupied = {symbol: self._ranges[symbol] & ValueRanges(1, int_oo) for symbol in known}
+        return bool(bound_sympy(number.node.expr, occupied).lower >= 0)
+
     def least(self, size: torch.SymInt) -> int:
         """What a size surely is at least."""
         return int(max(bound_sympy(size.node.expr, self._ranges).lower, 0))

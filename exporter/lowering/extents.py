@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from exporter.capture.graph import Size, same_shape, same_size
 from exporter.lowering.values import Value
 
-__all__ = ["broadcast", "product", "same_shape", "same_size", "shaped"]
+__all__ = ["broadcast", "never_negative", "product", "same_shape", "same_size", "shaped"]
 
 
 def broadcast(*values: Value) -> tuple[Size, ...] | None:
@@ -24,6 +24,11 @@ def broadcast(*values: Value) -> tuple[Size, ...] | None:
             elif not same_size(size, 1) and not same_size(result[axis], size):
                 return None
     return tuple(result)
+
+
+def never_negative(place: Size) -> bool:
+    """Whether a place on an axis is surely counted from its front."""
+    return place >= 0 if isinstance(place, int) else bool(place.node.shape_env.never_negative(place))
 
 
 def product(sizes: Sequence[Size]) -> Size:

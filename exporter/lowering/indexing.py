@@ -9,7 +9,7 @@ import torch
 
 from exporter.capture.graph import Size
 from exporter.lowering.builder import Graph
-from exporter.lowering.extents import product, same_size, shaped
+from exporter.lowering.extents import never_negative, product, same_size, shaped
 from exporter.lowering.registry import lowering
 from exporter.lowering.values import Value
 
@@ -38,8 +38,11 @@ def slice_(
 @lowering("aten::select_scatter")
 def select_scatter(g: Graph, self: Value, src: Value, dim: int, index: Size) -> Value:
     axis = dim % self.rank
+    new = g.unsqueeze(g.cast(src, self.dtype), [axis])
+    if not isinstance(index, int) and not never_negative(index):
+        return _scattered(g, self, new, axis, g.ints([index]))
     start, stop = _stretch(index, 1, self.sizes[axis])
-    return _spliced(g, self, g.unsqueeze(g.cast(src, self.dtype), [axis]), axis, start, stop)
+    return _spliced(g, self, new, axis, start, stop)
 
 
 def _stretch(start: Size, length: Size, size: Size) -> tuple[Size, Size]:
@@ -59,20 +62,45 @@ def slice_scatter(
     size = self.sizes[axis]
     begin, stop = _bounds(size, start, end)
     new = g.cast(src, self.dtype)
-    if isinstance(begin, int) and isinstance(stop, int) and isinstance(length := src.sizes[axis], int):
+    known = isinstance(size, int) and isinstance(begin, int) and isinstance(stop, int)
+    if known and isinstance(length := src.sizes[axis], int):
         room = len(range(begin, stop, step))
         if room != length:
             g.unsupported(f"an out= of {room} along axis {axis} where {length} are written: give it their size")
+    if step == 1 and _covers(begin, stop, size):
+        return new
     if step == 1:
-        return new if _covers(begin, stop, size) else _spliced(g, self, new, axis, begin, stop)
-    order = [axis, *(other for other in range(self.rank) if other != axis)]
-    front = g.transpose(self, order)
-    updates = g.transpose(new, order)
+        splice = _spliced if _in_order(begin, stop) else _spliced_by_places
+        return splice(g, self, new, axis, begin, stop)
     places = g.slice(g.iota(size), [0], [begin], [stop], [step])
-    if isinstance(size, int) and isinstance(begin, int) and isinstance(stop, int):
+    if known:
         places = g.const(list(range(begin, stop, step)) or torch.empty(0, dtype=torch.int64), torch.int64)
-    written = g.scatter_rows(front, shaped(places, updates.sizes[:1]), updates)
-    return g.transpose(written, [order.index(other) for other in range(self.rank)])
+    return _scattered(g, self, new, axis, places)
+
+
+def _scattered(g: Graph, x: Value, new: Value, axis: int, places: Value) -> Value:
+    """`x` with what stands at some places along `axis` replaced."""
+    order = [axis, *(other for other in range(x.rank) if other != axis)]
+    updates = g.transpose(new, order)
+    written = g.scatter_rows(g.transpose(x, order), shaped(places, updates.sizes[:1]), updates)
+    return g.transpose(written, [order.index(other) for other in range(x.rank)])
+
+
+def _in_order(start: Size, stop: Size) -> bool:
+    """Whether a slice surely does not stop before it starts, and its bounds surely count from the same end."""
+    if isinstance(stop, int):
+        return stop == sys.maxsize or (isinstance(start, int) and (start == 0 or (start < 0) == (stop < 0)))
+    return never_negative(start) and never_negative(stop - start)
+
+
+def _spliced_by_places(g: Graph, x: Value, middle: Value, axis: int, start: Size, stop: Size) -> Value:
+    """`x` with as much replaced as lies between `start` and `stop` at run time, which may be nothing."""
+    size = x.sizes[axis]
+    first = g.place(start, size)
+    last = g.extreme("Max", g.place(stop, size), first)
+    front = g.between(x, axis, g.const([0]), first)
+    cut = g.between(middle, axis, g.const([0]), g.op("Sub", last, first))
+    return g.op("Concat", front, cut, g.between(x, axis, last, g.ints([size])), axis_i=axis)
 
 
 def _spliced(g: Graph, x: Value, middle: Value, axis: int, start: Size, stop: Size) -> Value:

@@ -9,7 +9,7 @@ import torch
 from exporter.capture.graph import Size
 from exporter.lowering.builder import Graph
 from exporter.lowering.dtypes import extremes
-from exporter.lowering.extents import product, same_shape, same_size, shaped
+from exporter.lowering.extents import broadcast, product, same_shape, same_size, shaped
 from exporter.lowering.opsets.places import Reduction
 from exporter.lowering.registry import lowering
 from exporter.lowering.values import Number, Operand, Value
@@ -230,7 +230,7 @@ def masked_fill(g: Graph, self: Value, mask: Value, value: Operand) -> Value:
 
 @lowering("aten::masked_select")
 def masked_select(g: Graph, self: Value, mask: Value) -> Value:
-    sizes = torch.broadcast_shapes(self.sizes, mask.sizes)
+    sizes = broadcast(self, mask) or torch.broadcast_shapes(self.sizes, mask.sizes)
     x, flags = _spread(g, self, sizes), _spread(g, g.cast(mask, torch.bool), sizes)
     return g.op("Compress", _flat(g, _lined(g, x)), _flat(g, _lined(g, flags)), axis_i=0)
 

@@ -40,20 +40,22 @@ class Trial:
 
 
 def trials(source: Source, keeps_order: bool) -> Iterator[Trial]:
-    """The example; lists of other lengths, and None; the example's numbers in another order, which shows what was built
-    in.
+    """The example; lists of other lengths, and None; the example's numbers in another order, and others between them,
+    which shows what was built in: a sum or a greatest is the same in any order.
 
     `keeps_order` is asked for by programs that search in sorted sequences: what is sorted stays so.
     """
     yield Trial.given(source, None, None)
     if source.layout is not None:
         yield from _other_contents(source)
-    changed = _changed_in_order if keeps_order else _turned_round
-    args, kwargs = pytree.tree_map_only(torch.Tensor, changed, (source.args, source.kwargs))
-    turned = Trial("the example's numbers in reverse", args, kwargs)
     before = Trial("", source.args, source.kwargs).tensors()
-    if any(not torch.equal(a, b) for a, b in zip(turned.tensors(), before, strict=True)):
-        yield turned
+    for what, changed in (
+        ("the example's numbers in reverse", _changed_in_order if keeps_order else _turned_round),
+        ("numbers nearer to the example's least", _drawn_together),
+    ):
+        trial = Trial(what, *pytree.tree_map_only(torch.Tensor, changed, (source.args, source.kwargs)))
+        if any(not torch.equal(a, b) for a, b in zip(trial.tensors(), before, strict=True)):
+            yield trial
 
 
 def _other_contents(source: Source) -> Iterator[Trial]:
@@ -82,11 +84,20 @@ def _turned_round(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _changed_in_order(tensor: torch.Tensor) -> torch.Tensor:
-    """Sorted numbers are drawn towards the least of them; others are turned round."""
-    if not (tensor.is_floating_point() and tensor.ndim and _is_sorted(tensor, -1)):
-        return _turned_round(tensor)
-    least = tensor.detach().narrow(-1, 0, min(1, tensor.shape[-1]))
-    return least + (tensor.detach() - least) * 0.75
+    """Sorted numbers are drawn together; others are turned round."""
+    is_sorted = tensor.is_floating_point() and tensor.ndim and _is_sorted(tensor, -1)
+    return _drawn_together(tensor) if is_sorted else _turned_round(tensor)
+
+
+def _drawn_together(tensor: torch.Tensor) -> torch.Tensor:
+    """Floats between the same bounds in the same order, so that what takes the example's takes them; bools inverted."""
+    plain = tensor.detach()
+    if plain.dtype is torch.bool:
+        return ~plain
+    if not plain.is_floating_point() or plain.itemsize == 1 or not (finite := plain[plain.isfinite()]).numel():
+        return plain
+    least, greatest = finite.aminmax()
+    return plain * 0.5 if least == greatest else least + (plain - least) * 0.5
 
 
 def _is_sorted(tensor: torch.Tensor, axis: int) -> bool:

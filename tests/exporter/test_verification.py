@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -63,6 +64,17 @@ def test_wrong_models_are_told(write: Any, message: str, tmp_path: Path) -> None
     with pytest.raises(exporter.VerificationError, match=message):
         exporter.export(torch.relu, X, path, custom_translation_table=wrong(write), verify=True)
     assert not path.exists()
+
+
+@pytest.mark.filterwarnings("ignore::torch.jit.TracerWarning")
+@pytest.mark.parametrize(
+    "program",
+    [lambda x, b: x * float(x.max()), lambda x, b: x - x.numpy().sum(), lambda x, b: x if b else -x],
+    ids=["greatest", "sum", "flag"],
+)
+def test_what_the_order_of_numbers_does_not_show_is_seen(program: Callable[..., torch.Tensor]) -> None:
+    with pytest.raises(exporter.VerificationError, match="for numbers nearer to the example's least"):
+        exporter.export(program, (X, torch.tensor(True)), verify=True)
 
 
 def test_right_models_pass(tmp_path: Path) -> None:

@@ -72,6 +72,28 @@ def test_writes_come_out_right(program: Callable[[torch.Tensor], torch.Tensor]) 
     assert_agrees(exported, program, -X)
 
 
+def at_place(x: torch.Tensor, i: torch.Tensor) -> torch.Tensor:
+    x = x.clone()
+    x[i] = 7.0
+    x[:, i] += 1
+    return x
+
+
+def up_to_place(x: torch.Tensor, i: torch.Tensor) -> torch.Tensor:
+    x = x.clone()
+    x[i : i + 1] = 7.0
+    x[:, i - 1 : i + 1] = 5.0
+    return x
+
+
+@pytest.mark.parametrize("opset", [9, 10, 13, 18])
+@pytest.mark.parametrize("program", [at_place, up_to_place])
+def test_writes_at_places_that_the_example_does_not_name(program: Callable[..., torch.Tensor], opset: int) -> None:
+    exported = exporter.export(program, (X, torch.tensor(1)), opset_version=opset)
+    for place in range(-len(X), len(X)):
+        torch.testing.assert_close(exported(X, torch.tensor(place)), program(X, torch.tensor(place)), rtol=0, atol=0)
+
+
 def test_written_input_is_said_and_left_alone() -> None:
     def doubles(x: torch.Tensor) -> torch.Tensor:
         return x.mul_(2) + 1

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import onnx_ir as ir
 import torch
 
 from exporter.capture.graph import Size
 from exporter.errors import Unsupported
-from exporter.lowering.extents import shaped
+from exporter.lowering.extents import never_negative, shaped
 from exporter.lowering.opsets.base import Base
 from exporter.lowering.values import Value
 
@@ -35,7 +36,12 @@ class PartForms(Base):
             axes_value = self.const(list(axes), torch.int64)
             steps_value = None if steps is None else self.const(list(steps), torch.int64)
             operands = [x, self.ints(starts), self.ints(ends), axes_value]
-            return self.op("Slice", *operands, *([] if steps_value is None else [steps_value]))
+            part: Value = self.op("Slice", *operands, *([] if steps_value is None else [steps_value]))
+            if self.opset == 10 and x.shape is not None:
+                # ONNX's shape inference takes a part of an axis that varies for all of it, unless it has another name.
+                varying = [axis for axis in axes if not isinstance(x.shape[axis], int)]
+                part.ir.shape = ir.Shape([self.fresh("part") if axis in varying else None for axis in range(x.rank)])
+            return part
         if steps is None and all(isinstance(bound, int) for bound in (*starts, *ends)):
             return self.op("Slice", x, axes_i=axes, starts_i=starts, ends_i=ends)
         for axis, start, end, step in zip(axes, starts, ends, steps or [1] * len(axes), strict=True):
@@ -51,9 +57,9 @@ class PartForms(Base):
         else:
             if step < 0:
                 raise Unsupported("a backward slice of an axis that varies needs Slice of opset 10", since=10)
-            if self._reads_numbers(start) or self._reads_numbers(end):
-                return self._picked_between(x, axis, self._place(start, size), self._place(end, size), step)
             first, stop = (self._from_front(bound, size) for bound in (start, end))
+            if not (never_negative(first) and never_negative(stop)):
+                return self._gathered_between(x, axis, self.place(start, size), self.place(end, size), step)
             whole = isinstance(first, int) and first == 0 and stop is size
             count = ((stop if whole else torch.sym_min(stop, size)) - first + step - 1) // step
             if not whole:
@@ -62,14 +68,8 @@ class PartForms(Base):
             places = self.op("Add", self.op("Mul", self.iota(count), step), self.scalar(first, torch.int64))
         return shaped(self.op("Gather", x, places, axis_i=axis), (*x.sizes[:axis], count, *x.sizes[axis + 1 :]))
 
-    def _reads_numbers(self, bound: Size) -> bool:
-        """Whether a bound depends on a number that was read from a tensor, which may count from the end."""
-        if isinstance(bound, int):
-            return False
-        return any(self.symbol(str(symbol))[1] is None for symbol in bound.node.expr.free_symbols)
-
-    def _place(self, bound: Size, size: Size) -> Value:
-        """A bound, counted from the front and within the axis."""
+    def place(self, bound: Size, size: Size) -> Value:
+        """A bound of a slice, counted from the front and within the axis."""
         whole, nothing = self.ints([size]), self.const([0], torch.int64)
         if isinstance(bound, int) and bound == _END:
             return whole
@@ -77,7 +77,13 @@ class PartForms(Base):
         place = self.where(self.less(place, nothing), self.op("Add", place, whole), place)
         return self.extreme("Min", self.extreme("Max", place, nothing), whole)
 
-    def _picked_between(self, x: Value, axis: int, first: Value, stop: Value, step: int) -> Value:
+    def between(self, x: Value, axis: int, first: Value, stop: Value) -> Value:
+        """A slice between places that `place` gives."""
+        if self.opset < 10:
+            return self._gathered_between(x, axis, first, stop, 1)
+        return self.op("Slice", x, first, stop, self.const([axis], torch.int64))
+
+    def _gathered_between(self, x: Value, axis: int, first: Value, stop: Value, step: int) -> Value:
         length = self.extreme("Max", self.op("Sub", stop, first), self.const([0], torch.int64))
         count = self.floor_divide(self.op("Add", length, step - 1), self.const([step], torch.int64))
         places = self.op("Add", self.op("Mul", self.iota_below(count), step), first)

@@ -165,6 +165,9 @@ class PlaceForms(Base):
         if reduction is None:
             # The last update that lands here, or else the row itself: both are rows of the two joined.
             last = self.reduce("Max", hits, [1], keepdim=False)
+            if not isinstance(count, int):
+                # There may be none, and runtimes differ in what the greatest of none is.
+                last = self.extreme("Max", last, self.const(0, torch.int64))
             landed = self.cast(self.cast(last, torch.bool), torch.int64)
             here = self.along(size, 0, hits.rank - 1)
             offset = self.op("Sub", self.op("Add", last, self.scalar(size - 1, torch.int64)), here)
