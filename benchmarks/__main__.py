@@ -33,6 +33,8 @@ def main(
     unknown = [name for name in names if name not in SMALL]
     if unknown:
         raise typer.BadParameter(f"no model {', '.join(unknown)}; there are {', '.join(SMALL)}", param_hint="--models")
+    if json is not None and (json.is_dir() or not json.absolute().parent.is_dir()):
+        raise typer.BadParameter(f"{json} cannot be written: name a file in a folder that exists", param_hint="--json")
     # Where nobody watches, the tables are as wide as they need to be.
     console = Console(width=None if sys.stdout.isatty() else 140)
     progress = Console(stderr=True)

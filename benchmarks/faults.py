@@ -17,6 +17,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
+from typing import Annotated
 
 import numpy as np
 import pytest
@@ -211,7 +212,7 @@ def left_over(place: Path, name: str) -> Iterator[str]:
         time.sleep(0.01)
 
 
-def main(repeats: int = 100) -> None:
+def main(repeats: Annotated[int, typer.Option(min=1)] = 100) -> None:
     """Print for every fault how often it was reported as what it is; fail where it was not."""
     # What a dynamic export imports, before processes are made of this one.
     import torch.export._trace  # noqa: F401

@@ -239,11 +239,11 @@ class _Declare:
             floating=floating,
             dynamic=dynamic or {},
             sizes={symbol: tuple(each) for symbol, each in (sizes or {}).items()},
-            tolerance=_tolerances(tolerance),
+            tolerance=_tolerances(place, tolerance),
             signed_zeros=signed_zeros,
             because=because,
             train=train,
-            tier=Tier(tier) if tier is not None else self.usual_tier,
+            tier=_tier(place, tier) if tier is not None else self.usual_tier,
             file=file,
             line=line,
         )
@@ -282,19 +282,33 @@ def _dtypes(place: str, makers: list[Maker], dtypes: Sequence[torch.dtype], floa
     """The cells' dtypes: those named; else float32, or the first input's own dtype where all are pinned."""
     if not dtypes:
         pinned = [maker.dtype for maker in makers if maker.dtype is not None]
-        return (name_of(pinned[0]),) if pinned and len(pinned) == len(makers) else (Dtype.FLOAT32,)
-    named = tuple(name_of(dtype) for dtype in dtypes)
+        return (_named(place, pinned[0]),) if pinned and len(pinned) == len(makers) else (Dtype.FLOAT32,)
+    named = tuple(_named(place, dtype) for dtype in dtypes)
     for dtype in named:
         if floating and dtype not in FLOATING:
             raise DeclarationError(f"{place}: floats(...) cannot be {dtype}. Use numbers(...), which any dtype holds.")
     return named
 
 
-def _tolerances(tolerance: float | Mapping[torch.dtype, float] | None) -> dict[Dtype, float]:
+def _named(place: str, dtype: torch.dtype) -> Dtype:
+    try:
+        return name_of(dtype)
+    except ValueError:
+        raise DeclarationError(f"{place}: no cell can be {dtype!r}, but torch.{', torch.'.join(Dtype)}.") from None
+
+
+def _tier(place: str, tier: str) -> Tier:
+    try:
+        return Tier(tier)
+    except ValueError:
+        raise DeclarationError(f"{place}: tier={tier!r}, and there are {', '.join(Tier)}.") from None
+
+
+def _tolerances(place: str, tolerance: float | Mapping[torch.dtype, float] | None) -> dict[Dtype, float]:
     if tolerance is None:
         return {}
     if isinstance(tolerance, Mapping):
-        return {name_of(dtype): each for dtype, each in tolerance.items()}
+        return {_named(place, dtype): each for dtype, each in tolerance.items()}
     return dict.fromkeys(Dtype, tolerance)
 
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import typer
+from typer.core import TyperGroup
 
 from harness.commands.doctor import doctor
 from harness.commands.documents import documents
@@ -15,6 +18,7 @@ from harness.commands.localise import localise
 from harness.commands.merge import merge
 from harness.commands.node_tests import node_tests
 from harness.commands.opinfo_survey import survey
+from harness.commands.places import refuse
 from harness.commands.query import query
 from harness.commands.reduce import reduce as reduce_cell
 from harness.commands.report import operators, report
@@ -23,8 +27,24 @@ from harness.commands.run import run
 from harness.commands.show import show
 from harness.comparison.command import compare
 
+
+class _Commands(TyperGroup):
+    """What any command may run into is told in a line: the exit code of a traceback would mean findings."""
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            refuse("stopped")
+        except BrokenPipeError:
+            raise  # Nobody reads on, as after `| head`; typer ends quietly.
+        except OSError as error:
+            refuse(f"{error.filename}: {error.strerror}" if error.filename is not None else str(error))
+
+
 app = typer.Typer(
     name="parity",
+    cls=_Commands,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode="markdown",

@@ -13,7 +13,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 import pluggy
@@ -21,7 +21,7 @@ import pytest
 
 from harness import axes
 from harness.axes import Capture, Device, Dtype, Selection, Tier
-from harness.expecting.expectations import ExpectationError
+from harness.expecting.expectations import FILE, ExpectationError
 from harness.results.cell_report import CellReport, packed, told, unpacked
 from harness.results.summary import counts, summarise
 from harness.running.crash import record_crash
@@ -32,6 +32,8 @@ from harness.store import RunStoreError, read_records
 
 if TYPE_CHECKING:
     from xdist.workermanage import WorkerController
+
+_Axis = TypeVar("_Axis", Dtype, Device, Capture)
 
 #: Under which key a worker hands its controller what pytest refused.
 _USAGE_ERROR = "parity_usage_error"
@@ -60,7 +62,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--dtypes", help="dtypes instead of the tier's: float32,float16")
     group.addoption("--devices", help="devices: cpu,cuda (default: cpu, and one CUDA cell a case)")
     group.addoption("--exporters", default=axes.PARITY, help=_EXPORTERS_HELP)
-    group.addoption("--captures", help="ways in: trace,script,exported_program (default: trace)")
+    group.addoption("--captures", default=Capture.TRACE, help="ways in: trace,script,exported_program (default: trace)")
     group.addoption("--runtimes", help=_RUNTIMES_HELP)
     group.addoption("--seed", type=int, default=0, help="seed of inputs and weights (default: 0)")
     group.addoption("--runs", type=Path, help="where runs are kept (default: runs/ beside the configuration file)")
@@ -90,9 +92,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--strict-unsupported", action="store_true", help="what the exporter refuses fails the run")
 
 
-def _refuse_unusable_folder(runs: Path | None) -> None:
+def _refuse_unusable_folder(runs: Path) -> None:
     """Before cells run, whose records would have no place."""
-    for folder in (runs, *runs.parents) if runs is not None else ():
+    for folder in (runs, *runs.parents):
         if folder.exists():
             if not folder.is_dir() or not os.access(folder, os.W_OK):
                 raise RunStoreError(f"--runs {runs}: {folder} is no folder that can be written to")
@@ -101,7 +103,8 @@ def _refuse_unusable_folder(runs: Path | None) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     try:
-        _refuse_unusable_folder(config.getoption("--runs"))
+        if runs := config.getoption("--runs"):
+            _refuse_unusable_folder(runs)
         selection = _selection(config)
         limits = parse_limits(config.getoption("--stage-seconds"), config.getoption("--memory-limit"))
         matrix = Matrix(config, selection, limits)
@@ -118,16 +121,20 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 def _selection(config: pytest.Config) -> Selection:
     dtypes, devices, runtimes = (config.getoption(option) for option in ("--dtypes", "--devices", "--runtimes"))
-    opsets, captures = config.getoption("--opsets"), config.getoption("--captures") or Capture.TRACE
+    opsets, captures = config.getoption("--opsets"), config.getoption("--captures")
     return Selection(
         tier=Tier(config.getoption("--tier")),
-        opsets=axes.parse_opsets(opsets) if opsets else None,
-        dtypes=tuple(map(Dtype, axes.parse_names("--dtypes", dtypes, tuple(Dtype)))) if dtypes else None,
-        devices=tuple(map(Device, axes.parse_names("--devices", devices, tuple(Device)))) if devices else None,
+        opsets=axes.parse_opsets(opsets) if opsets is not None else None,
+        dtypes=_named("--dtypes", dtypes, Dtype) if dtypes is not None else None,
+        devices=_named("--devices", devices, Device) if devices is not None else None,
         exporters=axes.parse_exporters(config.getoption("--exporters")),
-        runtimes=axes.parse_runtimes(runtimes) if runtimes else None,
-        captures=tuple(map(Capture, axes.parse_names("--captures", captures, tuple(Capture)))),
+        runtimes=axes.parse_runtimes(runtimes) if runtimes is not None else None,
+        captures=_named("--captures", captures, Capture),
     )
+
+
+def _named(option: str, text: str, axis: type[_Axis]) -> tuple[_Axis, ...]:
+    return tuple(map(axis, axes.parse_names(option, text, tuple(axis))))
 
 
 def pytest_pycollect_makeitem(collector: pytest.Module, name: str, obj: object) -> pytest.Collector | None:
@@ -145,18 +152,26 @@ def pytest_pycollect_makeitem(collector: pytest.Module, name: str, obj: object) 
 
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
-    if file_path.name != "expectations.toml":
+    if file_path.name != FILE or not _has_declarations(file_path.parent):
         return None
     from harness.selecting.items import ExpectationsFile
 
     return ExpectationsFile.from_parent(parent, path=file_path)
 
 
+def _has_declarations(folder: Path) -> bool:
+    """Elsewhere a file of that name is somebody else's."""
+    return any(b"harness." in path.read_bytes() for path in folder.glob("*.py"))
+
+
 @pytest.hookimpl(trylast=True)  # After `-k`, so that every shard is a part of what was asked for.
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    matrix = config.stash[_MATRIX]
     try:
-        split = config.stash[_MATRIX].split(items)
-    except ExpectationError as error:
+        if not config.option.collectonly and any(hasattr(item, "cell") for item in items):
+            _refuse_unusable_folder(matrix.root)
+        split = matrix.split(items)
+    except (ExpectationError, RunStoreError) as error:
         raise pytest.UsageError(str(error)) from error
     items[:] = split.run
     if split.left:
@@ -251,7 +266,13 @@ class Progress:
         self._shows_pace = shows_pace
         self._terminal: pytest.TerminalReporter | None = None
         self._shown = 0.0
+        #: Some declarations may not have been collected.
         self._uncollected = False
+        #: Some cells were lost with a worker before they began.
+        self._lost = False
+        self._whole = False
+        #: Why the run's end is not written.
+        self._unwritten: OSError | None = None
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         self._terminal = session.config.pluginmanager.get_plugin("terminalreporter")
@@ -261,7 +282,7 @@ class Progress:
     @pytest.hookimpl(optionalhook=True)
     def pytest_xdist_node_collection_finished(self, node: WorkerController, ids: list[str]) -> None:
         self._terminal = node.config.pluginmanager.get_plugin("terminalreporter")
-        self._pace.total = sum("expectations.toml::" not in each for each in ids)
+        self._pace.total = sum(f"{FILE}::" not in each for each in ids)
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         self._uncollected |= report.failed
@@ -281,6 +302,8 @@ class Progress:
             report.when = "call"
             report.outcome, report.longrepr = told(record, strict_unsupported=self._matrix.strict_unsupported)
             self._count(failed=report.failed)
+        else:
+            self._lost = True
 
     def _count(self, *, failed: bool) -> None:
         now = time.monotonic()
@@ -298,12 +321,21 @@ class Progress:
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
-        if not _is_worker(session.config):
-            stopped = bool(session.shouldstop or session.shouldfail)
-            self._matrix.end(whole=exitstatus in _RAN and not stopped and not self._uncollected)
-            if exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED and self._matrix.begun:
-                # Every cell that was asked for has its record, be it from an earlier run.
-                session.exitstatus = pytest.ExitCode.OK
+        if _is_worker(session.config):
+            return
+        stopped = bool(session.shouldstop or session.shouldfail)
+        self._whole = exitstatus in _RAN and not (stopped or self._uncollected or self._lost)
+        if exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED and self._matrix.begun:
+            # Every cell that was asked for has its record, be it from an earlier run.
+            session.exitstatus = pytest.ExitCode.OK
+        if self._uncollected and exitstatus in _RAN and not session.config.option.continue_on_collection_errors:
+            # Under xdist the workers run what they did collect, and that a test failed is all that pytest says then.
+            session.exitstatus = pytest.ExitCode.INTERRUPTED
+        try:
+            self._matrix.end(whole=self._whole)
+        except OSError as error:
+            self._unwritten = error
+            session.exitstatus = pytest.ExitCode.INTERNAL_ERROR
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         if not self._matrix.begun:
@@ -320,3 +352,7 @@ class Progress:
         folder = self._matrix.folder
         elsewhere = "" if folder.parent == Path("runs").resolve() else f" {folder}"
         terminalreporter.write_line(f"records: {folder}; pages: parity report{elsewhere}")
+        if self._unwritten is not None:
+            terminalreporter.write_line(f"the end of the run cannot be written: {self._unwritten}", red=True)
+        if not self._whole:
+            terminalreporter.write_line(f"unfinished: parity run --resume {folder} goes on")

@@ -50,7 +50,14 @@ class RecordWriter:
     def append(self, record: Record) -> bytes:
         """Write the record; return it as JSON in one line."""
         line = _encoder.encode(record)
-        os.write(self._fd, line + b"\n")
+        left = line + b"\n"
+        try:
+            while left:
+                left = left[os.write(self._fd, left) :]
+        except OSError:
+            # A disk that is full took the beginning of it.
+            self._drop_unfinished_line()
+            raise
         return line
 
     def fileno(self) -> int:
@@ -157,7 +164,7 @@ def read_info(run: Path) -> RunInfo:
     path = run / "run.json"
     try:
         info = msgspec.json.decode(path.read_bytes(), type=RunInfo)
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         raise RunStoreError(f"{run} is not a run: it has no run.json. `parity run` makes one.") from None
     except msgspec.DecodeError as error:
         raise RunStoreError(f"{path} cannot be read: {error}") from error
@@ -171,8 +178,12 @@ def read_info(run: Path) -> RunInfo:
 
 def write_end(run: Path, end: RunEnd) -> None:
     aside = run / f".end-{os.getpid()}"
-    aside.write_bytes(msgspec.json.format(_encoder.encode(end)))
-    os.replace(aside, run / "end.json")
+    try:
+        aside.write_bytes(msgspec.json.format(_encoder.encode(end)))
+        os.replace(aside, run / "end.json")
+    except OSError:
+        aside.unlink(missing_ok=True)
+        raise
 
 
 def forget_end(run: Path) -> None:

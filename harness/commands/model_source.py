@@ -7,10 +7,14 @@ import inspect
 import pickle
 import re
 import sys
+import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
+
+from harness.wording import one_line
 
 if TYPE_CHECKING:
     import torch
@@ -67,10 +71,7 @@ def load_program(where: str, weights: Path | None = None) -> Callable[..., Any]:
     if not colon or not attribute:
         raise SourceError(f"{where} names no model: write package.module:name, e.g. torchvision.models:resnet18")
     sys.path.insert(0, str(Path.cwd()))
-    try:
-        found: Any = importlib.import_module(module_name)
-    except ImportError as error:
-        raise SourceError(f"{module_name} cannot be imported: {error}") from error
+    found: Any = _imported(module_name)
     for part in attribute.split("."):
         if not hasattr(found, part):
             raise SourceError(f"{module_name} has no {attribute}")
@@ -87,6 +88,24 @@ def load_program(where: str, weights: Path | None = None) -> Callable[..., Any]:
             raise SourceError(f"--weights {weights} does not fit: {error}") from error
     result: Callable[..., Any] = program
     return result
+
+
+def _imported(name: str) -> ModuleType:
+    try:
+        return importlib.import_module(name)
+    except ImportError as error:
+        raise SourceError(f"{name} cannot be imported: {error}") from error
+    except (Exception, SystemExit) as error:
+        # It is the user's code, which may raise anything, and end as a script does.
+        what = f"{type(error).__name__}: {one_line(str(error))}".removesuffix(": ")
+        raise SourceError(f"{name} cannot be imported: {what}{_raised_at(error)}") from error
+
+
+def _raised_at(error: BaseException) -> str:
+    """The line that the import had come to, be it of a module that this one imports."""
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [frame for frame in frames if not frame.filename.startswith("<") and "importlib" not in frame.filename]
+    return f"\n  at {own[-1].filename}:{own[-1].lineno}" if len(own) > 1 else ""
 
 
 def _is_program(found: Any) -> bool:

@@ -9,6 +9,7 @@ import msgspec
 import typer
 
 from harness.axes import ONNX_REFERENCE, ONNXRUNTIME, AxisError, Device, parse_runtimes
+from harness.commands.places import refuse
 
 
 def node_tests(
@@ -30,7 +31,7 @@ def node_tests(
 
         parity node-tests softmax --runtimes onnxruntime:none,backend:onnxruntime.backend -v
     """
-    from harness.subjects.node_suite import Ending, run_suite
+    from harness.subjects.node_suite import Ending, near, run_suite
     from harness.subjects.runtimes import RUNTIMES
 
     try:
@@ -39,9 +40,11 @@ def node_tests(
             if missing := RUNTIMES[name].missing(Device.CPU):
                 raise AxisError(f"--runtimes: {name} cannot be tested here: {missing}")
     except AxisError as error:
-        typer.echo(str(error), err=True)
-        raise typer.Exit(2) from error
+        refuse(str(error))
     found = {name: list(run_suite(RUNTIMES[name], pattern)) for name in names}
+    if not any(found.values()):
+        close = ", ".join(near(pattern))
+        refuse(f"no node test's name contains {pattern!r}" + (f"; near it: {close}." if close else "."))
     if as_json:
         typer.echo(msgspec.json.encode(found))
         return

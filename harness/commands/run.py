@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import shlex
 import signal
-import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Annotated, NoReturn, TextIO
+from typing import Annotated, NoReturn
 
 import msgspec
 import typer
@@ -20,14 +19,14 @@ from harness.commands import places
 from harness.commands.exporters import show
 from harness.commands.places import LAST, refuse
 from harness.commands.report import written_report
+from harness.commands.stopping import exit_code_of
 from harness.results.standing import compare
 from harness.store import RunStoreError, read_info, read_records
 
 #: pytest tells options that make no sense and a selection of nothing apart; every command of ours ends alike.
 _USED_WRONGLY, _PYTEST_USED_WRONGLY = 2, (4, 5)
+_PYTEST_FAILED = 3
 _WITH_PLACES = ("--runs", "--resume", "--since", "--durations-of")
-#: How long an interrupted pytest may take to end before it is told that it was.
-_SECONDS_TO_END = 30
 #: A line for the pace now and then, rather than a dot a cell and a percentage. What a cell warns of is no outcome, and
 #: setting up pytest's filters for each takes longer than to tell of it.
 _PYTEST = (sys.executable, "-m", "pytest", "-q", "-o", "console_output_style=classic", "--pace", "-p", "no:warnings")
@@ -40,8 +39,8 @@ def run(
     ] = None,
     keyword: Annotated[str, typer.Option("-k", help="Cells whose ids match: 'avg_pool2d and opset9'.")] = "",
     tier: Annotated[Tier, typer.Option(help="How much of the matrix.")] = Tier.DEFAULT,
-    opsets: Annotated[str, typer.Option(help="Opsets instead of the tier's: 9,13-18.")] = "",
-    devices: Annotated[str, typer.Option(help="Devices instead of the tier's: cpu,cuda.")] = "",
+    opsets: Annotated[str | None, typer.Option(help="Opsets instead of the tier's: 9,13-18.")] = None,
+    devices: Annotated[str | None, typer.Option(help="Devices instead of the tier's: cpu,cuda.")] = None,
     workers: Annotated[str, typer.Option("-n", help="Processes: a number, or auto for one a core.")] = "auto",
     runs: Annotated[Path, typer.Option(help="Where runs are kept.")] = places.RUNS,
     resume: Annotated[
@@ -73,13 +72,16 @@ def run(
 
         parity run --shard 2/8 --durations-of runs/20260131-101500-4711
     """
+    if not (workers.isdecimal() or workers in ("auto", "logical")):
+        refuse(f"-n {workers}: write a number of processes from 0 on, auto or logical.")
     if resume is not None:
+        _refuse_options_of_its_own(context)
         code, run = _resume(resume, workers, quiet=as_json)
         _tell(run, code, report=report, as_json=as_json)
     command = [*_PYTEST, "-n", workers, "--tier", tier.value]
     command += ["-k", keyword] if keyword else []
-    command += ["--opsets", opsets] if opsets else []
-    command += ["--devices", devices] if devices else []
+    command += ["--opsets", opsets] if opsets is not None else []
+    command += ["--devices", devices] if devices is not None else []
     command += [f"--runs={runs}"] if runs != places.RUNS else []
     # pytest alone can tell places from the values of its own options, and looks here when it is given none.
     command += ["-o", f"testpaths={shlex.join(map(str, places.DECLARATIONS))}"]
@@ -88,6 +90,31 @@ def run(
     code = _pytest(command, quiet=as_json)
     after = _last_run(runs)
     _tell(after if after != before else None, code, report=report, as_json=as_json)
+
+
+#: What of a command line goes with `--resume`: nothing that says which cells are run, or how.
+_WITH_RESUME = ("resume", "workers", "report", "as_json")
+
+
+def _refuse_options_of_its_own(context: typer.Context) -> None:
+    """A run that goes on has the options that it was begun with."""
+    given = [
+        each.opts[0]
+        for each in context.command.params
+        if each.name not in (*_WITH_RESUME, "paths") and _is_given(context, str(each.name))
+    ]
+    # What is handed to pytest stands among the paths.
+    given += [*context.args, *map(str, context.params["paths"] or ())]
+    if given:
+        refuse(
+            f"--resume goes on with the options that the run was begun with: leave out {shlex.join(given)}. "
+            "Only -n, --report, --no-report and --json go with it."
+        )
+
+
+def _is_given(context: typer.Context, name: str) -> bool:
+    source = context.get_parameter_source(name)
+    return source is not None and source.name == "COMMANDLINE"
 
 
 def _resume(run: Path, workers: str, *, quiet: bool) -> tuple[int, Path]:
@@ -112,21 +139,11 @@ def _pytest(command: list[str], *, quiet: bool) -> int:
     typer.echo(f"$ pytest {shlex.join(command[3:])}", err=quiet)
     sys.stdout.flush()
     code = exit_code_of(command, sys.stderr if quiet else None)
+    if code < 0:
+        # A signal that nobody passed on: the system kills so when memory runs out.
+        typer.echo(f"pytest was killed by {signal.Signals(-code).name}", err=True)
+        return _PYTEST_FAILED
     return _USED_WRONGLY if code in _PYTEST_USED_WRONGLY else code
-
-
-def exit_code_of(command: list[str], stdout: TextIO | None) -> int:
-    """Of a process that ends in order when it is interrupted along with this one."""
-    with subprocess.Popen(command, stdout=stdout) as process:
-        try:
-            return process.wait()
-        except KeyboardInterrupt:
-            # A terminal interrupts pytest as well, which then ends the run; `subprocess.run` would kill it.
-            try:
-                return process.wait(_SECONDS_TO_END)
-            except subprocess.TimeoutExpired:
-                process.send_signal(signal.SIGINT)
-                return process.wait()
 
 
 def _tell(run: Path | None, code: int, *, report: bool, as_json: bool) -> NoReturn:

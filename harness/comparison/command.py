@@ -44,8 +44,9 @@ def compare(
         EXPORTER_NAMES
     ),
     opsets: Annotated[
-        str, typer.Option(help=f"Default: {', '.join(map(str, AT_LEAST))}, and {PEER_OPSET} for torch's exporters.")
-    ] = "",
+        str | None,
+        typer.Option(help=f"Default: {', '.join(map(str, AT_LEAST))}, and {PEER_OPSET} for torch's exporters."),
+    ] = None,
     samples: Annotated[int, typer.Option(min=0, help="Samples of an entry, evenly spread; 0 for all.")] = FEW,
     processes: Annotated[int, typer.Option("-n", min=1, help="Worker processes.")] = 1,
     timeout: Annotated[float, typer.Option(help="Seconds after which a silent worker is ended.")] = 120.0,
@@ -74,7 +75,7 @@ def compare(
     terminal = Console(stderr=True)
     try:
         names = parse_names("--exporters", exporters, EXPORTER_NAMES)
-        asked = parse_opsets(opsets) if opsets else None
+        asked = parse_opsets(opsets) if opsets is not None else None
         _refuse_what_cannot_run(names, asked or ())
         points = tuple(_points(patterns or [], samples))
         outcomes: list[Outcome] = []

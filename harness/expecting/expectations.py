@@ -144,6 +144,8 @@ def load(path: Path) -> tuple[Expectation, ...]:
         return parse(path.read_text(encoding="utf-8"), path)
     except FileNotFoundError:
         return ()
+    except UnicodeDecodeError as error:
+        raise ExpectationError(f"{path}: it is no UTF-8: {error}") from error
 
 
 def parse(text: str, path: Path) -> tuple[Expectation, ...]:

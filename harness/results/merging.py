@@ -16,6 +16,10 @@ from harness.store import RunStoreError, create_run, read_end, read_info, record
 def merge(runs: Sequence[Path], root: Path, *, partial: bool = False) -> Path:
     """A new run under `root` that holds the records of all `runs`, which stay as they are."""
     infos = [read_info(run) for run in runs]
+    ids = [info.id for info in infos]
+    for number, run in enumerate(runs):
+        if ids[number] in ids[:number]:
+            raise RunStoreError(f"{run} is the run {runs[ids.index(ids[number])]} once more: name each once.")
     for run, info in zip(runs[1:], infos[1:], strict=True):
         for what, first, other in (
             ("seed", infos[0].seed, info.seed),

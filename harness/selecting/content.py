@@ -43,20 +43,33 @@ def declared_as(file: Path, name: str) -> str:
     return _hash("\0".join([rest, *(declarations[each] for each in sorted(seen))]).encode())
 
 
+def lines_of(file: Path, name: str) -> list[int]:
+    """The lines at which a file assigns a public name at its top level."""
+    return [
+        node.lineno
+        for node in _parsed(file).body
+        if isinstance(node, ast.Assign) and any(isinstance(each, ast.Name) and each.id == name for each in node.targets)
+    ]
+
+
+@cache
+def _parsed(file: Path) -> ast.Module:
+    return ast.parse(file.read_text(encoding="utf-8"))
+
+
 @cache
 def _parts(file: Path) -> tuple[dict[str, str], str]:
     """The public names that a file assigns at its top level with their source, and the source of all else."""
-    text = file.read_text(encoding="utf-8")
-    lines = text.splitlines()
+    lines = file.read_text(encoding="utf-8").splitlines()
     declarations: dict[str, str] = {}
     rest = []
     imported: set[str] = set()
-    for node in ast.parse(text).body:
+    for node in _parsed(file).body:
         source = "\n".join(lines[node.lineno - 1 : node.end_lineno])
         match node:
             case ast.Assign(targets=[ast.Name(id=name)]) if not name.startswith("_"):
                 # A name that is assigned twice is both.
-                declarations[name] = declarations.get(name, "") + source
+                declarations[name] = "\n".join(filter(None, (declarations.get(name), source)))
             case _:
                 rest.append(source)
         match node:

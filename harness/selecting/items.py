@@ -20,6 +20,7 @@ from harness.expecting.expectations import Expectation, ExpectationError, load
 from harness.record import Record
 from harness.results.cell_report import CellReport, report_of
 from harness.selecting.cells import Cell, cells_of
+from harness.selecting.content import lines_of
 from harness.selecting.shards import group_of
 from harness.subjects.exporters import EXPORTERS
 from harness.subjects.runtimes import RUNTIMES
@@ -51,9 +52,14 @@ class DeclarationCollector(pytest.Collector):
     def collect(self) -> Iterator[CellItem]:
         place = self._declaration.place
         first = self._runner.claim(self.name, place)
+        # A cell's id is its identity in the run store.
         if first != place:
-            # A cell's id is its identity in the run store.
             raise self.CollectError(f"{self.name} is declared twice: {first} and {place}. Rename one of them.")
+        lines = lines_of(self.path, self.name)
+        if len(lines) > 1:
+            # Python knows the last one alone.
+            at = " and ".join(f"{self.path}:{line}" for line in lines)
+            raise self.CollectError(f"{self.name} is declared twice: {at}. Rename one of them.")
         file = os.path.relpath(self.path, self.config.rootpath)
         try:
             for cell in cells_of(self.name, self._declaration, self._runner.selection):

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, cast
 import msgspec
 import pytest
 
-from harness.axes import PARITY, Selection
+from harness.axes import PARITY, AxisError, Selection
 from harness.expecting.expectations import FILE, load
 from harness.record import Kind, Record, RunEnd, RunInfo, Status
 from harness.results.environment import describe_run, missing_here
@@ -232,14 +232,18 @@ class Matrix:
 def _part_of(config: pytest.Config) -> tuple[RunInfo | None, Part]:
     """The run that is resumed, if one is, and what this invocation runs."""
     shard = config.getoption("--shard")
-    parsed = parse_shard(shard, config.getoption("--durations-of")) if shard else None
+    durations: Path | None = config.getoption("--durations-of")
+    if durations is not None and not shard:
+        raise AxisError(f"--durations-of {durations}: it balances shards. Say which one to run, such as --shard 1/2.")
+    parsed = parse_shard(shard, durations) if shard else None
     earlier: Path | None = config.getoption("--since")
     touched = since(earlier, config.getoption("--seed")) if earlier is not None else None
     resume: Path | None = config.getoption("--resume")
     if resume is None:
         return None, Part(parsed, since=touched)
     info, done = resumable(resume)
-    return info, Part(parsed, done, touched)
+    # It is written to where it is now, which may be another folder than the one it was begun in.
+    return msgspec.structs.replace(info, id=resume.resolve().name), Part(parsed, done, touched)
 
 
 def _export_once() -> None:

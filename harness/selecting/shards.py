@@ -16,7 +16,7 @@ from pathlib import Path
 from harness.axes import AxisError
 from harness.cases.seeds import stable_seed
 from harness.record import Record
-from harness.store import read_records
+from harness.store import read_info, read_records
 
 _SHARD = re.compile(r"(\d+)/(\d+)")
 
@@ -41,7 +41,10 @@ def parse_shard(text: str, durations: Path | None) -> Shard:
     if not found or not 1 <= int(found[1]) <= int(found[2]):
         raise AxisError(f"--shard {text}: write which of how many, such as 2/8 for the second of eight.")
     number, of = int(found[1]), int(found[2])
-    return Shard(number, of, balance(read_records(durations), of) if durations is not None else {})
+    if durations is None:
+        return Shard(number, of)
+    read_info(durations)  # It says so where there is no run. Other machines would have other shards without it.
+    return Shard(number, of, balance(read_records(durations), of))
 
 
 def group_of(case: str, dtype: str) -> str:

@@ -5,9 +5,11 @@ They test the runtime, and the harness's way of feeding it, not an exporter: wha
 
 from __future__ import annotations
 
+import difflib
 import warnings
 from collections.abc import Iterator, Sequence
 from enum import StrEnum
+from functools import cache
 from typing import Any
 
 import msgspec
@@ -48,11 +50,25 @@ class NodeTest(msgspec.Struct, frozen=True):
 def run_suite(runtime: Runtime, pattern: str = "") -> Iterator[NodeTest]:
     """Every node test whose name contains the pattern."""
     with warnings.catch_warnings():
-        # The tests' inputs divide by zero, overflow and use what numpy deprecates, on purpose.
-        warnings.simplefilter("ignore")
-        for test in load_model_tests(kind="node"):
+        warnings.simplefilter("ignore")  # As where they are made, and onnx.reference computes in numpy.
+        for test in _tests():
             if pattern in test.name:
                 yield _run(runtime, test)
+
+
+def near(pattern: str) -> list[str]:
+    """Operators whose node tests were perhaps meant."""
+    operators = {test.name.removeprefix("test_").partition("_")[0] for test in _tests()}
+    return difflib.get_close_matches(pattern.removeprefix("test_"), sorted(operators))
+
+
+@cache
+def _tests() -> Sequence[Any]:
+    """All there are. To make their inputs takes seconds."""
+    with warnings.catch_warnings():
+        # The tests' inputs divide by zero, overflow and use what numpy deprecates, on purpose.
+        warnings.simplefilter("ignore")
+        return list(load_model_tests(kind="node"))
 
 
 def _run(runtime: Runtime, test: Any) -> NodeTest:

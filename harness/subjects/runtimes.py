@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -15,6 +15,7 @@ import torch.utils.dlpack
 from onnx.reference import ReferenceEvaluator
 
 from exporter.arrays import BFLOAT16, Array, Fed, to_array
+from exporter.verification.expectation import item_by_item
 from harness.axes import (
     BACKEND,
     ONNX_REFERENCE,
@@ -116,13 +117,7 @@ class _OnnxRuntimeSession:
         if self._has_bfloat16:
             values = {name: _to_ort_value(cast("Array", array)) for name, array in feeds.items()}
             return [_from_ort_value(value) for value in self._session.run_with_ort_values(None, values)]
-        return _flat(self._session.run(None, dict(feeds)))
-
-
-def _flat(outputs: Iterable[object]) -> list[object]:
-    """The outputs one by one; of a sequence, its items, as torch's lists are compared; nothing for None."""
-    every = [item for output in outputs for item in (output if isinstance(output, list) else [output])]
-    return [item for item in every if item is not None]
+        return item_by_item(self._session.run(None, dict(feeds)))
 
 
 def _to_ort_value(array: Array) -> onnxruntime.OrtValue:
@@ -163,7 +158,7 @@ class _OnnxReferenceSession:
         self._evaluator = evaluator
 
     def run(self, feeds: Mapping[str, Fed]) -> Sequence[object]:
-        return _flat(iter(self._evaluator.run(None, dict(feeds))))
+        return item_by_item(list(self._evaluator.run(None, dict(feeds))))
 
 
 class Runtimes(dict[str, Runtime]):

@@ -8,9 +8,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import typer
 from msgspec.structs import replace
+from typer.testing import CliRunner
 
-from benchmarks.faults import Tally, in_turn, others, told_wrongly
+from benchmarks.faults import Tally, in_turn, main, others, told_wrongly
 from exporter.verification.oracle import judge
 from harness.record import Stage, Status
 from tests.harness import planted
@@ -59,6 +61,12 @@ def test_a_planted_answer_is_wrong_by_what_it_says_alone(fault: str) -> None:
     outputs, wanted = planted.WRONG[fault](np.random.default_rng(0))
     assert not judge(outputs, wanted).passed
     assert judge([each.value for each in wanted], wanted).passed
+
+
+def test_no_repeats_are_refused() -> None:
+    app = typer.Typer()
+    app.command()(main)
+    assert CliRunner().invoke(app, ["--repeats", "0"]).exit_code == 2
 
 
 @pytest.mark.slow

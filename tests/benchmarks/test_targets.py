@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from pathlib import Path
 
 import onnx
 import pytest
@@ -138,3 +139,13 @@ def test_unknown_model_is_named_with_those_that_there_are() -> None:
     assert answer.exit_code == 2
     words = " ".join(answer.output.replace("│", " ").split())
     assert "no model resnet5; there are alexnet, resnet18, resnet50, vgg16, densenet121, lstm, elu" in words
+
+
+@pytest.mark.parametrize("name", ["missing/x.json", "."])
+def test_a_place_that_no_file_can_be_written_to_is_refused_before_anything_is_measured(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setattr("benchmarks.__main__.measure", lambda *_, **__: pytest.fail("it was measured"))
+    answer = CliRunner().invoke(app, ["--json", str(tmp_path / name)])
+    assert answer.exit_code == 2
+    assert "cannot be written: name a file in a folder that exists" in " ".join(answer.output.replace("│", " ").split())

@@ -122,6 +122,11 @@ def test_declarations_that_make_no_sense_are_refused() -> None:
     assert refused(lambda: op(torch.add, floats(2), dtypes=[torch.int64])) == (
         "floats(...) cannot be int64. Use numbers(...), which any dtype holds."
     )
+    no_dtype = f"no cell can be torch.complex128, but torch.{', torch.'.join(Dtype)}."
+    strict = {torch.complex128: 1.0}
+    assert refused(lambda: op(torch.add, numbers(2), dtypes=[torch.complex128])) == no_dtype
+    assert refused(lambda: op(F.elu, floats(2), tolerance=strict, because="it is hard")) == no_dtype
+    assert refused(lambda: op(F.elu, floats(2), tier="huge")) == "tier='huge', and there are smoke, default, full."
     assert refused(lambda: labels(op(F.elu, floats(2), alpha=[1.0, 1.0]))) == (
         "it[alpha=1.0] is declared twice. Drop one of the two values."
     )

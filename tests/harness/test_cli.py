@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import errno
 import importlib
 import json
+import os
+import signal
+import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
 from harness import cli
-from harness.commands import places
+from harness.commands import places, stopping
 from harness.store import RecordWriter, create_run, read_records
 from tests.harness.test_store import INFO, RECORD
 
@@ -62,6 +67,10 @@ def test_cells_are_listed_by_their_ids(project: Path) -> None:
 def test_wrong_options_are_refused(project: Path) -> None:
     code, text = invoke("list", "--opsets", "6")
     assert (code, text) == (2, "--opsets 6: there is no opset 6 here, only 7 to 28.\n")
+    assert invoke("list", "--opsets", "") == (
+        2,
+        "--opsets : '' is neither an opset nor a range. Write 9,13-18.\n",
+    )
     code, text = invoke("report", "nowhere")
     assert (code, text) == (2, "nowhere is not a run: it has no run.json. `parity run` makes one.\n")
 
@@ -187,11 +196,152 @@ def test_shells_are_told_how_to_complete() -> None:
     assert result.output.split() == ["smoke", "default", "full"]
 
 
-def test_an_interrupted_run_ends_in_order() -> None:
-    """The interrupt reaches both processes, and pytest takes its time to say what it has."""
-    program = "import os, signal, sys, time; os.kill(os.getppid(), signal.SIGINT); time.sleep(1); sys.exit(2)"
-    module = importlib.import_module("harness.commands.run")
-    assert module.exit_code_of([sys.executable, "-c", program], None) == 2
+def test_a_pattern_of_nothing_is_refused(project: Path) -> None:
+    folders = "listed_cases/ and listed_models/"
+    assert invoke("list", "rellu") == (2, f"no case of {folders} is named rellu; near it: relu, elu.\n")
+    assert invoke("list", "zzz", "--json") == (
+        2,
+        f"no case of {folders} is named zzz; `parity list` shows those that there are.\n",
+    )
+    (project / "listed_cases" / "some.py").unlink()
+    assert invoke("list") == (2, f"there are no cases here: {folders} of a clone of the project declare them.\n")
+
+
+@pytest.mark.parametrize("workers", ["-1", "two", "1.5", ""])
+def test_a_number_of_processes_is_one(project: Path, commands: list[list[str]], workers: str) -> None:
+    told = f"-n {workers}: write a number of processes from 0 on, auto or logical.\n"
+    assert invoke("run", "-n", workers) == (2, told)
+    assert commands == []
+
+
+def test_nothing_that_is_said_with_resume_is_passed_over(project: Path, commands: list[list[str]]) -> None:
+    run = create_run(Path("runs"), INFO)
+    assert invoke("run", "--resume", str(run), "-k", "elu", "--seed", "7", "--tier=full", "--strange", "some.py") == (
+        2,
+        "--resume goes on with the options that the run was begun with: leave out -k --tier --seed 7 --strange some.py."
+        " Only -n, --report, --no-report and --json go with it.\n",
+    )
+    assert commands == []
+    assert invoke("run", "--resume", str(run), "-n", "logical", "--no-report", "--json")[0] == 1
+    assert commands[0][-3:] == ["-n", "logical", f"--resume={run.resolve()}"]
+
+
+def test_an_axis_of_nothing_reaches_pytest_which_refuses_it(project: Path, commands: list[list[str]]) -> None:
+    invoke("run", "--opsets", "", "--devices", "")
+    at = commands[0].index("--opsets")
+    assert commands[0][at : at + 4] == ["--opsets", "", "--devices", ""]
+
+
+_MAIN = """
+import signal, sys
+from harness.commands.stopping import exit_code_of
+for name in sys.argv[1].split():
+    signal.signal(signal.Signals[name], signal.SIG_IGN)
+sys.exit(exit_code_of([sys.executable, *sys.argv[2:]], None))
+"""
+
+
+def _begun(program: str, told: Path, ignores: str = "") -> subprocess.Popen[bytes]:
+    """A process that ends with the `exit_code_of` a program, once this one has said that it has begun."""
+    program += f"\nimport pathlib, time\npathlib.Path({str(told)!r}).touch()\ntime.sleep(60)"
+    command = [sys.executable, "-c", _MAIN, ignores, "-c", program]
+    process = subprocess.Popen(command, cwd=Path(__file__).parents[2], start_new_session=True)
+    deadline = time.monotonic() + 30
+    while not told.exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    return process
+
+
+#: Takes its time to end, which a second interrupt would cut short.
+_IN_ORDER = """
+import signal, sys
+def end(*_):
+    signal.signal(signal.SIGINT, lambda *_: sys.exit(1))
+    time.sleep(0.5)
+    print("ended in order", flush=True)
+    sys.exit(2)
+signal.signal(signal.SIGINT, end)
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_run_that_is_stopped_ends_in_order(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], number: signal.Signals
+) -> None:
+    """As a terminal does it, which tells all of its group, and as `kill` does."""
+    with _begun(_IN_ORDER, tmp_path / "told") as process:
+        os.killpg(process.pid, number)
+        assert process.wait(30) == 2
+    assert capfd.readouterr().out == "ended in order\n"
+
+
+def test_a_run_that_is_told_to_end_again_does_so_at_once(tmp_path: Path) -> None:
+    deaf = "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)"
+    with _begun(deaf, tmp_path / "told") as process:
+        for _ in range(3):
+            process.send_signal(signal.SIGINT)
+            time.sleep(0.1)
+        assert process.wait(30) == 2
+
+
+def test_what_is_ignored_goes_on_to_be(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """As under `nohup`, and in the background of a script, where an end is still one in order."""
+    with _begun(_IN_ORDER, tmp_path / "told", ignores="SIGHUP SIGINT") as process:
+        for number in (signal.SIGHUP, signal.SIGINT):
+            process.send_signal(number)
+        time.sleep(0.5)
+        assert process.poll() is None
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(30) == 2
+    assert capfd.readouterr().out == "ended in order\n"
+
+
+def test_handlers_are_as_before_when_a_run_has_ended() -> None:
+    before = [signal.getsignal(number) for number in signal.Signals]
+    assert stopping.exit_code_of([sys.executable, "-c", "raise SystemExit(5)"], None) == 5
+    assert stopping.exit_code_of([sys.executable, "-c", "raise SystemExit(5)", "--pdb"], None) == 5
+    assert [signal.getsignal(number) for number in signal.Signals] == before
+
+
+def test_a_pytest_that_is_killed_has_failed_itself(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(importlib.import_module("harness.commands.run"), "exit_code_of", lambda command, stdout: -9)
+    code, text = invoke("run")
+    assert (code, text.splitlines()[-1]) == (3, "pytest was killed by SIGKILL")
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (OSError(errno.ENOSPC, "No space left on device", "/full/end.json"), "/full/end.json: No space left on device"),
+        (TimeoutError("nobody answers"), "nobody answers"),
+        (KeyboardInterrupt(), "stopped"),
+    ],
+)
+def test_what_any_command_may_run_into_is_told_in_a_line(
+    project: Path, monkeypatch: pytest.MonkeyPatch, error: BaseException, told: str
+) -> None:
+    def fail(directory: Path) -> None:
+        raise error
+
+    monkeypatch.setattr("harness.cases.declarations.declared_under", fail)
+    assert invoke("list") == (2, f"{told}\n")
+
+
+def test_a_place_that_cannot_be_made_is_told_in_a_line(project: Path) -> None:
+    run = create_run(Path("runs"), INFO)
+    Path("taken").touch()
+    code, text = invoke("merge", str(run), "--into", "taken/runs", "--partial")
+    assert (code, text.count("\n")) == (2, 1)
+    assert text.startswith("taken/runs/.") and text.endswith(": Not a directory\n")
+
+
+def test_a_reader_who_leaves_is_no_error_of_the_command(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(directory: Path) -> None:
+        raise BrokenPipeError(errno.EPIPE, "Broken pipe")
+
+    monkeypatch.setattr("harness.cases.declarations.declared_under", fail)
+    assert invoke("list") == (1, "")
 
 
 def test_values_of_pytest_s_options_are_no_places(project: Path) -> None:

@@ -9,6 +9,7 @@ from typing import cast
 import pytest
 from msgspec.structs import replace
 
+from harness.plugin import Progress
 from harness.record import Record, Stage, Status
 from harness.running.crash import record_crash
 from harness.running.run_log import RunLog
@@ -49,3 +50,21 @@ def test_a_cell_that_had_ended_stays_what_it_was(tmp_path: Path) -> None:
 
 def test_a_test_that_is_no_cell_has_no_record(tmp_path: Path) -> None:
     assert crash_in("test_it.py::test", tmp_path) is None
+
+
+def test_a_cell_that_was_lost_before_it_began_leaves_the_run_unfinished(tmp_path: Path) -> None:
+    ends: list[bool] = []
+    folder = RunLog(tmp_path, lambda: INFO, "gw0")
+    folder.finish(_ENDED)
+    folder.close()
+    for nodeid, whole in ((_ENDED.nodeid, True), ("cases.py::never_begun", False)):
+        matrix = SimpleNamespace(
+            folder=tmp_path / INFO.id, begun=True, strict_unsupported=False, end=lambda *, whole: ends.append(whole)
+        )
+        progress = Progress(cast("Matrix", matrix), shows_pace=False)
+        report = pytest.TestReport(nodeid, ("cases.py", None, ""), {}, "failed", None, "call")
+        report.node = SimpleNamespace(gateway=SimpleNamespace(id="gw0"))  # type: ignore[attr-defined]
+        progress.pytest_handlecrashitem(nodeid, report)
+        session = SimpleNamespace(config=SimpleNamespace(), shouldstop=False, shouldfail=False)
+        progress.pytest_sessionfinish(cast("pytest.Session", session), pytest.ExitCode.TESTS_FAILED)
+        assert ends.pop() is whole

@@ -164,6 +164,14 @@ def test_a_file_that_makes_no_sense_says_where(tmp_path: Path, text: str, messag
     assert str(error.value).startswith(f"{path}: {message}")
 
 
+def test_a_file_in_another_encoding_says_so(tmp_path: Path) -> None:
+    path = tmp_path / "expectations.toml"
+    path.write_bytes("# für später\n".encode("latin-1"))
+    with pytest.raises(ExpectationError) as caught:
+        load(path)
+    assert str(caught.value).startswith(f"{path}: it is no UTF-8: 'utf-8' codec can't decode byte 0xfc")
+
+
 def test_a_table_of_another_name_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "expectations.toml"
     path.write_text('[[knwon]]\ncells = "elu*"\n')

@@ -170,6 +170,27 @@ def test_wrong_use(folder: Path, arguments: tuple[str, ...], message: str) -> No
     assert not Path("model.onnx").exists()
 
 
+@pytest.mark.parametrize(
+    ("source", "told"),
+    [
+        ("\nraise RuntimeError('no operator\\nnms')\n", "RuntimeError: no operator\n  at {place}:2"),
+        ("import sys\nsys.exit()\n", "SystemExit\n  at {place}:2"),
+    ],
+)
+def test_what_cannot_be_imported_says_why(folder: Path, source: str, told: str) -> None:
+    name = f"broken_of_{folder.name}"
+    place = folder / f"{name}.py"
+    place.write_text(source)
+    (folder / f"imports_{folder.name}.py").write_text(f"import {name}\n")
+    for module in (name, f"imports_{folder.name}"):
+        assert invoke("export", f"{module}:net") == (2, f"{module} cannot be imported: {told.format(place=place)}\n")
+    place.write_text("net = (\n")
+    assert invoke("export", f"{name}:net") == (
+        2,
+        f"{name} cannot be imported: SyntaxError: '(' was never closed ({name}.py, line 1)\n",
+    )
+
+
 def test_what_is_no_model(folder: Path) -> None:
     code, text = invoke("export", f"models_of_{folder.name}:nothing")
     assert (code, text.endswith("makes a int, which cannot be exported: a torch.nn.Module can\n")) == (2, True)

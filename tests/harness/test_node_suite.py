@@ -6,6 +6,7 @@ import json
 from collections import Counter
 
 import numpy as np
+import pytest
 from typer.testing import CliRunner
 
 from harness.axes import ONNX_REFERENCE, ONNXRUNTIME
@@ -44,6 +45,12 @@ def test_the_command_counts() -> None:
     assert lines[0].endswith(" passed, 0 unsupported, 0 refused, 0 wrong")
     found = json.loads(CliRunner().invoke(app, ["node-tests", "test_softplus", "--json"]).output)
     assert Counter(test["ending"] for test in found[ONNXRUNTIME])["passed"] == len(found[ONNXRUNTIME])
+
+
+@pytest.mark.parametrize(("pattern", "near"), [("softmx", "; near it: softmax, logsoftmax, stft."), ("zzz", ".")])
+def test_a_pattern_of_no_test_is_refused(pattern: str, near: str) -> None:
+    result = CliRunner().invoke(app, ["node-tests", pattern])
+    assert (result.exit_code, result.output) == (2, f"no node test's name contains {pattern!r}{near}\n")
 
 
 def test_a_runtime_that_is_missing_is_refused() -> None:

@@ -13,7 +13,7 @@ import pytest
 # Before pytester notes which modules there are, and forgets those that come later: torch cannot be imported twice.
 import exporter  # noqa: F401
 from harness.record import Blame, Record, Stage, Status
-from harness.store import read_info, read_records
+from harness.store import read_end, read_info, read_records
 
 pytest_plugins = "pytester"
 
@@ -384,3 +384,112 @@ def test_tests_run_after_cells_whose_folder_has_other_tests_too(tmp_path: Path) 
     run = run_pytest(tmp_path, "-o", "pythonpath=.", "--devices", "cpu", "--opsets", "9", "cases", "test_last.py")
     assert "1 failed, 5 passed" in run.text, run.text
     assert "FAILED cases/expectations.toml::gone-*" in run.text
+
+
+@pytest.mark.parametrize(
+    ("axis", "told"),
+    [
+        ("--opsets", "'' is neither an opset nor a range. Write 9,13-18."),
+        ("--dtypes", "there is no '', only float32, "),
+        ("--devices", "there is no '', only cpu, cuda."),
+        ("--captures", "there is no '', only trace, script, exported_program."),
+        ("--runtimes", "there is no '', only onnxruntime, "),
+    ],
+)
+def test_an_axis_of_nothing_is_not_the_default(cases: pytest.Pytester, axis: str, told: str) -> None:
+    result = cases.runpytest_inprocess(*_LEAN, axis, "")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    assert f"ERROR: {axis} : {told}" in result.stderr.str()
+
+
+def test_durations_without_a_shard_or_a_run_are_refused(cases: pytest.Pytester) -> None:
+    for options, told in (
+        (
+            ("--durations-of", "gone"),
+            "--durations-of gone: it balances shards. Say which one to run, such as --shard 1/2.",
+        ),
+        (
+            ("--durations-of", "gone", "--shard", "1/2"),
+            "gone is not a run: it has no run.json. `parity run` makes one.",
+        ),
+    ):
+        result = cases.runpytest_inprocess(*_LEAN, *options)
+        assert result.ret == pytest.ExitCode.USAGE_ERROR
+        result.stderr.fnmatch_lines([f"ERROR: {told}"])
+
+
+@pytest.mark.parametrize("workers", ["0", "2"])
+def test_cells_without_a_place_for_their_records_are_refused_and_other_tests_are_not(
+    cases: pytest.Pytester, workers: str
+) -> None:
+    cases.makefile("", runs="mine")
+    cases.makepyfile(test_plain="def test_it():\n    assert True\n")
+    given = ("-p", "no:cacheprovider", "-n", workers, "--opsets", "18", "--devices", "cpu")
+    result = cases.runpytest_subprocess(*given, "cases.py")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    runs = cases.path / "runs"
+    result.stderr.fnmatch_lines([f"ERROR: --runs {runs}: {runs} is no folder that can be written to"])
+    result.stdout.no_fnmatch_line("*INTERNALERROR*")
+    cases.runpytest_subprocess(*given, "test_plain.py").assert_outcomes(passed=1)
+    assert len(collected(cases, "cases.py", "-k", "relu and opset18", "--devices", "cpu")) == 2
+    assert runs.read_text() == "mine"
+
+
+@pytest.mark.parametrize("workers", ["0", "2"])
+def test_what_is_not_collected_is_no_failure_of_a_cell(tmp_path: Path, workers: str) -> None:
+    (tmp_path / "cases.py").write_text(_PASSING)
+    (tmp_path / "broken.py").write_text("from harness.case import op\nbroken = op(\n")
+    given = ("-n", workers, "--opsets", "9", "--devices", "cpu", "cases.py", "broken.py")
+    run = run_pytest(tmp_path, *given)
+    assert run.code == pytest.ExitCode.INTERRUPTED, run.text
+    if workers == "2":  # Its workers run what they did collect.
+        end = read_end(run.folder)
+        assert end is not None
+        assert not end.whole
+        assert f"unfinished: parity run --resume {run.folder.resolve()} goes on\n" in run.text
+
+
+def test_a_run_that_stops_at_a_failure_says_how_it_goes_on(tmp_path: Path) -> None:
+    (tmp_path / "cases.py").write_text(_PASSING + "odd = op(F.glu, floats(2, 3))\nlater = op(F.relu, floats(2))\n")
+    given = ("--opsets", "9", "--devices", "cpu", "cases.py")
+    stopped = run_pytest(tmp_path, *given, "-x")
+    assert stopped.code == pytest.ExitCode.TESTS_FAILED
+    assert f"unfinished: parity run --resume {stopped.folder.resolve()} goes on\n" in stopped.text
+    assert "unfinished" not in run_pytest(tmp_path, *given).text
+
+
+_FULL = """
+import errno, os
+from harness.selecting import matrix
+
+def write_end(run, end):
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(run / "end.json"))
+
+matrix.write_end = write_end
+"""
+
+
+def test_an_end_that_cannot_be_written_is_told_in_a_line(tmp_path: Path) -> None:
+    (tmp_path / "conftest.py").write_text(_FULL)
+    (tmp_path / "cases.py").write_text(_PASSING)
+    run = run_pytest(tmp_path, "--opsets", "9", "--devices", "cpu", "cases.py")
+    assert run.code == pytest.ExitCode.INTERNAL_ERROR
+    path = run.folder.resolve() / "end.json"
+    assert f"the end of the run cannot be written: [Errno 28] No space left on device: '{path}'\n" in run.text
+    assert "Traceback" not in run.text
+    assert len(run.records()) == 2
+
+
+def test_a_name_that_a_file_declares_twice_is_refused(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(cases=_PASSING + "relu = op(F.relu, floats(4))\n")
+    result = pytester.runpytest_inprocess(*_LEAN, "cases.py")
+    assert result.ret == pytest.ExitCode.INTERRUPTED
+    result.stdout.fnmatch_lines(["relu is declared twice: *cases.py:6 and *cases.py:8. Rename one of them."])
+
+
+def test_expectations_beside_no_declarations_are_somebody_else_s(pytester: pytest.Pytester) -> None:
+    pytester.makefile(".toml", expectations="mine = true\n")
+    pytester.makepyfile(test_plain="def test_it():\n    assert True\n")
+    pytester.runpytest_inprocess(*_LEAN).assert_outcomes(passed=1)
+    pytester.makepyfile(cases=_PASSING)
+    assert pytester.runpytest_inprocess(*_LEAN).ret == pytest.ExitCode.INTERRUPTED

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 from pathlib import Path
 
 import pytest
@@ -54,6 +55,33 @@ def test_a_run_that_was_killed_goes_on(killed: Path) -> None:
     assert end is not None
     assert end.whole
     assert len(list((killed / "runs").iterdir())) == 2
+
+
+def test_a_run_goes_on_in_the_folder_where_it_is_now(killed: Path) -> None:
+    moved = (killed / "runs" / "last").resolve().rename(killed / "runs" / "kept")
+    resumed = run_project(killed, "parity", "run", "--resume", "runs/kept", "-n", "0", "--no-report")
+    assert resumed.code == pytest.ExitCode.OK, resumed.text
+    assert len(records_of(moved)) == 4 + 4 + 2
+    assert sorted(path.name for path in (killed / "runs").iterdir()) == ["kept", "last"]
+
+
+@pytest.mark.parametrize(("workers", "number"), [("0", signal.SIGTERM), ("1", signal.SIGINT)])
+def test_a_run_that_is_stopped_says_how_it_goes_on(tmp_path: Path, workers: str, number: signal.Signals) -> None:
+    make_project(tmp_path, (("wait", Stage.LOAD),))
+    with command(tmp_path, "parity", "run", *LEAN, "-n", workers, *_CELLS) as process:
+        pids = wait_for_the_waiting(tmp_path)
+        process.send_signal(number)
+        text, _ = process.communicate(timeout=120)
+    for pid in pids:
+        assert_gone(pid)
+    run = (tmp_path / "runs" / "last").resolve()
+    assert process.returncode == 2, text
+    assert f"unfinished: parity run --resume {run} goes on\n" in text
+    assert f"report: {run}/report/index.html\n" in text
+    assert "Traceback" not in text
+    end = read_end(run)
+    assert end is not None
+    assert not end.whole
 
 
 def test_a_run_of_another_environment_is_not_gone_on_with(killed: Path) -> None:

@@ -114,3 +114,18 @@ def test_runs_of_two_environments_are_not_one_run(tmp_path: Path) -> None:
     shards = [make_shard(tmp_path, 1, 2), make_shard(tmp_path, 2, 2, info=other)]
     with pytest.raises(RunStoreError, match=r"differ in their seed: 0 and 7\. A run has one of each"):
         merge(shards, tmp_path / "merged")
+
+
+def test_a_run_that_is_named_twice_is_refused(tmp_path: Path) -> None:
+    shards = [make_shard(tmp_path, number, 2) for number in (1, 2)]
+    (tmp_path / "again").symlink_to(shards[0])
+    with pytest.raises(RunStoreError) as error:
+        merge([*shards, tmp_path / "again"], tmp_path / "merged")
+    assert str(error.value) == f"{tmp_path}/again is the run {shards[0]} once more: name each once."
+    assert not (tmp_path / "merged").exists()
+
+
+def test_durations_are_those_of_a_run(tmp_path: Path) -> None:
+    with pytest.raises(RunStoreError) as error:
+        parse_shard("1/2", tmp_path)
+    assert str(error.value) == f"{tmp_path} is not a run: it has no run.json. `parity run` makes one."

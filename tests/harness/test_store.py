@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import signal
@@ -113,10 +114,54 @@ def test_every_process_may_begin_the_run(tmp_path: Path) -> None:
     assert os.readlink(tmp_path / "last") == later.id
 
 
+def test_a_record_is_written_in_as_many_turns_as_the_system_takes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = create_run(tmp_path, INFO)
+    writer, write = RecordWriter(run, "gw0"), os.write
+    monkeypatch.setattr(os, "write", lambda fd, data: write(fd, data[:100]))
+    for cell in ("a", "b"):
+        writer.append(named(cell))
+    assert [record.cell for record in read_records(run)] == ["a", "b"]
+
+
+def test_a_full_disk_costs_the_record_that_it_was_full_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = create_run(tmp_path, INFO)
+    writer, write = RecordWriter(run, "gw0"), os.write
+    writer.append(named("before"))
+    room = [100, 0]
+
+    def fill(fd: int, data: bytes) -> int:
+        if not (left := room.pop(0)):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return write(fd, data[:left])
+
+    with monkeypatch.context() as full:
+        full.setattr(os, "write", fill)
+        with pytest.raises(OSError, match="No space left"):
+            writer.append(named("lost"))
+    writer.append(named("after"))
+    assert [record.cell for record in read_records(run)] == ["before", "after"]
+
+
+def test_an_end_that_cannot_be_written_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = create_run(tmp_path, INFO)
+
+    def refuse(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "replace", refuse)
+    with pytest.raises(OSError, match="No space left"):
+        write_end(run, RunEnd("2026-01-31T10:16:00+00:00", whole=True))
+    assert [path.name for path in run.iterdir()] == ["run.json"]
+
+
 def test_what_is_no_run_says_so(tmp_path: Path) -> None:
-    with pytest.raises(RunStoreError) as error:
-        read_info(tmp_path)
-    assert str(error.value) == f"{tmp_path} is not a run: it has no run.json. `parity run` makes one."
+    (tmp_path / "file").touch()
+    for place in (tmp_path, tmp_path / "file"):
+        with pytest.raises(RunStoreError) as error:
+            read_info(place)
+        assert str(error.value) == f"{place} is not a run: it has no run.json. `parity run` makes one."
     (tmp_path / "run.json").write_text(
         json.dumps({"id": "x", "started": "", "seed": 0, "tier": "", "schema_version": 99})
     )
