@@ -68,7 +68,8 @@ def export(
             A dict at the end of the tuple holds keyword arguments. An `ExportedProgram` knows its own.
         f: Where to write the model: a path, or a file opened for writing bytes. None writes nothing.
         export_params: False leaves the weights out: they become inputs after the program's own, all of them, in the
-            order of `model.state_dict().values()`.
+            order of `model.state_dict()`. One that is there under several names is one input, under the first of them:
+            `weight_names` says which there are.
         verbose: Print the exported graph.
         training: Export the module as it is in training mode rather than in evaluation mode: True, or a `TrainingMode`
             of ours or of `torch.onnx`. Either way it is left in the mode it was in.

@@ -171,7 +171,7 @@ def capture_program(
     if isinstance(model, torch.export.ExportedProgram):
         model, args, kwargs = _callable(model, args, kwargs, training)
     checked_program(model)
-    own = own_example(model) if args == () and kwargs is None else None
+    own = own_example(model) if _left_out(args, kwargs) else None
     if own is not None:
         args, kwargs = own.args, own.kwargs
         input_names, output_names = input_names or own.input_names, output_names or own.output_names
@@ -235,6 +235,11 @@ def capture_program(
     )
 
 
+def _left_out(args: Any, kwargs: Mapping[str, Any] | None) -> bool:
+    """Whether no arguments were given. (To compare an array with () is to compare its numbers.)"""
+    return isinstance(args, tuple) and not args and kwargs is None
+
+
 def _held(
     arguments: dict[str, Any],
     dynamic_axes: DynamicAxes | None,
@@ -263,7 +268,7 @@ def _callable(
             "before torch.export.export"
         )
     module = ExportedModule(program)
-    if args == () and kwargs is None:
+    if _left_out(args, kwargs):
         args, kwargs = module.example()
         # An empty dict, so that another one before it stays an argument.
         args = args if kwargs else (*args, {})

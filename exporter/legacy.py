@@ -110,7 +110,9 @@ def refuse_uninlined(autograd_inlining: bool) -> None:
 
 
 def check_example_outputs(example_outputs: Any, outputs: Sequence[Value]) -> None:
-    """`example_outputs` once told the dtypes and ranks of a script's outputs. Here they are known, and must agree."""
+    """`example_outputs` once told the dtypes and ranks of a script's outputs. Here they are known, sizes too, and must
+    agree.
+    """
     examples = [leaf for leaf in pytree.tree_leaves(example_outputs) if isinstance(leaf, torch.Tensor)]
     if len(examples) != len(outputs):
         raise ArgumentError(
@@ -122,4 +124,11 @@ def check_example_outputs(example_outputs: Any, outputs: Sequence[Value]) -> Non
             raise ArgumentError(
                 f"example_outputs[{number}] is of {example.dtype} with {example.ndim} axes, and the program returns "
                 f"{output.dtype} with {len(output.shape)}: give what the program returns, or leave it out"
+            )
+        sizes = zip(example.shape, output.shape, strict=True)
+        wrong = [axis for axis, (size, known) in enumerate(sizes) if isinstance(known, int) and size != known]
+        if wrong:
+            raise ArgumentError(
+                f"example_outputs[{number}] is of size {example.shape[wrong[0]]} along axis {wrong[0]}, and what the "
+                f"program returns is of size {output.shape[wrong[0]]}: give what the program returns, or leave it out"
             )

@@ -108,7 +108,9 @@ class ONNXProgram:
 
     @property
     def weight_names(self) -> tuple[str, ...]:
-        """The names of weights that are given when the model runs (`export_params=False`), in their order."""
+        """The names of weights that are given when the model runs (`export_params=False`), in their order: that of the
+        state dict, tied weights once, under their first name.
+        """
         return tuple(self._weights.as_inputs)
 
     def __repr__(self) -> str:

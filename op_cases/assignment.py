@@ -209,6 +209,12 @@ put_under_condition = op(
     lambda x: put(x, x > 0, 0.0), floats(3, 4, special=(float("nan"), float("inf"))), dynamic=BATCH
 )
 put_what_was_there = op(lambda x: put(x, x > 0, x[x > 0] * 2), floats(3, 4), dynamic=BATCH)
+put_under_mask_of_bytes = op(
+    lambda x, m: (put(x, m, x[m] * 2), x.index_put((m,), x[m] + 1, accumulate=True)),
+    floats(3, 2),
+    ints(3, high=2, dtype=torch.uint8),
+    dynamic={"x0": {0: "batch"}, "x1": {0: "batch"}},
+)
 put_under_mask_and_tensor = op(
     lambda x, m, i, y: put_at(x, y, m, i),
     floats(4, 5),

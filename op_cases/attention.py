@@ -15,6 +15,45 @@ _ATTEND = F.scaled_dot_product_attention
 _LENGTHS = {"x0": {0: "batch", 2: "queries"}, "x1": {0: "batch", 2: "keys"}, "x2": {0: "batch", 2: "keys"}}
 _FLOATING = [torch.float32, torch.float64, torch.float16, torch.bfloat16]
 _NO = -math.inf
+
+
+class _Masked(nn.Module):
+    """Multi-head attention whose masks the program makes, of sizes that vary."""
+
+    def __init__(self, masks: str, need_weights: bool, batch_first: bool = True) -> None:
+        super().__init__()
+        self.attention = nn.MultiheadAttention(8, 2, batch_first=batch_first)
+        self.padded, self.causal = "padding" in masks, "causal" in masks
+        self.need_weights = need_weights
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor | None]:
+        first = x if self.attention.batch_first else x.transpose(0, 1)
+        batch, steps = first.shape[:2]
+        padding = torch.arange(steps).expand(batch, -1) >= 2 if self.padded else None
+        causal = torch.ones(steps, steps, dtype=torch.bool).triu(1) if self.causal else None
+        attended: tuple[torch.Tensor, torch.Tensor | None] = self.attention(
+            x, x, x, key_padding_mask=padding, need_weights=self.need_weights, attn_mask=causal
+        )
+        return attended
+
+
+class _AttendsTo(nn.Module):
+    """Multi-head attention whose masks are inputs."""
+
+    def __init__(self, need_weights: bool) -> None:
+        super().__init__()
+        self.attention = nn.MultiheadAttention(8, 2, batch_first=True)
+        self.need_weights = need_weights
+
+    def forward(
+        self, x: torch.Tensor, padding: torch.Tensor, masked: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor | None]:
+        attended: tuple[torch.Tensor, torch.Tensor | None] = self.attention(
+            x, x, x, key_padding_mask=padding, need_weights=self.need_weights, attn_mask=masked
+        )
+        return attended
+
+
 #: Of five queries the second may attend to nothing.
 _EMPTY_ROW = [[True] * 6, [False] * 6, [True] * 3 + [False] * 3, [True, False] * 3, [False] * 5 + [True]]
 _EMPTY_ROW_FLOATS = [[0.0 if attends else _NO for attends in row] for row in _EMPTY_ROW]
@@ -89,6 +128,23 @@ multi_head_attention_padding = op(
     embed_dim=8,
     num_heads=2,
     batch_first=True,
+)
+multi_head_attention_varying = op(
+    _Masked,
+    floats(2, 5, 8),
+    masks=["padding", "causal", "padding and causal"],
+    need_weights=[True, False],
+    batch_first=[True, False],
+    dynamic={"x": {0: "a", 1: "b"}},
+    sizes={"a": (1, 4), "b": (3, 7)},
+)
+multi_head_attention_masks_varying = op(
+    _AttendsTo,
+    floats(2, 5, 8),
+    floats(2, 5, low=-1, high=0),
+    floats(5, 5),
+    need_weights=[True, False],
+    dynamic={"x0": {0: "batch", 1: "steps"}, "x1": {0: "batch", 1: "steps"}, "x2": {0: "steps", 1: "steps"}},
 )
 multi_head_attention_sizes = op(
     nn.MultiheadAttention, floats(5, 2, 8), floats(6, 2, 3), floats(6, 2, 4), embed_dim=8, num_heads=2, kdim=3, vdim=4

@@ -142,6 +142,12 @@ split_at_places = op(torch.tensor_split, floats(7, 2), given([1, 3]), dynamic={"
 split_by_size = op(lambda x: x.split([x.shape[0] - 2, 2]), floats(6, 2), dynamic=BATCH, sizes={"batch": (3, 9)})
 top_half = op(lambda x: x.topk(x.shape[0] // 2, dim=0), distinct(6, 3), dynamic=BATCH, sizes={"batch": (2, 9)})
 repeat_by_size = op(lambda x: x.repeat(x.shape[0], 1), floats(3, 2), dynamic=BATCH)
+chunk_of_a_size = op(
+    lambda x: (torch.cat(x.chunk(3)[::-1]), [part.sum(0) for part in x.chunk(2)]),
+    floats(5, 4),
+    dynamic=BATCH,
+    sizes={"batch": (3, 6, 9)},
+)
 chunk_of_a_multiple = op(
     lambda x: [part - x for part in torch.cat([x, x * 2, x * 3]).chunk(3)], floats(3, 4), dynamic=BATCH
 )

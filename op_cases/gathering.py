@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from harness.case import floats, ints, numbers, op
+from harness.case import distinct, floats, ints, numbers, op
 
 ALL = [torch.float32, torch.float64, torch.float16, torch.int64, torch.int32, torch.int8, torch.uint8, torch.bool]
 
@@ -18,4 +18,18 @@ gather_scalar = op(lambda x: x.gather(0, torch.tensor(0)), floats())
 gather_nothing = op(torch.gather, floats(3, 4), dim=0, index=ints(0, 4, high=3))
 gather_dynamic = op(
     torch.gather, floats(3, 4), dim=1, index=ints(3, 2, high=4), dynamic={"x": {0: "batch"}, "index": {0: "batch"}}
+)
+take_along_dim_varying = op(
+    lambda x, index: (
+        x.take_along_dim(x.argmax(1, keepdim=True), 1),
+        x.take_along_dim(x.argsort(0), -2),
+        x.take_along_dim(index),
+        x[None].take_along_dim(index[:, :1, None], 2),
+        x.take_along_dim(index[:1], 1),
+        x[:, :1].take_along_dim(index, 0),
+    ),
+    distinct(4, 5),
+    ints(4, 3, high=4),
+    dynamic={"x0": {0: "batch", 1: "width"}, "x1": {0: "batch"}},
+    sizes={"batch": (4, 7), "width": (4, 9)},
 )

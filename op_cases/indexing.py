@@ -127,6 +127,13 @@ by_mask_and_tensor = op(
     lambda x, m, i: (x[m, i], x[m][:, i]), floats(3, 4), given([True, False, True]), ints(2, high=4)
 )
 by_constant_mask = op(lambda x: x[torch.tensor([True, False, True])], floats(3, 4))
+#: As masks were before there were bools: torch warns, and takes them.
+by_mask_of_bytes = op(
+    lambda x, m: (x[m], x[m, 1:], x[x[:, 0] > 0], x.T[:, m]),
+    floats(3, 2),
+    ints(3, high=3, dtype=torch.uint8),
+    dynamic={"x0": {0: "batch"}, "x1": {0: "batch"}},
+)
 by_empty_mask = op(lambda x, m: x[m], floats(3, 4), given([False, False, False]))
 by_scalar_mask = op(lambda x, m: (x[m], x[~m]), floats(3), given(True))
 by_condition = op(lambda x: x[x > 0] * 2, floats(3, 4), dynamic=BATCH)

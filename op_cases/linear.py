@@ -59,6 +59,37 @@ addmv = op(torch.addmv, floats(2), mat=floats(2, 3), vec=floats(3), rows=_SCALES
 addr = op(torch.addr, floats(2, 3), vec1=floats(2), vec2=floats(3), rows=_SCALES)
 addbmm = op(torch.addbmm, floats(3, 5), batch1=floats(2, 3, 4), batch2=floats(2, 4, 5), rows=_SCALES)
 baddbmm = op(torch.baddbmm, floats(2, 3, 5), batch1=floats(2, 3, 4), batch2=floats(2, 4, 5), rows=_SCALES)
+addbmm_broadcast = op(
+    torch.addbmm,
+    rows=[{"input": floats(5)}, {"input": floats(1, 5)}, {"input": floats()}],
+    batch1=floats(2, 3, 4),
+    batch2=floats(2, 4, 5),
+    beta=[0, 0.5],
+    dynamic={"batch1": {0: "batch", 1: "rows"}, "batch2": {0: "batch"}},
+)
+addbmm_varying = op(
+    torch.addbmm,
+    floats(3, 5),
+    batch1=floats(2, 3, 4),
+    batch2=floats(2, 4, 5),
+    dynamic={"x": {0: "rows", 1: "columns"}, "batch1": {0: "batch", 1: "rows"}, "batch2": {0: "batch", 2: "columns"}},
+)
+baddbmm_broadcast = op(
+    torch.baddbmm,
+    rows=[{"input": floats(*sizes)} for sizes in ((), (5,), (3, 1), (1, 3, 5), (2, 1, 1), (1, 1, 5))],
+    batch1=floats(2, 3, 4),
+    batch2=floats(2, 4, 5),
+    beta=[0, 0.5],
+)
+baddbmm_broadcast_varying = op(
+    torch.baddbmm,
+    rows=[{"input": floats(*sizes)} for sizes in ((), (5,), (1, 1), (1, 1, 5))],
+    batch1=floats(2, 3, 4),
+    batch2=floats(2, 4, 5),
+    alpha=[1, -2.0],
+    dynamic={"batch1": {0: "batch", 1: "rows"}, "batch2": {0: "batch"}},
+    sizes={"rows": (1, 6)},
+)
 baddbmm_dtypes = op(
     torch.baddbmm, numbers(2, 3, 5), batch1=numbers(2, 3, 4), batch2=numbers(2, 4, 5), rows=_INT_SCALES, dtypes=_ALL
 )
@@ -103,3 +134,8 @@ einsum = op(
         {"equation": "bn,anm,bm->ba", "a": floats(2, 3), "b": floats(5, 3, 4), "c": floats(2, 4)},
     ],
 )
+det = op(
+    torch.det,
+    rows=[{"input": floats(*sizes)} for sizes in ((3, 3), (2, 4, 4), (2, 3, 6, 6), (1, 1), (2, 0, 0), (0, 3, 3))],
+)
+linalg_det = op(torch.linalg.det, floats(3, 5, 5), dynamic={"x": {0: "batch"}})

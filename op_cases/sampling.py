@@ -39,6 +39,17 @@ grid_sample_dynamic = op(
     dynamic={"x0": {0: "batch", 2: "height"}, "x1": {0: "batch", 1: "rows"}},
     sizes={"height": [2, 9], "rows": [1, 7]},
 )
+#: Down to one pixel, whose reflections have no span.
+grid_sample_reflected = op(
+    F.grid_sample,
+    floats(2, 3, 4, 6),
+    _GRID,
+    mode=["bilinear", "nearest", "bicubic"],
+    padding_mode="reflection",
+    align_corners=[False, True],
+    dynamic={"x0": {2: "height", 3: "width"}},
+    sizes={"height": [1, 5], "width": [1, 3]},
+)
 grid_sample_corners = op(
     F.grid_sample,
     floats(1, 1, 2, 3),

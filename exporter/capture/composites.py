@@ -23,6 +23,7 @@ import torch
 from torch._ops import OpOverload
 from torch.utils import _pytree as pytree
 
+from exporter.capture.byte_masks import BYTE_MASKS
 from exporter.capture.fused import UNFUSED
 from exporter.capture.graph import same_size
 from exporter.capture.upsampling import UPSAMPLING
@@ -312,7 +313,7 @@ def _is_view(schema: str) -> bool:
 _fallback.fallback(torch.library.fallthrough_kernel, _KEY_NAME)
 for _op, _instead in KEPT.items():
     _keep(_op, _instead)
-for _op, _instead in WRITTEN.items():
+for _op, _instead in {**WRITTEN, **BYTE_MASKS}.items():
     _replace(_op, _instead)
 _decomposed.update({*_composites()} - {_op.name() for _op in (*KEPT, *WRITTEN)})
 for _name in _decomposed:

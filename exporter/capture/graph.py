@@ -57,6 +57,13 @@ class Origin(NamedTuple):
     def where(self) -> str:
         return f"{self.file}:{self.line}" if self.file else ""
 
+    @property
+    def placed(self) -> str:
+        """What goes into a sentence: ` at model.py:12`; the module, where all of a program is torch's; or nothing."""
+        if self.file:
+            return f" at {self.where}"
+        return f" in module {self.module}" if self.module else ""
+
 
 class Holds(enum.Enum):
     """What a value is."""

@@ -12,6 +12,7 @@ from torch._ops import OpOverload
 from torch._subclasses.fake_tensor import FakeTensor
 
 from exporter.capture.graph import Size, same_shape, same_size
+from exporter.capture.products import PRODUCT_SIZES
 from exporter.capture.upsampling import UPSAMPLING_TO_SIZES
 
 if TYPE_CHECKING:
@@ -305,6 +306,7 @@ SIZES: dict[OpOverload, Callable[..., Any]] = {
     torch.ops.aten.squeeze.dims: _squeezed,
     torch.ops.aten._pack_padded_sequence.default: _packed,
     torch.ops.aten._pad_packed_sequence.default: _unpacked,
+    **PRODUCT_SIZES,
     **dict.fromkeys(UPSAMPLING_TO_SIZES, _upsampled),
     **dict.fromkeys(
         (

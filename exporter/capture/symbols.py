@@ -21,7 +21,7 @@ from torch.utils._sympy.solve import try_solve
 from torch.utils._sympy.value_ranges import ValueRanges, bound_sympy
 
 from exporter.capture.graph import Origin, Size, Varying
-from exporter.capture.origin import nearest_user_place
+from exporter.capture.origin import Place, nearest_user_place
 from exporter.errors import Unsupported
 from exporter.stand_ins import standing_in
 
@@ -146,6 +146,8 @@ class HintedShapeEnv(ShapeEnv):
         self.closed = False
         #: Tells what a number that depends on values is in the example.
         self.read_symbol: Callable[[str], int | float | None] = lambda name: None
+        #: The path of the module that is running.
+        self.module_running: Callable[[], str] = lambda: ""
 
     def unknown_size(self, like: Size) -> torch.SymInt:
         """A size that depends on values: questions are answered as for a size like it."""
@@ -224,9 +226,13 @@ class HintedShapeEnv(ShapeEnv):
         # A size that depends on values is taken to be none of the few that are special.
         answer = question.xreplace(self._example) if known else sympy.false
         user = nearest_user_place(sys._getframe())
-        origin = Origin(user.file, user.line, "") if user is not None else Origin("", 0, "")
+        origin = self._origin(user)
         self.assumptions.setdefault(question, Assumption(question, answer, origin, by_user=True))
         return bool(answer)
+
+    def _origin(self, user: Place | None) -> Origin:
+        # Where all of a program is torch's, a Sequential of its layers, only the layer can be named.
+        return Origin(user.file, user.line, "") if user is not None else Origin("", 0, self.module_running())
 
     def _get_user_frame(self) -> FrameType | None:
         # torch's own imports dynamo and inductor to know their files.
@@ -262,7 +268,7 @@ class HintedShapeEnv(ShapeEnv):
             answer = self._in_example(orig_expr) if followed else None
             return super().evaluate_expr(orig_expr, hint, *args, **kwargs) if answer is None else answer
         answer = orig_expr.xreplace(self.hints)
-        origin = Origin(user.file, user.line, "") if user is not None else Origin("", 0, "")
+        origin = self._origin(user)
         by_user = user is not None and asker is user.frame and in_python
         if by_user and _is_question(orig_expr):
             possible = bound_sympy(orig_expr, self._ranges)

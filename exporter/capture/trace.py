@@ -156,6 +156,7 @@ def _trace(request: _Request, way: _Way) -> Traced:
     )
     if symbols is not None:
         symbols.read_symbol = recorder.reader.read_symbol
+        symbols.module_running = lambda: recorder.origins.find().module
     axis_names: dict[str, str] = {}
     sources: dict[str, tuple[Value, int]] = {}
     sizes: dict[str, torch.SymInt] = {}
@@ -348,7 +349,7 @@ def _say_what_sizes_decided(symbols: HintedShapeEnv, axis_names: dict[str, str],
         if assumption.by_user and not assumption.fixes():
             origin = assumption.origin
             text = (
-                f"the program decides by a size that varies at {origin.where}: {assumption.spelled(axis_names)} is "
+                f"the program decides by a size that varies{origin.placed}: {assumption.spelled(axis_names)} is "
                 f"{assumption.answer} in the example, and the exported model goes that way for every size. "
                 "Decide by what does not vary, or export a model for each way"
             )
@@ -367,7 +368,7 @@ def _refuse_fixed_axes(symbols: HintedShapeEnv, axis_names: dict[str, str], auto
     if fixed.keys() & automatic:
         raise _FixedAutomatically(frozenset(fixed.keys() & automatic))
     lines = "\n".join(
-        f"  - {name!r} at {known.origin.where}: the program needs {known.spelled(axis_names)} to be {known.answer}"
+        f"  - {name!r}{known.origin.placed}: the program needs {known.spelled(axis_names)} to be {known.answer}"
         for name, known in fixed.items()
     )
     raise DynamicAxisError(

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import itertools
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 from torch._ops import OpOverload
 
-from exporter.capture.graph import Size
+from exporter.capture.graph import Size, same_shape, same_size
 
 __all__ = ["VARYING", "linspace"]
 
@@ -23,12 +23,18 @@ def _dim_arange(like: torch.Tensor, dim: int) -> torch.Tensor:
 
 
 def _chunk(x: torch.Tensor, chunks: int, dim: int = 0) -> Any:
-    # torch's own asks how many parts there are, which for a multiple of a size that varies is in no doubt.
+    # torch's own asks how many parts there are: as many as were asked for, unless the axis is too short for so many.
     size = x.shape[dim]
-    if isinstance(size, int) or not _is_zero(size % chunks):
+    if isinstance(size, int) or chunks < 1:
         return _aten.chunk.default.decompose(x, chunks, dim)
-    part = size // chunks
-    return [_aten.slice.Tensor(x, dim, number * part, (number + 1) * part) for number in range(chunks)]
+    if _is_zero(size % chunks):
+        part = size // chunks
+        return [_aten.slice.Tensor(x, dim, number * part, (number + 1) * part) for number in range(chunks)]
+    part = (size + chunks - 1) // chunks
+    as_asked = (size + part - 1) // part == chunks
+    if isinstance(as_asked, torch.SymBool) and not size.node.shape_env.decided(as_asked.node.expr):
+        return _aten.chunk.default.decompose(x, chunks, dim)
+    return x.split_with_sizes([*[part] * (chunks - 1), size - part * (chunks - 1)], dim)
 
 
 def _is_zero(size: Size) -> bool:
@@ -72,6 +78,34 @@ def _adaptive_avg_pool3d(x: torch.Tensor, sizes: list[Size]) -> Any:
     )
 
 
+def _take_along_dim(x: torch.Tensor, indices: torch.Tensor, dim: int | None = None) -> Any:
+    # torch's own asks for the sizes that the two are broadcast to as plain ints.
+    static = all(isinstance(size, int) for size in (*x.shape, *indices.shape))
+    if static or (dim is not None and x.ndim != indices.ndim) or indices.dtype is not torch.int64:
+        return _aten.take_along_dim.default.decompose(x, indices, dim)
+    if dim is None:
+        return x.reshape(-1).gather(0, indices.reshape(-1))
+    along = dim % x.ndim
+    pairs = enumerate(zip(x.shape, indices.shape, strict=True))
+    both = [None if axis == along else _broadcast(own, other) for axis, (own, other) in pairs]
+    return _expanded(x, both).gather(along, _expanded(indices, both))
+
+
+def _broadcast(one: Size, other: Size) -> Size:
+    if same_size(one, 1) or same_size(other, 1):
+        return other if same_size(one, 1) else one
+    # Where one varies, that it equals the other is put on record.
+    if same_size(one, other) or one == other:
+        return one if isinstance(one, int) else other
+    raise RuntimeError(f"sizes {one} and {other} do not broadcast")
+
+
+def _expanded(x: torch.Tensor, sizes: Sequence[Size | None]) -> torch.Tensor:
+    """`x` with its axes at these sizes; None leaves one as it is."""
+    wanted = [own if size is None else size for own, size in zip(x.shape, sizes, strict=True)]
+    return x if same_shape(x.shape, wanted) else x.expand(wanted)
+
+
 def linspace(start: float, end: float, steps: int, *, dtype: torch.dtype | None = None, **options: Any) -> Any:
     """`torch.linspace`, from both ends towards the middle as torch has it, for a number of steps that varies."""
     wide = torch.float64
@@ -88,6 +122,7 @@ VARYING: dict[OpOverload, Callable[..., Any]] = {
     _aten.tensor_split.sections: _tensor_split,
     _aten.tensor_split.tensor_indices_or_sections: _tensor_split_at,
     _aten.one_hot.default: _one_hot,
+    _aten.take_along_dim.default: _take_along_dim,
     _aten.adaptive_avg_pool2d.default: _adaptive_avg_pool2d,
     _aten.adaptive_avg_pool3d.default: _adaptive_avg_pool3d,
 }

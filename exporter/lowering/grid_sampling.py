@@ -113,7 +113,8 @@ def _reflected(g: Graph, place: Value, size: Size, align_corners: bool) -> Value
     if align_corners and isinstance(size, int) and size == 1:
         return g.op("Mul", place, 0)
     low = 0.0 if align_corners else -0.5
-    span = g.scalar(size - 1 if align_corners else size, place.dtype)
+    # Of a single pixel the centres are one: every place is on it, and there is nothing to divide by.
+    span = g.scalar(torch.sym_max(size - 1, 1) if align_corners else size, place.dtype)
     distance = g.op("Abs", g.op("Sub", place, low) if low else place)
     turns = g.op("Floor", g.op("Div", distance, span))
     rest = g.op("Sub", distance, g.op("Mul", turns, span))

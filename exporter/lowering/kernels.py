@@ -62,6 +62,7 @@ Cosh 9:f
 CumProd 26:fdliIL
 CumSum 11:fdli
 DepthToSpace 7:fd 11:fdbB
+Det 11:f
 Div 7:fdliIL 14:fdlihbBHIL
 Dropout 7:fde 12:fd
 Dropout.T1 10:? 12:fd

@@ -1,4 +1,4 @@
-"""Products of matrices: mm, addmm, bmm, matmul, linear."""
+"""Products of matrices: mm, addmm, bmm, matmul, linear; and determinants."""
 
 from __future__ import annotations
 
@@ -54,6 +54,14 @@ def _scaled(g: Graph, product: Value, alpha: float) -> Value:
         return g.op("Mul", product, alpha)
     # A single number beside a MatMul is taken into onnxruntime's FusedMatMul, which holds it in float32.
     return g.op("Mul", product, g.full(g.out.shape[-1:], alpha, product.dtype))
+
+
+@lowering("aten::_linalg_det")
+def determinant(g: Graph, A: Value) -> Value:
+    """The determinant alone of what torch returns. onnxruntime has Det in float32 only, and doubles go into no other"""
+    if g.is_used(1) or g.is_used(2):
+        g.unsupported("ONNX has no form for the factors that a determinant is found by: use the determinant alone")
+    return g.op("Det", A)
 
 
 @lowering("aten::bilinear")

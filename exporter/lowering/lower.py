@@ -23,6 +23,8 @@ from exporter.lowering.builder import Graph
 from exporter.lowering.dtypes import TO_ONNX, type_of
 from exporter.lowering.emission import Emission, OperatorExportTypes
 from exporter.lowering.extents import shaped
+from exporter.lowering.impossible import torchs_refusal
+from exporter.lowering.inferred import ranks_of
 from exporter.lowering.opsets.lists import HOLDS_NO_BFLOAT16
 from exporter.lowering.registry import Lowering, find, is_users
 from exporter.lowering.values import Value
@@ -170,10 +172,13 @@ class _Lowering:
         if self.emission.modules_apart:
             self.g.integers.clear()
         try:
-            self._bind(node, self._nothing(function, node) or self._call(function, node))
+            self._bind(node, self._nothing(function, node) or self._call(function, node), first)
         except _RefusedBefore:
             self._give_up(node)
             return
+        except LoweringError as error:
+            _blame_the_program(node, error)
+            raise
         except Unsupported as error:
             if self._fallback is None or isinstance(node.op, Primitive) or not self._falls_back(node, first):
                 self._refuse(node, error.reason, error.since)
@@ -204,7 +209,7 @@ class _Lowering:
         """Write an operator as torch's own after its lowering has refused; what that has written is taken back."""
         self.g.take_back(first)
         try:
-            self._bind(node, self._fallback(self.g, node, self._value))
+            self._bind(node, self._fallback(self.g, node, self._value), first)
         except Unsupported:
             self.g.take_back(first)
             return False
@@ -286,8 +291,10 @@ class _Lowering:
         self.values[value] = known
         return known
 
-    def _bind(self, node: Node, results: Any) -> None:
-        """Check what a lowering returned against what torch says the operator returns, and give it its shape."""
+    def _bind(self, node: Node, results: Any, first: int) -> None:
+        """Check what a lowering returned against what torch says the operator returns, and give it its shape. It has
+        emitted the nodes from this number on.
+        """
         flat = list(results) if isinstance(results, (list, tuple)) else [results]
         wrong = [each for each in flat if each is not None and not isinstance(each, Value)]
         if wrong or (results is None and len(node.outputs) == 1):
@@ -297,6 +304,8 @@ class _Lowering:
             )
         if len(flat) > len(node.outputs):
             raise LoweringError(f"the lowering of {node.op} returned {len(flat)} values; it has {len(node.outputs)}")
+        # Only of somebody else's lowering: this package's own are held to it by their cases, and not slowed.
+        ranks = ranks_of(self.g.nodes[first:], {**self.g.domains, "": self.g.opset}) if self.g.is_checked else {}
         for output, result in zip(node.outputs, flat, strict=False):
             if output is None or result is None:
                 continue
@@ -307,6 +316,12 @@ class _Lowering:
                 raise LoweringError(
                     f"the lowering of {node.op} returned {result.dtype} where torch returns {output.dtype}\n"
                     f"      at {node.origin.where} {node.origin.module}"
+                )
+            rank = ranks.get(result.ir, len(output.shape))
+            if rank != len(output.shape) and output.holds is Holds.TENSOR:
+                raise LoweringError(
+                    f"the lowering of {node.op} returned a tensor of {rank} axes where torch returns one of "
+                    f"{len(output.shape)}\n      at {node.origin.where} {node.origin.module}"
                 )
             if result.shape is None:
                 result.shape = output.shape
@@ -377,6 +392,18 @@ class _Lowering:
 
 def _at(node: Node | None) -> str:
     return f", to use it at {node.origin.where}," if node is not None and node.origin.where else ""
+
+
+def _blame_the_program(node: Node, error: LoweringError) -> None:
+    """It is no fault of a lowering if torch does not compute such a call either."""
+    refusal = torchs_refusal(node)
+    if refusal is not None:
+        where = f" at {node.origin.where}" if node.origin.where else ""
+        module = f" in {node.origin.module}" if node.origin.module else ""
+        raise CaptureError(
+            f"torch does not compute {node.op}{where}{module}, though it records it: {refusal}\n"
+            "Call the program with the same arguments without exporting: it fails there too. Mend it there first."
+        ) from error
 
 
 def _read_by(nodes: Iterable[Node]) -> Iterator[AtenValue]:

@@ -133,6 +133,15 @@ def test_arguments_that_cannot_be_inputs(argument: Any, message: str) -> None:
     assert str(caught.value) == message
 
 
+@pytest.mark.parametrize("as_tuple", [True, False])
+def test_an_array_is_no_tensor(as_tuple: bool) -> None:
+    array = numpy.ones((4, 3), numpy.float32)
+    with pytest.raises(
+        exporter.CaptureError, match=r"argument 'input' \(position 1\) must be Tensor, not numpy.ndarray"
+    ):
+        exporter.export(nn.Linear(3, 2), (array,) if as_tuple else array)
+
+
 def test_models_that_are_none() -> None:
     with pytest.raises(exporter.ArgumentError) as caught:
         exporter.export(3, (X,))  # type: ignore[arg-type]

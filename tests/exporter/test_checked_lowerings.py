@@ -169,3 +169,35 @@ def test_operators_called_by_name(call: Callable[..., Any], message: str) -> Non
     words, _, place = str(caught.value.refusals[0]).partition("\n      at ")
     assert words == message
     assert place == f"{__file__}:{call.__code__.co_firstlineno}"
+
+
+class _Products(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        return x * y
+
+    @staticmethod
+    def symbolic(g: Any, x: Any, y: Any) -> Any:
+        return g.op("MatMul", x, y)
+
+
+@pytest.mark.parametrize("dynamic_axes", [None, {"x": {0: "n"}, "y": {0: "n"}}])
+def test_a_symbolic_of_another_rank_than_forward(dynamic_axes: dict[str, dict[int, str]] | None) -> None:
+    def program(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        result: torch.Tensor = _Products.apply(x, y)  # type: ignore[no-untyped-call]
+        return result
+
+    with pytest.raises(exporter.LoweringError) as caught:
+        exporter.export(program, (torch.ones(3), torch.ones(3)), input_names=["x", "y"], dynamic_axes=dynamic_axes)
+    assert str(caught.value) == (
+        "the lowering of onnx_parity.autograd_function.default returned a tensor of 0 axes where torch returns one of "
+        f"1\n      at {__file__}:{program.__code__.co_firstlineno + 1} "
+    )
+
+
+def test_ranks_that_onnx_cannot_tell_are_taken_on_trust() -> None:
+    def by_cases(g: Any, x: Any) -> Any:
+        return g.op("mine::Erf", g.op("Reshape", x, g.op("Shape", g.op("mine::Sizes", x))))
+
+    program = export(by_cases)
+    assert [node.op_type for node in program.model.graph] == ["Sizes", "Shape", "Reshape", "Erf"]

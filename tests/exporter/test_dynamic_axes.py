@@ -9,8 +9,10 @@ from typing import Any
 
 import pytest
 import torch
+from torch import nn
 
 import exporter
+from exporter.capture.origin import stop_at
 from exporter.lowering.registry import unregister
 from tests.exporter.subjects import Classifier, assert_agrees, images
 
@@ -85,6 +87,24 @@ def test_axis_that_the_program_fixes() -> None:
     assert str(caught.value).endswith(
         "Write those lines for any size (x.shape[i] instead of a number), or leave the axes out of dynamic_axes."
     )
+
+
+@pytest.mark.parametrize(
+    ("model", "place"),
+    [
+        (nn.Linear(3, 2), ""),
+        (nn.Sequential(nn.ReLU(), nn.Sequential(nn.Linear(3, 2))), " in module 1.0"),
+    ],
+)
+def test_axis_that_a_layer_of_torch_fixes(model: nn.Module, place: str) -> None:
+    def for_somebody_else() -> None:
+        exporter.export(model, (torch.ones(4, 3),), input_names=["x"], dynamic_axes={"x": {1: "q"}})
+
+    # As the command line does: no line of these is the program's.
+    stop_at(for_somebody_else.__code__)
+    with pytest.raises(exporter.DynamicAxisError) as caught:
+        for_somebody_else()
+    assert str(caught.value).splitlines()[1] == f"  - 'q'{place}: the program needs Eq(q, 3) to be True"
 
 
 def as_an_int(x: torch.Tensor) -> torch.Tensor:

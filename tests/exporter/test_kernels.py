@@ -7,6 +7,7 @@ import onnxruntime.capi.onnxruntime_pybind11_state as onnxruntime_itself
 import pytest
 import torch
 
+import exporter
 from exporter.errors import Unsupported
 from exporter.lowering import kernels
 from exporter.lowering.dtypes import TO_ONNX
@@ -53,3 +54,9 @@ def test_table_is_what_onnxruntime_has() -> None:
             if kernels.kernel_dtypes(op, type_name, opset) != frozenset(runs | {torch.float16} if runs else runs):
                 wrong.append((op, type_name, opset))
     assert not wrong
+
+
+def test_what_runs_in_no_dtype_that_holds_doubles_is_written_all_the_same() -> None:
+    matrices = torch.linspace(-1, 1, 32, dtype=torch.float64).reshape(2, 4, 4).cos()
+    program = exporter.export(torch.det, (matrices,))
+    torch.testing.assert_close(program.call_reference(matrices), torch.det(matrices))

@@ -67,6 +67,23 @@ def test_without_parameters_weights_are_inputs_in_the_state_dict_s_order() -> No
     torch.testing.assert_close(torch.from_numpy(session.run(None, feeds)[0]), other(images()), rtol=1e-4, atol=1e-5)
 
 
+def test_without_parameters_tied_weights_are_one_input_under_the_first_name() -> None:
+    model = nn.Sequential(nn.Linear(3, 3), nn.ReLU(), nn.Linear(3, 3))
+    model[2].weight = model[0].weight
+    program = exporter.export(model, X, export_params=False, input_names=["x", "first"])
+    state = model.state_dict()
+    assert list(state) == ["0.weight", "0.bias", "2.weight", "2.bias"]
+    assert program.weight_names == ("first", "0.bias", "2.bias")
+    program = exporter.export(model, X, export_params=False)
+    assert program.weight_names == ("0.weight", "0.bias", "2.bias")
+    # As torch.onnx itself has them.
+    assert program.weight_names == tuple(torch.jit._unique_state_dict(model))  # type: ignore[attr-defined, no-untyped-call]
+    feeds = {"input": X.numpy(), **{name: (state[name] * 2).numpy() for name in program.weight_names}}
+    doubled = torch.from_numpy(program.runtime_session().session.run(None, feeds)[0])
+    model.load_state_dict({name: tensor * 2 for name, tensor in state.items()})
+    torch.testing.assert_close(doubled, model(X))
+
+
 def test_without_parameters_even_small_weights_are_not_built_in() -> None:
     class Cast(nn.Module):
         def __init__(self) -> None:
@@ -207,6 +224,11 @@ def test_torch_s_own_enumerations_are_understood() -> None:
             "give what the program returns, or leave it out",
         ),
         (
+            {"example_outputs": torch.ones(2, 4)},
+            "example_outputs[0] is of size 4 along axis 1, and what the program returns is of size 3: "
+            "give what the program returns, or leave it out",
+        ),
+        (
             {"custom_opsets": {"mine": 2}},
             "custom_opsets names 'mine', of which the model has no operator: its domains are ai.onnx",
         ),
@@ -220,6 +242,10 @@ def test_what_contradicts_itself(asked: dict[str, Any], message: str) -> None:
 
 def test_example_outputs_that_agree() -> None:
     assert_agrees(exporter.export(torch.relu, X, example_outputs=torch.relu(X), dynamo=False), torch.relu, X)
+    # A size that varies is any.
+    exporter.export(
+        torch.relu, X, input_names=["x"], dynamic_axes={"x": [0]}, example_outputs=torch.relu(torch.ones(5, 3))
+    )
 
 
 @pytest.mark.parametrize("mode", [True, False, None])

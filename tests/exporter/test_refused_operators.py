@@ -209,6 +209,11 @@ OF_OPERATORS = [
         "alone, as F.embedding_bag does",
     ),
     case(
+        lambda x: torch.ops.aten._linalg_det(x)[1],
+        (torch.eye(3),),
+        "aten::_linalg_det: ONNX has no form for the factors that a determinant is found by: use the determinant alone",
+    ),
+    case(
         lambda x, mask, place: x.index_put((mask, place), torch.zeros(())),
         (ROWS, MASK, torch.tensor([0])),
         "aten::index_put: assignment to as many places as masks or sizes that vary make needs ScatterND "

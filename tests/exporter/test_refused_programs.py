@@ -50,6 +50,68 @@ def test_programs_that_cannot_be_followed_are_refused(program: Callable[..., Any
     assert str(caught.value) == f"{message} (at {__file__}:{program.__code__.co_firstlineno})"
 
 
+@pytest.mark.parametrize("dynamic_axes", [None, {"x": {0: "n"}}])
+@pytest.mark.parametrize("with_module", [False, True])
+def test_dtypes_that_torch_would_not_compute_are_the_program_s_fault(
+    with_module: bool, dynamic_axes: dict[str, dict[int, str]] | None
+) -> None:
+    doubles = torch.ones(3, 4, dtype=torch.float64)
+    layer = nn.ModuleDict({"layer": nn.Linear(3, 4).double()})["layer"]
+
+    def program(x: torch.Tensor) -> torch.Tensor:
+        return layer(x) if with_module else torch.mm(x, doubles)
+
+    with pytest.raises(RuntimeError) as torchs:
+        program(X)
+    with pytest.raises(exporter.CaptureError) as caught:
+        exporter.export(program, (X,), input_names=["x"], dynamic_axes=dynamic_axes)
+    assert str(caught.value) == (
+        f"torch does not compute aten.{'linear' if with_module else 'mm'}.default at "
+        f"{__file__}:{program.__code__.co_firstlineno + 1}, though it records it: {torchs.value}\n"
+        "Call the program with the same arguments without exporting: it fails there too. Mend it there first."
+    )
+
+
+def test_lowerings_that_fail_on_several_dtypes_that_torch_computes_are_at_fault() -> None:
+    def failing(g: Any, self: Any, other: Any, alpha: int = 1) -> Any:
+        raise TypeError("one dtype, please")
+
+    add = torch.ops.aten.add.Tensor
+    with pytest.raises(exporter.LoweringError, match="failed with TypeError: one dtype, please"):
+        exporter.export(torch.add, (X, X.double()), custom_translation_table={add: failing})
+
+
+@pytest.mark.parametrize(
+    ("program", "added", "message"),
+    [
+        (
+            torch.baddbmm,
+            torch.ones(3, 2, 4),
+            r"aten\.baddbmm\.default cannot add \[3, 2, 4\]: it does not broadcast to \[s\d+, 3, 5\]",
+        ),
+        (
+            torch.addbmm,
+            torch.ones(3, 5, dtype=torch.float64),
+            "takes tensors of one dtype, and got torch.float64, torch.float32 and torch.float32",
+        ),
+    ],
+)
+def test_what_cannot_be_added_to_products(program: Callable[..., Any], added: torch.Tensor, message: str) -> None:
+    with pytest.raises(exporter.CaptureError, match=message):
+        exporter.export(
+            lambda x, y: program(added, x, y),
+            (torch.ones(2, 3, 4), torch.ones(2, 4, 5)),
+            input_names=["x", "y"],
+            dynamic_axes={"x": {0: "n"}, "y": {0: "n"}},
+        )
+
+
+def test_places_that_are_not_broadcast() -> None:
+    places = torch.zeros(3, 1, dtype=torch.int64)
+    with pytest.raises(exporter.CaptureError, match=r"RuntimeError: sizes s\d+ and 3 do not broadcast"):
+        exporter.export(lambda x: x.take_along_dim(places, 1), (X,), input_names=["x"], dynamic_axes={"x": {0: "n"}})
+
+
 def test_sizes_that_do_not_fit() -> None:
     with pytest.raises(exporter.CaptureError) as caught:
         exporter.export(lambda x, y: torch.cat([x, y]), (X, torch.ones(2, 4)), dynamic_axes={"x": {0: "n"}})

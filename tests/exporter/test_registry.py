@@ -110,6 +110,10 @@ def too_many(g: Any, x: Any) -> Any:
     return x, x
 
 
+def wrong_rank(g: Any, x: Any) -> Any:
+    return g.op("Reshape", x, g.op("Constant", value_t=torch.tensor([-1, 1, 1])))
+
+
 def broken(g: Any, x: Any) -> Any:
     return dict[str, Any]()["missing"]
 
@@ -120,6 +124,11 @@ def broken(g: Any, x: Any) -> Any:
         (
             wrong_dtype,
             "the lowering of parity_tests.cube.default returned torch.bool where torch returns torch.float32\n"
+            "      at {where} ",
+        ),
+        (
+            wrong_rank,
+            "the lowering of parity_tests.cube.default returned a tensor of 3 axes where torch returns one of 2\n"
             "      at {where} ",
         ),
         (too_many, "the lowering of parity_tests.cube.default returned 2 values; it has 1"),

@@ -233,7 +233,7 @@ class Interpreter:
     def _say_unchecked(self, step: Step) -> None:
         origin = self.blocks.recorder.origins.find()
         text = (
-            f"the script raises an exception at {origin.where}, depending on values. An ONNX model cannot: it goes on "
+            f"the script raises an exception{origin.placed}, depending on values. An ONNX model cannot: it goes on "
             "as if there was nothing to raise for"
         )
         self.blocks.recorder.reader.said.append((text, origin))

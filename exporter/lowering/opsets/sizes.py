@@ -110,8 +110,6 @@ class SizeForms(Base):
             return self.op("Not", self.truth(statement.args[0]))
         if name in ("And", "Or"):
             return functools.reduce(lambda a, b: self.op(name, a, b), map(self.truth, statement.args))
-        if name not in _COMPARISONS:
-            raise Unsupported(f"whether {statement} depends on sizes, and {name} over sizes has no form here")
         compare, turned, negated = _COMPARISONS[name]
         one, other = (self.integer(side) for side in statement.args)
         answer: Value = getattr(self, compare)(*((other, one) if turned else (one, other)))
