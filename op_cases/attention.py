@@ -132,9 +132,13 @@ multi_head_attention_padding = op(
 multi_head_attention_varying = op(
     _Masked,
     floats(2, 5, 8),
-    masks=["padding", "causal", "padding and causal"],
-    need_weights=[True, False],
-    batch_first=[True, False],
+    rows=[
+        {"masks": "padding", "need_weights": True, "batch_first": True},
+        {"masks": "padding", "need_weights": False, "batch_first": False},
+        {"masks": "causal", "need_weights": True, "batch_first": False},
+        {"masks": "causal", "need_weights": False, "batch_first": True},
+        {"masks": "padding and causal", "need_weights": True, "batch_first": True},
+    ],
     dynamic={"x": {0: "a", 1: "b"}},
     sizes={"a": (1, 4), "b": (3, 7)},
 )

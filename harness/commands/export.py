@@ -48,7 +48,7 @@ def export(
     """Export a model to an ONNX file.
 
     Inputs are drawn: numbers between 0 and 1, ints 0 and 1, or below what `<` says. Exit code: 0 where the file was
-    written, 1 where the model cannot be exported or is not right, 2 where the command was used wrongly.
+    written, 1 where the model cannot be exported or is not right, 2 where the command was used wrongly or cannot write.
 
     Examples:
 
@@ -100,7 +100,8 @@ def export(
                 typer.echo(msgspec.json.encode({"error": type(error).__name__, "reason": str(error)}))
             else:
                 typer.echo(f"{type(error).__name__}: {error}", err=True)
-            raise typer.Exit(1) from None
+            used_wrongly = isinstance(error, exporter.ArgumentError | exporter.OpsetError | exporter.WriteError)
+            raise typer.Exit(2 if used_wrongly else 1) from None
     seconds = time.perf_counter() - start
     ours = exporter.TracerWarning | exporter.DroppedWriteWarning
     said = [str(warning.message) for warning in caught if issubclass(warning.category, ours)]
