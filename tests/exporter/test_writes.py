@@ -75,7 +75,6 @@ def test_writes_come_out_right(program: Callable[[torch.Tensor], torch.Tensor]) 
 def at_place(x: torch.Tensor, i: torch.Tensor) -> torch.Tensor:
     x = x.clone()
     x[i] = 7.0
-    x[:, i] += 1
     return x
 
 
