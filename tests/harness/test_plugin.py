@@ -278,6 +278,14 @@ def test_cells_are_selected_by_path_by_keyword_and_by_option(
             "--runtimes ort: there is no 'ort', only onnxruntime, onnxruntime:none, onnxruntime:basic, "
             "onnxruntime:extended, onnxruntime:layout, onnx.reference, and backend:module.",
         ),
+        (
+            ["--durations-of", "gone"],
+            "--durations-of gone: it balances shards. Say which one to run, such as --shard 1/2.",
+        ),
+        (
+            ["--durations-of", "gone", "--shard", "1/2"],
+            "gone is not a run: it has no run.json. `parity run` makes one.",
+        ),
     ],
 )
 def test_an_option_that_makes_no_sense_ends_the_run(cases: pytest.Pytester, options: list[str], message: str) -> None:
@@ -400,22 +408,6 @@ def test_an_axis_of_nothing_is_not_the_default(cases: pytest.Pytester, axis: str
     result = cases.runpytest_inprocess(*_LEAN, axis, "")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     assert f"ERROR: {axis} : {told}" in result.stderr.str()
-
-
-def test_durations_without_a_shard_or_a_run_are_refused(cases: pytest.Pytester) -> None:
-    for options, told in (
-        (
-            ("--durations-of", "gone"),
-            "--durations-of gone: it balances shards. Say which one to run, such as --shard 1/2.",
-        ),
-        (
-            ("--durations-of", "gone", "--shard", "1/2"),
-            "gone is not a run: it has no run.json. `parity run` makes one.",
-        ),
-    ):
-        result = cases.runpytest_inprocess(*_LEAN, *options)
-        assert result.ret == pytest.ExitCode.USAGE_ERROR
-        result.stderr.fnmatch_lines([f"ERROR: {told}"])
 
 
 @pytest.mark.parametrize("workers", ["0", "2"])
