@@ -332,8 +332,9 @@ class Graph(Forms):
         """The operands in the dtype that torch would compute them in; numbers become constants."""
         if dtype is None:
             dtype = self.result_type(*operands)
-        numbers = [o if isinstance(o, Value) else _wrapped(o, dtype) for o in operands]
-        return [self.cast(o, dtype) if isinstance(o, Value) else self.scalar(o, dtype) for o in numbers]
+        return [
+            self.cast(o, dtype) if isinstance(o, Value) else self.scalar(_wrapped(o, dtype), dtype) for o in operands
+        ]
 
     def result_type(self, *operands: Operand) -> torch.dtype:
         tensors = [(o.dtype, o.rank) for o in operands if isinstance(o, Value)]
