@@ -9,7 +9,7 @@ from contextlib import contextmanager
 import torch
 from torch._ops import HigherOrderOperator, OpOverload
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves, tree_map
+from torch.utils._pytree import tree_map
 
 __all__ = ["in_dtype", "weights_in"]
 
@@ -85,7 +85,7 @@ class _InDtype(TorchDispatchMode):
             return func(*tree_map(self._converted_with_bodies, args), **tree_map(self._converted, dict(kwargs)))
         if func._schema.is_mutable:
             self._refuse_lost_write(func, args, kwargs)
-        return func(*tree_map(self._converted, args), **tree_map(self._converted, dict(kwargs)))
+        return func(*map(self._all_converted, args), **{name: self._all_converted(kwargs[name]) for name in kwargs})
 
     def _converted_with_bodies(self, value: object) -> object:
         """Of control flow: the bodies are run in the dtype too."""
@@ -103,8 +103,15 @@ class _InDtype(TorchDispatchMode):
         for place, argument in enumerate(func._schema.arguments):
             if argument.is_write:
                 written = args[place] if place < len(args) else kwargs.get(argument.name)
-                if any(self._converted(tensor) is not tensor for tensor in tree_leaves(written)):
+                tensors = written if isinstance(written, list | tuple) else [written]
+                if any(self._converted(tensor) is not tensor for tensor in tensors):
                     raise TypeError(f"{func} writes to a tensor that is not {self._dtype}")
+
+    def _all_converted(self, argument: object) -> object:
+        """An argument of an operator, which has no more to it than lists."""
+        if isinstance(argument, list | tuple):
+            return [self._converted(each) for each in argument]
+        return self._converted(argument)
 
     def _converted(self, value: object) -> object:
         if isinstance(value, torch.Tensor):
