@@ -197,7 +197,7 @@ def _chunks(model: ir.Model, external: Placement | None) -> Iterator[bytes | mem
     weights = [_weight(value, external) for value in values]
     model.graph.initializers.clear()
     try:
-        proto = ir.to_proto(model)
+        proto = ir.serde.serialize_model(model)
     finally:
         for value in values:
             model.graph.initializers.add(value)

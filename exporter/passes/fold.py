@@ -45,7 +45,7 @@ def _split(node: ir.Node, inputs: Sequence[torch.Tensor]) -> Sequence[torch.Tens
 
 
 def _joined(inputs: list[torch.Tensor], axis: int) -> torch.Tensor:
-    if inputs[0].device.type != "meta":
+    if not inputs[0].is_meta:
         return torch.cat(inputs, dim=axis)
     # torch's own kernel for meta tensors imports dynamo, 0.4 s of a process's first export.
     shape = list(inputs[0].shape)
@@ -117,7 +117,7 @@ def _fold(graph: ir.Graph, node: ir.Node, evaluate: _Evaluate, tensors: list[ir.
         else torch.empty(tensor.shape.numpy(), dtype=TO_TORCH[tensor.dtype], device="meta")
         for tensor in tensors
     ]
-    if any(shape.device.type == "meta" for shape in shapes):
+    if any(shape.is_meta for shape in shapes):
         shapes = [s.to("meta") if s.is_floating_point() or node.op_type in _ELEMENTWISE else s for s in shapes]
     previews = evaluate(node, shapes)
     previews = [previews] if isinstance(previews, torch.Tensor) else list(previews)
@@ -133,8 +133,8 @@ def _fold(graph: ir.Graph, node: ir.Node, evaluate: _Evaluate, tensors: list[ir.
         return run
 
     # What is of no weight, as sizes are, does not change: in a long chain each step would compute all before it again.
-    known = all(shape.device.type != "meta" for shape in shapes) and not any(
-        isinstance(tensor, WeightTensor | LazyTorchTensor) for tensor in tensors
+    known = not any(shape.is_meta for shape in shapes) and not any(
+        type(tensor) in (WeightTensor, LazyTorchTensor) for tensor in tensors
     )
     for number, (output, preview) in enumerate(zip(node.outputs, previews, strict=True)):
         folded = ir.Value(name=output.name, type=output.type, shape=ir.Shape(preview.shape))
