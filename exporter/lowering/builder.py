@@ -24,13 +24,14 @@ from exporter.capture.graph import Block, Node, operator_name
 from exporter.capture.graph import Value as AtenValue
 from exporter.errors import Unsupported
 from exporter.lowering.bodies import Body
-from exporter.lowering.carriers import carrier, not_taken, runs
+from exporter.lowering.carriers import not_taken, runs
 from exporter.lowering.checked import check_call
 from exporter.lowering.dtypes import TENSOR_TYPES, TO_ONNX, result_dtype
 from exporter.lowering.extents import broadcast
 from exporter.lowering.functions import Functions
 from exporter.lowering.opsets import Forms
-from exporter.lowering.signatures import POINTWISE, Signature, is_known, signature
+from exporter.lowering.plans import Plan, plan_of
+from exporter.lowering.signatures import Signature, is_known, signature
 from exporter.lowering.values import Number, Operand, Value
 
 if TYPE_CHECKING:
@@ -69,7 +70,8 @@ class Graph(Forms):
         #: Of values that were widened, or rounded from a wider one: that one, and the ATen node that it belongs to.
         self._wide: dict[tuple[ir.Value, torch.dtype], tuple[Node, Value]] = {}
         self._names: dict[str, int] = {}
-        self._constants: dict[tuple[Any, ...], Value] = {}
+        #: By what was said, and by what that comes to.
+        self._constants: dict[tuple[Any, ...] | None, Value] = {}
         #: Sizes that have been computed, for all that comes later in the same body or in one within it.
         self.integers: dict[sympy.Expr, Value] = {}
         self._find_symbol: Callable[[str], tuple[Value, int | None]]
@@ -92,23 +94,23 @@ class Graph(Forms):
             dtypes = [operands[0].dtype if operands and operands[0] is not None else torch.float32] * outputs
             results = self.foreign(domain or self._namespace(), op_type, operands, attributes, dtypes)
         else:
-            sig = signature(op_type, self.opset)
-            types = self._bind_types(sig, inputs)
-            widened = {name: carrier(sig, name, dtype, self.opset) for name, dtype in types.items()}
+            given = tuple([operand.dtype if isinstance(operand, Value) else None for operand in inputs])
+            plan = plan_of(op_type, self.opset, given, outputs)
             operands = [
-                self._operand(operand, widened.get(sig.input_type(position)), sig, position)
-                for position, operand in enumerate(inputs)
+                self._operand(operand, dtype, plan, position)
+                for position, (operand, dtype) in enumerate(zip(inputs, plan.inputs, strict=True))
             ]
-            dtypes = [self._output_dtype(sig, position, widened, attributes) for position in range(outputs)]
-            for position, dtype in enumerate(dtypes):
-                if dtype not in sig.allowed[sig.output_type(position)]:
-                    raise not_taken(sig, sig.output_type(position), dtype, self.opset)
+            dtypes = [
+                dtype or self._said_dtype(plan.signature, position, attributes)
+                for position, dtype in enumerate(plan.outputs)
+            ]
             results = self._emit("", op_type, operands, attributes, dtypes)
-            for position in range(outputs):
-                wanted = types.get(sig.output_type(position))
-                if op_type in POINTWISE:
-                    results[position].shape = broadcast(*[operand for operand in operands if operand is not None])
-                if wanted is not None and widened[sig.output_type(position)] is not wanted:
+            if plan.is_pointwise:
+                shape = broadcast(*[operand for operand in operands if operand is not None])
+                for result in results:
+                    result.shape = shape
+            for position, wanted in enumerate(plan.narrowed):
+                if wanted is not None:
                     results[position] = self._narrowed(results[position], wanted)
         return results[0] if outputs == 1 else tuple(results)
 
@@ -144,37 +146,19 @@ class Graph(Forms):
         call = node.arguments.get("call")
         return call.function.__module__ if isinstance(call, FunctionCall) else operator_name(node.op).partition("::")[0]
 
-    def _bind_types(self, sig: Signature, inputs: Sequence[Operand | None]) -> dict[str, torch.dtype]:
-        """Of each type constraint, the dtype that the tensors among the inputs give it."""
-        types: dict[str, torch.dtype] = {}
-        for position, operand in enumerate(inputs):
-            if isinstance(operand, Value):
-                name = sig.input_type(position)
-                bound = types.setdefault(name, operand.dtype)
-                if bound is not operand.dtype and not sig.heterogeneous:
-                    raise TypeError(
-                        f"{sig.op} takes inputs of one dtype for {name}, and got {bound} and {operand.dtype}: "
-                        "cast one first"
-                    )
-        return types
-
     def has_kernel(self, op: str, dtype: torch.dtype, type_name: str = "T") -> bool:
         """Whether ONNX has the operator for the dtype at this opset, and onnxruntime runs it, maybe in a wider one."""
         return runs(op, dtype, self.opset, type_name)
 
-    def _operand(
-        self, operand: Operand | None, dtype: torch.dtype | None, sig: Signature, position: int
-    ) -> Value | None:
+    def _operand(self, operand: Operand | None, dtype: torch.dtype | None, plan: Plan, position: int) -> Value | None:
         if operand is None:
             return None
         if isinstance(operand, Value):
-            if dtype is None or sig.heterogeneous:
-                return operand
-            return operand if operand.dtype is dtype else self._widened(operand, dtype)
-        dtype = dtype or sig.fixed(sig.input_type(position))
+            return operand if dtype is None or operand.dtype is dtype else self._widened(operand, dtype)
         if dtype is None:
             raise TypeError(
-                f"{sig.op}: input {position} is the number {operand!r}, and no tensor beside it says its dtype"
+                f"{plan.signature.op}: input {position} is the number {operand!r}, and no tensor beside it says its "
+                "dtype"
             )
         return self.scalar(operand, dtype)
 
@@ -199,21 +183,18 @@ class Graph(Forms):
     def _plain(self, operand: Operand | None) -> Value | None:
         return operand if operand is None or isinstance(operand, Value) else self.const(operand)
 
-    def _output_dtype(
-        self, sig: Signature, position: int, types: dict[str, torch.dtype], attributes: dict[str, Any]
-    ) -> torch.dtype:
-        name = sig.output_type(position)
-        known = types.get(name) or sig.fixed(name)
-        if known is not None:
-            return known
-        for attribute in ("to_i", "dtype_i", "output_dtype_i"):
-            if attributes.get(attribute) is not None:
-                return _torch_dtype(attributes[attribute])
+    def _said_dtype(self, sig: Signature, position: int, attributes: dict[str, Any]) -> torch.dtype:
+        """The dtype of an output that an attribute says; float32, as ONNX has it, where none does."""
+        dtype = torch.float32
         tensor = attributes.get("value_t")
         if tensor is not None:
-            dtype: torch.dtype = tensor.dtype
-            return dtype
-        return torch.float32
+            dtype = tensor.dtype
+        for attribute in ("output_dtype_i", "dtype_i", "to_i"):
+            if attributes.get(attribute) is not None:
+                dtype = _torch_dtype(attributes[attribute])
+        if dtype not in sig.allowed[sig.output_type(position)]:
+            raise not_taken(sig, sig.output_type(position), dtype, self.opset)
+        return dtype
 
     def _emit(
         self,
@@ -300,19 +281,19 @@ class Graph(Forms):
 
     def const(self, value: Number | Sequence[Number] | torch.Tensor, dtype: torch.dtype | None = None) -> Value:
         """A constant. Equal ones share one tensor."""
+        said = None if isinstance(value, torch.Tensor) else (repr(value), dtype)
+        known = self._constants.get(said)
+        if known is not None:
+            return known
         tensor = value.to(dtype) if isinstance(value, torch.Tensor) else torch.tensor(value, dtype=dtype)
         tensor = tensor.detach()
-        key = None
-        if tensor.numel() <= 64:
-            key = (tensor.dtype, tuple(tensor.shape), repr(tensor.tolist()))
-            known = self._constants.get(key)
-            if known is not None:
-                return known
-        result = self.initializer(self.fresh("const"), TorchTensor(tensor), tensor.dtype, tuple(tensor.shape))
-        result.constant = tensor
-        if key is not None:
-            self._constants[key] = result
-        return result
+        key = (tensor.dtype, tuple(tensor.shape), repr(tensor.tolist())) if tensor.numel() <= 64 else None
+        known = self._constants.get(key)
+        if known is None:
+            known = self.initializer(self.fresh("const"), TorchTensor(tensor), tensor.dtype, tuple(tensor.shape))
+            known.constant = tensor
+        self._constants.update((each, known) for each in (said, key) if each is not None)
+        return known
 
     def initializer(self, name: str, data: ir.TensorProtocol, dtype: torch.dtype, shape: tuple[int, ...]) -> Value:
         value = ir.Value(name=name, type=TENSOR_TYPES[dtype], shape=ir.Shape(shape), const_value=data)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import onnx.helper
 import onnx_ir as ir
@@ -30,9 +30,6 @@ from exporter.lowering.registry import Lowering, find, is_users
 from exporter.lowering.values import Value
 from exporter.passes.lazy import WeightTensor
 from exporter.version import PRODUCER, VERSION
-
-if TYPE_CHECKING:
-    import sympy
 
 __all__ = ["Lowered", "Names", "lower"]
 
@@ -94,8 +91,6 @@ class _Lowering:
         self.g.versions = emission.opset_versions
         self.values: dict[AtenValue, Value] = {}
         self.refusals: list[Refusal] = []
-        #: By expression.
-        self.size_names: dict[sympy.Basic, str] = {}
         #: Values of operators that were refused: what depends on them is not tried.
         self.refused: set[AtenValue] = set()
 
@@ -369,19 +364,10 @@ class _Lowering:
     def _shape(self, sizes: Sequence[Size], axis_names: Mapping[int, str] | None = None) -> ir.Shape:
         return ir.Shape(
             [
-                size if isinstance(size, int) else (axis_names or {}).get(axis) or self._size_name(size)
+                size if isinstance(size, int) else (axis_names or {}).get(axis) or self.graph.size_name(size)
                 for axis, size in enumerate(sizes)
             ]
         )
-
-    def _size_name(self, size: torch.SymInt) -> str:
-        expression = size.node.expr
-        name = self.size_names.get(expression)
-        if name is None:
-            # sympy orders the terms of a sum to print it: 0.8 of the 1.3 s that a DenseNet of varying sizes took here.
-            names = {s: type(s)(self.graph.axis_names.get(str(s), str(s))) for s in expression.free_symbols}
-            name = self.size_names[expression] = str(expression.xreplace(names))
-        return name
 
     def _symbol(self, name: str) -> tuple[Value, int | None]:
         value, axis = self.graph.symbol_sources[name]
