@@ -30,7 +30,7 @@ class Delivered:
         model.ParseFromString(self.model if isinstance(self.model, bytes) else self.model.read_bytes())
         return model
 
-    @property
+    @cached_property
     def opset(self) -> int:
         """The version of the standard operators; 0 where the model imports none."""
         return next((each.version for each in self.proto.opset_import if each.domain in ("", "ai.onnx")), 0)
