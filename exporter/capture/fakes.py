@@ -1,15 +1,17 @@
 """Fake tensors without dynamo: torch's own, which import all of `torch._dynamo`, though no capture here uses it.
 
-That takes a second of processor time, most of a process's first export of a small model. Torch asks for it thrice:
+That takes a second of processor time, most of a process's first export of a small model. Torch asks for it four times:
 for a handful of settings in `torch._dynamo.config`, which is loaded alone here; to keep compilation out of every
-dispatch mode, where nothing is ever compiled; and out of its reference kernels, which find the results of `abs` and
-`gt`. Whatever else is asked of `torch._dynamo` imports it as always, and it finds its configuration in place.
+dispatch mode, where nothing is ever compiled; to keep it out of its reference kernels, which find the results of `abs`
+and `gt`; and to tell its trace, which nobody reads, where each symbol was made. Whatever else is asked of
+`torch._dynamo` imports it as always, and it finds its configuration in place.
 """
 
 from __future__ import annotations
 
 import functools
 import importlib.util
+import logging
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -38,6 +40,9 @@ __all__ = ["Fakes", "outside_of_fake_modes", "without_dynamo"]
 _F = TypeVar("_F", bound=Callable[..., Any])
 
 _PACKAGE = "torch._dynamo"
+
+#: Where torch logs what becomes of a program, symbol by symbol, if `TORCH_TRACE` names a folder.
+_TRACE = logging.getLogger("torch.__trace")
 
 #: What torch keeps in a function once it has asked dynamo to be kept out of it.
 _ASKED = "__dynamo_disable"
@@ -111,19 +116,22 @@ class _KeptOutOnceImported:
         return self._kept_out(*args, **kwargs)
 
 
-class _References:
-    """Torch's reference kernels, of which those that several captures use at once are put back by the last."""
+class _Meanwhile:
+    """What is otherwise while a capture lasts; where several do at once, the last one puts it back."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._captures = 0
         self._spared = False
+        self._handlers: list[logging.Handler] = []
 
     @contextmanager
     def without_dynamo(self) -> Iterator[None]:
         kept = _kept_from_dynamo() if _PACKAGE not in sys.modules else []
         with self._lock:
             self._captures += 1
+            if self._captures == 1:
+                self._handlers, _TRACE.handlers = _TRACE.handlers, [*filter(_was_asked_for, _TRACE.handlers)]
             if self._captures == 1 and kept:
                 self._spared = True
                 for attributes, spared in kept:
@@ -133,6 +141,8 @@ class _References:
         finally:
             with self._lock:
                 self._captures -= 1
+                if self._captures == 0:
+                    _TRACE.handlers = self._handlers
                 if self._captures == 0 and self._spared:
                     self._spared = False
                     for attributes, spared in _kept_from_dynamo():
@@ -140,7 +150,14 @@ class _References:
                             del attributes[_ASKED]
 
 
-without_dynamo = _References().without_dynamo
+without_dynamo = _Meanwhile().without_dynamo
+
+
+def _was_asked_for(handler: logging.Handler) -> bool:
+    """Whether torch's trace goes to a file. Not so torch's own handler without one, nor those that pytest puts on
+    every logger: to tell them where a symbol is made takes a millisecond.
+    """
+    return bool(getattr(handler, "root_dir", None))
 
 
 @functools.cache

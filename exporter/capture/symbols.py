@@ -13,7 +13,6 @@ import sympy
 import torch
 from sympy.logic.boolalg import BooleanAtom, BooleanFunction
 from torch._guards import Source
-from torch._logging._internal import trace_structured
 from torch.fx.experimental import _config
 from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv
 from torch.utils._sympy.numbers import int_oo
@@ -116,10 +115,7 @@ class _Axis(Source):
 
 @contextmanager
 def _without_dynamo() -> Iterator[None]:
-    """Torch's environments import dynamo, 0.7 s, for nothing: to ask if z3 is to check them, and to log where each
-    symbol was made to a trace that nobody asked for, whose handler goes away once it is told of anything.
-    """
-    trace_structured("sizes_vary", suppress_context=True)
+    """Torch's environments import dynamo, 0.7 s, to ask if z3 is to check them."""
     if _config.translation_validation:
         yield
         return

@@ -8,10 +8,12 @@ from pathlib import Path
 
 #: Run in a fresh Python: exports come before anything else has imported dynamo.
 _PROGRAM = """
+import logging
 import sys
 import torch
 import exporter
 
+logging.getLogger("torch.__trace").addHandler(logging.NullHandler())  # As pytest does, while a test runs.
 x = torch.ones(2, 3)
 class Script(torch.nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
