@@ -44,9 +44,9 @@ grid_sample_reflected = op(
     F.grid_sample,
     floats(2, 3, 4, 6),
     _GRID,
-    mode=["bilinear", "bicubic"],
+    mode=["bilinear", "nearest", "bicubic"],
     padding_mode="reflection",
-    align_corners=True,
+    align_corners=[False, True],
     dynamic={"x0": {2: "height", 3: "width"}},
     sizes={"height": [1, 5], "width": [1, 3]},
 )
