@@ -1,0 +1,134 @@
+"""A hash of every model that the declared cases export: what a change that should change no model is held to.
+
+python -m benchmarks.exported_models save before.json
+python -m benchmarks.exported_models compare before.json
+"""
+
+from __future__ import annotations
+
+import gc
+import hashlib
+import json
+import warnings
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ProcessPoolExecutor
+from functools import cache
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Annotated
+
+import torch
+import typer
+from rich.console import Console
+from rich.progress import track
+
+from benchmarks.children import ROOT
+from exporter.errors import OnnxExporterError
+from harness.axes import Capture, Device, Selection, Tier
+from harness.case import Declaration
+from harness.cases.declarations import declared_under
+from harness.cases.program import InputSet, build
+from harness.selecting.cells import Cell, cells_of
+from harness.subjects.exporters import Captured, NoSuchFormError, Parity, Request
+
+#: At each of these opsets the forms of several operators change.
+OPSETS = (7, 9, 13, 18, 21, 26)
+#: Where the declarations are, and how much of each folder is exported.
+FOLDERS = {"op_cases": Tier.SMOKE, "model_zoo": Tier.DEFAULT}
+#: So many differences are shown.
+SHOWN = 30
+
+app = typer.Typer(add_completion=False)
+
+
+def cells(folder: str, name: str) -> Iterator[Cell]:
+    """The cells of a declaration that export different models."""
+    selection = Selection(tier=FOLDERS[folder], opsets=OPSETS, devices=(Device.CPU,), captures=(Capture.TRACE,))
+    yield from cells_of(name, _declarations(folder)[name], selection)
+
+
+@cache
+def _declarations(folder: str) -> Mapping[str, Declaration]:
+    return dict(declared_under(ROOT / folder))
+
+
+def hashes(task: tuple[str, str]) -> dict[str, str]:
+    """By cell, the hash of its model, or the class of the error that refuses it."""
+    warnings.simplefilter("ignore")
+    torch.set_num_threads(1)
+    found: dict[str, str] = {}
+    captured: dict[object, Captured | str] = {}
+    for cell in cells(*task):
+        key = (cell.case.label, cell.dtype, cell.shapes)
+        if key not in captured:
+            captured.clear()
+            captured[key] = _captured(cell)
+        recording = captured[key]
+        found[cell.id] = recording if isinstance(recording, str) else _hash(recording, cell.opset)
+    captured.clear()
+    gc.collect()
+    return found
+
+
+def _captured(cell: Cell) -> Captured | str:
+    program = build(cell.case, cell.dtype, cell.device, 0)
+    dynamic = cell.case.declaration.asked(cell.shapes)
+    try:
+        return Parity().capture(
+            Request(program.module, program.inputs(InputSet()), program.input_names, dynamic, cell.capture)
+        )
+    except (OnnxExporterError, NoSuchFormError) as error:
+        return type(error).__name__
+
+
+def _hash(captured: Captured, opset: int) -> str:
+    try:
+        model = captured.deliver(opset, None)
+    except OnnxExporterError as error:
+        return type(error).__name__
+    assert isinstance(model, bytes)
+    return hashlib.blake2b(model, digest_size=12).hexdigest()
+
+
+def all_hashes(processes: int) -> dict[str, str]:
+    """The hashes of every declaration's models."""
+    tasks = [(folder, name) for folder in FOLDERS for name, _ in declared_under(ROOT / folder)]
+    found: dict[str, str] = {}
+    with ProcessPoolExecutor(processes, mp_context=get_context("fork")) as pool:
+        done = pool.map(hashes, tasks)
+        for each in track(done, "exporting", total=len(tasks), console=Console(stderr=True), transient=True):
+            found.update(each)
+    return found
+
+
+@app.command()
+def save(
+    file: Annotated[Path, typer.Argument(help="Where to write the hashes.", dir_okay=False)],
+    processes: Annotated[int, typer.Option(min=1, help="Processes that export at a time.")] = 2,
+) -> None:
+    """Export every declared case and write the hashes of the models to a file."""
+    found = all_hashes(processes)
+    file.write_text(json.dumps(found, indent=0, sort_keys=True))
+    print(f"{len(found)} models, {len(set(found.values()))} different ones: {file}")
+
+
+@app.command()
+def compare(
+    file: Annotated[Path, typer.Argument(help="Hashes that `save` wrote.", exists=True, dir_okay=False)],
+    processes: Annotated[int, typer.Option(min=1, help="Processes that export at a time.")] = 2,
+) -> None:
+    """Export every declared case again and name the models that are not byte for byte what they were."""
+    before: dict[str, str] = json.loads(file.read_text())
+    now = all_hashes(processes)
+    lines = [
+        f"{cell}: {before.get(cell, 'was not there')} -> {now.get(cell, 'is no longer there')}"
+        for cell in sorted({*before, *now})
+        if before.get(cell) != now.get(cell)
+    ]
+    print("\n".join(lines[:SHOWN]))
+    print(f"{len(now)} models compared, {len(lines)} differ")
+    raise typer.Exit(1 if lines else 0)
+
+
+if __name__ == "__main__":
+    app()
