@@ -9,6 +9,7 @@ from __future__ import annotations
 import gc
 import hashlib
 import json
+import re
 import warnings
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor
@@ -23,13 +24,13 @@ from rich.console import Console
 from rich.progress import track
 
 from benchmarks.children import ROOT
-from exporter.errors import OnnxExporterError
-from harness.axes import Capture, Device, Selection, Tier
-from harness.case import Declaration
-from harness.cases.declarations import declared_under
-from harness.cases.program import InputSet, build
-from harness.selecting.cells import Cell, cells_of
-from harness.subjects.exporters import Captured, NoSuchFormError, Parity, Request
+from onnx_parity.exporter.errors import OnnxExporterError
+from onnx_parity.harness.axes import Capture, Device, Selection, Tier
+from onnx_parity.harness.case import Declaration
+from onnx_parity.harness.cases.declarations import declared_under
+from onnx_parity.harness.cases.program import InputSet, build
+from onnx_parity.harness.matrix.cells import Cell, cells_of
+from onnx_parity.harness.subjects.exporters import Captured, NoSuchFormError, Parity, Request
 
 #: At each of these opsets the forms of several operators change.
 OPSETS = (7, 9, 13, 18, 21, 26)
@@ -90,9 +91,10 @@ def _hash(captured: Captured, opset: int) -> str:
     return hashlib.blake2b(model, digest_size=12).hexdigest()
 
 
-def all_hashes(processes: int) -> dict[str, str]:
-    """The hashes of every declaration's models."""
+def all_hashes(processes: int, only: str = "") -> dict[str, str]:
+    """The hashes of the models of every declaration whose `folder/name` matches."""
     tasks = [(folder, name) for folder in FOLDERS for name, _ in declared_under(ROOT / folder)]
+    tasks = [task for task in tasks if re.search(only, "/".join(task))]
     found: dict[str, str] = {}
     with ProcessPoolExecutor(processes, mp_context=get_context("fork")) as pool:
         done = pool.map(hashes, tasks)
@@ -116,10 +118,13 @@ def save(
 def compare(
     file: Annotated[Path, typer.Argument(help="Hashes that `save` wrote.", exists=True, dir_okay=False)],
     processes: Annotated[int, typer.Option(min=1, help="Processes that export at a time.")] = 2,
+    only: Annotated[str, typer.Option(help="Declarations that match: 'op_cases/(elu|conv)', 'model_zoo'.")] = "",
 ) -> None:
     """Export every declared case again and name the models that are not byte for byte what they were."""
     before: dict[str, str] = json.loads(file.read_text())
-    now = all_hashes(processes)
+    now = all_hashes(processes, only)
+    if only:
+        before = {cell: hashed for cell, hashed in before.items() if cell in now}
     lines = [
         f"{cell}: {before.get(cell, 'was not there')} -> {now.get(cell, 'is no longer there')}"
         for cell in sorted({*before, *now})

@@ -23,9 +23,9 @@ import numpy as np
 import pytest
 import typer
 
-from exporter.verification.oracle import judge
-from harness.record import Record, Stage, Status
-from harness.store import read_end, read_in_flight, read_records
+from onnx_parity.exporter.verification.oracle import judge
+from onnx_parity.harness.record import Record, Stage, Status
+from onnx_parity.harness.store import read_end, read_in_flight, read_records
 from tests.harness import planted
 from tests.harness.faults import (
     CELLS,

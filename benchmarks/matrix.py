@@ -10,7 +10,7 @@ from pathlib import Path
 from benchmarks.children import ROOT
 from benchmarks.jobs import Failure
 from benchmarks.results import MatrixTime
-from harness.store import read_records
+from onnx_parity.harness.store import read_records
 
 #: pytest's status when all was run, whatever the cells' outcomes were.
 _RAN = (0, 1)

@@ -37,7 +37,7 @@ class Model:
 
 def _vision(name: str) -> Model:
     def build() -> nn.Module:
-        from model_zoo.torchvision_import import torchvision
+        from onnx_parity.model_zoo.torchvision_import import torchvision
 
         model = torchvision.models.get_model(name, weights=None)
         assert isinstance(model, nn.Module)

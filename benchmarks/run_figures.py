@@ -15,8 +15,8 @@ from statistics import median
 import msgspec
 import typer
 
-from harness.record import Record, Stage
-from harness.store import RunStoreError, read_info, read_records
+from onnx_parity.harness.record import Record, Stage
+from onnx_parity.harness.store import RunStoreError, read_info, read_records
 
 #: What a run of the full matrix on two cores is to keep.
 RATE, SHARE, GROWTH = 150.0, 0.2, 0.25

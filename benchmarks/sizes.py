@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.table import Table
 from torch import nn
 
-import exporter
+import onnx_parity
 from benchmarks.models import MODELS
 from benchmarks.subjects import OPSET
 
@@ -46,7 +46,9 @@ def by_axes(model: nn.Module, args: tuple[torch.Tensor, ...]) -> dict[str, float
     """Seconds to export a model with each of `AXES`."""
     seconds = {}
     for label, axes in AXES.items():
-        export = partial(exporter.export, model, args, input_names=["x"], dynamic_axes={"x": axes}, opset_version=OPSET)
+        export = partial(
+            onnx_parity.export, model, args, input_names=["x"], dynamic_axes={"x": axes}, opset_version=OPSET
+        )
         seconds[label] = processor_seconds(export, ROUNDS)
     return seconds
 

@@ -57,9 +57,9 @@ def export(
     axes = {"x": {0: "batch"}} if dynamic else None
     match subject:
         case Subject.OURS:
-            import exporter
+            import onnx_parity
 
-            exporter.export(
+            onnx_parity.export(
                 model,
                 args,
                 path,

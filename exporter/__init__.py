@@ -1,26 +1,24 @@
 """PyTorch programs to ONNX, at every opset that runtimes still run.
 
-import exporter
+import onnx_parity
 
-program = exporter.export(model, (x,), "model.onnx", opset_version=13, dynamic_axes={"x": {0: "batch"}})
+program = onnx_parity.export(model, (x,), "model.onnx", opset_version=13, dynamic_axes={"x": {0: "batch"}})
 y = program(x)
 """
 
-from exporter.garbage import importing
-from exporter.stand_ins import standing_in
+from onnx_parity.exporter.startup.deferred_imports import standing_in
+from onnx_parity.exporter.startup.gc_pause import importing
 
 with importing():
     # The one module of onnx_ir uses sympy as soon as it is imported, the other is for operators' signatures.
     with standing_in("sympy", "onnx_ir._symbolic_shapes", "onnx_ir.schemas"):
         import onnx_ir  # noqa: F401
 
-    from exporter import errors, operators, ops, symbolic_helper, testing, verification
-    from exporter.api import export
-    from exporter.capture.activity import is_in_onnx_export
-    from exporter.capture.reading import TracerWarning
-    from exporter.captured import Capture, DroppedWriteWarning, capture_program
-    from exporter.containers import ListOf, OrNone
-    from exporter.errors import (
+    from onnx_parity.exporter import errors, operators, ops, symbolic_helper, testing, verification
+    from onnx_parity.exporter.capture.patches.exporting_flag import is_in_onnx_export
+    from onnx_parity.exporter.capture.record.values_read import TracerWarning
+    from onnx_parity.exporter.capturing import Capture, DroppedWriteWarning, capture_program
+    from onnx_parity.exporter.errors import (
         ArgumentError,
         CaptureError,
         DynamicAxisError,
@@ -33,14 +31,16 @@ with importing():
         VerificationError,
         WriteError,
     )
-    from exporter.legacy import TrainingMode, set_training
-    from exporter.lowering.emission import OperatorExportTypes
-    from exporter.lowering.local_functions import local_function
-    from exporter.lowering.registry import lowered_operators, lowering
-    from exporter.lowering.symbolic import register_custom_op_symbolic, unregister_custom_op_symbolic
-    from exporter.observing import InputObserver
-    from exporter.placement import ExternalData
-    from exporter.program import ONNXProgram
+    from onnx_parity.exporter.exporting import export
+    from onnx_parity.exporter.files.external_data import ExternalData
+    from onnx_parity.exporter.input_observer import InputObserver
+    from onnx_parity.exporter.lowering.custom.local_functions import local_function
+    from onnx_parity.exporter.lowering.custom.symbolic import register_custom_op_symbolic, unregister_custom_op_symbolic
+    from onnx_parity.exporter.lowering.options import OperatorExportTypes
+    from onnx_parity.exporter.lowering.registry import lowered_operators, lowering
+    from onnx_parity.exporter.program import ONNXProgram
+    from onnx_parity.exporter.request.marked_inputs import ListOf, OrNone
+    from onnx_parity.exporter.torch_onnx.legacy_arguments import TrainingMode, set_training
 
 __all__ = [
     "ArgumentError",

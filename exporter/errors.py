@@ -106,7 +106,7 @@ class UnsupportedOperatorsError(ExportError):
         versions = [refusal.since for refusal in self.refusals]
         if all(versions):
             return f"Export with opset_version={max(v for v in versions if v)} or later."
-        return "Register a lowering with @exporter.lowering('namespace::name'), or rewrite those lines."
+        return "Register a lowering with @onnx_parity.lowering('namespace::name'), or rewrite those lines."
 
 
 # As `torch.onnx` calls them, for scripts that catch them.

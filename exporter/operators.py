@@ -1,4 +1,4 @@
-"""Operators that make a program's sizes tensors: `exporter.operators`, as `torch.onnx.operators` was."""
+"""Operators that make a program's sizes tensors: `onnx_parity.operators`, as `torch.onnx.operators` was."""
 
 from __future__ import annotations
 

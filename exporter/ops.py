@@ -1,7 +1,7 @@
 """Any operator of ONNX from inside a program: what is called here is in the model, word for word.
 
     def forward(self, x):
-        return exporter.ops.symbolic("my_domain::Foo", (x,), {"alpha": 0.5}, dtype=x.dtype, shape=x.shape)
+        return onnx_parity.ops.symbolic("my_domain::Foo", (x,), {"alpha": 0.5}, dtype=x.dtype, shape=x.shape)
 
 Outside of an export, ONNX's own operators are computed by onnx.reference; others cannot be.
 """
@@ -14,9 +14,9 @@ from typing import Any
 
 import torch
 
-from exporter.errors import ArgumentError
-from exporter.own_operators import define, run_by
-from exporter.transformer_ops import attention, rotary_embedding
+from onnx_parity.exporter.errors import ArgumentError
+from onnx_parity.exporter.own_operators import define, run_by
+from onnx_parity.exporter.transformer_ops import attention, rotary_embedding
 
 __all__ = ["attention", "rotary_embedding", "symbolic", "symbolic_multi_out"]
 
@@ -107,13 +107,13 @@ def _compute(
     from onnx import defs, helper
     from onnx.reference import ReferenceEvaluator
 
-    from exporter.arrays import to_array, to_tensor
+    from onnx_parity.exporter.arrays import to_array, to_tensor
 
     domain, _, op_type = name.rpartition("::")
     if domain or not defs.has(op_type):
         raise NotImplementedError(
             f"{name} is known to the model's runtime only, and is not computed in torch: call it where "
-            "exporter.is_in_onnx_export() is true, and something of the same meaning elsewhere"
+            "onnx_parity.is_in_onnx_export() is true, and something of the same meaning elsewhere"
         )
     names = ["" if tensor is None else f"input_{number}" for number, tensor in enumerate(inputs)]
     results = [f"output_{number}" for number in range(len(dtypes))]

@@ -5,9 +5,8 @@ from __future__ import annotations
 import inspect
 import io
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, BinaryIO
 
@@ -16,64 +15,26 @@ import onnx_ir as ir
 import torch
 from torch.utils import _pytree as pytree
 
-from exporter import write
-from exporter.arguments import checked_names, signature_of
-from exporter.axes import Axes
-from exporter.capture.graph import Graph as AtenGraph
-from exporter.capture.results import Kind, Returned
-from exporter.containers import Given, Layout
-from exporter.errors import ArgumentError
-from exporter.feeding import feeds_of
-from exporter.legacy import check_switches
-from exporter.passes.axis_names import AxisNames, rename_axes
-from exporter.passes.fold import fold_constants
-from exporter.passes.fuse import fuse_batch_norm
-from exporter.passes.prune import remove_unused
-from exporter.passes.weights import presented
-from exporter.placement import ExternalData
-from exporter.running import Initializer, ReferenceSession, RuntimeSession, plain_session
-from exporter.show import Scopes, printed
-from exporter.weights import Weights
+from onnx_parity.exporter.capture.record.results import Kind, Returned
+from onnx_parity.exporter.errors import ArgumentError
+from onnx_parity.exporter.files import write
+from onnx_parity.exporter.files.external_data import ExternalData
+from onnx_parity.exporter.files.weights import Weights
+from onnx_parity.exporter.passes.fold import fold_constants
+from onnx_parity.exporter.passes.fuse_batch_norm import fuse_batch_norm
+from onnx_parity.exporter.passes.remove_unused import remove_unused
+from onnx_parity.exporter.passes.rename_axes import AxisNames, rename_axes
+from onnx_parity.exporter.passes.weights_as_inputs import presented
+from onnx_parity.exporter.print_graph import Scopes, printed
+from onnx_parity.exporter.request.call_arguments import checked_names, signature_of
+from onnx_parity.exporter.request.marked_inputs import Given
+from onnx_parity.exporter.runtime.bind_call import feeds_of
+from onnx_parity.exporter.runtime.sessions import Initializer, ReferenceSession, RuntimeSession, plain_session
+from onnx_parity.exporter.source import Source
+from onnx_parity.exporter.torch_onnx.legacy_arguments import check_switches
+from onnx_parity.exporter.verification.verify import verify
 
-__all__ = ["ONNXProgram", "Source"]
-
-
-@dataclass(frozen=True, slots=True)
-class Source:
-    """What a model was exported from."""
-
-    program: Callable[..., Any]
-    args: tuple[Any, ...]
-    kwargs: Mapping[str, Any]
-    #: The mode that it was recorded in; None for that of each of its parts.
-    training: bool | None = None
-    axes: Axes = field(default_factory=Axes)
-    #: Where its inputs are, where some of them are no tensors.
-    layout: Layout | None = None
-    #: What its operators were recorded as.
-    recorded: AtenGraph | None = None
-
-    def inputs(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Given]:
-        """The inputs of the model among arguments: tensors, lists of them, None where that may be."""
-        if self.layout is not None:
-            return self.layout.inputs(args, kwargs)
-        return [leaf for leaf in pytree.tree_leaves((tuple(args), dict(kwargs))) if isinstance(leaf, torch.Tensor)]
-
-    @property
-    def held_arguments(self) -> tuple[tuple[Any, ...], Mapping[str, Any]]:
-        """The example's arguments, with leaves for inputs that are no tensors."""
-        return (self.args, self.kwargs) if self.layout is None else self.layout.arguments
-
-    def with_inputs(self, inputs: Sequence[Given]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """The example's arguments, with these inputs."""
-        remaining = iter(inputs)
-        if self.layout is not None:
-            return self.layout.filled(self.args, self.kwargs, remaining)
-        leaves, spec = pytree.tree_flatten((self.args, dict(self.kwargs)))
-        filled: tuple[tuple[Any, ...], dict[str, Any]] = pytree.tree_unflatten(
-            [next(remaining) if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves], spec
-        )
-        return filled
+__all__ = ["ONNXProgram"]
 
 
 class ONNXProgram:
@@ -221,7 +182,7 @@ class ONNXProgram:
                 "model's bytes, or of its path"
             )
         if initializer is plain_session and self._calls_torch():
-            from exporter.fallback.runtime import torch_session
+            from onnx_parity.exporter.fallback.runtime import torch_session
 
             initializer = torch_session
         self._session = RuntimeSession(self.model, initializer)
@@ -243,12 +204,10 @@ class ONNXProgram:
         For the example inputs, for others made of their values, and for other sizes of every axis that varies:
         numbers of outputs, dtypes, shapes, and values as far from float64's as torch's own may be.
         """
-        from exporter.verification.verify import verify
-
         verify(self)
 
     def _calls_torch(self) -> bool:
-        from exporter.fallback.encoding import ATEN_DOMAIN
+        from onnx_parity.exporter.fallback.encoding import ATEN_DOMAIN
 
         return ATEN_DOMAIN in self.model.graph.opset_imports
 

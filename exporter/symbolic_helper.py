@@ -9,8 +9,8 @@ from typing import Any, TypeVar
 
 import torch
 
-from exporter.lowering.builder import Graph
-from exporter.lowering.values import Value
+from onnx_parity.exporter.lowering.builder import Graph
+from onnx_parity.exporter.lowering.values.value import Value
 
 __all__ = ["parse_args"]
 

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 
-from exporter.errors import ArgumentError, VerificationError
+from onnx_parity.exporter.errors import ArgumentError, VerificationError
 
 if TYPE_CHECKING:
-    from exporter.program import ONNXProgram
+    from onnx_parity.exporter.program import ONNXProgram
 
 __all__ = ["assert_onnx_program"]
 
@@ -31,11 +31,11 @@ def assert_onnx_program(
     infinities are must be the same; values may be as far from float64's as torch's own may be, or within `rtol` and
     `atol`. `strategy` is accepted and ignored: there is one way to record a program.
     """
-    from exporter.program import ONNXProgram
-    from exporter.running import ReferenceSession
-    from exporter.verification.expectation import as_judged, expectation, item_by_item, outputs_of
-    from exporter.verification.oracle import judge
-    from exporter.verification.trials import Trial
+    from onnx_parity.exporter.program import ONNXProgram
+    from onnx_parity.exporter.runtime.sessions import ReferenceSession
+    from onnx_parity.exporter.verification.oracle import judge
+    from onnx_parity.exporter.verification.reference import as_judged, expectation, item_by_item, outputs_of
+    from onnx_parity.exporter.verification.trials import Trial
 
     del strategy
     if backend not in ("onnxruntime", "reference"):
@@ -45,7 +45,7 @@ def assert_onnx_program(
         if given is not None and (not isinstance(given, int | float) or not given >= 0):
             raise ArgumentError(f"{name} is {given!r}: give a number that is not negative, or None")
     if not isinstance(program, ONNXProgram):
-        raise ArgumentError(f"program is {program!r}: give what exporter.export returns")
+        raise ArgumentError(f"program is {program!r}: give what onnx_parity.export returns")
     source = program.source
     trial = Trial.given(source, args, kwargs)
     session = ReferenceSession(program.model) if backend == "reference" else program.runtime_session()

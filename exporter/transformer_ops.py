@@ -1,4 +1,4 @@
-"""Operators of ONNX for transformers, to be called from inside a program: `exporter.ops.attention`, `rotary_embedding`.
+"""Operators of ONNX for transformers, called from inside a program: `onnx_parity.ops.attention`, `rotary_embedding`.
 
 Both are computed in torch as ONNX says, and exported at every opset: as ONNX's own operator where the opset and the
 runtime have it, else as what it is made of.
@@ -12,11 +12,11 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 
-from exporter.capture.activity import is_in_onnx_export
-from exporter.capture.origin import refused_here
-from exporter.errors import ArgumentError
-from exporter.lowering.dtypes import TO_TORCH
-from exporter.own_operators import define, run_by
+from onnx_parity.exporter.capture.graph.origin import refused_here
+from onnx_parity.exporter.capture.patches.exporting_flag import is_in_onnx_export
+from onnx_parity.exporter.dtypes import TO_TORCH
+from onnx_parity.exporter.errors import ArgumentError
+from onnx_parity.exporter.own_operators import define, run_by
 
 __all__ = ["attention", "rotary_embedding", "torchs_attention"]
 
@@ -83,7 +83,7 @@ def torchs_attention(*inputs: Any, **options: Any) -> Any:
     if options.get("softcap") or options.get("qk_matmul_output_mode"):
         raise refused_here(
             "torch.onnx.ops.attention with softcap, or with qk_matmul_output_mode, computes something else than ONNX's "
-            "Attention: call exporter.ops.attention"
+            "Attention: call onnx_parity.ops.attention"
         )
     return attention(*inputs, **options)
 

@@ -24,9 +24,9 @@ from typing import TypeAlias
 
 import torch
 
-from exporter import ListOf, OrNone
-from harness.axes import FLOATING, Breadth, Dtype, Selection, Shapes, Tier
-from harness.inputs import (
+from onnx_parity.exporter import ListOf, OrNone
+from onnx_parity.harness.axes import FLOATING, Breadth, Dtype, Selection, Shapes, Tier
+from onnx_parity.harness.inputs import (
     DeclarationError,
     Floats,
     Listed,
@@ -41,7 +41,7 @@ from harness.inputs import (
     name_of,
     numbers,
 )
-from harness.record import Kind
+from onnx_parity.harness.record import Kind
 
 __all__ = [
     "Case",

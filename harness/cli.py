@@ -1,4 +1,4 @@
-"""The `parity` command: its subcommands, each in a file of `harness.commands`, in the order in which they are met."""
+"""The `parity` command: its subcommands, each a file of `commands/`, in the order in which users meet them."""
 
 from __future__ import annotations
 
@@ -7,25 +7,25 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
-from harness.commands.doctor import doctor
-from harness.commands.documents import documents
-from harness.commands.expect import expect
-from harness.commands.export import export
-from harness.commands.exporters import exporters
-from harness.commands.gate import gate
-from harness.commands.list_cases import list_cases
-from harness.commands.localise import localise
-from harness.commands.merge import merge
-from harness.commands.node_tests import node_tests
-from harness.commands.opinfo_survey import survey
-from harness.commands.places import refuse
-from harness.commands.query import query
-from harness.commands.reduce import reduce as reduce_cell
-from harness.commands.report import operators, report
-from harness.commands.repro import repro
-from harness.commands.run import run
-from harness.commands.show import show
-from harness.comparison.command import compare
+from onnx_parity.harness.commands.defaults import refuse
+from onnx_parity.harness.commands.doctor import doctor
+from onnx_parity.harness.commands.documents import documents
+from onnx_parity.harness.commands.expect import expect
+from onnx_parity.harness.commands.export import export
+from onnx_parity.harness.commands.exporters import exporters
+from onnx_parity.harness.commands.gate import gate
+from onnx_parity.harness.commands.list_cases import list_cases
+from onnx_parity.harness.commands.localise import localise
+from onnx_parity.harness.commands.merge import merge
+from onnx_parity.harness.commands.node_tests import node_tests
+from onnx_parity.harness.commands.opinfo_survey import survey
+from onnx_parity.harness.commands.query import query
+from onnx_parity.harness.commands.reduce import reduce as reduce_cell
+from onnx_parity.harness.commands.report import operators, report
+from onnx_parity.harness.commands.repro import repro
+from onnx_parity.harness.commands.run import run
+from onnx_parity.harness.commands.show import show
+from onnx_parity.harness.comparison.command import compare
 
 
 class _Commands(TyperGroup):

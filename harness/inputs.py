@@ -14,8 +14,8 @@ from typing import Self, TypeAlias
 
 import torch
 
-from harness.axes import Dtype
-from harness.cases.seeds import stable_seed
+from onnx_parity.harness.axes import Dtype
+from onnx_parity.harness.cases.seeds import stable_seed
 
 Nested: TypeAlias = "bool | int | float | Sequence[Nested]"
 

@@ -21,14 +21,23 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from harness.axes import Breadth, Device, Dtype, Selection, Tier
-from harness.case import Case, Declaration, DeclarationError
-from harness.cases.opinfo_entries import DTYPES, EXCLUDED, FEW, Usable, first_dtype, read_survey, spread, survey_path
-from harness.cases.program import InputSet, OwnProgram, Program
-from harness.record import Kind
+from onnx_parity.harness.axes import Breadth, Device, Dtype, Selection, Tier
+from onnx_parity.harness.case import Case, Declaration, DeclarationError
+from onnx_parity.harness.cases.opinfo_entries import (
+    DTYPES,
+    EXCLUDED,
+    FEW,
+    Usable,
+    first_dtype,
+    read_survey,
+    spread,
+    survey_path,
+)
+from onnx_parity.harness.cases.program import InputSet, OwnProgram, Program
+from onnx_parity.harness.record import Kind
 
 if TYPE_CHECKING:
-    from harness.cases.opinfo_samples import Sample
+    from onnx_parity.harness.cases.opinfo_samples import Sample
 
 #: The default tier's opset is the newest that both of torch's exporters write by themselves. All opsets of all samples
 #: would be 670,000 cells for the operators of the seeds, and as many items for every worker of pytest to hold.
@@ -72,7 +81,7 @@ class OpInfoDeclaration(Declaration):
         surveyed = read_survey(survey_path(self.file))
         if entry in surveyed:
             return surveyed[entry]
-        from harness.cases.opinfo_samples import usable_samples
+        from onnx_parity.harness.cases.opinfo_samples import usable_samples
 
         try:
             return usable_samples(entry)
@@ -88,7 +97,7 @@ class SampleCase(Case, OwnProgram):
     position: int
 
     def build(self, dtype: Dtype, device: Device, run_seed: int) -> Program:
-        from harness.cases.opinfo_samples import SampleModule
+        from onnx_parity.harness.cases.opinfo_samples import SampleModule
 
         return SampleProgram(
             case=self,
@@ -103,7 +112,7 @@ class SampleCase(Case, OwnProgram):
 
     def sample(self, dtype: Dtype, run_seed: int, which: InputSet) -> Sample:
         """The sample of an input set."""
-        from harness.cases.opinfo_samples import draw_samples, sample_seed
+        from onnx_parity.harness.cases.opinfo_samples import draw_samples, sample_seed
 
         samples = draw_samples(self.entry, dtype, sample_seed(run_seed, self.entry, which.draw))
         if self.position >= len(samples):

@@ -1,7 +1,7 @@
 """What a run leaves behind: one `Record` per cell, one `RunInfo` per run.
 
 This is the only vocabulary that the harness and the reports share. Records are
-written as JSON lines by `harness.store`; a field is added with a default, never renamed,
+written as JSON lines by `onnx_parity.harness.store`; a field is added with a default, never renamed,
 so that old runs still read.
 """
 

@@ -22,7 +22,7 @@ from pathlib import Path
 
 import msgspec
 
-from harness.record import SCHEMA_VERSION, Record, RunEnd, RunInfo, Stage
+from onnx_parity.harness.record import SCHEMA_VERSION, Record, RunEnd, RunInfo, Stage
 
 _encoder = msgspec.json.Encoder()
 _decoder = msgspec.json.Decoder(Record)

@@ -6,7 +6,7 @@ from __future__ import annotations
 import torch
 from torch import nn
 
-from harness.case import floats, image, model
+from onnx_parity.harness.case import floats, image, model
 
 
 def generator(latent: int = 100, features: int = 64, channels: int = 3) -> nn.Module:

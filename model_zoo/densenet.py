@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from harness.case import image, model
-from model_zoo.torchvision_import import torchvision
+from onnx_parity.harness.case import image, model
+from onnx_parity.model_zoo.torchvision_import import torchvision
 
 densenet121 = model(torchvision.models.densenet121, image(64), dynamic={"x": {0: "batch"}})
 densenet161 = model(torchvision.models.densenet161, image(64), dynamic={"x": {0: "batch"}}, tier="full")

@@ -7,8 +7,8 @@ from typing import Any
 
 import torch
 
-from harness.case import distinct, floats, given, ints, model, op
-from model_zoo.torchvision_import import torchvision
+from onnx_parity.harness.case import distinct, floats, given, ints, model, op
+from onnx_parity.model_zoo.torchvision_import import torchvision
 
 BOXES = {"x0": {0: "boxes"}, "x1": {0: "boxes"}}
 

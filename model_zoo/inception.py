@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from harness.case import image, model
-from model_zoo.torchvision_import import torchvision
+from onnx_parity.harness.case import image, model
+from onnx_parity.model_zoo.torchvision_import import torchvision
 
 # 75 pixels are the fewest that leave the last layers anything to pool.
 inception_v3 = model(

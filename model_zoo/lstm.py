@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from harness.case import floats, model
+from onnx_parity.harness.case import floats, model
 
 #: Sequence, batch, features; and batch first.
 _STEPS = floats(5, 2, 4)

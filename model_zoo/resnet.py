@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from harness.case import image, model
-from model_zoo.torchvision_import import torchvision
+from onnx_parity.harness.case import image, model
+from onnx_parity.model_zoo.torchvision_import import torchvision
 
 _BATCH = {"x": {0: "batch"}}
 _ANY_IMAGE = {"x": {0: "batch", 2: "height", 3: "width"}}

@@ -6,7 +6,7 @@ from __future__ import annotations
 import torch
 from torch import nn
 
-from harness.case import floats, model
+from onnx_parity.harness.case import floats, model
 
 
 class SuperResolution(nn.Module):

@@ -1,4 +1,4 @@
-"""The one place that imports torchvision: `from model_zoo.torchvision_import import torchvision`.
+"""The one place that imports torchvision: `from onnx_parity.model_zoo.torchvision_import import torchvision`.
 
 torchvision's wheels carry operators compiled for one build of torch. Beside another build (a CPU torch with
 the CUDA wheel of torchvision) they do not load, and torchvision then fails on its own registration of a fake
@@ -13,7 +13,7 @@ from types import ModuleType
 
 import torch
 
-from model_zoo.torchvision_kernels import define_missing
+from onnx_parity.model_zoo.torchvision_kernels import define_missing
 
 #: The operators that torchvision registers fakes for whether or not its library was loaded.
 _SCHEMAS = {

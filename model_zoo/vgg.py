@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from harness.case import image, model
-from model_zoo.torchvision_import import torchvision
+from onnx_parity.harness.case import image, model
+from onnx_parity.model_zoo.torchvision_import import torchvision
 
 vgg16 = model(torchvision.models.vgg16, image(32), dynamic={"x": {0: "batch"}}, sizes={"batch": [1]})
 vgg16_full_size = model(torchvision.models.vgg16, image(224), dynamic={"x": {0: "batch"}}, tier="full")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from torch import nn
 
-from harness.case import image, model
-from model_zoo.torchvision_import import torchvision
+from onnx_parity.harness.case import image, model
+from onnx_parity.model_zoo.torchvision_import import torchvision
 
 _BATCH = {"x": {0: "batch"}}
 

@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from harness.case import Maker, floats, ints, model
+from onnx_parity.harness.case import Maker, floats, ints, model
 
 _WORDS, _LAYERS, _WIDTH = 50, 2, 16
 

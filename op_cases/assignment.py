@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from harness.case import bools, distinct, floats, given, ints, numbers, op
+from onnx_parity.harness.case import bools, distinct, floats, given, ints, numbers, op
 
 BATCH = {"x": {0: "batch"}}
 ALL = [torch.float32, torch.float64, torch.float16, torch.int64, torch.int32, torch.int8, torch.uint8, torch.bool]

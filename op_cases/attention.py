@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from harness.case import bools, floats, given, op
+from onnx_parity.harness.case import bools, floats, given, op
 
 _QUERY, _KEY, _VALUE = floats(2, 4, 5, 8), floats(2, 4, 6, 8), floats(2, 4, 6, 7)
 _ATTEND = F.scaled_dot_product_attention

@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from harness.case import Rows, floats, numbers, op
+from onnx_parity.harness.case import Rows, floats, numbers, op
 
 _LINE, _PLANE, _SPACE = floats(2, 4, 9), floats(2, 4, 9, 8), floats(2, 4, 6, 5, 7)
 _FLOATING = [torch.float32, torch.float64, torch.float16, torch.bfloat16]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 import torch.nn.functional as F
 
-from harness.case import bools, floats, ints, numbers, op
+from onnx_parity.harness.case import bools, floats, ints, numbers, op
 
 _FLOATING = [torch.float32, torch.float64, torch.float16, torch.bfloat16]
 _ALL = [*_FLOATING, torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8, torch.bool]

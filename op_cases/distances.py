@@ -7,7 +7,7 @@ import math
 import torch
 import torch.nn.functional as F
 
-from harness.case import floats, op
+from onnx_parity.harness.case import floats, op
 
 _DTYPES = [torch.float32, torch.float64]
 _ORDERS = [0.0, 1.0, 2.0, 3.5, math.inf]

@@ -7,7 +7,7 @@ import math
 import torch
 import torch.nn.functional as F
 
-from harness.case import bools, distinct, floats, given, ints, numbers, op
+from onnx_parity.harness.case import bools, distinct, floats, given, ints, numbers, op
 
 BATCH = {"x": {0: "batch"}}
 BATCHES = {"x0": {0: "batch"}, "x1": {0: "batch"}}

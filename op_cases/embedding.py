@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from harness.case import floats, given, ints, op
+from onnx_parity.harness.case import floats, given, ints, op
 
 FLOATING = [torch.float32, torch.float64, torch.float16]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from harness.case import distinct, floats, ints, numbers, op
+from onnx_parity.harness.case import distinct, floats, ints, numbers, op
 
 ALL = [torch.float32, torch.float64, torch.float16, torch.int64, torch.int32, torch.int8, torch.uint8, torch.bool]
 

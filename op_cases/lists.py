@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor, nn
 
-from harness.case import ListOf, OrNone, floats, ints, listed, model, op, scripted
+from onnx_parity.harness.case import ListOf, OrNone, floats, ints, listed, model, op, scripted
 
 BATCH = {"x": {0: "batch"}}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 import torch.nn.functional as F
 
-from harness.case import floats, given, ints, op
+from onnx_parity.harness.case import floats, given, ints, op
 
 _REDUCTION = ["none", "mean", "sum"]
 #: Where torch has no kernels for halves.

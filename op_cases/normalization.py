@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from harness.case import Rows, floats, op
+from onnx_parity.harness.case import Rows, floats, op
 
 _FLOATING = [torch.float32, torch.float64, torch.float16, torch.bfloat16]
 _FORMS: Rows = [

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from harness.opinfo import entries
+from onnx_parity.harness.opinfo import entries
 
 opinfo = entries(
     {

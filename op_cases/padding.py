@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from harness.case import floats, numbers, op
+from onnx_parity.harness.case import floats, numbers, op
 
 _FLOATING = [torch.float32, torch.float64, torch.float16, torch.bfloat16]
 _ALL = [*_FLOATING, torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8, torch.bool]

@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from harness.case import Rows, floats, given, numbers, op
+from onnx_parity.harness.case import Rows, floats, given, numbers, op
 
 _FLOATING = [torch.float32, torch.float64, torch.float16, torch.bfloat16]
 _INTS = [torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8]

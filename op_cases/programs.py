@@ -10,7 +10,7 @@ import torch.utils.checkpoint
 from torch import nn
 from torch.nn.utils import parametrizations
 
-from harness.case import bools, floats, given, ints, numbers, op
+from onnx_parity.harness.case import bools, floats, given, ints, numbers, op
 
 BATCH = {"x": {0: "batch"}}
 BATCHES = {"x0": {0: "batch"}, "x1": {0: "batch"}}

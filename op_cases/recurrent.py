@@ -6,7 +6,7 @@ import torch
 from torch import nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from harness.case import Rows, floats, given, ints, op
+from onnx_parity.harness.case import Rows, floats, given, ints, op
 
 _STEPS, _BATCH_FIRST, _UNBATCHED = floats(5, 2, 4), floats(2, 5, 4), floats(5, 4)
 _FORMS: Rows = [

@@ -6,7 +6,7 @@ import math
 
 import torch
 
-from harness.case import bools, distinct, floats, given, ints, numbers, op
+from onnx_parity.harness.case import bools, distinct, floats, given, ints, numbers, op
 
 _FLOATING = [torch.float32, torch.float64, torch.float16, torch.bfloat16]
 _INTS = [torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8]

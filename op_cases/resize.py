@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from harness.case import floats, numbers, op
+from onnx_parity.harness.case import floats, numbers, op
 
 _FLOATING = [torch.float32, torch.float64, torch.float16, torch.bfloat16]
 _LINE, _PLANE, _SPACE = floats(2, 3, 7), floats(2, 3, 7, 5), floats(1, 2, 4, 5, 3)

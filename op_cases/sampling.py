@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 import torch.nn.functional as F
 
-from harness.case import floats, given, op
+from onnx_parity.harness.case import floats, given, op
 
 #: Some of it off the image, where zeros, the border or the reflection is read.
 _GRID = floats(2, 3, 5, 2, low=-1.6, high=1.6)

@@ -8,7 +8,7 @@ import math
 import torch
 from torch import Tensor, nn
 
-from harness.case import floats, ints, model, numbers, op, scripted
+from onnx_parity.harness.case import floats, ints, model, numbers, op, scripted
 
 BATCH = {"x": {0: "batch"}}
 ROWS = {"x0": {0: "rows"}}

@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from harness.case import bools, distinct, floats, numbers, op
+from onnx_parity.harness.case import bools, distinct, floats, numbers, op
 
 # --- views ------------------------------------------------------------------------------------------------------------
 

@@ -6,7 +6,7 @@ import math
 
 import torch
 
-from harness.case import floats, given, op
+from onnx_parity.harness.case import floats, given, op
 
 _FLOATING = [torch.float32, torch.float64, torch.float16, torch.bfloat16]
 _EDGES = given([math.nan, math.inf, -math.inf, 0.0, -0.0, 1.0, -1.0, 2.0, -2.0, 1e-6, 0.5])

@@ -6,7 +6,7 @@ import math
 
 import torch
 
-from harness.case import floats, given, ints, numbers, op
+from onnx_parity.harness.case import floats, given, ints, numbers, op
 
 _FLOATING = [torch.float32, torch.float64, torch.float16, torch.bfloat16]
 _EDGES = [0.0, -0.0, 1.0, -1.0, math.inf, -math.inf, math.nan, 3e38, 1e-30]

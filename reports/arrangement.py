@@ -8,8 +8,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from hashlib import blake2s
 
-from harness.record import Kind, Record
-from reports.wording import natural
+from onnx_parity.harness.record import Kind, Record
+from onnx_parity.reports.phrases import natural
 
 FOLDERS = {Kind.OPERATOR: "operators", Kind.MODEL: "models"}
 

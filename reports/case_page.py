@@ -6,13 +6,12 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from harness.record import OnnxUse, Record, Status
-from reports.arrangement import Case, variant
-from reports.coverage import Grid, RowHead, build_grid, where
-from reports.groups import safe_link
-from reports.outcomes import FACES, State, Tally, in_words, state_of, tally
-from reports.summary import StageTime, stage_times
-from reports.wording import (
+from onnx_parity.harness.record import OnnxUse, Record, Status
+from onnx_parity.reports.arrangement import Case, variant
+from onnx_parity.reports.coverage import Grid, RowHead, build_grid, where
+from onnx_parity.reports.groups import safe_link
+from onnx_parity.reports.outcomes import FACES, State, Tally, in_words, state_of, tally
+from onnx_parity.reports.phrases import (
     duration,
     error_size,
     headroom,
@@ -23,6 +22,7 @@ from reports.wording import (
     pytest_line,
     ulps,
 )
+from onnx_parity.reports.summary import StageTime, stage_times
 
 AXES = ("dtype", "device", "shapes", "capture", "exporter", "runtime")
 

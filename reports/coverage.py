@@ -6,9 +6,9 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from harness.record import Record, Status
-from reports.outcomes import GRAVITY, State, Tally, in_words, state_of, tally
-from reports.wording import shortened
+from onnx_parity.harness.record import Record, Status
+from onnx_parity.reports.outcomes import GRAVITY, State, Tally, in_words, state_of, tally
+from onnx_parity.reports.phrases import shortened
 
 #: A square tells this many reasons, and how many more there are.
 MOST_REASONS = 5

@@ -6,9 +6,9 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from harness.record import EXACT_HEADROOM, Metrics
-from reports.arrangement import Declaration, variant
-from reports.outcomes import State, state_of
+from onnx_parity.harness.record import EXACT_HEADROOM, Metrics
+from onnx_parity.reports.arrangement import Declaration, variant
+from onnx_parity.reports.outcomes import State, state_of
 
 #: The page lists this many rows; beyond them nothing is near its tolerance.
 MOST_ROWS = 500

@@ -6,11 +6,11 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
-from harness.record import Record, Status
-from reports.arrangement import Case, variant
-from reports.coverage import where
-from reports.outcomes import GRAVITY, State, state_of
-from reports.wording import message_excerpt, opsets_named, printable, pytest_line
+from onnx_parity.harness.record import Record, Status
+from onnx_parity.reports.arrangement import Case, variant
+from onnx_parity.reports.coverage import where
+from onnx_parity.reports.outcomes import GRAVITY, State, state_of
+from onnx_parity.reports.phrases import message_excerpt, opsets_named, printable, pytest_line
 
 #: An axis is spelt out up to this many values.
 MOST_VALUES = 3

@@ -6,13 +6,13 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator
 from pathlib import Path
 
-from harness.record import Kind, Record, Status
-from harness.store import read_info, read_records
-from reports.arrangement import Declaration, arrange
-from reports.coverage import aggregate, right_since
-from reports.outcomes import WRONG, tally
-from reports.traced import aten_operators
-from reports.wording import opset_ranges, plural, shortened
+from onnx_parity.harness.record import Kind, Record, Status
+from onnx_parity.harness.store import read_info, read_records
+from onnx_parity.reports.arrangement import Declaration, arrange
+from onnx_parity.reports.coverage import aggregate, right_since
+from onnx_parity.reports.outcomes import WRONG, tally
+from onnx_parity.reports.phrases import opset_ranges, plural, shortened
+from onnx_parity.reports.traced import aten_operators
 
 __all__ = ["operators_page", "write_operators"]
 

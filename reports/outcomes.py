@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TypeAlias
 
-from harness.record import Record, Status
-from reports.wording import thousands
+from onnx_parity.harness.record import Record, Status
+from onnx_parity.reports.phrases import thousands
 
 Tally: TypeAlias = Counter[Status]
 

@@ -10,18 +10,18 @@ from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from harness.record import Kind, RunInfo, Status
-from harness.store import read_info, read_records
-from reports import wording
-from reports.arrangement import FOLDERS, Case, Declaration, arrange
-from reports.case_page import view_case
-from reports.coverage import Grid, Reason, RowHead, build_grid
-from reports.divergence import measure_divergence
-from reports.groups import group_outcomes
-from reports.outcomes import FACES, WRONG, State, in_words
-from reports.publish import GENERATOR, whole_folder
-from reports.summary import in_seconds, summarize
-from reports.traced import aten_operators, onnx_operators
+from onnx_parity.harness.record import Kind, RunInfo, Status
+from onnx_parity.harness.store import read_info, read_records
+from onnx_parity.reports import phrases
+from onnx_parity.reports.arrangement import FOLDERS, Case, Declaration, arrange
+from onnx_parity.reports.case_page import view_case
+from onnx_parity.reports.coverage import Grid, Reason, RowHead, build_grid
+from onnx_parity.reports.divergence import measure_divergence
+from onnx_parity.reports.groups import group_outcomes
+from onnx_parity.reports.outcomes import FACES, WRONG, State, in_words
+from onnx_parity.reports.publish import GENERATOR, whole_folder
+from onnx_parity.reports.summary import in_seconds, summarize
+from onnx_parity.reports.traced import aten_operators, onnx_operators
 
 _HERE = Path(__file__).parent
 #: The first page lists this many groups of failures; the grids below it lead to all of them.
@@ -69,17 +69,17 @@ class _Site:
         )
         self.environment.filters.update(
             {
-                "duration": wording.duration,
-                "error_size": wording.error_size,
-                "headroom": wording.headroom,
-                "instant": wording.instant,
+                "duration": phrases.duration,
+                "error_size": phrases.error_size,
+                "headroom": phrases.headroom,
+                "instant": phrases.instant,
                 "nan_last": _nan_last,
-                "opset_ranges": wording.opset_ranges,
-                "plain_number": wording.plain_number,
-                "plural": wording.plural,
+                "opset_ranges": phrases.opset_ranges,
+                "plain_number": phrases.plain_number,
+                "plural": phrases.plural,
                 "reason_table": _reason_table,
-                "thousands": wording.thousands,
-                "ulps": wording.ulps,
+                "thousands": phrases.thousands,
+                "ulps": phrases.ulps,
             }
         )
         self.info = info

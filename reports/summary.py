@@ -7,11 +7,11 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from harness.record import Record, RunInfo, Stage, Status
-from reports.arrangement import Declaration
-from reports.coverage import stage_name
-from reports.outcomes import STATUSES, WRONG, State, Tally, state_of, tally
-from reports.wording import duration, instant, opset_ranges, plural, thousands
+from onnx_parity.harness.record import Record, RunInfo, Stage, Status
+from onnx_parity.reports.arrangement import Declaration
+from onnx_parity.reports.coverage import stage_name
+from onnx_parity.reports.outcomes import STATUSES, WRONG, State, Tally, state_of, tally
+from onnx_parity.reports.phrases import duration, instant, opset_ranges, plural, thousands
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,10 +6,10 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from harness.record import Record, Status
-from reports.arrangement import Declaration
-from reports.outcomes import WRONG
-from reports.wording import natural
+from onnx_parity.harness.record import Record, Status
+from onnx_parity.reports.arrangement import Declaration
+from onnx_parity.reports.outcomes import WRONG
+from onnx_parity.reports.phrases import natural
 
 #: A row links to this many declarations, and says how many more there are.
 MOST_LINKS = 6

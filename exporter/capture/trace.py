@@ -19,24 +19,24 @@ from torch._subclasses.fake_tensor import (
 )
 from torch.utils import _pytree as pytree
 
-from exporter.axes import Axes
-from exporter.capture.composites import keeping_composites
-from exporter.capture.fakes import Fakes, without_dynamo
-from exporter.capture.graph import Graph, Holds, Input, Value
-from exporter.capture.held import HeldInput
-from exporter.capture.lifted import Lifting
-from exporter.capture.origin import OriginFinder, last_user_line
-from exporter.capture.preserved import buffers_of, preserved
-from exporter.capture.reading import LoopValueError, TracerWarning
-from exporter.capture.recorder import NeedsSymbols, OwnTensorWritten, Recorder, own_tensor_written
-from exporter.capture.results import Kind, Returned, TensorList, Written, taken_apart
-from exporter.capture.subscripts import SymbolicSubscripts
-from exporter.capture.surroundings import recording_surroundings
-from exporter.containers import Held, ListOf, is_input
-from exporter.errors import CaptureError, DynamicAxisError, ExportError, FrozenValueError
+from onnx_parity.exporter.capture.fakes.fake_mode import Fakes, without_dynamo
+from onnx_parity.exporter.capture.graph.graph import Graph, Holds, Input, Value
+from onnx_parity.exporter.capture.graph.origin import OriginFinder, last_user_line
+from onnx_parity.exporter.capture.patches.torch_behaviour import recording_surroundings
+from onnx_parity.exporter.capture.record.lifted import Lifting
+from onnx_parity.exporter.capture.record.marked_arguments import HeldInput
+from onnx_parity.exporter.capture.record.module_state import buffers_of, preserved
+from onnx_parity.exporter.capture.record.recorder import NeedsSymbols, OwnTensorWritten, Recorder, own_tensor_written
+from onnx_parity.exporter.capture.record.results import Kind, Returned, TensorList, Written, taken_apart
+from onnx_parity.exporter.capture.record.values_read import LoopValueError, TracerWarning
+from onnx_parity.exporter.capture.replace.dispatch import keeping_composites
+from onnx_parity.exporter.capture.sizes.subscripts import SymbolicSubscripts
+from onnx_parity.exporter.errors import CaptureError, DynamicAxisError, ExportError, FrozenValueError
+from onnx_parity.exporter.request.dynamic_axes import Axes
+from onnx_parity.exporter.request.marked_inputs import Held, ListOf, is_input
 
 if TYPE_CHECKING:
-    from exporter.capture.symbols import Assumption, HintedShapeEnv
+    from onnx_parity.exporter.capture.sizes.shape_env import Assumption, HintedShapeEnv
 
 __all__ = ["Traced", "named_weights", "trace", "weights_of"]
 
@@ -270,7 +270,7 @@ def _trace(request: _Request, way: _Way) -> Traced:
 
 def _symbols() -> HintedShapeEnv:
     # sympy and what torch builds on it take 0.2 s to import, and programs of static sizes need none of it.
-    from exporter.capture.symbols import HintedShapeEnv
+    from onnx_parity.exporter.capture.sizes.shape_env import HintedShapeEnv
 
     return HintedShapeEnv()
 

@@ -1,6 +1,6 @@
 """Operators of the domain `org.pytorch.aten` in onnx.reference: torch computes them.
 
-onnx.reference.ReferenceEvaluator(model, new_ops=[exporter.fallback.reference.ATen])
+onnx.reference.ReferenceEvaluator(model, new_ops=[onnx_parity.exporter.fallback.reference.ATen])
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from typing import Any
 from onnx.helper import get_attribute_value
 from onnx.reference.op_run import OpRun
 
-from exporter.arrays import to_array, to_tensor
-from exporter.fallback.encoding import ATEN_DOMAIN
-from exporter.fallback.torch_call import TorchCall
+from onnx_parity.exporter.arrays import to_array, to_tensor
+from onnx_parity.exporter.fallback.encoding import ATEN_DOMAIN
+from onnx_parity.exporter.fallback.torch_call import TorchCall
 
 __all__ = ["ATen"]
 

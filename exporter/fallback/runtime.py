@@ -14,10 +14,10 @@ import onnx
 import onnx.helper
 import torch
 
-from exporter.arrays import to_array, to_tensor
-from exporter.errors import ExportError
-from exporter.fallback.encoding import ATEN_DOMAIN
-from exporter.fallback.torch_call import TorchCall
+from onnx_parity.exporter.arrays import to_array, to_tensor
+from onnx_parity.exporter.errors import ExportError
+from onnx_parity.exporter.fallback.encoding import ATEN_DOMAIN
+from onnx_parity.exporter.fallback.torch_call import TorchCall
 
 if TYPE_CHECKING:
     import onnxruntime

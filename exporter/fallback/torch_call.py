@@ -12,8 +12,8 @@ import torch
 from torch._ops import OpOverload
 from torch.utils import _pytree as pytree
 
-from exporter.arrays import to_tensor
-from exporter.fallback.encoding import decoded, operator_of
+from onnx_parity.exporter.arrays import to_tensor
+from onnx_parity.exporter.fallback.encoding import decoded, operator_of
 
 __all__ = ["TorchCall"]
 

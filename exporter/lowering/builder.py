@@ -6,7 +6,7 @@
 The interface is the one that symbolic functions of `torch.onnx` know: attributes carry their type as a suffix
 (`_f` float, `_i` int, `_s` string, `_t` tensor, lists likewise), values answer `type().sizes()`. On top of it a Python
 number may stand where a tensor is expected, and takes the dtype that the specification asks of it there.
-The forms that differ between opsets are methods of `exporter.lowering.opsets.Forms`.
+The forms that differ between opsets are methods of `onnx_parity.exporter.lowering.opsets.Forms`.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ import onnx_ir as ir
 import torch
 from onnx_ir.tensor_adapters import TorchTensor
 
-from exporter.capture.autograd_functions import FunctionCall
-from exporter.capture.graph import Block, Node, operator_name
-from exporter.capture.graph import Value as AtenValue
-from exporter.errors import Unsupported
-from exporter.lowering.bodies import Body
-from exporter.lowering.carriers import not_taken, runs
-from exporter.lowering.checked import check_call
-from exporter.lowering.dtypes import TENSOR_TYPES, TO_ONNX, result_dtype
-from exporter.lowering.extents import broadcast
-from exporter.lowering.functions import Functions
-from exporter.lowering.opsets import Forms
-from exporter.lowering.plans import Plan, plan_of
-from exporter.lowering.signatures import Signature, is_known, signature
-from exporter.lowering.values import Number, Operand, Value
+from onnx_parity.exporter.capture.graph.graph import Block, Node, operator_name
+from onnx_parity.exporter.capture.graph.graph import Value as AtenValue
+from onnx_parity.exporter.capture.record.autograd_functions import FunctionCall
+from onnx_parity.exporter.dtypes import TENSOR_TYPES, TO_ONNX, result_dtype
+from onnx_parity.exporter.errors import Unsupported
+from onnx_parity.exporter.lowering.custom.schema_check import check_call
+from onnx_parity.exporter.lowering.opsets import Forms
+from onnx_parity.exporter.lowering.schema.call_plans import Plan, plan_of
+from onnx_parity.exporter.lowering.schema.compute_dtype import not_taken, runs
+from onnx_parity.exporter.lowering.schema.signatures import Signature, is_known, signature
+from onnx_parity.exporter.lowering.values.model_functions import Functions
+from onnx_parity.exporter.lowering.values.shapes import broadcast
+from onnx_parity.exporter.lowering.values.subgraph import Body
+from onnx_parity.exporter.lowering.values.value import Number, Operand, Value
 
 if TYPE_CHECKING:
     import sympy

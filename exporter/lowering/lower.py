@@ -12,24 +12,31 @@ import onnx_ir as ir
 import torch
 from torch._ops import OpOverload
 
-from exporter.capture.graph import Block, Holds, Node, Primitive, Size, operator_name
-from exporter.capture.graph import Graph as AtenGraph
-from exporter.capture.graph import Value as AtenValue
-from exporter.capture.origin import last_user_line
-from exporter.errors import CaptureError, ExportError, LoweringError, Refusal, Unsupported, UnsupportedOperatorsError
-from exporter.fallback.encoding import NOT_VALUES
-from exporter.fallback.writing import as_aten, as_recorded
-from exporter.lowering.builder import Graph
-from exporter.lowering.dtypes import TO_ONNX, type_of
-from exporter.lowering.emission import Emission, OperatorExportTypes
-from exporter.lowering.extents import shaped
-from exporter.lowering.impossible import torchs_refusal
-from exporter.lowering.inferred import ranks_of
-from exporter.lowering.opsets.lists import HOLDS_NO_BFLOAT16
-from exporter.lowering.registry import Lowering, find, is_users
-from exporter.lowering.values import Value
-from exporter.passes.lazy import WeightTensor
-from exporter.version import PRODUCER, VERSION
+from onnx_parity.exporter.capture.graph.graph import Block, Holds, Node, Primitive, Size, operator_name
+from onnx_parity.exporter.capture.graph.graph import Graph as AtenGraph
+from onnx_parity.exporter.capture.graph.graph import Value as AtenValue
+from onnx_parity.exporter.capture.graph.origin import last_user_line
+from onnx_parity.exporter.dtypes import TO_ONNX, type_of
+from onnx_parity.exporter.errors import (
+    CaptureError,
+    ExportError,
+    LoweringError,
+    Refusal,
+    Unsupported,
+    UnsupportedOperatorsError,
+)
+from onnx_parity.exporter.fallback.encoding import NOT_VALUES
+from onnx_parity.exporter.files.lazy_tensors import WeightTensor
+from onnx_parity.exporter.lowering.builder import Graph
+from onnx_parity.exporter.lowering.custom.rank_check import ranks_of
+from onnx_parity.exporter.lowering.custom.torch_ops import as_aten, as_recorded
+from onnx_parity.exporter.lowering.custom.torch_refusal import torchs_refusal
+from onnx_parity.exporter.lowering.opsets.sequences import HOLDS_NO_BFLOAT16
+from onnx_parity.exporter.lowering.options import Emission, OperatorExportTypes
+from onnx_parity.exporter.lowering.registry import Lowering, find, is_users
+from onnx_parity.exporter.lowering.values.shapes import shaped
+from onnx_parity.exporter.lowering.values.value import Value
+from onnx_parity.exporter.version import PRODUCER, VERSION
 
 __all__ = ["Lowered", "Names", "lower"]
 

@@ -16,8 +16,8 @@ from typing import Any, TypeVar
 import torch
 from torch._ops import OpOverload
 
-from exporter.capture.graph import Primitive, operator_name
-from exporter.errors import ArgumentError
+from onnx_parity.exporter.capture.graph.graph import Primitive, operator_name
+from onnx_parity.exporter.errors import ArgumentError
 
 __all__ = [
     "Lowering",
@@ -45,7 +45,7 @@ _names: dict[OpOverload | Primitive, tuple[str, str]] = {}
 def lowering(*names: str, since: int = 1) -> Callable[[_F], _F]:
     """Register the decorated function for operators such as `aten::elu` or `my_ops::foo.overload`."""
     if not names or not all(isinstance(name, str) for name in names):
-        raise ArgumentError("lowering wants the names of operators: write @exporter.lowering('aten::elu')")
+        raise ArgumentError("lowering wants the names of operators: write @onnx_parity.lowering('aten::elu')")
 
     if isinstance(since, bool) or not isinstance(since, int):
         raise ArgumentError(f"since is {since!r}: give the first opset that the lowering is for, an int")
@@ -84,7 +84,7 @@ def unregister(name: str, since: int = 1) -> None:
 
 def is_users(function: Lowering) -> bool:
     """Whether somebody else than this package wrote it."""
-    return not str(function.__module__).startswith("exporter.")
+    return not str(function.__module__).startswith("onnx_parity.exporter.")
 
 
 def find(op: OpOverload | Primitive, opset: int) -> Lowering | None:

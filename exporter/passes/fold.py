@@ -12,8 +12,8 @@ import onnx_ir as ir
 import torch
 from onnx_ir.tensor_adapters import TorchTensor
 
-from exporter.lowering.dtypes import TO_TORCH
-from exporter.passes.lazy import LazyTorchTensor, WeightTensor, torch_of
+from onnx_parity.exporter.dtypes import TO_TORCH
+from onnx_parity.exporter.files.lazy_tensors import LazyTorchTensor, WeightTensor, torch_of
 
 __all__ = ["fold_constants"]
 

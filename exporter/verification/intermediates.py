@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import onnx_ir as ir
 import torch
 
-from exporter.capture.graph import Graph, Node, Primitive, Value
-from exporter.capture.reading import outside_of_recording
-from exporter.lowering.dtypes import TO_ONNX
-from exporter.program import ONNXProgram
+from onnx_parity.exporter.capture.graph.graph import Graph, Node, Primitive, Value
+from onnx_parity.exporter.capture.record.values_read import outside_of_recording
+from onnx_parity.exporter.dtypes import TO_ONNX
+
+if TYPE_CHECKING:
+    from onnx_parity.exporter.program import ONNXProgram
 
 __all__ = ["computed", "shared_values"]
 

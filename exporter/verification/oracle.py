@@ -31,7 +31,7 @@ from typing import Any
 
 import numpy as np
 
-from exporter.arrays import BFLOAT16, Array, Float64Array, Mask, epsilon, is_float, ulp
+from onnx_parity.exporter.arrays import BFLOAT16, Array, Float64Array, Mask, epsilon, is_float, ulp
 
 __all__ = ["EXACT_HEADROOM", "FALLBACK", "Distance", "Expected", "Verdict", "expect", "judge"]
 

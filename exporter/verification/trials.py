@@ -9,8 +9,8 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
-from exporter.containers import Given, Held, ListOf, Mark, OrNone, is_input
-from exporter.program import Source
+from onnx_parity.exporter.request.marked_inputs import Given, Held, ListOf, Mark, OrNone, is_input
+from onnx_parity.exporter.source import Source
 
 __all__ = ["Trial", "other_sizes", "trials"]
 

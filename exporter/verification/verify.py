@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING
 import onnx
 import torch
 
-from exporter import write
-from exporter.arrays import Array
-from exporter.capture.graph import operator_name
-from exporter.containers import Given
-from exporter.errors import VerificationError
-from exporter.running import ReferenceSession, RuntimeSession, errors_of_runtimes
-from exporter.verification.expectation import as_judged, expectation, item_by_item, outputs_of
-from exporter.verification.oracle import Expected, judge
-from exporter.verification.trials import Trial, other_sizes, trials
+from onnx_parity.exporter.arrays import Array
+from onnx_parity.exporter.capture.graph.graph import operator_name
+from onnx_parity.exporter.errors import VerificationError
+from onnx_parity.exporter.files import write
+from onnx_parity.exporter.request.marked_inputs import Given
+from onnx_parity.exporter.runtime.sessions import ReferenceSession, RuntimeSession, errors_of_runtimes
+from onnx_parity.exporter.verification.oracle import Expected, judge
+from onnx_parity.exporter.verification.reference import as_judged, expectation, item_by_item, outputs_of
+from onnx_parity.exporter.verification.trials import Trial, other_sizes, trials
 
 if TYPE_CHECKING:
-    from exporter.program import ONNXProgram
+    from onnx_parity.exporter.program import ONNXProgram
 
 __all__ = ["verify"]
 

@@ -7,7 +7,7 @@ from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 
-from harness.case import Declaration
+from onnx_parity.harness.case import Declaration
 
 
 def declared_in(module: ModuleType) -> Iterator[tuple[str, Declaration]]:

@@ -22,16 +22,16 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from exporter.errors import CaptureError
-from harness.axes import Dtype
-from harness.case import Case, Declaration, spelled
-from harness.cases.seeds import stable_seed
-from harness.inputs import Given, Maker
-from harness.record import Kind, Stage, Status
+from onnx_parity.exporter.errors import CaptureError
+from onnx_parity.harness.axes import Dtype
+from onnx_parity.harness.case import Case, Declaration, spelled
+from onnx_parity.harness.cases.seeds import stable_seed
+from onnx_parity.harness.inputs import Given, Maker
+from onnx_parity.harness.record import Kind, Stage, Status
 
 if TYPE_CHECKING:
-    from harness.judging.outcome import Outcome
-    from harness.selecting.cells import Cell
+    from onnx_parity.harness.judging.outcome import Outcome
+    from onnx_parity.harness.matrix.cells import Cell
 
 __all__ = ["ATTEMPTS", "DrawnCase", "can_be_drawn", "search"]
 

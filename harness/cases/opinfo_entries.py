@@ -15,7 +15,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from harness.axes import Dtype
+from onnx_parity.harness.axes import Dtype
 
 #: The dtypes whose samples become cells: those that ONNX and onnxruntime both compute in.
 DTYPES = (

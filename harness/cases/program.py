@@ -11,13 +11,13 @@ import numpy as np
 import torch
 from torch.utils._pytree import tree_leaves, tree_map_only
 
-from exporter.containers import Given
-from harness.axes import Device, Dtype
-from harness.case import Case, DeclarationError, Input, Maker, OrNone, named_axes
-from harness.cases.seeds import stable_seed
-from harness.cases.weights import build_module
-from harness.inputs import Listed
-from harness.record import Kind
+from onnx_parity.exporter.request.marked_inputs import Given
+from onnx_parity.harness.axes import Device, Dtype
+from onnx_parity.harness.case import Case, DeclarationError, Input, Maker, OrNone, named_axes
+from onnx_parity.harness.cases.model_weights import build_module
+from onnx_parity.harness.cases.seeds import stable_seed
+from onnx_parity.harness.inputs import Listed
+from onnx_parity.harness.record import Kind
 
 
 @dataclass(frozen=True, slots=True)

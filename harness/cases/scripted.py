@@ -14,7 +14,7 @@ from collections.abc import Mapping
 
 import torch
 
-from harness.cases.program import Call, Slot
+from onnx_parity.harness.cases.program import Call, Slot
 
 _numbers = itertools.count()
 

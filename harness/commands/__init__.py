@@ -1,1 +1,1 @@
-"""The commands of `parity`, one file each; `harness.cli` puts them together."""
+"""The commands of `parity`, one file each; `onnx_parity.harness.cli` puts them together."""

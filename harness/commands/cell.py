@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from harness.commands import places
+from onnx_parity.harness.commands import defaults
 
 if TYPE_CHECKING:
-    from harness.localisation.localise import Localisation, Suspect
-    from harness.selecting.cells import Cell
+    from onnx_parity.harness.localisation.localise import Localisation, Suspect
+    from onnx_parity.harness.matrix.cells import Cell
 
 CellId = Annotated[str, typer.Argument(metavar="CELL", help="A cell's id, or the node id of an `again:` line.")]
 Seed = Annotated[int, typer.Option(help="The seed of the run.")]
@@ -22,13 +22,13 @@ AsJson = Annotated[bool, typer.Option("--json", help="What was found, as JSON.")
 
 
 def found(cell: str) -> Cell:
-    from harness.cases.lookup import find_cell
+    from onnx_parity.harness.matrix.lookup import find_cell
 
-    return find_cell(cell, places.DECLARATIONS)
+    return find_cell(cell, defaults.DECLARATIONS)
 
 
 def localised(cell: str, seed: int, window: int) -> tuple[Suspect, Localisation]:
-    from harness.localisation.localise import Suspect, localise
+    from onnx_parity.harness.localisation.localise import Suspect, localise
 
     suspect = Suspect.of(found(cell), seed=seed)
     return suspect, localise(suspect, window=window)
@@ -37,9 +37,9 @@ def localised(cell: str, seed: int, window: int) -> tuple[Suspect, Localisation]
 @contextmanager
 def telling() -> Iterator[None]:
     """What was asked for in vain is told in a line; what torch deprecates is not told at all."""
-    from harness.cases.lookup import NoSuchCellError
-    from harness.judging.bundle import BundleError
-    from harness.localisation.localise import NothingToLocaliseError
+    from onnx_parity.harness.judging.bundle import BundleError
+    from onnx_parity.harness.localisation.localise import NothingToLocaliseError
+    from onnx_parity.harness.matrix.lookup import NoSuchCellError
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -8,7 +8,7 @@ from typing import Annotated
 import msgspec
 import typer
 
-from harness.results.diagnosis import Finding, Health, diagnose, healthy
+from onnx_parity.harness.results.diagnosis import Finding, Health, diagnose, healthy
 
 _MARKS = {Health.OK: "ok     ", Health.MISSING: "missing", Health.BROKEN: "BROKEN "}
 

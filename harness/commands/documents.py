@@ -8,7 +8,7 @@ from typing import Annotated
 import msgspec
 import typer
 
-from harness.commands.places import refuse
+from onnx_parity.harness.commands.defaults import refuse
 
 __all__ = ["PAGES", "documents"]
 
@@ -27,7 +27,7 @@ def documents(
 
         parity documents /tmp/docs
     """
-    from harness.surface import reference, table
+    from onnx_parity.harness.surface import reference, table
 
     if not folder.is_dir():
         refuse(f"{folder} is no folder that exists")

@@ -10,11 +10,11 @@ from typing import Annotated
 import msgspec
 import typer
 
-from harness.commands.places import refuse
-from harness.expecting.expectation_edits import edit
-from harness.expecting.expectations import FILE, ExpectationError
-from harness.record import Record
-from harness.store import RunStoreError, read_info, read_records
+from onnx_parity.harness.commands.defaults import refuse
+from onnx_parity.harness.expecting.expectation_edits import edit
+from onnx_parity.harness.expecting.expectations import FILE, ExpectationError
+from onnx_parity.harness.record import Record
+from onnx_parity.harness.store import RunStoreError, read_info, read_records
 
 
 def expect(

@@ -11,7 +11,7 @@ from typing import Annotated
 import msgspec
 import typer
 
-from harness.commands.model_source import InputText, SourceError, dynamic_axes, load_program
+from onnx_parity.harness.commands.model_source import InputText, SourceError, dynamic_axes, load_program
 
 __all__ = ["export"]
 
@@ -62,8 +62,8 @@ def export(
     """
     import torch
 
-    import exporter
-    from exporter.capture.origin import stop_at
+    import onnx_parity
+    from onnx_parity.exporter.capture.graph.origin import stop_at
 
     stop_at(sys._getframe().f_code)
     generator = torch.Generator().manual_seed(0)
@@ -80,7 +80,7 @@ def export(
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
-            exported = exporter.export(
+            exported = onnx_parity.export(
                 program,
                 tensors,
                 output,
@@ -88,22 +88,24 @@ def export(
                 training=training,
                 input_names=names if all(names) else None,
                 output_names=output_name,
-                operator_export_type=exporter.OperatorExportTypes.ONNX_ATEN_FALLBACK if fallback else None,
+                operator_export_type=onnx_parity.OperatorExportTypes.ONNX_ATEN_FALLBACK if fallback else None,
                 opset_version=opset,
                 dynamic_axes=axes or None,
                 external_data=external_data or None,
                 verify=verify,
                 strict=strict,
             )
-        except exporter.ExportError as error:
+        except onnx_parity.ExportError as error:
             if as_json:
                 typer.echo(msgspec.json.encode({"error": type(error).__name__, "reason": str(error)}))
             else:
                 typer.echo(f"{type(error).__name__}: {error}", err=True)
-            used_wrongly = isinstance(error, exporter.ArgumentError | exporter.OpsetError | exporter.WriteError)
+            used_wrongly = isinstance(
+                error, onnx_parity.ArgumentError | onnx_parity.OpsetError | onnx_parity.WriteError
+            )
             raise typer.Exit(2 if used_wrongly else 1) from None
     seconds = time.perf_counter() - start
-    ours = exporter.TracerWarning | exporter.DroppedWriteWarning
+    ours = onnx_parity.TracerWarning | onnx_parity.DroppedWriteWarning
     said = [str(warning.message) for warning in caught if issubclass(warning.category, ours)]
     if as_json:
         told = {"path": str(output), "opset": exported.opset_version, "seconds": seconds, "verified": verify}

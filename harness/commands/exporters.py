@@ -10,9 +10,9 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from harness.record import Status
-from harness.results.standing import GRAVITY, Comparison, Row, compare
-from harness.store import RunStoreError, read_info, read_records
+from onnx_parity.harness.record import Status
+from onnx_parity.harness.results.exporters_compared import GRAVITY, Comparison, Row, compare
+from onnx_parity.harness.store import RunStoreError, read_info, read_records
 
 
 def exporters(

@@ -9,11 +9,11 @@ from typing import Annotated
 import msgspec
 import typer
 
-from harness.commands.places import refuse
-from harness.gate.policy import Policy, PolicyError, read_policy
-from harness.gate.verdict import judge
-from harness.gate.wording import junit, lines, markdown, workflow_commands
-from harness.store import RunStoreError
+from onnx_parity.harness.commands.defaults import refuse
+from onnx_parity.harness.gate.formats import junit, lines, markdown, workflow_commands
+from onnx_parity.harness.gate.policy import Policy, PolicyError, read_policy
+from onnx_parity.harness.gate.verdict import judge
+from onnx_parity.harness.store import RunStoreError
 
 
 def gate(

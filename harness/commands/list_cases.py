@@ -13,9 +13,9 @@ from typing import Annotated
 import msgspec
 import typer
 
-from harness.axes import AxisError, Selection, Tier, parse_opsets
-from harness.commands import places
-from harness.commands.places import refuse
+from onnx_parity.harness.axes import AxisError, Selection, Tier, parse_opsets
+from onnx_parity.harness.commands import defaults
+from onnx_parity.harness.commands.defaults import refuse
 
 
 def list_cases(
@@ -35,8 +35,8 @@ def list_cases(
 
         parity list elu --cells --opsets 9
     """
-    from harness.cases.declarations import declared_under
-    from harness.selecting.cells import cells_of
+    from onnx_parity.harness.cases.declarations import declared_under
+    from onnx_parity.harness.matrix.cells import cells_of
 
     try:
         selection = Selection(tier=tier, opsets=parse_opsets(opsets) if opsets is not None else None)
@@ -45,7 +45,7 @@ def list_cases(
     sys.path.insert(0, str(Path.cwd()))
     found: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
     there: set[str] = set()
-    for directory in places.DECLARATIONS:
+    for directory in defaults.DECLARATIONS:
         for name, declaration in declared_under(directory):
             place = f"{directory}/{declaration.file.name}:{declaration.line}"
             there.add(name)
@@ -66,7 +66,7 @@ def list_cases(
 
 
 def _nothing(pattern: str, there: Collection[str]) -> str:
-    folders = " and ".join(f"{folder}/" for folder in places.DECLARATIONS)
+    folders = " and ".join(f"{folder}/" for folder in defaults.DECLARATIONS)
     if not there:
         return f"there are no cases here: {folders} of a clone of the project declare them."
     if any(fnmatch(each, pattern) for each in there):

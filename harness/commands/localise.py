@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 import msgspec
 import typer
 
-from harness.commands.cell import AsJson, CellId, Seed, Window, localised, telling
+from onnx_parity.harness.commands.cell import AsJson, CellId, Seed, Window, localised, telling
 
 if TYPE_CHECKING:
-    from harness.localisation.localise import Localisation
-    from harness.localisation.walk import Step
+    from onnx_parity.harness.localisation.localise import Localisation
+    from onnx_parity.harness.localisation.walk import Step
 
 
 def localise(cell: CellId, seed: Seed = 0, window: Window = 32, as_json: AsJson = False) -> None:

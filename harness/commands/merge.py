@@ -8,9 +8,9 @@ from typing import Annotated
 import msgspec
 import typer
 
-from harness.commands.places import refuse
-from harness.results.merging import merge as merge_runs
-from harness.store import RunStoreError
+from onnx_parity.harness.commands.defaults import refuse
+from onnx_parity.harness.results.merging import merge as merge_runs
+from onnx_parity.harness.store import RunStoreError
 
 
 def merge(

@@ -14,7 +14,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from harness.wording import one_line
+from onnx_parity.harness.one_line import one_line
 
 if TYPE_CHECKING:
     import torch

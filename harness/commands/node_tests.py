@@ -8,8 +8,8 @@ from typing import Annotated
 import msgspec
 import typer
 
-from harness.axes import ONNX_REFERENCE, ONNXRUNTIME, AxisError, Device, parse_runtimes
-from harness.commands.places import refuse
+from onnx_parity.harness.axes import ONNX_REFERENCE, ONNXRUNTIME, AxisError, Device, parse_runtimes
+from onnx_parity.harness.commands.defaults import refuse
 
 
 def node_tests(
@@ -31,8 +31,8 @@ def node_tests(
 
         parity node-tests softmax --runtimes onnxruntime:none,backend:onnxruntime.backend -v
     """
-    from harness.subjects.node_suite import Ending, near, run_suite
-    from harness.subjects.runtimes import RUNTIMES
+    from onnx_parity.harness.subjects.node_suite import Ending, near, run_suite
+    from onnx_parity.harness.subjects.runtimes import RUNTIMES
 
     try:
         names = parse_runtimes(runtimes)

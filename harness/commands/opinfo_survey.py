@@ -10,8 +10,8 @@ import msgspec
 import typer
 from rich.progress import track
 
-from harness.cases.opinfo_entries import survey_path, write_survey
-from harness.commands.places import refuse
+from onnx_parity.harness.cases.opinfo_entries import survey_path, write_survey
+from onnx_parity.harness.commands.defaults import refuse
 
 
 def survey(
@@ -30,9 +30,9 @@ def survey(
     """
     import torch
 
-    from harness.cases.declarations import declared_under
-    from harness.cases.opinfo_samples import usable_samples
-    from harness.opinfo import OpInfoDeclaration
+    from onnx_parity.harness.cases.declarations import declared_under
+    from onnx_parity.harness.cases.opinfo_samples import usable_samples
+    from onnx_parity.harness.opinfo import OpInfoDeclaration
 
     if not declarations.is_file():
         refuse(f"{declarations} is no file that exists")

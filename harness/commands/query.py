@@ -8,8 +8,8 @@ from typing import Annotated
 import msgspec
 import typer
 
-from harness.results.query import FIELDS, QueryError, parse
-from harness.store import RunStoreError, read_info, read_records
+from onnx_parity.harness.results.query import FIELDS, QueryError, parse
+from onnx_parity.harness.store import RunStoreError, read_info, read_records
 
 
 def query(

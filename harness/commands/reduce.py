@@ -8,7 +8,7 @@ from typing import Annotated
 import msgspec
 import typer
 
-from harness.commands.cell import AsJson, CellId, Seed, Window, localised, telling
+from onnx_parity.harness.commands.cell import AsJson, CellId, Seed, Window, localised, telling
 
 
 def reduce(
@@ -28,8 +28,8 @@ def reduce(
 
         parity reduce "resnet18-float32-opset9-cpu-trace-onnxruntime" --out /tmp/reduced && python /tmp/reduced/repro.py
     """
-    from harness.localisation.reduce import reduce as reduce_to
-    from harness.localisation.reduce import write_bundle
+    from onnx_parity.harness.localisation.reduce import reduce as reduce_to
+    from onnx_parity.harness.localisation.reduce import write_bundle
 
     with telling():
         suspect, found = localised(cell, seed, window)

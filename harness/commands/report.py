@@ -8,8 +8,8 @@ from typing import Annotated
 import msgspec
 import typer
 
-from harness.commands.places import LAST, refuse
-from harness.store import RunStoreError
+from onnx_parity.harness.commands.defaults import LAST, refuse
+from onnx_parity.harness.store import RunStoreError
 
 _Run = Annotated[Path, typer.Argument(help="The run's folder.")]
 _AsJson = Annotated[bool, typer.Option("--json", help="Where it was written, as JSON.")]
@@ -34,8 +34,8 @@ def report(
 
 def written_report(run: Path, out: Path | None = None) -> Path:
     """Write the report, or end the command where there is no run, or no place for it."""
-    from reports.publish import ReportError
-    from reports.site import write_report
+    from onnx_parity.reports.publish import ReportError
+    from onnx_parity.reports.site import write_report
 
     try:
         return write_report(run, out or run / "report")
@@ -54,11 +54,11 @@ def operators(
 
         parity run --tier full && parity operators
     """
-    import exporter
-    from reports.operators import write_operators
+    import onnx_parity
+    from onnx_parity.reports.operators import write_operators
 
     try:
-        written = write_operators(run, out, exporter.lowered_operators())
+        written = write_operators(run, out, onnx_parity.lowered_operators())
     except RunStoreError as error:
         refuse(str(error))
     typer.echo(msgspec.json.encode({"operators": str(written)}) if as_json else f"operators: {written}")

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Annotated
 import msgspec
 import typer
 
-from harness.commands.cell import AsJson, CellId, Seed, telling
-from harness.commands.cell import found as find
+from onnx_parity.harness.commands.cell import AsJson, CellId, Seed, telling
+from onnx_parity.harness.commands.cell import found as find
 
 if TYPE_CHECKING:
-    from harness.judging.outcome import Outcome
-    from harness.record import Record
-    from harness.selecting.cells import Cell
+    from onnx_parity.harness.judging.outcome import Outcome
+    from onnx_parity.harness.matrix.cells import Cell
+    from onnx_parity.harness.record import Record
 
 
 def repro(
@@ -33,7 +33,7 @@ def repro(
 
         parity repro "vgg16-float32-opset9-cpu-trace-onnxruntime" --out /tmp/vgg && python /tmp/vgg/repro.py
     """
-    from harness.judging.bundle import slug
+    from onnx_parity.harness.judging.bundle import slug
 
     with telling():
         found = find(cell)
@@ -51,11 +51,11 @@ def repro(
 
 def _bundled(cell: Cell, seed: int, folder: Path) -> tuple[Record, list[str]]:
     """Run a cell, and write its bundle while the files of its model are still there."""
-    from harness.axes import Tier
-    from harness.judging.bundle import failure_of, write
-    from harness.judging.outcome import blank_record
-    from harness.results.environment import describe_run
-    from harness.running.stages import Bench
+    from onnx_parity.harness.axes import Tier
+    from onnx_parity.harness.judging.bundle import failure_of, write
+    from onnx_parity.harness.judging.outcome import blank_record
+    from onnx_parity.harness.results.environment import describe_run
+    from onnx_parity.harness.running.stages import Bench
 
     declaration = cell.case.declaration
     file = f"{declaration.file.parent.name}/{declaration.file.name}"

@@ -14,14 +14,14 @@ import msgspec
 import typer
 from rich.console import Console
 
-from harness.axes import Tier
-from harness.commands import places
-from harness.commands.exporters import show
-from harness.commands.places import LAST, refuse
-from harness.commands.report import written_report
-from harness.commands.stopping import exit_code_of
-from harness.results.standing import compare
-from harness.store import RunStoreError, read_info, read_records
+from onnx_parity.harness.axes import Tier
+from onnx_parity.harness.commands import defaults
+from onnx_parity.harness.commands.defaults import LAST, refuse
+from onnx_parity.harness.commands.exporters import show
+from onnx_parity.harness.commands.report import written_report
+from onnx_parity.harness.commands.stopping import exit_code_of
+from onnx_parity.harness.results.exporters_compared import compare
+from onnx_parity.harness.store import RunStoreError, read_info, read_records
 
 #: pytest tells options that make no sense and a selection of nothing apart; every command of ours ends alike.
 _USED_WRONGLY, _PYTEST_USED_WRONGLY = 2, (4, 5)
@@ -42,7 +42,7 @@ def run(
     opsets: Annotated[str | None, typer.Option(help="Opsets instead of the tier's: 9,13-18.")] = None,
     devices: Annotated[str | None, typer.Option(help="Devices instead of the tier's: cpu,cuda.")] = None,
     workers: Annotated[str, typer.Option("-n", help="Processes: a number, or auto for one a core.")] = "auto",
-    runs: Annotated[Path, typer.Option(help="Where runs are kept.")] = places.RUNS,
+    runs: Annotated[Path, typer.Option(help="Where runs are kept.")] = defaults.RUNS,
     resume: Annotated[
         Path | None, typer.Option(help="A run that was stopped: run what it lacks, with its own options.")
     ] = None,
@@ -82,9 +82,9 @@ def run(
     command += ["-k", keyword] if keyword else []
     command += ["--opsets", opsets] if opsets is not None else []
     command += ["--devices", devices] if devices is not None else []
-    command += [f"--runs={runs}"] if runs != places.RUNS else []
+    command += [f"--runs={runs}"] if runs != defaults.RUNS else []
     # pytest alone can tell places from the values of its own options, and looks here when it is given none.
-    command += ["-o", f"testpaths={shlex.join(map(str, places.DECLARATIONS))}"]
+    command += ["-o", f"testpaths={shlex.join(map(str, defaults.DECLARATIONS))}"]
     command += _in_one_word([*context.args, *map(str, paths or ())])
     before = _last_run(runs)
     code = _pytest(command, quiet=as_json)

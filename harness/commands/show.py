@@ -34,7 +34,7 @@ def show(
     import onnx_ir as ir
     from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 
-    from exporter.show import printed
+    from onnx_parity.exporter.print_graph import printed
 
     if not path.is_file():
         typer.echo(f"{path}: {'it is a folder' if path.is_dir() else 'there is no such file'}", err=True)
@@ -78,7 +78,7 @@ class _Summary(msgspec.Struct, frozen=True):
     def of(cls, model: ir.Model, path: Path) -> _Summary:
         import onnx_ir as ir
 
-        from exporter.show import typed
+        from onnx_parity.exporter.print_graph import typed
 
         weights = [value.const_value for value in model.graph.initializers.values() if value.const_value is not None]
         listed = model.graph.initializers

@@ -15,9 +15,17 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
-from harness.axes import EXPORTER_NAMES, ONNXRUNTIME_OPSETS, PARITY, AxisError, Tier, parse_names, parse_opsets
-from harness.cases.opinfo_entries import FEW, first_dtype, spread
-from harness.comparison.figures import (
+from onnx_parity.harness.axes import (
+    EXPORTER_NAMES,
+    ONNXRUNTIME_OPSETS,
+    PARITY,
+    AxisError,
+    Tier,
+    parse_names,
+    parse_opsets,
+)
+from onnx_parity.harness.cases.opinfo_entries import FEW, first_dtype, spread
+from onnx_parity.harness.comparison.figures import (
     AT_LEAST,
     PEER_OPSET,
     missed_though_a_peer_is_right,
@@ -27,9 +35,9 @@ from harness.comparison.figures import (
     spelled_points,
     targets,
 )
-from harness.comparison.outcome import Comparison, Outcome, Point, Task, Verdict
-from harness.comparison.workers import WorkerStartError, run_tasks
-from harness.results.environment import describe_run
+from onnx_parity.harness.comparison.outcome import Comparison, Outcome, Point, Task, Verdict
+from onnx_parity.harness.comparison.workers import WorkerStartError, run_tasks
+from onnx_parity.harness.results.environment import describe_run
 
 #: Where declarations of OpInfo entries stand in a clone of the project.
 _DECLARATIONS = Path("op_cases")
@@ -69,7 +77,7 @@ def compare(
         parity compare "nn.functional.*pool*" --opsets 9-13 --samples 0
     """
     # Here, because it imports torch, which the other commands do without.
-    from harness.inputs import DeclarationError
+    from onnx_parity.harness.inputs import DeclarationError
 
     sys.path.insert(0, str(Path.cwd()))
     terminal = Console(stderr=True)
@@ -104,7 +112,7 @@ def compare(
 
 
 def _refuse_what_cannot_run(exporters: tuple[str, ...], opsets: tuple[int, ...]) -> None:
-    from harness.subjects.exporters import EXPORTERS
+    from onnx_parity.harness.subjects.exporters import EXPORTERS
 
     for name in exporters:
         if missing := EXPORTERS[name].missing():
@@ -118,8 +126,8 @@ def _refuse_what_cannot_run(exporters: tuple[str, ...], opsets: tuple[int, ...])
 
 def _points(patterns: list[str], samples: int) -> Iterator[Point]:
     """The samples to compare on."""
-    from harness.cases.declarations import declared_under
-    from harness.opinfo import OpInfoDeclaration
+    from onnx_parity.harness.cases.declarations import declared_under
+    from onnx_parity.harness.opinfo import OpInfoDeclaration
 
     declared = {
         entry: declaration.usable(entry)
@@ -130,7 +138,7 @@ def _points(patterns: list[str], samples: int) -> Iterator[Point]:
     chosen = {entry: usable for entry, usable in declared.items() if not patterns or _matches(entry, patterns)}
     for pattern in patterns:
         if not any(_matches(entry, [pattern]) for entry in declared):
-            from harness.cases.opinfo_samples import usable_samples
+            from onnx_parity.harness.cases.opinfo_samples import usable_samples
 
             chosen[pattern] = usable_samples(pattern)
     for entry, usable in chosen.items():

@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from statistics import median
 
-from harness.axes import PARITY, TORCH_SCRIPT
-from harness.comparison.outcome import Comparison, Outcome, Point, Verdict
+from onnx_parity.harness.axes import PARITY, TORCH_SCRIPT
+from onnx_parity.harness.comparison.outcome import Comparison, Outcome, Point, Verdict
 
 #: The opset at which the peers are compared.
 PEER_OPSET = 18

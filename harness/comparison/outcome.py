@@ -9,8 +9,8 @@ from enum import StrEnum
 
 import msgspec
 
-from harness.axes import Dtype
-from harness.record import RunInfo
+from onnx_parity.harness.axes import Dtype
+from onnx_parity.harness.record import RunInfo
 
 
 class Verdict(StrEnum):

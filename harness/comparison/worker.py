@@ -1,6 +1,6 @@
 """A worker process: one exporter, samples read from standard input, outcomes written to a pipe of their own.
 
-    python -m harness.comparison.worker EXPORTER SEED DESCRIPTOR
+    python -m onnx_parity.harness.comparison.worker EXPORTER SEED DESCRIPTOR
 
 Outcomes do not go to standard output because exporters print there.
 """
@@ -18,14 +18,14 @@ import numpy as np
 import torch
 from torch.utils._pytree import tree_leaves
 
-from exporter.arrays import Array, is_float, to_array
-from harness.axes import ONNXRUNTIME, Device
-from harness.cases.opinfo_samples import Sample, SampleModule, all_entries, draw_samples, sample_seed
-from harness.comparison.outcome import Outcome, Task, Verdict
-from harness.subjects.delivered import Delivered
-from harness.subjects.exporters import EXPORTERS, Exporter, Request
-from harness.subjects.runtimes import RUNTIMES
-from harness.wording import one_line
+from onnx_parity.exporter.arrays import Array, is_float, to_array
+from onnx_parity.harness.axes import ONNXRUNTIME, Device
+from onnx_parity.harness.cases.opinfo_samples import Sample, SampleModule, all_entries, draw_samples, sample_seed
+from onnx_parity.harness.comparison.outcome import Outcome, Task, Verdict
+from onnx_parity.harness.one_line import one_line
+from onnx_parity.harness.subjects.delivered import Delivered
+from onnx_parity.harness.subjects.exporters import EXPORTERS, Exporter, Request
+from onnx_parity.harness.subjects.runtimes import RUNTIMES
 
 #: Said once, when all that is heavy is imported.
 READY = b"ready\n"

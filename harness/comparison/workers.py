@@ -17,9 +17,9 @@ from typing import IO, Self
 
 import msgspec
 
-from harness.comparison.outcome import Outcome, Task, Verdict
+from onnx_parity.harness.comparison.outcome import Outcome, Task, Verdict
 
-WORKER = "harness.comparison.worker"
+WORKER = "onnx_parity.harness.comparison.worker"
 
 #: Seconds that a worker has for its imports, torch's test code among them, on a busy machine.
 START_SECONDS = 180.0

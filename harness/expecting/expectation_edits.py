@@ -17,9 +17,9 @@ from pathlib import Path
 
 import msgspec
 
-from harness.axes import OPSETS
-from harness.expecting.expectations import Expectation, Point, opsets_of, parse
-from harness.record import Record, Stage, Status
+from onnx_parity.harness.axes import OPSETS
+from onnx_parity.harness.expecting.expectations import Expectation, Point, opsets_of, parse
+from onnx_parity.harness.record import Record, Stage, Status
 
 #: The keys by which an expectation is narrowed, those that explain most last.
 _AXES = ("capture", "device", "shapes", "exporter", "runtime", "dtype", "opset")

@@ -28,9 +28,9 @@ from pathlib import Path
 import msgspec
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 
-from harness.axes import OPSETS, PARITY, Shapes
-from harness.record import Record, Stage, Status
-from harness.results.environment import package_versions
+from onnx_parity.harness.axes import OPSETS, PARITY, Shapes
+from onnx_parity.harness.record import Record, Stage, Status
+from onnx_parity.harness.results.environment import package_versions
 
 FILE = "expectations.toml"
 

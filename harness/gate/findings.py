@@ -9,8 +9,8 @@ from statistics import median
 
 import msgspec
 
-from harness.gate.policy import Policy, Thresholds
-from harness.record import Record, RunEnd, RunInfo, Status
+from onnx_parity.harness.gate.policy import Policy, Thresholds
+from onnx_parity.harness.record import Record, RunEnd, RunInfo, Status
 
 #: Endings that fail a run.
 _BAD = (Status.FAILED, Status.CRASHED, Status.UNEXPECTED_PASS)

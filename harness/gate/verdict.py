@@ -7,10 +7,10 @@ from pathlib import Path
 
 import msgspec
 
-from harness.gate.findings import Finding, Kind, Side, compare, same_machine
-from harness.gate.policy import Action, Policy
-from harness.record import RunInfo, Status
-from harness.store import RunStoreError, read_end, read_info, read_records
+from onnx_parity.harness.gate.findings import Finding, Kind, Side, compare, same_machine
+from onnx_parity.harness.gate.policy import Action, Policy
+from onnx_parity.harness.record import RunInfo, Status
+from onnx_parity.harness.store import RunStoreError, read_end, read_info, read_records
 
 
 class Verdict(msgspec.Struct, frozen=True):

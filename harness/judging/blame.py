@@ -8,12 +8,13 @@ from enum import Enum
 
 import numpy as np
 
-from exporter.verification.oracle import Verdict, judge
-from harness.axes import BACKEND, ONNXRUNTIME, Device
-from harness.judging.reference import Trial
-from harness.record import Blame
-from harness.subjects.delivered import Delivered
-from harness.subjects.runtimes import OnnxReference, OnnxRuntime, Runtime
+from onnx_parity.exporter.verification.oracle import Verdict, judge
+from onnx_parity.harness.axes import BACKEND, ONNXRUNTIME, Device
+from onnx_parity.harness.judging.reference import Trial
+from onnx_parity.harness.record import Blame
+from onnx_parity.harness.subjects.delivered import Delivered
+from onnx_parity.harness.subjects.runtime_interface import Runtime
+from onnx_parity.harness.subjects.runtimes import OnnxReference, OnnxRuntime
 
 #: Error over tolerance up to which a mismatch may be rounding. A wrong formula is further out.
 _ROUNDING = 100.0

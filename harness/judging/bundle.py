@@ -22,11 +22,11 @@ import msgspec
 import numpy as np
 import onnx
 
-from exporter.arrays import Array, Fed
-from exporter.verification.oracle import Expected
-from harness.judging.outcome import Outcome
-from harness.record import Record, RunInfo
-from harness.subjects.delivered import Delivered
+from onnx_parity.exporter.arrays import Array, Fed
+from onnx_parity.exporter.verification.oracle import Expected
+from onnx_parity.harness.judging.outcome import Outcome
+from onnx_parity.harness.record import Record, RunInfo
+from onnx_parity.harness.subjects.delivered import Delivered
 
 #: Bundles that one process keeps of a run.
 MOST = 50

@@ -7,16 +7,16 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from exporter.verification.oracle import Distance, Verdict
-from harness.axes import Capture, Shapes
-from harness.cases.program import InputSet, Program
-from harness.judging.blame import Ruling, rule, rule_on_failure
-from harness.judging.reference import Reference, Trial
-from harness.record import Blame, Metrics, OnnxUse, Record, Stage, Status
-from harness.selecting.cells import Cell
-from harness.subjects.delivered import Delivered
-from harness.subjects.exporters import Captured
-from harness.wording import one_line, plain
+from onnx_parity.exporter.verification.oracle import Distance, Verdict
+from onnx_parity.harness.axes import Capture, Shapes
+from onnx_parity.harness.cases.program import InputSet, Program
+from onnx_parity.harness.judging.blame import Ruling, rule, rule_on_failure
+from onnx_parity.harness.judging.reference import Reference, Trial
+from onnx_parity.harness.matrix.cells import Cell
+from onnx_parity.harness.one_line import one_line, plain
+from onnx_parity.harness.record import Blame, Metrics, OnnxUse, Record, Stage, Status
+from onnx_parity.harness.subjects.delivered import Delivered
+from onnx_parity.harness.subjects.exporters import Captured
 
 #: Frames of a traceback that a reader is shown: the innermost, where it went wrong.
 _FRAMES = 3

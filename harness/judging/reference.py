@@ -10,14 +10,14 @@ import numpy as np
 import torch
 from torch.utils._pytree import tree_leaves, tree_map_only
 
-from exporter.arrays import Fed, Float64Array, to_array, to_fed
-from exporter.containers import Given
-from exporter.verification.in_dtype import in_dtype
-from exporter.verification.oracle import Expected, expect, judge
-from harness.axes import Device
-from harness.cases.program import InputSet, Program, build
-from harness.cases.seeds import stable_seed
-from harness.record import Kind
+from onnx_parity.exporter.arrays import Fed, Float64Array, to_array, to_fed
+from onnx_parity.exporter.request.marked_inputs import Given
+from onnx_parity.exporter.verification.float64 import in_dtype
+from onnx_parity.exporter.verification.oracle import Expected, expect, judge
+from onnx_parity.harness.axes import Device
+from onnx_parity.harness.cases.program import InputSet, Program, build
+from onnx_parity.harness.cases.seeds import stable_seed
+from onnx_parity.harness.record import Kind
 
 #: How often the inputs are moved to see what the output makes of it. An element with cancellation looks ten times as
 #: stable as it is in one draw of signs out of thirteen; in all of four, three times in a hundred thousand.

@@ -10,22 +10,23 @@ from pathlib import Path
 
 import torch
 
-import exporter
-from exporter.arrays import to_array
-from exporter.capture.graph import Value
-from exporter.verification.in_dtype import in_dtype
-from exporter.verification.oracle import Expected, Verdict, judge
-from harness.axes import Capture, Shapes
-from harness.judging.outcome import Outcome
-from harness.judging.reference import Reference, Trial
-from harness.localisation.pieces import CANNOT_RUN, Piece, Recording, follow
-from harness.localisation.unrolling import unrolled
-from harness.localisation.walk import WINDOW, Step, Walk, expected_of, widened
-from harness.record import Stage, Status
-from harness.running.stages import EXTERNAL_WEIGHTS, Bench
-from harness.selecting.cells import Cell
-from harness.subjects.exporters import EXPORTERS, Exporter, Request
-from harness.subjects.runtimes import RUNTIMES, Runtime
+import onnx_parity
+from onnx_parity.exporter.arrays import to_array
+from onnx_parity.exporter.capture.graph.graph import Value
+from onnx_parity.exporter.verification.float64 import in_dtype
+from onnx_parity.exporter.verification.oracle import Expected, Verdict, judge
+from onnx_parity.harness.axes import Capture, Shapes
+from onnx_parity.harness.judging.outcome import Outcome
+from onnx_parity.harness.judging.reference import Reference, Trial
+from onnx_parity.harness.localisation.pieces import CANNOT_RUN, Piece, Recording, follow
+from onnx_parity.harness.localisation.unrolling import unrolled
+from onnx_parity.harness.localisation.walk import WINDOW, Step, Walk, expected_of, widened
+from onnx_parity.harness.matrix.cells import Cell
+from onnx_parity.harness.record import Stage, Status
+from onnx_parity.harness.running.stages import EXTERNAL_WEIGHTS, Bench
+from onnx_parity.harness.subjects.exporters import EXPORTERS, Exporter, Request
+from onnx_parity.harness.subjects.runtime_interface import Runtime
+from onnx_parity.harness.subjects.runtimes import RUNTIMES
 
 
 class NothingToLocaliseError(Exception):
@@ -68,7 +69,7 @@ class Suspect:
         dynamic = outcome.cell.case.declaration.asked(cell.shapes)
         request = Request(program.module, reference.example.inputs, program.input_names, dynamic, cell.capture)
         try:
-            captured = exporter.capture_program(
+            captured = onnx_parity.capture_program(
                 request.program(),
                 request.inputs,
                 input_names=list(request.input_names),
@@ -76,7 +77,7 @@ class Suspect:
                 training=program.module.training and cell.capture is not Capture.EXPORTED_PROGRAM,
             )
             recording = unrolled(captured.graph, _tensors(trial))
-        except exporter.ExportError as error:
+        except onnx_parity.ExportError as error:
             raise NothingToLocaliseError(f"{cell.id} cannot be taken apart: {error}") from error
         example = _example(reference, trial, sizes_vary=cell.shapes is Shapes.DYNAMIC)
         execute = Execution(EXPORTERS[cell.exporter], RUNTIMES[cell.runtime], cell, outcome.reason)

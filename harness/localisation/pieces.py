@@ -17,7 +17,7 @@ from torch.utils._pytree import tree_map_only
 from torch.utils._sympy.interp import sympy_interp
 from torch.utils._sympy.reference import PythonReferenceAnalysis
 
-from exporter.capture.graph import Node, Value
+from onnx_parity.exporter.capture.graph.graph import Node, Value
 
 #: The tensors of a run, by the value of the recording that each is.
 Tensors = Mapping[Value, torch.Tensor]

@@ -18,13 +18,13 @@ from pathlib import Path
 import torch
 from torch.utils._sympy.printers import PythonPrinter
 
-from exporter.arrays import to_array
-from exporter.capture.graph import Value
-from exporter.errors import ExportError
-from exporter.verification.oracle import Expected, Verdict
-from harness.axes import Tier
-from harness.judging.bundle import Failure, write
-from harness.localisation.localise import (
+from onnx_parity.exporter.arrays import to_array
+from onnx_parity.exporter.capture.graph.graph import Value
+from onnx_parity.exporter.errors import ExportError
+from onnx_parity.exporter.verification.oracle import Expected, Verdict
+from onnx_parity.harness.axes import Tier
+from onnx_parity.harness.judging.bundle import Failure, write
+from onnx_parity.harness.localisation.localise import (
     Localisation,
     Suspect,
     expected_outputs,
@@ -33,9 +33,9 @@ from harness.localisation.localise import (
     sizes_that_vary,
     torch_values,
 )
-from harness.localisation.pieces import Number, Piece, Recording, needs
-from harness.results.environment import describe_run
-from harness.subjects.delivered import Delivered
+from onnx_parity.harness.localisation.pieces import Number, Piece, Recording, needs
+from onnx_parity.harness.results.environment import describe_run
+from onnx_parity.harness.subjects.delivered import Delivered
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -13,11 +13,11 @@ from typing import Any, NamedTuple
 
 import torch
 
-from exporter.capture.blocks import IF, LOOP, SCAN
-from exporter.capture.graph import Block, Graph, Holds, Node, Origin, Primitive, Value, operator_name
-from exporter.capture.primitives import TO_LIST
-from exporter.errors import CaptureError
-from harness.localisation.pieces import Number, Recording, needs, run
+from onnx_parity.exporter.capture.graph.graph import Block, Graph, Holds, Node, Origin, Primitive, Value, operator_name
+from onnx_parity.exporter.capture.graph.list_primitives import TO_LIST
+from onnx_parity.exporter.capture.record.blocks import IF, LOOP, SCAN
+from onnx_parity.exporter.errors import CaptureError
+from onnx_parity.harness.localisation.pieces import Number, Recording, needs, run
 
 __all__ = ["unrolled"]
 

@@ -16,12 +16,12 @@ import numpy as np
 import torch
 from torch._ops import OpOverload
 
-from exporter.arrays import to_array, to_tensor
-from exporter.capture.graph import Node, Value, operator_name
-from exporter.verification.in_dtype import in_dtype
-from exporter.verification.oracle import Expected, Verdict, expect, judge
-from harness.localisation.pieces import CANNOT_RUN, Piece, Recording, run, run_or_borrow
-from harness.wording import one_line
+from onnx_parity.exporter.arrays import to_array, to_tensor
+from onnx_parity.exporter.capture.graph.graph import Node, Value, operator_name
+from onnx_parity.exporter.verification.float64 import in_dtype
+from onnx_parity.exporter.verification.oracle import Expected, Verdict, expect, judge
+from onnx_parity.harness.localisation.pieces import CANNOT_RUN, Piece, Recording, run, run_or_borrow
+from onnx_parity.harness.one_line import one_line
 
 _UNINITIALISED = frozenset(
     {"aten::empty", "aten::empty_like", "aten::empty_strided", "aten::new_empty", "aten::new_empty_strided"}

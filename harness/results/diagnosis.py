@@ -10,8 +10,8 @@ from importlib import import_module, metadata
 
 import msgspec
 
-from harness.axes import BACKEND, TORCH_DYNAMO, TORCH_SCRIPT, Device
-from harness.wording import one_line
+from onnx_parity.harness.axes import BACKEND, TORCH_DYNAMO, TORCH_SCRIPT, Device
+from onnx_parity.harness.one_line import one_line
 
 
 class Health(StrEnum):
@@ -116,7 +116,7 @@ def _package(need: Need) -> Finding:
 
 
 def _exporters() -> Iterator[Finding]:
-    from harness.subjects.exporters import EXPORTERS
+    from onnx_parity.harness.subjects.exporters import EXPORTERS
 
     for exporter in EXPORTERS.values():
         missing = exporter.missing()
@@ -132,7 +132,7 @@ def _exporters() -> Iterator[Finding]:
 def _devices() -> Iterator[Finding]:
     import onnxruntime
 
-    from harness.subjects import cuda
+    from onnx_parity.harness.subjects import cuda
 
     yield Finding("device cpu", Health.OK, ", ".join(onnxruntime.get_available_providers()))
     if reason := cuda.missing():
@@ -145,7 +145,7 @@ def _devices() -> Iterator[Finding]:
 
 
 def _backends() -> Iterator[Finding]:
-    from harness.subjects.runtimes import RUNTIMES
+    from onnx_parity.harness.subjects.runtimes import RUNTIMES
 
     for module in BACKENDS:
         if reason := RUNTIMES[BACKEND + module].missing(Device.CPU):

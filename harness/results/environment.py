@@ -10,9 +10,9 @@ from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
 
-from harness.axes import Device, Selection, Tier
-from harness.record import SCHEMA_VERSION, RunInfo
-from harness.selecting.content import contents
+from onnx_parity.harness.axes import Device, Selection, Tier
+from onnx_parity.harness.record import SCHEMA_VERSION, RunInfo
+from onnx_parity.harness.results.content import contents
 
 _PACKAGES = ("torch", "torchvision", "onnx", "onnx_ir", "onnxruntime", "onnxscript", "numpy", "onnx-parity")
 
@@ -38,9 +38,9 @@ def describe_run(*, seed: int, tier: Tier, argv: Sequence[str], project: Path) -
 
 def missing_here(selection: Selection) -> dict[str, str]:
     """Devices, and what was asked for of exporters and runtimes, that cells cannot use here, and why. Imports torch."""
-    from harness.subjects import cuda
-    from harness.subjects.exporters import EXPORTERS
-    from harness.subjects.runtimes import RUNTIMES
+    from onnx_parity.harness.subjects import cuda
+    from onnx_parity.harness.subjects.exporters import EXPORTERS
+    from onnx_parity.harness.subjects.runtimes import RUNTIMES
 
     exporters = dict.fromkeys((*EXPORTERS, *selection.exporters))
     missing = {name: reason for name in exporters if (reason := EXPORTERS[name].missing())}

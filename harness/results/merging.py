@@ -9,8 +9,8 @@ from pathlib import Path
 
 import msgspec
 
-from harness.record import RunEnd, RunInfo
-from harness.store import RunStoreError, create_run, read_end, read_info, record_files, write_end
+from onnx_parity.harness.record import RunEnd, RunInfo
+from onnx_parity.harness.store import RunStoreError, create_run, read_end, read_info, record_files, write_end
 
 
 def merge(runs: Sequence[Path], root: Path, *, partial: bool = False) -> Path:

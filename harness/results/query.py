@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any
 
-from harness.record import Metrics, Record
+from onnx_parity.harness.record import Metrics, Record
 
 FIELDS = Record.__struct_fields__
 _METRICS = Metrics.__struct_fields__

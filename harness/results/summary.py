@@ -6,8 +6,8 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from harness.axes import PARITY
-from harness.record import Record, Stage, Status
+from onnx_parity.harness.axes import PARITY
+from onnx_parity.harness.record import Record, Stage, Status
 
 #: From the gravest to the least.
 _ORDER = (

@@ -25,8 +25,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NoReturn
 
-from harness.running.limits import Limits, own_private_mib, resident_mib
-from harness.store import InFlight
+from onnx_parity.harness.running.limits import Limits, own_private_mib, resident_mib
+from onnx_parity.harness.store import InFlight
 
 #: Seconds between two looks at what a cell takes. A process that allocates as fast as it can gets 200 MiB in it.
 _LOOK = 0.05

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
-from harness.axes import AxisError
-from harness.record import Stage
+from onnx_parity.harness.axes import AxisError
+from onnx_parity.harness.record import Stage
 
 #: A model in float64 on a machine that does other things too takes a minute; what takes three does not come back.
 STAGE_SECONDS = 180.0

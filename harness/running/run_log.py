@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from harness.record import Record, RunInfo
-from harness.store import InFlight, RecordWriter, create_run, forget_end
+from onnx_parity.harness.record import Record, RunInfo
+from onnx_parity.harness.store import InFlight, RecordWriter, create_run, forget_end
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,20 +15,21 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from exporter.verification.oracle import judge
-from harness.axes import ONNXRUNTIME, Device, Shapes
-from harness.case import named_axes
-from harness.cases.draws import DrawnCase, search
-from harness.cases.program import build
-from harness.judging.outcome import MismatchError, Outcome, Prepared
-from harness.judging.reference import Trial, consult
-from harness.record import Stage
-from harness.selecting.cells import Cell
-from harness.subjects import cuda
-from harness.subjects.delivered import Delivered, check
-from harness.subjects.exporters import EXPORTERS, Captured, Exporter, NoSuchFormError, Request
-from harness.subjects.runtimes import RUNTIMES, NoDeviceError, NoKernelError, OnnxReference, Runtime, Session
-from harness.wording import one_line
+from onnx_parity.exporter.verification.oracle import judge
+from onnx_parity.harness.axes import ONNXRUNTIME, Device, Shapes
+from onnx_parity.harness.case import named_axes
+from onnx_parity.harness.cases.draws import DrawnCase, search
+from onnx_parity.harness.cases.program import build
+from onnx_parity.harness.judging.outcome import MismatchError, Outcome, Prepared
+from onnx_parity.harness.judging.reference import Trial, consult
+from onnx_parity.harness.matrix.cells import Cell
+from onnx_parity.harness.one_line import one_line
+from onnx_parity.harness.record import Stage
+from onnx_parity.harness.subjects import cuda
+from onnx_parity.harness.subjects.delivered import Delivered, check
+from onnx_parity.harness.subjects.exporters import EXPORTERS, Captured, Exporter, NoSuchFormError, Request
+from onnx_parity.harness.subjects.runtime_interface import NoDeviceError, NoKernelError, Runtime, Session
+from onnx_parity.harness.subjects.runtimes import RUNTIMES, OnnxReference
 
 #: Bytes of weights above which they go to a file of their own: protobuf would copy them at every stage.
 EXTERNAL_WEIGHTS = 16 << 20

@@ -20,10 +20,10 @@ from typing import Any, Protocol, cast
 import numpy as np
 import onnx
 
-from exporter.arrays import Fed
-from harness.axes import BACKEND, OPSETS, Device
-from harness.subjects.runtimes import NoKernelError, Session
-from harness.wording import one_line
+from onnx_parity.exporter.arrays import Fed
+from onnx_parity.harness.axes import BACKEND, OPSETS, Device
+from onnx_parity.harness.one_line import one_line
+from onnx_parity.harness.subjects.runtime_interface import NoKernelError, Session
 
 
 class BackendRep(Protocol):

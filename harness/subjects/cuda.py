@@ -16,7 +16,7 @@ from pathlib import Path
 
 import torch
 
-from harness.subjects.slots import Slots
+from onnx_parity.harness.subjects.slots import Slots
 
 PROVIDER = "CUDAExecutionProvider"
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import onnx
 
-from harness.record import OnnxUse
+from onnx_parity.harness.record import OnnxUse
 
 
 class DeliveryError(Exception):

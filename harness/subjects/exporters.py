@@ -17,14 +17,14 @@ import onnx
 import torch
 from torch.onnx import TrainingMode
 
-from exporter.containers import Given
-from harness.axes import PARITY, TORCH_DYNAMO, TORCH_SCRIPT, Capture
-from harness.case import DynamicAxes
-from harness.cases.scripted import scripted
-from harness.wording import one_line
+from onnx_parity.exporter.request.marked_inputs import Given
+from onnx_parity.harness.axes import PARITY, TORCH_DYNAMO, TORCH_SCRIPT, Capture
+from onnx_parity.harness.case import DynamicAxes
+from onnx_parity.harness.cases.scripted import scripted
+from onnx_parity.harness.one_line import one_line
 
 if TYPE_CHECKING:
-    import exporter
+    import onnx_parity
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +110,7 @@ class Parity:
         return ""
 
     def refusal(self, error: Exception) -> str:
-        from exporter.errors import UnsupportedOperatorsError
+        from onnx_parity.exporter.errors import UnsupportedOperatorsError
 
         if not isinstance(error, UnsupportedOperatorsError):
             return ""
@@ -118,10 +118,10 @@ class Parity:
         return "; ".join(dict.fromkeys(f"{each.operator}: {each.reason}{since[each]}" for each in error.refusals))
 
     def capture(self, request: Request) -> Captured:
-        import exporter
+        import onnx_parity
 
         return _ParityCapture(
-            exporter.capture_program(
+            onnx_parity.capture_program(
                 request.program(),
                 request.inputs,
                 input_names=list(request.input_names),
@@ -133,7 +133,7 @@ class Parity:
 
 
 class _ParityCapture:
-    def __init__(self, captured: exporter.Capture) -> None:
+    def __init__(self, captured: onnx_parity.Capture) -> None:
         self._captured = captured
 
     @property

@@ -19,9 +19,9 @@ from onnx import numpy_helper
 from onnx.backend.test.loader import load_model_tests
 from onnx.backend.test.runner import Runner
 
-from harness.axes import Device
-from harness.subjects.runtimes import NoKernelError, Runtime
-from harness.wording import one_line
+from onnx_parity.harness.axes import Device
+from onnx_parity.harness.one_line import one_line
+from onnx_parity.harness.subjects.runtime_interface import NoKernelError, Runtime
 
 #: Characters of what numpy says of two arrays that are told.
 _REASON = 300

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 import onnx
@@ -14,9 +14,9 @@ import torch
 import torch.utils.dlpack
 from onnx.reference import ReferenceEvaluator
 
-from exporter.arrays import BFLOAT16, Array, Fed, to_array
-from exporter.verification.expectation import item_by_item
-from harness.axes import (
+from onnx_parity.exporter.arrays import BFLOAT16, Array, Fed, to_array
+from onnx_parity.exporter.verification.reference import item_by_item
+from onnx_parity.harness.axes import (
     BACKEND,
     ONNX_REFERENCE,
     ONNXRUNTIME,
@@ -25,38 +25,13 @@ from harness.axes import (
     OPTIMISATION_LEVELS,
     Device,
 )
-from harness.subjects import cuda
-from harness.wording import one_line
+from onnx_parity.harness.one_line import one_line
+from onnx_parity.harness.subjects import cuda
+from onnx_parity.harness.subjects.backends import Backend
+from onnx_parity.harness.subjects.runtime_interface import NoDeviceError, NoKernelError, Runtime, Session
 
 if TYPE_CHECKING:
     import onnxruntime
-
-
-class NoKernelError(Exception):
-    """The runtime knows the operator but has no implementation for it, or not for its types."""
-
-
-class NoDeviceError(Exception):
-    """The runtime cannot use the device after all. The message says why."""
-
-
-class Session(Protocol):
-    """A model that is ready to run."""
-
-    def run(self, feeds: Mapping[str, Fed]) -> Sequence[object]: ...
-
-
-class Runtime(Protocol):
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def opsets(self) -> tuple[int, ...]: ...
-
-    def missing(self, device: Device) -> str:
-        """Why it cannot run on this device here. Empty when it can."""
-
-    def load(self, model: bytes | Path, device: Device) -> Session: ...
 
 
 @dataclass(frozen=True)
@@ -165,8 +140,6 @@ class Runtimes(dict[str, Runtime]):
     """Runtimes by name: the harness's own, and a `backend:module` from the first time that it is asked for."""
 
     def __missing__(self, name: str) -> Runtime:
-        from harness.subjects.backends import Backend
-
         if not name.startswith(BACKEND):
             raise KeyError(name)
         return self.setdefault(name, Backend(name))

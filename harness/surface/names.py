@@ -83,10 +83,10 @@ def torchs() -> dict[str, tuple[str, ...]]:
 
 def offered(group: str, name: str) -> bool:
     """Whether this package has the name, or the argument."""
-    import exporter
+    import onnx_parity
 
     try:
-        found = _find(exporter, group)
+        found = _find(onnx_parity, group)
     except AttributeError:
         return False
     if not name:

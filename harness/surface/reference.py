@@ -14,7 +14,7 @@ __all__ = ["page"]
 
 _HEAD = """# Reference
 
-Written by `parity documents` from the docstrings of `exporter`.
+Written by `parity documents` from the docstrings of `onnx_parity`.
 """
 #: In which order a reader meets them; what is not named comes after, by name.
 _FIRST = ("export", "ONNXProgram", "capture_program", "Capture", "ExternalData", "OperatorExportTypes", "TrainingMode")
@@ -23,22 +23,22 @@ _ARGUMENT = re.compile(r"^    (\w+): (.*)$")
 
 
 def page() -> str:
-    import exporter
+    import onnx_parity
 
-    names = [*_FIRST, *sorted(name for name in exporter.__all__ if name not in _FIRST)]
-    parts = [(name, getattr(exporter, name)) for name in names]
+    names = [*_FIRST, *sorted(name for name in onnx_parity.__all__ if name not in _FIRST)]
+    parts = [(name, getattr(onnx_parity, name)) for name in names]
     errors = [part for part in parts if inspect.isclass(part[1]) and issubclass(part[1], Exception)]
     modules = [part for part in parts if isinstance(part[1], ModuleType)]
     others = [part for part in parts if part not in errors and part not in modules]
     lines = [_HEAD]
     for name, found in others:
-        lines += _entry(f"exporter.{name}", found)
+        lines += _entry(f"onnx_parity.{name}", found)
     for name, module in modules:
-        lines += [f"## exporter.{name}\n", _prose(module), ""]
+        lines += [f"## onnx_parity.{name}\n", _prose(module), ""]
         for each in module.__all__:
-            lines += _entry(f"exporter.{name}.{each}", getattr(module, each), "###")
+            lines += _entry(f"onnx_parity.{name}.{each}", getattr(module, each), "###")
     lines.append("## Errors and warnings\n")
-    lines += [f"- `exporter.{name}` ({found.__bases__[0].__name__}): {_prose(found)}" for name, found in errors]
+    lines += [f"- `onnx_parity.{name}` ({found.__bases__[0].__name__}): {_prose(found)}" for name, found in errors]
     return "\n".join(lines).rstrip() + "\n"
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from harness.surface.names import DOCUMENTED, TORCH, WITH_MEMBERS, torchs
+from onnx_parity.harness.surface.names import DOCUMENTED, TORCH, WITH_MEMBERS, torchs
 
 __all__ = ["Row", "exists", "page", "rows"]
 

@@ -13,8 +13,8 @@ from msgspec.structs import replace
 from typer.testing import CliRunner
 
 from benchmarks.faults import Tally, in_turn, main, others, told_wrongly
-from exporter.verification.oracle import judge
-from harness.record import Stage, Status
+from onnx_parity.exporter.verification.oracle import judge
+from onnx_parity.harness.record import Stage, Status
 from tests.harness import planted
 from tests.harness.faults import STAGES, names_of
 from tests.harness.test_store import RECORD

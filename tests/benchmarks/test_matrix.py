@@ -24,7 +24,9 @@ def one_worker(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_counts_the_cells_that_ran(tmp_path: Path) -> None:
-    path = declaration(tmp_path, "import torch\nfrom harness.case import floats, op\nneg = op(torch.neg, floats(2))\n")
+    path = declaration(
+        tmp_path, "import torch\nfrom onnx_parity.harness.case import floats, op\nneg = op(torch.neg, floats(2))\n"
+    )
     time = measure_matrix((path,), tmp_path / "runs")
     assert isinstance(time, MatrixTime)
     # Opsets 7 to 26 on the CPU, and one on CUDA, whether or not there is any.

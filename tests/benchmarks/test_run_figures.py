@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from typer.testing import CliRunner
 
 from benchmarks.run_figures import figures, main, read_figures, told
-from harness.record import Record
+from onnx_parity.harness.record import Record
 from tests.harness.test_store import RECORD
 
 

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.utils.backend_registration import _setup_privateuseone_for_python_backend
 
-import exporter
+import onnx_parity
 
 _MODE = FakeTensorMode()
 _NAME = "gpu"
@@ -92,14 +92,14 @@ def wrong_with(make: Callable[[], nn.Module], shapes: tuple[tuple[int, ...], ...
     torch.manual_seed(0)
     inputs = tuple(torch.randn(shape) for shape in shapes)
     module = make().eval()
-    here = exporter.export(module, inputs, opset_version=opset)
+    here = onnx_parity.export(module, inputs, opset_version=opset)
     weights = {key: value.clone() for key, value in module.state_dict().items()}
     try:
-        there = exporter.export(moved(module), tuple(map(on_gpu, inputs)), opset_version=opset)
+        there = onnx_parity.export(moved(module), tuple(map(on_gpu, inputs)), opset_version=opset)
         there.apply_weights(weights)
         for ours, theirs in zip(there(*inputs), here(*inputs), strict=True):
             torch.testing.assert_close(ours, theirs)
-    except (exporter.ExportError, AssertionError) as error:
+    except (onnx_parity.ExportError, AssertionError) as error:
         return str(error)
     return ""
 

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import nn
 
-import exporter
+import onnx_parity
 
 __all__ = ["Classifier", "Counter", "FooModel", "assert_agrees", "images"]
 
@@ -55,7 +55,7 @@ class Counter(nn.Module):
         return x + self.count
 
 
-def assert_agrees(program: exporter.ONNXProgram, model: Callable[..., Any], *args: Any) -> None:
+def assert_agrees(program: onnx_parity.ONNXProgram, model: Callable[..., Any], *args: Any) -> None:
     """The program gives in onnxruntime what the model gives in torch."""
     with torch.no_grad():
         expected = model(*copy.deepcopy(args))

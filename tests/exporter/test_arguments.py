@@ -11,7 +11,7 @@ import torch
 from torch import nn
 from torch.utils import _pytree as pytree
 
-import exporter
+import onnx_parity
 from tests.exporter.subjects import assert_agrees
 
 X = torch.arange(6.0).reshape(2, 3)
@@ -26,7 +26,7 @@ def keyword_only(x: torch.Tensor, *, scale: torch.Tensor, times: int = 1) -> tor
     [((X,), {"scale": X, "times": 3}), ((X, {"scale": X, "times": 3}), None), (X, {"scale": X, "times": 3})],
 )
 def test_keyword_arguments(args: Any, kwargs: dict[str, Any] | None) -> None:
-    program = exporter.export(keyword_only, args, kwargs=kwargs)
+    program = onnx_parity.export(keyword_only, args, kwargs=kwargs)
     assert program.input_names == ("x", "scale")
     torch.testing.assert_close(program(X, scale=X + 1), keyword_only(X, scale=X + 1, times=3))
 
@@ -35,9 +35,9 @@ def test_dict_at_the_end_is_keyword_arguments_unless_an_empty_one_follows() -> N
     def takes_dict(x: torch.Tensor, options: dict[str, torch.Tensor]) -> torch.Tensor:
         return x + options["shift"]
 
-    assert_agrees(exporter.export(takes_dict, (X, {"shift": X}, {})), takes_dict, X, {"shift": X})
-    with pytest.raises(exporter.ArgumentError) as caught:
-        exporter.export(takes_dict, (X, {"shift": X}))
+    assert_agrees(onnx_parity.export(takes_dict, (X, {"shift": X}, {})), takes_dict, X, {"shift": X})
+    with pytest.raises(onnx_parity.ArgumentError) as caught:
+        onnx_parity.export(takes_dict, (X, {"shift": X}))
     assert str(caught.value) == (
         "the program has no parameter 'shift': its parameters are x, options. A dict at the end of args is taken as "
         "keyword arguments: if the program takes it whole, put an empty one after it, args=(..., {...}, {})."
@@ -48,12 +48,12 @@ def test_what_is_no_tensor_is_built_in() -> None:
     def chosen(x: torch.Tensor, name: str, times: int, on: bool, nothing: None) -> torch.Tensor:
         return x * times if on and name == "times" and nothing is None else x
 
-    program = exporter.export(chosen, (X, "times", 4, True, None))
+    program = onnx_parity.export(chosen, (X, "times", 4, True, None))
     torch.testing.assert_close(program(X), X * 4)
 
 
 def test_unused_inputs_are_kept() -> None:
-    program = exporter.export(lambda x, unused: x + 1, (X, torch.ones(5)))
+    program = onnx_parity.export(lambda x, unused: x + 1, (X, torch.ones(5)))
     assert program.input_names == ("x", "unused")
     torch.testing.assert_close(program(X, torch.ones(5)), X + 1)
 
@@ -62,19 +62,19 @@ def test_names() -> None:
     def two(x: torch.Tensor, pair: list[torch.Tensor]) -> tuple[torch.Tensor, torch.Tensor]:
         return x + pair[0], pair[1]
 
-    program = exporter.export(two, (X, [X, X]))
+    program = onnx_parity.export(two, (X, [X, X]))
     assert program.input_names == ("x", "pair_0", "pair_1") and program.output_names == ("output_0", "output_1")
-    program = exporter.export(two, (X, [X, X]), input_names=["a", "b"], output_names=["sum"])
+    program = onnx_parity.export(two, (X, [X, X]), input_names=["a", "b"], output_names=["sum"])
     assert program.input_names == ("a", "b", "pair_1") and program.output_names == ("sum", "output_1")
 
 
 def test_names_beyond_the_inputs_go_to_the_weights() -> None:
     model = nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 2))
-    program = exporter.export(model, (X,), input_names=["in", *(f"learned_{number}" for number in range(4))])
+    program = onnx_parity.export(model, (X,), input_names=["in", *(f"learned_{number}" for number in range(4))])
     assert list(program.model.graph.initializers) == ["learned_0", "learned_1", "learned_2", "learned_3"]
     assert_agrees(program, model, X)
-    with pytest.raises(exporter.ArgumentError) as caught:
-        exporter.export(model, (X,), input_names=[str(number) for number in range(7)])
+    with pytest.raises(onnx_parity.ArgumentError) as caught:
+        onnx_parity.export(model, (X,), input_names=[str(number) for number in range(7)])
     assert str(caught.value) == (
         "input_names holds 7 names, and the program has 1 inputs and 4 weights: leave out the last 2"
     )
@@ -93,8 +93,8 @@ def test_names_beyond_the_inputs_go_to_the_weights() -> None:
     ],
 )
 def test_wrong_names(names: dict[str, Any], message: str) -> None:
-    with pytest.raises(exporter.ArgumentError) as caught:
-        exporter.export(lambda x, y: x + y, (X, X), **names)
+    with pytest.raises(onnx_parity.ArgumentError) as caught:
+        onnx_parity.export(lambda x, y: x + y, (X, X), **names)
     assert str(caught.value) == message
 
 
@@ -128,8 +128,8 @@ class Opaque:
     ],
 )
 def test_arguments_that_cannot_be_inputs(argument: Any, message: str) -> None:
-    with pytest.raises(exporter.ArgumentError) as caught:
-        exporter.export(lambda x: x, (argument,))
+    with pytest.raises(onnx_parity.ArgumentError) as caught:
+        onnx_parity.export(lambda x: x, (argument,))
     assert str(caught.value) == message
 
 
@@ -137,17 +137,17 @@ def test_arguments_that_cannot_be_inputs(argument: Any, message: str) -> None:
 def test_an_array_is_no_tensor(as_tuple: bool) -> None:
     array = numpy.ones((4, 3), numpy.float32)
     with pytest.raises(
-        exporter.CaptureError, match=r"argument 'input' \(position 1\) must be Tensor, not numpy.ndarray"
+        onnx_parity.CaptureError, match=r"argument 'input' \(position 1\) must be Tensor, not numpy.ndarray"
     ):
-        exporter.export(nn.Linear(3, 2), (array,) if as_tuple else array)
+        onnx_parity.export(nn.Linear(3, 2), (array,) if as_tuple else array)
 
 
 def test_models_that_are_none() -> None:
-    with pytest.raises(exporter.ArgumentError) as caught:
-        exporter.export(3, (X,))  # type: ignore[arg-type]
+    with pytest.raises(onnx_parity.ArgumentError) as caught:
+        onnx_parity.export(3, (X,))  # type: ignore[arg-type]
     assert str(caught.value) == "model is 3: give a torch.nn.Module, a function of tensors, or an ExportedProgram"
     exported = torch.export.export(nn.Linear(3, 2), (X,))
-    assert_agrees(exporter.export(exported.module(), (X,)), exported.module(), X)
+    assert_agrees(onnx_parity.export(exported.module(), (X,)), exported.module(), X)
 
 
 @pytest.mark.parametrize(
@@ -168,20 +168,20 @@ def test_models_that_are_none() -> None:
     ],
 )
 def test_arguments_of_another_kind(name: str, value: Any, message: str) -> None:
-    with pytest.raises(exporter.ArgumentError) as caught:
-        exporter.export(nn.ReLU(), (X,), **{name: value})
+    with pytest.raises(onnx_parity.ArgumentError) as caught:
+        onnx_parity.export(nn.ReLU(), (X,), **{name: value})
     assert str(caught.value).startswith(message)
 
 
 def test_numbers_and_numpy_s_own_serve_as_switches(capsys: pytest.CaptureFixture[str]) -> None:
-    exporter.export(nn.ReLU(), (X,), verbose=1, do_constant_folding=numpy.True_, verify=0)  # type: ignore[arg-type]
+    onnx_parity.export(nn.ReLU(), (X,), verbose=1, do_constant_folding=numpy.True_, verify=0)  # type: ignore[arg-type]
     assert "onnx::Relu" in capsys.readouterr().out
 
 
 def test_wrong_training_mode() -> None:
-    with pytest.raises(exporter.ArgumentError) as caught:
-        exporter.export(nn.ReLU(), (X,), training="eval")
-    assert str(caught.value) == "training is 'eval': give True, False, or an exporter.TrainingMode"
+    with pytest.raises(onnx_parity.ArgumentError) as caught:
+        onnx_parity.export(nn.ReLU(), (X,), training="eval")
+    assert str(caught.value) == "training is 'eval': give True, False, or an onnx_parity.TrainingMode"
 
 
 @pytest.mark.parametrize(
@@ -197,8 +197,8 @@ def test_wrong_training_mode() -> None:
     ],
 )
 def test_results_that_cannot_be_outputs(result: Any, message: str) -> None:
-    with pytest.raises(exporter.CaptureError) as caught:
-        exporter.export(result, (X,))
+    with pytest.raises(onnx_parity.CaptureError) as caught:
+        onnx_parity.export(result, (X,))
     assert str(caught.value) == message
 
 
@@ -219,7 +219,7 @@ def test_inputs_of_every_layout(x: torch.Tensor) -> None:
     def program(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         return x.sum(0), x.reshape(-1) * 2
 
-    assert_agrees(exporter.export(program, (x,)), program, x.detach())
+    assert_agrees(onnx_parity.export(program, (x,)), program, x.detach())
 
 
 def test_modules_that_know_their_example() -> None:
@@ -241,12 +241,12 @@ def test_modules_that_know_their_example() -> None:
         def dynamic_shapes(self) -> Any:
             return ({0: "rows"}, {"shift": {0: "rows"}})
 
-    program = exporter.export(Known())
+    program = onnx_parity.export(Known())
     assert (program.input_names, program.output_names) == (("a", "b"), ("sum",))
     assert str(program.model.graph.outputs[0].shape) == "[rows,3]"
     program.verify()
-    assert exporter.export(Known(), input_names=["c"]).input_names == ("c", "options")
-    assert exporter.export(Known(), (X, {"shift": X}, {})).input_names == ("x", "options")
+    assert onnx_parity.export(Known(), input_names=["c"]).input_names == ("c", "options")
+    assert onnx_parity.export(Known(), (X, {"shift": X}, {})).input_names == ("x", "options")
 
 
 @dataclasses.dataclass
@@ -264,7 +264,7 @@ def test_dataclasses_that_torch_knows() -> None:
         assert pair.extra is None
         return Registered(pair.value * pair.times, 5, pair.value + 1)
 
-    exported = exporter.export(program, (Registered(X),))
+    exported = onnx_parity.export(program, (Registered(X),))
     assert exported.input_names == ("pair",)
     result = exported(Registered(X + 1))
     assert isinstance(result, Registered) and result.times == 5
@@ -275,10 +275,10 @@ def test_an_output_is_not_called_as_an_input() -> None:
     def doubled(output: torch.Tensor) -> torch.Tensor:
         return output * 2
 
-    program = exporter.export(doubled, X, verify=True)
+    program = onnx_parity.export(doubled, X, verify=True)
     assert [each.name for each in program.model.graph.outputs] == ["output_out"]
-    with pytest.raises(exporter.ArgumentError) as caught:
-        exporter.export(doubled, X, input_names=["x"], output_names=["x"])
+    with pytest.raises(onnx_parity.ArgumentError) as caught:
+        onnx_parity.export(doubled, X, input_names=["x"], output_names=["x"])
     assert str(caught.value) == (
         "an input and an output are called 'x', and a model's values have names of their own: give another one in "
         "output_names"
@@ -318,15 +318,15 @@ def test_an_output_is_not_called_as_an_input() -> None:
     ],
 )
 def test_arguments_of_other_types(options: dict[str, Any], message: str) -> None:
-    with pytest.raises(exporter.ArgumentError) as caught:
-        exporter.export(nn.Linear(3, 2), X, **options)
+    with pytest.raises(onnx_parity.ArgumentError) as caught:
+        onnx_parity.export(nn.Linear(3, 2), X, **options)
     assert str(caught.value) == message
 
 
 def test_other_constants_than_those_built_in_are_refused() -> None:
-    program = exporter.export(lambda x, times: x * times, (X, 3))
+    program = onnx_parity.export(lambda x, times: x * times, (X, 3))
     assert torch.equal(program(X + 1, 3), (X + 1) * 3)
-    with pytest.raises(exporter.ArgumentError) as caught:
+    with pytest.raises(onnx_parity.ArgumentError) as caught:
         program(X, 4)
     assert str(caught.value) == (
         "the model was exported with 3 where 4 is given: it is built in. Export with that, or make it a tensor"

@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 import torch
 
-import exporter
+import onnx_parity
 from tests.exporter.subjects import assert_agrees
 
 X = torch.tensor([[-1.0, 0.5, 2.0]])
 
 
-def export(lowering: Callable[..., Any], opset: int = 18) -> exporter.ONNXProgram:
-    return exporter.export(torch.erf, (X,), opset_version=opset, custom_translation_table={"aten::erf": lowering})
+def export(lowering: Callable[..., Any], opset: int = 18) -> onnx_parity.ONNXProgram:
+    return onnx_parity.export(torch.erf, (X,), opset_version=opset, custom_translation_table={"aten::erf": lowering})
 
 
 @pytest.mark.parametrize(
@@ -66,7 +66,7 @@ def export(lowering: Callable[..., Any], opset: int = 18) -> exporter.ONNXProgra
     ],
 )
 def test_calls_that_onnx_does_not_know(lowering: Callable[..., Any], message: str) -> None:
-    with pytest.raises(exporter.LoweringError) as caught:
+    with pytest.raises(onnx_parity.LoweringError) as caught:
         export(lowering)
     name = f"{__name__}.<lambda> at {__file__}:{lowering.__code__.co_firstlineno}"
     assert str(caught.value).startswith(f"the lowering of aten.erf.default ({name}) failed with TypeError: {message}\n")
@@ -84,7 +84,7 @@ def test_calls_that_onnx_does_not_know(lowering: Callable[..., Any], message: st
     ],
 )
 def test_operators_that_the_opset_does_not_have(lowering: Callable[..., Any], message: str) -> None:
-    with pytest.raises(exporter.UnsupportedOperatorsError) as caught:
+    with pytest.raises(onnx_parity.UnsupportedOperatorsError) as caught:
         export(lowering)
     assert str(caught.value.refusals[0]).partition("\n")[0] == message
 
@@ -102,9 +102,11 @@ def test_versions_of_other_domains_are_those_asked_for() -> None:
             "ai.onnx.ml::LabelEncoder", x, keys_floats_f=[-1.0, 2.0], values_floats_f=[10.0, 20.0], default_float_f=0.5
         )
 
-    with pytest.raises(exporter.LoweringError, match="LabelEncoder has no attribute 'keys_floats' at opset 1: it has"):
+    with pytest.raises(
+        onnx_parity.LoweringError, match="LabelEncoder has no attribute 'keys_floats' at opset 1: it has"
+    ):
         export(encoder)
-    program = exporter.export(
+    program = onnx_parity.export(
         torch.erf, (X,), custom_translation_table={"aten::erf": encoder}, custom_opsets={"ai.onnx.ml": 2}
     )
     assert program(X).tolist() == [[10.0, 0.5, 20.0]]
@@ -115,12 +117,12 @@ def test_a_lowering_that_is_an_object_and_fails() -> None:
         def __call__(self, g: Any, x: Any) -> Any:
             return x
 
-    exporter.lowering("aten::erf", since=9)(Lowering())
+    onnx_parity.lowering("aten::erf", since=9)(Lowering())
     try:
-        with pytest.raises(exporter.LoweringError, match=r"<locals>\.Lowering\) failed with TypeError: "):
-            exporter.export(torch.erf, (X,))
+        with pytest.raises(onnx_parity.LoweringError, match=r"<locals>\.Lowering\) failed with TypeError: "):
+            onnx_parity.export(torch.erf, (X,))
     finally:
-        exporter.unregister_custom_op_symbolic("aten::erf", 9)
+        onnx_parity.unregister_custom_op_symbolic("aten::erf", 9)
 
 
 def test_symbolic_of_an_autograd_function() -> None:
@@ -133,8 +135,8 @@ def test_symbolic_of_an_autograd_function() -> None:
         def symbolic(g: Any, x: Any) -> Any:
             return g.op("Mul", x)
 
-    with pytest.raises(exporter.LoweringError) as caught:
-        exporter.export(lambda x: Doubled.apply(x) + 1, (X,))  # type: ignore[no-untyped-call]
+    with pytest.raises(onnx_parity.LoweringError) as caught:
+        onnx_parity.export(lambda x: Doubled.apply(x) + 1, (X,))  # type: ignore[no-untyped-call]
     line = inspect.getsourcelines(Doubled.symbolic)[1] + 2
     assert f"at {__file__}:{line}) failed with TypeError: Mul takes 2 inputs at opset 18 (A, B), and got 1" in str(
         caught.value
@@ -145,27 +147,27 @@ def test_symbolic_of_an_autograd_function() -> None:
     ("call", "message"),
     [
         (
-            lambda x: exporter.ops.symbolic("Add", (x,), dtype=x.dtype, shape=x.shape),
+            lambda x: onnx_parity.ops.symbolic("Add", (x,), dtype=x.dtype, shape=x.shape),
             "onnx_parity::onnx_operator: Add takes 2 inputs at opset 18 (A, B), and got 1",
         ),
         (
-            lambda x: exporter.ops.symbolic("Erf", (x,), {"alpha": 1.0}, dtype=x.dtype, shape=x.shape),
+            lambda x: onnx_parity.ops.symbolic("Erf", (x,), {"alpha": 1.0}, dtype=x.dtype, shape=x.shape),
             "onnx_parity::onnx_operator: Erf has no attribute 'alpha' at opset 18: it has none",
         ),
         (
-            lambda x: exporter.ops.symbolic("Foo", (x,), dtype=x.dtype, shape=x.shape),
+            lambda x: onnx_parity.ops.symbolic("Foo", (x,), dtype=x.dtype, shape=x.shape),
             "onnx_parity::onnx_operator: ONNX has no operator Foo: one of another domain is written with it, "
             "'my_domain::Foo'",
         ),
         (
-            lambda x: exporter.ops.symbolic("Swish", (x,), dtype=x.dtype, shape=x.shape),
+            lambda x: onnx_parity.ops.symbolic("Swish", (x,), dtype=x.dtype, shape=x.shape),
             "onnx_parity::onnx_operator: ONNX has Swish only from opset 24 (possible from opset 24)",
         ),
     ],
 )
 def test_operators_called_by_name(call: Callable[..., Any], message: str) -> None:
-    with pytest.raises(exporter.UnsupportedOperatorsError) as caught:
-        exporter.export(call, (X,))
+    with pytest.raises(onnx_parity.UnsupportedOperatorsError) as caught:
+        onnx_parity.export(call, (X,))
     words, _, place = str(caught.value.refusals[0]).partition("\n      at ")
     assert words == message
     assert place == f"{__file__}:{call.__code__.co_firstlineno}"
@@ -187,8 +189,8 @@ def test_a_symbolic_of_another_rank_than_forward(dynamic_axes: dict[str, dict[in
         result: torch.Tensor = _Products.apply(x, y)  # type: ignore[no-untyped-call]
         return result
 
-    with pytest.raises(exporter.LoweringError) as caught:
-        exporter.export(program, (torch.ones(3), torch.ones(3)), input_names=["x", "y"], dynamic_axes=dynamic_axes)
+    with pytest.raises(onnx_parity.LoweringError) as caught:
+        onnx_parity.export(program, (torch.ones(3), torch.ones(3)), input_names=["x", "y"], dynamic_axes=dynamic_axes)
     assert str(caught.value) == (
         "the lowering of onnx_parity.autograd_function.default returned a tensor of 0 axes where torch returns one of "
         f"1\n      at {__file__}:{program.__code__.co_firstlineno + 1} "

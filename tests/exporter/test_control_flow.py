@@ -14,7 +14,7 @@ from torch import nn
 from torch._higher_order_ops import while_loop
 from torch._higher_order_ops.cond import cond_op
 
-import exporter
+import onnx_parity
 from tests.exporter.subjects import assert_agrees
 
 X = torch.ones(2, 3)
@@ -45,13 +45,13 @@ def operators(graph: onnx.GraphProto) -> list[str]:
 
 
 def test_a_branch_is_one_node_with_two_bodies() -> None:
-    program = exporter.export(Gate(), (X,), opset_version=13)
+    program = onnx_parity.export(Gate(), (X,), opset_version=13)
     assert operators(program.model_proto.graph) == ["ReduceSum", "Greater", "If", "Gemm", "Mul"]
     assert program.model_proto.graph.node[2].input == ["Greater"]
 
 
 def test_the_printed_graph_shows_bodies(capsys: pytest.CaptureFixture[str]) -> None:
-    exporter.export(Gate(), (X,), verbose=True)
+    onnx_parity.export(Gate(), (X,), verbose=True)
     lines = [text.split(" #")[0].strip() for text in capsys.readouterr().out.splitlines()]
     start = lines.index("then_branch():")
     assert lines[start : start + 6] == [
@@ -67,7 +67,7 @@ def test_the_printed_graph_shows_bodies(capsys: pytest.CaptureFixture[str]) -> N
 
 def test_two_exports_are_the_same_bytes() -> None:
     model = Gate()
-    assert exporter.export(model, (X,)).serialize() == exporter.export(model, (X,)).serialize()
+    assert onnx_parity.export(model, (X,)).serialize() == onnx_parity.export(model, (X,)).serialize()
 
 
 def test_weights_are_folded_inside_of_bodies() -> None:
@@ -77,7 +77,7 @@ def test_weights_are_folded_inside_of_bodies() -> None:
         result: torch.Tensor = torch.cond(x.sum() > 0, lambda x: x @ weight.t().t(), lambda x: x @ weight, (x,))
         return result
 
-    assert "Transpose" not in operators(exporter.export(program, (X,)).model_proto.graph)
+    assert "Transpose" not in operators(onnx_parity.export(program, (X,)).model_proto.graph)
 
 
 def test_what_a_branch_writes_to_its_operands_is_written() -> None:
@@ -91,7 +91,7 @@ def test_what_a_branch_writes_to_its_operands_is_written() -> None:
         total = torch.cond(x.sum() > 0, write, lambda x: x.mean(), (x,))
         return x, total
 
-    exported = exporter.export(program, (X,))
+    exported = onnx_parity.export(program, (X,))
     for x, first in ((X, 7.0), (-X, -1.0)):
         written, total = exported(x)
         assert written[0].tolist() == [first] * 3
@@ -105,8 +105,8 @@ def test_values_behind_a_branch_can_be_looked_at() -> None:
         _, x = while_loop(lambda i, x: i < n, lambda i, x: (i + 1, x * 2), (torch.tensor(0), x))
         return x * float(x[0, 0])
 
-    with pytest.warns(exporter.TracerWarning):
-        exported = exporter.export(program, (X, torch.tensor(2)))
+    with pytest.warns(onnx_parity.TracerWarning):
+        exported = onnx_parity.export(program, (X, torch.tensor(2)))
     torch.testing.assert_close(exported(X, torch.tensor(2)), torch.full((2, 3), 64.0))
 
 
@@ -125,8 +125,8 @@ def test_branches_that_do_not_fit_are_refused(other: Callable[..., Any], message
     def program(x: torch.Tensor) -> Any:
         return torch.cond(x.sum() > 0, lambda x: x + 1, other, (x,))
 
-    with pytest.raises(exporter.CaptureError) as caught:
-        exporter.export(program, (X,))
+    with pytest.raises(onnx_parity.CaptureError) as caught:
+        onnx_parity.export(program, (X,))
     assert str(caught.value) == f"{message} (at {line(program, 1)})"
 
 
@@ -134,15 +134,15 @@ def test_other_shapes_need_opset_11() -> None:
     def program(x: torch.Tensor) -> Any:
         return torch.cond(x.sum() > 0, lambda x: x[:1], lambda x: x + 0, (x,))
 
-    with pytest.raises(exporter.UnsupportedOperatorsError) as caught:
-        exporter.export(program, (X,), opset_version=10)
+    with pytest.raises(onnx_parity.UnsupportedOperatorsError) as caught:
+        onnx_parity.export(program, (X,), opset_version=10)
     assert str(caught.value) == (
         "1 operator cannot be exported to opset 10:\n"
         "  - prim::If: its branches return the shapes [1, 3] and [2, 3], and have to return the same "
         f"(possible from opset 11)\n      at {line(program, 1)}\n"
         "Export with opset_version=11 or later."
     )
-    exported = exporter.export(program, (X,), opset_version=11)
+    exported = onnx_parity.export(program, (X,), opset_version=11)
     assert [exported(x).shape for x in (X, -X)] == [(1, 3), (2, 3)]
 
 
@@ -157,8 +157,8 @@ def test_a_tensor_does_not_leave_its_branch_by_the_back_door() -> None:
         result = torch.cond(x.sum() > 0, keep, lambda x: x - 1, (x,))
         return result + kept[-1]
 
-    with pytest.raises(exporter.CaptureError) as caught:
-        exporter.export(program, (X,))
+    with pytest.raises(onnx_parity.CaptureError) as caught:
+        onnx_parity.export(program, (X,))
     assert str(caught.value) == (
         f"the program takes a tensor out of a branch or loop, to use it at {line(program, 6)}, by other means than "
         "returning it: it exists only while that runs. Return it from the function"
@@ -169,8 +169,8 @@ def test_a_value_of_a_loop_cannot_be_looked_at() -> None:
     def program(x: torch.Tensor) -> Any:
         return while_loop(lambda x: x.sum() < 10, lambda x: (x * float(x[0, 0]) + 1,), (x,))
 
-    with pytest.raises(exporter.CaptureError) as caught:
-        exporter.export(program, (X,))
+    with pytest.raises(onnx_parity.CaptureError) as caught:
+        onnx_parity.export(program, (X,))
     assert str(caught.value) == (
         f"the program turned a tensor into a Python value at {line(program, 1)}, inside of a loop that is kept: it is "
         "another value in each iteration. Keep it a tensor"
@@ -179,9 +179,9 @@ def test_a_value_of_a_loop_cannot_be_looked_at() -> None:
 
 def test_torch_has_its_own_again() -> None:
     code, call = torch.cond.__code__, type(cond_op).__call__
-    exporter.export(Gate(), (X,))
-    with pytest.raises(exporter.CaptureError):
-        exporter.export(lambda x: torch.cond(x.sum() > 0, lambda x: x, lambda x: x[0], (x,)), (X,))
+    onnx_parity.export(Gate(), (X,))
+    with pytest.raises(onnx_parity.CaptureError):
+        onnx_parity.export(lambda x: torch.cond(x.sum() > 0, lambda x: x, lambda x: x[0], (x,)), (X,))
     assert torch.cond.__code__ is code and type(cond_op).__call__ is call
 
 
@@ -196,13 +196,13 @@ def test_other_threads_have_torch_s_own_meanwhile() -> None:
         thread.join()
         return x + 1
 
-    assert_agrees(exporter.export(program, (X,)), lambda x: x + 1, X)
+    assert_agrees(onnx_parity.export(program, (X,)), lambda x: x + 1, X)
     torch.testing.assert_close(seen[0], X - 1)
 
 
 def test_an_exported_program_keeps_its_branches() -> None:
     model = Gate()
-    program = exporter.export(torch.export.export(model, (X,)))
+    program = onnx_parity.export(torch.export.export(model, (X,)))
     assert "If" in operators(program.model_proto.graph)
     for x in (X, -X):
         assert_agrees(program, lambda x: model.linear(x) if x.sum() > 0 else x * 2, x)

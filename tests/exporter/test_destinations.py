@@ -15,22 +15,22 @@ import onnxruntime
 import pytest
 import torch
 
-import exporter
+import onnx_parity
 from tests.exporter.subjects import Classifier, images
 
 
 @pytest.fixture(scope="module")
-def program() -> exporter.ONNXProgram:
-    return exporter.export(Classifier().eval(), (images(),))
+def program() -> onnx_parity.ONNXProgram:
+    return onnx_parity.export(Classifier().eval(), (images(),))
 
 
 def test_argument_order_is_that_of_torch(tmp_path: Path) -> None:
     model = Classifier().eval()
-    returned = exporter.export(model, (images(),), str(tmp_path / "model.onnx"), opset_version=13)
+    returned = onnx_parity.export(model, (images(),), str(tmp_path / "model.onnx"), opset_version=13)
     assert (tmp_path / "model.onnx").read_bytes() == returned.serialize()
 
 
-def test_paths_and_open_files_hold_the_same_bytes(program: exporter.ONNXProgram, tmp_path: Path) -> None:
+def test_paths_and_open_files_hold_the_same_bytes(program: onnx_parity.ONNXProgram, tmp_path: Path) -> None:
     program.save(str(tmp_path / "a.onnx"))
     program.save(tmp_path / "b.onnx")
     buffer = io.BytesIO()
@@ -44,11 +44,11 @@ def test_paths_and_open_files_hold_the_same_bytes(program: exporter.ONNXProgram,
 
 def test_two_exports_are_the_same_bytes() -> None:
     model = Classifier().eval()
-    first, second = (exporter.export(model, (images(),), dynamic_axes={"input": [0]}).serialize() for _ in range(2))
+    first, second = (onnx_parity.export(model, (images(),), dynamic_axes={"input": [0]}).serialize() for _ in range(2))
     assert first == second
 
 
-def test_link_is_written_through(program: exporter.ONNXProgram, tmp_path: Path) -> None:
+def test_link_is_written_through(program: onnx_parity.ONNXProgram, tmp_path: Path) -> None:
     (tmp_path / "real.onnx").write_bytes(b"old")
     (tmp_path / "link.onnx").symlink_to(tmp_path / "real.onnx")
     program.save(tmp_path / "link.onnx")
@@ -56,13 +56,13 @@ def test_link_is_written_through(program: exporter.ONNXProgram, tmp_path: Path) 
     assert (tmp_path / "real.onnx").read_bytes() == program.serialize()
 
 
-def test_existing_file_keeps_its_mode(program: exporter.ONNXProgram, tmp_path: Path) -> None:
+def test_existing_file_keeps_its_mode(program: onnx_parity.ONNXProgram, tmp_path: Path) -> None:
     (tmp_path / "model.onnx").touch(0o640)
     program.save(tmp_path / "model.onnx")
     assert stat.S_IMODE((tmp_path / "model.onnx").stat().st_mode) == 0o640
 
 
-def test_pipe_is_written_to(program: exporter.ONNXProgram, tmp_path: Path) -> None:
+def test_pipe_is_written_to(program: onnx_parity.ONNXProgram, tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     read: list[bytes] = []
     reader = threading.Thread(target=lambda: read.append((tmp_path / "pipe").read_bytes()))
@@ -72,8 +72,8 @@ def test_pipe_is_written_to(program: exporter.ONNXProgram, tmp_path: Path) -> No
     assert read == [program.serialize()]
 
 
-def test_full_device_is_an_error_and_stays_a_device(program: exporter.ONNXProgram) -> None:
-    with pytest.raises(exporter.WriteError) as caught:
+def test_full_device_is_an_error_and_stays_a_device(program: onnx_parity.ONNXProgram) -> None:
+    with pytest.raises(onnx_parity.WriteError) as caught:
         program.save("/dev/full")
     assert str(caught.value) == (
         "cannot write the model to /dev/full: No space left on device. Nothing was changed there. "
@@ -82,11 +82,11 @@ def test_full_device_is_an_error_and_stays_a_device(program: exporter.ONNXProgra
     assert Path("/dev/full").is_char_device()
 
 
-def test_external_data_can_be_mapped_and_run(program: exporter.ONNXProgram, tmp_path: Path) -> None:
+def test_external_data_can_be_mapped_and_run(program: onnx_parity.ONNXProgram, tmp_path: Path) -> None:
     model = torch.nn.Sequential(torch.nn.Linear(300, 200), torch.nn.Linear(200, 30)).eval()
     x = torch.linspace(-1, 1, 300)[None]
     path = tmp_path / "model.onnx"
-    exporter.export(model, (x,), path, external_data=True)
+    onnx_parity.export(model, (x,), path, external_data=True)
 
     onnx.checker.check_model(str(path), full_check=True)
     weights = onnx.load(path, load_external_data=False).graph.initializer
@@ -120,45 +120,47 @@ def test_external_data_can_be_mapped_and_run(program: exporter.ONNXProgram, tmp_
         ),
     ],
 )
-def test_impossible_paths(program: exporter.ONNXProgram, tmp_path: Path, destination: str, message: str) -> None:
+def test_impossible_paths(program: onnx_parity.ONNXProgram, tmp_path: Path, destination: str, message: str) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(exporter.WriteError) as caught:
+    with pytest.raises(onnx_parity.WriteError) as caught:
         program.save(destination.format(folder=tmp_path))
     assert str(caught.value) == message.format(folder=tmp_path)
     assert os.listdir(tmp_path) == ["file"]
 
 
-def test_what_is_no_destination(program: exporter.ONNXProgram, tmp_path: Path) -> None:
+def test_what_is_no_destination(program: onnx_parity.ONNXProgram, tmp_path: Path) -> None:
     text = io.StringIO()
     expected = re.escape("give a path, or a file opened for writing bytes (open(..., 'wb'))")
     for wrong in (text, 3):
-        with pytest.raises(exporter.ArgumentError, match=expected):
+        with pytest.raises(onnx_parity.ArgumentError, match=expected):
             program.save(wrong)  # type: ignore[arg-type]
     with pytest.raises(
-        exporter.ArgumentError,
+        onnx_parity.ArgumentError,
         match=re.escape("external_data=True needs a path to put the weights beside: give `f` as a path"),
     ):
         program.save(io.BytesIO(), external_data=True)
     closed = io.BytesIO()
     closed.close()
-    with pytest.raises(exporter.WriteError, match=re.escape("I/O operation on closed file. What was written so far")):
+    with pytest.raises(
+        onnx_parity.WriteError, match=re.escape("I/O operation on closed file. What was written so far")
+    ):
         program.save(closed)
     for name, reason in (("a" * 300, "File name too long"), ("a\0b", "embedded null byte")):
-        with pytest.raises(exporter.WriteError, match=f"^cannot write the model to .*: {reason}$"):
+        with pytest.raises(onnx_parity.WriteError, match=f"^cannot write the model to .*: {reason}$"):
             program.save(tmp_path / name)
     (tmp_path / "old").write_bytes(b"old")
     with (
         open(tmp_path / "old", "rb") as readable,
-        pytest.raises(exporter.WriteError, match="a file opened for writing"),
+        pytest.raises(onnx_parity.WriteError, match="a file opened for writing"),
     ):
         program.save(readable)
     assert (tmp_path / "old").read_bytes() == b"old"
 
 
-def test_external_data_has_no_place_beside_a_pipe(program: exporter.ONNXProgram, tmp_path: Path) -> None:
+def test_external_data_has_no_place_beside_a_pipe(program: onnx_parity.ONNXProgram, tmp_path: Path) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
-    with pytest.raises(exporter.WriteError) as caught:
+    with pytest.raises(onnx_parity.WriteError) as caught:
         program.save(pipe, external_data=True)
     assert str(caught.value) == (
         f"cannot write external data beside {pipe}, which is no regular file: give another path"

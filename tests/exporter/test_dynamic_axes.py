@@ -11,13 +11,13 @@ import pytest
 import torch
 from torch import nn
 
-import exporter
-from exporter.capture.origin import stop_at
-from exporter.lowering.registry import unregister
+import onnx_parity
+from onnx_parity.exporter.capture.graph.origin import stop_at
+from onnx_parity.exporter.lowering.registry import unregister
 from tests.exporter.subjects import Classifier, assert_agrees, images
 
 
-def shape_of(program: exporter.ONNXProgram, name: str) -> list[int | str]:
+def shape_of(program: onnx_parity.ONNXProgram, name: str) -> list[int | str]:
     graph = program.model_proto.graph
     (value,) = [end for end in (*graph.input, *graph.output) if end.name == name]
     return [dim.dim_param or dim.dim_value for dim in value.type.tensor_type.shape.dim]
@@ -34,14 +34,14 @@ def shape_of(program: exporter.ONNXProgram, name: str) -> list[int | str]:
 )
 def test_spellings(spelling: dict[str, Any], shape: list[int | str]) -> None:
     model = Classifier().eval()
-    program = exporter.export(model, (images(),), dynamic_axes=spelling)
+    program = onnx_parity.export(model, (images(),), dynamic_axes=spelling)
     assert shape_of(program, "input") == shape
     for batch in (1, 5):
         assert_agrees(program, model, images(batch))
 
 
 def test_indices_names_and_outputs_mixed() -> None:
-    program = exporter.export(
+    program = onnx_parity.export(
         torch.matmul,
         (torch.ones(2, 3), torch.ones(3, 4)),
         input_names=["a", "b"],
@@ -56,7 +56,7 @@ def test_indices_names_and_outputs_mixed() -> None:
 
 
 def test_one_name_is_one_size() -> None:
-    program = exporter.export(
+    program = onnx_parity.export(
         torch.add,
         (torch.ones(2, 3), torch.ones(2, 3)),
         input_names=["a", "b"],
@@ -69,7 +69,7 @@ def test_example_of_size_one_does_not_fix_the_axis() -> None:
     def centred(x: torch.Tensor) -> torch.Tensor:
         return (x - x.mean(0, keepdim=True)).reshape(x.shape[0] * 2, -1)
 
-    program = exporter.export(centred, (torch.ones(1, 4),), dynamic_axes={"x": {0: "n"}})
+    program = onnx_parity.export(centred, (torch.ones(1, 4),), dynamic_axes={"x": {0: "n"}})
     for size in (1, 2, 7):
         assert_agrees(program, centred, torch.rand(size, 4))
 
@@ -78,8 +78,8 @@ def test_axis_that_the_program_fixes() -> None:
     def fixed(x: torch.Tensor) -> torch.Tensor:
         return x + torch.ones(3, 4)
 
-    with pytest.raises(exporter.DynamicAxisError) as caught:
-        exporter.export(fixed, (torch.ones(3, 4),), dynamic_axes={"x": {0: "batch"}})
+    with pytest.raises(onnx_parity.DynamicAxisError) as caught:
+        onnx_parity.export(fixed, (torch.ones(3, 4),), dynamic_axes={"x": {0: "batch"}})
     where = f"{__file__}:{inspect.getsourcelines(fixed)[1] + 1}"
     assert str(caught.value).startswith(
         f"1 dynamic axis is fixed by the program:\n  - 'batch' at {where}: the program needs"
@@ -98,11 +98,11 @@ def test_axis_that_the_program_fixes() -> None:
 )
 def test_axis_that_a_layer_of_torch_fixes(model: nn.Module, place: str) -> None:
     def for_somebody_else() -> None:
-        exporter.export(model, (torch.ones(4, 3),), input_names=["x"], dynamic_axes={"x": {1: "q"}})
+        onnx_parity.export(model, (torch.ones(4, 3),), input_names=["x"], dynamic_axes={"x": {1: "q"}})
 
     # As the command line does: no line of these is the program's.
     stop_at(for_somebody_else.__code__)
-    with pytest.raises(exporter.DynamicAxisError) as caught:
+    with pytest.raises(onnx_parity.DynamicAxisError) as caught:
         for_somebody_else()
     assert str(caught.value).splitlines()[1] == f"  - 'q'{place}: the program needs Eq(q, 3) to be True"
 
@@ -121,8 +121,8 @@ def in_a_loop(x: torch.Tensor) -> torch.Tensor:
 
 @pytest.mark.parametrize("program", [as_an_int, as_a_float, in_a_loop])
 def test_size_that_becomes_a_number_is_fixed(program: Callable[[torch.Tensor], torch.Tensor]) -> None:
-    with pytest.raises(exporter.DynamicAxisError) as caught:
-        exporter.export(program, (torch.ones(3, 4),), dynamic_axes={"x": {0: "batch"}})
+    with pytest.raises(onnx_parity.DynamicAxisError) as caught:
+        onnx_parity.export(program, (torch.ones(3, 4),), dynamic_axes={"x": {0: "batch"}})
     where = f"{__file__}:{inspect.getsourcelines(program)[1] + 1}"
     assert f"  - 'batch' at {where}: the program needs batch to be 3\n" in str(caught.value)
 
@@ -139,12 +139,12 @@ def test_decision_by_a_size_is_said() -> None:
         f"the program decides by a size that varies at {__file__}:{line}: batch > 2 is True in the example, and the "
         "exported model goes that way for every size. Decide by what does not vary, or export a model for each way"
     )
-    with pytest.warns(exporter.TracerWarning) as caught:
-        program = exporter.export(decides, (x,), dynamic_axes={"x": {0: "batch"}})
+    with pytest.warns(onnx_parity.TracerWarning) as caught:
+        program = onnx_parity.export(decides, (x,), dynamic_axes={"x": {0: "batch"}})
     assert [(str(w.message), w.filename, w.lineno) for w in caught] == [(message, __file__, line)]
     torch.testing.assert_close(program(x), x + 1)
-    with pytest.raises(exporter.FrozenValueError) as refused:
-        exporter.export(decides, (x,), dynamic_axes={"x": {0: "batch"}}, strict=True)
+    with pytest.raises(onnx_parity.FrozenValueError) as refused:
+        onnx_parity.export(decides, (x,), dynamic_axes={"x": {0: "batch"}}, strict=True)
     assert str(refused.value) == message
 
 
@@ -172,14 +172,14 @@ def test_mistakes(axes: dict[str, Any], message: str) -> None:
     def program(x: torch.Tensor) -> torch.Tensor:
         return x * 2
 
-    with pytest.raises(exporter.ArgumentError) as caught:
-        exporter.export(program, (torch.ones(2, 3),), dynamic_axes=axes)
+    with pytest.raises(onnx_parity.ArgumentError) as caught:
+        onnx_parity.export(program, (torch.ones(2, 3),), dynamic_axes=axes)
     assert str(caught.value) == message
 
 
 def test_axes_of_outputs_may_count_from_the_last() -> None:
     def exported(axes: dict[int, str]) -> str:
-        program = exporter.export(
+        program = onnx_parity.export(
             torch.relu,
             (torch.ones(2, 3),),
             input_names=["x"],
@@ -190,10 +190,10 @@ def test_axes_of_outputs_may_count_from_the_last() -> None:
 
     assert exported({-2: "batch"}) == "[batch,3]"
     assert exported({1: "fixed"}) == "[rows,3]"
-    with pytest.raises(exporter.ArgumentError) as caught:
+    with pytest.raises(onnx_parity.ArgumentError) as caught:
         exported({0: "a", -2: "b"})
     assert str(caught.value) == "dynamic_axes['y'] names one axis twice, as 0 and as -2: name it once"
-    with pytest.raises(exporter.ArgumentError) as caught:
+    with pytest.raises(onnx_parity.ArgumentError) as caught:
         exported({2: "a"})
     assert str(caught.value) == "dynamic_axes['y'] holds axis 2, and 'y' has 2 axes"
 
@@ -207,15 +207,15 @@ def test_means_of_none_are_torch_s() -> None:
         return [x.mean(), x.mean(0), *mean, other, torch.nn.functional.mse_loss(x, x + 1), x.mean(1)]
 
     for opset in (8, 13, 18):
-        program = exporter.export(means, (x,), dynamic_axes={"x": {0: "rows"}}, opset_version=opset)
+        program = onnx_parity.export(means, (x,), dynamic_axes={"x": {0: "rows"}}, opset_version=opset)
         for rows in (2, 1, 0):
             assert_agrees(program, means, x[:rows])
-        assert {node.op_type for node in exporter.export(lambda x: x.mean(0), (x,)).model.graph} == {"ReduceMean"}
+        assert {node.op_type for node in onnx_parity.export(lambda x: x.mean(0), (x,)).model.graph} == {"ReduceMean"}
 
 
 def test_both_ways_at_once() -> None:
-    with pytest.raises(exporter.ArgumentError) as caught:
-        exporter.export(torch.relu, (torch.ones(2),), dynamic_axes={"input_0": [0]}, dynamic_shapes=({0: "n"},))
+    with pytest.raises(onnx_parity.ArgumentError) as caught:
+        onnx_parity.export(torch.relu, (torch.ones(2),), dynamic_axes={"input_0": [0]}, dynamic_shapes=({0: "n"},))
     assert str(caught.value) == "dynamic_axes and dynamic_shapes say the same thing in two ways: give one of them"
 
 
@@ -226,8 +226,8 @@ def test_loop_that_counts_to_a_size_is_refused() -> None:
             x, number = x + number, number + 1
         return x
 
-    with pytest.raises(exporter.DynamicAxisError) as caught:
-        exporter.export(counts, (torch.ones(3, 4),), dynamic_axes={"x": {0: "batch"}})
+    with pytest.raises(onnx_parity.DynamicAxisError) as caught:
+        onnx_parity.export(counts, (torch.ones(3, 4),), dynamic_axes={"x": {0: "batch"}})
     where = f"{__file__}:{inspect.getsourcelines(counts)[1] + 2}"
     assert f"  - 'batch' at {where}: the program needs batch > 3 to be False\n" in str(caught.value)
 
@@ -237,25 +237,25 @@ def test_squeezing_an_axis_that_varies_is_a_decision() -> None:
         return x.squeeze(0) + 1
 
     where = f"{__file__}:{inspect.getsourcelines(squeezes)[1] + 1}"
-    with pytest.warns(exporter.TracerWarning) as caught:
-        program = exporter.export(squeezes, (torch.ones(3, 4),), dynamic_axes={"x": {0: "batch"}})
+    with pytest.warns(onnx_parity.TracerWarning) as caught:
+        program = onnx_parity.export(squeezes, (torch.ones(3, 4),), dynamic_axes={"x": {0: "batch"}})
     assert str(caught[0].message).startswith(
         f"the program decides by a size that varies at {where}: Eq(batch, 1) is False in the example"
     )
     assert_agrees(program, squeezes, torch.rand(5, 4))
-    with pytest.raises(exporter.DynamicAxisError) as refused:
-        exporter.export(squeezes, (torch.ones(1, 4),), dynamic_axes={"x": {0: "batch"}})
+    with pytest.raises(onnx_parity.DynamicAxisError) as refused:
+        onnx_parity.export(squeezes, (torch.ones(1, 4),), dynamic_axes={"x": {0: "batch"}})
     assert f"  - 'batch' at {where}: the program needs Eq(batch, 1) to be True\n" in str(refused.value)
 
 
 def test_a_lowering_that_takes_a_size_for_a_number_is_refused() -> None:
-    @exporter.lowering("aten::erfinv", since=7)
+    @onnx_parity.lowering("aten::erfinv", since=7)
     def erfinv(g: Any, self: Any) -> Any:
         return g.op("Mul", self, float(int(self.sizes[0])))
 
     try:
-        with pytest.raises(exporter.UnsupportedOperatorsError) as caught:
-            exporter.export(torch.erfinv, (torch.ones(3),), input_names=["x"], dynamic_axes={"x": [0]})
+        with pytest.raises(onnx_parity.UnsupportedOperatorsError) as caught:
+            onnx_parity.export(torch.erfinv, (torch.ones(3),), input_names=["x"], dynamic_axes={"x": [0]})
         assert caught.value.refusals[0].reason == "it takes x_dim_0 for a fixed number, and that varies"
     finally:
         unregister("aten::erfinv", since=7)
@@ -265,8 +265,8 @@ def test_example_of_size_one_that_the_program_broadcasts() -> None:
     def broadcasts(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
         return x + y
 
-    with pytest.raises(exporter.CaptureError) as caught:
-        exporter.export(broadcasts, (torch.ones(1, 4), torch.ones(5, 4)), dynamic_axes={"x": {0: "batch"}})
+    with pytest.raises(onnx_parity.CaptureError) as caught:
+        onnx_parity.export(broadcasts, (torch.ones(1, 4), torch.ones(5, 4)), dynamic_axes={"x": {0: "batch"}})
     where = f"{__file__}:{inspect.getsourcelines(broadcasts)[1] + 1}"
     assert str(caught.value) == (
         f"the program failed while it was recorded at {where}: RuntimeError: The size of tensor a (batch) must match "

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch.export import Dim
 
-import exporter
+import onnx_parity
 from tests.exporter.subjects import assert_agrees
 from tests.exporter.test_dynamic_axes import shape_of
 
@@ -22,7 +22,7 @@ ARGS = (torch.ones(4, 3), torch.ones(4, 3))
 
 def test_shared_dimension() -> None:
     batch = Dim("batch", min=1, max=64)
-    program = exporter.export(scaled, ARGS, dynamic_shapes={"x": {0: batch}, "scale": {0: batch}})
+    program = onnx_parity.export(scaled, ARGS, dynamic_shapes={"x": {0: batch}, "scale": {0: batch}})
     assert shape_of(program, "x") == shape_of(program, "scale") == shape_of(program, "output") == ["batch", 3]
     for size in (1, 9):
         assert_agrees(program, scaled, torch.rand(size, 3), torch.rand(size, 3))
@@ -39,7 +39,7 @@ def test_shared_dimension() -> None:
     ],
 )
 def test_spellings(shapes: Any, shape: list[int | str]) -> None:
-    assert shape_of(exporter.export(lambda x, y: x + y.sum(), ARGS, dynamic_shapes=shapes), "x") == shape
+    assert shape_of(onnx_parity.export(lambda x, y: x + y.sum(), ARGS, dynamic_shapes=shapes), "x") == shape
 
 
 def test_nested_structure() -> None:
@@ -47,7 +47,7 @@ def test_nested_structure() -> None:
         return torch.cat([*pieces, more["z"]])
 
     args = ([torch.ones(2, 3), torch.ones(5, 3)], {"z": torch.ones(1, 3)})
-    program = exporter.export(
+    program = onnx_parity.export(
         joined, (*args, {}), dynamic_shapes={"pieces": [{0: "a"}, {0: "b"}], "more": {"z": {0: "c"}}}
     )
     assert shape_of(program, "output")[1] == 3
@@ -59,7 +59,7 @@ def test_automatic_axis_that_is_fixed_is_static() -> None:
     def half_fixed(x: torch.Tensor) -> torch.Tensor:
         return x + torch.ones(4, 1)
 
-    program = exporter.export(half_fixed, (torch.ones(4, 3),), dynamic_shapes=({0: Dim.AUTO, 1: Dim.AUTO},))
+    program = onnx_parity.export(half_fixed, (torch.ones(4, 3),), dynamic_shapes=({0: Dim.AUTO, 1: Dim.AUTO},))
     assert shape_of(program, "x") == [4, "x_dim_1"]
     assert_agrees(program, half_fixed, torch.rand(4, 1))
 
@@ -87,8 +87,8 @@ def test_automatic_axis_that_is_fixed_is_static() -> None:
     ],
 )
 def test_mistakes(shapes: Any, message: str) -> None:
-    with pytest.raises(exporter.ArgumentError) as caught:
-        exporter.export(scaled, ARGS, dynamic_shapes=shapes)
+    with pytest.raises(onnx_parity.ArgumentError) as caught:
+        onnx_parity.export(scaled, ARGS, dynamic_shapes=shapes)
     assert str(caught.value) == message
 
 
@@ -97,16 +97,16 @@ def test_ranges_decide() -> None:
     def decides(x: torch.Tensor) -> torch.Tensor:
         return x * 2 if 1 < x.shape[0] <= 64 else x
 
-    program = exporter.export(decides, ARGS[:1], dynamic_shapes=({0: Dim("n", min=2, max=64)},), strict=True)
+    program = onnx_parity.export(decides, ARGS[:1], dynamic_shapes=({0: Dim("n", min=2, max=64)},), strict=True)
     assert_agrees(program, decides, torch.rand(64, 3))
-    with pytest.raises(exporter.FrozenValueError, match="n <= 64 is True in the example"):
-        exporter.export(decides, ARGS[:1], dynamic_shapes=({0: Dim("n", min=2, max=65)},), strict=True)
+    with pytest.raises(onnx_parity.FrozenValueError, match="n <= 64 is True in the example"):
+        onnx_parity.export(decides, ARGS[:1], dynamic_shapes=({0: Dim("n", min=2, max=65)},), strict=True)
 
 
 def test_derived_dimension_that_the_example_is_not() -> None:
     n = Dim("n")
-    with pytest.raises(exporter.ArgumentError) as caught:
-        exporter.export(scaled, ARGS, dynamic_shapes=({0: n}, {0: 2 * n}))
+    with pytest.raises(onnx_parity.ArgumentError) as caught:
+        onnx_parity.export(scaled, ARGS, dynamic_shapes=({0: n}, {0: 2 * n}))
     assert str(caught.value) == (
         "dynamic_shapes['scale'] wants 2*n, which is 8 where n is 4, and the example's size is 4"
     )
@@ -117,7 +117,7 @@ def test_derived_dimensions_whose_root_is_no_size() -> None:
         return x.reshape(-1, 2).sum() + y.sum()
 
     h = Dim("h")
-    exporter.export(program, (torch.ones(4), torch.ones(7)), dynamic_shapes=({0: 2 * h}, {0: 3 * h + 1}))
+    onnx_parity.export(program, (torch.ones(4), torch.ones(7)), dynamic_shapes=({0: 2 * h}, {0: 3 * h + 1}))
     for sizes, message in (
         ((5, 7), "dynamic_shapes['x'] wants 2*h, and the example's size is 5, which it is for no h"),
         (
@@ -125,14 +125,14 @@ def test_derived_dimensions_whose_root_is_no_size() -> None:
             "dynamic_shapes['y'] wants 3*h + 1, which is 7 where h is 2, and the example's size is 10",
         ),
     ):
-        with pytest.raises(exporter.ArgumentError) as caught:
-            exporter.export(program, tuple(map(torch.ones, sizes)), dynamic_shapes=({0: 2 * h}, {0: 3 * h + 1}))
+        with pytest.raises(onnx_parity.ArgumentError) as caught:
+            onnx_parity.export(program, tuple(map(torch.ones, sizes)), dynamic_shapes=({0: 2 * h}, {0: 3 * h + 1}))
         assert str(caught.value) == message
 
 
 def test_a_structure_of_another_length() -> None:
-    with pytest.raises(exporter.ArgumentError) as caught:
-        exporter.export(
+    with pytest.raises(onnx_parity.ArgumentError) as caught:
+        onnx_parity.export(
             lambda x, more: x + more[0],
             (ARGS[0], (ARGS[0],)),
             dynamic_shapes={"x": {0: "n"}, "more": ({0: "n"}, None)},

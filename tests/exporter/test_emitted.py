@@ -8,16 +8,16 @@ import onnx
 import pytest
 import torch
 
-import exporter
+import onnx_parity
 
 X = torch.linspace(-2, 2, 6).reshape(2, 3)
 
 
 def test_an_operator_of_onnx_is_in_the_model_and_computed_in_torch() -> None:
     def program(x: torch.Tensor) -> torch.Tensor:
-        return exporter.ops.symbolic("HardSwish", (x + 1,), dtype=x.dtype, shape=x.shape) * 2
+        return onnx_parity.ops.symbolic("HardSwish", (x + 1,), dtype=x.dtype, shape=x.shape) * 2
 
-    exported = exporter.export(program, X, input_names=["x"], dynamic_axes={"x": {0: "batch"}}, verify=True)
+    exported = onnx_parity.export(program, X, input_names=["x"], dynamic_axes={"x": {0: "batch"}}, verify=True)
     assert [node.op_type for node in exported.model.graph] == ["Add", "HardSwish", "Mul"]
     torch.testing.assert_close(program(X), torch.nn.functional.hardswish(X + 1) * 2)
     assert str(exported.model.graph.outputs[0].shape) == "[batch,3]"
@@ -27,7 +27,7 @@ def test_every_kind_of_attribute_several_outputs_and_a_domain_of_its_own() -> No
     attributes = {"i": 1, "f": 0.1, "s": "text", "b": True, "is": [1, 2], "fs": (0.5, 1), "ss": ["a", "b"]}
 
     def program(x: torch.Tensor) -> Any:
-        first, second = exporter.ops.symbolic_multi_out(
+        first, second = onnx_parity.ops.symbolic_multi_out(
             "mine::Many",
             (x, None, x + 1),
             attributes,
@@ -38,7 +38,7 @@ def test_every_kind_of_attribute_several_outputs_and_a_domain_of_its_own() -> No
         )
         return first + 1, second.relu()
 
-    proto = exporter.export(program, X).model_proto
+    proto = onnx_parity.export(program, X).model_proto
     node = next(node for node in proto.graph.node if node.op_type == "Many")
     read = {a.name: onnx.helper.get_attribute_value(a) for a in node.attribute}
     assert read["f"] == pytest.approx(0.1) and {**read, "f": 0.1} == {
@@ -61,7 +61,7 @@ def test_torch_s_own_way_to_say_it() -> None:
         )
         return two[0] + 1, two[1]
 
-    model = exporter.export(program, X).model
+    model = onnx_parity.export(program, X).model
     assert [node.op_type for node in model.graph] == ["One", "Two", "Add"]
     assert list(model.graph[0].attributes["a"].as_ints()) == [1, 2] and model.graph.opset_imports["mine"] == 2
     assert [value.dtype.name for value in model.graph.outputs if value.dtype] == ["FLOAT", "INT64"]
@@ -69,26 +69,26 @@ def test_torch_s_own_way_to_say_it() -> None:
 
 def test_an_operator_of_a_later_opset_is_refused() -> None:
     def program(x: torch.Tensor) -> torch.Tensor:
-        return exporter.ops.symbolic("Gelu", (x,), dtype=x.dtype, shape=x.shape, version=20)
+        return onnx_parity.ops.symbolic("Gelu", (x,), dtype=x.dtype, shape=x.shape, version=20)
 
-    with pytest.raises(exporter.UnsupportedOperatorsError, match="the program asks for Gelu of opset 20") as caught:
-        exporter.export(program, X, opset_version=18)
+    with pytest.raises(onnx_parity.UnsupportedOperatorsError, match="the program asks for Gelu of opset 20") as caught:
+        onnx_parity.export(program, X, opset_version=18)
     assert caught.value.refusals[0].since == 20
-    exporter.export(program, X, opset_version=20, verify=True)
+    onnx_parity.export(program, X, opset_version=20, verify=True)
 
 
 def test_what_is_not_possible() -> None:
     with pytest.raises(NotImplementedError) as refused:
-        exporter.ops.symbolic("mine::Foo", (X,), dtype=X.dtype, shape=X.shape)
+        onnx_parity.ops.symbolic("mine::Foo", (X,), dtype=X.dtype, shape=X.shape)
     assert str(refused.value) == (
         "mine::Foo is known to the model's runtime only, and is not computed in torch: call it where "
-        "exporter.is_in_onnx_export() is true, and something of the same meaning elsewhere"
+        "onnx_parity.is_in_onnx_export() is true, and something of the same meaning elsewhere"
     )
-    with pytest.raises(exporter.ArgumentError) as caught:
-        exporter.ops.symbolic("Relu", (X,), {"t": torch.ones(1)}, dtype=X.dtype, shape=X.shape)
+    with pytest.raises(onnx_parity.ArgumentError) as caught:
+        onnx_parity.ops.symbolic("Relu", (X,), {"t": torch.ones(1)}, dtype=X.dtype, shape=X.shape)
     assert str(caught.value) == (
         "the attribute 't' of Relu is tensor([1.]): attributes are ints, floats, strings, bools, and lists of them"
     )
-    with pytest.raises(exporter.ArgumentError) as caught:
-        exporter.ops.symbolic_multi_out("Relu", (X,), dtypes=(X.dtype,), shapes=())
+    with pytest.raises(onnx_parity.ArgumentError) as caught:
+        onnx_parity.ops.symbolic_multi_out("Relu", (X,), dtypes=(X.dtype,), shapes=())
     assert str(caught.value) == "Relu was given 1 dtypes and 0 shapes: one each an output"

@@ -14,7 +14,7 @@ from torch._higher_order_ops.while_loop import while_loop
 from torch.export import Dim
 from torch.export.graph_signature import InputKind
 
-import exporter
+import onnx_parity
 from tests.exporter.subjects import Counter, assert_agrees
 from tests.exporter.test_dynamic_axes import shape_of
 
@@ -68,16 +68,16 @@ def test_objects_that_onnx_has_no_form_for() -> None:
     program = torch.export.export(Nested(), (X, (X,)))
     # torch.export writes such an input for objects of classes in C++, of which this torch may have none.
     program.graph_signature.input_specs[1].kind = InputKind.CUSTOM_OBJ
-    with pytest.raises(exporter.CaptureError) as caught:
-        exporter.export(program)
+    with pytest.raises(onnx_parity.CaptureError) as caught:
+        onnx_parity.export(program)
     assert str(caught.value) == (
         "the exported program holds a custom_obj, 'more_0', which ONNX has no form for: write it with tensors"
     )
 
 
-@pytest.mark.filterwarnings("ignore::exporter.DroppedWriteWarning")
+@pytest.mark.filterwarnings("ignore::onnx_parity.DroppedWriteWarning")
 def test_everything(everything: torch.export.ExportedProgram) -> None:
-    program = exporter.export(everything)
+    program = onnx_parity.export(everything)
     assert program.input_names == ("x", "more_0", "more_1", "shift")
     assert {"layers.0.weight", "layers.0.bias"} <= program.model.graph.initializers.keys()
     assert shape_of(program, "x") == shape_of(program, "shift") == ["x_dim_0", 4]
@@ -89,51 +89,51 @@ def test_everything(everything: torch.export.ExportedProgram) -> None:
 
 
 def test_what_it_writes_is_said(everything: torch.export.ExportedProgram) -> None:
-    with pytest.warns(exporter.DroppedWriteWarning, match="the program writes to count, more_0"):
-        exporter.export(everything)
+    with pytest.warns(onnx_parity.DroppedWriteWarning, match="the program writes to count, more_0"):
+        onnx_parity.export(everything)
     assert everything.state_dict["count"] == 0
 
 
-@pytest.mark.filterwarnings("ignore::exporter.DroppedWriteWarning")
+@pytest.mark.filterwarnings("ignore::onnx_parity.DroppedWriteWarning")
 def test_nodes_know_the_line_and_the_module_that_were_exported(everything: torch.export.ExportedProgram) -> None:
-    capture = exporter.capture_program(everything)
+    capture = onnx_parity.capture_program(everything)
     line = inspect.getsourcelines(Everything.forward)[1] + 2
     origin = next(node.origin for node in capture.graph.nodes if "linear" in str(node.op))
     assert (origin.file, origin.line, origin.module) == (__file__, line, "layers.0")
     assert all(node.origin.file in (__file__, "") for node in capture.graph.nodes)
 
 
-@pytest.mark.filterwarnings("ignore::exporter.DroppedWriteWarning")
+@pytest.mark.filterwarnings("ignore::onnx_parity.DroppedWriteWarning")
 def test_axes_can_be_named_and_not_added(everything: torch.export.ExportedProgram) -> None:
-    program = exporter.export(everything, dynamic_axes={"x": {0: "batch"}})
+    program = onnx_parity.export(everything, dynamic_axes={"x": {0: "batch"}})
     assert shape_of(program, "x") == shape_of(program, "shift") == ["batch", 4]
-    with pytest.raises(exporter.ArgumentError) as caught:
-        exporter.export(everything, dynamic_axes={"x": [1]})
+    with pytest.raises(onnx_parity.ArgumentError) as caught:
+        onnx_parity.export(everything, dynamic_axes={"x": [1]})
     assert str(caught.value) == (
         "axis 1 of 'x' does not vary in the exported program: call torch.export.export with dynamic_shapes that say so"
     )
 
 
 def test_arguments_of_another_structure(everything: torch.export.ExportedProgram) -> None:
-    with pytest.raises(exporter.ArgumentError) as caught:
-        exporter.export(everything, (X, {"a": torch.ones(2)}), kwargs={"shift": X, "times": 2})
+    with pytest.raises(onnx_parity.ArgumentError) as caught:
+        onnx_parity.export(everything, (X, {"a": torch.ones(2)}), kwargs={"shift": X, "times": 2})
     assert str(caught.value) == "the program was exported for 4 tensors, and got 3"
-    with pytest.raises(exporter.ArgumentError) as caught:
-        exporter.export(everything, training=True)
+    with pytest.raises(onnx_parity.ArgumentError) as caught:
+        onnx_parity.export(everything, training=True)
     assert str(caught.value) == (
         "training=True, and model is an ExportedProgram, whose mode is built in: put the module into training mode "
         "before torch.export.export"
     )
-    with pytest.raises(exporter.ArgumentError) as caught:
-        exporter.export(torch.export.export(Nested(), (X, (X,))), (X, [X]))
+    with pytest.raises(onnx_parity.ArgumentError) as caught:
+        onnx_parity.export(torch.export.export(Nested(), (X, (X,))), (X, [X]))
     assert str(caught.value) == (
         "the program was exported for arguments of the structure ((_, (_,)), {}), positional and by name, and got "
         "((_, [_]), {})"
     )
     bare = copy.copy(everything)
     bare.example_inputs = None
-    with pytest.raises(exporter.ArgumentError) as caught:
-        exporter.export(bare)
+    with pytest.raises(onnx_parity.ArgumentError) as caught:
+        onnx_parity.export(bare)
     assert str(caught.value) == "the exported program does not hold its example inputs: give them as args and kwargs"
 
 
@@ -147,22 +147,22 @@ def test_derived_dimensions() -> None:
     shapes = ({0: rows}, {0: 2 * rows})
     model = Interleaved()
     for program in (
-        exporter.export(torch.export.export(model, args, dynamic_shapes=shapes)),
-        exporter.export(model, args, dynamic_shapes=shapes),
+        onnx_parity.export(torch.export.export(model, args, dynamic_shapes=shapes)),
+        onnx_parity.export(model, args, dynamic_shapes=shapes),
     ):
         assert_agrees(program, model, torch.rand(5, 4), torch.rand(10, 4))
 
 
 def test_two_exports_are_the_same_bytes(everything: torch.export.ExportedProgram) -> None:
-    with pytest.warns(exporter.DroppedWriteWarning):
-        first, second = exporter.export(everything).serialize(), exporter.export(everything).serialize()
+    with pytest.warns(onnx_parity.DroppedWriteWarning):
+        first, second = onnx_parity.export(everything).serialize(), onnx_parity.export(everything).serialize()
     assert first == second
 
 
 def test_written_buffer_of_a_decomposed_program() -> None:
     exported = torch.export.export(Counter(), (X,)).run_decompositions({})
-    with pytest.warns(exporter.DroppedWriteWarning, match="the program writes to count"):
-        program = exporter.export(exported)
+    with pytest.warns(onnx_parity.DroppedWriteWarning, match="the program writes to count"):
+        program = onnx_parity.export(exported)
     torch.testing.assert_close(program(X), X + 1)
 
 
@@ -190,7 +190,7 @@ class Scans(nn.Module):
 @pytest.mark.parametrize("model", [Decides(), Repeats(), Scans()], ids=lambda model: type(model).__name__)
 def test_control_flow(model: nn.Module, decomposed: bool) -> None:
     exported = torch.export.export(model, (X,), dynamic_shapes=({0: Dim("rows", min=2)},))
-    program = exporter.export(exported.run_decompositions({}) if decomposed else exported)
+    program = onnx_parity.export(exported.run_decompositions({}) if decomposed else exported)
     for x in (X + 3, X - 3, torch.rand(5, 4)):
         assert_agrees(program, model, x)
 
@@ -201,13 +201,13 @@ def test_numbers_that_vary_are_refused() -> None:
             return x * times
 
     exported = torch.export.export(Scaled(), (X, 3), dynamic_shapes=(None, Dim.DYNAMIC))
-    with pytest.raises(exporter.ArgumentError) as caught:
-        exporter.export(exported)
+    with pytest.raises(onnx_parity.ArgumentError) as caught:
+        onnx_parity.export(exported)
     assert str(caught.value) == (
         "the exported program takes the number 'times' as an input that varies, and it would be built in: export the "
         "program with a tensor of one number instead"
     )
-    fixed = exporter.export(torch.export.export(Scaled(), (X, 3)))
+    fixed = onnx_parity.export(torch.export.export(Scaled(), (X, 3)))
     torch.testing.assert_close(fixed(X), X * 3)
 
 
@@ -229,7 +229,7 @@ class CalledLikeMethods(nn.Module):
 
 def test_parts_called_like_methods() -> None:
     model = CalledLikeMethods()
-    program = exporter.export(torch.export.export(model, (X,)))
+    program = onnx_parity.export(torch.export.export(model, (X,)))
     assert {"program.weight", "example", "axes"} <= program.model.graph.initializers.keys()
     assert_agrees(program, model, X)
 
@@ -249,12 +249,12 @@ def test_transforms_left_half_done_are_refused() -> None:
         exported, gradient = (torch.export.export(module, (X,)) for module in (Scaled(), Gradient()))
     except AssertionError:
         pytest.skip("torch 2.11 cannot export them at all")
-    with pytest.raises(exporter.CaptureError) as caught:
-        exporter.export(exported)
+    with pytest.raises(onnx_parity.CaptureError) as caught:
+        onnx_parity.export(exported)
     assert str(caught.value) == (
         "the exported program holds a transform of torch.func (_vmap_increment_nesting), which torch.export leaves "
         "half done: export the module itself instead of the ExportedProgram"
     )
-    assert_agrees(exporter.export(Scaled(), (X,)), Scaled(), X)
-    with pytest.raises(exporter.CaptureError, match="_unwrap_for_grad"):
-        exporter.export(gradient)
+    assert_agrees(onnx_parity.export(Scaled(), (X,)), Scaled(), X)
+    with pytest.raises(onnx_parity.CaptureError, match="_unwrap_for_grad"):
+        onnx_parity.export(gradient)

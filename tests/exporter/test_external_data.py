@@ -12,8 +12,8 @@ import pytest
 import torch
 from torch import nn
 
-import exporter
-from exporter import ExternalData
+import onnx_parity
+from onnx_parity.exporter import ExternalData
 
 safetensors = pytest.importorskip("safetensors.torch")
 
@@ -39,7 +39,7 @@ def assert_right(path: Path, model: nn.Module) -> None:
 def test_shards(tmp_path: Path) -> None:
     path = tmp_path / "model.onnx"
     model = deep()
-    exporter.export(model, X, path, external_data=ExternalData(shard_size=10_000))
+    onnx_parity.export(model, X, path, external_data=ExternalData(shard_size=10_000))
     files = sorted(file.name for file in tmp_path.iterdir())
     assert files == ["model.onnx", *(f"model.onnx-{number:05}-of-00003.data" for number in (1, 2, 3))]
     placed = locations(path)
@@ -53,7 +53,7 @@ def test_shards(tmp_path: Path) -> None:
 def test_alignment(tmp_path: Path, alignment: int) -> None:
     path = tmp_path / "model.onnx"
     model = deep()
-    exporter.export(model, X, path, external_data=ExternalData(alignment=alignment))
+    onnx_parity.export(model, X, path, external_data=ExternalData(alignment=alignment))
     offsets = [int(entry["offset"]) for entry in locations(path).values() if entry]
     assert all(offset % alignment == 0 for offset in offsets) and len(set(offsets)) == 3
     assert_right(path, model)
@@ -65,7 +65,7 @@ def test_safetensors_are_referred_to_and_not_written_again(tmp_path: Path) -> No
     weights.parent.mkdir()
     safetensors.save_file(model.state_dict(), weights)
     before = weights.stat()
-    exporter.export(model, X, path, external_data=ExternalData(safetensors=(weights,)))
+    onnx_parity.export(model, X, path, external_data=ExternalData(safetensors=(weights,)))
     assert weights.stat().st_mtime_ns == before.st_mtime_ns and not (tmp_path / "model.onnx.data").exists()
     assert {entry["location"] for entry in locations(path).values()} == {"weights/model.safetensors"}
     assert path.stat().st_size < 4096
@@ -83,7 +83,7 @@ def test_what_the_files_do_not_hold_is_written(tmp_path: Path) -> None:
     for name, part in (("a", first), ("b", rest)):
         safetensors.save_file(part, tmp_path / f"{name}.safetensors")
     files = (tmp_path / "a.safetensors", tmp_path / "b.safetensors")
-    exporter.export(model, X, path, external_data=ExternalData(safetensors=files))
+    onnx_parity.export(model, X, path, external_data=ExternalData(safetensors=files))
     placed = {name: entry.get("location") for name, entry in locations(path).items()}
     assert placed["0.weight"] == "a.safetensors" and placed["4.bias"] == "b.safetensors"
     assert placed["2.weight"] == placed["4.weight"] == "model.onnx.data"
@@ -96,7 +96,7 @@ def test_a_model_without_data_refers_to_weights_of_its_names(tmp_path: Path) -> 
     safetensors.save_file(model.state_dict(), weights)
     with torch.device("meta"):
         empty = nn.Sequential(nn.Linear(32, 64), nn.ReLU(), nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 16)).eval()
-    exporter.export(empty, X.to("meta"), path, external_data=ExternalData(safetensors=(weights,)))
+    onnx_parity.export(empty, X.to("meta"), path, external_data=ExternalData(safetensors=(weights,)))
     assert_right(path, model)
 
 
@@ -116,7 +116,7 @@ def test_every_dtype_and_tensors_without_elements(tmp_path: Path) -> None:
 
     model = Table()
     safetensors.save_file(model.state_dict(), weights)
-    exporter.export(model, X, path, external_data=ExternalData(safetensors=(weights,)))
+    onnx_parity.export(model, X, path, external_data=ExternalData(safetensors=(weights,)))
     assert all(entry["location"] == "model.safetensors" for entry in locations(path).values())
     loaded = onnx.load(path)
     arrays = {t.name: onnx.numpy_helper.to_array(t).astype("float32").tolist() for t in loaded.graph.initializer}
@@ -135,8 +135,8 @@ def test_every_dtype_and_tensors_without_elements(tmp_path: Path) -> None:
 def test_files_that_are_none(tmp_path: Path, content: bytes, reason: str) -> None:
     weights = tmp_path / "model.safetensors"
     weights.write_bytes(content)
-    with pytest.raises(exporter.WriteError) as caught:
-        exporter.export(deep(), X, tmp_path / "model.onnx", external_data=ExternalData(safetensors=(weights,)))
+    with pytest.raises(onnx_parity.WriteError) as caught:
+        onnx_parity.export(deep(), X, tmp_path / "model.onnx", external_data=ExternalData(safetensors=(weights,)))
     assert str(caught.value) == f"{weights} is not a safetensors file: {reason}"
     assert os.listdir(tmp_path) == ["model.safetensors"]
 
@@ -145,28 +145,28 @@ def test_what_is_not_possible(tmp_path: Path) -> None:
     folder = tmp_path / "models"
     folder.mkdir()
     weights = tmp_path / "model.safetensors"
-    with pytest.raises(exporter.WriteError) as caught:
-        exporter.export(deep(), X, folder / "model.onnx", external_data=ExternalData(safetensors=(weights,)))
+    with pytest.raises(onnx_parity.WriteError) as caught:
+        onnx_parity.export(deep(), X, folder / "model.onnx", external_data=ExternalData(safetensors=(weights,)))
     assert str(caught.value) == f"cannot read the weights of {weights}: No such file or directory"
     safetensors.save_file(deep().state_dict(), weights)
-    with pytest.raises(exporter.WriteError) as caught:
-        exporter.export(deep(), X, folder / "model.onnx", external_data=ExternalData(safetensors=(weights,)))
+    with pytest.raises(onnx_parity.WriteError) as caught:
+        onnx_parity.export(deep(), X, folder / "model.onnx", external_data=ExternalData(safetensors=(weights,)))
     assert str(caught.value) == (
         f"the model cannot refer to {weights}, which lies outside of its folder, {folder}: ONNX allows files in it and "
         "below. Write the model beside its weights."
     )
     assert list(folder.iterdir()) == []
-    with pytest.raises(exporter.ArgumentError) as wrong:
+    with pytest.raises(onnx_parity.ArgumentError) as wrong:
         ExternalData(shard_size=0)
     assert str(wrong.value) == "shard_size is 0: give the most bytes of a file, or None for one file"
-    with pytest.raises(exporter.ArgumentError) as wrong:
+    with pytest.raises(onnx_parity.ArgumentError) as wrong:
         ExternalData(alignment=0)
     assert str(wrong.value) == "alignment is 0: give 1 or more bytes"
     options: dict[str, Any] = {"shard_size": "1 GB", "alignment": None, "safetensors": "model.safetensors"}
     for name, given in options.items():
-        with pytest.raises(exporter.ArgumentError) as wrong:
+        with pytest.raises(onnx_parity.ArgumentError) as wrong:
             ExternalData(**{name: given})
         assert str(wrong.value).startswith(f"{name} is {given!r}: give ")
-    with pytest.raises(exporter.ArgumentError) as wrong:
+    with pytest.raises(onnx_parity.ArgumentError) as wrong:
         ExternalData(safetensors=(3,))  # type: ignore[arg-type]
     assert str(wrong.value) == "safetensors is (3,): give a list of paths"

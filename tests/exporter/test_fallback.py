@@ -11,9 +11,9 @@ import pytest
 import torch
 from torch._ops import OpOverload
 
-import exporter
-from exporter import OperatorExportTypes
-from exporter.fallback.encoding import decoded, encoded
+import onnx_parity
+from onnx_parity.exporter import OperatorExportTypes
+from onnx_parity.exporter.fallback.encoding import decoded, encoded
 from tests.exporter.subjects import Classifier, images
 
 INTS = torch.arange(1, 13).reshape(3, 4)
@@ -47,7 +47,7 @@ def run(request: pytest.FixtureRequest) -> Callable[..., Any]:
 @pytest.mark.parametrize("opset", [9, 18])
 def test_only_what_onnx_cannot_say_falls_back(run: Callable[..., Any], opset: int) -> None:
     style = OperatorExportTypes.ONNX_ATEN_FALLBACK
-    program = exporter.export(mixed, FLOATS, opset_version=opset, operator_export_type=style)
+    program = onnx_parity.export(mixed, FLOATS, opset_version=opset, operator_export_type=style)
     operators = [
         node.attributes["operator"].as_string() for node in program.model.graph if node.domain == "org.pytorch.aten"
     ]
@@ -59,14 +59,14 @@ def test_only_what_onnx_cannot_say_falls_back(run: Callable[..., Any], opset: in
 
 
 def test_everything_as_torch_s_own(run: Callable[..., Any]) -> None:
-    program = exporter.export(many_kinds, FLOATS, operator_export_type=OperatorExportTypes.ONNX_ATEN)
+    program = onnx_parity.export(many_kinds, FLOATS, operator_export_type=OperatorExportTypes.ONNX_ATEN)
     assert {node.domain for node in program.model.graph} == {"org.pytorch.aten"}
     torch.testing.assert_close(run(program, FLOATS + 0.01), many_kinds(FLOATS + 0.01))
 
 
 def test_a_model_as_torch_s_own(run: Callable[..., Any]) -> None:
     model = Classifier().eval()
-    program = exporter.export(model, images(), aten=True)
+    program = onnx_parity.export(model, images(), aten=True)
     torch.testing.assert_close(run(program, images()), model(images()).detach())
 
 
@@ -74,7 +74,7 @@ def test_sizes_that_vary_are_inputs(run: Callable[..., Any]) -> None:
     def program(x: torch.Tensor) -> torch.Tensor:
         return torch.gcd(x.reshape(-1), 6 * torch.ones(x.shape[0] * 4, dtype=torch.int64))
 
-    exported = exporter.export(program, INTS, input_names=["x"], dynamic_axes={"x": [0]}, aten=True)
+    exported = onnx_parity.export(program, INTS, input_names=["x"], dynamic_axes={"x": [0]}, aten=True)
     for size in (1, 3, 5):
         x = torch.arange(size * 4).reshape(size, 4)
         assert torch.equal(run(exported, x), program(x))
@@ -82,11 +82,11 @@ def test_sizes_that_vary_are_inputs(run: Callable[..., Any]) -> None:
 
 def test_verification_runs_it() -> None:
     pytest.importorskip("onnxruntime_extensions")
-    exporter.export(mixed, FLOATS, operator_export_type=OperatorExportTypes.ONNX_ATEN_FALLBACK, verify=True)
+    onnx_parity.export(mixed, FLOATS, operator_export_type=OperatorExportTypes.ONNX_ATEN_FALLBACK, verify=True)
 
 
 def test_arguments_come_back_as_they_were() -> None:
-    graph = exporter.capture_program(many_kinds, FLOATS).graph
+    graph = onnx_parity.capture_program(many_kinds, FLOATS).graph
     compared = 0
     for node in graph.nodes:
         tensors, attributes = encoded(node, lambda value: value, list)
@@ -106,7 +106,7 @@ def test_fall_through_keeps_the_operator_s_own_name() -> None:
         library.define("through(Tensor x, float[] scales, str how) -> (Tensor, Tensor)")
         library.impl("through", lambda x, scales, how: (x * 1, x * 2), "CompositeExplicitAutograd")
         torch.library.register_fake("parity_fall::through", lambda x, *_: (x.clone(), x.clone()), lib=library)
-        program = exporter.export(
+        program = onnx_parity.export(
             lambda x: torch.ops.parity_fall.through(x.relu(), [1.0, 0.1], "fast"),
             FLOATS,
             operator_export_type=OperatorExportTypes.ONNX_FALLTHROUGH,
@@ -120,7 +120,7 @@ def test_fall_through_keeps_the_operator_s_own_name() -> None:
 
 
 def test_raw_is_what_was_recorded() -> None:
-    program = exporter.export(lambda x: x.add(1.5).t(), FLOATS, export_raw_ir=True)
+    program = onnx_parity.export(lambda x: x.add(1.5).t(), FLOATS, export_raw_ir=True)
     lines = str(program).splitlines()
     assert lines[2].startswith(
         "  %add : Float(3, 4) = aten::add[overload_name=Tensor, other=1.5, inputs=['self']](%x) # "
@@ -129,9 +129,9 @@ def test_raw_is_what_was_recorded() -> None:
 
 
 def test_without_the_extensions_it_is_said_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    program = exporter.export(mixed, FLOATS, operator_export_type=OperatorExportTypes.ONNX_ATEN_FALLBACK)
+    program = onnx_parity.export(mixed, FLOATS, operator_export_type=OperatorExportTypes.ONNX_ATEN_FALLBACK)
     monkeypatch.setitem(sys.modules, "onnxruntime_extensions", None)
-    with pytest.raises(exporter.ExportError) as caught:
+    with pytest.raises(onnx_parity.ExportError) as caught:
         program(FLOATS)
     assert str(caught.value) == (
         "the model calls operators of torch, and onnxruntime reaches them through onnxruntime-extensions, which is "
@@ -141,9 +141,9 @@ def test_without_the_extensions_it_is_said_what_to_install(monkeypatch: pytest.M
 
 def test_dtypes_that_would_end_the_process_are_refused() -> None:
     pytest.importorskip("onnxruntime_extensions")
-    program = exporter.export(torch.relu, FLOATS.half(), aten=True)
+    program = onnx_parity.export(torch.relu, FLOATS.half(), aten=True)
     torch.testing.assert_close(program.call_reference(FLOATS.half()), FLOATS.half().relu())
-    with pytest.raises(exporter.ExportError) as caught:
+    with pytest.raises(onnx_parity.ExportError) as caught:
         program(FLOATS.half())
     assert str(caught.value) == (
         "node_ATen calls an operator of torch with a tensor of FLOAT16, which Python operators of "
@@ -155,9 +155,9 @@ def test_operators_that_this_torch_does_not_have() -> None:
     with torch.library._scoped_library("parity_gone", "DEF") as library:
         library.define("gone(Tensor x) -> Tensor")
         torch.library.register_fake("parity_gone::gone", torch.empty_like, lib=library)
-        program = exporter.export(torch.ops.parity_gone.gone, FLOATS, aten=True)
+        program = onnx_parity.export(torch.ops.parity_gone.gone, FLOATS, aten=True)
     vars(torch.ops.parity_gone).pop("gone", None)
-    with pytest.raises(exporter.ArgumentError) as caught:
+    with pytest.raises(onnx_parity.ArgumentError) as caught:
         program.call_reference(FLOATS)
     assert str(caught.value) == (
         "the model calls parity_gone::gone, which this torch does not have: import what defines it"
@@ -174,8 +174,8 @@ def test_what_an_attribute_cannot_hold_is_refused() -> None:
         def symbolic(g: Any, x: Any) -> Any:
             return g.op("Add", x, x)
 
-    with pytest.raises(exporter.UnsupportedOperatorsError, match="an attribute of ONNX cannot hold a FunctionCall"):
-        exporter.export(lambda x: Own.apply(x) + 1, FLOATS, aten=True)  # type: ignore[no-untyped-call]
+    with pytest.raises(onnx_parity.UnsupportedOperatorsError, match="an attribute of ONNX cannot hold a FunctionCall"):
+        onnx_parity.export(lambda x: Own.apply(x) + 1, FLOATS, aten=True)  # type: ignore[no-untyped-call]
 
 
 def test_within_branches_and_loops(run: Callable[..., Any]) -> None:
@@ -183,6 +183,6 @@ def test_within_branches_and_loops(run: Callable[..., Any]) -> None:
         result: torch.Tensor = torch.cond(x.sum() > 0, torch.special.bessel_j0, torch.special.bessel_j1, (x,))
         return result + 1
 
-    exported = exporter.export(program, FLOATS, operator_export_type=OperatorExportTypes.ONNX_ATEN_FALLBACK)
+    exported = onnx_parity.export(program, FLOATS, operator_export_type=OperatorExportTypes.ONNX_ATEN_FALLBACK)
     for x in (FLOATS + 1, FLOATS - 1):
         torch.testing.assert_close(run(exported, x), program(x))

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-import exporter
+import onnx_parity
 
 X = torch.arange(6.0).reshape(2, 3)
 Y = X + 10
@@ -19,11 +19,11 @@ def less(x: torch.Tensor, y: torch.Tensor, times: int = 1) -> torch.Tensor:
 
 
 @pytest.fixture(scope="module")
-def program() -> exporter.ONNXProgram:
-    return exporter.export(less, (X, Y), dynamic_axes={"x": {0: "rows"}, "y": {0: "rows"}})
+def program() -> onnx_parity.ONNXProgram:
+    return onnx_parity.export(less, (X, Y), dynamic_axes={"x": {0: "rows"}, "y": {0: "rows"}})
 
 
-def test_arguments_by_name_come_in_any_order(program: exporter.ONNXProgram) -> None:
+def test_arguments_by_name_come_in_any_order(program: onnx_parity.ONNXProgram) -> None:
     for result in (program(X, Y), program(y=Y, x=X), program(X, y=Y), program.call_reference(y=Y, x=X)):
         assert torch.equal(result, X - Y)
     (values,) = program.compute_values(["output"], (), {"y": Y, "x": X})
@@ -31,18 +31,18 @@ def test_arguments_by_name_come_in_any_order(program: exporter.ONNXProgram) -> N
 
 
 def test_what_was_exported_by_name_is_taken_by_position() -> None:
-    program = exporter.export(less, kwargs={"y": Y, "x": X})
+    program = onnx_parity.export(less, kwargs={"y": Y, "x": X})
     assert program.input_names == ("y", "x")
     assert torch.equal(program(X, Y), X - Y)
 
 
 def test_dicts_come_in_any_order() -> None:
-    program = exporter.export(lambda pair: pair["a"] - pair["b"][0], ({"a": X, "b": [Y]}, {}))
+    program = onnx_parity.export(lambda pair: pair["a"] - pair["b"][0], ({"a": X, "b": [Y]}, {}))
     assert torch.equal(program({"b": (Y,), "a": X}), X - Y)
 
 
 def test_numbers_that_are_built_in_need_not_be_said_and_may() -> None:
-    program = exporter.export(less, (X, Y, 2))
+    program = onnx_parity.export(less, (X, Y, 2))
     for result in (program(X, Y), program(X, Y, 2), program(X, Y, times=2)):
         assert torch.equal(result, (X - Y) * 2)
 
@@ -86,8 +86,10 @@ def test_numbers_that_are_built_in_need_not_be_said_and_may() -> None:
         ),
     ],
 )
-def test_wrong_calls(program: exporter.ONNXProgram, call: Callable[[exporter.ONNXProgram], Any], message: str) -> None:
-    with pytest.raises(exporter.ArgumentError) as caught:
+def test_wrong_calls(
+    program: onnx_parity.ONNXProgram, call: Callable[[onnx_parity.ONNXProgram], Any], message: str
+) -> None:
+    with pytest.raises(onnx_parity.ArgumentError) as caught:
         call(program)
     assert str(caught.value) == message
 
@@ -101,15 +103,15 @@ def test_wrong_calls(program: exporter.ONNXProgram, call: Callable[[exporter.ONN
     ],
 )
 def test_wrong_structures(argument: Any, message: str) -> None:
-    program = exporter.export(lambda pair: pair["a"] - pair["b"][0], ({"a": X, "b": [Y]}, {}))
-    with pytest.raises(exporter.ArgumentError) as caught:
+    program = onnx_parity.export(lambda pair: pair["a"] - pair["b"][0], ({"a": X, "b": [Y]}, {}))
+    with pytest.raises(onnx_parity.ArgumentError) as caught:
         program(argument)
     assert str(caught.value) == message
 
 
 def test_a_tensor_in_the_place_of_a_number() -> None:
-    program = exporter.export(less, (X, Y, 2))
-    with pytest.raises(exporter.ArgumentError) as caught:
+    program = onnx_parity.export(less, (X, Y, 2))
+    with pytest.raises(onnx_parity.ArgumentError) as caught:
         program(X, Y, torch.tensor(2))
     assert str(caught.value) == (
         "the model was exported with 2 for times, where a tensor is given: it is built in. Export with a tensor"

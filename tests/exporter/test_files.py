@@ -17,7 +17,7 @@ import torch
 from onnx_ir.serde import SerdeError
 from torch import nn
 
-import exporter
+import onnx_parity
 
 LIMIT = 100_000
 
@@ -34,13 +34,13 @@ def run(program: str, *arguments: object) -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.parametrize("external_data", [False, True])
 def test_full_disk_leaves_the_old_file(tmp_path: Path, external_data: bool) -> None:
-    program = exporter.export(nn.Linear(300, 300), (torch.ones(1, 300),))
+    program = onnx_parity.export(nn.Linear(300, 300), (torch.ones(1, 300),))
     (tmp_path / "model.onnx").write_bytes(b"old")
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (LIMIT, before[1]))
     try:
-        with pytest.raises(exporter.WriteError) as caught:
+        with pytest.raises(onnx_parity.WriteError) as caught:
             program.save(tmp_path / "model.onnx", external_data=external_data)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
@@ -53,9 +53,9 @@ def test_full_disk_leaves_the_old_file(tmp_path: Path, external_data: bool) -> N
 
 
 def test_folder_that_cannot_be_written_to() -> None:
-    program = exporter.export(nn.ReLU(), (torch.ones(2),))
+    program = onnx_parity.export(nn.ReLU(), (torch.ones(2),))
     # Even root makes no files in /proc.
-    with pytest.raises(exporter.WriteError) as caught:
+    with pytest.raises(onnx_parity.WriteError) as caught:
         program.save("/proc/model.onnx")
     assert str(caught.value) == (
         "cannot write the model to /proc/model.onnx: No such file or directory. Nothing was changed there. "
@@ -64,7 +64,7 @@ def test_folder_that_cannot_be_written_to() -> None:
 
 
 def test_failure_between_the_two_files_leaves_neither(tmp_path: Path) -> None:
-    program = exporter.export(nn.Linear(300, 300), (torch.ones(1, 300),))
+    program = onnx_parity.export(nn.Linear(300, 300), (torch.ones(1, 300),))
     program.model.graph.doc_string = "\ud800"  # cannot be encoded, so the second file fails after the first
     with pytest.raises(SerdeError):
         program.save(tmp_path / "model.onnx", external_data=True)
@@ -80,7 +80,7 @@ def test_kill_in_the_middle_leaves_the_old_file(tmp_path: Path) -> None:
             textwrap.dedent("""
                 import sys, time, torch, exporter
                 from exporter import write
-                program = exporter.export(torch.nn.Linear(3000, 3000), (torch.ones(1, 3000),))
+                program = onnx_parity.export(torch.nn.Linear(3000, 3000), (torch.ones(1, 3000),))
                 chunks = write.chunks_of
                 def slowly(tensor):
                     for chunk in chunks(tensor):
@@ -109,20 +109,20 @@ def test_kill_in_the_middle_leaves_the_old_file(tmp_path: Path) -> None:
 
 
 def test_more_than_one_file_can_hold(tmp_path: Path) -> None:
-    program = exporter.export(
+    program = onnx_parity.export(
         nn.Linear(30_000, 20_000, bias=False, device="meta"), (torch.ones(1, 30_000, device="meta"),)
     )
     message = (
         "the weights are 2,400,000,000 bytes and a model in one file may have 2,147,483,647: "
         "save it to a path with external_data=True"
     )
-    with pytest.raises(exporter.WriteError) as caught:
+    with pytest.raises(onnx_parity.WriteError) as caught:
         program.save(tmp_path / "model.onnx", external_data=False)
     assert str(caught.value) == message
-    with pytest.raises(exporter.WriteError) as caught:
+    with pytest.raises(onnx_parity.WriteError) as caught:
         program.save(io.BytesIO())
     assert str(caught.value) == message
-    with pytest.raises(exporter.WriteError) as caught:
+    with pytest.raises(onnx_parity.WriteError) as caught:
         program.serialize()
     assert str(caught.value) == message
     assert os.listdir(tmp_path) == []
@@ -131,8 +131,8 @@ def test_more_than_one_file_can_hold(tmp_path: Path) -> None:
 @pytest.mark.parametrize("external_data", [False, True])
 def test_weights_without_data(tmp_path: Path, external_data: bool) -> None:
     model = nn.Sequential(nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8)).to("meta").eval()
-    program = exporter.export(model, (torch.ones(1, 3, 8, 8, device="meta"),))
-    with pytest.raises(exporter.WriteError) as caught:
+    program = onnx_parity.export(model, (torch.ones(1, 3, 8, 8, device="meta"),))
+    with pytest.raises(onnx_parity.WriteError) as caught:
         program.save(tmp_path / "model.onnx", external_data=external_data)
     assert str(caught.value) == (
         "the weight '0.weight' has no data, being fake or on the meta device: supply the weights, "
@@ -148,11 +148,11 @@ def test_memory_of_saving(tmp_path: Path) -> None:
         import resource, sys, torch, exporter
         model = torch.nn.Sequential(*[torch.nn.Linear(1500, 1500) for _ in range(12)])
         small = torch.nn.Linear(3, 3)
-        exporter.export(small, (torch.ones(1, 3),), sys.argv[1])
+        onnx_parity.export(small, (torch.ones(1, 3),), sys.argv[1])
         weights = sum(p.nbytes for p in model.parameters())
         before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         for external_data in (True, False):
-            exporter.export(model, (torch.ones(1, 1500),), sys.argv[1], external_data=external_data)
+            onnx_parity.export(model, (torch.ones(1, 1500),), sys.argv[1], external_data=external_data)
         grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
         print(grown * 1024 / weights)
         """,

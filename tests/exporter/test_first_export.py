@@ -11,7 +11,7 @@ _PROGRAM = """
 import logging
 import sys
 import torch
-import exporter
+import onnx_parity
 
 logging.getLogger("torch.__trace").addHandler(logging.NullHandler())  # As pytest does, while a test runs.
 x = torch.ones(2, 3)
@@ -25,12 +25,12 @@ class Script(torch.nn.Module):
 
 network = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.ReLU(), torch.nn.GELU())
 for module in (torch.nn.ELU(), network, torch.nn.LSTM(3, 4), torch.jit.script(Script())):
-    exporter.export(module, (x,))
+    onnx_parity.export(module, (x,))
 assert not {"sympy", "torch._dynamo"} & {*sys.modules}, "an export of static sizes imported what it does not need"
-exporter.export(lambda x: torch.nn.functional.softplus(torch.sinc(x) ** 2).mean(), (x,))
+onnx_parity.export(lambda x: torch.nn.functional.softplus(torch.sinc(x) ** 2).mean(), (x,))
 values = lambda x: (x[x > 0.5], x.nonzero().shape[0] * x.reshape(-1), x[: int(x.sum())])
 for program in (network, torch.jit.script(Script()), values):
-    exporter.export(program, (x,), input_names=["x"], dynamic_axes={"x": [0]})
+    onnx_parity.export(program, (x,), input_names=["x"], dynamic_axes={"x": [0]})
 assert "torch._dynamo" not in sys.modules, "an export imported dynamo"
 
 from torch.fx.experimental.validator import translation_validation_enabled
@@ -43,7 +43,7 @@ with torch._dynamo.config.patch(suppress_errors=True):
     from torch._dynamo import config
     assert config.suppress_errors
 assert len(torch.export.export(torch.nn.ELU(), (x,)).graph.nodes) == 3
-exporter.export(torch.nn.ELU(), (x,))
+onnx_parity.export(torch.nn.ELU(), (x,))
 print("as before")
 """
 

@@ -7,8 +7,8 @@ import gc
 import pytest
 import torch
 
-import exporter
-from exporter.garbage import leaving_garbage
+import onnx_parity
+from onnx_parity.exporter.startup.gc_pause import leaving_garbage
 
 
 def test_collections_wait_and_come_back() -> None:
@@ -24,15 +24,15 @@ def test_collections_come_back_after_a_refusal() -> None:
         left: torch.Tensor = torch.linalg.svd(x)[0]
         return left
 
-    with pytest.raises(exporter.ExportError):
-        exporter.export(refused, (torch.ones(2, 2),))
+    with pytest.raises(onnx_parity.ExportError):
+        onnx_parity.export(refused, (torch.ones(2, 2),))
     assert gc.isenabled()
 
 
 def test_who_collects_none_is_left_alone() -> None:
     gc.disable()
     try:
-        exporter.export(torch.relu, (torch.ones(2),))
+        onnx_parity.export(torch.relu, (torch.ones(2),))
         assert not gc.isenabled()
     finally:
         gc.enable()

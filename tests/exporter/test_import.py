@@ -22,7 +22,7 @@ _WITHOUT_A_LOOK_FOR_GARBAGE = """
 import gc, torch
 looks = []
 gc.callbacks.append(lambda phase, info: looks.append(info))
-import exporter
+import onnx_parity
 made = len(looks)
 assert gc.isenabled() and gc.get_freeze_count() == 0
 print(made)
@@ -32,7 +32,7 @@ _FROZEN_BEFORE = """
 import gc, torch
 gc.freeze()
 frozen = gc.get_freeze_count()
-import exporter
+import onnx_parity
 print(gc.get_freeze_count() > 0.9 * frozen > 0)
 """
 

@@ -7,11 +7,11 @@ import onnxruntime.capi.onnxruntime_pybind11_state as onnxruntime_itself
 import pytest
 import torch
 
-import exporter
-from exporter.errors import Unsupported
-from exporter.lowering import kernels
-from exporter.lowering.dtypes import TO_ONNX
-from exporter.lowering.signatures import signature
+import onnx_parity
+from onnx_parity.exporter.dtypes import TO_ONNX
+from onnx_parity.exporter.errors import Unsupported
+from onnx_parity.exporter.lowering.schema import runtime_kernels
+from onnx_parity.exporter.lowering.schema.signatures import signature
 
 OPSETS = range(7, 27)
 NO_END = 2**31 - 1
@@ -37,7 +37,7 @@ def serves(first: int, last: int, version: int) -> bool:
 def test_table_is_what_onnxruntime_has() -> None:
     actual = registered()
     wrong = []
-    for op, type_name in kernels._table():
+    for op, type_name in runtime_kernels._table():
         for opset in OPSETS:
             try:
                 specified = signature(op, opset)
@@ -51,12 +51,14 @@ def test_table_is_what_onnxruntime_has() -> None:
                 if serves(first, last, specified.since_version)
                 for string in strings & DTYPES.keys()
             }
-            if kernels.kernel_dtypes(op, type_name, opset) != frozenset(runs | {torch.float16} if runs else runs):
+            if runtime_kernels.kernel_dtypes(op, type_name, opset) != frozenset(
+                runs | {torch.float16} if runs else runs
+            ):
                 wrong.append((op, type_name, opset))
     assert not wrong
 
 
 def test_what_runs_in_no_dtype_that_holds_doubles_is_written_all_the_same() -> None:
     matrices = torch.linspace(-1, 1, 32, dtype=torch.float64).reshape(2, 4, 4).cos()
-    program = exporter.export(torch.det, (matrices,))
+    program = onnx_parity.export(torch.det, (matrices,))
     torch.testing.assert_close(program.call_reference(matrices), torch.det(matrices))

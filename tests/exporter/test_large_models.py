@@ -12,7 +12,7 @@ import pytest
 PROGRAM = """
 import json, sys, time
 import onnx, torch
-import exporter
+import onnx_parity
 from benchmarks.child import memory, settled_memory
 
 class Wide(torch.nn.Module):
@@ -26,10 +26,10 @@ class Wide(torch.nn.Module):
         return x
 
 model, x = Wide().eval(), torch.rand(1, 8192)
-exporter.export(torch.nn.Linear(2, 2), torch.rand(1, 2), sys.argv[1] + ".small")
+onnx_parity.export(torch.nn.Linear(2, 2), torch.rand(1, 2), sys.argv[1] + ".small")
 before = settled_memory()
 start = time.perf_counter()
-program = exporter.export(model, x, sys.argv[1])
+program = onnx_parity.export(model, x, sys.argv[1])
 seconds = time.perf_counter() - start
 extra = memory("VmHWM") - before
 onnx.checker.check_model(sys.argv[1], full_check=True)

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-import exporter
+import onnx_parity
 from tests.exporter.subjects import Classifier, assert_agrees, images
 
 
@@ -31,8 +31,8 @@ class Fails(nn.Module):
 def test_failure_names_the_line_and_restores() -> None:
     model = Fails()
     count = model.count
-    with pytest.raises(exporter.CaptureError) as caught:
-        exporter.export(model, (torch.ones(2),))
+    with pytest.raises(onnx_parity.CaptureError) as caught:
+        onnx_parity.export(model, (torch.ones(2),))
     line = Fails.forward.__code__.co_firstlineno + 3
     assert str(caught.value) == (
         f"the program failed while it was recorded at {__file__}:{line}: ValueError: no good\n"
@@ -50,7 +50,7 @@ def test_failure_names_the_line_and_restores() -> None:
 def test_mode_of_every_part_is_restored(training: object, dropped: bool) -> None:
     model = nn.Sequential(nn.Linear(3, 3), nn.Dropout(), nn.Sequential(nn.ReLU()).eval())
     modes = [module.training for module in model.modules()]
-    capture = exporter.capture_program(model, (torch.ones(1, 3),), training=training)
+    capture = onnx_parity.capture_program(model, (torch.ones(1, 3),), training=training)
     assert [module.training for module in model.modules()] == modes
     assert any("dropout" in operator for operator in capture.operators) is dropped
 
@@ -59,7 +59,7 @@ def test_mode_of_every_part_is_restored(training: object, dropped: bool) -> None
 def test_weights_that_hooks_recompute() -> None:
     model = torch.nn.utils.weight_norm(nn.Linear(3, 2))
     weight = model.weight
-    program = exporter.export(model, (torch.ones(1, 3),))
+    program = onnx_parity.export(model, (torch.ones(1, 3),))
     assert model.weight is weight
     assert_agrees(program, model, torch.rand(2, 3)[:1])
 
@@ -77,9 +77,9 @@ def test_torch_is_as_it_was() -> None:
         )
 
     before = state()
-    exporter.export(Classifier(), (images(),)).serialize()
-    with pytest.raises(exporter.CaptureError):
-        exporter.export(Fails(), (torch.ones(2),))
+    onnx_parity.export(Classifier(), (images(),)).serialize()
+    with pytest.raises(onnx_parity.CaptureError):
+        onnx_parity.export(Fails(), (torch.ones(2),))
     assert state() == before
     assert torch.ones(2).numpy().tolist() == torch.ones(2).tolist() == [1.0, 1.0]
 
@@ -91,7 +91,7 @@ def test_threads_export_at_once() -> None:
         try:
             model = Classifier().eval()
             axes = {"input": {0: "batch"}} if number % 2 else None
-            program = exporter.export(model, (images(),), opset_version=9 + 3 * number, dynamic_axes=axes)
+            program = onnx_parity.export(model, (images(),), opset_version=9 + 3 * number, dynamic_axes=axes)
             assert_agrees(program, model, images())
         except BaseException as error:  # noqa: BLE001 (what a thread raises is lost)
             failures.append(error)
@@ -104,22 +104,22 @@ def test_threads_export_at_once() -> None:
     assert failures == []
 
 
-@pytest.mark.filterwarnings("error::exporter.errors.OnnxExporterWarning")
+@pytest.mark.filterwarnings("error::onnx_parity.errors.OnnxExporterWarning")
 def test_errors_are_caught_by_the_names_of_torch_onnx() -> None:
-    with pytest.raises(exporter.OnnxExporterError, match="the program failed while it was recorded"):
-        exporter.export(Fails(), (torch.ones(2),))
-    with pytest.raises(exporter.errors.UnsupportedOperatorError, match="aten::relu: ONNX's Cast does not take"):
-        exporter.export(torch.relu, (torch.ones(2).bfloat16(),), opset_version=9)
-    with pytest.raises(exporter.errors.SymbolicValueError, match="Add takes 2 inputs"):
-        exporter.export(
+    with pytest.raises(onnx_parity.OnnxExporterError, match="the program failed while it was recorded"):
+        onnx_parity.export(Fails(), (torch.ones(2),))
+    with pytest.raises(onnx_parity.errors.UnsupportedOperatorError, match="aten::relu: ONNX's Cast does not take"):
+        onnx_parity.export(torch.relu, (torch.ones(2).bfloat16(),), opset_version=9)
+    with pytest.raises(onnx_parity.errors.SymbolicValueError, match="Add takes 2 inputs"):
+        onnx_parity.export(
             torch.relu, (torch.ones(2),), custom_translation_table={"aten::relu": lambda g, x: g.op("Add", x)}
         )
-    with pytest.raises(exporter.errors.OnnxExporterWarning, match="turned a tensor into a Python value"):
-        exporter.export(lambda x: x * float(x.sum()), (torch.ones(2),))
+    with pytest.raises(onnx_parity.errors.OnnxExporterWarning, match="turned a tensor into a Python value"):
+        onnx_parity.export(lambda x: x * float(x.sum()), (torch.ones(2),))
 
 
 def test_torchvision_has_its_own_functions_again() -> None:
-    from model_zoo.torchvision_import import torchvision
+    from onnx_parity.model_zoo.torchvision_import import torchvision
 
     poolers = vars(torchvision.ops.poolers)
     before = torchvision._is_tracing
@@ -129,7 +129,7 @@ def test_torchvision_has_its_own_functions_again() -> None:
         asked.append(torchvision._is_tracing is before)
         return x + 1
 
-    exporter.export(program, (torch.ones(2),))
+    onnx_parity.export(program, (torch.ones(2),))
     assert asked == [False]
     assert torchvision._is_tracing is before
     assert "len" not in poolers

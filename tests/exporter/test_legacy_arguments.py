@@ -12,20 +12,20 @@ import pytest
 import torch
 from torch import nn
 
-import exporter
-from exporter import OperatorExportTypes
+import onnx_parity
+from onnx_parity.exporter import OperatorExportTypes
 from tests.exporter.subjects import Classifier, assert_agrees, images
 
 X = torch.linspace(-1, 1, 6).reshape(2, 3)
 
 
-def domains(program: exporter.ONNXProgram) -> set[str]:
+def domains(program: onnx_parity.ONNXProgram) -> set[str]:
     return {node.domain for node in program.model.graph}
 
 
 def test_positional_order_is_that_of_the_documentation(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "model.onnx"
-    program = exporter.export(
+    program = onnx_parity.export(
         nn.Linear(3, 2),
         X,
         str(path),
@@ -50,7 +50,7 @@ def test_positional_order_is_that_of_the_documentation(tmp_path: Path, capsys: p
 
 def test_without_parameters_weights_are_inputs_in_the_state_dict_s_order() -> None:
     model = Classifier().eval()
-    program = exporter.export(model, images(), export_params=False, input_names=["image"])
+    program = onnx_parity.export(model, images(), export_params=False, input_names=["image"])
     state = model.state_dict()
     proto = program.model_proto
     assert [value.name for value in proto.graph.input] == ["image", *state]
@@ -70,11 +70,11 @@ def test_without_parameters_weights_are_inputs_in_the_state_dict_s_order() -> No
 def test_without_parameters_tied_weights_are_one_input_under_the_first_name() -> None:
     model = nn.Sequential(nn.Linear(3, 3), nn.ReLU(), nn.Linear(3, 3))
     model[2].weight = model[0].weight
-    program = exporter.export(model, X, export_params=False, input_names=["x", "first"])
+    program = onnx_parity.export(model, X, export_params=False, input_names=["x", "first"])
     state = model.state_dict()
     assert list(state) == ["0.weight", "0.bias", "2.weight", "2.bias"]
     assert program.weight_names == ("first", "0.bias", "2.bias")
-    program = exporter.export(model, X, export_params=False)
+    program = onnx_parity.export(model, X, export_params=False)
     assert program.weight_names == ("0.weight", "0.bias", "2.bias")
     # As torch.onnx itself has them.
     assert program.weight_names == tuple(torch.jit._unique_state_dict(model))  # type: ignore[attr-defined, no-untyped-call]
@@ -93,13 +93,13 @@ def test_without_parameters_even_small_weights_are_not_built_in() -> None:
         def forward(self, x: torch.Tensor) -> torch.Tensor:
             return x + self.weight.float()
 
-    program = exporter.export(Cast(), X, export_params=False)
+    program = onnx_parity.export(Cast(), X, export_params=False)
     feeds = {"x": X.numpy(), "weight": torch.full((3,), 5.0, dtype=torch.float16).numpy()}
     assert torch.equal(torch.from_numpy(program.runtime_session().session.run(None, feeds)[0]), X + 5)
 
 
 def test_weights_whose_names_are_taken_have_others() -> None:
-    program = exporter.export(nn.Linear(3, 2), X, input_names=["weight"], export_params=False, verify=True)
+    program = onnx_parity.export(nn.Linear(3, 2), X, input_names=["weight"], export_params=False, verify=True)
     assert (program.input_names, program.weight_names) == (("weight",), ("weight_1", "bias"))
 
 
@@ -112,8 +112,8 @@ def test_a_weight_that_would_be_an_input_of_a_taken_name() -> None:
         def forward(self, x: torch.Tensor) -> torch.Tensor:
             return x + 1
 
-    with pytest.raises(exporter.ArgumentError) as caught:
-        exporter.export(Unused(), X, export_params=False)
+    with pytest.raises(onnx_parity.ArgumentError) as caught:
+        onnx_parity.export(Unused(), X, export_params=False)
     assert str(caught.value) == (
         "the weight 'x' would be an input of the name that an input, an output or a value has: "
         "give other input_names and output_names"
@@ -123,7 +123,7 @@ def test_a_weight_that_would_be_an_input_of_a_taken_name() -> None:
 @pytest.mark.parametrize("opset", [9, 18])
 def test_initializers_kept_as_inputs_can_be_overridden(opset: int) -> None:
     model = Classifier().eval()
-    program = exporter.export(model, images(), opset_version=opset, keep_initializers_as_inputs=True)
+    program = onnx_parity.export(model, images(), opset_version=opset, keep_initializers_as_inputs=True)
     assert program.input_names == ("input",)
     assert {"features.0.weight", "head.bias"} <= {value.name for value in program.model.graph.inputs}
     assert_agrees(program, model, images())
@@ -134,20 +134,20 @@ def test_initializers_kept_as_inputs_can_be_overridden(opset: int) -> None:
 
 
 def test_initializers_are_no_inputs_by_default() -> None:
-    program = exporter.export(nn.Linear(3, 2), X, opset_version=9)
+    program = onnx_parity.export(nn.Linear(3, 2), X, opset_version=9)
     assert [value.name for value in program.model.graph.inputs] == ["input"]
 
 
 @pytest.mark.parametrize("retain", [True, False])
 def test_parameter_names(retain: bool) -> None:
-    program = exporter.export(nn.Linear(3, 2), X, _retain_param_name=retain)
+    program = onnx_parity.export(nn.Linear(3, 2), X, _retain_param_name=retain)
     assert list(program.model.graph.initializers) == (["weight", "bias"] if retain else ["1", "2"])
 
 
 def test_names_beyond_the_inputs_name_the_weights_as_in_the_documentation() -> None:
     model = nn.Sequential(nn.Linear(3, 4), nn.Linear(4, 2))
     names = ["actual_input_1", *(f"learned_{number}" for number in range(4))]
-    text = str(exporter.export(model, X, input_names=names, output_names=["output1"], opset_version=9))
+    text = str(onnx_parity.export(model, X, input_names=names, output_names=["output1"], opset_version=9))
     lines = text.splitlines()
     assert lines[1:6] == [
         "graph(%actual_input_1 : Float(2, 3),",
@@ -174,14 +174,14 @@ def test_names_beyond_the_inputs_name_the_weights_as_in_the_documentation() -> N
 )
 def test_operator_export_types(asked: dict[str, Any], style: OperatorExportTypes) -> None:
     expected = {OperatorExportTypes.ONNX_ATEN: {"org.pytorch.aten"}, OperatorExportTypes.RAW: {"aten"}}
-    assert domains(exporter.export(torch.relu, X, **asked)) == expected.get(style, {""})
+    assert domains(onnx_parity.export(torch.relu, X, **asked)) == expected.get(style, {""})
 
 
 def test_torch_s_own_enumerations_are_understood() -> None:
     import torch.onnx
 
     module = nn.Sequential(nn.Dropout())
-    program = exporter.export(
+    program = onnx_parity.export(
         module,
         X,
         training=torch.onnx.TrainingMode.PRESERVE,
@@ -200,7 +200,7 @@ def test_torch_s_own_enumerations_are_understood() -> None:
         ),
         (
             {"operator_export_type": "ONNX"},
-            "operator_export_type is 'ONNX': give one of exporter.OperatorExportTypes: "
+            "operator_export_type is 'ONNX': give one of onnx_parity.OperatorExportTypes: "
             "ONNX, ONNX_ATEN, ONNX_ATEN_FALLBACK, ONNX_FALLTHROUGH, RAW",
         ),
         (
@@ -235,15 +235,15 @@ def test_torch_s_own_enumerations_are_understood() -> None:
     ],
 )
 def test_what_contradicts_itself(asked: dict[str, Any], message: str) -> None:
-    with pytest.raises(exporter.ArgumentError) as caught:
-        exporter.export(torch.relu, X, **asked)
+    with pytest.raises(onnx_parity.ArgumentError) as caught:
+        onnx_parity.export(torch.relu, X, **asked)
     assert str(caught.value) == message
 
 
 def test_example_outputs_that_agree() -> None:
-    assert_agrees(exporter.export(torch.relu, X, example_outputs=torch.relu(X), dynamo=False), torch.relu, X)
+    assert_agrees(onnx_parity.export(torch.relu, X, example_outputs=torch.relu(X), dynamo=False), torch.relu, X)
     # A size that varies is any.
-    exporter.export(
+    onnx_parity.export(
         torch.relu, X, input_names=["x"], dynamic_axes={"x": [0]}, example_outputs=torch.relu(torch.ones(5, 3))
     )
 
@@ -252,7 +252,7 @@ def test_example_outputs_that_agree() -> None:
 def test_set_training(mode: bool | None) -> None:
     model = nn.Sequential(nn.Dropout(), nn.BatchNorm1d(3))
     model[0].eval()
-    with exporter.set_training(model, mode):
+    with onnx_parity.set_training(model, mode):
         assert [part.training for part in model] == ([False, True] if mode is None else [mode, mode])
     assert [part.training for part in model] == [False, True]
 
@@ -263,15 +263,15 @@ def test_is_in_onnx_export_ours_and_torch_s() -> None:
     seen = []
 
     def program(x: torch.Tensor) -> torch.Tensor:
-        seen.append((exporter.is_in_onnx_export(), torch.onnx.is_in_onnx_export()))
+        seen.append((onnx_parity.is_in_onnx_export(), torch.onnx.is_in_onnx_export()))
         return x + 1
 
     program(X)
-    exporter.export(program, X)
-    with pytest.raises(exporter.CaptureError):
-        exporter.export(lambda x: program(x)[5, 5], X)
+    onnx_parity.export(program, X)
+    with pytest.raises(onnx_parity.CaptureError):
+        onnx_parity.export(lambda x: program(x)[5, 5], X)
     assert seen == [(False, False), (True, True), (True, True)]
-    assert not exporter.is_in_onnx_export() and not torch.onnx.is_in_onnx_export()
+    assert not onnx_parity.is_in_onnx_export() and not torch.onnx.is_in_onnx_export()
 
 
 def test_threads_that_export_at_once_leave_torch_s_answer_as_it_was() -> None:
@@ -288,10 +288,10 @@ def test_threads_that_export_at_once_leave_torch_s_answer_as_it_was() -> None:
         entered.wait()
         return x + 1
 
-    thread = threading.Thread(target=exporter.export, args=(waits, X))
+    thread = threading.Thread(target=onnx_parity.export, args=(waits, X))
     thread.start()
-    exporter.export(enters, X)
-    assert torch.onnx.is_in_onnx_export() and not exporter.is_in_onnx_export()
+    onnx_parity.export(enters, X)
+    assert torch.onnx.is_in_onnx_export() and not onnx_parity.is_in_onnx_export()
     leave.set()
     thread.join()
     assert not torch.onnx.is_in_onnx_export()
@@ -299,41 +299,41 @@ def test_threads_that_export_at_once_leave_torch_s_answer_as_it_was() -> None:
 
 def test_shape_as_tensor_follows_sizes() -> None:
     def program(x: torch.Tensor) -> torch.Tensor:
-        return exporter.operators.reshape_from_tensor_shape(x, exporter.operators.shape_as_tensor(x).flip(0))
+        return onnx_parity.operators.reshape_from_tensor_shape(x, onnx_parity.operators.shape_as_tensor(x).flip(0))
 
-    program_ = exporter.export(program, X)
+    program_ = onnx_parity.export(program, X)
     torch.testing.assert_close(program_(X), X.reshape(3, 2))
-    shape = exporter.export(exporter.operators.shape_as_tensor, X, input_names=["x"], dynamic_axes={"x": [0]})
+    shape = onnx_parity.export(onnx_parity.operators.shape_as_tensor, X, input_names=["x"], dynamic_axes={"x": [0]})
     assert shape(torch.ones(7, 3)).tolist() == [7, 3]
 
 
 def test_training_mode_keeps_what_trains() -> None:
     model = nn.Sequential(nn.BatchNorm1d(3)).eval()
-    trained = exporter.export(model, X, training=exporter.TrainingMode.TRAINING, opset_version=15)
-    kept = exporter.export(model, X, training=exporter.TrainingMode.PRESERVE, opset_version=15)
+    trained = onnx_parity.export(model, X, training=onnx_parity.TrainingMode.TRAINING, opset_version=15)
+    kept = onnx_parity.export(model, X, training=onnx_parity.TrainingMode.PRESERVE, opset_version=15)
     difference = (trained(X) - kept(X)).abs().max()
     assert difference > 0.1 and not model.training
 
 
 def test_files_name_their_producer_and_no_folder(tmp_path: Path) -> None:
     path = tmp_path / "model.onnx"
-    exporter.export(Classifier().eval(), images(), path)
+    onnx_parity.export(Classifier().eval(), images(), path)
     proto = onnx.load(path)
     assert (proto.producer_name, proto.producer_version) == ("onnx-parity", "0.1.0")
     assert str(Path(__file__).parent).encode() not in path.read_bytes()
     assert "features.0.weight" in {tensor.name for tensor in proto.graph.initializer}
     again = tmp_path / "again.onnx"
-    exporter.export(Classifier().eval(), images(), again, strip_doc_string=True)
+    onnx_parity.export(Classifier().eval(), images(), again, strip_doc_string=True)
     assert all(not node.doc_string for node in onnx.load(again).graph.node)
 
 
 def test_two_exports_are_the_same_bytes() -> None:
     model = Classifier().eval()
-    first, second = (exporter.export(model, images(), strip_doc_string=False).serialize() for _ in range(2))
+    first, second = (onnx_parity.export(model, images(), strip_doc_string=False).serialize() for _ in range(2))
     assert first == second
 
 
 def test_doc_strings_name_the_line() -> None:
-    program = exporter.export(Classifier().eval(), images(), strip_doc_string=False)
+    program = onnx_parity.export(Classifier().eval(), images(), strip_doc_string=False)
     doc = next(node.doc_string for node in program.model_proto.graph.node if node.op_type == "Relu")
     assert re.fullmatch(r"aten\.relu\.default at .*subjects\.py:\d+ in features\.2", doc)

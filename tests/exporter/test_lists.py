@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 from torch.export import Dim
 
-import exporter
-from exporter import ListOf, OrNone
+import onnx_parity
+from onnx_parity.exporter import ListOf, OrNone
 
 ALIKE = [torch.randn(2, 3), torch.randn(2, 3)]
 RAGGED = [torch.randn(2, 3), torch.randn(4, 3)]
@@ -83,13 +83,13 @@ def writes_to_it(y: Tensor | None) -> Tensor:
     return torch.zeros(2)
 
 
-def hold(program: exporter.ONNXProgram, script: Callable[..., Any], *args: Any) -> None:
+def hold(program: onnx_parity.ONNXProgram, script: Callable[..., Any], *args: Any) -> None:
     torch.testing.assert_close(program(*args), script(*args))
 
 
 @pytest.mark.parametrize("opset", [11, 13, 18, 26])
 def test_a_list_of_tensors_of_one_shape(opset: int) -> None:
-    program = exporter.export(
+    program = onnx_parity.export(
         reads, (ALIKE,), dynamic_shapes={"xs": ListOf()}, opset_version=opset, input_names=["images"], verify=True
     )
     assert program.input_names == ("images",)
@@ -99,7 +99,7 @@ def test_a_list_of_tensors_of_one_shape(opset: int) -> None:
 
 @pytest.mark.parametrize("opset", [11, 18])
 def test_a_list_of_tensors_of_other_sizes(opset: int) -> None:
-    program = exporter.export(
+    program = onnx_parity.export(
         reads, (RAGGED,), dynamic_axes={"xs": ListOf({0: "rows"})}, opset_version=opset, verify=True
     )
     for other in RAGGED_LISTS:
@@ -112,7 +112,7 @@ def test_a_list_of_tensors_of_other_sizes(opset: int) -> None:
 
 @pytest.mark.parametrize("spec", [ListOf(), ListOf({0: Dim.DYNAMIC})], ids=["alike", "ragged"])
 def test_what_is_made_of_each_item_is_a_list(spec: ListOf) -> None:
-    program = exporter.export(doubles, (ALIKE,), dynamic_shapes=(spec,), verify=True)
+    program = onnx_parity.export(doubles, (ALIKE,), dynamic_shapes=(spec,), verify=True)
     for other in (*LISTS, []):
         hold(program, doubles, other)
 
@@ -120,14 +120,14 @@ def test_what_is_made_of_each_item_is_a_list(spec: ListOf) -> None:
 @pytest.mark.parametrize(("script", "opset"), [(changes, 13), (hands_on, 14)])
 def test_lists_are_changed(script: Callable[..., Any], opset: int) -> None:
     spec = {"xs": ListOf({0: "rows"})}
-    program = exporter.export(script, (RAGGED,), dynamic_axes=spec, opset_version=opset)
+    program = onnx_parity.export(script, (RAGGED,), dynamic_axes=spec, opset_version=opset)
     for other in RAGGED_LISTS:
         torch.testing.assert_close(program(list(other)), script(list(other)))
 
 
 def test_it_is_one_of_many() -> None:
     places = torch.tensor(1)
-    program = exporter.export(chooses, (torch.randn(3, 2), places), opset_version=11)
+    program = onnx_parity.export(chooses, (torch.randn(3, 2), places), opset_version=11)
     for place in (0, 1, 2):
         hold(program, chooses, torch.randn(3, 2), torch.tensor(place))
 
@@ -144,7 +144,7 @@ def test_a_traced_module_hands_a_list_to_a_script() -> None:
 
     model = Model()
     spec = {"given": {"xs": ListOf({0: "rows"}), "x": {0: Dim("batch")}}}
-    program = exporter.export(model, ({"xs": RAGGED, "x": torch.randn(4, 3)}, {}), dynamic_shapes=spec, verify=True)
+    program = onnx_parity.export(model, ({"xs": RAGGED, "x": torch.randn(4, 3)}, {}), dynamic_shapes=spec, verify=True)
     assert program.input_names == ("given_0", "given_1")
     hold(program, model, {"xs": RAGGED_LISTS[1], "x": torch.randn(2, 3)})
 
@@ -152,7 +152,7 @@ def test_a_traced_module_hands_a_list_to_a_script() -> None:
 @pytest.mark.parametrize("opset", [15, 18])
 def test_a_tensor_that_may_be_none(opset: int) -> None:
     x = torch.randn(2, 3)
-    program = exporter.export(
+    program = onnx_parity.export(
         scaled,
         (x, x),
         dynamic_axes={"x": {0: "batch"}, "scale": OrNone({0: "batch"})},
@@ -166,28 +166,28 @@ def test_a_tensor_that_may_be_none(opset: int) -> None:
 
 def test_a_result_that_may_be_none() -> None:
     x = torch.randn(2, 3)
-    program = exporter.export(sometimes, (x, x), dynamic_axes={"y": OrNone({0: "rows"})}, verify=True)
+    program = onnx_parity.export(sometimes, (x, x), dynamic_axes={"y": OrNone({0: "rows"})}, verify=True)
     for arguments in ((x.abs(), None), (-x.abs(), torch.randn(5, 3))):
         hold(program, sometimes, *arguments)
     assert [output.type.WhichOneof("value") for output in program.model_proto.graph.output] == ["optional_type"] * 2
 
 
 def test_opsets_that_have_none_are_named() -> None:
-    with pytest.raises(exporter.UnsupportedOperatorsError) as caught:
-        exporter.export(doubles, (ALIKE,), dynamic_axes={"xs": ListOf()}, opset_version=10)
+    with pytest.raises(onnx_parity.UnsupportedOperatorsError) as caught:
+        onnx_parity.export(doubles, (ALIKE,), dynamic_axes={"xs": ListOf()}, opset_version=10)
     assert [(each.operator, each.reason, each.since) for each in caught.value.refusals] == [
         ("the input 'xs'", "ONNX has sequences only from opset 11", 11)
     ]
-    with pytest.raises(exporter.UnsupportedOperatorsError) as caught:
-        exporter.export(doubles, (RAGGED,), dynamic_axes={"xs": ListOf({0: "rows"})}, opset_version=12)
+    with pytest.raises(onnx_parity.UnsupportedOperatorsError) as caught:
+        onnx_parity.export(doubles, (RAGGED,), dynamic_axes={"xs": ListOf({0: "rows"})}, opset_version=12)
     assert [(each.operator, each.reason, each.since) for each in caught.value.refusals] == [
         ("prim::Loop", "ONNX's branches and loops return sequences only from opset 13", 13)
     ]
-    with pytest.raises(exporter.UnsupportedOperatorsError) as caught:
-        exporter.export(sometimes, (ALIKE[0], ALIKE[0]), dynamic_axes={"y": OrNone()}, opset_version=14)
+    with pytest.raises(onnx_parity.UnsupportedOperatorsError) as caught:
+        onnx_parity.export(sometimes, (ALIKE[0], ALIKE[0]), dynamic_axes={"y": OrNone()}, opset_version=14)
     assert caught.value.refusals[0].reason == "ONNX has optionals only from opset 15"
-    with pytest.raises(exporter.UnsupportedOperatorsError) as caught:
-        exporter.export(handed_on, (RAGGED,), dynamic_axes={"xs": ListOf({0: "rows"})}, opset_version=13)
+    with pytest.raises(onnx_parity.UnsupportedOperatorsError) as caught:
+        onnx_parity.export(handed_on, (RAGGED,), dynamic_axes={"xs": ListOf({0: "rows"})}, opset_version=13)
     assert caught.value.refusals[0].reason == "ONNX's Identity takes sequences only from opset 14"
 
 
@@ -222,14 +222,14 @@ def handed_on(xs: list[torch.Tensor]) -> list[torch.Tensor]:
     ],
 )
 def test_examples_that_tell_nothing_are_refused(example: Any, message: str) -> None:
-    with pytest.raises(exporter.ArgumentError) as caught:
-        exporter.export(doubles, (example,), dynamic_shapes={"xs": ListOf()})
+    with pytest.raises(onnx_parity.ArgumentError) as caught:
+        onnx_parity.export(doubles, (example,), dynamic_shapes={"xs": ListOf()})
     assert str(caught.value) == message
 
 
 def test_none_is_no_example() -> None:
-    with pytest.raises(exporter.ArgumentError) as caught:
-        exporter.export(scaled, (ALIKE[0], None), dynamic_axes={"scale": OrNone()})
+    with pytest.raises(onnx_parity.ArgumentError) as caught:
+        onnx_parity.export(scaled, (ALIKE[0], None), dynamic_axes={"scale": OrNone()})
     assert str(caught.value) == (
         "dynamic_axes['scale'] is an OrNone, and the example has None there: give a tensor, which tells dtype and "
         "sizes; None is for when the model runs"
@@ -237,8 +237,8 @@ def test_none_is_no_example() -> None:
 
 
 def test_names_of_no_argument_are_refused() -> None:
-    with pytest.raises(exporter.ArgumentError) as caught:
-        exporter.export(doubles, (ALIKE,), dynamic_axes={"ys": ListOf()})
+    with pytest.raises(onnx_parity.ArgumentError) as caught:
+        onnx_parity.export(doubles, (ALIKE,), dynamic_axes={"ys": ListOf()})
     assert str(caught.value) == (
         "dynamic_axes['ys'] is a ListOf, and no argument of the program is called so (xs): it stands for an argument "
         "as a whole"
@@ -251,18 +251,18 @@ def test_python_takes_no_list_apart() -> None:
         "torch.jit.script(model)"
     )
     for program in (lambda xs: xs[0] * 2, lambda xs: sum(x.sum() for x in xs), lambda xs: xs[0] * len(xs)):
-        with pytest.raises(exporter.CaptureError) as caught:
-            exporter.export(program, (ALIKE,), dynamic_axes={"xs": ListOf()})
+        with pytest.raises(onnx_parity.CaptureError) as caught:
+            onnx_parity.export(program, (ALIKE,), dynamic_axes={"xs": ListOf()})
         assert str(caught.value) == f"the program takes a list apart whose length varies. {remedy}"
-    with pytest.raises(exporter.CaptureError) as caught:
-        exporter.export(lambda xs: torch.cat(xs), (ALIKE,), dynamic_axes={"xs": ListOf()})  # noqa: PLW0108
+    with pytest.raises(onnx_parity.CaptureError) as caught:
+        onnx_parity.export(lambda xs: torch.cat(xs), (ALIKE,), dynamic_axes={"xs": ListOf()})  # noqa: PLW0108
     assert str(caught.value).startswith("the program hands a list whose length varies to an operator at ")
     assert str(caught.value).endswith(remedy)
 
 
 def test_python_does_not_ask_for_none() -> None:
-    with pytest.raises(exporter.ArgumentError) as caught:
-        exporter.export(lambda x: x if x is not None else torch.ones(2), (ALIKE[0],), dynamic_axes={"x": OrNone()})
+    with pytest.raises(onnx_parity.ArgumentError) as caught:
+        onnx_parity.export(lambda x: x if x is not None else torch.ones(2), (ALIKE[0],), dynamic_axes={"x": OrNone()})
     assert str(caught.value) == (
         "an OrNone needs a script: Python's `is None` is decided once, while the program is recorded. Export "
         "torch.jit.script(model)"
@@ -274,8 +274,8 @@ def test_an_exported_program_has_none() -> None:
         def forward(self, xs: list[Tensor]) -> Tensor:
             return torch.cat(xs)
 
-    with pytest.raises(exporter.ArgumentError) as caught:
-        exporter.export(torch.export.export(Model(), (ALIKE,)), dynamic_axes={"xs": ListOf()})
+    with pytest.raises(onnx_parity.ArgumentError) as caught:
+        onnx_parity.export(torch.export.export(Model(), (ALIKE,)), dynamic_axes={"xs": ListOf()})
     assert str(caught.value) == (
         "an ExportedProgram has lists of the length that it was exported with, and no argument that may be None: for a "
         "ListOf or an OrNone export torch.jit.script(model)"
@@ -283,32 +283,32 @@ def test_an_exported_program_has_none() -> None:
 
 
 def test_writes_to_what_they_hold_are_refused() -> None:
-    with pytest.raises(exporter.CaptureError) as caught:
-        exporter.export(writes_to_items, (RAGGED,), dynamic_axes={"xs": ListOf({0: "rows"})})
+    with pytest.raises(onnx_parity.CaptureError) as caught:
+        onnx_parity.export(writes_to_items, (RAGGED,), dynamic_axes={"xs": ListOf({0: "rows"})})
     assert str(caught.value).startswith(
         "the script writes in place to an item of a list whose length depends on values: write to a clone, and put "
         "that into the list (at "
     )
-    with pytest.raises(exporter.CaptureError) as caught:
-        exporter.export(writes_to_items, (ALIKE,), dynamic_axes={"xs": ListOf()})
+    with pytest.raises(onnx_parity.CaptureError) as caught:
+        onnx_parity.export(writes_to_items, (ALIKE,), dynamic_axes={"xs": ListOf()})
     assert str(caught.value) == (
         "the program writes in place to the items of the list 'xs' that it is given: write to a clone"
     )
-    with pytest.raises(exporter.CaptureError) as caught:
-        exporter.export(writes_to_it, (torch.randn(2),), dynamic_axes={"y": OrNone()})
+    with pytest.raises(onnx_parity.CaptureError) as caught:
+        onnx_parity.export(writes_to_it, (torch.randn(2),), dynamic_axes={"y": OrNone()})
     assert str(caught.value) == (
         "the program writes in place to the tensor, which may be None, 'y' that it is given: write to a clone"
     )
 
 
 def test_a_call_with_other_arguments_is_refused() -> None:
-    program = exporter.export(doubles, (ALIKE,), dynamic_axes={"xs": ListOf()})
-    with pytest.raises(exporter.ArgumentError) as caught:
+    program = onnx_parity.export(doubles, (ALIKE,), dynamic_axes={"xs": ListOf()})
+    with pytest.raises(onnx_parity.ArgumentError) as caught:
         program(ALIKE[0])
     assert str(caught.value) == (
         "xs is a list of tensors in the model, and torch.float32[2, 3] was given: give a list of tensors"
     )
-    with pytest.raises(exporter.ArgumentError) as caught:
+    with pytest.raises(onnx_parity.ArgumentError) as caught:
         program([torch.randn(2, 4)])
     assert str(caught.value).startswith(
         "the input 'xs' has to be torch.float32[2, 3], and torch.float32[2, 4] was given"
@@ -316,11 +316,11 @@ def test_a_call_with_other_arguments_is_refused() -> None:
 
 
 def test_what_may_be_none_may_be_left_out() -> None:
-    program = exporter.export(scaled, (ALIKE[0], ALIKE[0]), dynamic_axes={"scale": OrNone()})
+    program = onnx_parity.export(scaled, (ALIKE[0], ALIKE[0]), dynamic_axes={"scale": OrNone()})
     hold(program, scaled, ALIKE[1])
 
 
 def test_two_exports_are_the_same_to_the_byte() -> None:
-    files = [exporter.export(changes, (RAGGED,), dynamic_axes={"xs": ListOf({0: "rows"})}).serialize() for _ in "ab"]
+    files = [onnx_parity.export(changes, (RAGGED,), dynamic_axes={"xs": ListOf({0: "rows"})}).serialize() for _ in "ab"]
     assert files[0] == files[1]
     onnx.checker.check_model(files[0], full_check=True)

@@ -13,13 +13,13 @@ from torch._ops import OpOverload
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.utils import _pytree as pytree
 
-import exporter
-from exporter.axes import Axes
-from exporter.capture import memo
-from exporter.capture.composites import original
-from exporter.capture.pointwise import _KNOWN
-from exporter.capture.trace import trace
-from harness.cases.opinfo_samples import all_entries
+import onnx_parity
+from onnx_parity.exporter.capture.fakes import result_cache
+from onnx_parity.exporter.capture.fakes.pointwise import _KNOWN
+from onnx_parity.exporter.capture.replace.dispatch import original
+from onnx_parity.exporter.capture.trace import trace
+from onnx_parity.exporter.request.dynamic_axes import Axes
+from onnx_parity.harness.cases.opinfo_samples import all_entries
 
 
 def described(result: Any) -> list[Any]:
@@ -38,7 +38,7 @@ def compared(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], set[st
     unlike = []
 
     def check(way: str) -> None:
-        answer = getattr(memo.ResultMemo, way)
+        answer = getattr(result_cache.ResultMemo, way)
 
         def checked(self: Any, func: OpOverload, args: Any, kwargs: Any) -> Any:
             found = answer(self, func, args, kwargs)
@@ -50,9 +50,9 @@ def compared(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], set[st
                     unlike.append(f"{func} of {args}: {described(made)}, and by fake tensors {expected}")
             return found
 
-        monkeypatch.setattr(memo.ResultMemo, way, checked)
+        monkeypatch.setattr(result_cache.ResultMemo, way, checked)
 
-    monkeypatch.setattr(memo, "_static_results", {})
+    monkeypatch.setattr(result_cache, "_static_results", {})
     for way in compared:
         check(way)
     yield compared.__getitem__
@@ -84,7 +84,7 @@ def test_kernels_say_what_fake_tensors_say(compared: Callable[[str], set[str]]) 
                     axes=Axes({}),
                     decomposition_of=lambda op: None,
                 )
-            except exporter.ExportError:
+            except onnx_parity.ExportError:
                 continue  # What cannot be recorded is another test's.
     assert len(compared("_by_kernel")) > 50
     assert len(compared("_by_rule")) > 10
@@ -151,8 +151,8 @@ def test_rules_say_what_fake_tensors_say(compared: Callable[[str], set[str]], va
     ids=["alpha", "channels", "one channel", "no statistics", "no bounds", "quantized"],
 )
 def test_what_torch_refuses_is_refused(program: Callable[[torch.Tensor], torch.Tensor]) -> None:
-    with pytest.raises(exporter.CaptureError, match="failed while it was recorded"):
-        exporter.export(program, (torch.rand(2, 4, 3),))
+    with pytest.raises(onnx_parity.CaptureError, match="failed while it was recorded"):
+        onnx_parity.export(program, (torch.rand(2, 4, 3),))
 
 
 def test_a_default_dtype_is_that_of_the_moment() -> None:
@@ -164,8 +164,8 @@ def test_a_default_dtype_is_that_of_the_moment() -> None:
             torch.set_default_dtype(torch.float32)
 
     x = torch.ones(4, dtype=torch.int64)
-    assert exporter.export(in_doubles, (x,))(x).dtype == torch.float64
-    assert exporter.export(lambda x: x * 2.5, (x,))(x).dtype == torch.float32
+    assert onnx_parity.export(in_doubles, (x,))(x).dtype == torch.float64
+    assert onnx_parity.export(lambda x: x * 2.5, (x,))(x).dtype == torch.float32
 
 
 def test_a_float_makes_floats_of_integers_of_any_size() -> None:
@@ -173,7 +173,7 @@ def test_a_float_makes_floats_of_integers_of_any_size() -> None:
         result: torch.Tensor = torch.ops.aten.mul.Scalar(x, 2.5)
         return result
 
-    exported = exporter.export(
+    exported = onnx_parity.export(
         program, (torch.ones(2, 3, dtype=torch.int32),), dynamic_axes={"x": [0]}, input_names=["x"]
     )
     x = torch.arange(12, dtype=torch.int32).reshape(4, 3)
@@ -185,7 +185,7 @@ def test_what_a_pointwise_function_makes_starts_in_memory_of_its_own() -> None:
         return x * int(torch.relu(x[1:]).storage_offset()) + 1
 
     x = torch.rand(3, 4)
-    assert torch.equal(exporter.export(program, (x,))(x), program(x))
+    assert torch.equal(onnx_parity.export(program, (x,))(x), program(x))
 
 
 def test_what_is_remembered_from_inference_mode_can_be_used_outside_of_it() -> None:
@@ -194,8 +194,8 @@ def test_what_is_remembered_from_inference_mode_can_be_used_outside_of_it() -> N
 
     x = torch.rand(7, 5)
     with torch.inference_mode():
-        inside = exporter.export(program, (x,))
-    outside = exporter.export(program, (x,))
+        inside = onnx_parity.export(program, (x,))
+    outside = onnx_parity.export(program, (x,))
     assert torch.equal(inside(x), program(x)) and torch.equal(outside(x), program(x))
 
 
@@ -210,14 +210,14 @@ def _(count: int) -> torch.Tensor:
 
 
 def test_a_custom_operator_without_tensors_is_captured() -> None:
-    with pytest.raises(exporter.UnsupportedOperatorsError, match="memo_tests::made: there is no lowering for it"):
-        exporter.export(lambda x: x + made(3), (torch.ones(3),))
+    with pytest.raises(onnx_parity.UnsupportedOperatorsError, match="memo_tests::made: there is no lowering for it"):
+        onnx_parity.export(lambda x: x + made(3), (torch.ones(3),))
 
 
 def test_as_much_as_is_allowed_is_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
     results: dict[Any, Any] = {}
-    monkeypatch.setattr(memo, "_static_results", results)
-    monkeypatch.setattr(memo, "_MOST", 10)
+    monkeypatch.setattr(result_cache, "_static_results", results)
+    monkeypatch.setattr(result_cache, "_MOST", 10)
     for size in range(2, 40):
-        exporter.export(lambda x: (x.cumsum(0) + 1).t().exp(), (torch.ones(size, 2),))
+        onnx_parity.export(lambda x: (x.cumsum(0) + 1).t().exp(), (torch.ones(size, 2),))
         assert len(results) <= 10

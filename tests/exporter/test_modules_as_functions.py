@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import nn
 
-import exporter
+import onnx_parity
 from tests.exporter.subjects import assert_agrees, images
 
 
@@ -37,7 +37,7 @@ def built() -> nn.Module:
 
 def test_chosen_modules_become_functions_and_like_ones_are_one() -> None:
     module = built()
-    program = exporter.export(module, images(), export_modules_as_functions={Block})
+    program = onnx_parity.export(module, images(), export_modules_as_functions={Block})
     assert [node.op_type for node in program.model.graph][:3] == ["Block", "Block", "Block_1"]
     assert {name for _, name, _ in program.model.functions} == {"Block", "Block_1"}
     proto = program.model_proto
@@ -50,7 +50,7 @@ def test_chosen_modules_become_functions_and_like_ones_are_one() -> None:
 
 def test_all_modules_nest() -> None:
     module = built()
-    program = exporter.export(module, images(), export_modules_as_functions=True, opset_version=17)
+    program = onnx_parity.export(module, images(), export_modules_as_functions=True, opset_version=17)
     names = {name for _, name, _ in program.model.functions}
     assert names == {"Block", "Block_1", "Conv2d", "BatchNorm2d", "Flatten", "Linear"}
     block = next(function for key, function in program.model.functions.items() if key[1] == "Block")
@@ -70,7 +70,7 @@ def test_the_same_module_called_twice() -> None:
             return result
 
     module = Twice()
-    program = exporter.export(module, torch.ones(2, 3), export_modules_as_functions={nn.Linear})
+    program = onnx_parity.export(module, torch.ones(2, 3), export_modules_as_functions={nn.Linear})
     assert [node.op_type for node in program.model.graph] == ["Linear", "Relu", "Linear"]
     assert len(program.model.functions) == 1
     assert_agrees(program, module, torch.ones(2, 3))
@@ -82,7 +82,7 @@ def test_sizes_that_vary() -> None:
             return x.reshape(x.shape[0] * 2, -1)
 
     module = nn.Sequential(nn.ReLU(), Flat())
-    program = exporter.export(
+    program = onnx_parity.export(
         module, torch.ones(3, 4), input_names=["x"], dynamic_axes={"x": [0]}, export_modules_as_functions=True
     )
     program.verify()
@@ -90,20 +90,20 @@ def test_sizes_that_vary() -> None:
 
 
 def test_what_is_not_possible() -> None:
-    with pytest.raises(exporter.OpsetError) as opset:
-        exporter.export(built(), images(), export_modules_as_functions=True, opset_version=14)
+    with pytest.raises(onnx_parity.OpsetError) as opset:
+        onnx_parity.export(built(), images(), export_modules_as_functions=True, opset_version=14)
     assert str(opset.value) == (
         "export_modules_as_functions needs opset 15 or later, the first with functions; opset 14 was asked for"
     )
-    with pytest.raises(exporter.ArgumentError) as caught:
-        exporter.export(built(), images(), export_modules_as_functions={nn.LSTM})
+    with pytest.raises(onnx_parity.ArgumentError) as caught:
+        onnx_parity.export(built(), images(), export_modules_as_functions={nn.LSTM})
     assert str(caught.value) == "export_modules_as_functions names LSTM, and the program has no such module"
-    with pytest.raises(exporter.ArgumentError) as caught:
-        exporter.export(torch.relu, images(), export_modules_as_functions=True)
+    with pytest.raises(onnx_parity.ArgumentError) as caught:
+        onnx_parity.export(torch.relu, images(), export_modules_as_functions=True)
     assert str(caught.value) == ("export_modules_as_functions needs a torch.nn.Module, and the program is a function")
 
 
 @pytest.mark.parametrize("which", [3, [3], torch.ones(2)])
 def test_what_is_no_class_of_modules(which: Any) -> None:
-    with pytest.raises(exporter.ArgumentError, match="give True, or the classes of modules"):
-        exporter.export(nn.ReLU(), (torch.ones(2),), export_modules_as_functions=which, opset_version=18)
+    with pytest.raises(onnx_parity.ArgumentError, match="give True, or the classes of modules"):
+        onnx_parity.export(nn.ReLU(), (torch.ones(2),), export_modules_as_functions=which, opset_version=18)

@@ -9,8 +9,8 @@ import torch
 from torch import nn
 from torch.export import Dim
 
-import exporter
-from exporter import InputObserver
+import onnx_parity
+from onnx_parity.exporter import InputObserver
 
 
 class Steps(nn.Module):
@@ -42,7 +42,7 @@ def test_sizes_that_differ_between_calls_vary() -> None:
             model(random(rows, 4))
     assert "forward" not in vars(model) and observer.num_obs() == 2
     assert observer.infer_dynamic_shapes() == ({0: Dim.DYNAMIC},)
-    program = exporter.export(model, observer.infer_arguments(), dynamic_shapes=observer.infer_dynamic_shapes())
+    program = onnx_parity.export(model, observer.infer_arguments(), dynamic_shapes=observer.infer_dynamic_shapes())
     assert str(program.model.graph.inputs[0].shape) == "[input_dim_0,4]"
     found = observer.check_discrepancies(program)
     assert [(row["index"], row["SUCCESS"], row["n_inputs"]) for row in found] == [(0, True, 1), (1, True, 1)]
@@ -60,12 +60,14 @@ def test_an_argument_that_some_calls_lack_is_empty_there() -> None:
     first: Any = observer.infer_arguments(0)
     assert [tuple(each.shape) for each in (first["x"], first["cache"][0])] == [(2, 3, 4), (2, 0, 4)]
     arguments: Any = observer.infer_arguments(0)
-    program = exporter.export(
+    program = onnx_parity.export(
         Steps(), kwargs={**arguments, "cache": [random(2, 5, 4)]}, dynamic_shapes=observer.infer_dynamic_shapes()
     )
     rows = observer.check_discrepancies(program)
     assert [(row["SUCCESS"], row["n_empty"]) for row in rows] == [(True, 1), (True, 0), (True, 0)]
-    wrong = exporter.export(Steps(), kwargs={**arguments, "scale": 3.0}, dynamic_shapes=observer.infer_dynamic_shapes())
+    wrong = onnx_parity.export(
+        Steps(), kwargs={**arguments, "scale": 3.0}, dynamic_shapes=observer.infer_dynamic_shapes()
+    )
     assert not any(row["SUCCESS"] for row in observer.check_discrepancies(wrong))
 
 
@@ -85,7 +87,7 @@ def test_arguments_both_ways() -> None:
     model, observer = Steps(), InputObserver()
     with observer(model):
         model(random(2, 3, 4), scale=3.0)
-    with pytest.raises(exporter.ArgumentError) as caught:
+    with pytest.raises(onnx_parity.ArgumentError) as caught:
         observer.infer_arguments()
     assert str(caught.value) == (
         "the calls give arguments by position and by name: ask for infer_arguments(as_args_kwargs=True), and export "
@@ -105,19 +107,19 @@ def test_a_method_of_its_own_is_put_back() -> None:
 
 def test_what_cannot_be_inferred() -> None:
     observer = observed({"x": random(2, 3, 4)}, {"x": random(2, 3, 4), "cache": [random(2, 3, 4)]})
-    with pytest.raises(exporter.ArgumentError) as caught:
+    with pytest.raises(onnx_parity.ArgumentError) as caught:
         observer.infer_arguments(0)
     assert str(caught.value) == (
         "some calls lack 'cache', and no size of it varies in the others, to be 0 there: give "
         "InputObserver(value_if_missing={'cache': tensor})"
     )
-    with pytest.raises(exporter.ArgumentError) as caught:
+    with pytest.raises(onnx_parity.ArgumentError) as caught:
         observer.infer_arguments(2)
     assert str(caught.value) == "2 is none of the 2 calls that were observed: give its number"
-    with pytest.raises(exporter.ArgumentError) as caught:
+    with pytest.raises(onnx_parity.ArgumentError) as caught:
         InputObserver().infer_arguments()
     assert str(caught.value) == "no calls were observed: call the module within `with observer(model):`"
-    with pytest.raises(exporter.ArgumentError) as caught, InputObserver()(nn.ReLU(), method_name="none"):
+    with pytest.raises(onnx_parity.ArgumentError) as caught, InputObserver()(nn.ReLU(), method_name="none"):
         pass
     assert str(caught.value) == "ReLU has no method 'none' to watch"
     mixed = InputObserver()
@@ -125,7 +127,7 @@ def test_what_cannot_be_inferred() -> None:
     with mixed(model):
         model(random(2))
         model(random(2, 2))
-    with pytest.raises(exporter.ArgumentError) as caught:
+    with pytest.raises(onnx_parity.ArgumentError) as caught:
         mixed.infer_dynamic_shapes()
     assert (
         str(caught.value) == "'input' holds other tensors, or of another rank, in each call: they cannot be one input"

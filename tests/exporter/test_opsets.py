@@ -7,7 +7,7 @@ import onnx.reference
 import pytest
 import torch
 
-import exporter
+import onnx_parity
 from tests.exporter.subjects import Classifier, assert_agrees, images
 
 
@@ -18,12 +18,14 @@ def model() -> Classifier:
 
 
 @pytest.fixture(scope="module")
-def capture(model: Classifier) -> exporter.Capture:
-    return exporter.capture_program(model, (images(),), dynamic_axes={"input": {0: "batch", 2: "height", 3: "width"}})
+def capture(model: Classifier) -> onnx_parity.Capture:
+    return onnx_parity.capture_program(
+        model, (images(),), dynamic_axes={"input": {0: "batch", 2: "height", 3: "width"}}
+    )
 
 
 @pytest.mark.parametrize("opset", range(7, 29))
-def test_delivered_as_asked(opset: int, model: Classifier, capture: exporter.Capture) -> None:
+def test_delivered_as_asked(opset: int, model: Classifier, capture: onnx_parity.Capture) -> None:
     program = capture.lower(opset)
     proto = program.model_proto
     assert [(entry.domain, entry.version) for entry in proto.opset_import] == [("", opset)]
@@ -39,8 +41,8 @@ def test_delivered_as_asked(opset: int, model: Classifier, capture: exporter.Cap
 
 @pytest.mark.parametrize("opset", [6, 29, 0, -1])
 def test_out_of_range(opset: int) -> None:
-    with pytest.raises(exporter.OpsetError) as caught:
-        exporter.export(torch.relu, (torch.ones(2),), opset_version=opset)
+    with pytest.raises(onnx_parity.OpsetError) as caught:
+        onnx_parity.export(torch.relu, (torch.ones(2),), opset_version=opset)
     assert str(caught.value) == (
         f"opset_version={opset} cannot be delivered: this exporter writes opsets 7 to 28. "
         "Another one is never substituted; choose the newest that your runtime knows."
@@ -49,10 +51,10 @@ def test_out_of_range(opset: int) -> None:
 
 @pytest.mark.parametrize("opset", [True, "13", 13.0])
 def test_no_number(opset: object) -> None:
-    with pytest.raises(exporter.OpsetError) as caught:
-        exporter.export(torch.relu, (torch.ones(2),), opset_version=opset)  # type: ignore[arg-type]
+    with pytest.raises(onnx_parity.OpsetError) as caught:
+        onnx_parity.export(torch.relu, (torch.ones(2),), opset_version=opset)  # type: ignore[arg-type]
     assert str(caught.value) == f"opset_version is {opset!r}: give an int from 7 to 28"
 
 
 def test_default_is_18() -> None:
-    assert exporter.export(torch.relu, (torch.ones(2),)).opset_version == 18
+    assert onnx_parity.export(torch.relu, (torch.ones(2),)).opset_version == 18

@@ -9,12 +9,12 @@ import pytest
 import torch
 from torch import nn
 
-import exporter
-from exporter.passes.lazy import LazyTorchTensor
+import onnx_parity
+from onnx_parity.exporter.files.lazy_tensors import LazyTorchTensor
 from tests.exporter.subjects import Classifier, assert_agrees, images
 
 
-def operators(program: exporter.ONNXProgram) -> Counter[str]:
+def operators(program: onnx_parity.ONNXProgram) -> Counter[str]:
     return Counter(node.op_type for node in program.model.graph)
 
 
@@ -76,7 +76,7 @@ class SharedNorm(nn.Module):
 )
 def test_batch_norm_fusion(model: nn.Module, norms: int, opset: int) -> None:
     model.eval()
-    capture = exporter.capture_program(model, (images(),))
+    capture = onnx_parity.capture_program(model, (images(),))
     fused, plain = capture.lower(opset), capture.lower(opset, do_constant_folding=False)
     assert operators(fused)["BatchNormalization"] == norms
     assert operators(plain)["BatchNormalization"] > 0
@@ -85,7 +85,7 @@ def test_batch_norm_fusion(model: nn.Module, norms: int, opset: int) -> None:
 
 
 def test_nothing_unused_is_left_and_weights_keep_their_names() -> None:
-    program = exporter.export(Classifier().eval(), (images(),))
+    program = onnx_parity.export(Classifier().eval(), (images(),))
     graph = program.model.graph
     assert set(graph.initializers) >= {"features.0.weight", "more.weight", "more.bias", "head.weight", "head.bias"}
     assert all(value.uses() for value in graph.initializers.values())
@@ -98,7 +98,7 @@ def test_unused_computation_is_left_out() -> None:
         torch.sin(x) @ torch.ones(8, 8)
         return x * 2
 
-    assert operators(exporter.export(wasteful, (torch.ones(8, 8),))) == {"Mul": 1}
+    assert operators(onnx_parity.export(wasteful, (torch.ones(8, 8),))) == {"Mul": 1}
 
 
 class Recurrent(nn.Module):
@@ -115,7 +115,7 @@ class Recurrent(nn.Module):
 def test_folded_weights_agree(opset: int) -> None:
     model = Recurrent().eval()
     x = torch.linspace(-1, 1, 40).reshape(5, 2, 4)
-    capture = exporter.capture_program(model, (x,))
+    capture = onnx_parity.capture_program(model, (x,))
     folded, plain = capture.lower(opset), capture.lower(opset, do_constant_folding=False)
     assert len(folded.model.graph) < len(plain.model.graph)
     torch.testing.assert_close(folded(x), plain(x), rtol=1e-5, atol=1e-6)
@@ -126,10 +126,10 @@ def test_a_chain_of_constants_is_computed_once_and_one_of_weights_when_it_is_wri
     def resized(x: torch.Tensor) -> torch.Tensor:
         return nn.functional.interpolate(x, size=(7, 9), mode="bicubic")
 
-    coordinates = exporter.capture_program(resized, (torch.randn(1, 2, 4, 5),)).lower(9)
-    weights = exporter.capture_program(nn.Linear(3, 4, bias=False), (torch.randn(2, 2, 3),)).lower(9)
+    coordinates = onnx_parity.capture_program(resized, (torch.randn(1, 2, 4, 5),)).lower(9)
+    weights = onnx_parity.capture_program(nn.Linear(3, 4, bias=False), (torch.randn(2, 2, 3),)).lower(9)
 
-    def lazily(program: exporter.ONNXProgram) -> list[bool]:
+    def lazily(program: onnx_parity.ONNXProgram) -> list[bool]:
         initializers = program.model.graph.initializers.values()
         return [isinstance(each.const_value, LazyTorchTensor) for each in initializers]
 
@@ -140,6 +140,6 @@ def test_a_chain_of_constants_is_computed_once_and_one_of_weights_when_it_is_wri
 
 
 def test_old_opsets_list_weights_among_inputs_and_run_the_same() -> None:
-    program = exporter.export(nn.Linear(3, 2), (torch.ones(1, 3),), opset_version=8)
+    program = onnx_parity.export(nn.Linear(3, 2), (torch.ones(1, 3),), opset_version=8)
     assert [value.name for value in program.model.graph.inputs] == ["input", "weight", "bias"]
     assert program.input_names == ("input",)

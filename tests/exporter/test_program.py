@@ -9,7 +9,7 @@ import onnx
 import pytest
 import torch
 
-import exporter
+import onnx_parity
 from tests.exporter.subjects import Classifier, assert_agrees, images
 
 
@@ -19,7 +19,7 @@ class Pair(NamedTuple):
 
 
 def test_model_and_proto_are_one_model() -> None:
-    program = exporter.export(Classifier().eval(), (images(),), opset_version=17)
+    program = onnx_parity.export(Classifier().eval(), (images(),), opset_version=17)
     proto = program.model_proto
     onnx.checker.check_model(proto, full_check=True)
     assert proto.opset_import[0].version == program.opset_version == 17
@@ -28,7 +28,7 @@ def test_model_and_proto_are_one_model() -> None:
 
 
 def test_repr_says_what_it_is() -> None:
-    program = exporter.export(torch.nn.Linear(3, 2), (torch.ones(1, 3),))
+    program = onnx_parity.export(torch.nn.Linear(3, 2), (torch.ones(1, 3),))
     assert repr(program) == "ONNXProgram(opset 18: input -> output; 1 nodes, 32 bytes of weights)"
 
 
@@ -39,7 +39,7 @@ def test_nested_arguments_and_results() -> None:
 
     x = torch.arange(3.0)
     args = (Pair(x, x + 1), {"b": [x * 3], "a": [x - 1, x]}, 2, None)
-    program = exporter.export(nested, args)
+    program = onnx_parity.export(nested, args)
     result = program(*args)
     expected = nested(*args)
     assert isinstance(result["pair"], Pair)
@@ -53,7 +53,7 @@ def test_sizes_that_vary_come_back_as_numbers() -> None:
     def sizes(x: torch.Tensor) -> tuple[torch.Tensor, int, int, float, bool]:
         return x * 2, x.shape[0], x.shape[0] * 2 + 1, x.shape[0] / 2, x.shape[0] >= 3
 
-    program = exporter.export(sizes, (torch.ones(3, 2),), dynamic_axes={"x": [0]})
+    program = onnx_parity.export(sizes, (torch.ones(3, 2),), dynamic_axes={"x": [0]})
     for size in (3, 1, 6):
         numbers = program(torch.ones(size, 2))[1:]
         assert numbers == (size, size * 2 + 1, size / 2, size >= 3)
@@ -67,7 +67,7 @@ def test_outputs_that_are_inputs_constants_or_the_same() -> None:
         y = x + 1
         return x, x, table, table, y, y, torch.ones(2)
 
-    program = exporter.export(outputs, (torch.zeros(2),))
+    program = onnx_parity.export(outputs, (torch.zeros(2),))
     assert_agrees(program, outputs, torch.tensor([5.0, 6.0]))
     assert len(set(program.output_names)) == 7
 
@@ -76,20 +76,20 @@ def test_outputs_that_are_inputs_constants_or_the_same() -> None:
 def test_other_precisions(dtype: torch.dtype) -> None:
     module = torch.nn.Linear(4, 3).to(dtype)
     x = torch.linspace(-1, 1, 8).reshape(2, 4).to(dtype)
-    result = exporter.export(module, (x,))(x)
+    result = onnx_parity.export(module, (x,))(x)
     assert result.dtype is dtype
     torch.testing.assert_close(result, module(x).detach(), rtol=2e-2, atol=2e-2)
 
 
 def test_wrong_number_of_tensors() -> None:
-    program = exporter.export(torch.add, (torch.ones(2), torch.ones(2)))
-    with pytest.raises(exporter.ArgumentError) as caught:
+    program = onnx_parity.export(torch.add, (torch.ones(2), torch.ones(2)))
+    with pytest.raises(onnx_parity.ArgumentError) as caught:
         program(torch.ones(2))
     assert str(caught.value) == "the model takes 2 tensors (input_0, input_1), and got 1: 'input_1' is missing"
 
 
 def test_verbose_prints_the_graph(capsys: pytest.CaptureFixture[str]) -> None:
-    exporter.export(torch.nn.ReLU(), (torch.ones(2, 3),), verbose=True, opset_version=9)
+    onnx_parity.export(torch.nn.ReLU(), (torch.ones(2, 3),), verbose=True, opset_version=9)
     printed = capsys.readouterr().out.splitlines()
     assert printed[0] == "# opset onnx 9; IR version 4"
     assert printed[1] == "graph(%input : Float(2, 3)) {"
@@ -98,7 +98,7 @@ def test_verbose_prints_the_graph(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_reference_evaluation_is_structured_alike() -> None:
-    program = exporter.export(lambda x: {"a": x + 1, "n": 3}, torch.ones(2))
+    program = onnx_parity.export(lambda x: {"a": x + 1, "n": 3}, torch.ones(2))
     assert program.call_reference(torch.ones(2))["n"] == 3
     torch.testing.assert_close(program.call_reference(torch.ones(2))["a"], torch.full((2,), 2.0))
 
@@ -108,7 +108,7 @@ def test_weights_that_come_later_reach_what_was_made_of_them() -> None:
     lstms = torch.nn.LSTM(8, 4), torch.nn.LSTM(8, 4)
     x = torch.linspace(-1, 1, 48).reshape(3, 2, 8)
     for one, other, args in ((first, second, images()), (*lstms, x)):
-        program = exporter.export(one, args)
+        program = onnx_parity.export(one, args)
         program(args)
         program.apply_weights(other.state_dict())
         assert_agrees(program, other, args)
@@ -117,8 +117,8 @@ def test_weights_that_come_later_reach_what_was_made_of_them() -> None:
 def test_weights_on_the_meta_device_are_supplied_later() -> None:
     with torch.device("meta"):
         empty = torch.nn.Linear(3, 2)
-    program = exporter.export(empty, torch.ones(1, 3, device="meta"))
-    with pytest.raises(exporter.WriteError, match="has no data"):
+    program = onnx_parity.export(empty, torch.ones(1, 3, device="meta"))
+    with pytest.raises(onnx_parity.WriteError, match="has no data"):
         program.serialize()
     full = torch.nn.Linear(3, 2)
     program.apply_weights(full.state_dict())
@@ -135,13 +135,13 @@ def test_wrong_weights() -> None:
         def forward(self, x: torch.Tensor) -> Any:
             return self.linear(x), x[0][self.get_buffer("where")]
 
-    program = exporter.export(Chosen(), torch.ones(1, 3))
-    with pytest.raises(exporter.ArgumentError) as caught:
+    program = onnx_parity.export(Chosen(), torch.ones(1, 3))
+    with pytest.raises(onnx_parity.ArgumentError) as caught:
         program.apply_weights({"linear.weight": torch.ones(3, 3)})
     assert str(caught.value) == (
         "the weight 'linear.weight' is torch.float32[2, 3] in the model, and torch.float32[3, 3] was given"
     )
-    with pytest.raises(exporter.ArgumentError) as caught:
+    with pytest.raises(onnx_parity.ArgumentError) as caught:
         program.apply_weights({"where": torch.tensor([True, True, True])})
     assert str(caught.value) == (
         "the weight 'where' cannot be replaced, because the model depends on its value in other ways than by computing "
@@ -151,7 +151,7 @@ def test_wrong_weights() -> None:
         (3, "state_dict is 3: give a dict of tensors by the names of weights, model.state_dict()"),
         ({"linear.weight": 3}, "the weight 'linear.weight' is given as 3: give a tensor"),
     ):
-        with pytest.raises(exporter.ArgumentError) as caught:
+        with pytest.raises(onnx_parity.ArgumentError) as caught:
             program.apply_weights(wrong)  # type: ignore[arg-type]
         assert str(caught.value) == message
     with pytest.warns(UserWarning, match="the model has no weight 'other': it is left out. Its weights are ") as warned:
@@ -161,29 +161,29 @@ def test_wrong_weights() -> None:
 
 def test_optimising_afterwards_is_what_exporting_would_have_done() -> None:
     model = Classifier().eval()
-    plain = exporter.export(model, images(), optimize=False)
+    plain = onnx_parity.export(model, images(), optimize=False)
     assert "BatchNormalization" in {node.op_type for node in plain.model.graph}
     plain.optimize()
-    assert plain.serialize() == exporter.export(model, images()).serialize()
+    assert plain.serialize() == onnx_parity.export(model, images()).serialize()
 
 
 def test_values_inside() -> None:
-    program = exporter.export(torch.nn.Sequential(torch.nn.Linear(3, 2), torch.nn.ReLU()), torch.ones(1, 3))
+    program = onnx_parity.export(torch.nn.Sequential(torch.nn.Linear(3, 2), torch.nn.ReLU()), torch.ones(1, 3))
     hidden = program.model.graph[0].outputs[0].name
     assert hidden is not None
     inner, outer, bias = program.compute_values([hidden, "output", "0.bias"], (torch.ones(1, 3),))
     torch.testing.assert_close(inner.relu(), outer)
     assert bias.shape == (2,) and program.output_names == ("output",)
-    with pytest.raises(exporter.ArgumentError) as caught:
+    with pytest.raises(onnx_parity.ArgumentError) as caught:
         program.compute_values(["nonsense"], (torch.ones(1, 3),))
     assert str(caught.value) == "the model has no value 'nonsense': print(program) shows those that it has"
-    with pytest.raises(exporter.ArgumentError) as caught:
+    with pytest.raises(onnx_parity.ArgumentError) as caught:
         program.compute_values("output", (torch.ones(1, 3),))
     assert str(caught.value) == "value_names is 'output': give a list of names, ['x', 'y']"
 
 
 def test_values_inside_of_one_argument_or_of_none() -> None:
-    program = exporter.export(torch.nn.ReLU(), torch.ones(1, 3))
+    program = onnx_parity.export(torch.nn.ReLU(), torch.ones(1, 3))
     (value,) = program.compute_values(["output"], torch.ones(1, 3))  # type: ignore[arg-type]
     assert torch.equal(value, torch.ones(1, 3))
     assert program.compute_values([], torch.ones(1, 3)) == ()  # type: ignore[arg-type]
@@ -197,16 +197,16 @@ def test_values_inside_of_one_argument_or_of_none() -> None:
     ],
 )
 def test_wrong_options_of_saving(tmp_path: Path, name: str, message: str) -> None:
-    program = exporter.export(torch.nn.ReLU(), torch.ones(1, 3))
+    program = onnx_parity.export(torch.nn.ReLU(), torch.ones(1, 3))
     options: dict[str, Any] = {name: "yes"}
-    with pytest.raises(exporter.ArgumentError) as caught:
+    with pytest.raises(onnx_parity.ArgumentError) as caught:
         program.save(tmp_path / "model.onnx", **options)
     assert str(caught.value).startswith(message)
     assert not [*tmp_path.iterdir()]
 
 
 def test_axes_renamed() -> None:
-    program = exporter.export(
+    program = onnx_parity.export(
         lambda x: torch.cat([x, x]), torch.ones(2, 3), input_names=["x"], dynamic_axes={"x": {0: "batch", 1: "s"}}
     )
     axis = program.model.graph.inputs[0].shape
@@ -217,7 +217,7 @@ def test_axes_renamed() -> None:
         "[2*N,width]",
     ]
     assert program(torch.ones(4, 1)).shape == (8, 1)
-    with pytest.raises(exporter.ArgumentError) as caught:
+    with pytest.raises(onnx_parity.ArgumentError) as caught:
         program.rename_axes({"batch": "M"})
     assert str(caught.value) == "no axis of the model is called 'batch': those that vary are N, width"
     wrong: Any
@@ -227,7 +227,7 @@ def test_axes_renamed() -> None:
         ({3: "N"}, "rename_mapping gives 'N' for 3: the names of axes are strings that are not empty"),
         ({"N": ""}, "rename_mapping gives '' for 'N': the names of axes are strings that are not empty"),
     ):
-        with pytest.raises(exporter.ArgumentError) as caught:
+        with pytest.raises(onnx_parity.ArgumentError) as caught:
             program.rename_axes(wrong)
         assert str(caught.value) == message
 
@@ -235,9 +235,9 @@ def test_axes_renamed() -> None:
 def test_axes_that_differ_keep_names_that_differ() -> None:
     names = {"x": {0: "rows"}, "y": {1: "columns"}}
     args = (torch.ones(2, 3), torch.ones(3, 4))
-    program = exporter.export(torch.matmul, args, input_names=["x", "y"], dynamic_axes=names)
+    program = onnx_parity.export(torch.matmul, args, input_names=["x", "y"], dynamic_axes=names)
     for wrong in ({"rows": "columns"}, {"rows": "n", "columns": "n"}):
-        with pytest.raises(exporter.ArgumentError) as caught:
+        with pytest.raises(onnx_parity.ArgumentError) as caught:
             program.rename_axes(wrong)
         assert str(caught.value) == (
             f"two axes would be called {wrong['rows']!r}, which says that their sizes are equal: "
@@ -257,8 +257,8 @@ def test_an_own_session() -> None:
         made.append(type(model))
         return onnxruntime.InferenceSession(model)
 
-    program = exporter.export(torch.relu, torch.ones(2))
-    with pytest.raises(exporter.ArgumentError) as caught:
+    program = onnx_parity.export(torch.relu, torch.ones(2))
+    with pytest.raises(onnx_parity.ArgumentError) as caught:
         program.initialize_inference_session(3)  # type: ignore[arg-type]
     assert str(caught.value) == (
         "initializer is 3: give a function that makes an onnxruntime.InferenceSession of a model's bytes, or of its "
@@ -273,7 +273,7 @@ def test_an_own_session() -> None:
 
 @pytest.mark.parametrize(("included", "listed"), [(True, True), (False, True), (False, False)])
 def test_saving_without_weights_or_with_them_as_inputs(tmp_path: Path, included: bool, listed: bool) -> None:
-    program = exporter.export(torch.nn.Linear(3, 2), torch.ones(1, 3))
+    program = onnx_parity.export(torch.nn.Linear(3, 2), torch.ones(1, 3))
     path = tmp_path / "model.onnx"
     program.save(path, include_initializers=included, keep_initializers_as_inputs=listed)
     graph = onnx.load(path).graph
@@ -296,7 +296,7 @@ def test_tied_weights_have_several_names() -> None:
 
     ids = torch.arange(6).reshape(2, 3)
     first, second = Tied(), Tied()
-    program = exporter.export(first, ids)
+    program = onnx_parity.export(first, ids)
     program.apply_weights(second.state_dict())
     assert_agrees(program, second, ids)
-    assert exporter.export(first, ids, export_params=False).weight_names == ("embedding.weight",)
+    assert onnx_parity.export(first, ids, export_params=False).weight_names == ("embedding.weight",)

@@ -13,7 +13,7 @@ import torch
 from torch import nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-import exporter
+import onnx_parity
 from tests.exporter.subjects import assert_agrees
 
 X = torch.linspace(-2, 2, 12).reshape(3, 4)
@@ -33,7 +33,7 @@ class Tied(nn.Module):
 
 def test_tied_weights_are_one_initializer() -> None:
     model = Tied()
-    program = exporter.export(model, (torch.tensor([1, 2]),))
+    program = onnx_parity.export(model, (torch.tensor([1, 2]),))
     assert list(program.model.graph.initializers) == ["embedding.weight"]
     assert_agrees(program, model, torch.tensor([0, 6]))
 
@@ -41,7 +41,7 @@ def test_tied_weights_are_one_initializer() -> None:
 def test_a_module_called_twice_has_its_weights_once() -> None:
     layer = nn.Linear(4, 4)
     model = nn.Sequential(layer, nn.ReLU(), layer)
-    program = exporter.export(model, (X,))
+    program = onnx_parity.export(model, (X,))
     assert list(program.model.graph.initializers) == ["0.weight", "0.bias"]
     assert_agrees(program, model, X)
 
@@ -50,7 +50,7 @@ def test_hooks_run() -> None:
     model = nn.Linear(4, 2)
     model.register_forward_pre_hook(lambda module, args: (args[0] + 1,))
     model.register_forward_hook(lambda module, args, output: output * 2)
-    assert_agrees(exporter.export(model, (X,)), model, X)
+    assert_agrees(onnx_parity.export(model, (X,)), model, X)
 
 
 def closure() -> Callable[[torch.Tensor], torch.Tensor]:
@@ -82,7 +82,7 @@ def scaled(x: torch.Tensor, by: float) -> torch.Tensor:
     ids=["closure", "by_rows", "vmapped", "gradient", "partial", "method"],
 )
 def test_functions(program: Callable[[torch.Tensor], torch.Tensor]) -> None:
-    assert_agrees(exporter.export(program, (X,)), program, X + 5)
+    assert_agrees(onnx_parity.export(program, (X,)), program, X + 5)
 
 
 class Doubled(torch.autograd.Function):
@@ -123,19 +123,19 @@ class Clamped(torch.autograd.Function):
     ids=["with ctx", "with setup_context", "in place", "reentrant checkpoint", "checkpoint"],
 )
 def test_autograd_functions_are_their_forward(program: Callable[[torch.Tensor], Any]) -> None:
-    assert_agrees(exporter.export(program, (X,)), program, X)
+    assert_agrees(onnx_parity.export(program, (X,)), program, X)
     if program(X) is not None:
         grown = X.clone().requires_grad_()
-        assert_agrees(exporter.export(program, (grown,)), program, X)
+        assert_agrees(onnx_parity.export(program, (grown,)), program, X)
 
 
 def test_inside_inference_mode_and_with_its_tensors() -> None:
     model = nn.Sequential(nn.Linear(4, 4), nn.BatchNorm1d(4)).eval()
     with torch.inference_mode():
         x = torch.ones(3, 4)
-        program = exporter.export(model, (x,))
+        program = onnx_parity.export(model, (x,))
     assert_agrees(program, model, X)
-    assert_agrees(exporter.export(model, (x,)), model, X)
+    assert_agrees(onnx_parity.export(model, (x,)), model, X)
 
 
 def test_under_autocast() -> None:
@@ -146,10 +146,10 @@ def test_under_autocast() -> None:
             result: torch.Tensor = model(x)
             return result
 
-    assert exporter.export(inside, (X,))(X).dtype is torch.bfloat16
+    assert onnx_parity.export(inside, (X,))(X).dtype is torch.bfloat16
     with torch.autocast("cpu", torch.bfloat16):
         model(X)
-        program = exporter.export(model, (X,))
+        program = onnx_parity.export(model, (X,))
         after = model(X)
     torch.testing.assert_close(program(X), after.detach(), rtol=2e-2, atol=2e-2)
 
@@ -162,9 +162,9 @@ def test_scripted_parts_without_decisions_by_value() -> None:
             total = total * x + number
         return total
 
-    assert_agrees(exporter.export(lambda x: powers(x, 3), (X,)), lambda x: powers(x, 3), X)
+    assert_agrees(onnx_parity.export(lambda x: powers(x, 3), (X,)), lambda x: powers(x, 3), X)
     for module in (torch.jit.script(nn.Linear(4, 2)), torch.jit.trace(nn.Linear(4, 2), X)):
-        assert_agrees(exporter.export(module, (X,)), module, X)
+        assert_agrees(onnx_parity.export(module, (X,)), module, X)
 
 
 class Layers(nn.Module):
@@ -189,8 +189,8 @@ def test_weights_supplied_later(where: str, tmp_path: Path) -> None:
         empty = Layers().eval()
         example = torch.rand(2, 3, 5)
     with fakes if where == "inside" else nullcontext():
-        program = exporter.export(empty, (example,))
-    with pytest.raises(exporter.WriteError) as caught:
+        program = onnx_parity.export(empty, (example,))
+    with pytest.raises(onnx_parity.WriteError) as caught:
         program.save(tmp_path / "model.onnx")
     assert str(caught.value).endswith(
         "has no data, being fake or on the meta device: supply the weights, program.apply_weights(model.state_dict())"
@@ -203,21 +203,21 @@ def test_weights_supplied_later(where: str, tmp_path: Path) -> None:
 def test_data_parallel_is_its_module() -> None:
     model = nn.DataParallel(nn.Sequential(nn.DataParallel(nn.Linear(4, 2)), nn.ReLU()))
     model.device_ids = [0, 1]
-    program = exporter.export(model, (X,))
+    program = onnx_parity.export(model, (X,))
     assert list(program.model.graph.initializers) == ["module.0.module.weight", "module.0.module.bias"]
     assert_agrees(program, model.module, X)
 
 
 def test_lazy_modules() -> None:
     model = nn.Sequential(nn.LazyLinear(3), nn.LazyBatchNorm1d()).eval()
-    with pytest.raises(exporter.ArgumentError) as caught:
-        exporter.export(model, (X,))
+    with pytest.raises(onnx_parity.ArgumentError) as caught:
+        onnx_parity.export(model, (X,))
     assert str(caught.value) == (
         "'0.weight' has no shape yet: it is a lazy module's, which learns it from its first input. Call the model with "
         "the example once, and load its weights"
     )
     model(X)
-    assert_agrees(exporter.export(model, (X,)), model, X)
+    assert_agrees(onnx_parity.export(model, (X,)), model, X)
 
 
 @pytest.mark.parametrize(
@@ -238,7 +238,7 @@ def test_layers_under_autocast(layer: nn.Module) -> None:
             return layer(x, x, x) if isinstance(layer, nn.MultiheadAttention) else layer(x)
 
     x = torch.rand(3, 2, 4)
-    exported = exporter.export(program, (x,))
+    exported = onnx_parity.export(program, (x,))
     with torch.no_grad():
         torch.testing.assert_close(exported(x), program(x), rtol=2e-2, atol=2e-2)
 
@@ -251,4 +251,4 @@ def test_code_that_a_compiler_made_and_that_has_no_hash_is_captured() -> None:
     with pytest.raises(TypeError):
         hash(program.__code__)
     x = torch.randn(3)
-    assert torch.equal(exporter.export(program, (x,))(x), torch.relu(x))
+    assert torch.equal(onnx_parity.export(program, (x,))(x), torch.relu(x))

@@ -11,8 +11,8 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-import exporter
-from model_zoo.torchvision_import import torchvision
+import onnx_parity
+from onnx_parity.model_zoo.torchvision_import import torchvision
 
 X = torch.linspace(-1, 1, 2 * 3 * 8 * 8).reshape(2, 3, 8, 8)
 ROWS = torch.ones(2, 3)
@@ -273,8 +273,8 @@ OF_OPERATORS = [
 def test_operators_that_cannot_be_said_are_refused(
     program: Callable[..., Any], args: tuple[Any, ...], opset: int, dynamic: dict[str, dict[int, str]], message: str
 ) -> None:
-    with pytest.raises(exporter.UnsupportedOperatorsError) as caught:
-        exporter.export(program, args, opset_version=opset, dynamic_axes=dynamic)
+    with pytest.raises(onnx_parity.UnsupportedOperatorsError) as caught:
+        onnx_parity.export(program, args, opset_version=opset, dynamic_axes=dynamic)
     words, _, place = str(caught.value.refusals[0]).partition("\n      at ")
     assert words == message
     assert str(caught.value).startswith(f"1 operator cannot be exported to opset {opset}:\n  - {words}\n")
@@ -283,8 +283,8 @@ def test_operators_that_cannot_be_said_are_refused(
 
 def test_recurrence_by_steps_needs_their_number() -> None:
     lstm = nn.LSTM(3, 4, proj_size=2)
-    with pytest.raises(exporter.UnsupportedOperatorsError) as caught:
-        exporter.export(lstm, (PACKED[0],), dynamic_axes={"input": {0: "steps"}})
+    with pytest.raises(onnx_parity.UnsupportedOperatorsError) as caught:
+        onnx_parity.export(lstm, (PACKED[0],), dynamic_axes={"input": {0: "steps"}})
     assert caught.value.refusals[0].reason == (
         "aten::lstm with projections is written step by step, and here their number varies: leave that axis out of "
         "dynamic_axes"
@@ -292,5 +292,5 @@ def test_recurrence_by_steps_needs_their_number() -> None:
 
 
 def test_a_size_that_is_rounded() -> None:
-    exported = exporter.export(lambda x: torch.zeros(round(x.shape[2] * 0.5)), (X,), dynamic_axes=VARIES)
+    exported = onnx_parity.export(lambda x: torch.zeros(round(x.shape[2] * 0.5)), (X,), dynamic_axes=VARIES)
     assert [exported(X[:, :, :size]).shape[0] for size in (8, 7, 5, 3)] == [4, 4, 2, 2]

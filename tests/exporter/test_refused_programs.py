@@ -12,7 +12,7 @@ from torch import nn
 from torch._higher_order_ops.scan import scan
 from torch._higher_order_ops.while_loop import while_loop
 
-import exporter
+import onnx_parity
 
 X = torch.ones(2, 3)
 
@@ -45,8 +45,8 @@ X = torch.ones(2, 3)
     ],
 )
 def test_programs_that_cannot_be_followed_are_refused(program: Callable[..., Any], message: str) -> None:
-    with pytest.raises(exporter.CaptureError) as caught:
-        exporter.export(program, (X,), dynamic_axes={"x": {0: "n"}})
+    with pytest.raises(onnx_parity.CaptureError) as caught:
+        onnx_parity.export(program, (X,), dynamic_axes={"x": {0: "n"}})
     assert str(caught.value) == f"{message} (at {__file__}:{program.__code__.co_firstlineno})"
 
 
@@ -63,8 +63,8 @@ def test_dtypes_that_torch_would_not_compute_are_the_program_s_fault(
 
     with pytest.raises(RuntimeError) as torchs:
         program(X)
-    with pytest.raises(exporter.CaptureError) as caught:
-        exporter.export(program, (X,), input_names=["x"], dynamic_axes=dynamic_axes)
+    with pytest.raises(onnx_parity.CaptureError) as caught:
+        onnx_parity.export(program, (X,), input_names=["x"], dynamic_axes=dynamic_axes)
     assert str(caught.value) == (
         f"torch does not compute aten.{'linear' if with_module else 'mm'}.default at "
         f"{__file__}:{program.__code__.co_firstlineno + 1}, though it records it: {torchs.value}\n"
@@ -77,8 +77,8 @@ def test_lowerings_that_fail_on_several_dtypes_that_torch_computes_are_at_fault(
         raise TypeError("one dtype, please")
 
     add = torch.ops.aten.add.Tensor
-    with pytest.raises(exporter.LoweringError, match="failed with TypeError: one dtype, please"):
-        exporter.export(torch.add, (X, X.double()), custom_translation_table={add: failing})
+    with pytest.raises(onnx_parity.LoweringError, match="failed with TypeError: one dtype, please"):
+        onnx_parity.export(torch.add, (X, X.double()), custom_translation_table={add: failing})
 
 
 @pytest.mark.parametrize(
@@ -97,8 +97,8 @@ def test_lowerings_that_fail_on_several_dtypes_that_torch_computes_are_at_fault(
     ],
 )
 def test_what_cannot_be_added_to_products(program: Callable[..., Any], added: torch.Tensor, message: str) -> None:
-    with pytest.raises(exporter.CaptureError, match=message):
-        exporter.export(
+    with pytest.raises(onnx_parity.CaptureError, match=message):
+        onnx_parity.export(
             lambda x, y: program(added, x, y),
             (torch.ones(2, 3, 4), torch.ones(2, 4, 5)),
             input_names=["x", "y"],
@@ -108,13 +108,13 @@ def test_what_cannot_be_added_to_products(program: Callable[..., Any], added: to
 
 def test_places_that_are_not_broadcast() -> None:
     places = torch.zeros(3, 1, dtype=torch.int64)
-    with pytest.raises(exporter.CaptureError, match=r"RuntimeError: sizes s\d+ and 3 do not broadcast"):
-        exporter.export(lambda x: x.take_along_dim(places, 1), (X,), input_names=["x"], dynamic_axes={"x": {0: "n"}})
+    with pytest.raises(onnx_parity.CaptureError, match=r"RuntimeError: sizes s\d+ and 3 do not broadcast"):
+        onnx_parity.export(lambda x: x.take_along_dim(places, 1), (X,), input_names=["x"], dynamic_axes={"x": {0: "n"}})
 
 
 def test_sizes_that_do_not_fit() -> None:
-    with pytest.raises(exporter.CaptureError) as caught:
-        exporter.export(lambda x, y: torch.cat([x, y]), (X, torch.ones(2, 4)), dynamic_axes={"x": {0: "n"}})
+    with pytest.raises(onnx_parity.CaptureError) as caught:
+        onnx_parity.export(lambda x, y: torch.cat([x, y]), (X, torch.ones(2, 4)), dynamic_axes={"x": {0: "n"}})
     assert "RuntimeError: cat along axis 0: axis 1 is 3 in one tensor and 4 in another\nCall it with" in str(
         caught.value
     )
@@ -125,8 +125,8 @@ def test_a_decision_by_a_number_that_is_computed() -> None:
         packed = nn.utils.rnn.pack_padded_sequence(x, lengths)
         return nn.utils.rnn.pad_packed_sequence(packed, total_length=6)[0]
 
-    with pytest.raises(exporter.CaptureError) as caught:
-        exporter.export(program, (torch.ones(4, 2, 3), torch.tensor([4, 2])))
+    with pytest.raises(onnx_parity.CaptureError) as caught:
+        onnx_parity.export(program, (torch.ones(4, 2, 3), torch.tensor([4, 2])))
     place = f"{__file__}:{inspect.getsourcelines(program)[1] + 2}"
     assert str(caught.value) == (
         f"the program decided by a number that it computed from values at {place}: u1 > 6\n"

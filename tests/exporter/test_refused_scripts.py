@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-import exporter
+import onnx_parity
 
 X = torch.ones(2, 3)
 N = torch.tensor(3)
@@ -208,8 +208,8 @@ def divides_by_zero(x: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_scripts_that_cannot_be_followed_are_refused(function: Callable[..., Any], message: str) -> None:
     script = torch.jit.script(function)
-    with pytest.raises(exporter.CaptureError) as caught:
-        exporter.export(script, (X, N))
+    with pytest.raises(onnx_parity.CaptureError) as caught:
+        onnx_parity.export(script, (X, N))
     words, _, place = str(caught.value).rpartition(" (at ")
     assert words == message
     assert place.startswith(f"{__file__}:")
@@ -221,9 +221,9 @@ def test_scripts_are_called_with_what_they_take() -> None:
     def joined(x, y):  # type: ignore[no-untyped-def]
         return x + y
 
-    with pytest.raises(exporter.CaptureError) as caught:
-        exporter.export(joined, (X,))
+    with pytest.raises(onnx_parity.CaptureError) as caught:
+        onnx_parity.export(joined, (X,))
     assert str(caught.value).startswith(f"joined() was called without its argument 'y' (at {__file__}:")
-    with pytest.raises(exporter.CaptureError) as caught:
-        exporter.export(lambda x: joined(x, x, x), (X,))
+    with pytest.raises(onnx_parity.CaptureError) as caught:
+        onnx_parity.export(lambda x: joined(x, x, x), (X,))
     assert str(caught.value).startswith(f"joined() takes 2 arguments and was called with 3 (at {__file__}:")

@@ -10,8 +10,8 @@ import pytest
 import torch
 from torch import nn
 
-import exporter
-from exporter.lowering import registry
+import onnx_parity
+from onnx_parity.exporter.lowering import registry
 from tests.exporter.subjects import assert_agrees
 
 X = torch.linspace(-2, 2, 6).reshape(2, 3)
@@ -34,21 +34,21 @@ def cube(x: torch.Tensor) -> torch.Tensor:
 
 
 def test_lowering_of_a_custom_operator() -> None:
-    @exporter.lowering("parity_tests::cube")
+    @onnx_parity.lowering("parity_tests::cube")
     def lower_cube(g: Any, x: Any) -> Any:
         return g.op("Mul", x, g.op("Mul", x, x))
 
-    program = exporter.export(cube, (X,))
+    program = onnx_parity.export(cube, (X,))
     assert [node.op_type for node in program.model.graph] == ["Mul", "Mul"]
     assert_agrees(program, cube, X)
 
 
 def test_override_from_an_opset_on() -> None:
-    @exporter.lowering("aten::relu", since=13)
+    @onnx_parity.lowering("aten::relu", since=13)
     def lower_relu(g: Any, self: Any) -> Any:
         return g.op("Max", self, g.const(torch.tensor(0.0)))
 
-    capture = exporter.capture_program(torch.relu, (X,))
+    capture = onnx_parity.capture_program(torch.relu, (X,))
     names = {opset: [node.op_type for node in capture.lower(opset).model.graph] for opset in (12, 13, 20)}
     assert names[12] == ["Relu"]
     assert names[13][-1] == names[20][-1] == "Max"
@@ -66,8 +66,8 @@ def test_all_operators_without_lowering_are_listed_at_once() -> None:
         result: torch.Tensor = torch.ops.parity_tests.other(model(x))
         return result
 
-    with pytest.raises(exporter.UnsupportedOperatorsError) as caught:
-        exporter.export(model, (X,), opset_version=13)
+    with pytest.raises(onnx_parity.UnsupportedOperatorsError) as caught:
+        onnx_parity.export(model, (X,), opset_version=13)
     line = inspect.getsourcelines(cube)[1] + 1
     assert str(caught.value) == (
         "2 operators cannot be exported to opset 13:\n"
@@ -75,10 +75,10 @@ def test_all_operators_without_lowering_are_listed_at_once() -> None:
         f"      at {__file__}:{line} in 0\n"
         "  - parity_tests::cube: there is no lowering for it\n"
         f"      at {__file__}:{line} in 2.0\n"
-        "Register a lowering with @exporter.lowering('namespace::name'), or rewrite those lines."
+        "Register a lowering with @onnx_parity.lowering('namespace::name'), or rewrite those lines."
     )
-    with pytest.raises(exporter.UnsupportedOperatorsError) as caught:
-        exporter.export(program, (X,))
+    with pytest.raises(onnx_parity.UnsupportedOperatorsError) as caught:
+        onnx_parity.export(program, (X,))
     assert [refusal.operator for refusal in caught.value.refusals] == [
         "parity_tests::cube",
         "parity_tests::cube",
@@ -91,15 +91,15 @@ def places(x: torch.Tensor) -> torch.Tensor:
 
 
 def test_operator_that_came_later_names_the_first_opset() -> None:
-    with pytest.raises(exporter.UnsupportedOperatorsError) as caught:
-        exporter.export(places, (X,), opset_version=8)
+    with pytest.raises(onnx_parity.UnsupportedOperatorsError) as caught:
+        onnx_parity.export(places, (X,), opset_version=8)
     assert str(caught.value) == (
         "1 operator cannot be exported to opset 8:\n"
         "  - aten::nonzero: ONNX has NonZero only from opset 9 (possible from opset 9)\n"
         f"      at {__file__}:{inspect.getsourcelines(places)[1] + 1}\n"
         "Export with opset_version=9 or later."
     )
-    assert_agrees(exporter.export(places, (X,), opset_version=9), places, X)
+    assert_agrees(onnx_parity.export(places, (X,), opset_version=9), places, X)
 
 
 def wrong_dtype(g: Any, x: Any) -> Any:
@@ -141,8 +141,8 @@ def broken(g: Any, x: Any) -> Any:
 )
 def test_faulty_lowerings(function: Callable[..., Any], message: str) -> None:
     registry.register("parity_tests::cube", function)
-    with pytest.raises(exporter.LoweringError) as caught:
-        exporter.export(cube, (X,))
+    with pytest.raises(onnx_parity.LoweringError) as caught:
+        onnx_parity.export(cube, (X,))
     where = f"{__file__}:{inspect.getsourcelines(cube)[1] + 1}"
     own = f"{__file__}:{inspect.getsourcelines(function)[1] + 1}"
     assert str(caught.value) == message.format(where=where, own=own)
@@ -150,14 +150,14 @@ def test_faulty_lowerings(function: Callable[..., Any], message: str) -> None:
 
 def test_names_that_are_none() -> None:
     with pytest.raises(ValueError, match="'relu' is not the name of an operator: write it as 'namespace::name'"):
-        exporter.lowering("relu")(wrong_dtype)
+        onnx_parity.lowering("relu")(wrong_dtype)
     with pytest.raises(ValueError, match="since is '9': give the first opset that the lowering is for, an int"):
-        exporter.lowering("aten::relu", since="9")  # type: ignore[arg-type]
+        onnx_parity.lowering("aten::relu", since="9")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="a lowering is a function whose first parameter is g, and 3 is none: "):
-        exporter.lowering("aten::relu")(3)  # type: ignore[type-var]
+        onnx_parity.lowering("aten::relu")(3)  # type: ignore[type-var]
     with pytest.raises(ValueError, match="3 is not the name of a function: write 'domain::Name'"):
-        exporter.local_function(3)  # type: ignore[arg-type]
+        onnx_parity.local_function(3)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="symbolic_name is 3: write it as 'namespace::name'"):
-        exporter.unregister_custom_op_symbolic(3, 9)  # type: ignore[arg-type]
+        onnx_parity.unregister_custom_op_symbolic(3, 9)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="there is no lowering of 'parity_tests::cube' for opset 3 to remove"):
         registry.unregister("parity_tests::cube", since=3)

@@ -11,7 +11,7 @@ import torch
 from torch import nn
 from torch.jit._trace import _script_if_tracing as script_if_tracing
 
-import exporter
+import onnx_parity
 from tests.exporter.test_control_flow import operators
 
 X = torch.ones(2, 3)
@@ -27,7 +27,7 @@ def loop(x, y):  # type: ignore[no-untyped-def]
 
 def test_the_documented_loop_gives_37_at_a_range_of_9() -> None:
     ones = torch.ones(2, 3, dtype=torch.long)
-    scripted = exporter.export(loop, (ones, torch.tensor(5)), input_names=["input_data", "loop_range"])
+    scripted = onnx_parity.export(loop, (ones, torch.tensor(5)), input_names=["input_data", "loop_range"])
     assert operators(scripted.model_proto.graph) == ["Loop", "Add", "Identity"]
     assert scripted(ones, torch.tensor(9)).tolist() == [[37] * 3] * 2
     assert scripted(ones, torch.tensor(0)).tolist() == [[1] * 3] * 2
@@ -37,19 +37,19 @@ def test_the_documented_loop_gives_37_at_a_range_of_9() -> None:
             x = x + i
         return x
 
-    with pytest.warns(exporter.TracerWarning):
-        unrolled = exporter.export(traced, (ones, torch.tensor(5)))
+    with pytest.warns(onnx_parity.TracerWarning):
+        unrolled = onnx_parity.export(traced, (ones, torch.tensor(5)))
     assert "Loop" not in operators(unrolled.model_proto.graph)
     assert unrolled(ones, torch.tensor(9)).tolist() == [[11] * 3] * 2
 
 
 def test_inputs_are_named_as_the_script_s_parameters() -> None:
-    assert exporter.export(loop, (X, N)).input_names == ("x", "y")
-    assert exporter.export(torch.jit.script(nn.ReLU()), (X,)).input_names == ("input",)
+    assert onnx_parity.export(loop, (X, N)).input_names == ("x", "y")
+    assert onnx_parity.export(torch.jit.script(nn.ReLU()), (X,)).input_names == ("input",)
 
 
 def test_two_exports_are_the_same_bytes() -> None:
-    assert exporter.export(loop, (X, N)).serialize() == exporter.export(loop, (X, N)).serialize()
+    assert onnx_parity.export(loop, (X, N)).serialize() == onnx_parity.export(loop, (X, N)).serialize()
 
 
 def test_numbers_come_back_as_python_s() -> None:
@@ -61,7 +61,7 @@ def test_numbers_come_back_as_python_s() -> None:
             count += n
         return count, float(x.max()), bool(x.min() > 30), n, "name"
 
-    exported = exporter.export(lambda x: numbers(x, 2), (X,))
+    exported = onnx_parity.export(lambda x: numbers(x, 2), (X,))
     for x in (X, X * 4):
         found, expected = exported(x), numbers(x, 2)
         assert found == expected
@@ -78,16 +78,16 @@ def test_lists_of_unknown_length_are_sequences() -> None:
             counts.append(i)
         return {"rows": rows}, counts
 
-    exported = exporter.export(lists, (X, N), opset_version=11)
+    exported = onnx_parity.export(lists, (X, N), opset_version=11)
     assert exported.model_proto.graph.output[0].type.HasField("sequence_type")
     for n in (3, 0, 5):
         rows, counts = exported(X, torch.tensor(n))
         assert counts == list(range(n))
         assert [row.tolist() for row in rows["rows"]] == [(X * i).tolist() for i in range(n)]
     with pytest.raises(
-        exporter.UnsupportedOperatorsError, match="prim::tolist: ONNX has SplitToSequence only from opset 11"
+        onnx_parity.UnsupportedOperatorsError, match="prim::tolist: ONNX has SplitToSequence only from opset 11"
     ):
-        exporter.export(lists, (X, N), opset_version=10)
+        onnx_parity.export(lists, (X, N), opset_version=10)
 
 
 def test_the_line_is_the_script_s() -> None:
@@ -97,8 +97,8 @@ def test_the_line_is_the_script_s() -> None:
             x = torch.linalg.eigvals(x[:2, :2]).real.unsqueeze(0)
         return x
 
-    with pytest.raises(exporter.UnsupportedOperatorsError) as caught:
-        exporter.export(script, (X,))
+    with pytest.raises(onnx_parity.UnsupportedOperatorsError) as caught:
+        onnx_parity.export(script, (X,))
     (refusal,) = (each for each in caught.value.refusals if "eig" in each.operator)
     assert refusal.where == f"{__file__}:{line_of('linalg.eigvals')}"
 
@@ -177,8 +177,8 @@ def under_another_name(x):  # type: ignore[no-untyped-def]
     ],
 )
 def test_what_cannot_be_said_is_refused(script: Callable[..., Any], message: str) -> None:
-    with pytest.raises(exporter.CaptureError) as caught:
-        exporter.export(script, (X,))
+    with pytest.raises(onnx_parity.CaptureError) as caught:
+        onnx_parity.export(script, (X,))
     words, _, place = str(caught.value).rpartition(" (at ")
     assert words == message
     assert place.startswith(f"{__file__}:")
@@ -194,8 +194,8 @@ def test_attributes_of_modules_are_not_kept() -> None:
             self.count += 1
             return x + self.count
 
-    with pytest.raises(exporter.CaptureError) as caught:
-        exporter.export(torch.jit.script(Counter()), (X,))
+    with pytest.raises(onnx_parity.CaptureError) as caught:
+        onnx_parity.export(torch.jit.script(Counter()), (X,))
     assert str(caught.value).startswith(
         "the script assigns to the attribute 'count' of a module. A model keeps nothing from one run to the next: "
         "return the value (at "
@@ -214,8 +214,8 @@ def test_buffers_written_in_a_branch() -> None:
             return x + self.total  # type: ignore[operator]
 
     module = torch.jit.script(Writes())
-    with pytest.warns(exporter.DroppedWriteWarning, match="writes to total"):
-        exported = exporter.export(module, (X,))
+    with pytest.warns(onnx_parity.DroppedWriteWarning, match="writes to total"):
+        exported = onnx_parity.export(module, (X,))
     assert module.total.tolist() == [0, 0, 0]
     assert exported(X).tolist() == [[2] * 3] * 2
     assert exported(-X).tolist() == [[-1] * 3] * 2
@@ -227,9 +227,9 @@ def test_an_exception_that_depends_on_values_is_said() -> None:
         assert bool(x.sum() > 0), "must be positive"
         return x + 1
 
-    with pytest.warns(exporter.TracerWarning) as caught:
-        exported = exporter.export(checks, (X,))
-    (message,) = (str(warning.message) for warning in caught if warning.category is exporter.TracerWarning)
+    with pytest.warns(onnx_parity.TracerWarning) as caught:
+        exported = onnx_parity.export(checks, (X,))
+    (message,) = (str(warning.message) for warning in caught if warning.category is onnx_parity.TracerWarning)
     assert message == (
         f"the script raises an exception at {__file__}:{line_of('must be positive')}, depending on values. An ONNX "
         "model cannot: it goes on as if there was nothing to raise for"
@@ -244,12 +244,12 @@ def test_an_exception_on_every_way_is_one() -> None:
             raise ValueError("not two")
         return x
 
-    with pytest.raises(exporter.CaptureError, match="the script raises an exception: not two"):
-        exporter.export(fails, (X,))
+    with pytest.raises(onnx_parity.CaptureError, match="the script raises an exception: not two"):
+        onnx_parity.export(fails, (X,))
 
 
 def test_classes_that_are_compiled_too() -> None:
-    assert exporter.export(accumulates, (X, N))(X, torch.tensor(4)).tolist() == [[7.0] * 3] * 2
+    assert onnx_parity.export(accumulates, (X, N))(X, torch.tensor(4)).tolist() == [[7.0] * 3] * 2
 
 
 @torch.jit.script
@@ -271,7 +271,7 @@ def accumulates(x, n):  # type: ignore[no-untyped-def]
 
 def test_scripts_run_in_torch_as_before() -> None:
     call = torch._C.ScriptFunction.__call__
-    exporter.export(loop, (X, N))
+    onnx_parity.export(loop, (X, N))
     assert torch._C.ScriptFunction.__call__ is call
     assert loop(X, N).tolist() == [[4.0] * 3] * 2
 
@@ -288,7 +288,7 @@ def kept_per_class(x: torch.Tensor, classes: torch.Tensor) -> torch.Tensor:
 def test_functions_to_be_scripted_where_they_are_traced_are() -> None:
     """As torchvision marks its own: what a loop reads differs between its iterations."""
     x, classes = torch.tensor([1.0, 5.0, 2.0, 7.0, 0.5]), torch.tensor([0, 0, 1, 1, 2])
-    program = exporter.export(lambda x, c: kept_per_class(x, c)[:3] * 2, (x, classes), opset_version=16)
+    program = onnx_parity.export(lambda x, c: kept_per_class(x, c)[:3] * 2, (x, classes), opset_version=16)
     assert "Loop" in operators(program.model_proto.graph)
     for values, others in ((x, classes), (-x, torch.tensor([3, 1, 0, 2, 0]))):
         assert program(values, others).tolist() == (kept_per_class(values, others)[:3] * 2).tolist()
@@ -301,7 +301,7 @@ def test_those_that_torchscript_cannot_compile_are_traced() -> None:
     def scaled(x):  # type: ignore[no-untyped-def]
         return x * held.copy().pop(*[])
 
-    assert exporter.export(scaled, (X,))(X).tolist() == (X * 2).tolist()
+    assert onnx_parity.export(scaled, (X,))(X).tolist() == (X * 2).tolist()
 
 
 @torch.jit.script
@@ -334,7 +334,7 @@ def first_positive_scaled(x):  # type: ignore[no-untyped-def]
 
 @pytest.mark.parametrize("script", [shortened_if_any, positive_if_any, first_positive_scaled], ids=lambda s: s.name)
 def test_whether_what_varies_is_empty_is_asked_when_the_model_runs(script: Any) -> None:
-    program = exporter.export(script, (torch.ones(3),), dynamic_axes={"x": {0: "n"}})
+    program = onnx_parity.export(script, (torch.ones(3),), dynamic_axes={"x": {0: "n"}})
     for value in (1.0, -5.0, 90.0):
         x = torch.tensor([-1.0, value, value])
         assert program(x).tolist() == script(x).tolist()
@@ -354,6 +354,6 @@ def test_what_a_loop_carries_may_change_late() -> None:
             h, i, j, k, m, o, p = i, j, k, m, o, p, torch.cat([p, x])
         return a
 
-    exported = exporter.export(hands_on, (X, N))
+    exported = onnx_parity.export(hands_on, (X, N))
     for n in (1, 14, 16):
         assert torch.equal(exported(X, torch.tensor(n)), hands_on(X, torch.tensor(n)))

@@ -15,14 +15,14 @@ import sys, torch, exporter
 
 x = torch.ones(2, 3)
 for module in (torch.nn.ELU(), torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.ReLU()), torch.nn.LSTM(3, 4)):
-    exporter.export(module, (x,))
+    onnx_parity.export(module, (x,))
 assert "sympy" not in sys.modules and "torch.fx.experimental.symbolic_shapes" not in sys.modules
-exporter.export(torch.nn.ELU(), (x,), dynamic_axes={"input": [0]})
+onnx_parity.export(torch.nn.ELU(), (x,), dynamic_axes={"input": [0]})
 assert "sympy.core" in sys.modules
 """
 
 _BY_OTHERS = """
-import exporter, sys
+import onnx_parity, sys
 import sympy.core.numbers
 import onnx_ir
 assert sympy.Integer is sympy.core.numbers.Integer and len(dir(sympy)) > 500
@@ -44,7 +44,7 @@ failures = []
 def export(module, after, axes):
     time.sleep(after)
     try:
-        exporter.export(module, (torch.rand(4, 6),), dynamic_axes=axes)
+        onnx_parity.export(module, (torch.rand(4, 6),), dynamic_axes=axes)
     except Exception as error:
         failures.append(error)
 

@@ -8,19 +8,19 @@ import pytest
 import torch
 from torch import nn
 
-import exporter
-from exporter.steps import PROGRAM_FILE, REPORT_FILE
+import onnx_parity
+from onnx_parity.exporter.export_report import PROGRAM_FILE, REPORT_FILE
 
 X = torch.ones(2, 3)
 
 
 def test_nothing_is_written_unasked(tmp_path: Path) -> None:
-    exporter.export(nn.Linear(3, 2), X, artifacts_dir=tmp_path)
+    onnx_parity.export(nn.Linear(3, 2), X, artifacts_dir=tmp_path)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_report(tmp_path: Path) -> None:
-    exporter.export(nn.Sequential(nn.Linear(3, 2), nn.ReLU()), X, report=True, profile=True, artifacts_dir=tmp_path)
+    onnx_parity.export(nn.Sequential(nn.Linear(3, 2), nn.ReLU()), X, report=True, profile=True, artifacts_dir=tmp_path)
     text = (tmp_path / REPORT_FILE).read_text()
     assert text.startswith("# ONNX export: succeeded\n")
     for line in ("| record | 0.", "- `aten::linear`", "| `onnx::Gemm` | 1 |", "  return (%output)"):
@@ -28,15 +28,15 @@ def test_report(tmp_path: Path) -> None:
 
 
 def test_report_of_a_failure(tmp_path: Path) -> None:
-    with pytest.raises(exporter.UnsupportedOperatorsError):
-        exporter.export(torch.special.bessel_j0, X, report=True, artifacts_dir=tmp_path)
+    with pytest.raises(onnx_parity.UnsupportedOperatorsError):
+        onnx_parity.export(torch.special.bessel_j0, X, report=True, artifacts_dir=tmp_path)
     text = (tmp_path / REPORT_FILE).read_text()
     assert text.startswith("# ONNX export: failed\n") and "aten::special_bessel_j0: there is no lowering" in text
     assert "## Steps" not in text
 
 
 def test_recorded_program(tmp_path: Path) -> None:
-    exporter.export(nn.Linear(3, 2), X, dump_exported_program=True, artifacts_dir=tmp_path)
+    onnx_parity.export(nn.Linear(3, 2), X, dump_exported_program=True, artifacts_dir=tmp_path)
     lines = (tmp_path / PROGRAM_FILE).read_text().splitlines()
     assert lines[0] == "%input: torch.float32[2, 3]"
     assert lines[1].startswith(
@@ -46,6 +46,6 @@ def test_recorded_program(tmp_path: Path) -> None:
 
 
 def test_folder_that_is_none(tmp_path: Path) -> None:
-    with pytest.raises(exporter.WriteError) as caught:
-        exporter.export(nn.Linear(3, 2), X, report=True, artifacts_dir=tmp_path / "none")
+    with pytest.raises(onnx_parity.WriteError) as caught:
+        onnx_parity.export(nn.Linear(3, 2), X, report=True, artifacts_dir=tmp_path / "none")
     assert str(caught.value) == f"artifacts_dir is {tmp_path}/none, which is no folder that exists: make it first"

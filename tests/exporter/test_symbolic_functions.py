@@ -10,8 +10,8 @@ import pytest
 import torch
 from torch import nn
 
-import exporter
-from exporter.symbolic_helper import _if_scalar_type_as, _scalar, parse_args
+import onnx_parity
+from onnx_parity.exporter.symbolic_helper import _if_scalar_type_as, _scalar, parse_args
 from tests.exporter.subjects import FooModel, assert_agrees
 
 X = torch.linspace(-2, 2, 6).reshape(2, 3)
@@ -22,8 +22,8 @@ def test_adding_elu_as_the_documentation_does() -> None:
     def elu(g: Any, input: Any, alpha: Any, inplace: bool = False) -> Any:
         return g.op("Elu", input, alpha_f=_scalar(alpha))
 
-    exporter.register_custom_op_symbolic("::elu", elu, 9)
-    program = exporter.export(nn.ELU(0.5), X, opset_version=9)
+    onnx_parity.register_custom_op_symbolic("::elu", elu, 9)
+    program = onnx_parity.export(nn.ELU(0.5), X, opset_version=9)
     assert [node.op_type for node in program.model.graph] == ["Elu"]
     assert_agrees(program, nn.ELU(0.5), X)
 
@@ -36,34 +36,34 @@ def test_by_name_where_names_agree_and_by_position_where_not() -> None:
         return g.op("LeakyRelu", x, alpha_f=slope + 2)
 
     for function, added in ((by_name, 1.0), (by_position, 2.0)):
-        exporter.register_custom_op_symbolic("aten::leaky_relu", function, 9)
-        node = exporter.export(nn.LeakyReLU(0.25), X).model.graph[0]
+        onnx_parity.register_custom_op_symbolic("aten::leaky_relu", function, 9)
+        node = onnx_parity.export(nn.LeakyReLU(0.25), X).model.graph[0]
         assert node.attributes["alpha"].as_float() == 0.25 + added
 
 
 def test_the_newest_registration_not_above_the_opset_serves() -> None:
     for since, op in ((9, "Abs"), (13, "Neg")):
-        exporter.register_custom_op_symbolic("aten::relu", lambda g, x, op=op: g.op(op, x), since)
-    capture = exporter.capture_program(torch.relu, X)
+        onnx_parity.register_custom_op_symbolic("aten::relu", lambda g, x, op=op: g.op(op, x), since)
+    capture = onnx_parity.capture_program(torch.relu, X)
     assert [capture.lower(opset).model.graph[0].op_type for opset in (8, 12, 13, 20)] == ["Relu", "Abs", "Neg", "Neg"]
 
 
 def test_composites_that_a_user_lowers_are_kept_whole() -> None:
-    exporter.register_custom_op_symbolic("aten::hardsigmoid", lambda g, x: g.op("mine::HardSigmoid", x), 9)
-    exporter.register_custom_op_symbolic(
+    onnx_parity.register_custom_op_symbolic("aten::hardsigmoid", lambda g, x: g.op("mine::HardSigmoid", x), 9)
+    onnx_parity.register_custom_op_symbolic(
         "aten::cosine_similarity", lambda g, x, y, dim, eps: g.op("mine::Cos", x, y), 9
     )
-    program = exporter.export(lambda x: torch.cosine_similarity(x, x + 1).relu(), X)
+    program = onnx_parity.export(lambda x: torch.cosine_similarity(x, x + 1).relu(), X)
     assert [node.op_type for node in program.model.graph] == ["Add", "Cos", "Relu"]
-    exporter.unregister_custom_op_symbolic("aten::cosine_similarity", 9)
+    onnx_parity.unregister_custom_op_symbolic("aten::cosine_similarity", 9)
     assert "Cos" not in {
-        node.op_type for node in exporter.export(lambda x: torch.cosine_similarity(x, x + 1), X).model.graph
+        node.op_type for node in onnx_parity.export(lambda x: torch.cosine_similarity(x, x + 1), X).model.graph
     }
 
 
 def test_users_come_before_what_this_exporter_does_instead() -> None:
     table = {"aten::one_hot": lambda g, x, num_classes: g.op("mine::OneHot", x, classes_i=num_classes)}
-    program = exporter.export(
+    program = onnx_parity.export(
         lambda x: nn.functional.one_hot(x, 5),
         torch.arange(3),
         custom_translation_table=table,
@@ -74,13 +74,13 @@ def test_users_come_before_what_this_exporter_does_instead() -> None:
 
 @pytest.mark.parametrize("name", ["aten::chunk", "aten::tensor_split"])
 def test_a_lowering_of_a_view_that_is_written_out_is_refused(name: str) -> None:
-    with pytest.raises(exporter.ArgumentError, match=f"a lowering of {name} would never be called"):
-        exporter.register_custom_op_symbolic(name, lambda g, x, *how: x, 9)
+    with pytest.raises(onnx_parity.ArgumentError, match=f"a lowering of {name} would never be called"):
+        onnx_parity.register_custom_op_symbolic(name, lambda g, x, *how: x, 9)
 
 
 def test_a_lowering_that_would_never_be_called_is_refused() -> None:
-    with pytest.raises(exporter.ArgumentError) as caught:
-        exporter.register_custom_op_symbolic("aten::reshape", lambda g, x, shape: x, 9)
+    with pytest.raises(onnx_parity.ArgumentError) as caught:
+        onnx_parity.register_custom_op_symbolic("aten::reshape", lambda g, x, shape: x, 9)
     assert str(caught.value) == (
         "a lowering of aten::reshape would never be called: torch turns it into other operators before it can be "
         "recorded. Register one for those: capture_program(...).operators names them"
@@ -88,9 +88,9 @@ def test_a_lowering_that_would_never_be_called_is_refused() -> None:
 
 
 def test_too_few_parameters() -> None:
-    exporter.register_custom_op_symbolic("aten::elu", lambda g, x: g.op("Elu", x), 9)
-    with pytest.raises(exporter.LoweringError) as caught:
-        exporter.export(nn.ELU(0.5), X)
+    onnx_parity.register_custom_op_symbolic("aten::elu", lambda g, x: g.op("Elu", x), 9)
+    with pytest.raises(onnx_parity.LoweringError) as caught:
+        onnx_parity.export(nn.ELU(0.5), X)
     assert (
         "it takes 1 arguments after g, and aten::elu has 4 (self, alpha, scale, input_scale), "
         "of which alpha is 0.5 here" in str(caught.value)
@@ -110,8 +110,8 @@ def test_the_interface_of_g_op() -> None:
         seen["dtype"] = second.type().scalarType()
         return first
 
-    exporter.register_custom_op_symbolic("custom_ops::foo_forward", symbolic, 9)
-    program = exporter.export(FooModel(1.0, 1), (X, X), custom_opsets={"my.domain": 4}, opset_version=9)
+    onnx_parity.register_custom_op_symbolic("custom_ops::foo_forward", symbolic, 9)
+    program = onnx_parity.export(FooModel(1.0, 1), (X, X), custom_opsets={"my.domain": 4}, opset_version=9)
     node = next(node for node in program.model_proto.graph.node if node.op_type == "Many")
     attributes = {a.name: onnx.helper.get_attribute_value(a) for a in node.attribute}
     assert onnx.numpy_helper.to_array(attributes.pop("t")).tolist() == [1.0, 1.0]
@@ -127,26 +127,26 @@ def test_types_of_operators_that_onnx_does_not_know() -> None:
         assert x.type().with_sizes([4, None]).sizes() == [4, None] and x.type().dim() == 2
         return g.op("Cast", g.op("Add", counts, 1), to_i=1)
 
-    exporter.register_custom_op_symbolic("aten::relu", symbolic, 9)
-    graph = exporter.export(torch.relu, X).model.graph
+    onnx_parity.register_custom_op_symbolic("aten::relu", symbolic, 9)
+    graph = onnx_parity.export(torch.relu, X).model.graph
     assert [node.op_type for node in graph] == ["Count", "Add", "Cast"]
     assert {value.dtype for value in graph.initializers.values()} == {ir.DataType.INT64}
 
 
 def test_attributes_without_a_type() -> None:
-    exporter.register_custom_op_symbolic("aten::relu", lambda g, x: g.op("Elu", x, alpha=1.0), 9)
+    onnx_parity.register_custom_op_symbolic("aten::relu", lambda g, x: g.op("Elu", x, alpha=1.0), 9)
     with pytest.raises(
-        exporter.LoweringError, match="attribute 'alpha' says no type: end its name in _f, _i, _s or _t"
+        onnx_parity.LoweringError, match="attribute 'alpha' says no type: end its name in _f, _i, _s or _t"
     ):
-        exporter.export(torch.relu, X)
+        onnx_parity.export(torch.relu, X)
 
 
 def test_numbers_take_the_dtype_of_the_value() -> None:
     def symbolic(g: Any, self: Any, other: Any, alpha: Any = 1) -> Any:
         return g.op("Add", self, g.op("Constant", value_t=_if_scalar_type_as(other, self)))
 
-    exporter.register_custom_op_symbolic("aten::add", symbolic, 9)
-    program = exporter.export(lambda x: x + 2, X.double())
+    onnx_parity.register_custom_op_symbolic("aten::add", symbolic, 9)
+    program = onnx_parity.export(lambda x: x + 2, X.double())
     assert_agrees(program, lambda x: x + 2, X.double())
 
 
@@ -165,9 +165,9 @@ def test_wrong_descriptors(descriptors: tuple[str, ...], message: str) -> None:
     def symbolic(g: Any, a: Any, b: Any, c: Any, d: Any) -> Any:
         return a
 
-    exporter.register_custom_op_symbolic("custom_ops::foo_forward", symbolic, 9)
-    with pytest.raises(exporter.LoweringError, match=message):
-        exporter.export(FooModel(1.0, 1), (X, X))
+    onnx_parity.register_custom_op_symbolic("custom_ops::foo_forward", symbolic, 9)
+    with pytest.raises(onnx_parity.LoweringError, match=message):
+        onnx_parity.export(FooModel(1.0, 1), (X, X))
 
 
 def test_every_descriptor() -> None:
@@ -216,7 +216,7 @@ def clipped(x: torch.Tensor) -> Any:
 
 
 def test_autograd_functions_with_a_symbolic_of_their_own() -> None:
-    program = exporter.export(clipped, X, input_names=["x"], dynamic_axes={"x": {0: "batch"}})
+    program = onnx_parity.export(clipped, X, input_names=["x"], dynamic_axes={"x": {0: "batch"}})
     assert [(node.domain, node.op_type) for node in program.model.graph] == [
         ("", "Mul"),
         ("", "Max"),
@@ -250,7 +250,7 @@ STATE = [getattr(torch.autograd.Function.apply, "__code__", None), torch.autogra
 
 
 def test_autograd_functions_that_were_kept_by_their_apply() -> None:
-    program = exporter.export(lambda x: clip(halved(x), 0.5, x)[0], X)
+    program = onnx_parity.export(lambda x: clip(halved(x), 0.5, x)[0], X)
     assert [node.op_type for node in program.model.graph] == ["Mul", "Max"]
     function = torch.autograd.Function
     assert [getattr(function.apply, "__code__", None), function.setup_context] == STATE
@@ -262,8 +262,8 @@ def test_what_reads_the_result_of_an_autograd_function() -> None:
         y: torch.Tensor = Halved.apply(x)  # type: ignore[no-untyped-call]
         return y + 1 if y.sum() > -100 else y
 
-    with pytest.warns(exporter.TracerWarning):
-        exported = exporter.export(program, X)
+    with pytest.warns(onnx_parity.TracerWarning):
+        exported = onnx_parity.export(program, X)
     assert [node.op_type for node in exported.model.graph] == ["Mul", "Add"]
     assert_agrees(exported, program, X)
 
@@ -280,10 +280,10 @@ def test_custom_translation_table(key: str) -> None:
     def lower(g: Any, a: Any, b: Any, attr1: float, attr2: int) -> Any:
         return g.op("Add", g.op("Mul", a, attr1), g.op("Mul", b, attr2))
 
-    program = exporter.export(model, (X, X + 1), custom_translation_table={keys[key]: lower})
+    program = onnx_parity.export(model, (X, X + 1), custom_translation_table={keys[key]: lower})
     assert_agrees(program, model, X, X + 1)
-    with pytest.raises(exporter.UnsupportedOperatorsError):
-        exporter.export(model, (X, X + 1))
+    with pytest.raises(onnx_parity.UnsupportedOperatorsError):
+        onnx_parity.export(model, (X, X + 1))
 
 
 def test_functions_of_onnxscript_in_the_table() -> None:
@@ -301,7 +301,9 @@ def test_functions_of_onnxscript_in_the_table() -> None:
             return onnx.helper.make_function("mine", "Foo", ["a", "b"], ["out"], nodes, imports, ["attr1", "attr2"])
 
     model = FooModel(0.5, 1)
-    program = exporter.export(model, (X, X + 1), custom_translation_table={torch.ops.custom_ops.foo_forward: Script()})
+    program = onnx_parity.export(
+        model, (X, X + 1), custom_translation_table={torch.ops.custom_ops.foo_forward: Script()}
+    )
     assert [function.name for function in program.model.functions.values()] == ["Foo"]
     assert_agrees(program, model, X, X + 1)
 
@@ -322,8 +324,8 @@ def test_functions_of_onnxscript_in_the_table() -> None:
     ],
 )
 def test_wrong_tables(table: dict[Any, Any], message: str) -> None:
-    with pytest.raises(exporter.ArgumentError) as caught:
-        exporter.export(torch.relu, X, custom_translation_table=table)
+    with pytest.raises(onnx_parity.ArgumentError) as caught:
+        onnx_parity.export(torch.relu, X, custom_translation_table=table)
     assert str(caught.value) == message
 
 
@@ -333,29 +335,29 @@ def test_operators_made_with_custom_op() -> None:
         return x * 2
 
     twice.register_fake(torch.empty_like)
-    program = exporter.export(
+    program = onnx_parity.export(
         lambda x: twice(x) + 1, X, custom_translation_table={"parity_made::twice": lambda g, x: g.op("Add", x, x)}
     )
     assert_agrees(program, lambda x: twice(x) + 1, X)
 
 
 def test_names_of_functions() -> None:
-    with pytest.raises(exporter.ArgumentError) as caught:
-        exporter.local_function("Foo")
+    with pytest.raises(onnx_parity.ArgumentError) as caught:
+        onnx_parity.local_function("Foo")
     assert str(caught.value) == "'Foo' is not the name of a function: write 'domain::Name', e.g. 'my_domain::Foo'"
 
 
 @pytest.mark.parametrize("result", [3, None])
 def test_a_lowering_that_returns_no_value_is_said(result: object) -> None:
-    with pytest.raises(exporter.LoweringError) as caught:
-        exporter.export(torch.nn.ELU(), torch.ones(2), custom_translation_table={"aten::elu": lambda g, *_: result})
+    with pytest.raises(onnx_parity.LoweringError) as caught:
+        onnx_parity.export(torch.nn.ELU(), torch.ones(2), custom_translation_table={"aten::elu": lambda g, *_: result})
     assert str(caught.value).startswith(
         f"the lowering of aten.elu.default returned {result} where a value of the graph is due, such as g.op returns"
     )
 
 
 def test_what_cannot_be_registered() -> None:
-    register: Any = exporter.register_custom_op_symbolic
+    register: Any = onnx_parity.register_custom_op_symbolic
     for arguments, message in (
         ((3, print, 9), "symbolic_name is 3: write it as 'namespace::name', e.g. 'aten::elu'"),
         (("::elu", print, "9"), "opset_version is '9': give the first opset that it is for, an int"),
@@ -364,10 +366,10 @@ def test_what_cannot_be_registered() -> None:
             "symbolic_fn is 3: give a function whose first parameter is g, def lower(g, x): return g.op('Relu', x)",
         ),
     ):
-        with pytest.raises(exporter.ArgumentError) as caught:
+        with pytest.raises(onnx_parity.ArgumentError) as caught:
             register(*arguments)
         assert str(caught.value) == message
-    bare: Any = exporter.lowering
-    with pytest.raises(exporter.ArgumentError) as caught:
+    bare: Any = onnx_parity.lowering
+    with pytest.raises(onnx_parity.ArgumentError) as caught:
         bare(print)
-    assert str(caught.value) == "lowering wants the names of operators: write @exporter.lowering('aten::elu')"
+    assert str(caught.value) == "lowering wants the names of operators: write @onnx_parity.lowering('aten::elu')"

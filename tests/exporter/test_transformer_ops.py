@@ -1,4 +1,4 @@
-"""`exporter.ops.attention` and `rotary_embedding`: computed as onnx.reference does, exported at every opset."""
+"""`onnx_parity.ops.attention` and `rotary_embedding`: computed as onnx.reference does, exported at every opset."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import pytest
 import torch
 from onnx.reference import ReferenceEvaluator
 
-import exporter
-from exporter.ops import attention, rotary_embedding
+import onnx_parity
+from onnx_parity.exporter.ops import attention, rotary_embedding
 
 
 def random(*shape: int) -> torch.Tensor:
@@ -60,7 +60,7 @@ def test_attention_is_onnx_s(inputs: tuple[Any, ...], options: dict[str, Any], o
     attributes = {name: int(value) if isinstance(value, bool) else value for name, value in options.items()}
     expected = reference("Attention", list(inputs), 4, **attributes)
     torch.testing.assert_close([*program(*inputs)], expected, rtol=1e-5, atol=1e-5)
-    exported = exporter.export(program, inputs, opset_version=opset)
+    exported = onnx_parity.export(program, inputs, opset_version=opset)
     torch.testing.assert_close([*exported(*inputs)], expected, rtol=1e-4, atol=1e-5)
 
 
@@ -68,10 +68,10 @@ def test_plain_attention_is_one_operator_where_there_is_one() -> None:
     def program(*inputs: Any) -> Any:
         return attention(*inputs, is_causal=True)[0]
 
-    exported = exporter.export(program, QKV, opset_version=23)
+    exported = onnx_parity.export(program, QKV, opset_version=23)
     assert [node.op_type for node in exported.model.graph] == ["Attention"]
     axes: dict[str, dict[int, str]] = {f"input_{number}": {0: "batch"} for number in range(3)}
-    exporter.export(program, QKV, opset_version=18, dynamic_axes=axes, verify=True)
+    onnx_parity.export(program, QKV, opset_version=18, dynamic_axes=axes, verify=True)
 
 
 CACHES = (random(9, 3), random(9, 3))
@@ -98,7 +98,7 @@ def test_rotary_embedding_is_onnx_s(
 
     (expected,) = reference("RotaryEmbedding", list(inputs), 1, interleaved=int(interleaved), **options)
     torch.testing.assert_close(program(*inputs), expected)
-    exported = exporter.export(program, inputs, opset_version=opset)
+    exported = onnx_parity.export(program, inputs, opset_version=opset)
     torch.testing.assert_close(exported(*inputs), expected)
     assert ([node.op_type for node in exported.model.graph] == ["RotaryEmbedding"]) is (opset == 23)
 
@@ -109,7 +109,7 @@ def test_sizes_that_vary(opset: int) -> None:
         return rotary_embedding(x, *CACHES, positions, num_heads=4)
 
     axes = {"x": {0: "batch", 1: "length"}, "positions": {0: "batch", 1: "length"}}
-    exporter.export(program, (random(2, 3, 24), POSITIONS), opset_version=opset, dynamic_axes=axes, verify=True)
+    onnx_parity.export(program, (random(2, 3, 24), POSITIONS), opset_version=opset, dynamic_axes=axes, verify=True)
 
 
 def test_both_have_gradients() -> None:
@@ -124,8 +124,8 @@ def test_a_value_of_it_may_be_looked_at() -> None:
         return x * float(rotary_embedding(x, *CACHES, POSITIONS).sum())
 
     x = random(2, 4, 3, 6)
-    with pytest.warns(exporter.TracerWarning):
-        exported = exporter.export(program, x)
+    with pytest.warns(onnx_parity.TracerWarning):
+        exported = onnx_parity.export(program, x)
     torch.testing.assert_close(exported(x), program(x))
 
 
@@ -135,13 +135,13 @@ def test_torch_s_own_attention() -> None:
     inputs = (*QKV, MASK)
     for opset in (13, 23):
         for given in (QKV, inputs):
-            exported = exporter.export(torchs, given, opset_version=opset)
+            exported = onnx_parity.export(torchs, given, opset_version=opset)
             torch.testing.assert_close([*exported(*given)], [*torchs(*given)])
-    with pytest.raises(exporter.CaptureError) as caught:
-        exporter.export(lambda *inputs: torchs(*inputs, softcap=2.0), QKV)
+    with pytest.raises(onnx_parity.CaptureError) as caught:
+        onnx_parity.export(lambda *inputs: torchs(*inputs, softcap=2.0), QKV)
     assert str(caught.value).startswith(
         "torch.onnx.ops.attention with softcap, or with qk_matmul_output_mode, computes something else than ONNX's "
-        f"Attention: call exporter.ops.attention (at {__file__}:"
+        f"Attention: call onnx_parity.ops.attention (at {__file__}:"
     )
 
 
@@ -150,7 +150,7 @@ def test_torch_s_own_rotary_embedding() -> None:
 
     inputs = (random(2, 4, 3, 6), *CACHES, POSITIONS)
     for opset in (18, 23):
-        exported = exporter.export(torchs, inputs, opset_version=opset)
+        exported = onnx_parity.export(torchs, inputs, opset_version=opset)
         torch.testing.assert_close(exported(*inputs), torchs(*inputs))
 
 
@@ -182,6 +182,6 @@ def test_torch_s_own_rotary_embedding() -> None:
     ],
 )
 def test_wrong_calls(call: Callable[[], Any], message: str) -> None:
-    with pytest.raises(exporter.ArgumentError) as caught:
+    with pytest.raises(onnx_parity.ArgumentError) as caught:
         call()
     assert str(caught.value) == message

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-import exporter
+import onnx_parity
 
 X = torch.ones(3, 4)
 N = torch.tensor(3)
@@ -55,8 +55,8 @@ def message(program: Callable[..., Any]) -> str:
 @pytest.mark.parametrize("axes", [None, {"x": [0]}], ids=["static", "dynamic"])
 @pytest.mark.parametrize("program", [branches, counts, reads_a_float, through_numpy, through_a_list, compares])
 def test_the_example_is_followed_and_said(program: Callable[..., Any], axes: dict[str, list[int]] | None) -> None:
-    with pytest.warns(exporter.TracerWarning) as caught:
-        exported = exporter.export(program, (X, N), dynamic_axes=axes)
+    with pytest.warns(onnx_parity.TracerWarning) as caught:
+        exported = onnx_parity.export(program, (X, N), dynamic_axes=axes)
     line = inspect.getsourcelines(program)[1] + 1
     assert {str(warning.message) for warning in caught} == {message(program)}
     assert {(warning.filename, warning.lineno) for warning in caught} == {(__file__, line)}
@@ -66,12 +66,12 @@ def test_the_example_is_followed_and_said(program: Callable[..., Any], axes: dic
 @pytest.mark.parametrize("axes", [None, {"x": [0]}], ids=["static", "dynamic"])
 @pytest.mark.parametrize("program", [branches, counts, reads_a_float, through_numpy, through_a_list, compares])
 def test_strict_refuses(program: Callable[..., Any], axes: dict[str, list[int]] | None) -> None:
-    with pytest.raises(exporter.FrozenValueError) as caught:
-        exporter.export(program, (X, N), dynamic_axes=axes, strict=True)
+    with pytest.raises(onnx_parity.FrozenValueError) as caught:
+        onnx_parity.export(program, (X, N), dynamic_axes=axes, strict=True)
     assert str(caught.value) == message(program)
 
 
-@pytest.mark.filterwarnings("error::exporter.TracerWarning")
+@pytest.mark.filterwarnings("error::onnx_parity.TracerWarning")
 def test_scripts_look_at_values_when_the_model_runs() -> None:
     @torch.jit.script
     def scripted(x):  # type: ignore[no-untyped-def]
@@ -79,7 +79,7 @@ def test_scripts_look_at_values_when_the_model_runs() -> None:
             return x + 1
         return x - 1
 
-    exported = exporter.export(lambda x: scripted(x) * 2, (X,), strict=True)
+    exported = onnx_parity.export(lambda x: scripted(x) * 2, (X,), strict=True)
     for x in (X, -X):
         torch.testing.assert_close(exported(x), scripted(x) * 2)
 
@@ -92,7 +92,7 @@ def test_values_that_no_input_changes_may_be_read() -> None:
             return x * SCALE[0].item() + total + torch.from_numpy(SCALE.numpy()).sum()
         return x
 
-    torch.testing.assert_close(exporter.export(known, (X,), strict=True)(X), known(X))
+    torch.testing.assert_close(onnx_parity.export(known, (X,), strict=True)(X), known(X))
 
 
 @pytest.mark.filterwarnings("error")
@@ -102,7 +102,7 @@ def test_printing_a_tensor_is_harmless(capsys: pytest.CaptureFixture[str]) -> No
         print("rows", x.shape[0])
         return x + 1
 
-    torch.testing.assert_close(exporter.export(chatty, (X,), strict=True)(X), X + 1)
+    torch.testing.assert_close(onnx_parity.export(chatty, (X,), strict=True)(X), X + 1)
     assert "rows 3" in capsys.readouterr().out
 
 
@@ -113,7 +113,7 @@ def keeps_numbers(x: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("axes", [None, {"x": [0]}], ids=["static", "dynamic"])
 def test_numbers_stay_symbols(axes: dict[str, list[int]] | None) -> None:
-    exported = exporter.export(keeps_numbers, (X, N), dynamic_axes=axes, strict=True)
+    exported = onnx_parity.export(keeps_numbers, (X, N), dynamic_axes=axes, strict=True)
     for n in (1, 2, 3):
         x = torch.rand(3, 4)
         torch.testing.assert_close(exported(x, torch.tensor(n)), keeps_numbers(x, torch.tensor(n)))
@@ -123,8 +123,8 @@ def test_a_number_that_cannot_stay_a_symbol_is_taken_from_the_example_and_said()
     def decides(x: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
         return torch.nn.functional.dropout(x, p=float(n.item()) / 10, training=False) + n.item()
 
-    with pytest.warns(exporter.TracerWarning, match="turned a tensor into a Python value"):
-        exported = exporter.export(decides, (X, N))
+    with pytest.warns(onnx_parity.TracerWarning, match="turned a tensor into a Python value"):
+        exported = onnx_parity.export(decides, (X, N))
     torch.testing.assert_close(exported(X, N), decides(X, N))
-    with pytest.raises(exporter.FrozenValueError):
-        exporter.export(decides, (X, N), strict=True)
+    with pytest.raises(onnx_parity.FrozenValueError):
+        onnx_parity.export(decides, (X, N), strict=True)

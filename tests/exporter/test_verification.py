@@ -13,12 +13,12 @@ import pytest
 import torch
 from torch import nn
 
-import exporter
-from exporter.testing import assert_onnx_program
-from exporter.verification import VerificationInfo, verify_onnx_program
-from exporter.verification.expectation import expectation
-from exporter.verification.in_dtype import in_dtype
-from exporter.verification.trials import Trial
+import onnx_parity
+from onnx_parity.exporter.testing import assert_onnx_program
+from onnx_parity.exporter.verification import VerificationInfo, verify_onnx_program
+from onnx_parity.exporter.verification.float64 import in_dtype
+from onnx_parity.exporter.verification.reference import expectation
+from onnx_parity.exporter.verification.trials import Trial
 from tests.exporter.subjects import Classifier, Counter, images
 
 X = torch.linspace(-2, 2, 12).reshape(3, 4)
@@ -61,8 +61,8 @@ def example_only(g: Any, x: Any) -> Any:
 )
 def test_wrong_models_are_told(write: Any, message: str, tmp_path: Path) -> None:
     path = tmp_path / "model.onnx"
-    with pytest.raises(exporter.VerificationError, match=message):
-        exporter.export(torch.relu, X, path, custom_translation_table=wrong(write), verify=True)
+    with pytest.raises(onnx_parity.VerificationError, match=message):
+        onnx_parity.export(torch.relu, X, path, custom_translation_table=wrong(write), verify=True)
     assert not path.exists()
 
 
@@ -73,41 +73,41 @@ def test_wrong_models_are_told(write: Any, message: str, tmp_path: Path) -> None
     ids=["greatest", "sum", "flag"],
 )
 def test_what_the_order_of_numbers_does_not_show_is_seen(program: Callable[..., torch.Tensor]) -> None:
-    with pytest.raises(exporter.VerificationError, match="for numbers nearer to the example's least"):
-        exporter.export(program, (X, torch.tensor(True)), verify=True)
+    with pytest.raises(onnx_parity.VerificationError, match="for numbers nearer to the example's least"):
+        onnx_parity.export(program, (X, torch.tensor(True)), verify=True)
 
 
 def test_right_models_pass(tmp_path: Path) -> None:
     model = Classifier().eval()
     for opset in (9, 18):
-        exporter.export(model, images(), tmp_path / "model.onnx", opset_version=opset, verify=True)
-    exporter.export(
+        onnx_parity.export(model, images(), tmp_path / "model.onnx", opset_version=opset, verify=True)
+    onnx_parity.export(
         model, images(), input_names=["x"], dynamic_axes={"x": {0: "batch", 2: "height", 3: "width"}}, verify=True
     )
 
 
 def test_opsets_that_onnxruntime_does_not_run() -> None:
-    exporter.export(torch.relu, X, opset_version=28, verify=True)
-    with pytest.raises(exporter.VerificationError, match="output 0 at"):
-        exporter.export(torch.relu, X, opset_version=28, verify=True, custom_translation_table=wrong(nearly))
+    onnx_parity.export(torch.relu, X, opset_version=28, verify=True)
+    with pytest.raises(onnx_parity.VerificationError, match="output 0 at"):
+        onnx_parity.export(torch.relu, X, opset_version=28, verify=True, custom_translation_table=wrong(nearly))
 
 
 def test_fewer_outputs_are_told() -> None:
-    program = exporter.export(lambda x: (x + 1, x + 2), X)
+    program = onnx_parity.export(lambda x: (x + 1, x + 2), X)
     program.model.graph.outputs.pop()
-    with pytest.raises(exporter.VerificationError, match="1 output from the runtime, 2 outputs from torch"):
+    with pytest.raises(onnx_parity.VerificationError, match="1 output from the runtime, 2 outputs from torch"):
         program.verify()
 
 
 def test_other_dtypes_are_told() -> None:
-    program = exporter.export(torch.relu, X)
+    program = onnx_parity.export(torch.relu, X)
     node = program.model.graph[0]
     cast = ir.node("Cast", [node.outputs[0]], {"to": 11})
     cast.outputs[0].name, cast.outputs[0].type = "wide", ir.TensorType(ir.DataType.DOUBLE)
     cast.outputs[0].shape = ir.Shape([3, 4])
     program.model.graph.append(cast)
     program.model.graph.outputs[0] = cast.outputs[0]
-    with pytest.raises(exporter.VerificationError, match="is float64 from the runtime, float32 from torch"):
+    with pytest.raises(onnx_parity.VerificationError, match="is float64 from the runtime, float32 from torch"):
         program.verify()
 
 
@@ -116,8 +116,8 @@ def test_a_size_that_was_built_in_is_told() -> None:
         return g.op("Expand", g.op("Slice", x, g.const([0]), g.const([1]), g.const([0])), g.const([3, 4]))
 
     ones = torch.ones(3, 4)
-    with pytest.raises(exporter.VerificationError, match=r"for x_dim_0=4: .*has shape \(3, 4\)|for x_dim_0=4"):
-        exporter.export(
+    with pytest.raises(onnx_parity.VerificationError, match=r"for x_dim_0=4: .*has shape \(3, 4\)|for x_dim_0=4"):
+        onnx_parity.export(
             torch.relu,
             ones,
             input_names=["x"],
@@ -130,12 +130,12 @@ def test_a_size_that_was_built_in_is_told() -> None:
 def test_sizes_that_the_program_itself_refuses() -> None:
     class Even(nn.Module):
         def forward(self, x: torch.Tensor) -> torch.Tensor:
-            if not exporter.is_in_onnx_export() and x.shape[0] != 3:
+            if not onnx_parity.is_in_onnx_export() and x.shape[0] != 3:
                 raise ValueError(f"{x.shape[0]} rows")
             return x + 1
 
-    with pytest.raises(exporter.VerificationError) as caught:
-        exporter.export(Even(), X, input_names=["x"], dynamic_axes={"x": {0: "rows"}}, verify=True)
+    with pytest.raises(onnx_parity.VerificationError) as caught:
+        onnx_parity.export(Even(), X, input_names=["x"], dynamic_axes={"x": {0: "rows"}}, verify=True)
     assert str(caught.value) == (
         "axes were asked to vary, and the program itself takes no other sizes of them:\n"
         "  - rows=4: ValueError: 4 rows\n  - rows=6: ValueError: 6 rows\n  - rows=1: ValueError: 1 rows\n"
@@ -149,68 +149,68 @@ def test_sizes_stay_within_what_was_promised() -> None:
 
     class Small(nn.Module):
         def forward(self, x: torch.Tensor) -> torch.Tensor:
-            if not exporter.is_in_onnx_export():
+            if not onnx_parity.is_in_onnx_export():
                 seen.append(x.shape[0])
             return x + 1
 
-    exporter.export(Small(), X, dynamic_shapes={"x": {0: rows}}, verify=True)
+    onnx_parity.export(Small(), X, dynamic_shapes={"x": {0: rows}}, verify=True)
     assert set(seen) == {2, 3, 4}
 
 
 def test_programs_that_fail_by_themselves() -> None:
     def program(x: torch.Tensor) -> torch.Tensor:
-        if not exporter.is_in_onnx_export():
+        if not onnx_parity.is_in_onnx_export():
             raise KeyError("weights")
         return x + 1
 
-    with pytest.raises(exporter.VerificationError) as caught:
-        exporter.export(program, X, verify=True)
+    with pytest.raises(onnx_parity.VerificationError) as caught:
+        onnx_parity.export(program, X, verify=True)
     assert str(caught.value) == "the program fails in torch for the example inputs: 'weights'"
 
 
 def test_what_is_drawn_anew_is_held_to_shapes_only() -> None:
     model = nn.Sequential(nn.Dropout(0.5))
     before = torch.random.get_rng_state()
-    exporter.export(model, X, training=True, opset_version=13, verify=True)
+    onnx_parity.export(model, X, training=True, opset_version=13, verify=True)
     assert torch.equal(torch.random.get_rng_state(), before)
 
     def both(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         return torch.rand(3), x.relu()
 
-    with pytest.raises(exporter.VerificationError, match="output 1 at"):
-        exporter.export(both, X, verify=True, custom_translation_table=wrong(nearly))
+    with pytest.raises(onnx_parity.VerificationError, match="output 1 at"):
+        onnx_parity.export(both, X, verify=True, custom_translation_table=wrong(nearly))
 
 
-@pytest.mark.filterwarnings("ignore::exporter.DroppedWriteWarning")
+@pytest.mark.filterwarnings("ignore::onnx_parity.DroppedWriteWarning")
 def test_the_program_is_left_as_it_was() -> None:
     counter = Counter()
-    exporter.export(counter, X, verify=True)
+    onnx_parity.export(counter, X, verify=True)
     assert counter.count == 0
     x = X.clone()
 
     def writes(x: torch.Tensor) -> torch.Tensor:
         return x.mul_(2)
 
-    exporter.export(writes, x, verify=True)
+    onnx_parity.export(writes, x, verify=True)
     assert torch.equal(x, X)
 
 
 def test_models_that_are_not_valid() -> None:
-    program = exporter.export(torch.relu, X)
+    program = onnx_parity.export(torch.relu, X)
     program.model.graph.outputs[0].shape = ir.Shape([5, 5])
-    with pytest.raises(exporter.VerificationError, match="the model is not valid ONNX: "):
+    with pytest.raises(onnx_parity.VerificationError, match="the model is not valid ONNX: "):
         program.verify()
-    unknown = exporter.export(torch.relu, X, custom_translation_table=wrong(lambda g, x: g.op("mine::Relu", x)))
-    with pytest.raises(exporter.VerificationError, match="onnxruntime cannot load the model: "):
+    unknown = onnx_parity.export(torch.relu, X, custom_translation_table=wrong(lambda g, x: g.op("mine::Relu", x)))
+    with pytest.raises(onnx_parity.VerificationError, match="onnxruntime cannot load the model: "):
         unknown.verify()
 
 
 def test_numbers_that_are_built_in() -> None:
     def program(x: torch.Tensor) -> tuple[torch.Tensor, int]:
-        return x + 1, 3 if exporter.is_in_onnx_export() else 4
+        return x + 1, 3 if onnx_parity.is_in_onnx_export() else 4
 
-    with pytest.raises(exporter.VerificationError) as caught:
-        exporter.export(program, X, verify=True)
+    with pytest.raises(onnx_parity.VerificationError) as caught:
+        onnx_parity.export(program, X, verify=True)
     assert str(caught.value) == (
         "for the example inputs the program returns 4 where it returned 3 when it was exported, and the model has that "
         "built in: return it as a tensor"
@@ -219,16 +219,16 @@ def test_numbers_that_are_built_in() -> None:
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64])
 def test_other_precisions(dtype: torch.dtype) -> None:
-    exporter.export(nn.Linear(4, 3).to(dtype), X.to(dtype), verify=True)
+    onnx_parity.export(nn.Linear(4, 3).to(dtype), X.to(dtype), verify=True)
 
 
 @pytest.mark.parametrize("backend", ["onnxruntime", "reference"])
 def test_assert_onnx_program(backend: Any) -> None:
-    program = exporter.export(Classifier().eval(), images())
+    program = onnx_parity.export(Classifier().eval(), images())
     assert_onnx_program(program, backend=backend)
     assert_onnx_program(program, args=(images() * 2,), backend=backend)
     assert_onnx_program(program, rtol=1e-3, atol=1e-4, backend=backend)
-    wrong_one = exporter.export(torch.relu, X, custom_translation_table=wrong(nearly))
+    wrong_one = onnx_parity.export(torch.relu, X, custom_translation_table=wrong(nearly))
     with pytest.raises(AssertionError, match="the model does not give what the program gives in torch: output 0"):
         assert_onnx_program(wrong_one, backend=backend)
     assert_onnx_program(wrong_one, rtol=1e-3, backend=backend)
@@ -237,22 +237,22 @@ def test_assert_onnx_program(backend: Any) -> None:
 
 
 def test_assert_onnx_program_counts_outputs_and_knows_its_backends() -> None:
-    program = exporter.export(lambda x: (x, x + 1), X)
-    with pytest.raises(exporter.ArgumentError, match="backend is 'tvm': give 'onnxruntime' or 'reference'"):
+    program = onnx_parity.export(lambda x: (x, x + 1), X)
+    with pytest.raises(onnx_parity.ArgumentError, match="backend is 'tvm': give 'onnxruntime' or 'reference'"):
         assert_onnx_program(program, backend="tvm")  # type: ignore[arg-type]
-    with pytest.raises(exporter.ArgumentError, match="rtol is -1: give a number that is not negative, or None"):
+    with pytest.raises(onnx_parity.ArgumentError, match="rtol is -1: give a number that is not negative, or None"):
         assert_onnx_program(program, rtol=-1)
-    with pytest.raises(exporter.ArgumentError, match=r"program is 3: give what exporter\.export returns"):
+    with pytest.raises(onnx_parity.ArgumentError, match=r"program is 3: give what exporter\.export returns"):
         assert_onnx_program(3)  # type: ignore[arg-type]
-    with pytest.raises(exporter.ArgumentError, match="x is a tensor in the model, and 3 was given: give a tensor"):
+    with pytest.raises(onnx_parity.ArgumentError, match="x is a tensor in the model, and 3 was given: give a tensor"):
         verify_onnx_program(program, args=3)  # type: ignore[arg-type]
     program.model.graph.outputs.pop()
-    with pytest.raises(exporter.VerificationError, match="the model returns 1 tensors, and the program 2"):
+    with pytest.raises(onnx_parity.VerificationError, match="the model returns 1 tensors, and the program 2"):
         assert_onnx_program(program, rtol=1e-3)
 
 
 def test_figures_of_each_output() -> None:
-    program = exporter.export(lambda x: (x.relu(), x > 0), X, custom_translation_table=wrong(nearly))
+    program = onnx_parity.export(lambda x: (x.relu(), x > 0), X, custom_translation_table=wrong(nearly))
     floats, booleans = verify_onnx_program(program)
     assert (floats.name, floats.expected_dtype) == ("output_0", torch.float32)
     assert 1e-4 < floats.max_abs_diff < 3e-4 and floats.asdict()["abs_diff_hist"][0][3:5] != [0, 0]
@@ -264,23 +264,23 @@ def test_figures_of_each_output() -> None:
 
 
 def test_scripted_programs() -> None:
-    exporter.export(torch.jit.script(nn.Sequential(nn.Linear(4, 2), nn.BatchNorm1d(2)).eval()), X, verify=True)
+    onnx_parity.export(torch.jit.script(nn.Sequential(nn.Linear(4, 2), nn.BatchNorm1d(2)).eval()), X, verify=True)
 
 
 def test_models_that_fail_when_they_run() -> None:
     def bad_index(g: Any, x: Any) -> Any:
         return g.op("Gather", g.op("Reshape", x, g.const([-1])), g.op("Cast", g.op("Mul", x, 100.0), to_i=7))
 
-    with pytest.raises(exporter.VerificationError, match="the model fails for the example inputs: "):
-        exporter.export(torch.relu, X, custom_translation_table=wrong(bad_index), verify=True)
+    with pytest.raises(onnx_parity.VerificationError, match="the model fails for the example inputs: "):
+        onnx_parity.export(torch.relu, X, custom_translation_table=wrong(bad_index), verify=True)
 
 
 def test_results_whose_number_depends_on_values() -> None:
     def program(x: torch.Tensor) -> list[torch.Tensor]:
-        return [x + 1] * (1 if exporter.is_in_onnx_export() else 2)
+        return [x + 1] * (1 if onnx_parity.is_in_onnx_export() else 2)
 
-    with pytest.raises(exporter.VerificationError) as caught:
-        exporter.export(program, X, verify=True)
+    with pytest.raises(onnx_parity.VerificationError) as caught:
+        onnx_parity.export(program, X, verify=True)
     assert str(caught.value) == (
         "for the example inputs the program returns 2 things, and 1 when it was exported: what it returns must not "
         "depend on its inputs"
@@ -288,11 +288,11 @@ def test_results_whose_number_depends_on_values() -> None:
 
 
 def test_models_that_protobuf_cannot_hold_are_verified_by_path(monkeypatch: pytest.MonkeyPatch) -> None:
-    from exporter import write
+    from onnx_parity.exporter.files import write
 
     model = nn.Linear(64, 64)
     x = torch.linspace(-1, 1, 128).reshape(2, 64)
-    program = exporter.export(model, x)
+    program = onnx_parity.export(model, x)
     monkeypatch.setattr(write, "INLINE_LIMIT", 2**20 + 1000)
     program.verify()
     path = program.runtime_session().path
@@ -303,12 +303,12 @@ def test_models_that_protobuf_cannot_hold_are_verified_by_path(monkeypatch: pyte
 
 def test_large_models_that_call_torch(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("onnxruntime_extensions")
-    from exporter import write
+    from onnx_parity.exporter.files import write
 
     monkeypatch.setattr(write, "INLINE_LIMIT", 2**20 + 1000)
     model = nn.Linear(64, 64)
     x = torch.linspace(-1, 1, 128).reshape(2, 64)
-    program = exporter.export(model, x, aten=True)
+    program = onnx_parity.export(model, x, aten=True)
     torch.testing.assert_close(program(x), model(x).detach())
 
 
@@ -331,9 +331,9 @@ def test_control_flow_is_held_to_float64_and_runs_afterwards() -> None:
     single = X.clone()
     with in_dtype(torch.float64), pytest.raises(TypeError, match="writes to a tensor that is not "):
         single.add_(1)
-    exporter.export(model, X + 3, verify=True)
-    with pytest.raises(exporter.VerificationError, match="output 0 at"):
-        exporter.export(model, X + 3, verify=True, custom_translation_table=wrong(nearly))
+    onnx_parity.export(model, X + 3, verify=True)
+    with pytest.raises(onnx_parity.VerificationError, match="output 0 at"):
+        onnx_parity.export(model, X + 3, verify=True, custom_translation_table=wrong(nearly))
     assert torch.equal(model(X + 3), expected)
 
 
@@ -346,12 +346,12 @@ def parts(x: torch.Tensor, n: torch.Tensor) -> list[torch.Tensor]:
 
 
 def test_lists_of_unknown_length() -> None:
-    program = exporter.export(parts, (X, torch.tensor(3)), verify=True)
+    program = onnx_parity.export(parts, (X, torch.tensor(3)), verify=True)
     assert_onnx_program(program, args=(X, torch.tensor(2)))
     figures = verify_onnx_program(program, args=(X, torch.tensor(2)))
     assert [each.name for each in figures] == ["output[0]", "output[1]"]
-    with pytest.raises(exporter.VerificationError, match="output 0 at"):
-        exporter.export(parts, (X, torch.tensor(3)), verify=True, custom_translation_table=wrong(nearly))
+    with pytest.raises(onnx_parity.VerificationError, match="output 0 at"):
+        onnx_parity.export(parts, (X, torch.tensor(3)), verify=True, custom_translation_table=wrong(nearly))
 
 
 def buckets(x: torch.Tensor, boundaries: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -361,13 +361,13 @@ def buckets(x: torch.Tensor, boundaries: torch.Tensor) -> tuple[torch.Tensor, to
 @pytest.mark.parametrize("axes", [None, {"x": {0: "rows"}, "boundaries": {0: "count"}}])
 def test_sorted_sequences_stay_sorted(axes: dict[str, dict[int, str]] | None) -> None:
     args = (torch.tensor([[0.5, -2.0, 3.0], [0.0, 1.5, -0.5]]), torch.tensor([-1.0, 0.0, 1.0, 2.0]))
-    exporter.export(buckets, args, dynamic_axes=axes, verify=True)
+    onnx_parity.export(buckets, args, dynamic_axes=axes, verify=True)
 
     def built_in(g: Any, self: Any, boundaries: Any, out_int32: bool = False, right: bool = False) -> Any:
         return g.op("Constant", value_t=torch.bucketize(*args))
 
-    with pytest.raises(exporter.VerificationError, match="the example's numbers in reverse"):
-        exporter.export(
+    with pytest.raises(onnx_parity.VerificationError, match="the example's numbers in reverse"):
+        onnx_parity.export(
             torch.bucketize,
             args,
             verify=True,
@@ -380,7 +380,7 @@ def test_sorted_sequences_stay_sorted(axes: dict[str, dict[int, str]] | None) ->
 )
 def test_modules_that_look_at_dtypes_first_are_judged_from_float64(module: nn.Module, x: torch.Tensor) -> None:
     weights = dict(module.named_parameters())
-    program = exporter.export(module, (x,))
+    program = onnx_parity.export(module, (x,))
     expected = expectation(program.source, program.returned, Trial("the example inputs", (x,), {}), nodes=1)
     assert all(own is weights[name] and own.dtype is torch.float32 for name, own in module.named_parameters())
     outputs = torch.utils._pytree.tree_leaves(copy.deepcopy(module).double()(x.double()))
@@ -392,7 +392,7 @@ def test_modules_that_look_at_dtypes_first_are_judged_from_float64(module: nn.Mo
 @pytest.mark.parametrize("axes", [None, {"input": {0: "batch"}}])
 def test_values_inside_that_both_have(axes: dict[str, dict[int, str]] | None) -> None:
     model = Classifier().eval()
-    program = exporter.export(model, images(), dynamic_axes=axes)
+    program = onnx_parity.export(model, images(), dynamic_axes=axes)
     figures = verify_onnx_program(program, args=(images(3) if axes else images(),), compare_intermediates=True)
     # A batch norm that was folded into a convolution is what that ends with.
     assert [each.name for each in figures] == ["BatchNormalization", "Relu", "Conv_1", "Add", "ReduceMean", "output"]
@@ -404,8 +404,8 @@ def test_values_inside_need_tensors() -> None:
     def total(xs: list[torch.Tensor]) -> torch.Tensor:
         return torch.stack(xs).sum(0)
 
-    program = exporter.export(total, ([X, X],), dynamic_axes={"xs": exporter.ListOf()})
-    with pytest.raises(exporter.ArgumentError) as caught:
+    program = onnx_parity.export(total, ([X, X],), dynamic_axes={"xs": onnx_parity.ListOf()})
+    with pytest.raises(onnx_parity.ArgumentError) as caught:
         verify_onnx_program(program, compare_intermediates=True)
     assert str(caught.value) == (
         "compare_intermediates=True needs inputs that are all tensors: some are lists, or None. Leave it out"
@@ -417,7 +417,7 @@ def test_the_first_value_that_is_wrong_is_found() -> None:
         return torch.cond(x.sum() > 0, lambda x: x + 1, lambda x: x - 1, ((x * 2).relu().exp(),)) * 2
 
     table = {"aten::relu": lambda g, x: g.op("LeakyRelu", x, alpha_f=0.1)}
-    exported = exporter.export(program, X, custom_translation_table=table)
+    exported = onnx_parity.export(program, X, custom_translation_table=table)
     figures = verify_onnx_program(exported, compare_intermediates=True)
     wrong = [each.name for each in figures if each.max_abs_diff > 1e-4]
     assert wrong == ["LeakyRelu", "Exp", "output"]

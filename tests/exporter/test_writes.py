@@ -11,7 +11,7 @@ import torch
 from packaging.version import Version
 from torch import nn
 
-import exporter
+import onnx_parity
 from tests.exporter.subjects import Counter, assert_agrees
 
 X = torch.linspace(-2, 2, 12).reshape(3, 4)
@@ -68,7 +68,7 @@ def detached(x: torch.Tensor) -> torch.Tensor:
 def test_writes_come_out_right(program: Callable[[torch.Tensor], torch.Tensor]) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        exported = exporter.export(program, (X,), dynamic_axes={"x": {1: "n"}} if program is slices else None)
+        exported = onnx_parity.export(program, (X,), dynamic_axes={"x": {1: "n"}} if program is slices else None)
     assert_agrees(exported, program, X)
     assert_agrees(exported, program, -X)
 
@@ -97,10 +97,10 @@ def up_to_place(x: torch.Tensor, i: torch.Tensor) -> torch.Tensor:
 def test_writes_at_places_that_the_example_does_not_name(program: Callable[..., torch.Tensor], opset: int) -> None:
     if program is added_at_place and Version(torch.__version__) < Version("2.12"):
         # torch 2.11 reads the place as a number there: the example's is built in, and that is said.
-        with pytest.warns(exporter.TracerWarning):
-            exporter.export(program, (X, torch.tensor(1)), opset_version=opset)
+        with pytest.warns(onnx_parity.TracerWarning):
+            onnx_parity.export(program, (X, torch.tensor(1)), opset_version=opset)
         return
-    exported = exporter.export(program, (X, torch.tensor(1)), opset_version=opset)
+    exported = onnx_parity.export(program, (X, torch.tensor(1)), opset_version=opset)
     for place in range(-len(X), len(X)):
         torch.testing.assert_close(exported(X, torch.tensor(place)), program(X, torch.tensor(place)), rtol=0, atol=0)
 
@@ -110,8 +110,8 @@ def test_written_input_is_said_and_left_alone() -> None:
         return x.mul_(2) + 1
 
     x = X.clone()
-    with pytest.warns(exporter.DroppedWriteWarning) as caught:
-        program = exporter.export(doubles, (x,))
+    with pytest.warns(onnx_parity.DroppedWriteWarning) as caught:
+        program = onnx_parity.export(doubles, (x,))
     assert str(caught[0].message) == (
         "the program writes to x. An ONNX model keeps nothing from one run to the next: the new values are left out. "
         "If they matter, return them from the program, or give return_written=True"
@@ -123,8 +123,8 @@ def test_written_input_is_said_and_left_alone() -> None:
 
 def test_written_buffer_is_said_and_left_alone() -> None:
     model = Counter()
-    with pytest.warns(exporter.DroppedWriteWarning, match="the program writes to count"):
-        program = exporter.export(model, (X,))
+    with pytest.warns(onnx_parity.DroppedWriteWarning, match="the program writes to count"):
+        program = onnx_parity.export(model, (X,))
     assert model.count.item() == 0
     torch.testing.assert_close(program(X), X + 1)
 
@@ -148,8 +148,8 @@ class Assigns(nn.Module):
 
 def test_assigned_attributes_are_put_back() -> None:
     model = Assigns()
-    with pytest.warns(exporter.DroppedWriteWarning, match="the program writes to mean, total") as caught:
-        program = exporter.export(model, (X,))
+    with pytest.warns(onnx_parity.DroppedWriteWarning, match="the program writes to mean, total") as caught:
+        program = onnx_parity.export(model, (X,))
     assert "seen" not in str(caught[0].message)
     assert model.seen is None and torch.equal(model.total, torch.zeros(4)) and torch.equal(model.mean, torch.zeros(4))
     torch.testing.assert_close(program(X), X * 2 + X.mean(0) + 1)
@@ -175,8 +175,8 @@ def test_writes_to_what_is_not_the_programs_are_refused() -> None:
         "neither made in it nor one of its inputs or buffers. Register that tensor with register_buffer, or write to "
         "a copy of it."
     )
-    with pytest.raises(exporter.CaptureError) as caught:
-        exporter.export(writes, (X,))
+    with pytest.raises(onnx_parity.CaptureError) as caught:
+        onnx_parity.export(writes, (X,))
     line = inspect.getsourcelines(writes)[1] + 1
     assert str(caught.value) in (
         f"the program writes in place at {__file__}:{line} to a tensor that is {advice}",
@@ -186,8 +186,8 @@ def test_writes_to_what_is_not_the_programs_are_refused() -> None:
 
     model = WritesParameter()
     for _ in range(2):
-        with pytest.raises(exporter.CaptureError) as caught:
-            exporter.export(model, (X,))
+        with pytest.raises(onnx_parity.CaptureError) as caught:
+            onnx_parity.export(model, (X,))
         line = inspect.getsourcelines(WritesParameter.forward)[1] + 1
         assert str(caught.value) == f"the program writes in place at {__file__}:{line} to 'weight', which is {advice}"
     assert torch.equal(model.weight, torch.ones(3, 4))
@@ -223,10 +223,10 @@ class Remembers(nn.Module):
         return {"sum": self.cache.rows + self.total + self.last}
 
 
-@pytest.mark.filterwarnings("error::exporter.DroppedWriteWarning")
+@pytest.mark.filterwarnings("error::onnx_parity.DroppedWriteWarning")
 def test_what_was_written_is_returned_on_request() -> None:
     model = Remembers()
-    program = exporter.export(model, (X, X * 2), return_written=True, verify=True)
+    program = onnx_parity.export(model, (X, X * 2), return_written=True, verify=True)
     names = ["steps", "cache.rows", "y", "last", "total"]
     assert program.output_names == ("output", *(f"{name}_written" for name in names))
     x, y = X + 1, X - 1
@@ -238,11 +238,11 @@ def test_what_was_written_is_returned_on_request() -> None:
 
 
 def test_nothing_written_is_nothing_returned_beside() -> None:
-    program = exporter.export(nn.Linear(4, 2), (X,), return_written=True, output_names=["y"])
+    program = onnx_parity.export(nn.Linear(4, 2), (X,), return_written=True, output_names=["y"])
     assert program.output_names == ("y",) and isinstance(program(X), torch.Tensor)
 
 
 def test_names_of_what_was_written() -> None:
-    program = exporter.export(Counter(), (X,), return_written=True, output_names=["y", "count"])
+    program = onnx_parity.export(Counter(), (X,), return_written=True, output_names=["y", "count"])
     assert program.output_names == ("y", "count")
     torch.testing.assert_close(program(X), (X + 1, {"count": torch.tensor(1.0)}))

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-import exporter
-from exporter.lowering import registry
+import onnx_parity
+from onnx_parity.exporter.lowering import registry
 
 
 @pytest.fixture
@@ -19,7 +19,7 @@ def wrong() -> Iterator[Callable[[str, Callable[..., Any]], None]]:
     def replace(name: str, function: Callable[..., Any]) -> None:
         before[name] = dict(registry._lowerings[name])
         registry._lowerings[name].clear()
-        exporter.lowering(name)(function)
+        onnx_parity.lowering(name)(function)
 
     yield replace
     for name, functions in before.items():

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 
 from onnx import helper
 
-from harness.axes import PARITY
-from harness.comparison import worker
-from harness.subjects.exporters import EXPORTERS, Request
+from onnx_parity.harness.axes import PARITY
+from onnx_parity.harness.comparison import worker
+from onnx_parity.harness.subjects.exporters import EXPORTERS, Request
 from tests.harness.fakes import FakeExporter, RefusalError, model, tensors
 
 

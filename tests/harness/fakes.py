@@ -11,12 +11,13 @@ import onnx
 import torch
 from onnx import TensorProto, helper
 
-from exporter.arrays import Array, Fed
-from harness.axes import OPSETS, PARITY, Capture, Device, Dtype, Shapes
-from harness.case import Declaration
-from harness.selecting.cells import Cell
-from harness.subjects.exporters import Captured, Request
-from harness.subjects.runtimes import OnnxRuntime, Session
+from onnx_parity.exporter.arrays import Array, Fed
+from onnx_parity.harness.axes import OPSETS, PARITY, Capture, Device, Dtype, Shapes
+from onnx_parity.harness.case import Declaration
+from onnx_parity.harness.matrix.cells import Cell
+from onnx_parity.harness.subjects.exporters import Captured, Request
+from onnx_parity.harness.subjects.runtime_interface import Session
+from onnx_parity.harness.subjects.runtimes import OnnxRuntime
 
 
 class RefusalError(Exception):

@@ -15,11 +15,11 @@ from pathlib import Path
 
 import pytest
 
-from harness.judging.outcome import Outcome
-from harness.record import Stage
-from harness.running.stages import Bench
-from harness.selecting.cells import Cell
-from harness.store import InFlight
+from onnx_parity.harness.judging.outcome import Outcome
+from onnx_parity.harness.matrix.cells import Cell
+from onnx_parity.harness.record import Stage
+from onnx_parity.harness.running.stages import Bench
+from onnx_parity.harness.store import InFlight
 
 STAGES = tuple(Stage)
 #: Where a cell named `wait_at_...` says who runs it. It goes on once the file is gone.
@@ -34,7 +34,15 @@ SHORT_LIMITS = ("--stage-seconds", "2", *MEMORY_LIMIT)
 LIMITS = ("--stage-seconds", "60,check=2,load=2", *MEMORY_LIMIT)
 
 #: Without what costs an inner pytest seconds to import and says nothing of the plug-in.
-LEAN = ("-p", "harness.plugin", "-p", "no:hypothesispytest", "-p", "no:cacheprovider", "--assert=plain")
+LEAN = (
+    "-p",
+    "onnx_parity.harness.pytest_plugin.plugin",
+    "-p",
+    "no:hypothesispytest",
+    "-p",
+    "no:cacheprovider",
+    "--assert=plain",
+)
 
 _CONFTEST = """
 from tests.harness.faults import plant
@@ -170,7 +178,7 @@ def make_project(root: Path, faults: Sequence[Planted]) -> None:
 
     All are exact: among a thousand draws there are some that a runtime's rounding fails.
     """
-    lines = ["import torch.nn.functional as F", "from harness.case import floats, op", ""]
+    lines = ["import torch.nn.functional as F", "from onnx_parity.harness.case import floats, op", ""]
     for number, name in enumerate(names_of(faults)):
         lines.append(f'before_{number} = op(F.relu, floats(2, 3), dynamic={{"x": {{0: "batch"}}}})')
         lines.append(f'{name} = op(F.relu, floats(2, 3), dynamic={{"x": {{0: "batch"}}}})')
@@ -188,7 +196,10 @@ def command(root: Path, *arguments: str) -> subprocess.Popen[str]:
     clone = str(Path(__file__).parents[2])
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([clone, str(root)])}
     program, *options = arguments
-    main = {"pytest": "import pytest, sys; sys.exit(pytest.main())", "parity": "from harness.cli import app; app()"}
+    main = {
+        "pytest": "import pytest, sys; sys.exit(pytest.main())",
+        "parity": "from onnx_parity.harness.cli import app; app()",
+    }
     return subprocess.Popen(
         [sys.executable, "-c", main[program], *options],
         cwd=root,

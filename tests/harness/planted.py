@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from exporter.arrays import Array
-from exporter.verification.oracle import Expected, expect
+from onnx_parity.exporter.arrays import Array
+from onnx_parity.exporter.verification.oracle import Expected, expect
 
 Answer = tuple[Sequence[object], Sequence[Expected]]
 

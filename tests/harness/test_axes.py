@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from harness.axes import (
+from onnx_parity.harness.axes import (
     EXPORTER_NAMES,
     ONNX_REFERENCE,
     ONNXRUNTIME,

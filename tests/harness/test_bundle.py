@@ -15,14 +15,14 @@ import torch
 import torch.nn.functional as F
 from onnx import helper
 
-import exporter
-from harness.axes import PARITY, Dtype
-from harness.case import Declaration, ListOf, floats, listed, model, op
-from harness.judging import bundle
-from harness.judging.bundle import Bundles, Kept, slug
-from harness.judging.outcome import Outcome
-from harness.running.stages import Bench
-from harness.subjects.exporters import Captured, Request
+import onnx_parity
+from onnx_parity.harness.axes import PARITY, Dtype
+from onnx_parity.harness.case import Declaration, ListOf, floats, listed, model, op
+from onnx_parity.harness.judging import bundle
+from onnx_parity.harness.judging.bundle import Bundles, Kept, slug
+from onnx_parity.harness.judging.outcome import Outcome
+from onnx_parity.harness.running.stages import Bench
+from onnx_parity.harness.subjects.exporters import Captured, Request
 from tests.harness.fakes import FakeExporter, cell, one_node
 from tests.harness.test_store import INFO, RECORD
 
@@ -129,7 +129,7 @@ def test_a_list_goes_into_a_bundle_and_out_of_it(tmp_path: Path) -> None:
     """Its tensors differ in size; what comes out is compared item by item."""
 
     def exported(opset: int, request: Request) -> bytes:
-        program = exporter.export(
+        program = onnx_parity.export(
             torch.jit.script(tripled),
             request.inputs,
             dynamic_axes=request.dynamic,
@@ -183,7 +183,7 @@ class _Halved:
         assert isinstance(module, torch.nn.Linear)
         with torch.no_grad():
             module.weight.mul_(0.5)
-            exporter.export(
+            onnx_parity.export(
                 module, self.request.inputs, path, input_names=["x"], opset_version=opset, external_data=True
             )
             module.weight.mul_(2)

@@ -8,8 +8,8 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from harness.axes import FLOATING, Dtype, Tier
-from harness.case import (
+from onnx_parity.harness.axes import FLOATING, Dtype, Tier
+from onnx_parity.harness.case import (
     Declaration,
     DeclarationError,
     bools,
@@ -22,7 +22,7 @@ from harness.case import (
     numbers,
     op,
 )
-from harness.record import Kind
+from onnx_parity.harness.record import Kind
 
 
 def labels(declaration: Declaration) -> list[str]:

@@ -11,15 +11,15 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from exporter.lowering.builder import Graph
-from exporter.lowering.values import Value
-from harness.cli import app
-from harness.commands import places
+from onnx_parity.exporter.lowering.builder import Graph
+from onnx_parity.exporter.lowering.values.value import Value
+from onnx_parity.harness.cli import app
+from onnx_parity.harness.commands import defaults
 
 _CASES = """
 import torch
 import torch.nn.functional as F
-from harness.case import floats, op
+from onnx_parity.harness.case import floats, op
 
 gated = op(lambda x, slope: F.hardsigmoid(x * slope).exp(), floats(2, 3), slope=[1.5, 2.0])
 """
@@ -34,7 +34,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.Fix
     (tmp_path / package / "__init__.py").touch()
     (tmp_path / package / "some.py").write_text(_CASES)
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(places, "DECLARATIONS", (Path(package),))
+    monkeypatch.setattr(defaults, "DECLARATIONS", (Path(package),))
     monkeypatch.setattr(sys, "path", list(sys.path))
     return tmp_path
 

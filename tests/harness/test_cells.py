@@ -8,9 +8,9 @@ from itertools import pairwise
 import torch
 import torch.nn.functional as F
 
-from harness.axes import SPREAD_OPSETS, TURNING_OPSETS, Capture, Device, Dtype, Selection, Shapes, Tier
-from harness.case import Declaration, floats, image, model, numbers, op
-from harness.selecting.cells import Cell, cells_of
+from onnx_parity.harness.axes import SPREAD_OPSETS, TURNING_OPSETS, Capture, Device, Dtype, Selection, Shapes, Tier
+from onnx_parity.harness.case import Declaration, floats, image, model, numbers, op
+from onnx_parity.harness.matrix.cells import Cell, cells_of
 
 _ELU = op(F.elu, floats(2, 3), alpha=[1.0, 0.5])
 

@@ -15,14 +15,14 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from harness import cli
-from harness.commands import places, stopping
-from harness.store import RecordWriter, create_run, read_records
+from onnx_parity.harness import cli
+from onnx_parity.harness.commands import defaults, stopping
+from onnx_parity.harness.store import RecordWriter, create_run, read_records
 from tests.harness.test_store import INFO, RECORD
 
 _CASES = """
 import torch.nn.functional as F
-from harness.case import floats, op
+from onnx_parity.harness.case import floats, op
 
 elu = op(F.elu, floats(2, 3), alpha=[1.0, 0.5])
 relu = op(F.relu, floats(2, 3))
@@ -37,7 +37,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (tmp_path / directory / "__init__.py").touch()
     (tmp_path / "listed_cases" / "some.py").write_text(_CASES)
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(places, "DECLARATIONS", (Path("listed_cases"), Path("listed_models")))
+    monkeypatch.setattr(defaults, "DECLARATIONS", (Path("listed_cases"), Path("listed_models")))
     return tmp_path
 
 
@@ -87,7 +87,7 @@ def commands(project: Path, monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
         writer.close()
         return 1
 
-    monkeypatch.setattr(importlib.import_module("harness.commands.run"), "exit_code_of", run)
+    monkeypatch.setattr(importlib.import_module("onnx_parity.harness.commands.run"), "exit_code_of", run)
     return given
 
 
@@ -126,7 +126,9 @@ def test_json_is_all_that_standard_output_has(project: Path, commands: list[list
 
 
 def test_a_run_that_selected_nothing_writes_no_report(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(importlib.import_module("harness.commands.run"), "exit_code_of", lambda command, stdout: 5)
+    monkeypatch.setattr(
+        importlib.import_module("onnx_parity.harness.commands.run"), "exit_code_of", lambda command, stdout: 5
+    )
     code, text = invoke("run", "-k", "nothing")
     assert code == 2
     assert "report:" not in text
@@ -144,7 +146,7 @@ def test_a_run_ends_as_every_command_does(
     project: Path, monkeypatch: pytest.MonkeyPatch, pytests: int, ours: int
 ) -> None:
     monkeypatch.setattr(
-        importlib.import_module("harness.commands.run"), "exit_code_of", lambda command, stdout: pytests
+        importlib.import_module("onnx_parity.harness.commands.run"), "exit_code_of", lambda command, stdout: pytests
     )
     assert invoke("run")[0] == ours
 
@@ -166,7 +168,7 @@ def test_runs_that_are_kept_elsewhere_have_their_report_there(project: Path, mon
         RecordWriter(create_run(kept, INFO), "gw0").append(RECORD)
         return 0
 
-    monkeypatch.setattr(importlib.import_module("harness.commands.run"), "exit_code_of", run)
+    monkeypatch.setattr(importlib.import_module("onnx_parity.harness.commands.run"), "exit_code_of", run)
     code, text = invoke("run", "--runs", "else/where")
     assert code == 0
     assert f"report: {project}/else/where/{INFO.id}/report/index.html" in text
@@ -234,7 +236,7 @@ def test_an_axis_of_nothing_reaches_pytest_which_refuses_it(project: Path, comma
 
 _MAIN = """
 import signal, sys
-from harness.commands.stopping import exit_code_of
+from onnx_parity.harness.commands.stopping import exit_code_of
 for name in sys.argv[1].split():
     signal.signal(signal.Signals[name], signal.SIG_IGN)
 sys.exit(exit_code_of([sys.executable, *sys.argv[2:]], None))
@@ -305,7 +307,9 @@ def test_handlers_are_as_before_when_a_run_has_ended() -> None:
 
 
 def test_a_pytest_that_is_killed_has_failed_itself(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(importlib.import_module("harness.commands.run"), "exit_code_of", lambda command, stdout: -9)
+    monkeypatch.setattr(
+        importlib.import_module("onnx_parity.harness.commands.run"), "exit_code_of", lambda command, stdout: -9
+    )
     code, text = invoke("run")
     assert (code, text.splitlines()[-1]) == (3, "pytest was killed by SIGKILL")
 
@@ -324,7 +328,7 @@ def test_what_any_command_may_run_into_is_told_in_a_line(
     def fail(directory: Path) -> None:
         raise error
 
-    monkeypatch.setattr("harness.cases.declarations.declared_under", fail)
+    monkeypatch.setattr("onnx_parity.harness.cases.declarations.declared_under", fail)
     assert invoke("list") == (2, f"{told}\n")
 
 
@@ -340,7 +344,7 @@ def test_a_reader_who_leaves_is_no_error_of_the_command(project: Path, monkeypat
     def fail(directory: Path) -> None:
         raise BrokenPipeError(errno.EPIPE, "Broken pipe")
 
-    monkeypatch.setattr("harness.cases.declarations.declared_under", fail)
+    monkeypatch.setattr("onnx_parity.harness.cases.declarations.declared_under", fail)
     assert invoke("list") == (1, "")
 
 

@@ -12,14 +12,14 @@ import pytest
 from typer.testing import CliRunner
 
 import start
-from exporter.arrays import Array
-from harness.axes import PARITY, TORCH_DYNAMO, TORCH_SCRIPT, Dtype
-from harness.cli import app
-from harness.comparison.figures import missed_though_a_peer_is_right, misses, rows, spelled_points, targets
-from harness.comparison.outcome import Comparison, Outcome, Point, Task, Verdict
-from harness.comparison.worker import first_difference
-from harness.comparison.workers import Worker, WorkerStartError, run_tasks
-from harness.record import RunInfo
+from onnx_parity.exporter.arrays import Array
+from onnx_parity.harness.axes import PARITY, TORCH_DYNAMO, TORCH_SCRIPT, Dtype
+from onnx_parity.harness.cli import app
+from onnx_parity.harness.comparison.figures import missed_though_a_peer_is_right, misses, rows, spelled_points, targets
+from onnx_parity.harness.comparison.outcome import Comparison, Outcome, Point, Task, Verdict
+from onnx_parity.harness.comparison.worker import first_difference
+from onnx_parity.harness.comparison.workers import Worker, WorkerStartError, run_tasks
+from onnx_parity.harness.record import RunInfo
 
 TANH = Point("tanh", Dtype.FLOAT32, 0)
 

@@ -9,12 +9,12 @@ from typing import cast
 import pytest
 from msgspec.structs import replace
 
-from harness.plugin import Progress
-from harness.record import Record, Stage, Status
-from harness.running.crash import record_crash
-from harness.running.run_log import RunLog
-from harness.selecting.matrix import Matrix
-from harness.store import read_records
+from onnx_parity.harness.pytest_plugin.matrix import Matrix
+from onnx_parity.harness.pytest_plugin.plugin import Progress
+from onnx_parity.harness.pytest_plugin.worker_crash import record_crash
+from onnx_parity.harness.record import Record, Stage, Status
+from onnx_parity.harness.running.run_log import RunLog
+from onnx_parity.harness.store import read_records
 from tests.harness.test_store import INFO, RECORD
 
 _ENDED = replace(RECORD, cell="ended", nodeid="cases.py::ended")

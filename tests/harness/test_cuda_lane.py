@@ -16,20 +16,21 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-import exporter
-from exporter.verification.oracle import judge
-from harness.axes import Device, Dtype
-from harness.case import floats, op
-from harness.cases.program import InputSet, Program, build
-from harness.judging.blame import rule, rule_on_failure
-from harness.judging.reference import NondeterministicError, consult
-from harness.record import Blame, Status
-from harness.running.stages import Bench
-from harness.store import read_info, read_records
-from harness.subjects import cuda
-from harness.subjects.delivered import Delivered
-from harness.subjects.runtimes import NoDeviceError, OnnxRuntime
-from harness.subjects.slots import Slots
+import onnx_parity
+from onnx_parity.exporter.verification.oracle import judge
+from onnx_parity.harness.axes import Device, Dtype
+from onnx_parity.harness.case import floats, op
+from onnx_parity.harness.cases.program import InputSet, Program, build
+from onnx_parity.harness.judging.blame import rule, rule_on_failure
+from onnx_parity.harness.judging.reference import NondeterministicError, consult
+from onnx_parity.harness.record import Blame, Status
+from onnx_parity.harness.running.stages import Bench
+from onnx_parity.harness.store import read_info, read_records
+from onnx_parity.harness.subjects import cuda
+from onnx_parity.harness.subjects.delivered import Delivered
+from onnx_parity.harness.subjects.runtime_interface import NoDeviceError
+from onnx_parity.harness.subjects.runtimes import OnnxRuntime
+from onnx_parity.harness.subjects.slots import Slots
 from tests.harness.fakes import cell, one_node
 from tests.harness.test_plugin import run_pytest
 
@@ -37,7 +38,7 @@ from tests.harness.test_plugin import run_pytest
 _USER = """
 import sys, time
 from pathlib import Path
-from harness.subjects.slots import Slots
+from onnx_parity.harness.subjects.slots import Slots
 
 folder, log, number, hold = Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3]), float(sys.argv[4])
 with Slots(folder, number).taken() as slot:
@@ -116,7 +117,7 @@ def test_without_a_device_every_cell_of_the_lane_says_why_it_did_not_run(
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     (tmp_path / "pytest.ini").write_text("[pytest]\npython_files = cases.py\n")
     (tmp_path / "cases.py").write_text(
-        "import torch\nfrom harness.case import floats, op\nexp = op(torch.exp, floats(2, 3))\n"
+        "import torch\nfrom onnx_parity.harness.case import floats, op\nexp = op(torch.exp, floats(2, 3))\n"
         "fused = op(lambda x, y: x * y + 1, floats(2, 3), floats(3))\n"
     )
     found = run_pytest(tmp_path, "-n", "2", "--devices", "cuda", "--opsets", "9,18")
@@ -155,7 +156,7 @@ def test_what_a_program_makes_it_makes_where_it_runs() -> None:
     assert dataclasses.replace(program, device=Device.CUDA).at_home() == torch.device("cuda")
     # What the exporter makes on the way does not follow: it is written to a file.
     with torch.device("meta"):
-        exported = exporter.export(lambda x: x.reshape(2, 3) + 1, (torch.ones(6, device="cpu"),))
+        exported = onnx_parity.export(lambda x: x.reshape(2, 3) + 1, (torch.ones(6, device="cpu"),))
     assert torch.equal(exported(torch.ones(6)), torch.full((2, 3), 2.0))
 
 

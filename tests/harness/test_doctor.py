@@ -9,10 +9,10 @@ from importlib import metadata
 import pytest
 from typer.testing import CliRunner
 
-from harness.cli import app
-from harness.results import diagnosis
-from harness.results.diagnosis import Finding, Health, Need, diagnose, healthy
-from harness.subjects import cuda
+from onnx_parity.harness.cli import app
+from onnx_parity.harness.results import diagnosis
+from onnx_parity.harness.results.diagnosis import Finding, Health, Need, diagnose, healthy
+from onnx_parity.harness.subjects import cuda
 
 
 def found(what: str) -> Finding:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import torch
 
-from exporter.errors import CaptureError, LoweringError
-from harness.axes import Capture, Device, Dtype, Selection, Shapes, Tier
-from harness.case import Declaration, floats, given, ints, model, op
-from harness.cases.draws import ATTEMPTS, DrawnCase, can_be_drawn, search
-from harness.judging.outcome import Outcome
-from harness.record import Stage, Status
-from harness.selecting.cells import Cell, cells_of
+from onnx_parity.exporter.errors import CaptureError, LoweringError
+from onnx_parity.harness.axes import Capture, Device, Dtype, Selection, Shapes, Tier
+from onnx_parity.harness.case import Declaration, floats, given, ints, model, op
+from onnx_parity.harness.cases.draws import ATTEMPTS, DrawnCase, can_be_drawn, search
+from onnx_parity.harness.judging.outcome import Outcome
+from onnx_parity.harness.matrix.cells import Cell, cells_of
+from onnx_parity.harness.record import Stage, Status
 
 _PRODUCT = op(torch.matmul, floats(2, 3), floats(3, 4))
 

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 from typer.testing import CliRunner
 
-from harness import cli
-from harness.expecting.expectation_edits import edit
-from harness.expecting.expectations import Expectation, ExpectationError, parse
-from harness.record import Record, Stage, Status
-from harness.store import RecordWriter, create_run
+from onnx_parity.harness import cli
+from onnx_parity.harness.expecting.expectation_edits import edit
+from onnx_parity.harness.expecting.expectations import Expectation, ExpectationError, parse
+from onnx_parity.harness.record import Record, Stage, Status
+from onnx_parity.harness.store import RecordWriter, create_run
 from tests.harness.test_store import INFO, RECORD
 
 PATH = Path("op_cases/expectations.toml")

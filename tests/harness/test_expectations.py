@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from harness.expecting.expectations import Expectation, ExpectationError, expected, load
-from harness.record import Record, Stage, Status
+from onnx_parity.harness.expecting.expectations import Expectation, ExpectationError, expected, load
+from onnx_parity.harness.record import Record, Stage, Status
 from tests.harness.test_store import RECORD
 
 TOPK = "topk[k=0]-float32-opset{}-cpu-trace-onnxruntime"

@@ -11,7 +11,7 @@ import pytest
 import torch
 from typer.testing import CliRunner
 
-from harness.cli import app
+from onnx_parity.harness.cli import app
 
 MODULE = """
 import torch

@@ -12,13 +12,13 @@ from markdown_it import MarkdownIt
 from msgspec.structs import replace
 from typer.testing import CliRunner
 
-from harness import cli
-from harness.gate.findings import Finding, Kind
-from harness.gate.policy import Action, Findings, Policy, PolicyError, Thresholds, read_policy
-from harness.gate.verdict import Verdict, judge
-from harness.gate.wording import headline, junit, lines, markdown, workflow_commands
-from harness.record import SCHEMA_VERSION, Blame, Metrics, Record, RunEnd, RunInfo, Stage, Status
-from harness.store import RecordWriter, RunStoreError, create_run, write_end
+from onnx_parity.harness import cli
+from onnx_parity.harness.gate.findings import Finding, Kind
+from onnx_parity.harness.gate.formats import headline, junit, lines, markdown, workflow_commands
+from onnx_parity.harness.gate.policy import Action, Findings, Policy, PolicyError, Thresholds, read_policy
+from onnx_parity.harness.gate.verdict import Verdict, judge
+from onnx_parity.harness.record import SCHEMA_VERSION, Blame, Metrics, Record, RunEnd, RunInfo, Stage, Status
+from onnx_parity.harness.store import RecordWriter, RunStoreError, create_run, write_end
 from tests.harness.test_store import INFO as OLD_INFO
 from tests.harness.test_store import RECORD
 

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from harness.record import Record, Stage, Status
-from harness.running.cell_process import CellProcess, ProcessEndedError
-from harness.running.limits import Limits
-from harness.store import InFlight, read_records
+from onnx_parity.harness.record import Record, Stage, Status
+from onnx_parity.harness.running.cell_process import CellProcess, ProcessEndedError
+from onnx_parity.harness.running.limits import Limits
+from onnx_parity.harness.store import InFlight, read_records
 from tests.harness.faults import (
     CELLS,
     FAULTS,

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from harness.axes import AxisError
-from harness.record import Stage
-from harness.running.last_words import last_words
-from harness.running.limits import (
+from onnx_parity.harness.axes import AxisError
+from onnx_parity.harness.record import Stage
+from onnx_parity.harness.running.last_words import last_words
+from onnx_parity.harness.running.limits import (
     STAGE_SECONDS,
     Limits,
     half_of_the_machine,

@@ -12,15 +12,15 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-import exporter
-from exporter.lowering.builder import Graph
-from exporter.lowering.values import Value
-from harness.axes import PARITY, Capture, Device, Dtype, Shapes
-from harness.case import Declaration, floats, model, op
-from harness.localisation.localise import Localisation, NothingToLocaliseError, Suspect, localise
-from harness.localisation.reduce import Reduced, reduce, write_source
-from harness.localisation.walk import Walk
-from harness.selecting.cells import Cell
+import onnx_parity
+from onnx_parity.exporter.lowering.builder import Graph
+from onnx_parity.exporter.lowering.values.value import Value
+from onnx_parity.harness.axes import PARITY, Capture, Device, Dtype, Shapes
+from onnx_parity.harness.case import Declaration, floats, model, op
+from onnx_parity.harness.localisation.localise import Localisation, NothingToLocaliseError, Suspect, localise
+from onnx_parity.harness.localisation.reduce import Reduced, reduce, write_source
+from onnx_parity.harness.localisation.walk import Walk
+from onnx_parity.harness.matrix.cells import Cell
 from tests.harness.fakes import cell
 
 
@@ -228,7 +228,7 @@ def test_the_reduced_program_is_a_file_that_runs_and_still_fails(
     program, inputs = written["Program"](), written["INPUTS"]
     (output,) = program(*inputs)
     assert torch.equal(output, small.piece(*small.inputs)[0])
-    exported = exporter.export(program, inputs)
+    exported = onnx_parity.export(program, inputs)
     assert not torch.allclose(exported(*inputs)[0], output)
     assert written["__doc__"] == "what is left of it"
     text = (tmp_path / "program.py").read_text()
@@ -239,7 +239,7 @@ def test_the_reduced_program_is_a_file_that_runs_and_still_fails(
 def test_a_peers_cell_is_taken_apart_as_well(wrong: Callable[[str, Callable[..., Value]], None]) -> None:
     wrong("aten::hardsigmoid", hard_sigmoid)
     case = next(_NET.cases("case"))
-    peer = Cell(case, Dtype.FLOAT32, 18, Device.CPU, Capture.TRACE, "exporter:export", "onnxruntime", Shapes.STATIC)
+    peer = Cell(case, Dtype.FLOAT32, 18, Device.CPU, Capture.TRACE, "onnx_parity:export", "onnxruntime", Shapes.STATIC)
     assert peer.exporter != PARITY
     found = localise(Suspect.of(peer))
     assert found.first is not None

@@ -12,24 +12,24 @@ from torch import Tensor
 from torch._higher_order_ops import while_loop
 from torch._higher_order_ops.scan import scan
 
-import exporter
-from exporter.arrays import to_array
-from exporter.capture.graph import Block
-from exporter.lowering.builder import Graph
-from exporter.lowering.control_flow import if_
-from exporter.lowering.values import Value
-from exporter.verification.oracle import judge
-from harness.axes import Device, Dtype, Shapes
-from harness.case import Case, Declaration, floats, ints, op
-from harness.cases.declarations import declared_in
-from harness.cases.program import build
-from harness.judging.reference import consult
-from harness.localisation.localise import Localisation, Suspect, localise
-from harness.localisation.pieces import follow
-from harness.localisation.reduce import reduce, write_source
-from harness.localisation.unrolling import unrolled
-from harness.localisation.walk import Walk
-from op_cases import control_flow, scripts
+import onnx_parity
+from onnx_parity.exporter.arrays import to_array
+from onnx_parity.exporter.capture.graph.graph import Block
+from onnx_parity.exporter.lowering.aten.control_flow import if_
+from onnx_parity.exporter.lowering.builder import Graph
+from onnx_parity.exporter.lowering.values.value import Value
+from onnx_parity.exporter.verification.oracle import judge
+from onnx_parity.harness.axes import Device, Dtype, Shapes
+from onnx_parity.harness.case import Case, Declaration, floats, ints, op
+from onnx_parity.harness.cases.declarations import declared_in
+from onnx_parity.harness.cases.program import build
+from onnx_parity.harness.judging.reference import consult
+from onnx_parity.harness.localisation.localise import Localisation, Suspect, localise
+from onnx_parity.harness.localisation.pieces import follow
+from onnx_parity.harness.localisation.reduce import reduce, write_source
+from onnx_parity.harness.localisation.unrolling import unrolled
+from onnx_parity.harness.localisation.walk import Walk
+from onnx_parity.op_cases import control_flow, scripts
 from tests.harness.fakes import cell
 
 Wrong = Callable[[str, Callable[..., object]], None]
@@ -110,7 +110,7 @@ def test_a_scan_is_followed_step_by_step(wrong: Wrong) -> None:
 
 
 def test_a_loop_of_no_iteration_comes_to_no_operator() -> None:
-    captured = exporter.capture_program(counting, (torch.ones(3), torch.tensor(4)))
+    captured = onnx_parity.capture_program(counting, (torch.ones(3), torch.tensor(4)))
     still = unrolled(captured.graph, (torch.ones(3), torch.tensor(0)))
     operators = [str(node.op) for node in still.nodes]
     assert operators == [
@@ -133,7 +133,7 @@ def test_the_way_of_a_program_comes_to_what_the_program_does(case: Case) -> None
     """At the example and at all that the case is run again with."""
     program = build(case, Dtype.FLOAT32, Device.CPU, 0)
     reference = consult(program)
-    captured = exporter.capture_program(
+    captured = onnx_parity.capture_program(
         program.module,
         reference.example.inputs,
         input_names=list(program.input_names),
@@ -248,7 +248,7 @@ def test_a_fault_that_needs_sizes_to_vary_and_shows_at_the_example_is_found(wron
     assert found.first.operator == "aten::flip"
 
 
-@pytest.mark.filterwarnings("ignore::exporter.TracerWarning")
+@pytest.mark.filterwarnings("ignore::onnx_parity.TracerWarning")
 def test_a_recording_that_is_not_the_program_is_told() -> None:
     """The program goes another way at other values; what was recorded does not."""
     declaration = op(lambda x: x + 1 if x[0] > 0 else x - 1, floats(1))

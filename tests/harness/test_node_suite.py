@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from harness.axes import ONNX_REFERENCE, ONNXRUNTIME
-from harness.cli import app
-from harness.subjects.node_suite import Ending, run_suite
-from harness.subjects.runtimes import RUNTIMES
+from onnx_parity.harness.axes import ONNX_REFERENCE, ONNXRUNTIME
+from onnx_parity.harness.cli import app
+from onnx_parity.harness.subjects.node_suite import Ending, run_suite
+from onnx_parity.harness.subjects.runtimes import RUNTIMES
 from tests.harness.fakes import LyingRuntime
 
 

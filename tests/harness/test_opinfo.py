@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from harness.axes import Device, Dtype, Selection, Tier
-from harness.case import DeclarationError
-from harness.cases.opinfo_entries import (
+from onnx_parity.harness.axes import Device, Dtype, Selection, Tier
+from onnx_parity.harness.case import DeclarationError
+from onnx_parity.harness.cases.opinfo_entries import (
     EXCLUDED,
     Usable,
     first_dtype,
@@ -22,13 +22,13 @@ from harness.cases.opinfo_entries import (
     survey_path,
     write_survey,
 )
-from harness.cases.opinfo_samples import all_entries, draw_samples, usable_samples
-from harness.cases.program import InputSet, build
-from harness.opinfo import OpInfoDeclaration, SampleCase, entries
-from harness.record import Stage, Status
-from harness.running.stages import Bench
-from harness.selecting.cells import cells_of
-from op_cases.opinfo import opinfo
+from onnx_parity.harness.cases.opinfo_samples import all_entries, draw_samples, usable_samples
+from onnx_parity.harness.cases.program import InputSet, build
+from onnx_parity.harness.matrix.cells import cells_of
+from onnx_parity.harness.opinfo import OpInfoDeclaration, SampleCase, entries
+from onnx_parity.harness.record import Stage, Status
+from onnx_parity.harness.running.stages import Bench
+from onnx_parity.op_cases.opinfo import opinfo
 from tests.harness.fakes import tensors
 
 pytest_plugins = "pytester"
@@ -77,8 +77,9 @@ def test_options_choose_opsets_and_dtypes() -> None:
 
 def test_collection_does_not_import_op_db() -> None:
     program = (
-        "import sys; from harness.selecting.cells import cells_of; from harness.axes import Selection, Tier;"
-        "from op_cases.opinfo import opinfo;"
+        "import sys; from onnx_parity.harness.matrix.cells import cells_of;"
+        "from onnx_parity.harness.axes import Selection, Tier;"
+        "from onnx_parity.op_cases.opinfo import opinfo;"
         "print(sum(1 for _ in cells_of('opinfo', opinfo, Selection(tier=Tier.FULL, opsets=(18,)))),"
         "'torch.testing._internal.common_methods_invocations' in sys.modules)"
     )
@@ -185,8 +186,20 @@ def test_position_that_torch_does_not_have_is_an_outcome() -> None:
 
 
 def test_entry_runs_through_the_plug_in(pytester: pytest.Pytester) -> None:
-    pytester.makepyfile(samples="from harness.opinfo import entries\nfrom_torch = entries({'clamp': ('clamp_min',)})\n")
-    command = [sys.executable, "-m", "pytest", "samples.py", "-v", "-p", "harness.plugin", "--devices", "cpu"]
+    pytester.makepyfile(
+        samples="from onnx_parity.harness.opinfo import entries\nfrom_torch = entries({'clamp': ('clamp_min',)})\n"
+    )
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "samples.py",
+        "-v",
+        "-p",
+        "onnx_parity.harness.pytest_plugin.plugin",
+        "--devices",
+        "cpu",
+    ]
     found = subprocess.run([*command, "-p", "no:cacheprovider"], capture_output=True, text=True, check=False).stdout
     assert (
         "samples.py::from_torch::from_torch.clamp_min[sample=0]-float32-opset18-cpu-trace-onnxruntime PASSED" in found

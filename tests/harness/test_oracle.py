@@ -9,8 +9,8 @@ import msgspec
 import numpy as np
 import pytest
 
-from exporter.arrays import BFLOAT16, Array, ulp
-from exporter.verification.oracle import (
+from onnx_parity.exporter.arrays import BFLOAT16, Array, ulp
+from onnx_parity.exporter.verification.oracle import (
     EXACT_HEADROOM,
     FLOOR_ULPS,
     MOST_ROUNDINGS,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from harness.selecting.pace import Pace, spelled
+from onnx_parity.harness.pytest_plugin.pace import Pace, spelled
 
 
 def test_the_line_says_how_far_how_fast_and_how_long_still() -> None:

@@ -11,19 +11,27 @@ from pathlib import Path
 import pytest
 
 # Before pytester notes which modules there are, and forgets those that come later: torch cannot be imported twice.
-import exporter  # noqa: F401
-from harness.record import Blame, Record, Stage, Status
-from harness.store import read_end, read_info, read_records
+import onnx_parity  # noqa: F401
+from onnx_parity.harness.record import Blame, Record, Stage, Status
+from onnx_parity.harness.store import read_end, read_info, read_records
 
 pytest_plugins = "pytester"
 
 #: Without what costs an inner pytest seconds to import and says nothing of the plug-in.
-_LEAN = ("-p", "harness.plugin", "-p", "no:hypothesispytest", "-p", "no:cacheprovider", "--assert=plain")
+_LEAN = (
+    "-p",
+    "onnx_parity.harness.pytest_plugin.plugin",
+    "-p",
+    "no:hypothesispytest",
+    "-p",
+    "no:cacheprovider",
+    "--assert=plain",
+)
 
 _PASSING = """
 import torch
 import torch.nn.functional as F
-from harness.case import floats, op
+from onnx_parity.harness.case import floats, op
 
 elu = op(F.elu, floats(2, 3), alpha=[1.0, 0.5])
 relu = op(F.relu, floats(2, 3), dynamic={"x": {0: "batch"}})
@@ -38,7 +46,7 @@ import signal
 import torch
 import torch.nn.functional as F
 
-from harness.case import floats, op
+from onnx_parity.harness.case import floats, op
 
 @torch.library.custom_op("parity_tests::unheard_of", mutates_args=())
 def unheard_of(x: torch.Tensor) -> torch.Tensor:
@@ -318,7 +326,7 @@ def test_two_declarations_of_one_name_are_refused(pytester: pytest.Pytester) -> 
 
 
 def test_a_declaration_that_makes_no_sense_fails_its_collection(pytester: pytest.Pytester) -> None:
-    pytester.makepyfile(cases="from harness.case import floats, op\nbad = op(abs, floats(2), it=[1, 1])\n")
+    pytester.makepyfile(cases="from onnx_parity.harness.case import floats, op\nbad = op(abs, floats(2), it=[1, 1])\n")
     result = pytester.runpytest_inprocess(*_LEAN, "cases.py")
     assert result.ret == pytest.ExitCode.INTERRUPTED
     result.stdout.fnmatch_lines(["*cases.py:2: bad[[]it=1[]] is declared twice. Drop one of the two values."])
@@ -430,7 +438,7 @@ def test_cells_without_a_place_for_their_records_are_refused_and_other_tests_are
 @pytest.mark.parametrize("workers", ["0", "2"])
 def test_what_is_not_collected_is_no_failure_of_a_cell(tmp_path: Path, workers: str) -> None:
     (tmp_path / "cases.py").write_text(_PASSING)
-    (tmp_path / "broken.py").write_text("from harness.case import op\nbroken = op(\n")
+    (tmp_path / "broken.py").write_text("from onnx_parity.harness.case import op\nbroken = op(\n")
     given = ("-n", workers, "--opsets", "9", "--devices", "cpu", "cases.py", "broken.py")
     run = run_pytest(tmp_path, *given)
     assert run.code == pytest.ExitCode.INTERRUPTED, run.text
@@ -452,7 +460,7 @@ def test_a_run_that_stops_at_a_failure_says_how_it_goes_on(tmp_path: Path) -> No
 
 _FULL = """
 import errno, os
-from harness.selecting import matrix
+from onnx_parity.harness.selecting import matrix
 
 def write_end(run, end):
     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(run / "end.json"))

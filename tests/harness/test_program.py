@@ -6,9 +6,9 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from harness.axes import Device, Dtype
-from harness.case import Declaration, floats, ints, model, op
-from harness.cases.program import InputSet, Program, build
+from onnx_parity.harness.axes import Device, Dtype
+from onnx_parity.harness.case import Declaration, floats, ints, model, op
+from onnx_parity.harness.cases.program import InputSet, Program, build
 from tests.harness.fakes import tensors
 
 

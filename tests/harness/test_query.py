@@ -9,10 +9,10 @@ import pytest
 from msgspec.structs import replace
 from typer.testing import CliRunner
 
-from harness import cli
-from harness.record import Metrics, Stage, Status
-from harness.results.query import QueryError, parse
-from harness.store import RecordWriter, create_run
+from onnx_parity.harness import cli
+from onnx_parity.harness.record import Metrics, Stage, Status
+from onnx_parity.harness.results.query import QueryError, parse
+from onnx_parity.harness.store import RecordWriter, create_run
 from tests.harness.test_store import INFO, RECORD
 
 CLOSE = Metrics(1e-7, 1e-7, 0.0, 1.0, 2.0, 1.5, 1e-6, 0, (0,), 1.0, 1.0)

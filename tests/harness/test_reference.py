@@ -7,11 +7,11 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from exporter.verification.oracle import FALLBACK, FLOOR_ULPS, Expected
-from harness.axes import Device, Dtype
-from harness.case import Declaration, floats, ints, model, op
-from harness.cases.program import build
-from harness.judging.reference import NondeterministicError, Reference, consult
+from onnx_parity.exporter.verification.oracle import FALLBACK, FLOOR_ULPS, Expected
+from onnx_parity.harness.axes import Device, Dtype
+from onnx_parity.harness.case import Declaration, floats, ints, model, op
+from onnx_parity.harness.cases.program import build
+from onnx_parity.harness.judging.reference import NondeterministicError, Reference, consult
 from tests.harness.fakes import arrays, tensors
 
 

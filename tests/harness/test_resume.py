@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.record import Record, Stage, Status
-from harness.store import read_end, read_info, read_records
+from onnx_parity.harness.record import Record, Stage, Status
+from onnx_parity.harness.store import read_end, read_info, read_records
 from tests.harness.faults import LEAN, WAITING, Ended, command, make_project, run_project
 from tests.harness.test_isolation import assert_gone, wait_for_the_waiting
 

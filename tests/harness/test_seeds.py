@@ -9,10 +9,10 @@ from pathlib import Path
 import torch
 import torch.nn.functional as F
 
-from harness.axes import Device, Dtype
-from harness.case import floats, op
-from harness.cases.program import InputSet, build
-from harness.cases.seeds import stable_seed
+from onnx_parity.harness.axes import Device, Dtype
+from onnx_parity.harness.case import floats, op
+from onnx_parity.harness.cases.program import InputSet, build
+from onnx_parity.harness.cases.seeds import stable_seed
 from tests.harness.fakes import tensors
 
 
@@ -23,7 +23,7 @@ def test_a_seed_never_changes() -> None:
 
 
 def test_a_seed_is_the_same_in_another_process() -> None:
-    program = "from harness.cases.seeds import stable_seed; print(stable_seed(3, 'a', 'b'))"
+    program = "from onnx_parity.harness.cases.seeds import stable_seed; print(stable_seed(3, 'a', 'b'))"
     printed = {
         subprocess.run(
             [sys.executable, "-c", program],

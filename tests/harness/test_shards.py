@@ -9,12 +9,20 @@ import msgspec
 import pytest
 from typer.testing import CliRunner
 
-from harness.axes import AxisError
-from harness.cli import app
-from harness.record import Record, RunEnd, RunInfo
-from harness.results.merging import merge
-from harness.selecting.shards import Shard, balance, parse_shard
-from harness.store import RecordWriter, RunStoreError, create_run, read_end, read_info, read_records, write_end
+from onnx_parity.harness.axes import AxisError
+from onnx_parity.harness.cli import app
+from onnx_parity.harness.matrix.shards import Shard, balance, parse_shard
+from onnx_parity.harness.record import Record, RunEnd, RunInfo
+from onnx_parity.harness.results.merging import merge
+from onnx_parity.harness.store import (
+    RecordWriter,
+    RunStoreError,
+    create_run,
+    read_end,
+    read_info,
+    read_records,
+    write_end,
+)
 from tests.harness.test_store import INFO, RECORD
 
 GROUPS = [f"case{number}-float32" for number in range(1000)]

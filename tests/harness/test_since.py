@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from harness.record import Record, RunInfo, Status
-from harness.selecting.content import contents, declared_as
-from harness.selecting.since import SAMPLE, Since, since
-from harness.store import RecordWriter, RunStoreError, create_run, read_info, read_records
+from onnx_parity.harness.matrix.since import SAMPLE, Since, since
+from onnx_parity.harness.record import Record, RunInfo, Status
+from onnx_parity.harness.results.content import contents, declared_as
+from onnx_parity.harness.store import RecordWriter, RunStoreError, create_run, read_info, read_records
 from tests.harness.faults import LEAN, Ended, run_project
 from tests.harness.test_store import INFO, RECORD
 
@@ -30,15 +30,15 @@ def touched(*changed: str) -> set[str]:
     ("changed", "cells"),
     [
         ([], set()),
-        (["exporter/lowering/activation.py"], {"elu", "refused"}),
-        (["exporter/lowering/linear_algebra.py"], {"matmul", "refused"}),
-        (["exporter/lowering/sorting.py"], {"refused"}),
+        (["exporter/lowering/aten/activation.py"], {"elu", "refused"}),
+        (["exporter/lowering/aten/linear_algebra.py"], {"matmul", "refused"}),
+        (["exporter/lowering/aten/sorting.py"], {"refused"}),
         (["exporter/lowering/builder.py"], set(ALL)),
-        (["exporter/lowering/dtypes.py"], set(ALL)),
-        (["exporter/lowering/opsets/axes.py"], set(ALL)),
+        (["exporter/dtypes.py"], set(ALL)),
+        (["exporter/lowering/opsets/axes_input.py"], set(ALL)),
         (["exporter/capture/trace.py"], set(ALL)),
         (["harness/running/stages.py"], set(ALL)),
-        (["exporter/lowering/activation.py", "exporter/write.py"], set(ALL)),
+        (["exporter/lowering/aten/activation.py", "exporter/files/write.py"], set(ALL)),
     ],
 )
 def test_a_change_touches_what_runs_through_it(changed: list[str], cells: set[str]) -> None:
@@ -49,7 +49,7 @@ def test_a_change_touches_what_runs_through_it(changed: list[str], cells: set[st
 def test_commands_and_the_gate_run_no_cell() -> None:
     files = contents()
     assert "harness/running/stages.py" in files
-    assert "exporter/lowering/activation.py" in files
+    assert "exporter/lowering/aten/activation.py" in files
     assert not any(file.startswith(("harness/commands/", "harness/gate/")) for file in files)
 
 
@@ -112,7 +112,7 @@ def test_nothing_is_carried_from_another_environment_or_an_old_run(tmp_path: Pat
 
 _CASES = """
 import torch.nn.functional as F
-from harness.case import floats, op
+from onnx_parity.harness.case import floats, op
 leaky = op(F.leaky_relu, floats(2, 3), negative_slope=[{slopes}])
 relu = op(F.relu, floats(2, {size}))
 odd = op(F.glu, floats(2, 3))

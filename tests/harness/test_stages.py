@@ -10,14 +10,14 @@ import torch
 import torch.nn.functional as F
 from onnx import TensorProto, helper
 
-from harness.axes import Device, Dtype, Shapes
-from harness.case import Declaration, floats, ints, op
-from harness.judging.outcome import Outcome
-from harness.record import Blame, Stage, Status
-from harness.running.stages import Bench
-from harness.selecting.cells import Cell
-from harness.subjects.exporters import Request
-from harness.subjects.runtimes import RUNTIMES
+from onnx_parity.harness.axes import Device, Dtype, Shapes
+from onnx_parity.harness.case import Declaration, floats, ints, op
+from onnx_parity.harness.judging.outcome import Outcome
+from onnx_parity.harness.matrix.cells import Cell
+from onnx_parity.harness.record import Blame, Stage, Status
+from onnx_parity.harness.running.stages import Bench
+from onnx_parity.harness.subjects.exporters import Request
+from onnx_parity.harness.subjects.runtimes import RUNTIMES
 from tests.harness.fakes import FakeExporter, LyingRuntime, RefusalError, cell, model, one_node, tensors
 
 _ELU = op(F.elu, floats(2, 3), dynamic={"x": {0: "batch"}})

@@ -9,10 +9,10 @@ import msgspec
 import pytest
 from typer.testing import CliRunner
 
-from harness.cli import app
-from harness.record import Record, Status
-from harness.results.standing import compare
-from harness.store import RecordWriter, create_run
+from onnx_parity.harness.cli import app
+from onnx_parity.harness.record import Record, Status
+from onnx_parity.harness.results.exporters_compared import compare
+from onnx_parity.harness.store import RecordWriter, create_run
 from tests.harness.test_store import INFO, RECORD
 
 PASSED, FAILED, UNSUPPORTED = Status.PASSED, Status.FAILED, Status.UNSUPPORTED

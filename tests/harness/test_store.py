@@ -13,8 +13,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from harness.record import Blame, Kind, Metrics, OnnxUse, Record, RunEnd, RunInfo, Stage, Status
-from harness.store import (
+from onnx_parity.harness.record import Blame, Kind, Metrics, OnnxUse, Record, RunEnd, RunInfo, Stage, Status
+from onnx_parity.harness.store import (
     InFlight,
     RecordWriter,
     RunStoreError,
@@ -199,8 +199,8 @@ def test_a_process_killed_while_it_writes_costs_at_most_one_line(tmp_path: Path)
 import sys
 from pathlib import Path
 import msgspec
-from harness.record import Record
-from harness.store import RecordWriter
+from onnx_parity.harness.record import Record
+from onnx_parity.harness.store import RecordWriter
 writer = RecordWriter(Path(sys.argv[1]), "gw0")
 record = msgspec.json.decode(sys.argv[2], type=Record)
 for number in range(10**9):

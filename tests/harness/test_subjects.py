@@ -13,13 +13,13 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from harness.axes import AxisError, Capture, Device, Selection, parse_exporters, parse_runtimes
-from harness.case import Declaration, floats, op
-from harness.judging.outcome import Outcome
-from harness.record import Blame, Stage, Status
-from harness.running.stages import Bench
-from harness.selecting.cells import Cell, cells_of
-from harness.subjects.runtimes import RUNTIMES
+from onnx_parity.harness.axes import AxisError, Capture, Device, Selection, parse_exporters, parse_runtimes
+from onnx_parity.harness.case import Declaration, floats, op
+from onnx_parity.harness.judging.outcome import Outcome
+from onnx_parity.harness.matrix.cells import Cell, cells_of
+from onnx_parity.harness.record import Blame, Stage, Status
+from onnx_parity.harness.running.stages import Bench
+from onnx_parity.harness.subjects.runtimes import RUNTIMES
 
 _ELU = op(F.elu, floats(2, 3), dynamic={"x": {0: "batch"}})
 _SCALED = op(lambda x, y: x - 2 * y, floats(2, 3), floats(3))
@@ -54,7 +54,7 @@ def test_onnxruntime_runs_at_every_level_of_its_optimiser(level: str) -> None:
 
 
 def test_a_level_is_the_one_that_the_session_has() -> None:
-    from harness.subjects.runtimes import _session_options
+    from onnx_parity.harness.subjects.runtimes import _session_options
 
     names = {level: _session_options(level).graph_optimization_level.name for level in ("none", "basic", "extended")}
     assert names == {"none": "ORT_DISABLE_ALL", "basic": "ORT_ENABLE_BASIC", "extended": "ORT_ENABLE_EXTENDED"}
@@ -173,17 +173,17 @@ def test_a_runtime_that_is_neither_known_nor_a_backend_is_refused(text: str) -> 
 
 
 def test_any_function_that_is_called_as_torch_onnx_export_is_a_subject() -> None:
-    static, dynamic = outcomes(_ELU, at(18, exporters=("exporter:export",)))
+    static, dynamic = outcomes(_ELU, at(18, exporters=("onnx_parity:export",)))
     assert (static.status, dynamic.status) == (Status.PASSED, Status.PASSED)
     assert dynamic.cell.id == "case-float32-opset18-cpu-trace-onnxruntime-exporter:export-dynamic"
     assert "rerun_sizes" in dynamic.seconds
 
 
 def test_what_a_plugged_exporter_gets_wrong_is_its_fault(plugged: Callable[..., str]) -> None:
-    import exporter
+    import onnx_parity
 
     def halved(program: Callable[..., torch.Tensor], inputs: object, path: Path, **named: object) -> None:
-        exporter.export(lambda *tensors: program(*tensors) / 2, inputs, path, **named)  # type: ignore[arg-type]
+        onnx_parity.export(lambda *tensors: program(*tensors) / 2, inputs, path, **named)  # type: ignore[arg-type]
 
     def refused(program: object, inputs: object, path: Path, **named: object) -> None:
         raise NotImplementedError("this exporter knows no operators")
@@ -202,8 +202,8 @@ def test_what_a_plugged_exporter_gets_wrong_is_its_fault(plugged: Callable[..., 
             "no_package:export",
             "no_package cannot be imported: ModuleNotFoundError: No module named 'no_package'",
         ),
-        ("exporter:exports", "exporter has no exports"),
-        ("exporter:__name__", "exporter:__name__ is not a function but str"),
+        ("onnx_parity:exports", "onnx_parity has no exports"),
+        ("onnx_parity:__name__", "onnx_parity:__name__ is not a function but str"),
     ],
 )
 def test_an_exporter_that_is_not_there_is_missing_with_the_reason(name: str, reason: str) -> None:

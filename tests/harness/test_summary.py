@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
-from harness.record import Record, Stage, Status
-from harness.results.summary import counts, ranges, summarise
+from onnx_parity.harness.record import Record, Stage, Status
+from onnx_parity.harness.results.summary import counts, ranges, summarise
 from tests.harness.test_store import RECORD
 
 

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import nn
 
-from harness.cases.weights import build_module
+from onnx_parity.harness.cases.model_weights import build_module
 
 
 class Tower(nn.Module):

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 import torch
 
-import exporter
+import onnx_parity
 import start
-from model_zoo.torchvision_import import torchvision
+from onnx_parity.model_zoo.torchvision_import import torchvision
 
 DOCUMENT = Path(start.__file__).parent / "docs" / "coming_from_torch_onnx.md"
 pytestmark = pytest.mark.usefixtures("registry_as_it_was")
@@ -27,8 +27,8 @@ def test_programs_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: p
     names: dict[str, object] = {"__name__": "coming_from_torch_onnx"}
     programs = blocks("python")
     with warnings.catch_warnings():
-        warnings.simplefilter("error", exporter.DroppedWriteWarning)
-        warnings.simplefilter("ignore", exporter.TracerWarning)
+        warnings.simplefilter("error", onnx_parity.DroppedWriteWarning)
+        warnings.simplefilter("ignore", onnx_parity.TracerWarning)
         torch.manual_seed(0)
         for number, program in enumerate(programs):
             # In a file of its own, because TorchScript reads the source of what it compiles.
@@ -46,5 +46,5 @@ def test_programs_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: p
 def test_the_unrolled_loop_is_warned_about(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     program = next(block for block in blocks("python") if "class LoopModel(" in block)
-    with pytest.warns(exporter.TracerWarning):
-        exec(program, {"torch": torch, "exporter": exporter})
+    with pytest.warns(onnx_parity.TracerWarning):
+        exec(program, {"torch": torch, "onnx_parity": onnx_parity})

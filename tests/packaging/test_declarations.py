@@ -6,7 +6,7 @@ from collections import defaultdict
 from pathlib import Path
 
 import start
-from harness.cases.declarations import declared_under
+from onnx_parity.harness.cases.declarations import declared_under
 
 ROOT = Path(start.__file__).parent
 

@@ -10,12 +10,12 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-import exporter
+import onnx_parity
 import start
-from exporter.lowering import registry
-from exporter.lowering.builder import Graph
-from exporter.lowering.values import Value
-from harness.case import Declaration, floats, op
+from onnx_parity.exporter.lowering import registry
+from onnx_parity.exporter.lowering.builder import Graph
+from onnx_parity.exporter.lowering.values.value import Value
+from onnx_parity.harness.case import Declaration, floats, op
 
 ROOT = Path(start.__file__).parent
 DOCUMENTS = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")
@@ -39,7 +39,7 @@ def test_contributing_s_operator_is_right_on_its_case(monkeypatch: pytest.Monkey
     # Whatever lowering the project itself has by now comes back afterwards.
     monkeypatch.setitem(registry._lowerings, "aten::softplus", {})
     operator, case, *_ = programs("CONTRIBUTING.md")
-    names: dict[str, object] = {"lowering": exporter.lowering, "Graph": Graph, "Value": Value}
+    names: dict[str, object] = {"lowering": onnx_parity.lowering, "Graph": Graph, "Value": Value}
     names |= {"F": F, "op": op, "floats": floats}
     exec(operator, names)
     exec(case, names)
@@ -50,7 +50,7 @@ def test_contributing_s_operator_is_right_on_its_case(monkeypatch: pytest.Monkey
         beta, threshold = (float(str(each.arguments[name])) for name in ("beta", "threshold"))
         module = torch.nn.Softplus(beta, threshold)
         for opset in (7, 18):
-            torch.testing.assert_close(exporter.export(module, (x,), opset_version=opset)(x), module(x))
+            torch.testing.assert_close(onnx_parity.export(module, (x,), opset_version=opset)(x), module(x))
 
 
 @pytest.mark.parametrize("document", DOCUMENTS)

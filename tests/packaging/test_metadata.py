@@ -111,5 +111,5 @@ def test_console_command_and_plugin_are_installed() -> None:
     (command,) = entry_points(group="console_scripts", name="parity")
     assert command.value == scripts["parity"]
     assert callable(command.load())
-    (plugin,) = entry_points(group="pytest11", name="harness.plugin")
-    assert plugin.load().__name__ == "harness.plugin"
+    (plugin,) = entry_points(group="pytest11", name="onnx_parity.harness.pytest_plugin.plugin")
+    assert plugin.load().__name__ == "onnx_parity.harness.pytest_plugin.plugin"

@@ -1,9 +1,11 @@
-"""Who may know whom: the direction of the imports between the rooms, as docs/architecture.md has it."""
+"""The structure of the project: who may import whom, no circles, no folder and no file that has grown too large."""
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -11,29 +13,57 @@ import pytest
 import start
 
 ROOT = Path(start.__file__).parent
-
-#: What each room may import of the other rooms. A module named here stands for itself and what is below it.
+PACKAGE = "onnx_parity"
+#: The folders of the package, and what each may import of the others. A module named here stands for itself and what is
+#: below it.
 MAY_IMPORT = {
     "exporter": (),
     "harness": ("exporter",),
     "op_cases": ("harness.case", "harness.opinfo"),
     "model_zoo": ("harness.case",),
     "reports": ("harness.record", "harness.store"),
-    "benchmarks": ("exporter", "harness.record", "harness.store", "model_zoo.torchvision_import"),
+    "benchmarks": ("exporter", "harness", "model_zoo.torchvision_import"),
 }
-#: The command that writes reports is where the rooms meet.
+#: The command that writes reports is where the harness meets them.
 MEETING_PLACE = "harness/commands/report.py"
 
+#: The folders of a room in the order in which they build on each other: each may import those before it.
+LAYERS = {
+    "exporter": (
+        "startup", "request", "capture", "fallback", "files", "lowering", "passes", "torch_onnx", "runtime",
+        "verification",
+    ),
+    "exporter/capture": ("graph", "replace", "sizes", "fakes", "record", "script", "sources", "patches"),
+    "exporter/lowering": ("schema", "values", "opsets", "custom", "aten"),
+    "harness": (
+        "cases", "subjects", "results", "expecting", "matrix", "judging", "running", "gate", "localisation",
+        "comparison", "surface", "pytest_plugin", "commands",
+    ),
+}  # fmt: skip
 
-def imported(source: str) -> Iterator[str]:
-    """Every module that a file imports, wherever in it."""
-    for node in ast.walk(ast.parse(source)):
+#: More files of code than this in a folder, or more lines in a file, and nobody finds anything in it.
+MOST_FILES, MOST_LINES = 20, 500
+#: Folders whose files are all of one kind, one for each family of operators or command.
+FAMILIES = {"exporter/lowering/aten", "harness/commands", "op_cases", "model_zoo"}
+
+
+def imported(source: str, *, while_checking_types: bool = True) -> Iterator[str]:
+    """Every module that a file imports, wherever in it; of a name that is imported, the module may be its parent."""
+    tree = ast.parse(source)
+    skipped: set[ast.AST] = set()
+    if not while_checking_types:
+        for node in ast.walk(tree):
+            if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test):
+                skipped |= {inner for statement in node.body for inner in ast.walk(statement)}
+    for node in ast.walk(tree):
+        if node in skipped:
+            continue
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, "imports here are absolute"
             assert node.module
-            yield node.module
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
 
 
 def files(room: str) -> list[Path]:
@@ -44,19 +74,107 @@ def is_below(module: str, parent: str) -> bool:
     return module == parent or module.startswith(f"{parent}.")
 
 
+@cache
+def modules() -> Mapping[str, str]:
+    """Module of the package to its file: `exporter.errors` is `exporter/errors.py`."""
+    found = {}
+    for room in MAY_IMPORT:
+        for path in files(room):
+            name = path.relative_to(ROOT).with_suffix("").as_posix()
+            found[name.removesuffix("/__init__").replace("/", ".")] = path.relative_to(ROOT).as_posix()
+    return found
+
+
+@cache
+def dependencies(room: str) -> Mapping[str, frozenset[str]]:
+    """File to the files that it imports when it runs, those of packages left out."""
+    found: dict[str, frozenset[str]] = {}
+    for path in files(room):
+        if path.name == "__init__.py":
+            continue
+        file = path.relative_to(ROOT).as_posix()
+        names = [name.removeprefix(f"{PACKAGE}.") for name in imported(path.read_text(), while_checking_types=False)]
+        targets = [modules().get(name) or modules().get(name.rpartition(".")[0]) for name in names]
+        found[file] = frozenset(
+            each for each in targets if each is not None and each != file and not each.endswith("__init__.py")
+        )
+    return found
+
+
+def circle_in(graph: Mapping[str, frozenset[str]]) -> list[str]:
+    """What is left of a graph when all that lies on no circle, nor on a way to one, is taken away."""
+    left = {node: set(targets) for node, targets in graph.items()}
+    while True:
+        ends = {node for node, targets in left.items() if not targets & left.keys()}
+        if not ends:
+            return sorted(left)
+        left = {node: targets - ends for node, targets in left.items() if node not in ends}
+
+
 @pytest.mark.parametrize("room", MAY_IMPORT)
-def test_room_knows_only_whom_it_may(room: str) -> None:
-    others = [other for other in MAY_IMPORT if other != room]
+def test_a_folder_imports_only_what_it_may(room: str) -> None:
+    others = [f"{PACKAGE}.{other}" for other in MAY_IMPORT if other != room]
+    allowed = [f"{PACKAGE}.{module}" for module in MAY_IMPORT[room]]
     against = [
         (path.relative_to(ROOT).as_posix(), module)
         for path in files(room)
         for module in imported(path.read_text())
         if path != ROOT / MEETING_PLACE
         and any(is_below(module, other) for other in others)
-        and not any(is_below(module, allowed) for allowed in MAY_IMPORT[room])
+        and not any(is_below(module, each) for each in allowed)
     ]
     assert against == []
     assert files(room), f"there is no {room} to look at"
+
+
+@pytest.mark.parametrize("room", MAY_IMPORT)
+def test_no_file_imports_by_a_short_name(room: str) -> None:
+    assert [
+        (path.relative_to(ROOT).as_posix(), module)
+        for path in files(room)
+        for module in imported(path.read_text())
+        if module.partition(".")[0] in MAY_IMPORT and module.partition(".")[0] != "benchmarks"
+    ] == []
+
+
+@pytest.mark.parametrize("room", LAYERS)
+def test_layers_build_on_those_before_them(room: str) -> None:
+    layers = LAYERS[room]
+    assert {path.name for path in (ROOT / room).iterdir() if (path / "__init__.py").exists()} <= {*layers, "script"}
+    against = []
+    for file, targets in dependencies(room).items():
+        layer = file.removeprefix(f"{room}/").partition("/")[0]
+        if layer in layers:
+            for target in targets:
+                other = target.removeprefix(f"{room}/").partition("/")[0]
+                if other in layers and layers.index(other) > layers.index(layer):
+                    against.append((file, target))
+    assert against == []
+
+
+@pytest.mark.parametrize("room", MAY_IMPORT)
+def test_no_circle_between_files(room: str) -> None:
+    assert circle_in(dependencies(room)) == []
+
+
+@pytest.mark.parametrize("room", MAY_IMPORT)
+def test_no_circle_between_folders(room: str) -> None:
+    folders: defaultdict[str, set[str]] = defaultdict(set)
+    for file, targets in dependencies(room).items():
+        folder = Path(file).parent
+        for target in targets:
+            other = Path(target).parent
+            if other != folder and other not in folder.parents and folder not in other.parents:
+                folders[folder.as_posix()].add(other.as_posix())
+    assert circle_in({folder: frozenset(targets) for folder, targets in folders.items()}) == []
+
+
+def test_no_folder_and_no_file_is_too_large() -> None:
+    paths = [path for room in MAY_IMPORT for path in files(room)]
+    count = Counter(path.parent.relative_to(ROOT).as_posix() for path in paths if path.name != "__init__.py")
+    assert {folder: number for folder, number in count.items() if number > MOST_FILES and folder not in FAMILIES} == {}
+    lines = {path.relative_to(ROOT).as_posix(): len(path.read_text().splitlines()) for path in paths}
+    assert {file: number for file, number in lines.items() if number > MOST_LINES} == {}
 
 
 def test_exporter_leans_on_no_other_exporter() -> None:
@@ -70,4 +188,12 @@ def test_exporter_leans_on_no_other_exporter() -> None:
 
 
 def test_imports_are_found_wherever_they_stand() -> None:
-    assert list(imported("import a.b\ndef f():\n    from c.d import e\n")) == ["a.b", "c.d"]
+    source = "import a.b\nif TYPE_CHECKING:\n    import g\ndef f():\n    from c.d import e\n"
+    assert sorted(imported(source)) == ["a.b", "c.d.e", "g"]
+    assert sorted(imported(source, while_checking_types=False)) == ["a.b", "c.d.e"]
+
+
+def test_circles_are_found() -> None:
+    graph = {"a": frozenset("b"), "b": frozenset("c"), "c": frozenset("bd"), "d": frozenset[str]()}
+    assert circle_in(graph) == ["a", "b", "c"]
+    assert circle_in({**graph, "c": frozenset("d")}) == []

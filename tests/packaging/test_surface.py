@@ -10,12 +10,12 @@ import pytest
 import torch
 from typer.testing import CliRunner
 
-import exporter
+import onnx_parity
 import start
-from harness.cli import app
-from harness.commands.documents import PAGES
-from harness.surface.names import DOCUMENTED, TORCH, offered, torchs
-from harness.surface.table import Row, exists, rows
+from onnx_parity.harness.cli import app
+from onnx_parity.harness.commands.documents import PAGES
+from onnx_parity.harness.surface.names import DOCUMENTED, TORCH, offered, torchs
+from onnx_parity.harness.surface.table import Row, exists, rows
 
 ROOT = Path(start.__file__).parent
 DOCUMENTED_ROWS, TODAY = rows() if torch.__version__.startswith(f"{TORCH}.") else ([], [])
@@ -55,7 +55,7 @@ def test_tests_that_are_gone_are_noticed() -> None:
 
 def test_the_reference_names_all_that_is_public() -> None:
     text = (ROOT / "docs" / "api.md").read_text()
-    assert [name for name in exporter.__all__ if f"exporter.{name}" not in text] == []
+    assert [name for name in onnx_parity.__all__ if f"onnx_parity.{name}" not in text] == []
     assert re.findall(r" at 0x[0-9a-f]+", text) == []
 
 

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from itertools import islice, product
 from pathlib import Path
 
-from harness.record import Blame, Kind, Metrics, OnnxUse, Record, RunInfo, Stage, Status
-from harness.store import RecordWriter, create_run
-from reports.site import write_report
+from onnx_parity.harness.record import Blame, Kind, Metrics, OnnxUse, Record, RunInfo, Stage, Status
+from onnx_parity.harness.store import RecordWriter, create_run
+from onnx_parity.reports.site import write_report
 
 OPSETS = range(7, 27)
 

@@ -15,8 +15,8 @@ import pytest
 from msgspec.structs import replace
 from playwright.sync_api import Browser, Error, Page, expect, sync_playwright
 
-from harness.record import Status
-from reports.site import write_report
+from onnx_parity.harness.record import Status
+from onnx_parity.reports.site import write_report
 from tests.reports.synthetic_run import PASSING, records, write_run
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")

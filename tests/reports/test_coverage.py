@@ -7,9 +7,9 @@ from itertools import combinations
 import pytest
 from msgspec.structs import replace
 
-from harness.record import Blame, Record, Stage, Status
-from reports.coverage import Reason, RowHead, Since, aggregate, build_grid, right_since
-from reports.outcomes import State, Tally
+from onnx_parity.harness.record import Blame, Record, Stage, Status
+from onnx_parity.reports.coverage import Reason, RowHead, Since, aggregate, build_grid, right_since
+from onnx_parity.reports.outcomes import State, Tally
 from tests.reports.synthetic_run import PASSING
 
 FAILED = replace(PASSING, status=Status.FAILED, stage=Stage.COMPARE, blame=Blame.EXPORTER, reason="off by one")

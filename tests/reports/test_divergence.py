@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from harness.record import Metrics, Record
-from reports.arrangement import arrange
-from reports.divergence import MOST_ROWS, headroom_bands, measure_divergence
+from onnx_parity.harness.record import Metrics, Record
+from onnx_parity.reports.arrangement import arrange
+from onnx_parity.reports.divergence import MOST_ROWS, headroom_bands, measure_divergence
 from tests.reports.synthetic_run import PASSING
 
 METRICS = Metrics(1e-7, 1e-7, 0.5, 1.0, 2.0, 12.0, 1.2e-6, 0, (0, 1), 1.0000001, 1.0)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from harness.record import Kind, Record, Stage, Status
-from harness.store import RecordWriter, create_run
-from reports.operators import operators_page, write_operators
+from onnx_parity.harness.record import Kind, Record, Stage, Status
+from onnx_parity.harness.store import RecordWriter, create_run
+from onnx_parity.reports.operators import operators_page, write_operators
 from tests.reports.synthetic_run import info
 
 

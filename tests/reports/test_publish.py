@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from harness.store import RunStoreError
-from reports.publish import ReportError
-from reports.site import write_report
+from onnx_parity.harness.store import RunStoreError
+from onnx_parity.reports.publish import ReportError
+from onnx_parity.reports.site import write_report
 from tests.reports.synthetic_run import PASSING, write_run
 
 

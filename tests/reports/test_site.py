@@ -12,8 +12,8 @@ from urllib.parse import unquote, urlsplit
 import pytest
 from msgspec.structs import replace
 
-from harness.record import Blame, Record, RunInfo, Stage, Status
-from reports.site import write_report
+from onnx_parity.harness.record import Blame, Record, RunInfo, Stage, Status
+from onnx_parity.reports.site import write_report
 from tests.reports.synthetic_run import (
     MODELS,
     OPERATORS,

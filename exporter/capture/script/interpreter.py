@@ -11,15 +11,19 @@ from typing import Any
 
 import torch
 
-from exporter.capture.blocks import SEEN_TWICE, Blocks, Iteration, UnlikeItems
-from exporter.capture.graph import Holds
-from exporter.capture.leaves import EMPTY, Leaf, is_number, share_memory
-from exporter.capture.origin import refused_here
-from exporter.capture.primitives import OPTIONAL
-from exporter.capture.results import TensorList, TensorOrNone, mark_number
-from exporter.capture.script import container_steps  # noqa: F401  (adds its steps)
-from exporter.capture.script.arguments import Part, arguments_of, taken_in
-from exporter.capture.script.containers import (
+from onnx_parity.exporter.capture.graph.graph import Holds
+from onnx_parity.exporter.capture.graph.list_primitives import OPTIONAL
+from onnx_parity.exporter.capture.graph.origin import refused_here
+from onnx_parity.exporter.capture.record.blocks import SEEN_TWICE, Blocks, Iteration, UnlikeItems
+from onnx_parity.exporter.capture.record.leaves import EMPTY, Leaf, is_number, share_memory
+from onnx_parity.exporter.capture.record.results import TensorList, TensorOrNone, mark_number
+from onnx_parity.exporter.capture.script import container_ops  # noqa: F401  (adds its steps)
+from onnx_parity.exporter.capture.script.block_captures import Outside
+from onnx_parity.exporter.capture.script.numbers import NUMERIC, compute, converted
+from onnx_parity.exporter.capture.script.operator_arguments import Part, arguments_of, taken_in
+from onnx_parity.exporter.capture.script.parse import Body, Operator, Script, Step, parsed
+from onnx_parity.exporter.capture.script.tensor_ops import STEPS
+from onnx_parity.exporter.capture.script.values import (
     Form,
     Maybe,
     ScriptList,
@@ -31,10 +35,6 @@ from exporter.capture.script.containers import (
     sequenced,
     stacked,
 )
-from exporter.capture.script.numbers import NUMERIC, compute, converted
-from exporter.capture.script.outside import Outside
-from exporter.capture.script.parsed import Body, Operator, Script, Step, parsed
-from exporter.capture.script.steps import STEPS
 
 __all__ = ["run_script"]
 

@@ -11,8 +11,8 @@ from typing import Any
 
 import torch
 
-from exporter.capture.blocks import Blocks
-from exporter.capture.leaves import Leaf
+from onnx_parity.exporter.capture.record.blocks import Blocks
+from onnx_parity.exporter.capture.record.leaves import Leaf
 
 __all__ = ["NUMERIC", "compute", "converted", "is_known"]
 

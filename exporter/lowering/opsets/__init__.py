@@ -4,21 +4,21 @@ What came late is written out in terms of what was there before. What cannot be 
 with the first opset that can. One module a theme.
 """
 
-from exporter.lowering.opsets.axes import AxesForms
-from exporter.lowering.opsets.bits import BitForms
-from exporter.lowering.opsets.branches import BranchForms
-from exporter.lowering.opsets.choosing import ChoiceForms
-from exporter.lowering.opsets.elementary import ElementaryForms
-from exporter.lowering.opsets.late import LateForms
-from exporter.lowering.opsets.lists import ListForms
-from exporter.lowering.opsets.norms import NormForms
-from exporter.lowering.opsets.ordering import OrderForms
-from exporter.lowering.opsets.padding import PaddingForms
-from exporter.lowering.opsets.parts import PartForms
-from exporter.lowering.opsets.products import ProductForms
-from exporter.lowering.opsets.reals import RealForms
-from exporter.lowering.opsets.resizing import ResizeForms
-from exporter.lowering.opsets.sizes import SizeForms
+from onnx_parity.exporter.lowering.opsets.axes_input import AxesForms
+from onnx_parity.exporter.lowering.opsets.bits import BitForms
+from onnx_parity.exporter.lowering.opsets.branches import BranchForms
+from onnx_parity.exporter.lowering.opsets.comparing import ChoiceForms
+from onnx_parity.exporter.lowering.opsets.elementary import ElementaryForms
+from onnx_parity.exporter.lowering.opsets.late import LateForms
+from onnx_parity.exporter.lowering.opsets.matmul import ProductForms
+from onnx_parity.exporter.lowering.opsets.norms import NormForms
+from onnx_parity.exporter.lowering.opsets.ordering import OrderForms
+from onnx_parity.exporter.lowering.opsets.padding import PaddingForms
+from onnx_parity.exporter.lowering.opsets.reals import RealForms
+from onnx_parity.exporter.lowering.opsets.resizing import ResizeForms
+from onnx_parity.exporter.lowering.opsets.sequences import ListForms
+from onnx_parity.exporter.lowering.opsets.shape_arithmetic import SizeForms
+from onnx_parity.exporter.lowering.opsets.slice_split import PartForms
 
 __all__ = ["Forms"]
 

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 import onnx_ir as ir
 import torch
 
-from exporter.capture.graph import Block, Size
-from exporter.capture.graph import Value as AtenValue
-from exporter.lowering.bodies import Body
-from exporter.lowering.values import Number, Operand, Value
+from onnx_parity.exporter.capture.graph.graph import Block, Size
+from onnx_parity.exporter.capture.graph.graph import Value as AtenValue
+from onnx_parity.exporter.lowering.values.subgraph import Body
+from onnx_parity.exporter.lowering.values.value import Number, Operand, Value
 
 if TYPE_CHECKING:
     import sympy

@@ -7,8 +7,8 @@ from typing import Literal
 
 import torch
 
-from exporter.lowering.opsets.base import Base
-from exporter.lowering.values import Value
+from onnx_parity.exporter.lowering.opsets.base import Base
+from onnx_parity.exporter.lowering.values.value import Value
 
 __all__ = ["BitForms"]
 

@@ -6,12 +6,12 @@ from collections.abc import Callable, Sequence
 
 import torch
 
-from exporter.capture.graph import Block, Size
-from exporter.capture.graph import Value as AtenValue
-from exporter.errors import Unsupported
-from exporter.lowering.extents import same_shape
-from exporter.lowering.opsets.base import Base
-from exporter.lowering.values import Value
+from onnx_parity.exporter.capture.graph.graph import Block, Size
+from onnx_parity.exporter.capture.graph.graph import Value as AtenValue
+from onnx_parity.exporter.errors import Unsupported
+from onnx_parity.exporter.lowering.opsets.base import Base
+from onnx_parity.exporter.lowering.values.shapes import same_shape
+from onnx_parity.exporter.lowering.values.value import Value
 
 __all__ = ["BranchForms"]
 

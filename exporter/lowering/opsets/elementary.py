@@ -12,8 +12,8 @@ from collections.abc import Callable, Sequence
 
 import torch
 
-from exporter.lowering.opsets.base import Base
-from exporter.lowering.values import Value
+from onnx_parity.exporter.lowering.opsets.base import Base
+from onnx_parity.exporter.lowering.values.value import Value
 
 __all__ = ["ElementaryForms"]
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from exporter.lowering.dtypes import fits_attribute
-from exporter.lowering.extents import product, shaped
-from exporter.lowering.opsets.base import Base
-from exporter.lowering.values import Value
+from onnx_parity.exporter.dtypes import fits_attribute
+from onnx_parity.exporter.lowering.opsets.base import Base
+from onnx_parity.exporter.lowering.values.shapes import product, shaped
+from onnx_parity.exporter.lowering.values.value import Value
 
 __all__ = ["NormForms"]
 

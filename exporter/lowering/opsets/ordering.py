@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import torch
 
-from exporter.capture.graph import Size
-from exporter.errors import Unsupported
-from exporter.lowering.extents import shaped
-from exporter.lowering.opsets.places import PlaceForms
-from exporter.lowering.values import Value
+from onnx_parity.exporter.capture.graph.graph import Size
+from onnx_parity.exporter.errors import Unsupported
+from onnx_parity.exporter.lowering.opsets.gather_scatter import PlaceForms
+from onnx_parity.exporter.lowering.values.shapes import shaped
+from onnx_parity.exporter.lowering.values.value import Value
 
 __all__ = ["OrderForms"]
 

@@ -7,11 +7,11 @@ from typing import Literal, TypeAlias
 
 import torch
 
-from exporter.capture.graph import Size
-from exporter.errors import Unsupported
-from exporter.lowering.extents import shaped
-from exporter.lowering.opsets.base import Base
-from exporter.lowering.values import Number, Value
+from onnx_parity.exporter.capture.graph.graph import Size
+from onnx_parity.exporter.errors import Unsupported
+from onnx_parity.exporter.lowering.opsets.base import Base
+from onnx_parity.exporter.lowering.values.shapes import shaped
+from onnx_parity.exporter.lowering.values.value import Number, Value
 
 __all__ = ["PadMode", "PaddingForms"]
 

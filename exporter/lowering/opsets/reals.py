@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from exporter.errors import Unsupported
-from exporter.lowering.opsets.base import Base
-from exporter.lowering.values import Value
+from onnx_parity.exporter.errors import Unsupported
+from onnx_parity.exporter.lowering.opsets.base import Base
+from onnx_parity.exporter.lowering.values.value import Value
 
 if TYPE_CHECKING:
     import sympy

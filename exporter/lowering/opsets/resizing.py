@@ -7,9 +7,9 @@ from typing import Literal
 
 import torch
 
-from exporter.capture.graph import Size
-from exporter.lowering.opsets.base import Base
-from exporter.lowering.values import Value
+from onnx_parity.exporter.capture.graph.graph import Size
+from onnx_parity.exporter.lowering.opsets.base import Base
+from onnx_parity.exporter.lowering.values.value import Value
 
 __all__ = ["Interpolation", "OffImage", "ResizeForms"]
 

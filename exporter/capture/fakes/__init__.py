@@ -1,0 +1,1 @@
+"""Fake tensors: torch's own, and what operators return for them."""

@@ -1,0 +1,174 @@
+"""Where in the user's program an operator was called: source line and module path, read from the Python stack."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import sys
+from types import CodeType, FrameType
+from typing import NamedTuple, Protocol
+
+import torch
+from torch import fx
+
+from onnx_parity.exporter import version
+from onnx_parity.exporter.capture.graph.graph import Origin
+from onnx_parity.exporter.errors import CaptureError
+
+__all__ = [
+    "OriginFinder",
+    "Place",
+    "asked_for_caller",
+    "asks_for_its_caller",
+    "last_user_line",
+    "nearest_user_place",
+    "refused_here",
+    "stop_at",
+]
+
+_INTERNAL = (
+    # version.py stands at the top of this package.
+    *(os.path.dirname(os.path.abspath(str(module.__file__))) + os.sep for module in (torch, version)),
+    contextlib.__file__,
+)
+_MODULE_CALL = torch.nn.Module._call_impl.__code__
+#: A graph is being run node by node; each node knows the line that it was captured from.
+_NODE_RUN = fx.Interpreter.run_node.__code__
+_TRACED_LINE = re.compile(r'File "([^"]+)", line (\d+)')
+#: Of a file of code, whether it is the user's.
+_is_user: dict[str, bool] = {}
+
+
+#: Functions that call an export for somebody else: neither they nor who called them wrote the program. By their ids,
+#: for code that a compiler makes may hold what has no hash.
+_outermost: dict[int, CodeType] = {}
+
+
+def stop_at(code: CodeType) -> None:
+    """Have no line named that is in this function, or outside of it."""
+    _outermost[id(code)] = code
+
+
+#: Files of this package whose functions ask about sizes on behalf of whoever called them.
+_asking_for_callers: set[str] = set()
+
+
+def asks_for_its_caller(file: str) -> None:
+    """Have questions about sizes that a file's functions ask taken for those of whoever called them."""
+    _asking_for_callers.add(file)
+
+
+def asked_for_caller(code: CodeType) -> bool:
+    return code.co_filename in _asking_for_callers
+
+
+def _users(code: CodeType) -> bool:
+    known = _is_user.get(code.co_filename)
+    if known is None:
+        known = _is_user[code.co_filename] = _users_file(code.co_filename)
+    return known
+
+
+def _users_file(name: str) -> bool:
+    return (bool(name) and not name.startswith(("<", *_INTERNAL))) or name.startswith(("<ipython", "<stdin>"))
+
+
+class Place(NamedTuple):
+    """A line of the user's, and the frame that is there."""
+
+    file: str
+    line: int
+    frame: FrameType
+
+
+def nearest_user_place(frame: FrameType | None) -> Place | None:
+    in_graph = False
+    while frame is not None and id(frame.f_code) not in _outermost:
+        if frame.f_code is _NODE_RUN:
+            # Whoever is further out runs the graph, and has not written it.
+            in_graph = True
+            file, line = _line_of(frame.f_locals["n"])
+            if file:
+                return Place(file, line, frame)
+        elif not in_graph and _users(frame.f_code):
+            return Place(frame.f_code.co_filename, frame.f_lineno, frame)
+        frame = frame.f_back
+    return None
+
+
+def last_user_line(error: BaseException) -> str:
+    """The innermost line of the user's own code that an error came through; empty if there is none."""
+    where = ""
+    traceback = error.__traceback__
+    while traceback is not None:
+        frame = traceback.tb_frame
+        if frame.f_code is _NODE_RUN:
+            file, line = _line_of(frame.f_locals["n"])
+            where = f"{file}:{line}" if file else where
+        elif _users(frame.f_code):
+            where = f"{frame.f_code.co_filename}:{traceback.tb_lineno}"
+        traceback = traceback.tb_next
+    return where
+
+
+def _line_of(node: fx.Node) -> tuple[str, int]:
+    """The innermost line of the user's that a node of a graph was captured from."""
+    for file, line in reversed(_TRACED_LINE.findall(node.meta.get("stack_trace") or "")):
+        if _users_file(file) and os.path.isabs(file):
+            return file, int(line)
+    return "", 0
+
+
+def _module_of(node: fx.Node) -> str | None:
+    """The path of the module that was running when a node of a graph was captured."""
+    stack = node.meta.get("nn_module_stack")
+    return str(next(reversed(stack.values()))[0]) if stack else None
+
+
+class ScriptStep(Protocol):
+    """A step of a script."""
+
+    @property
+    def place(self) -> tuple[str, int]: ...
+
+
+class OriginFinder:
+    """Answers `find()` for the call that is happening now. Walks up only as far as it must (about 3 us a call)."""
+
+    def __init__(self, program: object) -> None:
+        #: The step of a script that is being done: it has lines of its own.
+        self.step: ScriptStep | None = None
+        self._paths: dict[int, str] = {}
+        if isinstance(program, torch.nn.Module):
+            self._paths = {id(module): name for name, module in program.named_modules(remove_duplicate=False)}
+
+    def find(self) -> Origin:
+        frame: FrameType | None = sys._getframe(2)
+        file, line, module = "", 0, None
+        if self.step is not None and _users_file(self.step.place[0]):
+            file, line = self.step.place
+        in_graph = False
+        while frame is not None and (module is None or not file):
+            code = frame.f_code
+            if id(code) in _outermost:
+                break
+            if code is _MODULE_CALL:
+                if module is None:
+                    module = self._paths.get(id(frame.f_locals["self"]))
+            elif code is _NODE_RUN:
+                node, in_graph = frame.f_locals["n"], True
+                if not file:
+                    file, line = _line_of(node)
+                if module is None:
+                    module = _module_of(node)
+            elif not file and not in_graph and _users(code):
+                file, line = code.co_filename, frame.f_lineno
+            frame = frame.f_back
+        return Origin(file, line, module or "")
+
+
+def refused_here(text: str) -> CaptureError:
+    """A refusal of what the program does at the line that is running."""
+    where = OriginFinder(None).find().where
+    return CaptureError(f"{text}{f' (at {where})' if where else ''}")

@@ -1,0 +1,1 @@
+"""The recorder, and what it knows of the program's values, blocks, lists, results and state."""

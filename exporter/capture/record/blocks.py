@@ -1,0 +1,398 @@
+"""Branches and loops of a recording: their bodies are recorded apart, into blocks of the graph.
+
+A *leaf* is what a program holds: a tensor, a Python number, None. What differs between two branches, or changes in a
+loop, leaves the block as a value of the graph; what stays the same stays what it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch._subclasses.fake_tensor import FakeTensor
+
+from onnx_parity.exporter.capture.graph.graph import (
+    DTYPES,
+    Block,
+    Holds,
+    Node,
+    Primitive,
+    Size,
+    Value,
+    same_shape,
+    same_size,
+)
+from onnx_parity.exporter.capture.graph.origin import asks_for_its_caller
+from onnx_parity.exporter.capture.record.leaves import (
+    EMPTY,
+    UNSET,
+    Absent,
+    Leaf,
+    Leaves,
+    is_number,
+    same_leaf,
+    share_memory,
+    spelled,
+)
+from onnx_parity.exporter.errors import CaptureError
+
+__all__ = ["IF", "LOOP", "SCAN", "SEEN_TWICE", "Blocks", "Iteration", "UnlikeItems"]
+
+asks_for_its_caller(__file__)
+
+IF = Primitive("prim::If")
+LOOP = Primitive("prim::Loop")
+SCAN = Primitive("higher_order::scan")
+
+SEEN_TWICE = (
+    "a branch or loop writes in place to a tensor that has another name, or a view, around it: write to a clone of it"
+)
+
+
+class UnlikeItems(CaptureError):
+    """What a loop collects in one place are tensors of another size in each iteration, which cannot be stacked.
+
+    The loop is recorded again then, that place being a list.
+    """
+
+    def __init__(self, place: int) -> None:
+        super().__init__()
+        self.place = place
+
+
+@dataclass(frozen=True, slots=True)
+class Iteration:
+    """What one pass through a loop's body came to."""
+
+    #: Whether there is another one: a truth, or a tensor of one.
+    going: Leaf
+    carried: Sequence[Leaf]
+    #: Tensors of which those of all iterations are wanted, stacked.
+    collected: Sequence[torch.Tensor] = ()
+
+
+#: A loop's body, given the number of the iteration, what is carried, and the shared tensors.
+_Body = Callable[[torch.Tensor, Sequence[Leaf], Sequence[torch.Tensor]], Iteration]
+
+
+@dataclass(frozen=True, slots=True)
+class _Shared:
+    """One of the tensors that a block shares with what is outside of it."""
+
+    place: int
+
+
+@dataclass(slots=True)
+class _Carried:
+    """One leaf that a loop hands from each iteration to the next, and what is known of it in all of them."""
+
+    start: Leaf
+    varies: bool
+    #: The axes whose size is another in each iteration.
+    free: set[int] = field(default_factory=set)
+    inside: Leaf = None
+    #: Which of the shared tensors it is.
+    shared: int | None = None
+    #: Whether the body writes in place to what it is given.
+    written: bool = False
+
+
+class Blocks(Leaves):
+    """Records branches and loops into the graph of a recorder."""
+
+    # --- branches -------------------------------------------------------------------------------------------------
+
+    def branch(
+        self,
+        condition: torch.Tensor,
+        then: Callable[[Sequence[torch.Tensor]], Any],
+        orelse: Callable[[Sequence[torch.Tensor]], Any],
+        shared: Sequence[torch.Tensor] = (),
+        flatten: Callable[[Any, Any], Callable[[Any], Sequence[Leaf]]] | None = None,
+    ) -> list[Leaf]:
+        """Record both ways; give what either returns, one by one.
+
+        The `shared` tensors are handed to both: what a way writes to them is written to them afterwards. `flatten` is
+        asked, once both results are known, how to take them apart.
+        """
+        asked = self.recorder.value_of(self.take(condition))
+        inner = self.settled(shared)
+        ways: list[tuple[Any, list[torch.Tensor], list[Node]]] = []
+        for way in (then, orelse):
+            with self.recorder.block() as nodes:
+                own = [self.give(tensor) for tensor in inner]
+                ways.append((way(own), own, nodes))
+        taken_apart = flatten(ways[0][0], ways[1][0]) if flatten is not None else list
+        sides: list[tuple[list[Leaf], list[Leaf]]] = []
+        for result, own, nodes in ways:
+            with self.recorder.block(nodes):
+                # What is one of the shared tensors is that afterwards, not another of the same value.
+                places = {id(tensor): _Shared(place) for place, tensor in enumerate(own)}
+                leaves = [places.get(id(leaf), leaf) for leaf in taken_apart(result)] + own
+                settled = self.settled(leaves)
+            sides.append((leaves, settled))
+        (returned, ones), (_, others) = sides
+        then_nodes, else_nodes = ways[0][2], ways[1][2]
+        if len(ones) != len(others):
+            counts = [len(each) - len(shared) for each in (ones, others)]
+            raise self.error(
+                f"one branch returns {counts[0]} values and the other {counts[1]}: return as many from both"
+            )
+        results: list[Leaf] = []
+        made: list[FakeTensor] = []
+        then_ends: list[Value] = []
+        else_ends: list[Value] = []
+        for original, one, other in zip(returned, ones, others, strict=True):
+            if same_leaf(one, other):
+                results.append(shared[one.place] if isinstance(one, _Shared) else original)
+                continue
+            one, other = (
+                self.take(own[leaf.place]) if isinstance(leaf, _Shared) else leaf
+                for leaf, (_, own, _) in zip((one, other), ways, strict=True)
+            )
+            with self.recorder.block(then_nodes):
+                a = self.tensor(one, other)
+            with self.recorder.block(else_nodes):
+                b = self.tensor(other, a)
+            made.append(self._merged(a, b))
+            then_ends.append(self.recorder.value_of(a))
+            else_ends.append(self.recorder.value_of(b))
+            results.append(self.give(made[-1]))
+        if made:
+            then_block, else_block = Block([], then_nodes, then_ends), Block([], else_nodes, else_ends)
+            self.recorder.add(IF, {"condition": asked, "then": then_block, "orelse": else_block}, made)
+        count = len(results) - len(shared)
+        self._write(shared, inner, results[count:])
+        return results[:count]
+
+    def _write(self, tensors: Sequence[torch.Tensor], before: Sequence[Leaf], after: Sequence[Leaf]) -> None:
+        """Write to tensors what a block wrote to its own copies of them."""
+        for tensor, old, new in zip(tensors, before, after, strict=True):
+            if self.take(new) is not old:
+                if any(other is not tensor and share_memory(tensor, other) for other in tensors):
+                    raise self.error(SEEN_TWICE)
+                tensor.copy_(new)
+
+    def _merged(self, one: FakeTensor, other: FakeTensor) -> FakeTensor:
+        """What is known of a tensor that is one of two."""
+        if one.dtype is not other.dtype:
+            raise self.error(f"one branch returns {one.dtype} and the other {other.dtype}: cast one of them")
+        if one.ndim != other.ndim:
+            raise self.error(
+                f"one branch returns a tensor of {one.ndim} axes and the other of {other.ndim}: "
+                "ONNX knows the rank of every tensor"
+            )
+        pairs = zip(one.shape, other.shape, strict=True)
+        shape = [size if same_size(size, peer) else self.new_size(size) for size, peer in pairs]
+        return self.recorder.stand_in(one.dtype, shape, one.device, self._holds_what(one))
+
+    def _holds_what(self, tensor: FakeTensor) -> Holds:
+        return self.recorder.value_of(tensor).holds
+
+    # --- loops ----------------------------------------------------------------------------------------------------
+
+    def loop(
+        self,
+        trips: Leaf,
+        going: Leaf,
+        initial: Sequence[Leaf],
+        body: _Body,
+        shared: Sequence[torch.Tensor] = (),
+        varying: Sequence[bool] | None = None,
+    ) -> tuple[list[Leaf], list[torch.Tensor]]:
+        """Record a loop of `trips` iterations (None: any number) while `going`. Gives what it carried, at its end, and
+        what it collected, stacked.
+
+        The body is recorded with what is known before the first iteration. Where that does not hold for the second,
+        less is taken for granted and the body is recorded again. `varying` says what is known to change. The `shared`
+        tensors are handed to the body too: what it writes to them is written to them afterwards.
+        """
+        initial = [*initial, *shared]
+        starts = self.settled(initial)
+        known = [*(varying or ()), *[False] * len(starts)]
+        carried = [_Carried(leaf, varies) for leaf, varies in zip(starts, known, strict=False)]
+        places = {id(tensor): place for place, tensor in enumerate(shared)}
+        for item, leaf in zip(carried[: len(initial) - len(shared)], initial, strict=False):
+            item.shared = places.get(id(leaf))
+        before = self.recorder.checkpoint()
+        while (recorded := self._iteration(carried, len(shared), body)) is None:
+            # Each time one variable more changes, or one axis more: that comes to an end.
+            self.recorder.restore(before)
+            before = self.recorder.checkpoint()
+        block, goes_on, collected = recorded
+        changing = [item for item in carried if item.varies]
+        arguments = {
+            "trips": None if trips is None else self.value(trips),
+            "condition": None if going is True and goes_on is True else self.value(going),
+            "initial": [self.value(item.start) for item in changing],
+            "block": block,
+        }
+        ends = [self._at_end(item) for item in changing]
+        length = trips if goes_on is True and isinstance(trips, (int, torch.SymInt)) else None
+        stacked = [self._stacked(tensor, length) for tensor in collected]
+        if ends or stacked:
+            self.recorder.add(LOOP, arguments, [*ends, *stacked])
+        final = iter(ends)
+        results = [self.give(next(final)) if item.varies else leaf for item, leaf in zip(carried, initial, strict=True)]
+        count = len(initial) - len(shared)
+        self._refuse_seen_twice(carried[:count], initial[:count], shared, results[count:])
+        self._write(shared, starts[count:], results[count:])
+        return results[:count], [self.give(tensor) for tensor in stacked]
+
+    def _refuse_seen_twice(
+        self,
+        carried: Sequence[_Carried],
+        initial: Sequence[Leaf],
+        shared: Sequence[torch.Tensor],
+        after: Sequence[Leaf],
+    ) -> None:
+        """What a body writes in place to one tensor would be seen in another that shares its memory."""
+        changed = [tensor for tensor, new in zip(shared, after, strict=True) if self.take(new) is not self.take(tensor)]
+        own = [
+            leaf
+            for item, leaf in zip(carried, initial, strict=True)
+            if isinstance(leaf, torch.Tensor) and (item.shared is None or item.varies)
+        ]
+        for item, leaf in zip(carried, initial, strict=True):
+            if item.written:
+                changed.append(leaf)
+        for tensor in changed:
+            if any(other is not tensor and share_memory(tensor, other) for other in (*own, *shared)) or (
+                sum(other is tensor for other in (*own, *shared)) > 1
+            ):
+                raise self.error(SEEN_TWICE)
+
+    def _symbols(self) -> set[str]:
+        """The symbols that are known by now."""
+        symbols = self.recorder.fakes.symbols
+        hinted = map(str, symbols.hints) if symbols is not None else ()
+        return {*hinted, *self.recorder.size_sources, *self.recorder.reader.scalars}
+
+    def _alike(self, place: int, tensor: FakeTensor, outside: set[str]) -> FakeTensor:
+        """A tensor that is collected: it has the same sizes in each iteration."""
+        for size in tensor.shape:
+            if isinstance(size, torch.SymInt) and not {*map(str, size.node.expr.free_symbols)} <= outside:
+                raise UnlikeItems(place)
+        return tensor
+
+    def _iteration(
+        self, carried: list[_Carried], shared: int, body: _Body
+    ) -> tuple[Block, Leaf, list[FakeTensor]] | None:
+        """The body's block, whether it goes on, and what it collects; None where too much was taken for granted."""
+        recorder, outer = self.recorder, self.recorder.nodes
+        with recorder.block() as nodes:
+            number, going = recorder.stand_in(torch.int64, ()), recorder.stand_in(torch.bool, ())
+            for item in carried:
+                item.inside = self._inside(item) if item.varies else item.start
+            split = len(carried) - shared
+            own = [self.give(item.inside) for item in carried[split:]]
+            given = [
+                self.give(item.inside) if item.varies or item.shared is None else own[item.shared]
+                for item in carried[:split]
+            ]
+            outside = self._symbols()
+            done = body(self.give(number), given, own)
+            for item, leaf in zip(carried[:split], given, strict=True):
+                item.written = item.varies and isinstance(leaf, torch.Tensor) and self.take(leaf) is not item.inside
+            outs = self.settled([*done.carried, *own])
+            # All of them are asked, so that one more attempt does for all.
+            for place, (item, leaf) in enumerate(zip(carried, done.carried, strict=False)):
+                if item.shared is not None and leaf is own[item.shared] and not item.varies:
+                    outs[place] = item.start
+            held = [self._holds(item, out, outer) for item, out in zip(carried, outs, strict=True)]
+            if not all(held):
+                return None
+            goes_on = done.going if done.going is True else self.tensor(self.settled([done.going])[0])
+            changing = [
+                (item, self.tensor(out, item.inside)) for item, out in zip(carried, outs, strict=True) if item.varies
+            ]
+            collected = [self._alike(place, self.take(tensor), outside) for place, tensor in enumerate(done.collected)]
+        inputs = [recorder.value_of(tensor) for tensor in (number, going, *(item.inside for item, _ in changing))]
+        tensors = [going if goes_on is True else goes_on, *(out for _, out in changing), *collected]
+        return Block(inputs, nodes, [recorder.value_of(tensor) for tensor in tensors]), goes_on, collected
+
+    def _inside(self, item: _Carried) -> FakeTensor:
+        start = item.start
+        if not isinstance(start, torch.Tensor):
+            return self.recorder.stand_in(DTYPES[type(start)], ())
+        shape = [self.new_size(size) if axis in item.free else size for axis, size in enumerate(start.shape)]
+        return self.recorder.stand_in(start.dtype, shape, start.device, self._holds_what(self.take(start)))
+
+    def _holds(self, item: _Carried, out: Leaf, outer: list[Node]) -> bool:
+        """Whether what was taken for granted holds after an iteration; from now on, less is."""
+        if not item.varies:
+            if same_leaf(item.start, out) or out is UNSET:
+                return True
+            if isinstance(item.start, Absent):
+                with self.recorder.block(outer):
+                    item.start = self.anything_like(out, item.start is EMPTY)
+            if not (isinstance(item.start, torch.Tensor) or is_number(item.start)):
+                raise self.error(f"a variable is {item.start!r} before the loop and {spelled(out)} after an iteration")
+            item.varies = True
+            return False
+        if isinstance(out, Absent):
+            return True
+        inside = item.inside
+        dtype, shape = (out.dtype, out.shape) if isinstance(out, torch.Tensor) else (DTYPES.get(type(out)), ())
+        if dtype is not inside.dtype or len(shape) != inside.ndim:
+            raise self.error(
+                f"a variable is {spelled(item.start)} before the loop and {spelled(out)} after an iteration: "
+                "ONNX wants one dtype and one number of axes throughout"
+            )
+        grown = {axis for axis, (a, b) in enumerate(zip(inside.shape, shape, strict=True)) if not same_size(a, b)}
+        if grown <= item.free:
+            return True
+        item.free |= grown
+        return False
+
+    def _at_end(self, item: _Carried) -> FakeTensor:
+        inside = item.inside
+        shape = [self.new_size(size) if axis in item.free else size for axis, size in enumerate(inside.shape)]
+        return self.recorder.stand_in(inside.dtype, shape, inside.device, self._holds_what(inside))
+
+    def _stacked(self, tensor: FakeTensor, length: Size | None) -> FakeTensor:
+        length = self.new_size(2) if length is None else length
+        return self.recorder.stand_in(tensor.dtype, [length, *tensor.shape], tensor.device)
+
+    # --- scans ----------------------------------------------------------------------------------------------------
+
+    def scan(
+        self,
+        initial: Sequence[torch.Tensor],
+        over: Sequence[torch.Tensor],
+        body: Callable[[Sequence[torch.Tensor], Sequence[torch.Tensor]], Sequence[torch.Tensor]],
+    ) -> list[torch.Tensor]:
+        """Record a pass over the first axis of tensors; give what it carries at its end, and the rest, stacked.
+
+        The body takes what is carried and the slices, and returns what is carried and whatever else.
+        """
+        recorder = self.recorder
+        starts, wholes = self.settled(initial), self.settled(over)
+        count = wholes[0].shape[0]
+        with recorder.block() as nodes:
+            carried = [recorder.stand_in(start.dtype, start.shape, start.device) for start in starts]
+            slices = [recorder.stand_in(whole.dtype, whole.shape[1:], whole.device) for whole in wholes]
+            outs = self.settled(body([*map(self.give, carried)], [*map(self.give, slices)]))
+        for start, out in zip(starts, outs, strict=False):
+            if start.dtype is not out.dtype or not same_shape(start.shape, out.shape):
+                shapes = f"{[*start.shape]}", f"{[*out.shape]}"
+                raise self.error(
+                    f"scan carries {spelled(start)} of shape {shapes[0]}, and its body returns {spelled(out)} of shape "
+                    f"{shapes[1]} for it: what is carried keeps its dtype and shape"
+                )
+        block = Block(
+            [recorder.value_of(tensor) for tensor in (*carried, *slices)],
+            nodes,
+            [recorder.value_of(out) for out in outs],
+        )
+        ends = [recorder.stand_in(start.dtype, start.shape, start.device) for start in starts]
+        ends += [self._stacked(out, count) for out in outs[len(starts) :]]
+        arguments = {
+            "initial": [recorder.value_of(start) for start in starts],
+            "over": [recorder.value_of(whole) for whole in wholes],
+            "block": block,
+        }
+        recorder.add(SCAN, arguments, ends)
+        return [self.give(end) for end in ends]

@@ -1,0 +1,174 @@
+"""Leaves: what a program holds while it is recorded (a tensor, a number, None), and each as a tensor of the graph."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch._functorch.pyfunctorch import temporarily_clear_interpreter_stack
+from torch._subclasses.fake_tensor import FakeTensor
+
+from onnx_parity.exporter.capture.graph.graph import DTYPES, Holds, Size, Value, same_size
+from onnx_parity.exporter.capture.graph.list_primitives import EMPTY_LIST
+from onnx_parity.exporter.capture.record.recorder import NeedsSymbols, Recorder, unwrapped
+from onnx_parity.exporter.errors import CaptureError
+
+if TYPE_CHECKING:
+    import sympy
+
+__all__ = ["EMPTY", "UNSET", "Absent", "Leaf", "Leaves", "is_number", "same_leaf", "share_memory", "spelled"]
+
+#: A tensor, a number, None, `UNSET`, or anything else, which then must not change.
+Leaf = Any
+_COMPARISONS: dict[str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = {
+    "Equality": torch.eq,
+    "Unequality": torch.ne,
+    "StrictLessThan": torch.lt,
+    "LessThan": torch.le,
+    "StrictGreaterThan": torch.gt,
+    "GreaterThan": torch.ge,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Absent:
+    """In the place of a tensor of which nothing is known yet."""
+
+    said: str
+
+
+#: What a variable holds on a way on which nothing was assigned to it. Nobody reads it.
+UNSET = Absent("not set")
+#: The items of an empty list, in one tensor.
+EMPTY = Absent("an empty list")
+
+
+class Leaves:
+    """Between what the program has and what the recorder knows."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        self.recorder = recorder
+
+    def take(self, tensor: torch.Tensor) -> FakeTensor:
+        """What the recorder knows a tensor of the program as."""
+        tensor = unwrapped(tensor)
+        if isinstance(tensor, FakeTensor) and self.recorder.knows(tensor):
+            return tensor
+        with temporarily_clear_interpreter_stack():
+            return self.recorder.constant(tensor)
+
+    def give(self, leaf: Leaf) -> Leaf:
+        """A leaf as the program may have it: writes to a tensor are seen."""
+        level = torch._C._functorch.maybe_current_level()
+        if level is None or not isinstance(leaf, FakeTensor):
+            return leaf
+        return torch._C._functorch._wrap_functional_tensor(leaf, level)
+
+    def value(self, leaf: Leaf) -> Value:
+        return self.recorder.value_of(self.tensor(self.settled([leaf])[0]))
+
+    def tensor(self, leaf: Leaf, like: Leaf = None) -> FakeTensor:
+        """A leaf as a tensor; one that is not set, as anything like another."""
+        if isinstance(leaf, FakeTensor):
+            return leaf
+        if isinstance(leaf, Absent):
+            return self.tensor(self.anything_like(like, leaf is EMPTY))
+        if not is_number(leaf):
+            raise self.error(
+                f"a branch or loop makes a variable {spelled(leaf)} one time and {spelled(like)} another: "
+                "only tensors and numbers can depend on values"
+            )
+        with self.innermost():
+            made = torch.scalar_tensor(leaf, dtype=DTYPES[type(leaf)])
+        assert isinstance(made, FakeTensor)
+        return made
+
+    def number(self, tensor: torch.Tensor) -> Any:
+        """The number in a tensor of one int, as sizes and indices are given; a symbol where it depends on an input."""
+        if self.recorder.fakes.symbols is None and self.depends_on_input(tensor):
+            raise NeedsSymbols
+        return tensor.item()
+
+    def depends_on_input(self, tensor: torch.Tensor) -> bool:
+        return self.recorder.reader.depends_on_input(self.recorder.value_of(self.take(tensor)))
+
+    def truth(self, leaf: Leaf) -> Leaf:
+        """A condition: True, False, or a tensor of one truth."""
+        if isinstance(leaf, torch.Tensor):
+            return leaf if leaf.dtype is torch.bool else leaf != 0
+        if not isinstance(leaf, torch.SymBool):
+            return bool(leaf)
+        return self._over_sizes(leaf.node.expr)
+
+    def _over_sizes(self, expression: sympy.Basic) -> Leaf:
+        """What a statement about sizes that vary is at run time."""
+        name = type(expression).__name__
+        if name in ("BooleanTrue", "BooleanFalse"):
+            return bool(expression)
+        if name == "Not":
+            return torch.logical_not(self._over_sizes(expression.args[0]))
+        if name in ("And", "Or"):
+            join = torch.logical_and if name == "And" else torch.logical_or
+            return functools.reduce(join, map(self._over_sizes, expression.args))
+        symbols = self.recorder.fakes.symbols
+        assert symbols is not None
+        one, other = (self.give(self.tensor(symbols.size_of(side))) for side in expression.args)
+        return _COMPARISONS[name](one, other)
+
+    def new_size(self, like: Size) -> torch.SymInt:
+        """A size of which nothing is known."""
+        symbols = self.recorder.fakes.symbols
+        if symbols is None:
+            raise NeedsSymbols
+        return symbols.unknown_size(like)
+
+    def settled(self, leaves: Sequence[Leaf]) -> list[Leaf]:
+        return [self.take(leaf) if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves]
+
+    def innermost(self) -> Any:
+        """A context in which operators go to the recorder straight away."""
+        return temporarily_clear_interpreter_stack()
+
+    def error(self, text: str) -> CaptureError:
+        where = self.recorder.origins.find().where
+        return CaptureError(f"{text}{f' (at {where})' if where else ''}")
+
+    def anything_like(self, leaf: Leaf, empty: bool) -> Leaf:
+        """Something of the kind of a leaf, for a variable that nobody reads before it is assigned to."""
+        if not isinstance(leaf, torch.Tensor):
+            return False if isinstance(leaf, bool) else 0.0 if isinstance(leaf, float) else 0
+        if self.recorder.value_of(self.take(leaf)).holds is Holds.LIST:
+            made = self.recorder.stand_in(leaf.dtype, tuple(leaf.shape), holds=Holds.LIST)
+            self.recorder.add(EMPTY_LIST, {"dtype": leaf.dtype}, [made])
+            return made
+        shape: list[Size] = [0, *leaf.shape[1:]] if empty else [*leaf.shape]
+        with self.innermost():
+            return torch.zeros([size if isinstance(size, int) else 0 for size in shape], dtype=leaf.dtype)
+
+
+def is_number(leaf: Leaf) -> bool:
+    return type(leaf) in DTYPES
+
+
+def same_leaf(one: Leaf, other: Leaf) -> bool:
+    """Whether two leaves are surely the same."""
+    if one is other:
+        return True
+    if isinstance(one, torch.SymInt) or isinstance(other, torch.SymInt):
+        return is_number(one) and is_number(other) and same_size(one, other)
+    if isinstance(one, torch.Tensor) or isinstance(other, torch.Tensor) or type(one) is not type(other):
+        return False
+    return bool(one == other)
+
+
+def share_memory(one: torch.Tensor, other: torch.Tensor) -> bool:
+    return bool(one.untyped_storage()._cdata == other.untyped_storage()._cdata)
+
+
+def spelled(leaf: Leaf) -> str:
+    if isinstance(leaf, torch.Tensor):
+        return f"a {str(leaf.dtype).removeprefix('torch.')} tensor of {leaf.ndim} axes"
+    return repr(leaf)

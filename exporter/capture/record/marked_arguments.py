@@ -1,0 +1,82 @@
+"""Inputs that hold tensors, lists of any length and what may be None, as a program that is recorded is given them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+
+from onnx_parity.exporter.capture.graph import list_primitives
+from onnx_parity.exporter.capture.graph.graph import Holds, Size, Value
+from onnx_parity.exporter.capture.record.leaves import Leaves
+from onnx_parity.exporter.capture.record.recorder import NeedsSymbols, Recorder
+from onnx_parity.exporter.capture.record.results import TensorList, TensorOrNone
+from onnx_parity.exporter.errors import CaptureError
+from onnx_parity.exporter.request.marked_inputs import Held, ListOf
+
+__all__ = ["HeldInput"]
+
+
+class HeldInput:
+    """One of them: the graph's input, and what the program is given for it."""
+
+    def __init__(self, recorder: Recorder, held: Held, name: str, shape: Sequence[Size]) -> None:
+        self.name = name
+        self._recorder = recorder
+        self._is_list = isinstance(held.mark, ListOf)
+        holds = Holds.LIST if self._is_list else Holds.OPTIONAL
+        self._handle = recorder.stand_in(held.item.dtype, shape, held.item.device, holds)
+        self.value: Value = recorder.value_of(self._handle)
+        self.value.name = name
+        recorder.reader.examples[self.value] = held.given
+        #: What the program may write to, and what each was before.
+        self._given: list[tuple[torch.Tensor, Value]] = []
+
+    @classmethod
+    def of_list(
+        cls, recorder: Recorder, held: Held, name: str, axes: Mapping[int, str], axis_names: dict[str, str]
+    ) -> HeldInput:
+        """A list: the axes that vary are each item's own, whatever else is called so."""
+        symbols = recorder.fakes.symbols
+        if symbols is None:
+            raise NeedsSymbols
+        shape: list[Size] = list(held.item.shape)
+        for axis, axis_name in axes.items():
+            size = shape[axis] = symbols.unknown_size(shape[axis])
+            axis_names[str(size.node.expr)] = axis_name
+        return cls(recorder, held, name, shape)
+
+    def handed_out(self, known: Mapping[str, tuple[Value, int]]) -> TensorList | TensorOrNone:
+        """What the program is given. `known` are the sizes that can be read of other inputs."""
+        handle, recorder = self._handle, self._recorder
+        leaves = Leaves(recorder)
+        if self._is_list and any(not isinstance(size, int) for size in self.value.shape):
+            return TensorList(leaves.give(handle), of_numbers=False, stacked=False)
+        # Of no items, a stack has no size of an item to go by; of None, there is nothing to take sizes from.
+        none: list[Size] = [
+            size if isinstance(size, int) or str(size.node.expr) in known else 0 for size in self.value.shape
+        ]
+        if self._is_list:
+            stack = recorder.stand_in(handle.dtype, [leaves.new_size(2), *handle.shape], handle.device)
+            arguments = {"items": self.value, "none": none, "dtype": handle.dtype}
+            recorder.add(list_primitives.STACKED, arguments, [stack])
+            return TensorList(self._watched(leaves, stack), of_numbers=False, stacked=True)
+        present = recorder.stand_in(torch.bool, ())
+        tensor = recorder.stand_in(handle.dtype, handle.shape, handle.device)
+        recorder.add(list_primitives.PRESENCE, {"given": self.value, "none": none}, [present, tensor])
+        return TensorOrNone(leaves.give(present), self._watched(leaves, tensor))
+
+    def _watched(self, leaves: Leaves, fake: Any) -> torch.Tensor:
+        given: torch.Tensor = leaves.give(fake)
+        self._given.append((given, self._recorder.value_of(fake)))
+        return given
+
+    def refuse_written(self) -> None:
+        """Called when the program has run."""
+        leaves = Leaves(self._recorder)
+        if any(self._recorder.value_of(leaves.take(given)) is not before for given, before in self._given):
+            what = "the items of the list" if self._is_list else "the tensor, which may be None,"
+            raise CaptureError(
+                f"the program writes in place to {what} {self.name!r} that it is given: write to a clone"
+            )

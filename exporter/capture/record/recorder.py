@@ -1,0 +1,383 @@
+"""The recorder: a dispatch mode that writes down each operator while fake tensors flow through the program."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch._ops import OpOverload
+from torch._subclasses.fake_tensor import FakeTensor
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from onnx_parity.exporter.capture.fakes.fake_mode import Fakes
+from onnx_parity.exporter.capture.fakes.pointwise import Metadata
+from onnx_parity.exporter.capture.fakes.result_cache import ResultMemo, describe
+from onnx_parity.exporter.capture.graph.graph import Holds, Node, Origin, Primitive, Size, Value
+from onnx_parity.exporter.capture.graph.list_primitives import TO_LIST
+from onnx_parity.exporter.capture.graph.origin import OriginFinder
+from onnx_parity.exporter.capture.record.autograd_functions import AUTOGRAD_FUNCTION, FunctionCall
+from onnx_parity.exporter.capture.record.values_read import Reader, outside_of_modes
+from onnx_parity.exporter.capture.replace.dispatch import original, without_keeping
+from onnx_parity.exporter.capture.sizes.result_sizes import SIZES
+from onnx_parity.exporter.errors import CaptureError
+
+__all__ = ["NeedsSymbols", "OwnTensorWritten", "Recorder", "own_tensor_written", "unwrapped"]
+
+
+class OwnTensorWritten(CaptureError):
+    """The program writes to a tensor that it owns, or to what was made of such tensors alone."""
+
+
+class NeedsSymbols(CaptureError):
+    """The program has sizes that depend on values, and is recorded without symbols for them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """What was known of symbols before a block was recorded."""
+
+    sizes: dict[str, Any]
+    scalars: dict[str, Any]
+    assumptions: dict[Any, Any]
+    said: int
+
+
+_CPU = torch.device("cpu")
+_COPY = torch.ops.aten.copy_.default
+_NUMBER_OF = torch.ops.aten._local_scalar_dense.default
+_DETACH = torch.ops.aten.detach.default
+_prim_device = torch.ops.prim.device.default
+#: Operators that read a tensor's value into Python.
+_READS = frozenset(
+    {
+        _NUMBER_OF,
+        torch.ops.aten.allclose.default,
+        torch.ops.aten.equal.default,
+        torch.ops.aten.is_nonzero.default,
+    }
+)
+
+_parameter_names: dict[OpOverload, tuple[str, ...]] = {}
+
+
+def _names_of(op: OpOverload) -> tuple[str, ...]:
+    names = _parameter_names.get(op)
+    if names is None:
+        names = _parameter_names[op] = tuple(argument.name for argument in op._schema.arguments)
+    return names
+
+
+class Recorder(TorchDispatchMode):
+    """Records a program into `nodes`.
+
+    Tensors that are not fake are the program's own: parameters, buffers, literals. They become constants on first
+    sight; `name_of` says what they are called.
+    """
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        # Wrapping every call against compilation costs 3 us, and nothing here is ever compiled.
+        return False
+
+    def __init__(
+        self,
+        fakes: Fakes,
+        origins: OriginFinder,
+        name_of: Callable[[torch.Tensor], str],
+        decomposition_of: Callable[[OpOverload], Callable[..., Any] | None],
+        strict: bool,
+        lifted: bool,
+        freezes: bool,
+    ) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.fakes = fakes
+        fakes.cache_enabled = False
+        self._memo = ResultMemo(fakes, self._metadata_of)
+        self.nodes: list[Node] = []
+        self.origins = origins
+        self.name_of = name_of
+        self._decomposition_of = decomposition_of
+        #: The program's own tensors are arguments of `functionalize` too (see `Lifting`).
+        self.lifts = lifted
+        #: Numbers that depend on inputs are taken from the example, rather than being symbols.
+        self._freezes = freezes
+        # Fake tensors are kept alive here, so that an id stands for one tensor throughout.
+        self._values: dict[int, tuple[FakeTensor, Value]] = {}
+        self._metadata: dict[int, Metadata] = {}
+        self._constants: dict[int, tuple[torch.Tensor, FakeTensor]] = {}
+        #: The symbols of numbers that were read.
+        self._numbers: dict[Value, torch.SymInt | torch.SymFloat] = {}
+        #: Of tensors that the program may write to: inputs and buffers.
+        self._writable: set[int] = set()
+        #: Of each symbol, a value of the program that has that size, and the axis.
+        self.size_sources: dict[str, tuple[Value, int]] = {}
+        self.reader = Reader(self.size_sources, origins, fakes.symbols, strict)
+
+    # --- values ---------------------------------------------------------------------------------------------------
+
+    def writable(self, fake: FakeTensor) -> FakeTensor:
+        self._writable.add(id(fake))
+        return fake
+
+    def input(self, fake: FakeTensor, name: str, example: torch.Tensor) -> Value:
+        value = Value(fake.dtype, tuple(fake.shape), name=name)
+        self._values[id(fake)] = (fake, value)
+        self.reader.examples[value] = example
+        return value
+
+    def constant(self, tensor: torch.Tensor) -> FakeTensor:
+        """The stand-in for a tensor that the program owns."""
+        known = self._constants.get(id(tensor))
+        if known is not None:
+            return known[1]
+        with torch._C._DisableTorchDispatch():
+            shape = torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device="meta")
+            # A weight that is to be supplied later has no data.
+            data = shape if isinstance(tensor, FakeTensor) or tensor.is_meta else tensor.detach()
+        fake = FakeTensor(self.fakes, shape, _CPU if tensor.is_meta else tensor.device)
+        self._constants[id(tensor)] = (tensor, fake)
+        value = Value(tensor.dtype, tuple(tensor.shape), name=self.name_of(tensor), constant=data)
+        self._values[id(fake)] = (fake, value)
+        return fake
+
+    def knows(self, tensor: torch.Tensor) -> bool:
+        """Whether it came from here, rather than being the program's own."""
+        return id(tensor) in self._values
+
+    def was_read(self, tensor: torch.Tensor) -> bool:
+        """Whether the program used this tensor of its own."""
+        return id(tensor) in self._constants
+
+    def value_of(self, tensor: torch.Tensor) -> Value:
+        """The value that a tensor seen by the recorder stands for."""
+        known = self._values.get(id(tensor))
+        if known is None:
+            self._check_not_ours(tensor)
+            known = self._values[id(self.constant(tensor))]
+        return known[1]
+
+    def stand_in(
+        self, dtype: torch.dtype, shape: Sequence[Size], device: torch.device = _CPU, holds: Holds = Holds.TENSOR
+    ) -> FakeTensor:
+        """A tensor that no operator made, as blocks take and return them; or for what holds tensors."""
+        fake = self._memo.contiguous(dtype, tuple(shape), device)
+        value = Value(dtype, tuple(shape), holds=holds)
+        self._values[id(fake)] = (fake, value)
+        if self.fakes.symbols is not None and holds is Holds.TENSOR:
+            self._note_sizes(value)
+        return fake
+
+    def release(self) -> None:
+        """Let go of the fake tensors, when all is recorded: they lie in cycles, and a large program's are megabytes."""
+        self._values.clear()
+        self._metadata.clear()
+        self._constants.clear()
+
+    def _metadata_of(self, tensor: torch.Tensor) -> Metadata:
+        metadata = self._metadata.get(id(tensor))
+        if metadata is None:
+            assert isinstance(tensor, FakeTensor)
+            metadata = self._metadata[id(tensor)] = describe(tensor)
+        return metadata
+
+    # --- recording ------------------------------------------------------------------------------------------------
+
+    def __torch_dispatch__(self, func: OpOverload, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func is _prim_device:
+            return args[0].fake_device if isinstance(args[0], FakeTensor) else args[0].device
+        kwargs = kwargs or {}
+        if func is _DETACH and not self.lifts and not self.knows(args[0]):
+            # `.data` of a parameter: what is written to it would be lost.
+            raise own_tensor_written("", self.origins.find())
+        args = tuple([self._faked(argument) for argument in args])
+        if kwargs:
+            kwargs = {name: self._faked(argument) for name, argument in kwargs.items()}
+        if func in _READS:
+            if not self._stays_symbolic(func, args):
+                return self._read(func, args)
+            known = self._numbers.get(self.value_of(args[0]))
+            if known is not None:
+                return known
+        if func._schema.is_mutable:
+            self._refuse_foreign_write(func, args)
+        decomposition = self._decomposition_of(original(func))
+        if decomposition is not None:
+            return self._decompose(decomposition, args, kwargs)
+        with without_keeping():
+            sizes = SIZES.get(original(func)) if self.fakes.symbols is not None else None
+            result = NotImplemented
+            if sizes is not None:
+                with self.fakes:
+                    result = sizes(*args, **kwargs)
+            if result is NotImplemented:
+                result = self._memo.call(func, types, args, kwargs)
+        self._record(original(func), args, kwargs, result)
+        if func is _NUMBER_OF and isinstance(result, (torch.SymInt, torch.SymFloat)):
+            self.reader.scalars[str(result.node.expr)] = self.value_of(args[0])
+            self._numbers[self.value_of(args[0])] = result
+        return result
+
+    def _decompose(self, decomposition: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Record an operator as torch writes it in others. Few of these write in place; those are functionalized."""
+        before = len(self.nodes)
+        with self:
+            try:
+                return decomposition(*args, **kwargs)
+            except CaptureError:
+                del self.nodes[before:]
+                return torch.func.functionalize(decomposition, remove="mutations")(*args, **kwargs)
+
+    def _refuse_foreign_write(self, func: OpOverload, args: tuple[Any, ...]) -> None:
+        """Functionalization leaves one kind of write: the new values of inputs and buffers, copied back at the end."""
+        if func is _COPY and id(args[0]) in self._writable:
+            return
+        raise own_tensor_written("", self.origins.find())
+
+    def _faked(self, argument: Any) -> Any:
+        if isinstance(argument, torch.Tensor):
+            if id(argument) in self._values:
+                return argument
+            self._check_not_ours(argument)
+            return self.constant(argument)
+        if isinstance(argument, list):
+            return [self._faked(item) for item in argument]
+        return argument
+
+    def _check_not_ours(self, tensor: torch.Tensor) -> None:
+        """Fake tensors of other modes are weights of the program, to be supplied later."""
+        ours = isinstance(tensor, FakeTensor) and tensor.fake_mode is self.fakes
+        assert not ours, "a tensor was made without being recorded"
+
+    def _bound(self, argument: Any) -> Any:
+        if isinstance(argument, torch.Tensor):
+            return self._values[id(argument)][1]
+        if isinstance(argument, (list, tuple)):
+            return [self._bound(item) for item in argument]
+        return argument
+
+    def _record(self, op: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> None:
+        bound = dict(zip(_names_of(op), map(self._bound, args), strict=False))
+        for name, argument in kwargs.items():
+            bound[name] = self._bound(argument)
+        if op is AUTOGRAD_FUNCTION:
+            bound["call"] = FunctionCall.numbered(bound["call"])
+        node = Node(op, bound, self.origins.find())
+        tensors = result if isinstance(result, (list, tuple)) else (result,)
+        for tensor in tensors:
+            if not isinstance(tensor, FakeTensor):
+                node.outputs.append(None)
+                continue
+            known = self._values.get(id(tensor))
+            if known is not None and known[0] is tensor:
+                # An operator that returns its own argument (lift_fresh, an in-place write): a new value all the same.
+                value = Value(tensor.dtype, known[1].shape, node=node)
+            else:
+                value = Value(tensor.dtype, tuple(tensor.shape), node=node)
+                if self.fakes.symbols is not None:
+                    self._note_sizes(value)
+            self._values[id(tensor)] = (tensor, value)
+            node.outputs.append(value)
+        self.nodes.append(node)
+
+    def add(self, op: Primitive, arguments: dict[str, Any], results: Sequence[FakeTensor]) -> None:
+        """Record what is no operator of the dispatcher, and which stand-ins are what it returns."""
+        node = Node(op, arguments, self.origins.find())
+        for fake in results:
+            value = self._values[id(fake)][1]
+            value.node = node
+            node.outputs.append(value)
+        self.nodes.append(node)
+
+    def listed(self, stack: Value) -> Value:
+        """The list of the tensors that lie along the first axis of one."""
+        node = Node(TO_LIST, {"stack": stack}, self.origins.find())
+        value = Value(stack.dtype, stack.shape[1:], node=node, holds=Holds.LIST)
+        node.outputs.append(value)
+        self.nodes.append(node)
+        return value
+
+    # --- blocks ---------------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def block(self, nodes: list[Node] | None = None) -> Iterator[list[Node]]:
+        """What is recorded inside goes into nodes of their own, or to the end of these."""
+        outer = self.nodes
+        self.nodes = [] if nodes is None else nodes
+        try:
+            yield self.nodes
+        finally:
+            self.nodes = outer
+
+    def checkpoint(self) -> Checkpoint:
+        """What to give to `restore` where a block is to be recorded anew."""
+        symbols, reader = self.fakes.symbols, self.reader
+        assumptions = symbols.assumptions if symbols is not None else {}
+        return Checkpoint(dict(self.size_sources), dict(reader.scalars), dict(assumptions), len(reader.said))
+
+    def restore(self, checkpoint: Checkpoint) -> None:
+        # The reader knows these by the objects that they are.
+        for known, before in ((self.size_sources, checkpoint.sizes), (self.reader.scalars, checkpoint.scalars)):
+            known.clear()
+            known.update(before)
+        if self.fakes.symbols is not None:
+            self.fakes.symbols.assumptions = checkpoint.assumptions
+        del self.reader.said[checkpoint.said :]
+
+    def _note_sizes(self, value: Value) -> None:
+        """Sizes that depend on values (of x[x > 0]) are symbols too: they can be read where they first appear."""
+        for axis, size in enumerate(value.shape):
+            if (
+                not isinstance(size, int)
+                and size.node.expr.is_Symbol
+                and str(size.node.expr) not in self.reader.scalars
+            ):
+                self.size_sources.setdefault(str(size.node.expr), (value, axis))
+
+    def symbol_sources(self) -> dict[str, tuple[Value, int | None]]:
+        """Where what depends on values can be read: sizes of results, and numbers."""
+        return {**self.size_sources, **{name: (value, None) for name, value in self.reader.scalars.items()}}
+
+    # --- reading values -------------------------------------------------------------------------------------------
+
+    def _read(self, func: OpOverload, args: tuple[Any, ...]) -> Any:
+        tensors = self.reader.read([self.value_of(argument) for argument in args])
+        with outside_of_modes():
+            return func(*tensors)
+
+    def read_out(self, tensor: torch.Tensor) -> torch.Tensor:
+        """What a tensor that the program holds is for the example inputs."""
+        tensor = unwrapped(tensor)
+        if not self.knows(tensor):
+            return tensor
+        return self.reader.read([self.value_of(tensor)])[0]
+
+    def _stays_symbolic(self, func: OpOverload, args: tuple[Any, ...]) -> bool:
+        """A number that depends on an input can be a symbol; a truth cannot."""
+        if func is not _NUMBER_OF or self._freezes or args[0].dtype is torch.bool or args[0].dtype.is_complex:
+            return False
+        if not self.reader.depends_on_input(self.value_of(args[0])):
+            return False
+        if self.fakes.symbols is None:
+            self.reader.refusal = NeedsSymbols()
+            raise self.reader.refusal
+        return True
+
+
+def unwrapped(tensor: torch.Tensor) -> torch.Tensor:
+    """What functionalization holds for a tensor of the program, with all that was written to it through its views."""
+    if torch._C._functorch.is_functionaltensor(tensor):
+        torch._functionalize_sync(tensor)
+        tensor = torch._C._functorch._unwrap_functional_tensor(tensor, True)
+    return tensor
+
+
+def own_tensor_written(name: str, origin: Origin) -> OwnTensorWritten:
+    where = f" at {origin.where}" if origin.where else ""
+    what = f"{name!r}, which" if name else "a tensor that"
+    return OwnTensorWritten(
+        f"the program writes in place{where} to {what} is neither made in it nor one of its inputs or buffers. "
+        "Register that tensor with register_buffer, or write to a copy of it."
+    )

@@ -1,0 +1,1 @@
+"""What is recorded instead of torch's own operator."""

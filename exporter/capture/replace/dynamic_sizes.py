@@ -1,0 +1,128 @@
+"""Operators written out anew where torch's own way would take a size that varies, or a value, for a fixed number."""
+
+from __future__ import annotations
+
+import itertools
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch._ops import OpOverload
+
+from onnx_parity.exporter.capture.graph.graph import Size, same_shape, same_size
+
+__all__ = ["VARYING", "linspace"]
+
+_aten = torch.ops.aten
+
+
+def _dim_arange(like: torch.Tensor, dim: int) -> torch.Tensor:
+    # torch's own asks for the size as a plain int.
+    return torch.arange(like.shape[dim], device=like.device)
+
+
+def _chunk(x: torch.Tensor, chunks: int, dim: int = 0) -> Any:
+    # torch's own asks how many parts there are: as many as were asked for, unless the axis is too short for so many.
+    size = x.shape[dim]
+    if isinstance(size, int) or chunks < 1:
+        return _aten.chunk.default.decompose(x, chunks, dim)
+    if _is_zero(size % chunks):
+        part = size // chunks
+        return [_aten.slice.Tensor(x, dim, number * part, (number + 1) * part) for number in range(chunks)]
+    part = (size + chunks - 1) // chunks
+    as_asked = (size + part - 1) // part == chunks
+    if isinstance(as_asked, torch.SymBool) and not size.node.shape_env.decided(as_asked.node.expr):
+        return _aten.chunk.default.decompose(x, chunks, dim)
+    return x.split_with_sizes([*[part] * (chunks - 1), size - part * (chunks - 1)], dim)
+
+
+def _is_zero(size: Size) -> bool:
+    return bool((size if isinstance(size, int) else size.node.expr) == 0)
+
+
+def _tensor_split(x: torch.Tensor, sections: Size, dim: int = 0) -> Any:
+    # torch's own asks which parts are longer.
+    size = x.shape[dim]
+    if isinstance(size, int) or not isinstance(sections, int):
+        return _aten.tensor_split.sections.decompose(x, sections, dim)
+    whole, longer = size // sections, size % sections
+    starts = [whole * part + torch.sym_min(part, longer) for part in range(sections + 1)]
+    return [_aten.slice.Tensor(x, dim, start, end) for start, end in itertools.pairwise(starts)]
+
+
+def _tensor_split_at(x: torch.Tensor, places: torch.Tensor, dim: int = 0) -> Any:
+    # torch's own reads the memory of the places.
+    if places.ndim == 0:
+        return _tensor_split(x, places.item(), dim)  # type: ignore[arg-type]
+    bounds = [0, *(places[number].item() for number in range(places.shape[0])), sys.maxsize]
+    return [_aten.slice.Tensor(x, dim, start, end) for start, end in itertools.pairwise(bounds)]
+
+
+def _one_hot(x: torch.Tensor, num_classes: int = -1) -> Any:
+    # torch's own reads the greatest value as a plain int.
+    if num_classes != -1:
+        return _aten.one_hot.default.decompose(x, num_classes)
+    classes = torch.arange(x.max().item() + 1, device=x.device)
+    return (x.unsqueeze(-1) == classes).to(torch.int64)
+
+
+def _adaptive_avg_pool2d(x: torch.Tensor, sizes: list[Size]) -> Any:
+    # torch's own lays out anew, with as_strided, the means of images whose channels come last in memory.
+    return x.mean((-1, -2), True) if [*sizes] == [1, 1] else _aten.adaptive_avg_pool2d.default.decompose(x, sizes)
+
+
+def _adaptive_avg_pool3d(x: torch.Tensor, sizes: list[Size]) -> Any:
+    return (
+        x.mean((-1, -2, -3), True) if [*sizes] == [1, 1, 1] else _aten.adaptive_avg_pool3d.default.decompose(x, sizes)
+    )
+
+
+def _take_along_dim(x: torch.Tensor, indices: torch.Tensor, dim: int | None = None) -> Any:
+    # torch's own asks for the sizes that the two are broadcast to as plain ints.
+    static = all(isinstance(size, int) for size in (*x.shape, *indices.shape))
+    if static or (dim is not None and x.ndim != indices.ndim) or indices.dtype is not torch.int64:
+        return _aten.take_along_dim.default.decompose(x, indices, dim)
+    if dim is None:
+        return x.reshape(-1).gather(0, indices.reshape(-1))
+    along = dim % x.ndim
+    pairs = enumerate(zip(x.shape, indices.shape, strict=True))
+    both = [None if axis == along else _broadcast(own, other) for axis, (own, other) in pairs]
+    return _expanded(x, both).gather(along, _expanded(indices, both))
+
+
+def _broadcast(one: Size, other: Size) -> Size:
+    if same_size(one, 1) or same_size(other, 1):
+        return other if same_size(one, 1) else one
+    # Where one varies, that it equals the other is put on record.
+    if same_size(one, other) or one == other:
+        return one if isinstance(one, int) else other
+    raise RuntimeError(f"sizes {one} and {other} do not broadcast")
+
+
+def _expanded(x: torch.Tensor, sizes: Sequence[Size | None]) -> torch.Tensor:
+    """`x` with its axes at these sizes; None leaves one as it is."""
+    wanted = [own if size is None else size for own, size in zip(x.shape, sizes, strict=True)]
+    return x if same_shape(x.shape, wanted) else x.expand(wanted)
+
+
+def linspace(start: float, end: float, steps: int, *, dtype: torch.dtype | None = None, **options: Any) -> Any:
+    """`torch.linspace`, from both ends towards the middle as torch has it, for a number of steps that varies."""
+    wide = torch.float64
+    places = torch.arange(steps, dtype=wide)
+    step = (end - start) / torch.sym_max(steps - 1, 1)
+    walked = torch.where(places < (steps + 1) // 2, start + step * places, end - step * (steps - 1 - places))
+    return walked.to(dtype or torch.get_default_dtype())
+
+
+#: What is done instead.
+VARYING: dict[OpOverload, Callable[..., Any]] = {
+    _aten._dim_arange.default: _dim_arange,
+    _aten.chunk.default: _chunk,
+    _aten.tensor_split.sections: _tensor_split,
+    _aten.tensor_split.tensor_indices_or_sections: _tensor_split_at,
+    _aten.one_hot.default: _one_hot,
+    _aten.take_along_dim.default: _take_along_dim,
+    _aten.adaptive_avg_pool2d.default: _adaptive_avg_pool2d,
+    _aten.adaptive_avg_pool3d.default: _adaptive_avg_pool3d,
+}

@@ -1,0 +1,51 @@
+"""Upsampling by factors, as upsampling to sizes: torch's own rewriting fixes sizes that vary."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch._ops import OpOverload
+
+from onnx_parity.exporter.capture.graph.graph import Size
+
+__all__ = ["UPSAMPLING", "UPSAMPLING_TO_SIZES"]
+
+_aten = torch.ops.aten
+_NAMES = (
+    "upsample_nearest1d", "upsample_nearest2d", "upsample_nearest3d",
+    "_upsample_nearest_exact1d", "_upsample_nearest_exact2d", "_upsample_nearest_exact3d",
+    "upsample_linear1d", "upsample_bilinear2d", "upsample_trilinear3d", "upsample_bicubic2d",
+    "_upsample_bilinear2d_aa", "_upsample_bicubic2d_aa",
+)  # fmt: skip
+
+
+def _scaled(size: Size, factor: float) -> Size:
+    """floor(size * factor), in integers where the factor is a fraction that floats hold."""
+    numerator, denominator = float(factor).as_integer_ratio()
+    if isinstance(size, int) or denominator > 2**16:
+        scaled: Size = math.floor(size * factor)
+        return scaled
+    whole: Size = size * numerator // denominator
+    return whole
+
+
+def _to_sizes(to_sizes: OpOverload) -> Callable[..., Any]:
+    def instead(input: torch.Tensor, output_size: Sequence[Size] | None, *options: Any) -> torch.Tensor:
+        *flags, factors = options
+        spatial = input.shape[2:]
+        if output_size is None:
+            output_size = [_scaled(size, factor) for size, factor in zip(spatial, factors, strict=True)]
+        result: torch.Tensor = to_sizes(input, output_size, *flags, *(factors or [None] * len(spatial)))
+        return result
+
+    return instead
+
+
+UPSAMPLING_TO_SIZES: tuple[OpOverload, ...] = tuple(getattr(_aten, name).default for name in _NAMES)
+#: Of each operator that takes sizes or factors, what is recorded instead.
+UPSAMPLING: dict[OpOverload, Callable[..., Any]] = {
+    getattr(_aten, name).vec: _to_sizes(getattr(_aten, name).default) for name in _NAMES
+}

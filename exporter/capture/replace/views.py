@@ -1,0 +1,64 @@
+"""Views by strides, in operators that say which elements they pick: a recording has values, not memory."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch._ops import OpOverload
+
+from onnx_parity.exporter.capture.graph.graph import Size
+from onnx_parity.exporter.capture.graph.origin import refused_here
+
+__all__ = ["STRIDED"]
+
+
+def _as_strided(
+    self: torch.Tensor, size: Sequence[Size], stride: Sequence[Size], storage_offset: Size | None = None
+) -> torch.Tensor:
+    return torch.take(self, _places(self, size, stride, storage_offset))
+
+
+def _as_strided_scatter(
+    self: torch.Tensor,
+    src: torch.Tensor,
+    size: Sequence[Size],
+    stride: Sequence[Size],
+    storage_offset: Size | None = None,
+) -> torch.Tensor:
+    return torch.put(self, _places(self, size, stride, storage_offset), src)
+
+
+def _places(x: torch.Tensor, size: Sequence[Size], stride: Sequence[Size], storage_offset: Size | None) -> torch.Tensor:
+    """Which elements of `x`, read row by row, stand where the strides point in its memory."""
+    offset = x.storage_offset() if storage_offset is None else storage_offset
+    known = (*x.shape, *x.stride(), *size, *stride, offset)
+    if not all(isinstance(number, int) for number in known):
+        raise refused_here("as_strided over sizes that vary: use slices, unfold or expand, which speak of elements")
+    own = _memory(x.shape, x.stride(), x.storage_offset())
+    element_at = {place: number for number, place in reversed([*enumerate(own)])}
+    wanted = _memory(size, stride, offset)
+    if any(place not in element_at for place in wanted):
+        raise refused_here(
+            f"as_strided({list(size)}, {list(stride)}, {offset}) reaches memory outside of its tensor of shape "
+            f"{list(x.shape)}: call it on the whole tensor that owns the memory"
+        )
+    with torch._C._DisableTorchDispatch():
+        places = [element_at[place] for place in wanted]
+        return torch.tensor(places, dtype=torch.int64, device=x.device).reshape(tuple(size))
+
+
+def _memory(size: Sequence[Any], stride: Sequence[Any], offset: Any) -> list[int]:
+    """The places in memory of the elements, row by row."""
+    steps = [range(0, extent * step, step) if step else [0] * extent for extent, step in zip(size, stride, strict=True)]
+    return [offset + sum(place) for place in itertools.product(*steps)]
+
+
+_aten = torch.ops.aten
+STRIDED: dict[OpOverload, Callable[..., torch.Tensor]] = {
+    _aten.as_strided.default: _as_strided,
+    _aten.as_strided_copy.default: _as_strided,
+    _aten.as_strided_scatter.default: _as_strided_scatter,
+}

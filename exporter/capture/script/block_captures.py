@@ -1,0 +1,122 @@
+"""What the blocks of a script use of the values around them, and their own copies of what they may write to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import torch
+
+from onnx_parity.exporter.capture.script.parse import Body
+from onnx_parity.exporter.capture.script.values import Instance, Maybe, ScriptList
+
+__all__ = ["Outside"]
+
+
+class Outside:
+    """What blocks use of the values around them. What they may write to, each has copies of."""
+
+    def __init__(self, env: dict[int, Any], bodies: Sequence[Body]) -> None:
+        self._env = env
+        self._captured = dict.fromkeys(number for body in bodies for number in body.captured)
+        writes = any(body.writes for body in bodies)
+        values = [env[number] for number in self._captured] if writes else []
+        tensors: dict[int, torch.Tensor] = {}
+        containers: dict[int, Any] = {}
+        for value in values:
+            if isinstance(value, (ScriptList, dict, Instance)):
+                containers[id(value)] = value
+            for tensor in _tensors_in(value):
+                tensors[id(tensor)] = tensor
+        self.tensors = list(tensors.values())
+        self.containers = tuple(containers.values())
+
+    def copied(self, own: Sequence[torch.Tensor]) -> tuple[dict[int, Any], tuple[Any, ...]]:
+        """The values for a block, with its own tensors and containers, and those containers."""
+        replaced: dict[int, Any] = {id(tensor): mine for tensor, mine in zip(self.tensors, own, strict=True)}
+        containers = tuple(_copied(container, replaced) for container in self.containers)
+        return self._with(replaced), containers
+
+    def filled(
+        self,
+        own: Sequence[torch.Tensor],
+        originals: Sequence[Any],
+        containers: Sequence[Any],
+        lists: Sequence[ScriptList],
+        fresh: Sequence[ScriptList],
+    ) -> dict[int, Any]:
+        """The values for a block, with these containers in the place of the originals."""
+        replaced: dict[int, Any] = {id(tensor): mine for tensor, mine in zip(self.tensors, own, strict=True)}
+        replaced.update({id(old): new for old, new in zip(originals, containers, strict=True)})
+        replaced.update({id(old): new for old, new in zip(lists, fresh, strict=True)})
+        return self._with(replaced)
+
+    def _with(self, replaced: dict[int, Any]) -> dict[int, Any]:
+        if not replaced:
+            return self._env
+        changed = {number: _copied(self._env[number], replaced) for number in self._captured}
+        return {**self._env, **changed}
+
+    def carried(self, state: Sequence[Any], lists: Sequence[ScriptList]) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+        """What a loop hands from each iteration to the next: its own state, and containers that do not only collect."""
+        return tuple(state), tuple(c for c in self.containers if not any(c is each for each in lists))
+
+    def collecting(self, body: Body) -> list[ScriptList]:
+        """Lists that the body does nothing with but append one item to, in each iteration."""
+        uses: dict[int, int] = {}
+        for number in body.uses():
+            uses[number] = uses.get(number, 0) + 1
+        appended = [step.inputs[0] for step in body.steps if step.kind == "aten::append"]
+        found = []
+        for number in self._captured:
+            value = self._env[number]
+            named = sum(self._env[other] is value for other in self._captured)
+            if not isinstance(value, ScriptList) or value.sequence is not None:
+                continue
+            if uses.get(number) == 1 and appended.count(number) == 1 and named == 1:
+                found.append(value)
+        return found
+
+
+def _tensors_in(value: Any) -> Iterator[torch.Tensor]:
+    match value:
+        case torch.Tensor():
+            yield value
+        case ScriptList(items=items, stack=stack):
+            # A list of the graph's is never written to: an operation on it gives another one.
+            for item in (*items, stack):
+                yield from _tensors_in(item)
+        case dict():
+            for item in value.values():
+                yield from _tensors_in(item)
+        case tuple():
+            for item in value:
+                yield from _tensors_in(item)
+        case Instance(attributes=attributes):
+            yield from _tensors_in(attributes)
+        case Maybe(value=inner):
+            yield from _tensors_in(inner)
+
+
+def _copied(value: Any, replaced: dict[int, Any]) -> Any:
+    """A value whose containers are other ones, and whose tensors are replaced."""
+    known = replaced.get(id(value))
+    if known is not None:
+        return known
+    match value:
+        case ScriptList(items=items, stack=stack):
+            made: Any = ScriptList(
+                [_copied(item, replaced) for item in items], _copied(stack, replaced), value.sequence
+            )
+        case dict():
+            made = {key: _copied(item, replaced) for key, item in value.items()}
+        case Instance(attributes=attributes):
+            made = Instance(_copied(attributes, replaced))
+        case tuple():
+            return tuple(_copied(item, replaced) for item in value)
+        case Maybe(present=present, value=inner):
+            return Maybe(_copied(present, replaced), _copied(inner, replaced))
+        case _:
+            return value
+    replaced[id(value)] = made
+    return made

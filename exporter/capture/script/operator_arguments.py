@@ -1,0 +1,115 @@
+"""What operators of the dispatcher are given, where a script holds numbers in tensors, and lists of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from onnx_parity.exporter.capture.record.blocks import Blocks
+from onnx_parity.exporter.capture.record.results import TensorList, TensorOrNone
+from onnx_parity.exporter.capture.script.parse import Operator, described
+from onnx_parity.exporter.capture.script.values import Maybe, ScriptList
+
+__all__ = ["Part", "arguments_of", "taken_in"]
+
+#: Of an overload that takes numbers, the one that takes tensors in their place.
+_OVER_TENSORS = {
+    "Scalar": "Tensor",
+    "Tensor_Scalar": "Tensor_Tensor",
+    "int_Scalar": "int_Tensor",
+    "ScalarOther": "self",
+    "ScalarSelf": "self",
+    "default": "Tensor",
+}
+_EXAMPLES = {torch.bool: True, torch.int64: 1, torch.float64: 1.0}
+
+
+class Part:
+    """A compiled module, or a part of it."""
+
+    __slots__ = ("module", "path")
+
+    def __init__(self, module: Any, path: str) -> None:
+        self.module = module
+        self.path = path
+
+
+def taken_in(value: Any) -> Any:
+    """A value from Python, or of an operator, as a script holds it."""
+    if isinstance(value, (list, torch.Size)):
+        return ScriptList([taken_in(item) for item in value])
+    if isinstance(value, tuple):
+        return tuple(taken_in(item) for item in value)
+    if isinstance(value, dict):
+        return {key: taken_in(item) for key, item in value.items()}
+    if isinstance(value, TensorList):
+        return ScriptList(stack=value.tensor) if value.stacked else ScriptList(sequence=value.tensor)
+    if isinstance(value, TensorOrNone):
+        return Maybe(value.present, value.value)
+    return value
+
+
+def arguments_of(blocks: Blocks, operator: Operator, values: Sequence[Any]) -> tuple[Operator, list[Any]]:
+    """The operator to call, and with what, where numbers among the values are in tensors."""
+    wrong = [
+        place
+        for place, (parameter, value) in enumerate(zip(operator.parameters, values, strict=False))
+        if not parameter.takes_tensor and _holds_tensor(value)
+    ]
+    prepared = list(values)
+    if not wrong:
+        return operator, prepared
+    scalars = [place for place in wrong if operator.parameters[place].takes_scalar]
+    sibling = _over_tensors(operator, scalars) if scalars else None
+    if sibling is not None:
+        anchor = next(value for value in values if isinstance(value, torch.Tensor))
+        for place, parameter in enumerate(sibling.parameters):
+            value = prepared[place] if place < len(prepared) else None
+            if parameter.takes_tensor and value is not None and operator.parameters[place].takes_scalar:
+                prepared[place] = _beside(blocks, anchor, value)
+    for place in wrong:
+        if sibling is None or place not in scalars:
+            prepared[place] = _number(blocks, operator, prepared[place])
+    return sibling or operator, prepared
+
+
+def _holds_tensor(value: Any) -> bool:
+    return isinstance(value, torch.Tensor) or (
+        isinstance(value, list) and any(isinstance(item, torch.Tensor) for item in value)
+    )
+
+
+def _over_tensors(operator: Operator, places: Sequence[int]) -> Operator | None:
+    """The overload of the same parameters that takes tensors at these places."""
+    packet = operator.call.overloadpacket
+    name = _OVER_TENSORS.get(operator.call._overloadname)
+    if name is None or name not in packet.overloads():
+        return None
+    found = described(getattr(packet, name))
+    same = found is not None and len(found.parameters) == len(operator.parameters)
+    return found if found and same and all(found.parameters[place].takes_tensor for place in places) else None
+
+
+def _beside(blocks: Blocks, anchor: torch.Tensor, number: Any) -> torch.Tensor:
+    """A number as a tensor that counts no more beside another one than a number does."""
+    tensor = number if isinstance(number, torch.Tensor) else blocks.give(blocks.tensor(number))
+    dtype = torch.result_type(anchor, _EXAMPLES[tensor.dtype])
+    return tensor if tensor.dtype is dtype else tensor.to(dtype)
+
+
+def _number(blocks: Blocks, operator: Operator, value: Any) -> Any:
+    if isinstance(value, list):
+        return [_number(blocks, operator, item) for item in value]
+    if not isinstance(value, torch.Tensor):
+        return value
+    if value.dtype is torch.int64:
+        return blocks.number(value)
+    if not blocks.depends_on_input(value):
+        return value.item()
+    kind = "truth" if value.dtype is torch.bool else "number"
+    raise blocks.error(
+        f"{operator.call._schema.name} takes a {kind} that depends on values, "
+        "and ONNX has no form for that: give a constant, or choose with torch.where or `if`"
+    )

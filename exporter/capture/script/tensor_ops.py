@@ -1,0 +1,240 @@
+"""What TorchScript does beside operators on tensors: attributes, what is known of tensors, numbers in them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from onnx_parity.exporter.capture.record.blocks import Blocks
+from onnx_parity.exporter.capture.record.leaves import UNSET
+from onnx_parity.exporter.capture.record.results import TensorList
+from onnx_parity.exporter.capture.script.numbers import compute, converted
+from onnx_parity.exporter.capture.script.operator_arguments import Part, taken_in
+from onnx_parity.exporter.capture.script.parse import Step
+from onnx_parity.exporter.capture.script.values import Instance, Maybe, ScriptList, stacked
+
+__all__ = ["STEPS", "in_python", "step_of"]
+
+#: Does a step with its arguments; `NotImplemented` leaves it to the operator of that name.
+_Do = Callable[[Blocks, Step, list[Any]], Any]
+
+STEPS: dict[str, _Do] = {}
+
+
+def step_of(*kinds: str) -> Callable[[_Do], _Do]:
+    def register(do: _Do) -> _Do:
+        STEPS.update(dict.fromkeys(kinds, do))
+        return do
+
+    return register
+
+
+# --- objects ----------------------------------------------------------------------------------------------------------
+
+
+@step_of("prim::GetAttr")
+def _get_attribute(blocks: Blocks, step: Step, arguments: list[Any]) -> Any:
+    owner = arguments[0]
+    if isinstance(owner, Instance):
+        return owner.attributes[step.name]
+    path = f"{owner.path}.{step.name}" if owner.path else step.name
+    value = owner.module.getattr(step.name)
+    return Part(value, path) if isinstance(value, (torch._C.ScriptModule, torch._C.ScriptObject)) else taken_in(value)
+
+
+@step_of("prim::SetAttr")
+def _set_attribute(blocks: Blocks, step: Step, arguments: list[Any]) -> None:
+    owner, value = arguments
+    if not isinstance(owner, Instance):
+        raise blocks.error(
+            f"the script assigns to the attribute {step.name!r} of a module. A model keeps nothing from one run to the "
+            "next: return the value"
+        )
+    owner.attributes[step.name] = value
+
+
+@step_of("prim::CreateObject")
+def _create(blocks: Blocks, step: Step, arguments: list[Any]) -> Instance:
+    return Instance()
+
+
+@step_of("prim::Uninitialized")
+def _unset(blocks: Blocks, step: Step, arguments: list[Any]) -> Any:
+    return UNSET
+
+
+@step_of("prim::unchecked_cast", "aten::_unwrap_optional", "prim::unchecked_unwrap_optional")
+def _there(blocks: Blocks, step: Step, arguments: list[Any]) -> Any:
+    return arguments[0].value if isinstance(arguments[0], Maybe) else arguments[0]
+
+
+@step_of("aten::__is__", "aten::__isnot__")
+def _is(blocks: Blocks, step: Step, arguments: list[Any]) -> Any:
+    one, other = arguments
+    maybe = one if isinstance(one, Maybe) else other
+    if isinstance(maybe, Maybe) and (one is None or other is None):
+        return compute(blocks, "__not__", [maybe.present], "bool") if step.kind == "aten::__is__" else maybe.present
+    return (one is other) is (step.kind == "aten::__is__")
+
+
+@step_of("prim::RaiseException")
+def _raise(blocks: Blocks, step: Step, arguments: list[Any]) -> None:
+    raise blocks.error(f"the script raises an exception: {arguments[0]}")
+
+
+@step_of("prim::Print", "aten::warn")
+def _say(blocks: Blocks, step: Step, arguments: list[Any]) -> None:
+    return None
+
+
+@step_of("prim::PythonOp")
+def _call_python(blocks: Blocks, step: Step, arguments: list[Any]) -> Any:
+    origins = blocks.recorder.origins
+    origins.step = None
+    return taken_in(step.node.pyobj()(*map(in_python, arguments)))  # type: ignore[attr-defined]
+
+
+@step_of("prim::rangelist")
+def _range_list(blocks: Blocks, step: Step, arguments: list[Any]) -> ScriptList:
+    return ScriptList(list(range(arguments[0])))
+
+
+def in_python(value: Any) -> Any:
+    if not isinstance(value, ScriptList):
+        return value
+    if not value.is_known:
+        of_stack = value.sequence is None
+        return TensorList(value.stack if of_stack else value.sequence, of_numbers=False, stacked=of_stack)
+    return [in_python(item) for item in value.items]
+
+
+# --- what is known of tensors -----------------------------------------------------------------------------------------
+
+
+@step_of("aten::size")
+def _size(blocks: Blocks, step: Step, arguments: list[Any]) -> Any:
+    x, *axis = arguments
+    if axis and isinstance(axis[0], torch.Tensor):
+        axis = [blocks.number(axis[0])]
+    return x.shape[axis[0]] if axis else ScriptList(list(x.shape))
+
+
+@step_of("aten::dim")
+def _dim(blocks: Blocks, step: Step, arguments: list[Any]) -> int:
+    return int(arguments[0].ndim)
+
+
+@step_of("aten::numel")
+def _numel(blocks: Blocks, step: Step, arguments: list[Any]) -> Any:
+    return arguments[0].numel()
+
+
+@step_of("prim::dtype")
+def _dtype(blocks: Blocks, step: Step, arguments: list[Any]) -> Any:
+    return arguments[0].dtype
+
+
+@step_of("prim::device")
+def _device(blocks: Blocks, step: Step, arguments: list[Any]) -> Any:
+    return arguments[0].device
+
+
+@step_of("prim::layout")
+def _layout(blocks: Blocks, step: Step, arguments: list[Any]) -> Any:
+    return arguments[0].layout
+
+
+@step_of(
+    "prim::is_cuda", "prim::is_mps", "prim::is_cpu", "prim::is_sparse", "prim::is_quantized", "prim::requires_grad"
+)
+def _flag(blocks: Blocks, step: Step, arguments: list[Any]) -> bool:
+    return bool(getattr(arguments[0], step.kind.removeprefix("prim::")))
+
+
+@step_of("aten::is_floating_point", "aten::is_complex")
+def _is_dtype(blocks: Blocks, step: Step, arguments: list[Any]) -> bool:
+    return bool(getattr(arguments[0].dtype, step.kind.removeprefix("aten::")))
+
+
+# --- numbers in tensors -----------------------------------------------------------------------------------------------
+
+
+@step_of("aten::Int", "aten::IntImplicit")
+def _int(blocks: Blocks, step: Step, arguments: list[Any]) -> Any:
+    return _read(blocks, arguments[0], "int", int)
+
+
+@step_of("aten::Float", "aten::FloatImplicit")
+def _float(blocks: Blocks, step: Step, arguments: list[Any]) -> Any:
+    return _read(blocks, arguments[0], "float", float)
+
+
+@step_of("aten::Bool")
+def _bool(blocks: Blocks, step: Step, arguments: list[Any]) -> Any:
+    return _read(blocks, arguments[0], "bool", bool)
+
+
+@step_of("aten::item", "aten::ScalarImplicit")
+def _item(blocks: Blocks, step: Step, arguments: list[Any]) -> Any:
+    x = arguments[0]
+    returns = "float" if x.is_floating_point() else "bool" if x.dtype is torch.bool else "int"
+    return _read(blocks, x, returns, lambda known: known)
+
+
+def _read(blocks: Blocks, value: Any, returns: str, known: Callable[[Any], Any]) -> Any:
+    if isinstance(value, torch.SymInt):
+        if returns == "int":
+            return value
+        value = blocks.give(blocks.tensor(value))
+    if not isinstance(value, torch.Tensor):
+        return known(value)
+    if not blocks.depends_on_input(value):
+        return known(value.item())
+    value = value.reshape(()) if value.ndim else value
+    return value != 0 if returns == "bool" and value.dtype is not torch.bool else converted(value, returns)
+
+
+@step_of("prim::NumToTensor", "aten::scalar_tensor", "aten::tensor", "aten::as_tensor")
+def _to_tensor(blocks: Blocks, step: Step, arguments: list[Any]) -> Any:
+    """Numbers as a tensor. What there is in Python is made as Python does."""
+    data, *options = arguments
+    if step.kind == "aten::as_tensor" and isinstance(data, torch.Tensor) and step.operator is not None:
+        return NotImplemented
+    dtype = options[0] if options else None
+    if isinstance(dtype, int):
+        dtype = _DTYPES[dtype]
+    flat, shape = _flat(blocks, data)
+    if isinstance(flat, torch.Tensor):
+        made = flat
+    elif not any(isinstance(item, (torch.Tensor, torch.SymInt)) for item in flat):
+        return torch.tensor(in_python(data), dtype=dtype)
+    else:
+        items = [item if isinstance(item, torch.Tensor) else blocks.give(blocks.tensor(item)) for item in flat]
+        made = items[0] if not shape else torch.stack(items).reshape(shape)
+    if dtype is None:
+        dtype = torch.get_default_dtype() if made.is_floating_point() else made.dtype
+    return made.to(dtype)
+
+
+def _flat(blocks: Blocks, data: Any) -> tuple[Any, list[int]]:
+    """The numbers in nested lists, and the sizes of these."""
+    if not isinstance(data, ScriptList):
+        return [data], []
+    if not data.is_known:
+        return stacked(data, blocks), []
+    parts = [_flat(blocks, item) for item in data.items]
+    return [number for numbers, _ in parts for number in numbers], [len(parts), *(parts[0][1] if parts else [])]
+
+
+#: torch numbers its dtypes in this order.
+_DTYPES = dict(
+    enumerate(
+        (
+            torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64, torch.float16, torch.float32, torch.float64,
+            torch.complex32, torch.complex64, torch.complex128, torch.bool, torch.qint8, torch.quint8, torch.qint32,
+            torch.bfloat16,
+        )
+    )
+)  # fmt: skip

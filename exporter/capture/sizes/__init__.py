@@ -1,0 +1,1 @@
+"""Dynamic sizes: symbols, and the result sizes of operators over them."""

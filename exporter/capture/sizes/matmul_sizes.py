@@ -1,0 +1,39 @@
+"""Result sizes of products that something is added to, which torch's meta kernels refuse where they are symbols."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch._ops import OpOverload
+
+from onnx_parity.exporter.capture.graph.graph import Size, same_size
+
+__all__ = ["PRODUCT_SIZES"]
+
+_aten = torch.ops.aten
+
+
+def _added_to(op: OpOverload) -> Callable[..., Any]:
+    # torch 2.13's meta kernels expand what is added, by a kernel that takes plain sizes only.
+    def sizes(self: torch.Tensor, batch1: torch.Tensor, batch2: torch.Tensor, **factors: float) -> torch.Tensor:
+        if not self.dtype == batch1.dtype == batch2.dtype:
+            raise RuntimeError(
+                f"{op} takes tensors of one dtype, and got {self.dtype}, {batch1.dtype} and {batch2.dtype}"
+            )
+        products: torch.Tensor = _aten.bmm.default(batch1, batch2)
+        result: list[Size] = list(products.shape if op is _aten.baddbmm.default else products.shape[1:])
+        aligned = zip(reversed(self.shape), reversed(result), strict=False)
+        # That a size that varies equals another is put on record: it may fix an axis.
+        if self.ndim > len(result) or not all(same_size(own, 1) or own == size for own, size in aligned):
+            raise RuntimeError(f"{op} cannot add {list(self.shape)}: it does not broadcast to {result}")
+        return torch.empty(result, dtype=self.dtype, device=self.device)
+
+    return sizes
+
+
+#: As `SIZES` says them.
+PRODUCT_SIZES: dict[OpOverload, Callable[..., Any]] = {
+    op: _added_to(op) for op in (_aten.baddbmm.default, _aten.addbmm.default)
+}

@@ -1,0 +1,320 @@
+"""Result sizes of operators whose sizes torch gets wrong, or slowly, where they are symbols."""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch._ops import OpOverload
+from torch._subclasses.fake_tensor import FakeTensor
+
+from onnx_parity.exporter.capture.graph.graph import Size, same_shape, same_size
+from onnx_parity.exporter.capture.replace.upsampling import UPSAMPLING_TO_SIZES
+from onnx_parity.exporter.capture.sizes.matmul_sizes import PRODUCT_SIZES
+
+if TYPE_CHECKING:
+    from onnx_parity.exporter.capture.sizes.shape_env import HintedShapeEnv
+
+__all__ = ["SIZES"]
+
+
+def _padded(self: torch.Tensor, pad: Sequence[Size], value: float = 0) -> torch.Tensor:
+    # torch 2.13's meta kernel takes its sizes from the example, and fails on negative numbers.
+    sizes: list[Size] = list(self.shape)
+    for number, amount in enumerate(pad):
+        sizes[-1 - number // 2] += amount
+    return torch.empty(sizes, dtype=self.dtype, device=self.device)
+
+
+def _runs(self: torch.Tensor, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None) -> Any:
+    # torch 2.13's fake kernel counts the axis from the front only.
+    axis = None if dim is None else dim % max(self.ndim, 1)
+    return _with_places(torch.ops.aten.unique_consecutive.default)(self, return_inverse, return_counts, axis)
+
+
+def _with_places(unique: OpOverload) -> Callable[..., Any]:
+    # torch 2.11's fake kernels give places and counts the dtype of the values.
+    def sizes(self: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
+        values, *others = unique(self, *args, **kwargs)
+        return values, *(torch.empty(each.shape, dtype=torch.int64, device=self.device) for each in others)
+
+    return sizes
+
+
+def _bins(self: torch.Tensor, weights: torch.Tensor | None = None, minlength: int = 0) -> torch.Tensor:
+    # torch 2.11's fake kernel gives sums of weights the dtype of counts, and no torch's knows that of no numbers
+    # torch returns counts, weighed or not.
+    counts: torch.Tensor = torch.ops.aten.bincount.default(self, weights, minlength)
+    if weights is None or same_size(self.shape[0], 0):
+        dtype = torch.int64
+    else:
+        dtype = torch.float32 if weights.dtype is torch.float32 else torch.float64
+    return torch.empty(counts.shape, dtype=dtype, device=self.device)
+
+
+def _blocks(
+    self: torch.Tensor, kernel_size: list[int], dilation: list[int], padding: list[int], stride: list[int]
+) -> torch.Tensor:
+    # torch 2.13's meta kernel takes its sizes from the example.
+    *batch, channels, height, width = self.shape
+    count: Size = 1
+    for size, kernel, gap, pad, step in zip((height, width), kernel_size, dilation, padding, stride, strict=True):
+        count = count * ((size + 2 * pad - gap * (kernel - 1) - 1) // step + 1)
+    sizes = [*batch, channels * kernel_size[0] * kernel_size[1], count]
+    return torch.empty(sizes, dtype=self.dtype, device=self.device)
+
+
+def _averaged(
+    self: torch.Tensor, kernel_size: list[int], stride: Sequence[int] = (), padding: Sequence[int] | int = 0,
+    ceil_mode: bool = False, *options: object,
+) -> Any:  # fmt: skip
+    sizes = _sizes_of_windows(self, kernel_size, stride, padding, 1, ceil_mode)
+    return sizes if sizes is NotImplemented else torch.empty(sizes, dtype=self.dtype, device=self.device)
+
+
+def _maxima(
+    self: torch.Tensor, kernel_size: list[int], stride: Sequence[int] = (), padding: Sequence[int] | int = 0,
+    dilation: Sequence[int] | int = 1, ceil_mode: bool = False,
+) -> Any:  # fmt: skip
+    sizes = _sizes_of_windows(self, kernel_size, stride, padding, dilation, ceil_mode)
+    return sizes if sizes is NotImplemented else torch.empty(sizes, dtype=self.dtype, device=self.device)
+
+
+def _maxima_and_places(self: torch.Tensor, *options: Any) -> Any:
+    maxima = _maxima(self, *options)
+    return maxima if maxima is NotImplemented else (maxima, torch.empty_like(maxima, dtype=torch.int64))
+
+
+def _sizes_of_windows(x: torch.Tensor, kernel: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool) -> Any:
+    # torch drops a last window that begins past the input, and asks the example whether there is one.
+    axes = len(kernel)
+    stride, padding, dilation = (_spread(each, axes) for each in (stride or kernel, padding, dilation))
+    reach = [gap * (each - 1) + 1 for each, gap in zip(kernel, dilation, strict=True)]
+    drops = [step + pad > far for step, pad, far in zip(stride, padding, reach, strict=True)]
+    varies = [not isinstance(size, int) for size in x.shape[-axes:]]
+    if not ceil_mode or not any(drop and size for drop, size in zip(drops, varies, strict=True)):
+        return NotImplemented
+    sizes: list[Size] = [*x.shape[:-axes]]
+    for size, step, pad, far, drop in zip(x.shape[-axes:], stride, padding, reach, drops, strict=True):
+        # Where one may be dropped, the windows are those that begin before the input's end.
+        begins = size + pad if drop else size + 2 * pad - far + step
+        sizes.append((begins + step - 1) // step)
+    return sizes
+
+
+def _spread(numbers: Sequence[int] | int, axes: int) -> list[int]:
+    each = [numbers] if isinstance(numbers, int) else list(numbers)
+    return each * axes if len(each) == 1 else each
+
+
+def _upsampled(self: torch.Tensor, output_size: Sequence[Size], *options: object) -> torch.Tensor:
+    # torch's meta kernels go through indexing, which does not take sizes that are symbols.
+    return torch.empty([*self.shape[:2], *output_size], dtype=self.dtype, device=self.device)
+
+
+def _joined(tensors: Sequence[torch.Tensor], dim: int = 0) -> torch.Tensor:
+    # Not wrong in torch, but a third of the time that a DenseNet of varying height and width takes to record.
+    # An empty vector may stand beside tensors of any rank.
+    whole = [x for x in tensors if x.ndim != 1 or not same_size(x.shape[0], 0)] or tensors[:1]
+    sizes: list[Size] = list(whole[0].shape)
+    along = dim % len(sizes)
+    for x in whole[1:]:
+        for axis, (size, other) in enumerate(zip(sizes, x.shape, strict=True)):
+            if axis == along:
+                sizes[axis] = size + other
+            elif not same_size(size, other):
+                if _in_example(size) and _in_example(other) and size != other:
+                    raise RuntimeError(
+                        f"cat along axis {along}: axis {axis} is {size} in one tensor and {other} in another"
+                    )
+                # One that depends on values is what it has to be.
+                sizes[axis] = size if isinstance(size, int) else other
+    dtype = functools.reduce(torch.promote_types, [x.dtype for x in tensors])
+    return torch.empty(sizes, dtype=dtype, device=whole[0].device)
+
+
+def _in_example(size: Size) -> bool:
+    return isinstance(size, int) or size.node.shape_env.is_in_example(size)
+
+
+def _viewed(self: torch.Tensor, size: Sequence[Size]) -> Any:
+    # torch's has p // (p // 4) for the 4 of a window, and more of the like in whatever follows.
+    if any(isinstance(each, int) and each < 0 for each in size) or not _is_surely_contiguous(self):
+        return NotImplemented
+    return torch.empty([*size], dtype=self.dtype, device=self.device)
+
+
+def _is_surely_contiguous(x: torch.Tensor) -> bool:
+    expected: Size = 1
+    sizes: list[Size] = [*x.shape]
+    for size, stride in zip(reversed(sizes), reversed(x.stride()), strict=True):
+        if not same_size(stride, expected) and not same_size(size, 1):
+            return False
+        expected = expected * (max(size, 1) if isinstance(size, int) else torch.sym_max(size, 1))
+    return True
+
+
+def _squeezed(self: torch.Tensor, dim: int | Sequence[int] | None = None) -> torch.Tensor:
+    # torch takes a size that varies not to be 1. Where it is 1, the result has another rank: the program decides.
+    dims = (
+        range(self.ndim) if dim is None else [d % max(self.ndim, 1) for d in ([dim] if isinstance(dim, int) else dim)]
+    )
+    sizes = [size for axis, size in enumerate(self.shape) if axis not in dims or not _is_one(size)]
+    return torch.empty(sizes, dtype=self.dtype, device=self.device)
+
+
+def _is_one(size: Size) -> bool:
+    if isinstance(size, int):
+        return size == 1
+    from sympy import Eq
+
+    symbols: HintedShapeEnv = size.node.shape_env
+    return symbols.decided(Eq(size.node.expr, 1))
+
+
+def _packed(input: torch.Tensor, lengths: torch.Tensor, batch_first: bool) -> tuple[torch.Tensor, torch.Tensor]:
+    """The steps of all sequences, and how many sequences have each: torch has no kernel that goes without values."""
+    rows, steps = _unknown_size(input), _unknown_size(input)
+    data = torch.empty([rows, *input.shape[2:]], dtype=input.dtype, device=input.device)
+    return data, torch.empty([steps], dtype=torch.int64)
+
+
+def _unpacked(
+    data: torch.Tensor, batch_sizes: torch.Tensor, batch_first: bool, padding_value: float, total_length: int
+) -> tuple[torch.Tensor, torch.Tensor]:
+    steps = batch_sizes.shape[0] if total_length <= 0 else total_length
+    batch = _unknown_size(data)
+    first: list[Size] = [batch, steps] if batch_first else [steps, batch]
+    padded = torch.empty([*first, *data.shape[1:]], dtype=data.dtype, device=data.device)
+    return padded, torch.empty([batch], dtype=torch.int64)
+
+
+def _unknown_size(like: torch.Tensor) -> torch.SymInt:
+    assert isinstance(like, FakeTensor) and like.fake_mode.shape_env is not None
+    return like.fake_mode.shape_env.create_unbacked_symint()
+
+
+def _recurrent_over_packed(
+    data: torch.Tensor, batch_sizes: torch.Tensor, hx: Any, params: list[torch.Tensor], has_biases: bool,
+    num_layers: int, dropout: float, train: bool, bidirectional: bool,
+) -> tuple[torch.Tensor, ...]:  # fmt: skip
+    states = hx if isinstance(hx, (list, tuple)) else [hx]
+    # The state's own size is the output's, in an LSTM that projects too.
+    features = states[0].shape[-1] * (2 if bidirectional else 1)
+    output = torch.empty([data.shape[0], features], dtype=data.dtype, device=data.device)
+    return output, *(torch.empty_like(state) for state in states)
+
+
+def _part(x: torch.Tensor, dim: int = 0, start: Any = None, end: Any = None, step: int = 1) -> Any:
+    # torch asks whether the axis reaches the bounds and goes by the answer, which another size may not bear out.
+    axis = dim % x.ndim
+    size: Size = x.shape[axis]
+    if isinstance(size, int):
+        return NotImplemented
+    symbols: HintedShapeEnv = size.node.shape_env
+    varying = [each for each in (start, end) if isinstance(each, torch.SymInt)]
+    if varying and all(map(symbols.never_negative, varying)):
+        return NotImplemented
+    # An axis of none is left out of account: x[-1:] is one.
+    least = max(symbols.least(size), 1)
+    first, last = 0 if start is None else start, sys.maxsize if end is None else end
+    if not varying and _is_certain(least, first, last):
+        return NotImplemented
+    count = _count(size, least, first, last)
+    sizes: list[Size] = [*x.shape[:axis], (count + step - 1) // step, *x.shape[axis + 1 :]]
+    return torch.empty(sizes, dtype=x.dtype, device=x.device)
+
+
+def _picked(x: torch.Tensor, indices: list[torch.Tensor | None]) -> Any:
+    # torch's meta kernel decides by guards what lies where, ten milliseconds for a mask's count.
+    given = [(axis, index) for axis, index in enumerate(indices) if index is not None]
+    if len(given) != 1:
+        return NotImplemented
+    axis, index = given[0]
+    taken: list[Size] = list(index.shape)
+    covered = 1
+    if index.dtype is torch.bool:
+        covered = index.ndim
+        if not same_shape(index.shape, x.shape[axis : axis + covered]):
+            return NotImplemented
+        taken = [torch.ops.aten.nonzero.default(index).shape[0]]
+    return torch.empty([*x.shape[:axis], *taken, *x.shape[axis + covered :]], dtype=x.dtype, device=x.device)
+
+
+def _is_certain(least: int, first: int, last: int) -> bool:
+    """Whether an axis of at least so many places reaches both bounds, and the first surely is not behind the last."""
+    if last >= sys.maxsize:
+        return -least <= first <= least
+    in_order = (first < 0) == (last < 0) or (first >= 0 and first - last <= least)
+    return -least <= first <= least and -least <= last <= least and in_order
+
+
+def _count(size: torch.SymInt, least: int, first: Size, last: Size) -> Size:
+    """How many places of an axis lie from the first up to the last, negative ones being counted from the end."""
+    to_the_end = isinstance(last, int) and last >= sys.maxsize
+    if to_the_end and isinstance(first, int):
+        return _smaller(size, -first) if first < 0 else _larger(size - first, 0)
+    begin = _place(size, least, first)
+    stop = size if to_the_end else _place(size, least, last)
+    return stop if isinstance(begin, int) and begin == 0 else _larger(stop - begin, 0)
+
+
+def _place(size: torch.SymInt, least: int, place: Size) -> Size:
+    if isinstance(place, torch.SymInt):
+        is_negative = _smaller(_larger(-place, 0), 1)
+        return _smaller(_larger(place + size * is_negative, 0), size)
+    if place < 0:
+        return size + place if least >= -place else _larger(size + place, 0)
+    return place if least >= place else _smaller(size, place)
+
+
+def _smaller(one: Size, other: Size) -> Size:
+    least: Size = torch.sym_min(one, other)
+    return least
+
+
+def _larger(one: Size, other: Size) -> Size:
+    greatest: Size = torch.sym_max(one, other)
+    return greatest
+
+
+#: Operator to a function of the same arguments that returns an empty tensor of the right size; or `NotImplemented`,
+#: where torch has it right.
+SIZES: dict[OpOverload, Callable[..., Any]] = {
+    torch.ops.aten.constant_pad_nd.default: _padded,
+    torch.ops.aten.im2col.default: _blocks,
+    torch.ops.aten.avg_pool1d.default: _averaged,
+    torch.ops.aten.avg_pool2d.default: _averaged,
+    torch.ops.aten.avg_pool3d.default: _averaged,
+    torch.ops.aten.max_pool1d.default: _maxima,
+    torch.ops.aten.max_pool2d_with_indices.default: _maxima_and_places,
+    torch.ops.aten.max_pool3d_with_indices.default: _maxima_and_places,
+    torch.ops.aten.unique_consecutive.default: _runs,
+    torch.ops.aten._unique2.default: _with_places(torch.ops.aten._unique2.default),
+    torch.ops.aten.unique_dim.default: _with_places(torch.ops.aten.unique_dim.default),
+    torch.ops.aten.bincount.default: _bins,
+    torch.ops.aten.cat.default: _joined,
+    torch.ops.aten.slice.Tensor: _part,
+    torch.ops.aten.index.Tensor: _picked,
+    torch.ops.aten.view.default: _viewed,
+    torch.ops.aten._unsafe_view.default: _viewed,
+    torch.ops.aten.squeeze.default: _squeezed,
+    torch.ops.aten.squeeze.dim: _squeezed,
+    torch.ops.aten.squeeze.dims: _squeezed,
+    torch.ops.aten._pack_padded_sequence.default: _packed,
+    torch.ops.aten._pad_packed_sequence.default: _unpacked,
+    **PRODUCT_SIZES,
+    **dict.fromkeys(UPSAMPLING_TO_SIZES, _upsampled),
+    **dict.fromkeys(
+        (
+            torch.ops.aten.lstm.data,
+            torch.ops.aten.gru.data,
+            torch.ops.aten.rnn_tanh.data,
+            torch.ops.aten.rnn_relu.data,
+        ),
+        _recurrent_over_packed,
+    ),
+}

@@ -1,0 +1,268 @@
+"""Sizes that may vary: symbols for dynamic axes, and a record of what the program assumed about them."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from types import FrameType
+from typing import Any
+
+import sympy
+import torch
+from sympy.logic.boolalg import BooleanAtom, BooleanFunction
+from torch._guards import Source
+from torch.fx.experimental import _config, recording, sym_node, symbolic_shapes
+from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv
+from torch.utils._sympy.numbers import int_oo
+from torch.utils._sympy.solve import try_solve
+from torch.utils._sympy.value_ranges import ValueRanges, bound_sympy
+
+from onnx_parity.exporter.capture.graph.graph import Origin, Size, Varying
+from onnx_parity.exporter.capture.graph.origin import Place, asked_for_caller, asks_for_its_caller, nearest_user_place
+from onnx_parity.exporter.errors import Unsupported
+from onnx_parity.exporter.startup.deferred_imports import standing_in
+
+__all__ = ["Assumption", "HintedShapeEnv"]
+
+
+for _module in (torch, recording, sym_node, symbolic_shapes):
+    # torch's own frames between a question about a size and whoever asked it.
+    asks_for_its_caller(str(_module.__file__))
+
+
+@dataclass(frozen=True, slots=True)
+class Assumption:
+    """A question about sizes that was answered from the example's sizes."""
+
+    expression: sympy.Basic
+    answer: sympy.Basic
+    origin: Origin
+    #: Asked by the user's own code (`if x.shape[0] > 1`) rather than by torch on its behalf.
+    by_user: bool
+
+    def spelled(self, axis_names: Mapping[str, str]) -> str:
+        """The expression, its sizes called what the user calls them."""
+        names = {
+            symbol: sympy.Symbol(axis_names.get(str(symbol), str(symbol))) for symbol in self.expression.free_symbols
+        }
+        return str(self.expression.xreplace(names))
+
+    def fixes(self) -> bool:
+        """Whether the answer pins a size to a number: `s0 == 3` held, or `int(s0)` was taken."""
+        if isinstance(self.expression, sympy.Eq):
+            sides, holds = self.expression.args, self.answer == sympy.true
+        elif isinstance(self.expression, sympy.Ne):
+            sides, holds = self.expression.args, self.answer == sympy.false
+        else:
+            return not _is_question(self.expression)
+        difference = sides[0] - sides[1]
+        return bool(holds and difference.is_polynomial() and len(difference.free_symbols) == 1)
+
+
+def _fixed_together(assumptions: Iterable[Assumption]) -> list[Assumption]:
+    """Of the program's own decisions by a size, those that complete its being pinned: `while i < n` ends at one n."""
+    bounds: dict[sympy.Basic, tuple[Any, Any]] = {}
+    found = []
+    for assumption in assumptions:
+        expression = assumption.expression
+        if not assumption.by_user or len(expression.free_symbols) != 1 or not isinstance(expression, sympy.Rel):
+            continue
+        (symbol,) = expression.free_symbols
+        solved = try_solve(expression if assumption.answer == sympy.true else ~expression, symbol)
+        if solved is None or not solved[1].is_Integer:
+            continue
+        low, high = bounds.get(symbol, (-int_oo, int_oo))
+        limit = solved[1]
+        match solved[0]:
+            case sympy.Gt():
+                low = max(low, limit + 1)
+            case sympy.Ge():
+                low = max(low, limit)
+            case sympy.Lt():
+                high = min(high, limit - 1)
+            case sympy.Le():
+                high = min(high, limit)
+        bounds[symbol] = (low, high)
+        if low == high:
+            found.append(assumption)
+    return found
+
+
+def _is_question(expression: sympy.Basic) -> bool:
+    """Whether the answer is yes or no, rather than a number. (To sympy a symbol is a Boolean too.)"""
+    return isinstance(expression, (sympy.core.relational.Relational, BooleanAtom, BooleanFunction))
+
+
+@dataclass(frozen=True)
+class _Axis(Source):
+    """Where a symbol comes from, as torch wants to be told. torch._dynamo's such classes take a second to import."""
+
+    axis: str
+
+    @property
+    def _name_template(self) -> str:
+        return self.axis
+
+
+@contextmanager
+def _without_dynamo() -> Iterator[None]:
+    """Torch's environments import dynamo, 0.7 s, to ask if z3 is to check them."""
+    if _config.translation_validation:
+        yield
+        return
+    with standing_in("torch.fx.experimental.validator", translation_validation_enabled=lambda: False):
+        yield
+
+
+class HintedShapeEnv(ShapeEnv):
+    """A `ShapeEnv` that answers from the example's sizes and writes down what it answered.
+
+    torch's own reasons with sympy about every question, which is most of the time that symbolic sizes cost.
+    """
+
+    def __init__(self) -> None:
+        with _without_dynamo():
+            super().__init__(specialize_zero_one=False, duck_shape=False)
+        self.hints: dict[sympy.Symbol, int] = {}
+        self._example: dict[sympy.Symbol, int] = {}
+        self._ranges: dict[sympy.Symbol, ValueRanges[Any]] = {}
+        self.assumptions: dict[sympy.Basic, Assumption] = {}
+        #: Answers to the program's questions that the promised ranges give.
+        self._certain: dict[sympy.Basic, sympy.Basic] = {}
+        #: The recording is over: who asks now would take a number that the model does not keep to.
+        self.closed = False
+        #: Tells what a number that depends on values is in the example.
+        self.read_symbol: Callable[[str], int | float | None] = lambda name: None
+        #: The path of the module that is running.
+        self.module_running: Callable[[], str] = lambda: ""
+
+    def unknown_size(self, like: Size) -> torch.SymInt:
+        """A size that depends on values: questions are answered as for a size like it."""
+        hint = sympy.sympify(like if isinstance(like, int) else like.node.expr.xreplace(self.hints))
+        # One that was read from values has no hint: any that is not special will do.
+        size = self.new_size(f"size_{len(self.hints)}", int(hint) if hint.is_Integer else 2)
+        del self._example[size.node.expr]
+        return size
+
+    def size_of(self, expression: sympy.Expr) -> Size:
+        """An expression over sizes, as a size."""
+        return int(expression) if expression.is_Integer else self.create_symintnode(expression, hint=None)
+
+    def new_size(self, name: str, hint: int, bounds: tuple[Any, Any] | None = None) -> torch.SymInt:
+        """A symbol for a size that varies, `hint` in the example and promised to lie within `bounds`."""
+        size_of_example = hint
+        # A size of 0 or 1 in the example would make broadcasting and emptiness look decided.
+        hint = hint if hint > 1 else 2
+        source = _Axis(name)
+        # Not as positive, which is torch's default: sympy would take it for certain that nothing is empty.
+        symbol = self.create_symbol(hint, source, dynamic_dim=DimDynamic.DYNAMIC, constraint_dim=None, positive=None)
+        self.hints[symbol] = hint
+        self._ranges[symbol] = ValueRanges(*(bounds or (0, int_oo)))
+        self._example[symbol] = size_of_example
+        size = self.create_symintnode(symbol, hint=hint, source=source)
+        assert isinstance(size, torch.SymInt)
+        return size
+
+    def number_in_example(self, number: Varying, given: Mapping[sympy.Basic, int | float]) -> int | float:
+        """What a size, or a number that the program read, is in the example, where some symbols are given."""
+        known = self._in_example(number.node.expr.xreplace({each: sympy.sympify(given[each]) for each in given}))
+        assert known is not None, f"{number} is no number of the program"
+        if isinstance(number, torch.SymBool):
+            return bool(known)
+        return int(known) if isinstance(number, torch.SymInt) else float(known)
+
+    def _in_example(self, expression: sympy.Basic) -> sympy.Basic | None:
+        """What an expression over numbers that depend on values is in the example, where the program itself asks."""
+        known: dict[sympy.Basic, int | float] = dict(self._example)
+        for symbol in expression.free_symbols - self._example.keys():
+            number = self.read_symbol(str(symbol))
+            if number is None:
+                return None
+            known[symbol] = number
+        return expression.xreplace(known)
+
+    def is_in_example(self, size: torch.SymInt) -> bool:
+        """Whether the example has it, rather than values that the program computes."""
+        return bool(size.node.expr.free_symbols <= self._example.keys())
+
+    def never_negative(self, number: torch.SymInt) -> bool:
+        """Whether it surely is none of those that count from the end of an axis, no axis being empty."""
+        known = number.node.expr.free_symbols & self._ranges.keys()
+        occupied = {symbol: self._ranges[symbol] & ValueRanges(1, int_oo) for symbol in known}
+        return bool(bound_sympy(number.node.expr, occupied).lower >= 0)
+
+    def least(self, size: torch.SymInt) -> int:
+        """What a size surely is at least."""
+        return int(max(bound_sympy(size.node.expr, self._ranges).lower, 0))
+
+    def unlike_the_example(self) -> list[sympy.Symbol]:
+        """The sizes that are taken to be others than they are in the example."""
+        return [symbol for symbol, hint in self.hints.items() if hint != self._example.get(symbol, hint)]
+
+    def fixing(self) -> list[Assumption]:
+        """What was assumed that pins a size to a number."""
+        assumptions = list(self.assumptions.values())
+        return [*filter(Assumption.fixes, assumptions), *_fixed_together(assumptions)]
+
+    def decided(self, question: sympy.Basic) -> bool:
+        """Answer a question that the program goes by and torch does not ask: does `squeeze` drop an axis?"""
+        possible = bound_sympy(question, self._ranges)
+        if possible.is_singleton():
+            return bool(possible.lower)
+        known = question.free_symbols <= self._example.keys()
+        # A size that depends on values is taken to be none of the few that are special.
+        answer = question.xreplace(self._example) if known else sympy.false
+        user = nearest_user_place(sys._getframe())
+        origin = self._origin(user)
+        self.assumptions.setdefault(question, Assumption(question, answer, origin, by_user=True))
+        return bool(answer)
+
+    def _origin(self, user: Place | None) -> Origin:
+        # Where all of a program is torch's, a Sequential of its layers, only the layer can be named.
+        return Origin(user.file, user.line, "") if user is not None else Origin("", 0, self.module_running())
+
+    def _get_user_frame(self) -> FrameType | None:
+        # torch's own imports dynamo and inductor to know their files.
+        user = nearest_user_place(sys._getframe(1))
+        return user.frame if user is not None else sys._getframe(1)
+
+    def replace(self, expr: Any) -> Any:  # type: ignore[override]
+        # torch asks this of every expression it touches; there is nothing to replace before something was specialised.
+        return super().replace(expr) if self.replacements else expr
+
+    def evaluate_expr(self, orig_expr: sympy.Basic, hint: Any = None, *args: Any, **kwargs: Any) -> sympy.Basic:
+        known = self.assumptions.get(orig_expr)
+        if known is not None:
+            return known.answer
+        if orig_expr in self._certain:
+            return self._certain[orig_expr]
+        if not orig_expr.free_symbols:
+            return orig_expr
+        if self.closed:
+            raise Unsupported(f"it takes {orig_expr} for a fixed number, and that varies")
+        frame = sys._getframe(1)
+        asker = frame
+        in_python = False
+        while asker.f_back is not None and asked_for_caller(asker.f_code):
+            # Without a frame of `SymBool.__bool__` it was C++ that asked: is this index in range?
+            in_python = in_python or asker.f_code.co_filename == torch.__file__
+            asker = asker.f_back
+        user = nearest_user_place(frame)
+        if not orig_expr.free_symbols <= self.hints.keys():
+            # torch's own questions (is it contiguous?) have answers for all sizes. A number is asked for on behalf of
+            # the program, by int(x) or by an operator that takes nothing else.
+            followed = (user is not None and asker is user.frame) or not _is_question(orig_expr)
+            answer = self._in_example(orig_expr) if followed else None
+            return super().evaluate_expr(orig_expr, hint, *args, **kwargs) if answer is None else answer
+        answer = orig_expr.xreplace(self.hints)
+        origin = self._origin(user)
+        by_user = user is not None and asker is user.frame and in_python
+        if by_user and _is_question(orig_expr):
+            possible = bound_sympy(orig_expr, self._ranges)
+            if possible.is_singleton():
+                self._certain[orig_expr] = possible.lower
+                return possible.lower
+        self.assumptions[orig_expr] = Assumption(orig_expr, answer, origin, by_user)
+        return answer

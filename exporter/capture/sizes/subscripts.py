@@ -1,0 +1,154 @@
+"""x[i], x[:n], torch.zeros(n), torch.tensor([n]) where i and n vary. Python asks for numbers; they stay symbols."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch.overrides import TorchFunctionMode
+
+from onnx_parity.exporter.capture.graph.graph import Varying
+from onnx_parity.exporter.capture.graph.origin import asks_for_its_caller
+from onnx_parity.exporter.capture.replace.dynamic_sizes import linspace
+
+__all__ = ["SymbolicSubscripts"]
+
+asks_for_its_caller(__file__)
+
+_READ = torch.Tensor.__getitem__
+_WRITE = torch.Tensor.__setitem__
+_NARROW = frozenset({torch.narrow, torch.Tensor.narrow})
+_UNPACK = torch._VF._pad_packed_sequence
+#: What makes a tensor of numbers, some of which may vary.
+_OF_NUMBERS = frozenset({torch.tensor, torch.as_tensor})
+#: What takes sizes and places as numbers, where programs write `torch.zeros(2, n)` for a tensor n.
+_TAKING_SIZES = frozenset(
+    {
+        torch.zeros, torch.ones, torch.empty, torch.full, torch.rand, torch.randn, torch.eye, torch.arange,
+        torch.narrow, torch.reshape, torch.select, torch.split, torch.topk,
+        *(getattr(torch.Tensor, name) for name in (
+            "new_zeros", "new_ones", "new_empty", "new_full", "narrow", "reshape", "view", "expand", "repeat", "select",
+            "split", "topk",
+        )),
+    }
+)  # fmt: skip
+
+
+class SymbolicSubscripts(TorchFunctionMode):
+    """Takes the numbers among the items of a subscript as `torch.select` does, which gives views to write through.
+
+    Tensors of one int among sizes and in the place of numbers are read, into symbols.
+    """
+
+    def __torch_function__(
+        self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        if func is _READ or func is _WRITE:
+            items = args[1] if isinstance(args[1], tuple) else (args[1],)
+            if any(isinstance(item, (torch.SymInt, torch.Tensor, slice)) for item in items):
+                items = tuple(map(_numbered, items))
+                if any(isinstance(item, torch.SymInt) for item in items):
+                    view, rest = _selected(args[0], items)
+                    return func(view, rest, *args[2:])
+                return func(args[0], items, *args[2:])
+        elif func in _TAKING_SIZES:
+            of_tensor = isinstance(args[0], torch.Tensor) and func is not torch.arange if args else False
+            args = (*args[:1], *map(_numbered, args[1:])) if of_tensor else tuple(map(_numbered, args))
+            if func in _NARROW and len(args) == 4 and isinstance(args[2], torch.SymInt):
+                # Its own asks whether the start is negative.
+                return torch.ops.aten.slice.Tensor(*args[:3], args[2] + args[3])
+        elif func in _OF_NUMBERS and args and _has_parts(args[0]):
+            return _assembled(args[0], *args[1:], **(kwargs or {}))
+        elif func is torch.linspace and len(args) == 3 and isinstance(args[2], torch.SymInt):
+            return linspace(*args, **(kwargs or {}))
+        elif func is _UNPACK and _is_all_steps(*args):
+            args = (*args[:4], -1)
+        return func(*args, **(kwargs or {}))
+
+
+def _is_all_steps(data: object, batch_sizes: torch.Tensor, batch_first: bool, value: float, steps: object) -> bool:
+    """Whether a packed sequence is unpacked to the steps that it has, which need not be said, and takes no symbol."""
+    return isinstance(steps, torch.SymInt) and bool(steps.node.expr == batch_sizes.shape[0].node.expr)  # type: ignore[attr-defined]
+
+
+def _numbered(item: Any) -> Any:
+    """A tensor of one int as its number; so in a slice and in a list of sizes."""
+    if isinstance(item, torch.Tensor):
+        is_number = item.ndim == 0 and not item.is_floating_point() and item.dtype not in (torch.bool, torch.uint8)
+        return item.item() if is_number else item
+    if isinstance(item, slice):
+        return slice(_numbered(item.start), _numbered(item.stop), _numbered(item.step))
+    if type(item) in (list, tuple) and any(isinstance(part, torch.Tensor) for part in item):
+        return type(item)(map(_numbered, item))
+    return item
+
+
+def _selected(x: torch.Tensor, items: tuple[Any, ...]) -> tuple[torch.Tensor, tuple[Any, ...]]:
+    """`x` with the numbers that vary among the items applied, and the other items."""
+    whole = x.ndim - sum(map(_axes_of, items))
+    axis = 0
+    rest: list[Any] = []
+    for item in items:
+        if isinstance(item, torch.SymInt):
+            x = torch.select(x, axis, item)
+            continue
+        rest.append(item)
+        axis += whole if item is Ellipsis else _axes_of(item)
+    return x, tuple(rest)
+
+
+def _axes_of(item: object) -> int:
+    """How many axes an item of a subscript speaks of."""
+    if item is None or item is Ellipsis or isinstance(item, bool):
+        return 0
+    if isinstance(item, torch.Tensor) and item.dtype in (torch.bool, torch.uint8):
+        return item.ndim
+    return 1
+
+
+# --- torch.tensor([n, 2]) ---------------------------------------------------------------------------------------------
+
+
+def _has_parts(data: Any) -> bool:
+    """Whether there are numbers that vary, or tensors within a list, whose memory `torch.tensor` would read."""
+    if isinstance(data, (list, tuple)):
+        return any(isinstance(part, Varying | torch.Tensor) or _has_parts(part) for part in data)
+    return isinstance(data, Varying)
+
+
+def _assembled(
+    data: Any, dtype: torch.dtype | None = None, device: Any = None, requires_grad: bool = False
+) -> torch.Tensor:
+    """What `torch.tensor(data)` gives, made of its parts."""
+    parts = _parts_of(data)
+    common = dtype or _common_dtype(parts)
+    return _stacked(data, common, device)
+
+
+def _parts_of(data: Any) -> list[Any]:
+    return [part for item in data for part in _parts_of(item)] if isinstance(data, (list, tuple)) else [data]
+
+
+def _common_dtype(parts: list[Any]) -> torch.dtype:
+    dtypes = [_dtype_of(part) for part in parts]
+    common = dtypes[0]
+    for dtype in dtypes[1:]:
+        common = torch.promote_types(common, dtype)
+    return common
+
+
+def _dtype_of(part: Any) -> torch.dtype:
+    if isinstance(part, torch.Tensor):
+        return part.dtype
+    if isinstance(part, (bool, torch.SymBool)):
+        return torch.bool
+    return torch.int64 if isinstance(part, (int, torch.SymInt)) else torch.get_default_dtype()
+
+
+def _stacked(data: Any, dtype: torch.dtype, device: Any) -> torch.Tensor:
+    if isinstance(data, (list, tuple)):
+        return torch.stack([_stacked(part, dtype, device) for part in data])
+    if isinstance(data, torch.Tensor):
+        return data.to(device=device, dtype=dtype).reshape(())
+    return torch.scalar_tensor(data, dtype=dtype, device=device)

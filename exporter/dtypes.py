@@ -1,0 +1,106 @@
+"""dtypes: torch's, ONNX's, and torch's rules of promotion over lowered values."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from ctypes import c_float
+
+import onnx_ir as ir
+import torch
+
+from onnx_parity.exporter.capture.graph.graph import Holds, Varying
+
+__all__ = [
+    "TENSOR_TYPES",
+    "TO_ONNX",
+    "TO_TORCH",
+    "extremes",
+    "fits_attribute",
+    "is_floating",
+    "result_dtype",
+    "type_of",
+]
+
+TO_ONNX: dict[torch.dtype, ir.DataType] = {
+    torch.float32: ir.DataType.FLOAT,
+    torch.float64: ir.DataType.DOUBLE,
+    torch.float16: ir.DataType.FLOAT16,
+    torch.bfloat16: ir.DataType.BFLOAT16,
+    torch.int64: ir.DataType.INT64,
+    torch.int32: ir.DataType.INT32,
+    torch.int16: ir.DataType.INT16,
+    torch.int8: ir.DataType.INT8,
+    torch.uint8: ir.DataType.UINT8,
+    torch.uint16: ir.DataType.UINT16,
+    torch.uint32: ir.DataType.UINT32,
+    torch.uint64: ir.DataType.UINT64,
+    torch.bool: ir.DataType.BOOL,
+    torch.complex64: ir.DataType.COMPLEX64,
+    torch.complex128: ir.DataType.COMPLEX128,
+}
+TO_TORCH: dict[ir.DataType, torch.dtype] = {onnx: dtype for dtype, onnx in TO_ONNX.items()}
+TENSOR_TYPES: dict[torch.dtype, ir.TensorType] = {dtype: ir.TensorType(onnx) for dtype, onnx in TO_ONNX.items()}
+
+
+def type_of(dtype: torch.dtype, holds: Holds) -> ir.TypeProtocol:
+    """The type in ONNX of a tensor of a dtype, or of what holds some."""
+    tensor = TENSOR_TYPES[dtype]
+    if holds is Holds.TENSOR:
+        return tensor
+    return ir.SequenceType(tensor) if holds is Holds.LIST else ir.OptionalType(tensor)
+
+
+def is_floating(dtype: torch.dtype) -> bool:
+    return dtype.is_floating_point
+
+
+def fits_attribute(number: float, dtype: torch.dtype) -> bool:
+    """Whether a float attribute, a float32 in ONNX, is as good as the number itself where `dtype` is computed."""
+    return dtype is not torch.float64 or c_float(number).value == number
+
+
+def extremes(dtype: torch.dtype) -> tuple[int | float, int | float]:
+    """The lowest and the highest value of a dtype, infinities where it has them."""
+    if dtype.is_floating_point:
+        return float("-inf"), float("inf")
+    if dtype is torch.bool:
+        return False, True
+    return torch.iinfo(dtype).min, torch.iinfo(dtype).max
+
+
+def _category(dtype: torch.dtype) -> int:
+    if dtype.is_complex:
+        return 3
+    if dtype.is_floating_point:
+        return 2
+    return 0 if dtype is torch.bool else 1
+
+
+def result_dtype(tensors: Sequence[tuple[torch.dtype, int]], numbers: Sequence[complex | Varying] = ()) -> torch.dtype:
+    """`torch.result_type` over (dtype, rank) pairs and Python numbers.
+
+    Tensors with dimensions decide; 0-d tensors, then numbers, only count when their category is higher.
+    """
+    groups: list[torch.dtype | None] = [None, None, None]
+
+    def add(group: int, dtype: torch.dtype) -> None:
+        before = groups[group]
+        groups[group] = dtype if before is None else torch.promote_types(before, dtype)
+
+    for dtype, rank in tensors:
+        add(0 if rank else 1, dtype)
+    for number in numbers:
+        if isinstance(number, (bool, torch.SymBool)):
+            add(2, torch.bool)
+        elif isinstance(number, (int, torch.SymInt)):
+            add(2, torch.int64)
+        elif isinstance(number, complex):
+            add(2, torch.complex64)
+        else:
+            add(2, torch.get_default_dtype())
+    result: torch.dtype | None = None
+    for found in groups:
+        if found is not None and (result is None or _category(found) > _category(result)):
+            result = found
+    assert result is not None
+    return result

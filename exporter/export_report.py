@@ -1,0 +1,111 @@
+"""The steps of an export, and what users can ask to read of them: `report`, `profile`, `dump_exported_program`."""
+
+from __future__ import annotations
+
+import os
+import platform
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+
+import onnx
+import onnx_ir as ir
+import torch
+
+from onnx_parity.exporter.capture.graph.graph import Graph
+from onnx_parity.exporter.errors import ArgumentError, ExportError, WriteError
+from onnx_parity.exporter.program import ONNXProgram
+from onnx_parity.exporter.version import VERSION
+
+__all__ = ["PROGRAM_FILE", "REPORT_FILE", "Steps"]
+
+REPORT_FILE = "onnx_export_report.md"
+PROGRAM_FILE = "onnx_export_program.txt"
+
+
+class Steps:
+    """Keeps what a report says, and writes it when the export ends, well or not."""
+
+    def __init__(self, folder: str | os.PathLike[str], *, report: bool, profile: bool, dump: bool) -> None:
+        if not isinstance(folder, str | os.PathLike):
+            raise ArgumentError(f"artifacts_dir is {folder!r}: give the path of a folder")
+        self._folder = Path(folder)
+        self._report = report or profile
+        self._profile = profile
+        self._dump = dump
+        self._seconds: dict[str, float] = {}
+        self._operators: Sequence[str] = ()
+        self._program: ONNXProgram | None = None
+        if (self._report or dump) and not self._folder.is_dir():
+            raise WriteError(f"artifacts_dir is {self._folder}, which is no folder that exists: make it first")
+
+    @contextmanager
+    def step(self, name: str) -> Iterator[None]:
+        start = time.perf_counter()
+        try:
+            yield
+        finally:
+            self._seconds[name] = time.perf_counter() - start
+
+    def captured(self, graph: Graph, operators: Sequence[str]) -> None:
+        if not self._report and not self._dump:
+            return
+        self._operators = operators
+        if self._dump:
+            (self._folder / PROGRAM_FILE).write_text(_listing(graph))
+
+    def exported(self, program: ONNXProgram) -> None:
+        self._program = program
+
+    def __enter__(self) -> Steps:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if self._report and (error is None or isinstance(error, ExportError)):
+            (self._folder / REPORT_FILE).write_text("\n".join(self._lines(error)) + "\n")
+
+    def _lines(self, error: BaseException | None) -> Iterator[str]:
+        yield f"# ONNX export: {'failed' if error else 'succeeded'}\n"
+        yield f"onnx-parity {VERSION}, torch {torch.__version__}, onnx {onnx.__version__}, onnx_ir {ir.__version__}, "
+        yield f"Python {platform.python_version()}\n"
+        if error is not None:
+            yield f"## {type(error).__name__}\n\n```\n{error}\n```\n"
+        if self._profile:
+            yield "## Steps\n\n| step | seconds |\n|---|---|"
+            yield from (f"| {name} | {seconds:.3f} |" for name, seconds in self._seconds.items())
+            yield ""
+        if self._operators:
+            yield "## Operators of the program\n"
+            yield from (f"- `{name}`" for name in self._operators)
+            yield ""
+        if self._program is not None:
+            counts = Counter((node.domain, node.op_type) for node in self._program.model.graph)
+            yield "## Operators of the model\n\n| operator | nodes |\n|---|---|"
+            yield from (f"| `{domain or 'onnx'}::{op}` | {count} |" for (domain, op), count in counts.most_common())
+            yield f"\n## Graph\n\n```\n{self._program}\n```"
+
+
+def _listing(graph: Graph) -> str:
+    """The recorded program: one line an operator, its arguments by name."""
+    numbers: dict[int, str] = {id(item.value): item.name for item in graph.inputs}
+
+    def spelled(argument: object) -> str:
+        if isinstance(argument, list):
+            return f"[{', '.join(map(spelled, argument))}]"
+        name = numbers.get(id(argument)) or getattr(argument, "name", "") if hasattr(argument, "constant") else None
+        return f"%{name or 'literal'}" if name is not None else str(argument)
+
+    lines = [", ".join(f"%{item.name}: {item.value.dtype}{list(item.value.shape)}" for item in graph.inputs)]
+    for number, node in enumerate(graph.nodes):
+        for place, output in enumerate(node.outputs):
+            numbers[id(output)] = f"{number}" if len(node.outputs) == 1 else f"{number}.{place}"
+        results = ", ".join(f"%{numbers[id(v)]}: {v.dtype}{list(v.shape)}" for v in node.outputs if v is not None)
+        arguments = ", ".join(f"{name}={spelled(argument)}" for name, argument in node.arguments.items())
+        lines.append(f"{results} = {node.op}({arguments})  # {node.origin.where} {node.origin.module}".rstrip())
+    lines.append(f"return {', '.join(map(spelled, graph.outputs))}")
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,112 @@
+"""Weights that lie on disk already, in safetensors files: which they are and where, so that a model can refer to them.
+
+A safetensors file begins with the length of a JSON header, eight bytes, and the header: names, dtypes, shapes and
+where the bytes of each tensor lie after it. They lie as ONNX wants them: dense, in order, little-endian.
+"""
+
+from __future__ import annotations
+
+import json
+import mmap
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import onnx_ir as ir
+from onnx_ir.tensor_adapters import TorchTensor
+
+from onnx_parity.exporter.errors import WriteError
+from onnx_parity.exporter.files.lazy_tensors import chunks_of
+
+__all__ = ["Entry", "SafetensorsFile"]
+
+_DTYPES = {
+    "F32": ir.DataType.FLOAT,
+    "F64": ir.DataType.DOUBLE,
+    "F16": ir.DataType.FLOAT16,
+    "BF16": ir.DataType.BFLOAT16,
+    "I64": ir.DataType.INT64,
+    "I32": ir.DataType.INT32,
+    "I16": ir.DataType.INT16,
+    "I8": ir.DataType.INT8,
+    "U8": ir.DataType.UINT8,
+    "U16": ir.DataType.UINT16,
+    "U32": ir.DataType.UINT32,
+    "U64": ir.DataType.UINT64,
+    "BOOL": ir.DataType.BOOL,
+}
+#: Longer headers are no headers.
+_LONGEST_HEADER = 100_000_000
+#: Bytes that are compared at a time.
+_BLOCK = 1 << 24
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One tensor of a file, from `offset` on."""
+
+    dtype: ir.DataType | None
+    shape: tuple[int, ...]
+    offset: int
+    nbytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class SafetensorsFile:
+    path: Path
+    entries: Mapping[str, Entry]
+
+    @classmethod
+    def read(cls, path: str | os.PathLike[str]) -> SafetensorsFile:
+        """What the header says. The tensors are not read."""
+        file = Path(path)
+        try:
+            with file.open("rb") as opened:
+                length = int.from_bytes(opened.read(8), "little")
+                if not 2 <= length <= min(_LONGEST_HEADER, file.stat().st_size - 8):
+                    raise ValueError(f"a header of {length:,} bytes")
+                header = json.loads(opened.read(length))
+            if not isinstance(header, dict):
+                raise ValueError("its header is no table")
+            entries = {
+                name: Entry(
+                    _DTYPES.get(each["dtype"]),
+                    tuple(each["shape"]),
+                    8 + length + each["data_offsets"][0],
+                    each["data_offsets"][1] - each["data_offsets"][0],
+                )
+                for name, each in header.items()
+                if name != "__metadata__"
+            }
+        except OSError as error:
+            raise WriteError(f"cannot read the weights of {file}: {error.strerror or error}") from error
+        except (ValueError, KeyError, TypeError) as error:
+            raise WriteError(f"{file} is not a safetensors file: {error}") from error
+        return cls(file, entries)
+
+    def holds(self, name: str, tensor: ir.TensorProtocol) -> Entry | None:
+        """Where the tensor lies, if the file has it: by name, dtype, shape and, unless it has no data, every byte."""
+        entry = self.entries.get(name)
+        if entry is None or entry.dtype is not tensor.dtype or entry.shape != tuple(tensor.shape.numpy()):
+            return None
+        if isinstance(tensor, TorchTensor) and tensor.raw.is_meta:
+            return entry
+        return entry if self._has_bytes(entry, tensor) else None
+
+    def _has_bytes(self, entry: Entry, tensor: ir.TensorProtocol) -> bool:
+        if not entry.nbytes:
+            return True
+        with self.path.open("rb") as opened, mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
+            position = entry.offset
+            for chunk in chunks_of(tensor):
+                ours = np.frombuffer(chunk, np.uint8)
+                for start in range(0, ours.size, _BLOCK):
+                    block = ours[start : start + _BLOCK]
+                    # A copy, because the map cannot be closed while an array is a view of it.
+                    theirs = np.frombuffer(mapped[position : position + block.size], np.uint8)
+                    if not np.array_equal(block, theirs):
+                        return False
+                    position += block.size
+        return True

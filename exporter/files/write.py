@@ -1,0 +1,239 @@
+"""Bytes and files: an ONNX model written without passing its weights through protobuf.
+
+A protobuf message is a run of fields, each a tag, a length and bytes. So the small part of the model (nodes, names,
+shapes) is serialized by protobuf, and each weight's bytes follow a hand-written header straight from where they
+lie in memory. A file appears whole, by renaming, or not at all.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+import onnx
+import onnx_ir as ir
+
+from onnx_parity.exporter.errors import WriteError
+from onnx_parity.exporter.files.external_data import ExternalData, Placement, place
+from onnx_parity.exporter.files.lazy_tensors import chunks_of, one_thread
+from onnx_parity.exporter.startup.gc_pause import leaving_garbage
+
+__all__ = ["Sink", "fits_inline", "serialize", "size_of_weights", "write_file", "write_to"]
+
+#: Protobuf refuses messages of 2 GiB and more.
+INLINE_LIMIT = 2**31 - 1
+
+_ONE_FILE = ExternalData()
+
+# Field numbers of onnx.proto.
+_MODEL_GRAPH = 7
+_GRAPH_INITIALIZER = 5
+_TENSOR_RAW_DATA = 9
+
+
+class Sink(Protocol):
+    """Anything that takes bytes: an open binary file."""
+
+    def write(self, data: bytes | memoryview, /) -> object: ...
+
+
+@dataclass(frozen=True, slots=True)
+class _Weight:
+    """An initializer: its protobuf header without data, and where the data comes from."""
+
+    header: bytes
+    data: ir.TensorProtocol
+    nbytes: int
+    #: The data lies in another file.
+    elsewhere: bool
+
+    def head(self) -> bytes:
+        """What precedes the data: tag and length as a field of the graph, the header, the data's own tag and length."""
+        if self.elsewhere:
+            return _tag(_GRAPH_INITIALIZER, len(self.header)) + self.header
+        tag = _tag(_TENSOR_RAW_DATA, self.nbytes)
+        return _tag(_GRAPH_INITIALIZER, len(self.header) + len(tag) + self.nbytes) + self.header + tag
+
+
+def size_of_weights(model: ir.Model) -> int:
+    return sum(value.const_value.nbytes for value in model.graph.initializers.values() if value.const_value is not None)
+
+
+def fits_inline(model: ir.Model) -> bool:
+    """Whether protobuf can hold the model with its weights. What is not weights is allowed a mebibyte."""
+    return size_of_weights(model) < INLINE_LIMIT - 2**20
+
+
+@leaving_garbage()
+def serialize(model: ir.Model) -> bytes:
+    """The model as bytes, weights inside."""
+    _refuse_too_large(model)
+    with one_thread():
+        return b"".join(_chunks(model, external=None))
+
+
+@leaving_garbage()
+def write_to(model: ir.Model, sink: Sink) -> None:
+    """Write the model, weights inside, to an open binary file."""
+    _refuse_too_large(model)
+    try:
+        with one_thread():
+            for chunk in _chunks(model, external=None):
+                sink.write(chunk)
+    except WriteError:
+        raise
+    # A closed file raises a ValueError.
+    except (OSError, ValueError) as error:
+        raise WriteError(
+            f"cannot write the model to {sink!r}: {_said(error)}. What was written so far is not a model: "
+            f"it needs {size_of_weights(model):,} bytes and a file opened for writing them."
+        ) from error
+
+
+@leaving_garbage()
+def write_file(model: ir.Model, path: str | os.PathLike[str], external_data: bool | ExternalData | None = None) -> None:
+    """Write the model to `path`; with `external_data`, its weights to `<path>.data` beside it, or as that says.
+
+    None means: inside, unless the model is larger than protobuf allows.
+    """
+    # A link keeps pointing where it did: what it points to is written.
+    try:
+        target = Path(os.path.realpath(path))
+        is_folder = target.is_dir()
+    except (OSError, ValueError) as error:
+        # Too long a name, or one with a zero in it.
+        raise WriteError(f"cannot write the model to {os.fspath(path)!r}: {_said(error)}") from error
+    if external_data is None:
+        external_data = not fits_inline(model)
+    if not external_data:
+        _refuse_too_large(model)
+    if is_folder:
+        raise WriteError(f"cannot write the model to {target}: it is a folder. Give the name of a file in it.")
+    if not target.parent.is_dir():
+        raise WriteError(
+            f"cannot write the model to {target}: {target.parent} is no folder that exists. Make it first."
+        )
+    if target.exists() and not target.is_file():
+        _write_to_device(model, target, bool(external_data))
+        return
+    aside: list[tuple[Path, Path]] = []
+    try:
+        external = None
+        if external_data:
+            external = place(model, target, external_data if isinstance(external_data, ExternalData) else _ONE_FILE)
+            for data_path, shard in external.files.items():
+                aside.append((_write_aside(data_path, shard.chunks()), data_path))
+        aside.append((_write_aside(target, _chunks(model, external)), target))
+        for written, final in aside:
+            os.replace(written, final)
+    except BaseException as error:
+        for written, _ in aside:
+            written.unlink(missing_ok=True)
+        if isinstance(error, OSError) and not isinstance(error, WriteError):
+            raise _cannot_write(model, target, error) from error
+        raise
+
+
+def _write_to_device(model: ir.Model, target: Path, external_data: bool) -> None:
+    """A pipe or a device is written to; renaming a file over it would destroy it."""
+    if external_data:
+        raise WriteError(f"cannot write external data beside {target}, which is no regular file: give another path")
+    _refuse_too_large(model)
+    try:
+        with target.open("wb") as file, one_thread():
+            for chunk in _chunks(model, external=None):
+                file.write(chunk)
+    except WriteError:
+        raise
+    except OSError as error:
+        raise _cannot_write(model, target, error) from error
+
+
+def _said(error: OSError | ValueError) -> str:
+    return (isinstance(error, OSError) and error.strerror) or str(error).rstrip(".")
+
+
+def _cannot_write(model: ir.Model, target: Path, error: OSError) -> WriteError:
+    return WriteError(
+        f"cannot write the model to {target}: {error.strerror or error}. Nothing was changed there. "
+        f"It needs {size_of_weights(model):,} bytes and permission to write in {target.parent}."
+    )
+
+
+def _write_aside(final: Path, chunks: Iterator[bytes | memoryview]) -> Path:
+    """Write into a new file next to `final`; remove it if that fails."""
+    aside = final.with_name(f".{final.name}.{secrets.token_hex(4)}")
+    # Not by tempfile, whose files only their owner may read.
+    with aside.open("xb", buffering=2**20) as file:
+        try:
+            with one_thread():
+                for chunk in chunks:
+                    file.write(chunk)
+                file.flush()
+            if final.exists():
+                aside.chmod(final.stat().st_mode)
+        except BaseException:
+            aside.unlink()
+            raise
+    return aside
+
+
+def _refuse_too_large(model: ir.Model) -> None:
+    size = size_of_weights(model)
+    if size >= INLINE_LIMIT:
+        raise WriteError(
+            f"the weights are {size:,} bytes and a model in one file may have {INLINE_LIMIT:,}: "
+            "save it to a path with external_data=True"
+        )
+
+
+def _chunks(model: ir.Model, external: Placement | None) -> Iterator[bytes | memoryview]:
+    """The serialized model, in pieces."""
+    values = list(model.graph.initializers.values())
+    weights = [_weight(value, external) for value in values]
+    model.graph.initializers.clear()
+    try:
+        proto = ir.serde.serialize_model(model)
+    finally:
+        for value in values:
+            model.graph.initializers.add(value)
+    graph = proto.graph.SerializeToString(deterministic=True)
+    proto.ClearField("graph")
+    heads = [weight.head() for weight in weights]
+    length = len(graph) + sum(map(len, heads)) + sum(weight.nbytes for weight in weights if not weight.elsewhere)
+    yield proto.SerializeToString(deterministic=True) + _tag(_MODEL_GRAPH, length) + graph
+    for head, weight in zip(heads, weights, strict=True):
+        yield head
+        if not weight.elsewhere:
+            yield from chunks_of(weight.data)
+
+
+def _weight(value: ir.Value, external: Placement | None) -> _Weight:
+    data = value.const_value
+    assert data is not None
+    nbytes = data.nbytes
+    header = onnx.TensorProto(name=value.name, data_type=data.dtype.value, dims=data.shape.numpy())
+    where = None if external is None else external.places.get(id(value))
+    if where is not None:
+        header.data_location = onnx.TensorProto.EXTERNAL
+        for key, entry in (("location", where.location), ("offset", where.offset), ("length", nbytes)):
+            header.external_data.add(key=key, value=str(entry))
+    return _Weight(header.SerializeToString(deterministic=True), data, nbytes, elsewhere=where is not None)
+
+
+def _tag(field: int, length: int) -> bytes:
+    """Tag and length of a length-delimited protobuf field."""
+    return _varint(field << 3 | 2) + _varint(length)
+
+
+def _varint(number: int) -> bytes:
+    out = bytearray()
+    while number > 0x7F:
+        out.append(number & 0x7F | 0x80)
+        number >>= 7
+    out.append(number)
+    return bytes(out)

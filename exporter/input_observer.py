@@ -1,0 +1,248 @@
+"""`InputObserver`: what to export a module with, learned from calls of it."""
+
+from __future__ import annotations
+
+import functools
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch.export.dynamic_shapes import Dim
+from torch.utils import _pytree as pytree
+
+from onnx_parity.exporter.errors import ArgumentError
+from onnx_parity.exporter.request.call_arguments import by_parameter, parameter_names, signature_of
+
+if TYPE_CHECKING:
+    from onnx_parity.exporter.program import ONNXProgram
+
+__all__ = ["InputObserver"]
+
+Arguments = tuple[Any, ...] | dict[str, Any] | tuple[tuple[Any, ...], dict[str, Any]] | list[torch.Tensor]
+
+
+@dataclass(slots=True)
+class _Call:
+    #: By parameter; the first `positional` of them were given by position.
+    arguments: dict[str, Any]
+    positional: int
+    outputs: list[torch.Tensor] = field(default_factory=list)
+    seconds: float = 0.0
+
+
+class InputObserver:
+    """Watches calls of a module, and infers what to export it with: arguments, and the sizes that vary between calls.
+
+        observer = InputObserver()
+        with observer(model):
+            model(first)
+            model(second)
+        export(model, observer.infer_arguments(), dynamic_shapes=observer.infer_dynamic_shapes())
+
+    An argument that some calls lack, as a language model's cache in its first step, is empty there; `value_if_missing`
+    gives another value for it, by the argument's name.
+    """
+
+    def __init__(self, value_if_missing: Mapping[str, Any] | None = None) -> None:
+        self._value_if_missing = dict(value_if_missing or {})
+        self._parameters: list[str] = []
+        self._calls: list[_Call] = []
+
+    @contextmanager
+    def __call__(
+        self, model: torch.nn.Module, store_n_calls: int = 3, method_name: str = "forward"
+    ) -> Iterator[InputObserver]:
+        """Within, the first `store_n_calls` calls of the method are kept: copies of their tensors and results."""
+        method = getattr(model, method_name, None)
+        if not callable(method):
+            raise ArgumentError(f"{type(model).__qualname__} has no method {method_name!r} to watch")
+        self._parameters = parameter_names(signature_of(method))
+        last = len(self._calls) + store_n_calls
+
+        @functools.wraps(method)
+        def watched(*args: Any, **kwargs: Any) -> Any:
+            if len(self._calls) >= last:
+                return method(*args, **kwargs)
+            given = pytree.tree_map_only(torch.Tensor, _copied, by_parameter(self._parameters, args, kwargs))
+            call = _Call(given, len(args))
+            start = time.perf_counter()
+            result = method(*args, **kwargs)
+            call.seconds = time.perf_counter() - start
+            call.outputs = [_copied(leaf) for leaf in pytree.tree_leaves(result) if isinstance(leaf, torch.Tensor)]
+            self._calls.append(call)
+            return result
+
+        was_own = method_name in vars(model)
+        setattr(model, method_name, watched)
+        try:
+            yield self
+        finally:
+            delattr(model, method_name)
+            if was_own:
+                setattr(model, method_name, method)
+
+    def num_obs(self) -> int:
+        """How many calls were kept."""
+        return len(self._calls)
+
+    def infer_arguments(
+        self, index_or_args_or_kwargs: int | None = None, flat: bool = False, as_args_kwargs: bool = False
+    ) -> Arguments:
+        """The arguments of one call, by default of the one with the most tensors, and what others have besides.
+
+        A tuple where all were given by position, a dict where all were by name; with `as_args_kwargs` both, with `flat`
+        the tensors alone.
+        """
+        call = self._chosen(index_or_args_or_kwargs)
+        arguments = self._completed(call)
+        if flat:
+            return [leaf for leaf in pytree.tree_leaves(arguments) if isinstance(leaf, torch.Tensor)]
+        return self._as_given(call, arguments, as_args_kwargs)
+
+    def infer_dynamic_shapes(
+        self, set_batch_dimension_for: Collection[int | str] | bool | None = None
+    ) -> tuple[Any, ...] | dict[str, Any]:
+        """The axes whose sizes differ between calls, as `dynamic_shapes`; by name where arguments were.
+
+        Sizes that were the same in all calls are taken to be fixed, but for the first axis of the arguments in
+        `set_batch_dimension_for`, which are named, numbered, or, for True, all.
+        """
+        call = self._chosen(None)
+        asked = set_batch_dimension_for
+        shapes = {}
+        for place, (name, value) in enumerate(self._completed(call).items()):
+            has_batch = asked is True or (isinstance(asked, Collection) and (name in asked or place in asked))
+            shapes[name] = self._shapes_of(name, value, has_batch)
+        if call.positional == len(shapes):
+            return tuple(shapes.values())
+        return shapes
+
+    def check_discrepancies(
+        self,
+        onnx_program: ONNXProgram,
+        atol: float = 1e-4,
+        rtol: float = 0.1,
+        initializer: Callable[..., Any] | None = None,
+    ) -> list[dict[str, Any]]:
+        """How far an exported program is from what was seen, call by call: rows for a table, errors among them."""
+        if initializer is not None:
+            onnx_program.initialize_inference_session(initializer)
+        return [
+            {"index": index, **self._discrepancy(onnx_program, call, atol, rtol)}
+            for index, call in enumerate(self._calls)
+        ]
+
+    def _discrepancy(self, program: ONNXProgram, call: _Call, atol: float, rtol: float) -> dict[str, Any]:
+        from onnx_parity.exporter.runtime.sessions import errors_of_runtimes
+        from onnx_parity.exporter.verification.error_figures import VerificationInfo
+
+        arguments = list(self._completed(call).items())
+        leaves = [leaf for _, value in arguments for leaf in pytree.tree_leaves(value)]
+        row: dict[str, Any] = {
+            "duration_torch": call.seconds,
+            "n_inputs": len(program.input_names),
+            "n_none": sum(leaf is None for leaf in leaves),
+            "n_empty": sum(isinstance(leaf, torch.Tensor) and not leaf.numel() for leaf in leaves),
+        }
+        start = time.perf_counter()
+        positional = [value for _, value in arguments[: call.positional]]
+        try:
+            result = program(*positional, **dict(arguments[call.positional :]))
+        except errors_of_runtimes() as error:
+            return {**row, "SUCCESS": False, "error": str(error)}
+        row["ort_duration"] = time.perf_counter() - start
+        got = [leaf for leaf in pytree.tree_leaves(result) if isinstance(leaf, torch.Tensor)]
+        if [(each.dtype, each.shape) for each in got] != [(each.dtype, each.shape) for each in call.outputs]:
+            return {**row, "SUCCESS": False, "error": "outputs of other numbers, dtypes or shapes"}
+        figures = [VerificationInfo.from_tensors("", want, each) for want, each in zip(call.outputs, got, strict=True)]
+        absolute = max((each.max_abs_diff for each in figures), default=0.0)
+        relative = max((each.max_rel_diff for each in figures), default=0.0)
+        return {**row, "SUCCESS": absolute <= atol and relative <= rtol, "abs": absolute, "rel": relative}
+
+    # --- what the calls say together ------------------------------------------------------------------------------
+
+    def _chosen(self, index: object) -> _Call:
+        if not self._calls:
+            raise ArgumentError("no calls were observed: call the module within `with observer(model):`")
+        if index is None:
+            return max(self._calls, key=lambda call: len(_tensors(call.arguments)))
+        if not isinstance(index, int) or not -len(self._calls) <= index < len(self._calls):
+            raise ArgumentError(
+                f"{index!r} is none of the {len(self._calls)} calls that were observed: give its number"
+            )
+        return self._calls[index]
+
+    def _completed(self, call: _Call) -> dict[str, Any]:
+        """A call's arguments, and those that only others have."""
+        arguments = dict(call.arguments)
+        for other in self._calls:
+            for name, value in other.arguments.items():
+                if _tensors(value) and not _tensors(arguments.get(name)):
+                    arguments[name] = self._missing(name, value)
+        order = {name: place for place, name in enumerate(self._parameters)}
+        return dict(sorted(arguments.items(), key=lambda item: order.get(item[0], len(order))))
+
+    def _missing(self, name: str, like: Any) -> Any:
+        """What an argument is where it is not given: of no elements along what varies."""
+        if name in self._value_if_missing:
+            return self._value_if_missing[name]
+        varying = iter(self._varying(name))
+
+        def emptied(tensor: torch.Tensor) -> torch.Tensor:
+            axes = next(varying)
+            if not axes:
+                raise ArgumentError(
+                    f"some calls lack {name!r}, and no size of it varies in the others, to be 0 there: give "
+                    f"InputObserver(value_if_missing={{{name!r}: tensor}})"
+                )
+            return tensor.new_empty([0 if axis in axes else size for axis, size in enumerate(tensor.shape)])
+
+        return pytree.tree_map_only(torch.Tensor, emptied, like)
+
+    def _varying(self, name: str) -> list[set[int]]:
+        """Of each tensor of an argument, the axes whose sizes differ between calls."""
+        seen = [_tensors(call.arguments[name]) for call in self._calls if _tensors(call.arguments.get(name))]
+        seen += [_tensors(self._value_if_missing[name])] if name in self._value_if_missing else []
+        if len({tuple(tensor.ndim for tensor in tensors) for tensors in seen}) > 1:
+            raise ArgumentError(
+                f"{name!r} holds other tensors, or of another rank, in each call: they cannot be one input"
+            )
+        return [
+            {axis for axis, sizes in enumerate(zip(*(each.shape for each in alike), strict=True)) if len({*sizes}) > 1}
+            for alike in zip(*seen, strict=True)
+        ]
+
+    def _shapes_of(self, name: str, like: Any, has_batch: bool) -> Any:
+        varying = iter(self._varying(name))
+
+        def axes(leaf: Any) -> Any:
+            if not isinstance(leaf, torch.Tensor):
+                return None
+            first = {0} if has_batch and leaf.ndim else set()
+            return dict.fromkeys(sorted(next(varying) | first), Dim.DYNAMIC)
+
+        return pytree.tree_map(axes, like)
+
+    def _as_given(self, call: _Call, arguments: dict[str, Any], both: bool) -> Arguments:
+        values = list(arguments.items())
+        positional = tuple(value for _, value in values[: call.positional])
+        named = dict(values[call.positional :])
+        if both:
+            return positional, named
+        if positional and named:
+            raise ArgumentError(
+                "the calls give arguments by position and by name: ask for infer_arguments(as_args_kwargs=True), and "
+                "export with args and kwargs"
+            )
+        return named if named else positional
+
+
+def _copied(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.detach().clone()
+
+
+def _tensors(value: Any) -> Sequence[torch.Tensor]:
+    return [leaf for leaf in pytree.tree_leaves(value) if isinstance(leaf, torch.Tensor)]

@@ -1,0 +1,1 @@
+"""The lowerings of ATen's operators, one file a family."""

@@ -1,0 +1,155 @@
+"""Adaptive pooling: a given number of bins over each axis, of unequal width where it does not divide the size.
+
+Bin i of n over an axis of a given size reaches from floor(i * size / n) to ceil((i + 1) * size / n).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Literal
+
+import torch
+
+from onnx_parity.exporter.capture.graph.graph import Size
+from onnx_parity.exporter.dtypes import extremes
+from onnx_parity.exporter.lowering.aten.convolution import batched
+from onnx_parity.exporter.lowering.aten.pooling import Windows, max_over
+from onnx_parity.exporter.lowering.builder import Graph
+from onnx_parity.exporter.lowering.registry import lowering
+from onnx_parity.exporter.lowering.values.shapes import product, same_size, shaped
+from onnx_parity.exporter.lowering.values.value import Value
+
+_BINS_VARY = "adaptive pooling to a number of bins that varies: give a number, or leave that axis out of dynamic_axes"
+
+
+@lowering("aten::_adaptive_avg_pool2d", "aten::_adaptive_avg_pool3d")
+def adaptive_avg_pool(g: Graph, self: Value, output_size: list[Size]) -> Value:
+    axes = len(output_size)
+    first = self.rank - axes
+    if all(same_size(wanted, 1) for wanted in output_size):
+        return g.reduce("Mean", self, list(range(first, self.rank)), True)
+    kernel = _even_bins(self.sizes[first:], output_size)
+    if kernel is not None and g.has_kernel("AveragePool", self.dtype):
+        x, unbatched = batched(g, self, axes)
+        pooled = g.op("AveragePool", x, kernel_shape_i=kernel, strides_i=kernel)
+        return g.squeeze(pooled, [0]) if unbatched else pooled
+    x = self
+    for axis, wanted in enumerate(output_size, first):
+        x = _over_bins(g, x, axis, wanted, "Mean")
+    return x
+
+
+@lowering("aten::adaptive_max_pool2d", "aten::adaptive_max_pool3d")
+def adaptive_max_pool(g: Graph, self: Value, output_size: list[Size]) -> list[Value]:
+    axes = len(output_size)
+    first = self.rank - axes
+    wants_indices = g.is_used(1)
+    kernel = _even_bins(self.sizes[first:], output_size)
+    if kernel is not None:
+        x, unbatched = batched(g, self, axes)
+        results = max_over(g, x, Windows(g, self, axes, kernel, kernel, 0), wants_indices)
+        return [g.squeeze(result, [0]) for result in results] if unbatched else results
+    x = self
+    places = None
+    # The last axis first, so that of equal maxima the first in reading order is found, as torch does.
+    for axis in reversed(range(first, self.rank)):
+        wanted = output_size[axis - first]
+        if wants_indices:
+            places = _place_of_maximum(g, x, axis, wanted, places, self.sizes)
+        x = _over_bins(g, x, axis, wanted, "Max")
+    return [x] if places is None else [x, places]
+
+
+def _even_bins(sizes: tuple[Size, ...], wanted: list[Size]) -> list[int] | None:
+    """The width of the bins along each axis, where all bins are alike."""
+    widths = []
+    for size, bins in zip(sizes, wanted, strict=True):
+        if not (isinstance(size, int) and isinstance(bins, int) and size and size % bins == 0):
+            return None
+        widths.append(size // bins)
+    return widths
+
+
+def _over_bins(g: Graph, x: Value, axis: int, wanted: Size, how: Literal["Mean", "Max"]) -> Value:
+    """The means or maxima of the bins along one axis."""
+    if same_size(x.sizes[axis], wanted):
+        return x
+    if not isinstance(wanted, int):
+        g.unsupported(_BINS_VARY)
+    sizes = (*x.sizes[:axis], wanted, *x.sizes[axis + 1 :])
+    if wanted == 1:
+        return shaped(g.reduce(how, x, [axis], True), sizes)
+    binned, inside, width = _in_bins(g, x, axis, wanted)
+    if inside is None:
+        return shaped(g.squeeze(binned, [axis + 1]), sizes)
+    outside = 0 if how == "Mean" else extremes(x.dtype)[0]
+    kept = g.where(inside, binned, g.const(outside, x.dtype))
+    result = g.reduce("Sum" if how == "Mean" else "Max", kept, [axis + 1], False)
+    return shaped(result if how == "Max" else g.op("Div", result, g.cast(width, x.dtype)), sizes)
+
+
+def _in_bins(g: Graph, x: Value, axis: int, wanted: int) -> tuple[Value, Value | None, Value]:
+    """`x` with its axis as bins and, behind, the elements of each; which of them are in the bin; how many are.
+
+    Where the size varies every bin holds the whole axis. None: each holds one element, and it is in.
+    """
+    size = x.sizes[axis]
+    trailing = [1] * (x.rank - 1 - axis)
+    if isinstance(size, int):
+        starts, widths = _bins(size, wanted)
+        offsets = torch.arange(int(widths.max()))
+        places = (starts[:, None] + offsets[None, :]).clamp(max=size - 1)
+        inside = offsets[None, :] < widths[:, None]
+        binned = shaped(
+            g.op("Gather", x, g.const(places), axis_i=axis),
+            (*x.sizes[:axis], *places.shape, *x.sizes[axis + 1 :]),
+        )
+        width = g.const(widths.reshape(-1, *trailing))
+        if len(offsets) == 1:
+            return binned, None, width
+        return binned, g.const(inside.reshape(*inside.shape, *trailing)), width
+    length = g.scalar(size, torch.int64)
+    number = g.const(torch.arange(wanted)[:, None])
+    start = g.op("Div", g.op("Mul", number, length), wanted)
+    stop = g.op("Div", g.op("Add", g.op("Mul", g.op("Add", number, 1), length), wanted - 1), wanted)
+    place = g.unsqueeze(g.iota(size), [0])
+    within = g.op("And", g.op("Not", g.less(place, start)), g.less(place, stop))
+    behind = list(range(2, 2 + len(trailing)))
+    width = g.unsqueeze(g.squeeze(g.op("Sub", stop, start), [1]), list(range(1, 1 + len(trailing))))
+    return g.unsqueeze(x, [axis]), g.unsqueeze(within, behind), width
+
+
+def _bins(size: int, wanted: int) -> tuple[torch.Tensor, torch.Tensor]:
+    number = torch.arange(wanted)
+    starts = number * size // wanted
+    return starts, -(-(number + 1) * size // wanted) - starts
+
+
+def _place_of_maximum(
+    g: Graph, x: Value, axis: int, wanted: Size, places: Value | None, sizes: tuple[Size, ...]
+) -> Value:
+    """Where in its plane each bin's maximum stands, given where each of the elements came from."""
+    unchanged = same_size(x.sizes[axis], wanted)
+    here = g.expand(g.along(wanted, axis, x.rank), x.sizes) if unchanged else _argmax(g, x, axis, wanted)
+    if places is None:
+        return here
+    before = places if unchanged else g.gather_elements(places, here, axis)
+    return shaped(g.op("Add", g.op("Mul", here, g.scalar(product(sizes[axis + 1 :]), torch.int64)), before), here.shape)
+
+
+def _argmax(g: Graph, x: Value, axis: int, wanted: Size) -> Value:
+    """Along its axis, where each bin's maximum stands."""
+    if not isinstance(wanted, int):
+        g.unsupported(_BINS_VARY)
+    sizes = (*x.sizes[:axis], wanted, *x.sizes[axis + 1 :])
+    if wanted == 1:
+        return shaped(g.op("ArgMax", x, axis_i=axis, keepdims_i=1), sizes)
+    binned, inside, _ = _in_bins(g, x, axis, wanted)
+    size = x.sizes[axis]
+    if inside is not None:
+        binned = g.where(inside, binned, g.const(-math.inf, x.dtype))
+    found = g.op("ArgMax", binned, axis_i=axis + 1, keepdims_i=0)
+    if isinstance(size, int):
+        starts = _bins(size, wanted)[0].reshape(-1, *[1] * (x.rank - 1 - axis))
+        found = g.op("Add", found, g.const(starts))
+    return shaped(found, sizes)

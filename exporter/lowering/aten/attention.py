@@ -1,0 +1,116 @@
+"""Attention: softmax(query @ key.T) @ value, with every kind of mask."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+
+from onnx_parity.exporter.lowering.builder import Graph
+from onnx_parity.exporter.lowering.registry import lowering
+from onnx_parity.exporter.lowering.values.shapes import same_size, shaped
+from onnx_parity.exporter.lowering.values.value import Value
+
+
+@lowering("aten::scaled_dot_product_attention")
+def scaled_dot_product_attention(
+    g: Graph, query: Value, key: Value, value: Value, attn_mask: Value | None = None, dropout_p: float = 0,
+    is_causal: bool = False, scale: float | None = None, enable_gqa: bool = False,
+) -> Value:  # fmt: skip
+    """softmax(query @ key.T * scale + mask) @ value; a row that may attend to nothing gives zeros, not NaN"""
+    plain = attn_mask is None and not dropout_p and {query.rank, key.rank, value.rank} == {4}
+    if plain and _shares_batch(query, key, value, enable_gqa) and g.has_kernel("Attention", query.dtype, "T1"):
+        return g.op("Attention", query, key, value, is_causal_i=int(is_causal) or None, scale_f=scale)
+    if same_size(key.sizes[-2], 0):
+        # torch looks at no mask then.
+        return g.full(g.out.shape, 0, g.out.dtype)
+    if enable_gqa:
+        key, value = _repeated(g, key, query), _repeated(g, value, query)
+    scores = _scores(g, query, key, scale)
+    if is_causal:
+        attn_mask = _causal_mask(g, scores)
+    weights = _weights(g, scores, attn_mask, may_be_empty=attn_mask is not None and not is_causal)
+    if dropout_p:
+        weights = g.dropout(weights, dropout_p)
+    return g.matmul(weights, value)
+
+
+@lowering("aten::_safe_softmax")
+def safe_softmax(g: Graph, self: Value, dim: int, dtype: torch.dtype | None = None) -> Value:
+    """Softmax, of a row of nothing but -inf zeros"""
+    x = g.cast(self, g.out.dtype)
+    axis = dim % max(self.rank, 1)
+    highest = g.reduce("Max", x, [axis], True)
+    is_empty = g.equal(highest, g.const(-math.inf, x.dtype))
+    return g.where(is_empty, g.const(0, x.dtype), g.softmax(x, axis))
+
+
+def _shares_batch(query: Value, key: Value, value: Value, grouped: bool) -> bool:
+    """Whether nothing is left to broadcast: ONNX's Attention does not."""
+    batches = [tensor.sizes[: 1 if grouped else 2] for tensor in (query, key, value)]
+    return all(same_size(a, b) for other in batches[1:] for a, b in zip(batches[0], other, strict=True))
+
+
+def _scores(g: Graph, query: Value, key: Value, scale: float | None) -> Value:
+    swap = [*range(key.rank - 2), key.rank - 1, key.rank - 2]
+    size = query.sizes[-1]
+    if scale is None and isinstance(size, int):
+        # Of no features, all scores are 0.
+        scale = 1 / math.sqrt(size or 1)
+    if scale is None:
+        scaled = g.op("Div", query, g.op("Sqrt", g.scalar(size, query.dtype)))
+    elif query.dtype is torch.float64 and isinstance(size, int):
+        # onnxruntime fuses a scalar into the product, and rounds it to float32.
+        scaled = g.op("Mul", query, g.const(torch.full([size], scale, dtype=torch.float64)))
+    else:
+        scaled = g.op("Mul", query, scale)
+    return shaped(g.matmul(shaped(scaled, query.sizes), g.transpose(key, swap)), (*g.out.shape[:-1], key.sizes[-2]))
+
+
+def _repeated(g: Graph, x: Value, query: Value) -> Value:
+    """Heads of keys and values, each as often as queries share it."""
+    *batch, heads, length, size = x.sizes
+    wanted = query.sizes[-3]
+    if not (isinstance(heads, int) and isinstance(wanted, int)):
+        g.unsupported("grouped attention over a number of heads that varies: leave that axis out of dynamic_axes")
+    times = wanted // heads
+    if times == 1:
+        return x
+    spread = g.expand(g.unsqueeze(x, [x.rank - 2]), [*batch, heads, times, length, size])
+    return g.reshape(spread, [*batch, wanted, length, size])
+
+
+def _causal_mask(g: Graph, scores: Value) -> Value:
+    """Row i attends to columns up to i."""
+    rows, columns = scores.sizes[-2:]
+    if isinstance(rows, int) and isinstance(columns, int):
+        return g.const(torch.ones(rows, columns, dtype=torch.bool).tril())
+    later = g.less(g.along(rows, 0, 2), g.along(columns, 1, 2))
+    return shaped(g.op("Not", later), (rows, columns))
+
+
+def _weights(g: Graph, scores: Value, mask: Value | None, *, may_be_empty: bool) -> Value:
+    axis = scores.rank - 1
+    if mask is None:
+        return g.softmax(scores, axis)
+    lowest = g.const(-math.inf, scores.dtype)
+    if mask.dtype is torch.bool:
+        masked = g.where(mask, scores, lowest)
+    else:
+        mask = g.cast(mask, scores.dtype)
+        masked = g.op("Add", scores, mask)
+    weights = shaped(g.softmax(shaped(masked, scores.shape), axis), scores.shape)
+    if not may_be_empty or (mask.constant is not None and not bool(_empty_rows(mask.constant).any())):
+        return weights
+    if mask.dtype is torch.bool:
+        attends = g.reduce("Max", g.cast(mask, torch.float32), [mask.rank - 1], True)
+        is_empty = g.equal(attends, g.const(0, torch.float32))
+    else:
+        is_empty = g.equal(g.reduce("Max", mask, [mask.rank - 1], True), lowest)
+    is_empty = shaped(is_empty, (*mask.sizes[:-1], 1))
+    return shaped(g.where(is_empty, g.const(0, weights.dtype), weights), scores.shape)
+
+
+def _empty_rows(mask: torch.Tensor) -> torch.Tensor:
+    """Which rows may attend to nothing: their softmax is NaN, and torch makes it zeros."""
+    return ~mask.any(-1) if mask.dtype is torch.bool else mask.amax(-1) == -math.inf

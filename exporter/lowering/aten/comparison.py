@@ -1,0 +1,127 @@
+"""Comparing, choosing, and logic: truth values, bits, extremes, clamping."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import torch
+
+from onnx_parity.exporter.lowering.builder import Graph
+from onnx_parity.exporter.lowering.registry import lowering
+from onnx_parity.exporter.lowering.values.value import Operand, Value
+
+_COMPARISONS = {
+    "aten::eq": Graph.equal,
+    "aten::ne": Graph.not_equal,
+    "aten::lt": Graph.less,
+    "aten::gt": Graph.greater,
+    "aten::le": Graph.less_or_equal,
+    "aten::ge": Graph.greater_or_equal,
+}
+_LOGIC: dict[str, Literal["And", "Or", "Xor"]] = {"and": "And", "or": "Or", "xor": "Xor"}
+
+
+@lowering(*_COMPARISONS)
+def compare(g: Graph, self: Operand, other: Operand) -> Value:
+    return _COMPARISONS[g.operator](g, *g.promote(self, other))
+
+
+@lowering("aten::where")
+def where(g: Graph, condition: Value, self: Operand, other: Operand) -> Value:
+    a, b = g.promote(self, other, dtype=g.out.dtype)
+    return g.where(g.cast(condition, torch.bool), a, b)
+
+
+@lowering("aten::isnan")
+def isnan(g: Graph, self: Value) -> Value:
+    return g.not_number(self) if self.dtype.is_floating_point else g.full(g.out.shape, False, torch.bool)
+
+
+@lowering("aten::isinf")
+def isinf(g: Graph, self: Value) -> Value:
+    return g.infinite(self) if self.dtype.is_floating_point else g.full(g.out.shape, False, torch.bool)
+
+
+# --- extremes ---------------------------------------------------------------------------------------------------------
+
+
+@lowering("aten::maximum")
+def maximum(g: Graph, self: Value, other: Value) -> Value:
+    return g.extreme("Max", *g.promote(self, other, dtype=g.out.dtype))
+
+
+@lowering("aten::minimum")
+def minimum(g: Graph, self: Value, other: Value) -> Value:
+    return g.extreme("Min", *g.promote(self, other, dtype=g.out.dtype))
+
+
+@lowering("aten::fmax", "aten::fmin")
+def number_extreme(g: Graph, self: Value, other: Value) -> Value:
+    """The larger or smaller one; a number rather than NaN"""
+    which: Literal["Max", "Min"] = "Max" if g.operator == "aten::fmax" else "Min"
+    a, b = g.promote(self, other, dtype=g.out.dtype)
+    if not a.dtype.is_floating_point:
+        return g.extreme(which, a, b)
+    first = g.where(g.not_number(a), b, a)
+    second = g.where(g.not_number(b), a, b)
+    return g.extreme(which, first, second)
+
+
+@lowering("aten::clamp")
+def clamp(g: Graph, self: Value, min: Operand | None = None, max: Operand | None = None) -> Value:
+    x = g.cast(self, g.out.dtype)
+    if not isinstance(min, Value) and not isinstance(max, Value):
+        return g.clip(x, min, max)
+    if min is not None:
+        x = g.extreme("Max", x, *g.promote(min, dtype=x.dtype))
+    return x if max is None else g.extreme("Min", x, *g.promote(max, dtype=x.dtype))
+
+
+@lowering("aten::clamp_min")
+def clamp_min(g: Graph, self: Value, min: Operand) -> Value:
+    return clamp(g, self, min=min)
+
+
+@lowering("aten::clamp_max")
+def clamp_max(g: Graph, self: Value, max: Operand) -> Value:
+    return clamp(g, self, max=max)
+
+
+# --- logic ------------------------------------------------------------------------------------------------------------
+
+
+@lowering("aten::logical_and", "aten::logical_or", "aten::logical_xor")
+def logical(g: Graph, self: Value, other: Value) -> Value:
+    name = g.operator.rpartition("_")[2]
+    return g.op(_LOGIC[name], g.cast(self, torch.bool), g.cast(other, torch.bool))
+
+
+@lowering("aten::logical_not")
+def logical_not(g: Graph, self: Value) -> Value:
+    return g.op("Not", g.cast(self, torch.bool))
+
+
+@lowering("aten::bitwise_not")
+def bitwise_not(g: Graph, self: Value) -> Value:
+    if self.dtype is torch.bool:
+        return g.op("Not", self)
+    # In two's complement, -1 - x; -1 wraps around to all ones of an unsigned type.
+    ones = torch.tensor(-1).to(self.dtype)
+    return g.op("Sub", g.const(ones), self)
+
+
+@lowering("aten::bitwise_and", "aten::bitwise_or", "aten::bitwise_xor")
+def bitwise(g: Graph, self: Operand, other: Operand) -> Value:
+    name = g.operator.rpartition("_")[2]
+    a, b = g.promote(self, other, dtype=g.out.dtype)
+    return g.op(_LOGIC[name], a, b) if a.dtype is torch.bool else g.bitwise(_LOGIC[name], a, b)
+
+
+@lowering("aten::bitwise_left_shift", "aten::__lshift__")
+def left_shift(g: Graph, self: Operand, other: Operand) -> Value:
+    return g.shift_left(*g.promote(self, other, dtype=g.out.dtype))
+
+
+@lowering("aten::bitwise_right_shift", "aten::__rshift__")
+def right_shift(g: Graph, self: Operand, other: Operand) -> Value:
+    return g.shift_right(*g.promote(self, other, dtype=g.out.dtype))

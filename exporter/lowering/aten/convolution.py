@@ -1,0 +1,80 @@
+"""Convolutions of any number of spatial axes, and their transposes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from onnx_parity.exporter.lowering.aten.convolution_as_matmul import convolved, convolved_backwards
+from onnx_parity.exporter.lowering.builder import Graph
+from onnx_parity.exporter.lowering.registry import lowering
+from onnx_parity.exporter.lowering.values.value import Value
+
+
+@lowering("aten::convolution")
+def convolution(
+    g: Graph, input: Value, weight: Value, bias: Value | None, stride: list[int], padding: list[int],
+    dilation: list[int], transposed: bool, output_padding: list[int], groups: int,
+) -> Value:  # fmt: skip
+    axes = weight.rank - 2
+    stride, padding, dilation = spread(stride, axes), spread(padding, axes), spread(dilation, axes)
+    if not g.has_kernel("ConvTranspose" if transposed else "Conv", input.dtype):
+        counts = g.out.shape[-axes:]
+        x, unbatched = batched(g, input, axes)
+        if transposed:
+            extra = spread(output_padding, axes)
+            y = convolved_backwards(g, x, weight, stride, padding, dilation, groups, extra, counts)
+        else:
+            y = convolved(g, x, weight, stride, padding, dilation, groups, counts)
+        y = y if bias is None else g.op("Add", y, _per_channel(g, bias, axes))
+        return g.squeeze(y, [0]) if unbatched else y
+    shared: dict[str, Any] = {
+        "kernel_shape_i": weight.sizes[2:],
+        "strides_i": stride,
+        "dilations_i": dilation,
+        "group_i": groups,
+    }
+    if not transposed:
+        operands = [input, weight, *([] if bias is None else [bias])]
+        conv: Value = g.op("Conv", *operands, **shared, pads_i=[*padding, *padding])
+        return conv
+    return _transposed(g, input, weight, bias, shared, padding, spread(output_padding, axes))
+
+
+def _transposed(
+    g: Graph, x: Value, weight: Value, bias: Value | None, shared: dict[str, Any], padding: list[int], extra: list[int]
+) -> Value:
+    """`extra` output elements at the end of each axis: as many fewer are cut off there, the rest is added.
+
+    onnxruntime takes an output_padding below the stride only, where torch compares it with the dilation as well.
+    """
+    end = [max(0, p - e) for p, e in zip(padding, extra, strict=True)]
+    added = [max(0, e - p) for p, e in zip(padding, extra, strict=True)]
+    shared |= {"pads_i": [*padding, *end]}
+    if all(a < s for a, s in zip(added, shared["strides_i"], strict=True)):
+        operands = [x, weight, *([] if bias is None else [bias])]
+        y: Value = g.op("ConvTranspose", *operands, **shared, output_padding_i=added if any(added) else None)
+        return y
+    y = g.pad(g.op("ConvTranspose", x, weight, **shared), [0] * (2 + len(added)), [0, 0, *added])
+    return y if bias is None else g.op("Add", y, _per_channel(g, bias, len(added)))
+
+
+def _per_channel(g: Graph, bias: Value, axes: int) -> Value:
+    return g.unsqueeze(bias, list(range(1, 1 + axes)))
+
+
+@lowering("aten::conv_tbc")
+def conv_tbc(g: Graph, self: Value, weight: Value, bias: Value, pad: int = 0) -> Value:
+    """A convolution over (time, batch, channel), with weights (time, in, out)"""
+    y = g.op("Conv", g.transpose(self, [1, 2, 0]), g.transpose(weight, [2, 1, 0]), bias, pads_i=[pad, pad])
+    return g.transpose(y, [2, 0, 1])
+
+
+def batched(g: Graph, x: Value, axes: int) -> tuple[Value, bool]:
+    """torch takes a single sample too; ONNX wants a batch. Says whether there was none."""
+    return (g.unsqueeze(x, [0]), True) if x.rank == axes + 1 else (x, False)
+
+
+def spread(numbers: list[int] | int, axes: int) -> list[int]:
+    """One number for all axes, or one for each."""
+    numbers = numbers if isinstance(numbers, list) else [numbers]
+    return numbers * axes if len(numbers) == 1 else numbers

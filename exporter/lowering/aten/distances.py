@@ -1,0 +1,36 @@
+"""Distances between the rows of matrices."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+
+from onnx_parity.exporter.capture.graph.graph import Size
+from onnx_parity.exporter.lowering.aten.reduction import vector_norm
+from onnx_parity.exporter.lowering.builder import Graph
+from onnx_parity.exporter.lowering.registry import lowering
+from onnx_parity.exporter.lowering.values.shapes import shaped
+from onnx_parity.exporter.lowering.values.value import Value
+
+
+@lowering("aten::_cdist_forward")
+def cdist(g: Graph, x1: Value, x2: Value, p: float, compute_mode: int | None = None) -> Value:
+    """Of each row to each: the norm of their difference"""
+    one, other = g.unsqueeze(x1, [x1.rank - 1]), g.unsqueeze(x2, [x2.rank - 2])
+    return _norm(g, g.op("Sub", one, other), p, (*g.out.shape, x1.sizes[-1]))
+
+
+@lowering("aten::_pdist_forward")
+def pdist(g: Graph, self: Value, p: float = 2) -> Value:
+    """Of each row to those below it"""
+    rows = self.sizes[0]
+    if not isinstance(rows, int):
+        g.unsupported("the pairs of rows are counted at export: leave their axis out of dynamic_axes")
+    one, other = torch.triu_indices(rows, rows, offset=1)
+    difference = g.op("Sub", g.gather(self, g.const(one), 0), g.gather(self, g.const(other), 0))
+    return _norm(g, difference, p, (*g.out.shape, self.sizes[1]))
+
+
+def _norm(g: Graph, difference: Value, p: float, sizes: Sequence[Size]) -> Value:
+    return vector_norm(g, shaped(difference, sizes), p, [-1])

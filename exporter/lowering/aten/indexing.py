@@ -1,0 +1,323 @@
+"""Indexing: x[...] and x[...] = y, in the operators that torch makes of them."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+
+import torch
+
+from onnx_parity.exporter.capture.graph.graph import Size
+from onnx_parity.exporter.lowering.builder import Graph
+from onnx_parity.exporter.lowering.registry import lowering
+from onnx_parity.exporter.lowering.values.shapes import never_negative, product, same_size, shaped
+from onnx_parity.exporter.lowering.values.value import Value
+
+# --- ints and slices ----------------------------------------------------------------------------------------------
+
+
+@lowering("aten::select.int")
+def select(g: Graph, self: Value, dim: int, index: Size) -> Value:
+    axis = dim % self.rank
+    size = self.sizes[axis]
+    place = index % size if isinstance(index, int) and isinstance(size, int) else index
+    return g.gather(self, g.scalar(place, torch.int64), axis)
+
+
+@lowering("aten::slice.Tensor")
+def slice_(
+    g: Graph, self: Value, dim: int = 0, start: Size | None = None, end: Size | None = None, step: int = 1
+) -> Value:
+    axis = dim % self.rank
+    begin, stop = _bounds(self.sizes[axis], start, end)
+    if _covers(begin, stop, self.sizes[axis]) and step == 1:
+        return self
+    return g.slice(self, [axis], [begin], [stop], [step])
+
+
+@lowering("aten::select_scatter")
+def select_scatter(g: Graph, self: Value, src: Value, dim: int, index: Size) -> Value:
+    axis = dim % self.rank
+    new = g.unsqueeze(g.cast(src, self.dtype), [axis])
+    if not isinstance(index, int) and not never_negative(index):
+        return _scattered(g, self, new, axis, g.ints([index]))
+    start, stop = _stretch(index, 1, self.sizes[axis])
+    return _spliced(g, self, new, axis, start, stop)
+
+
+def _stretch(start: Size, length: Size, size: Size) -> tuple[Size, Size]:
+    """Where `length` places from `start` on begin and stop, as `_bounds` has it."""
+    if isinstance(start, int) and isinstance(size, int) and start < 0:
+        start = start + size
+    stop = start + length
+    runs_out = isinstance(start, int) and start < 0 and isinstance(stop, int) and stop == 0
+    return start, sys.maxsize if runs_out else stop
+
+
+@lowering("aten::slice_scatter")
+def slice_scatter(
+    g: Graph, self: Value, src: Value, dim: int = 0, start: Size | None = None, end: Size | None = None, step: int = 1
+) -> Value:
+    axis = dim % self.rank
+    size = self.sizes[axis]
+    begin, stop = _bounds(size, start, end)
+    new = g.cast(src, self.dtype)
+    known = isinstance(size, int) and isinstance(begin, int) and isinstance(stop, int)
+    if known and isinstance(length := src.sizes[axis], int):
+        room = len(range(begin, stop, step))
+        if room != length:
+            g.unsupported(f"an out= of {room} along axis {axis} where {length} are written: give it their size")
+    if step == 1 and _covers(begin, stop, size):
+        return new
+    if step == 1:
+        splice = _spliced if _in_order(begin, stop) else _spliced_by_places
+        return splice(g, self, new, axis, begin, stop)
+    places = g.slice(g.iota(size), [0], [begin], [stop], [step])
+    if known:
+        places = g.const(list(range(begin, stop, step)) or torch.empty(0, dtype=torch.int64), torch.int64)
+    return _scattered(g, self, new, axis, places)
+
+
+def _scattered(g: Graph, x: Value, new: Value, axis: int, places: Value) -> Value:
+    """`x` with what stands at some places along `axis` replaced."""
+    order = [axis, *(other for other in range(x.rank) if other != axis)]
+    updates = g.transpose(new, order)
+    written = g.scatter_rows(g.transpose(x, order), shaped(places, updates.sizes[:1]), updates)
+    return g.transpose(written, [order.index(other) for other in range(x.rank)])
+
+
+def _in_order(start: Size, stop: Size) -> bool:
+    """Whether a slice surely does not stop before it starts, and its bounds surely count from the same end."""
+    if isinstance(stop, int):
+        return stop == sys.maxsize or (isinstance(start, int) and (start == 0 or (start < 0) == (stop < 0)))
+    return never_negative(start) and never_negative(stop - start)
+
+
+def _spliced_by_places(g: Graph, x: Value, middle: Value, axis: int, start: Size, stop: Size) -> Value:
+    """`x` with as much replaced as lies between `start` and `stop` at run time, which may be nothing."""
+    size = x.sizes[axis]
+    first = g.place(start, size)
+    last = g.extreme("Max", g.place(stop, size), first)
+    front = g.between(x, axis, g.const([0]), first)
+    cut = g.between(middle, axis, g.const([0]), g.op("Sub", last, first))
+    return g.op("Concat", front, cut, g.between(x, axis, last, g.ints([size])), axis_i=axis)
+
+
+def _spliced(g: Graph, x: Value, middle: Value, axis: int, start: Size, stop: Size) -> Value:
+    """`x` with everything from `start` to `stop` along `axis` replaced."""
+    parts = [middle]
+    if not (isinstance(start, int) and start == 0):
+        parts.insert(0, g.slice(x, [axis], [0], [start]))
+    if not _covers(0, stop, x.sizes[axis]):
+        parts.append(g.slice(x, [axis], [stop], [sys.maxsize]))
+    return middle if len(parts) == 1 else g.op("Concat", *parts, axis_i=axis)
+
+
+def _bounds(size: Size, start: Size | None, end: Size | None) -> tuple[Size, Size]:
+    """Where a slice begins and stops: inside the axis, if its size is known; else as given: ONNX counts like Python."""
+    begin: Size = 0 if start is None else start
+    stop: Size = sys.maxsize if end is None else end
+    if isinstance(size, int):
+        begin = min(max(begin + size if begin < 0 else begin, 0), size) if isinstance(begin, int) else begin
+        if isinstance(stop, int):
+            stop = min(max(stop + size if stop < 0 else stop, begin if isinstance(begin, int) else 0), size)
+    return begin, stop
+
+
+def _covers(begin: Size, stop: Size, size: Size) -> bool:
+    if not (isinstance(begin, int) and begin == 0):
+        return False
+    if isinstance(stop, int):
+        return stop >= size if isinstance(size, int) else stop == sys.maxsize
+    return same_size(stop, size)
+
+
+# --- tensors and masks --------------------------------------------------------------------------------------------
+
+
+@lowering("aten::index_select")
+def index_select(g: Graph, self: Value, dim: int, index: Value) -> Value:
+    if self.rank == 0:
+        return self
+    index = g.reshape(index, [1]) if index.rank == 0 else index
+    return g.gather(self, index, dim % self.rank)
+
+
+@dataclass(frozen=True, slots=True)
+class _Indexed:
+    """The axes that tensors index, and the places that they name along each: from the front, where they are several."""
+
+    axes: list[int]
+    places: list[Value]
+    #: The shape of the tensors together; None where it is known at run time only.
+    shape: list[Size] | None
+    rank: int
+    #: How many axes come before the shape of the tensors. It takes the place of axes that stand together; it comes
+    #: first where they stand apart, as in NumPy.
+    before: int
+
+
+def _is_mask(index: Value) -> bool:
+    return index.dtype in (torch.bool, torch.uint8)
+
+
+def _indexed(g: Graph, x: Value, indices: list[Value | None]) -> _Indexed:
+    tensors = [item for item in indices if item is not None]
+    # One index alone goes into an operator that counts from the end itself where the opset has it.
+    alone = len(tensors) == 1
+    axes: list[int] = []
+    places: list[Value] = []
+    axis = 0
+    for item in indices:
+        if item is None:
+            axis += 1
+        elif _is_mask(item):
+            places.extend(_coordinates(g, item))
+            axes.extend(range(axis, axis + item.rank))
+            axis += item.rank
+        else:
+            axes.append(axis)
+            places.append(item if alone else g.from_front(item, x.sizes[axis]))
+            axis += 1
+    open_shape = any(_is_mask(item) for item in tensors)
+    shape = None if open_shape else _broadcast([item.sizes for item in tensors])
+    rank = max(1 if _is_mask(item) else item.rank for item in tensors)
+    together = axes == list(range(axes[0], axes[0] + len(axes)))
+    return _Indexed(axes, places, shape, rank, before=axes[0] if together else 0)
+
+
+def _coordinates(g: Graph, mask: Value) -> list[Value]:
+    """The places that a mask picks, along each of its axes."""
+    if mask.constant is not None:
+        return [g.const(places) for places in mask.constant.nonzero(as_tuple=True)]
+    found = g.op("NonZero", g.cast(mask, torch.bool))
+    return [g.op("Gather", found, g.const(axis, torch.int64), axis_i=0) for axis in range(mask.rank)]
+
+
+def _broadcast(shapes: list[tuple[Size, ...]]) -> list[Size] | None:
+    """The shape that these broadcast to; None where sizes that vary may be equal or not."""
+    result: list[Size] = []
+    for axis in range(-max(map(len, shapes)), 0):
+        sizes = [shape[axis] for shape in shapes if len(shape) >= -axis and not same_size(shape[axis], 1)]
+        if any(not same_size(size, sizes[0]) for size in sizes):
+            return None
+        result.append(sizes[0] if sizes else 1)
+    return result
+
+
+def _front(g: Graph, x: Value, axes: list[int]) -> tuple[Value, list[int], list[Size]]:
+    """`x` with these axes first and made one; the order that brought them there, and the sizes of the others."""
+    order = [*axes, *(axis for axis in range(x.rank) if axis not in axes)]
+    moved = g.transpose(x, order)
+    rest = list(moved.sizes[len(axes) :])
+    if len(axes) == 1:
+        return moved, order, rest
+    sizes = [product(moved.sizes[: len(axes)]), *rest]
+    return g.reshape(moved, sizes), order, rest
+
+
+@lowering("aten::index.Tensor", "aten::_unsafe_index.Tensor")
+def index(g: Graph, self: Value, indices: list[Value | None]) -> Value:
+    """x[i, :, j]: the axes with an index give way to the shape of the broadcast indices"""
+    tensors = [item for item in indices if item is not None]
+    if len(tensors) == 1 and _is_mask(tensors[0]):
+        return _compressed(g, self, tensors[0], indices.index(tensors[0]))
+    if len(tensors) == 1:
+        return g.gather(self, tensors[0], indices.index(tensors[0]))
+    found = _indexed(g, self, indices)
+    flat, _, rest = _front(g, self, found.axes)
+    places = g.linear(found.places, [self.sizes[axis] for axis in found.axes])
+    picked = g.op("Gather", flat, places, axis_i=0)
+    rank = found.rank + len(rest)
+    front = list(range(found.rank))
+    others = list(range(found.rank, rank))
+    return g.transpose(picked, [*others[: found.before], *front, *others[found.before :]])
+
+
+def _compressed(g: Graph, x: Value, mask: Value, axis: int) -> Value:
+    """What stands under a mask that covers some axes, these made one."""
+    over = x.sizes[axis : axis + mask.rank]
+    if mask.rank != 1:
+        x = g.reshape(x, [*x.sizes[:axis], product(over), *x.sizes[axis + mask.rank :]])
+    if mask.constant is not None:
+        return g.op("Gather", x, g.const(mask.constant.reshape(-1).nonzero().reshape(-1)), axis_i=axis)
+    flags = g.cast(mask, torch.bool)
+    return g.op("Compress", x, flags if mask.rank == 1 else g.reshape(flags, [product(over)]), axis_i=axis)
+
+
+@lowering("aten::index_put", "aten::_unsafe_index_put")
+def index_put(g: Graph, self: Value, indices: list[Value | None], values: Value, accumulate: bool = False) -> Value:
+    """x[i, :, j] = y, or += y"""
+    new = g.cast(values, self.dtype)
+    tensors = [item for item in indices if item is not None]
+    if any(isinstance(size, int) and size == 0 for item in tensors if not _is_mask(item) for size in item.sizes):
+        return self
+    if len(tensors) == 1 and _is_mask(tensors[0]):
+        return _put_under_mask(g, self, tensors[0], indices.index(tensors[0]), new, accumulate)
+    found = _indexed(g, self, indices)
+    if found.shape is None and g.opset < 11:
+        g.unsupported("assignment to as many places as masks or sizes that vary make needs ScatterND", since=11)
+    flat, order, rest = _front(g, self, found.axes)
+    places = g.linear(found.places, [self.sizes[axis] for axis in found.axes])
+    updates = _index_first(g, new, found, len(rest))
+    if found.shape is None:
+        # Only at run time is it known how many places there are.
+        updates = g.op("Expand", updates, g.op("Concat", g.op("Shape", places), g.ints(rest), axis_i=0))
+        line: list[Size] = [-1]
+    else:
+        updates = g.expand(updates, [*found.shape, *rest])
+        line = [product(found.shape)]
+    if found.rank != 1:
+        places, updates = g.reshape(places, line), g.reshape(updates, [*line, *rest])
+    written = g.scatter_rows(flat, shaped(places, line), updates, "add" if accumulate else None)
+    return _put_back(g, written, self, found.axes, order)
+
+
+def _index_first(g: Graph, values: Value, found: _Indexed, rest: int) -> Value:
+    """Values laid out as x[...] is, with the axes of the index brought to the front."""
+    rank = found.rank + rest
+    missing = rank - values.rank
+    if found.before == 0 or values.rank == 0:
+        return values
+    full = g.unsqueeze(values, list(range(missing)))
+    index = list(range(found.before, found.before + found.rank))
+    order = [*index, *range(found.before), *range(found.before + found.rank, rank)]
+    return g.transpose(full, order)
+
+
+def _put_back(g: Graph, written: Value, x: Value, axes: list[int], order: list[int]) -> Value:
+    if len(axes) != 1:
+        written = g.reshape(written, [x.sizes[axis] for axis in order])
+    return g.transpose(written, [order.index(axis) for axis in range(x.rank)])
+
+
+def _put_under_mask(g: Graph, x: Value, mask: Value, axis: int, values: Value, accumulate: bool) -> Value:
+    """x[:, mask] = y. One y for all places under the mask is a choice; one for each is written in order."""
+    after = x.rank - axis - mask.rank
+    counted = values.rank > after and not same_size(values.sizes[values.rank - after - 1], 1)
+    flags = g.cast(mask, torch.bool)
+    if not counted:
+        spread = values
+        if values.rank > after:
+            # The one axis of what the mask picks stands for all axes that the mask covers.
+            place = values.rank - after - 1
+            sizes = [*values.sizes[:place], *([1] * mask.rank), *values.sizes[place + 1 :]]
+            spread = g.reshape(values, sizes)
+        if accumulate:
+            spread = _sum(g, x, spread)
+        choice = g.unsqueeze(flags, list(range(mask.rank, mask.rank + after)))
+        return g.where(choice, shaped(spread, x.sizes if accumulate else None), x)
+    axes = list(range(axis, axis + mask.rank))
+    flat, order, rest = _front(g, x, axes)
+    found = _Indexed(axes, [], None, 1, axis)
+    count = values.sizes[values.rank - after - 1]
+    updates = _index_first(g, values, found, len(rest))
+    updates = g.expand(updates, [count, *rest])
+    line = g.reshape(flags, [flat.sizes[0]])
+    if accumulate:
+        updates = _sum(g, updates, g.op("Compress", flat, line, axis_i=0))
+    return _put_back(g, g.scatter_masked(flat, line, updates), x, axes, order)
+
+
+def _sum(g: Graph, a: Value, b: Value) -> Value:
+    return g.op("Or" if a.dtype is torch.bool else "Add", a, b)

@@ -1,0 +1,92 @@
+"""Lists whose length depends on values, and what may be None: sequences and optionals of ONNX."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import onnx_ir as ir
+import torch
+
+from onnx_parity.exporter.capture.graph.graph import Holds, Size
+from onnx_parity.exporter.dtypes import TENSOR_TYPES, TO_ONNX
+from onnx_parity.exporter.lowering.builder import Graph
+from onnx_parity.exporter.lowering.registry import lowering
+from onnx_parity.exporter.lowering.values.value import Value
+
+
+@lowering("prim::list_length")
+def list_length(g: Graph, items: Value) -> Value:
+    return g.held("SequenceLength", [items], torch.int64, Holds.TENSOR)
+
+
+@lowering("prim::list_item")
+def list_item(g: Graph, items: Value, place: Value) -> Value:
+    return g.list_item(items, place)
+
+
+@lowering("prim::list")
+def list_of(g: Graph, items: Sequence[Value]) -> Value:
+    return g.list_of(items)
+
+
+@lowering("prim::list_of_none")
+def list_of_none(g: Graph, dtype: torch.dtype) -> Value:
+    return g.held("SequenceEmpty", [], dtype, Holds.LIST, dtype_i=TO_ONNX[dtype].value)
+
+
+@lowering("prim::tolist")
+def tolist(g: Graph, stack: Value) -> Value:
+    """The tensors that lie along the first axis of one"""
+    return g.held("SplitToSequence", [stack], stack.dtype, Holds.LIST, axis_i=0, keepdims_i=0)
+
+
+@lowering("prim::list_insert")
+def list_insert(g: Graph, items: Value, item: Value, place: Value | None = None) -> Value:
+    return g.list_insert(items, item, place)
+
+
+@lowering("prim::list_erase")
+def list_erase(g: Graph, items: Value, place: Value) -> Value:
+    return g.held("SequenceErase", [items, place], items.dtype, Holds.LIST)
+
+
+@lowering("prim::list_cat")
+def list_cat(g: Graph, tensors: Value, dim: int) -> Value:
+    return g.list_joined(tensors, dim)
+
+
+@lowering("prim::list_stack")
+def list_stack(g: Graph, tensors: Value, dim: int) -> Value:
+    return g.list_joined(tensors, dim, new_axis=True)
+
+
+@lowering("prim::list_stacked")
+def list_stacked(g: Graph, items: Value, none: Sequence[Size], dtype: torch.dtype) -> Value:
+    """onnxruntime joins no empty sequence: there is always one item too many"""
+    more = g.list_insert(items, g.full(none, 0, dtype))
+    stack = g.list_joined(more, 0, new_axis=True)
+    stack.shape = g.out.shape
+    return g.op("Slice", stack, g.const([0]), g.const([-1]), g.const([0]))
+
+
+@lowering("prim::presence")
+def presence(g: Graph, given: Value, none: Sequence[Size]) -> list[Value]:
+    """Whether there is something, and what; zeros where there is nothing, which nobody looks at"""
+    present = g.held("OptionalHasElement", [given], torch.bool, Holds.TENSOR)
+    with g.body() as there:
+        there.returns([g.held("OptionalGetElement", [given], given.dtype, Holds.TENSOR)])
+    with g.body() as absent:
+        absent.returns([g.full(none, 0, given.dtype)])
+    return [present, *g.emit("If", [present], [given.dtype], then_branch_g=there.graph, else_branch_g=absent.graph)]
+
+
+@lowering("prim::optional")
+def optional(g: Graph, present: Value, value: Value) -> Value:
+    g.check_carried([g.out])
+    with g.body() as there:
+        there.returns([g.held("Optional", [value], value.dtype, Holds.OPTIONAL)])
+    with g.body() as absent:
+        kind = ir.TypeAndShape(TENSOR_TYPES[value.dtype], None)
+        absent.returns([g.held("Optional", [], value.dtype, Holds.OPTIONAL, type_tp=kind)])
+    (made,) = g.emit("If", [present], [value.dtype], then_branch_g=there.graph, else_branch_g=absent.graph)
+    return made

@@ -1,0 +1,125 @@
+"""Order statistics, places in sorted sequences, and counts of values: medians, searchsorted, bincount, histc."""
+
+from __future__ import annotations
+
+import torch
+
+from onnx_parity.exporter.lowering.builder import Graph
+from onnx_parity.exporter.lowering.registry import lowering
+from onnx_parity.exporter.lowering.values.shapes import product, shaped
+from onnx_parity.exporter.lowering.values.value import Operand, Value
+
+
+@lowering("aten::median", "aten::nanmedian")
+def median_of_all(g: Graph, self: Value) -> Value:
+    size = product(self.sizes)
+    return _median(g, shaped(g.reshape(self, [size]), [size]), 0, keepdim=False)[0]
+
+
+@lowering("aten::median.dim", "aten::nanmedian.dim")
+def median(g: Graph, self: Value, dim: int, keepdim: bool = False) -> tuple[Value, Value]:
+    if self.rank == 0:
+        return self, g.const(0, torch.int64)
+    return _median(g, self, dim % self.rank, keepdim)
+
+
+def _median(g: Graph, x: Value, axis: int, keepdim: bool) -> tuple[Value, Value]:
+    """The lower of the middle two of those that count: all, where NaN is above all else, or all but NaN."""
+    size = x.sizes[axis]
+    if isinstance(size, int) and size == 0:
+        g.unsupported("the median of no elements stands at no place: ask for it where there are some")
+    ordered, places = g.top_k(x, size, axis, largest=False)
+    one = [*x.sizes[:axis], 1, *x.sizes[axis + 1 :]]
+    middle = g.full(one, (size - 1) // 2, torch.int64)
+    if x.dtype.is_floating_point:
+        missing = shaped(g.not_number(x), x.sizes)
+        absent = shaped(g.reduce("Sum", g.cast(missing, torch.int64), [axis], keepdim=True), one)
+        counted = g.op("Sub", g.scalar(size, torch.int64), absent)
+        if g.operator == "aten::nanmedian":
+            # Of none that counts it is NaN, which comes first then.
+            last = g.extreme("Max", g.op("Sub", counted, 1), g.const(0, torch.int64))
+            middle = shaped(g.op("Div", last, 2), one)
+        else:
+            # Any NaN is the median: the first of those that stand above all numbers.
+            is_missing = shaped(g.greater(absent, g.const(0, torch.int64)), one)
+            middle = g.where(is_missing, shaped(counted, one), middle)
+    found = [g.gather_elements(each, middle, axis) for each in (ordered, places)]
+    value, place = found if keepdim else (g.squeeze(each, [axis]) for each in found)
+    return value, place
+
+
+# --- places in sorted sequences ---------------------------------------------------------------------------------------
+
+
+@lowering("aten::searchsorted")
+def searchsorted(
+    g: Graph,
+    sorted_sequence: Value,
+    self: Operand,
+    out_int32: bool = False,
+    right: bool = False,
+    side: str | None = None,
+    sorter: Value | None = None,
+) -> Value:
+    """How many of the sequence stand before each value"""
+    sequence = sorted_sequence
+    if sorter is not None:
+        sequence = g.gather_elements(sequence, sorter, sequence.rank - 1)
+    [values] = g.promote(self, dtype=sequence.dtype) if not isinstance(self, Value) else [self]
+    return _before(g, sequence, values, right or side == "right", out_int32)
+
+
+@lowering("aten::bucketize")
+def bucketize(g: Graph, self: Operand, boundaries: Value, out_int32: bool = False, right: bool = False) -> Value:
+    [values] = g.promote(self, dtype=boundaries.dtype) if not isinstance(self, Value) else [self]
+    return _before(g, boundaries, values, right, out_int32)
+
+
+def _before(g: Graph, sequence: Value, values: Value, right: bool, out_int32: bool) -> Value:
+    """The count of `not (each >= value)`, or with `right` of `not (each > value)`: NaN stands behind all."""
+    dtype = g.result_type(sequence, values)
+    each, value = g.cast(sequence, dtype), g.cast(values, dtype)
+    each = g.unsqueeze(each, list(range(values.rank)) if each.rank == 1 else [each.rank - 1])
+    value = g.unsqueeze(value, [values.rank])
+    beyond = g.greater(each, value) if right else g.greater_or_equal(each, value)
+    before = g.cast(g.op("Not", beyond), torch.int64)
+    count = g.reduce("Sum", before, [values.rank], keepdim=False)
+    return g.cast(shaped(count, values.sizes), g.out.dtype)
+
+
+# --- counts -----------------------------------------------------------------------------------------------------------
+
+
+@lowering("aten::bincount")
+def bincount(g: Graph, self: Value, weights: Value | None = None, minlength: int = 0) -> Value:
+    """How often, or with what weight, each number up to the largest occurs"""
+    x = g.cast(self, torch.int64)
+    # Of no numbers the largest is 0, one below none.
+    largest = g.reduce("Max", g.op("Concat", x, g.const([-1], torch.int64), axis_i=0), [0], keepdim=True)
+    count = g.extreme("Max", g.op("Add", largest, 1), g.const([minlength], torch.int64))
+    bins = g.iota_below(count)
+    hits = g.equal(g.unsqueeze(bins, [1]), g.unsqueeze(x, [0]))
+    if weights is None:
+        shares = g.cast(hits, g.out.dtype)
+    else:
+        shares = g.where(hits, g.unsqueeze(g.cast(weights, g.out.dtype), [0]), g.const(0, g.out.dtype))
+    return g.reduce("Sum", shares, [1], keepdim=False)
+
+
+@lowering("aten::histc")
+def histc(g: Graph, self: Value, bins: int = 100, min: float = 0, max: float = 0) -> Value:
+    """How many lie in each of `bins` equal parts between the two, or between the least and the greatest of all"""
+    size = product(self.sizes)
+    x = shaped(g.reshape(self, [size]), [size])
+    low, high = g.const(min, x.dtype), g.const(max, x.dtype)
+    if min == max:
+        low, high = (g.reduce(how, x, [0], keepdim=False) for how in ("Min", "Max"))
+    # All alike, they lie in the middle of a part of the line two wide.
+    alike = g.cast(g.equal(low, high), x.dtype)
+    low, high = g.op("Sub", low, alike), g.op("Add", high, alike)
+    place = g.op("Mul", g.op("Div", g.op("Sub", x, low), g.op("Sub", high, low)), bins)
+    part = g.extreme("Min", g.op("Floor", place), g.const(bins - 1, x.dtype))
+    inside = g.op("And", g.op("Not", g.less(x, low)), g.op("Not", g.greater(x, high)))
+    hits = g.equal(g.unsqueeze(g.const(torch.arange(bins), x.dtype), [1]), g.unsqueeze(shaped(part, [size]), [0]))
+    hits = g.op("And", hits, g.unsqueeze(shaped(inside, [size]), [0]))
+    return g.reduce("Sum", g.cast(hits, x.dtype), [1], keepdim=False)

@@ -1,0 +1,136 @@
+"""Special functions that ONNX has no operators for: erfc, erfinv, lgamma, digamma. All are computed in float64."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+
+from onnx_parity.exporter.lowering.builder import Graph
+from onnx_parity.exporter.lowering.registry import lowering
+from onnx_parity.exporter.lowering.values.shapes import shaped
+from onnx_parity.exporter.lowering.values.value import Value
+
+#: erfc(z) = t * exp(p(t) - z²), where t = 2 / (2 + z): the Chebyshev series of p over t from 0 to 1, in 40 digits.
+_ERFC = (
+    -1.3026537197817094, 0.6419697923564902, 0.019476473204185836, -0.009561514786808632, -0.0009465953444820369,
+    0.00036683949785276145, 4.252332480690777e-05, -2.0278578112534242e-05, -1.6242900046470256e-06,
+    1.3036558355805232e-06, 1.5626441722066142e-08, -8.523809591492654e-08, 6.5290544390988515e-09,
+    5.059343495551469e-09, -9.91364156493033e-10, -2.273651222931836e-10, 9.646791102015527e-11,
+    2.3940380830391146e-12, -6.886027526497553e-12, 8.944879273090725e-13, 3.130921399342958e-13,
+    -1.1270822361367252e-13,
+)  # fmt: skip
+#: Terms of it that narrower dtypes need: off by 6e-9 at most.
+_ERFC_TERMS = 13
+#: Of the inverse of erf, in w = -log(1 - x²) - 2.5 and, from w = 5 on, in its root less 3 (M. Giles, 2012).
+_INVERSE_NEAR = (
+    2.81022636e-08, 3.43273939e-07, -3.5233877e-06, -4.39150654e-06, 0.00021858087, -0.00125372503, -0.00417768164,
+    0.246640727, 1.50140941,
+)  # fmt: skip
+_INVERSE_FAR = (
+    -0.000200214257, 0.000100950558, 0.00134934322, -0.00367342844, 0.00573950773, -0.0076224613, 0.00943887047,
+    1.00167406, 2.83297682,
+)  # fmt: skip
+#: C. Lanczos' approximation of the gamma function, with g = 7.
+_LANCZOS = (
+    0.99999999999980993, 676.5203681218851, -1259.1392167224028, 771.32342877765313, -176.61502916214059,
+    12.507343278686905, -0.13857109526572012, 9.9843695780195716e-6, 1.5056327351493116e-7,
+)  # fmt: skip
+#: B(2n) / 2n, from the highest n down: digamma(x) = log(x) - 1/2x - the sum of these over x**2n.
+_STIRLING = (1 / 12, -691 / 32760, 1 / 132, -1 / 240, 1 / 252, -1 / 120, 1 / 12)
+#: How far digamma goes up before that holds.
+_STEPS = 10
+
+
+def _wide(g: Graph, x: Value) -> Value:
+    return shaped(g.cast(x, torch.float64), x.shape)
+
+
+def _result(g: Graph, x: Value) -> Value:
+    return g.cast(x, g.out.dtype)
+
+
+def _number(g: Graph, number: float) -> Value:
+    return g.const(number, torch.float64)
+
+
+def _choose(g: Graph, condition: Value, a: Value, b: Value) -> Value:
+    return g.where(shaped(condition, g.out.shape), shaped(a, g.out.shape), shaped(b, g.out.shape))
+
+
+@lowering("aten::erfc")
+def erfc(g: Graph, self: Value) -> Value:
+    x = _wide(g, self)
+    z = g.op("Abs", x)
+    t = g.op("Div", _number(g, 2), g.op("Add", z, 2))
+    twice = g.op("Sub", g.op("Mul", t, 4), 2)
+    first, *terms = _ERFC if g.out.dtype is torch.float64 else _ERFC[:_ERFC_TERMS]
+    last: Value = _number(g, 0)
+    before: Value = _number(g, 0)
+    for coefficient in reversed(terms):
+        last, before = g.op("Add", g.op("Sub", g.op("Mul", twice, last), before), coefficient), last
+    series = g.op("Sub", g.op("Add", g.op("Mul", g.op("Mul", twice, last), 0.5), first / 2), before)
+    tail = g.op("Mul", t, g.op("Exp", g.op("Sub", series, g.op("Mul", z, z))))
+    found = _choose(g, g.less(x, _number(g, 0)), g.op("Sub", _number(g, 2), tail), tail)
+    if g.out.dtype is torch.float64:
+        # Where the exponent is near 0 its error counts in full.
+        found = _choose(g, g.less(z, _number(g, 0.75)), g.op("Sub", _number(g, 1), g.elementary("Erf", x)), found)
+    return _result(g, found)
+
+
+@lowering("aten::erfinv")
+def erfinv(g: Graph, self: Value) -> Value:
+    """An approximation of single precision, and two steps of Newton's"""
+    x = _wide(g, self)
+    w = g.op("Neg", g.op("Log", g.op("Mul", g.op("Sub", _number(g, 1), x), g.op("Add", x, 1))))
+    near = g.polynomial(_INVERSE_NEAR, g.op("Sub", w, 2.5))
+    far = g.polynomial(_INVERSE_FAR, g.op("Sub", g.op("Sqrt", w), 3))
+    y = g.op("Mul", _choose(g, g.less(w, _number(g, 5)), near, far), x)
+    for _ in range(2):
+        slope = g.op("Mul", g.op("Exp", g.op("Neg", g.op("Mul", y, y))), 2 / math.sqrt(math.pi))
+        y = g.op("Sub", y, g.op("Div", g.op("Sub", g.elementary("Erf", y), x), slope))
+    # 1 and -1 divided by 0 are the infinities that it has there.
+    is_end = g.equal(g.op("Abs", x), _number(g, 1))
+    return _result(g, _choose(g, is_end, g.op("Div", x, _number(g, 0)), y))
+
+
+@lowering("aten::lgamma")
+def lgamma(g: Graph, self: Value) -> Value:
+    """Below 1/2, log(pi / |sin(pi x)|) - lgamma(1 - x)"""
+    x = _wide(g, self)
+    reflected = g.less(x, _number(g, 0.5))
+    z = g.op("Sub", _choose(g, reflected, g.op("Sub", _number(g, 1), x), x), 1)
+    total: Value = _number(g, _LANCZOS[0])
+    for number, coefficient in enumerate(_LANCZOS[1:], 1):
+        total = g.op("Add", total, g.op("Div", _number(g, coefficient), g.op("Add", z, number)))
+    t = g.op("Add", z, 7.5)
+    power = g.op("Sub", g.op("Mul", g.op("Add", z, 0.5), g.op("Log", t)), t)
+    result = g.op("Add", g.op("Add", power, g.op("Log", total)), 0.5 * math.log(2 * math.pi))
+    # Of the part after the point, so that it is exactly 0 at integers, where the function is infinite.
+    sine = g.op("Abs", g.op("Sin", g.op("Mul", g.op("Sub", x, g.op("Floor", x)), math.pi)))
+    mirrored = g.op("Sub", g.op("Log", g.op("Div", _number(g, math.pi), sine)), result)
+    found = _choose(g, reflected, mirrored, result)
+    return _result(g, _choose(g, g.infinite(x), _number(g, math.inf), found))
+
+
+@lowering("aten::digamma")
+def digamma(g: Graph, self: Value) -> Value:
+    """Ten steps up to where Stirling's series holds; below 0, digamma(1 - x) - pi / tan(pi x)"""
+    x = _wide(g, self)
+    reflected = g.less(x, _number(g, 0))
+    z = _choose(g, reflected, g.op("Sub", _number(g, 1), x), x)
+    steps: Value = g.op("Reciprocal", z)
+    for number in range(1, _STEPS):
+        steps = g.op("Add", steps, g.op("Reciprocal", g.op("Add", z, number)))
+    above = g.op("Add", z, _STEPS)
+    inverse = g.op("Reciprocal", above)
+    square = g.op("Mul", inverse, inverse)
+    series = g.op("Add", g.op("Mul", g.polynomial(_STIRLING, square), square), g.op("Mul", inverse, 0.5))
+    result = g.op("Sub", g.op("Sub", g.op("Log", above), series), steps)
+    part = _choose(g, reflected, g.op("Sub", x, g.op("Floor", x)), _number(g, 0.5))
+    sine, cosine = (g.op(name, g.op("Mul", part, math.pi)) for name in ("Sin", "Cos"))
+    turned = g.op("Div", g.op("Mul", cosine, math.pi), sine)
+    # Infinity times 0 is no number, which is what the function is at negative integers.
+    nothing = g.op("Mul", g.op("Reciprocal", sine), 0)
+    mirrored = g.op("Add", g.op("Sub", result, turned), nothing)
+    return _result(g, _choose(g, reflected, mirrored, result))

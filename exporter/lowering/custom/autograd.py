@@ -1,0 +1,18 @@
+"""Autograd functions with a `symbolic`: it writes the node, called as its forward was."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from onnx_parity.exporter.capture.record.autograd_functions import FunctionCall
+from onnx_parity.exporter.lowering.builder import Graph
+from onnx_parity.exporter.lowering.registry import lowering
+from onnx_parity.exporter.lowering.values.value import Value
+
+
+@lowering("onnx_parity::autograd_function")
+def autograd_function(g: Graph, tensors: list[Value], call: FunctionCall) -> tuple[Any, ...]:
+    g.is_checked = True
+    symbolic: Any = call.function.symbolic  # type: ignore[attr-defined]
+    result = symbolic(g, *call.arguments(tensors))
+    return tuple(result) if isinstance(result, (list, tuple)) else (result,)

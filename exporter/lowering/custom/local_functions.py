@@ -1,0 +1,136 @@
+"""Functions of the model's own (`FunctionProto`): an operator that comes with its body, so that any runtime has it.
+
+@onnx_parity.local_function("my_domain::Foo")
+def foo(g, x, y, alpha):
+    return g.op("Add", x, g.op("Mul", y, alpha))
+
+@onnx_parity.lowering("my_ops::foo")
+def lower_foo(g, x, y, alpha):
+    return foo(g, x, y, alpha)
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+import onnx
+import onnx_ir as ir
+import torch
+
+from onnx_parity.exporter.errors import ArgumentError
+from onnx_parity.exporter.lowering.builder import Graph
+from onnx_parity.exporter.lowering.registry import Lowering
+from onnx_parity.exporter.lowering.values.value import Value
+
+__all__ = ["from_proto", "local_function"]
+
+_F = TypeVar("_F", bound=Callable[..., Any])
+#: Functions came with IR version 8.
+_SINCE = 15
+
+
+def local_function(name: str) -> Callable[[_F], _F]:
+    """Make a lowering write a call of a function of the model, and the function itself once.
+
+    Tensors among the arguments become its inputs. Anything else is built into its body, so a function that is called
+    with other numbers, or at other opsets, is another function: `Foo_1`.
+    """
+    given: Any = name
+    domain, _, op_type = given.rpartition("::") if isinstance(given, str) else ("", "", "")
+    if not domain or not op_type:
+        raise ArgumentError(f"{name!r} is not the name of a function: write 'domain::Name', e.g. 'my_domain::Foo'")
+
+    def decorate(function: _F) -> _F:
+        parameters = list(inspect.signature(function).parameters)[1:]
+
+        @functools.wraps(function)
+        def call(g: Graph, *args: Any, **kwargs: Any) -> Any:
+            _refuse_early(g)
+            named = {**dict(zip(parameters, args, strict=False)), **kwargs}
+            outer = {name: value for name, value in named.items() if isinstance(value, Value)}
+            body = _Body(g)
+            inner = {name: body.input(name, value) for name, value in outer.items()}
+            result = function(body, **{**named, **inner})
+            results = list(result) if isinstance(result, (list, tuple)) else [result]
+            unique = g.functions.add(domain, op_type, body.finished(domain, op_type, list(inner.values()), results))
+            outputs = g.foreign(domain, unique, list(outer.values()), {}, [item.dtype for item in results])
+            for output, item in zip(outputs, results, strict=True):
+                output.shape = item.shape
+            return outputs[0] if not isinstance(result, (list, tuple)) else tuple(outputs)
+
+        return call  # type: ignore[return-value]
+
+    return decorate
+
+
+def from_proto(proto: onnx.FunctionProto) -> Lowering:
+    """A lowering that calls a function given as protobuf, by its inputs and attributes in the operator's order."""
+
+    def lower(g: Graph, **arguments: Any) -> Any:
+        _refuse_early(g)
+        values = [value for value in arguments.values() if value is None or isinstance(value, Value)]
+        others = [value for value in arguments.values() if not (value is None or isinstance(value, Value))]
+        names = [*proto.attribute, *(attribute.name for attribute in proto.attribute_proto)]
+        if len(others) > len(names):
+            raise TypeError(f"{proto.domain}::{proto.name} has {len(names)} attributes, and got {len(others)}")
+        attributes = {f"{name}_{_suffix(value)}": value for name, value in zip(names, others, strict=False)}
+        g.functions.add(proto.domain, proto.name, ir.serde.deserialize_function(proto))
+        dtypes = [output.dtype for output in g.node.outputs if output is not None]
+        return tuple(g.foreign(proto.domain, proto.name, values, attributes, dtypes))
+
+    lower.__module__, lower.__qualname__ = proto.domain, proto.name
+    return lower
+
+
+def _suffix(value: Any) -> str:
+    first = value[0] if isinstance(value, (list, tuple)) and value else value
+    return "f" if isinstance(first, float) else "s" if isinstance(first, str) else "i"
+
+
+def _refuse_early(g: Graph) -> None:
+    if g.opset < _SINCE:
+        g.unsupported("ONNX has functions of the model's own only from IR version 8, that of opset 15", since=_SINCE)
+
+
+class _Body(Graph):
+    """`g` within a function: constants are nodes there, since a function has no initializers."""
+
+    def __init__(self, outer: Graph) -> None:
+        super().__init__(outer.opset)
+        self.node = outer.node
+        self.read = outer.read
+        self.functions = outer.functions
+        self._inputs: list[Value] = []
+        self.bind_symbols(self._symbol_of_input)
+
+    def input(self, name: str, outer: Value) -> Value:
+        value = Value(ir.Value(name=self.fresh(name), type=outer.ir.type), outer.dtype, outer.shape)
+        self._inputs.append(value)
+        return value
+
+    def initializer(self, name: str, data: ir.TensorProtocol, dtype: torch.dtype, shape: tuple[int, ...]) -> Value:
+        constant = ir.node("Constant", [], {"value": ir.AttrTensor("value", data)})
+        constant.outputs[0].name = name
+        self.nodes.append(constant)
+        return Value(constant.outputs[0], dtype, shape)
+
+    def finished(self, domain: str, name: str, inputs: Sequence[Value], outputs: Sequence[Value]) -> ir.Function:
+        imports = {"": self.opset, **self.domains}
+        returned = [
+            self.op("Identity", output) if any(output.ir is value.ir for value in inputs) else output
+            for output in outputs
+        ]
+        graph = ir.Graph(
+            [value.ir for value in inputs], [value.ir for value in returned], nodes=self.nodes, opset_imports=imports
+        )
+        return ir.Function(domain, name, graph=graph, attributes=())
+
+    def _symbol_of_input(self, name: str) -> tuple[Value, int | None]:
+        for value in self._inputs:
+            for axis, size in enumerate(value.shape or ()):
+                if not isinstance(size, int) and str(size.node.expr) == name:
+                    return value, axis
+        return self.unsupported(f"the size {name} is that of no input of the function: read it with g.op('Shape', x)")

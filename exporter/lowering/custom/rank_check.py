@@ -1,0 +1,48 @@
+"""Ranks of what somebody else's lowering has emitted, as ONNX's own shape inference tells them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TypeGuard
+
+import onnx
+import onnx.shape_inference
+import onnx_ir as ir
+
+from onnx_parity.exporter.files.lazy_tensors import WeightTensor
+
+__all__ = ["ranks_of"]
+
+#: The sizes that a Reshape is given are a tensor that inference reads. None is longer.
+_FEW = 64
+
+
+def ranks_of(nodes: Sequence[ir.Node], imports: Mapping[str, int]) -> dict[ir.Value, int]:
+    """The ranks of what nodes give, as far as ONNX knows them. What has a body, whose values lie outside, is left."""
+    if any(attribute.type is ir.AttributeType.GRAPH for node in nodes for attribute in node.attributes.values()):
+        return {}
+    made = {output.name: output for node in nodes for output in node.outputs}
+    taken = {value.name: value for node in nodes for value in node.inputs if value is not None}
+    outside = [value for name, value in taken.items() if name not in made]
+    known = [value.const_value for value in outside if _may_be_sizes(value.const_value)]
+    graph = onnx.helper.make_graph(
+        [ir.to_proto(node) for node in nodes],
+        "emitted",
+        [ir.to_proto(value) for value in outside],
+        [],
+        [ir.to_proto(tensor) for tensor in known],
+    )
+    opsets = [onnx.helper.make_opsetid(domain, version) for domain, version in imports.items()]
+    inferred = onnx.shape_inference.infer_shapes(onnx.helper.make_model(graph, opset_imports=opsets), data_prop=True)
+    return {
+        made[info.name]: len(info.type.tensor_type.shape.dim)
+        for info in inferred.graph.value_info
+        if info.name in made and info.type.tensor_type.HasField("shape")
+    }
+
+
+def _may_be_sizes(tensor: ir.TensorProtocol | None) -> TypeGuard[ir.TensorProtocol]:
+    """Whether it is known, and read by inference. A weight's value may come later."""
+    if tensor is None or isinstance(tensor, WeightTensor):
+        return False
+    return tensor.dtype is ir.DataType.INT64 and tensor.size <= _FEW

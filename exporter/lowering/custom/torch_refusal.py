@@ -1,0 +1,42 @@
+"""Calls that torch records and would not compute: its meta kernels do not ask whether dtypes go together."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch._ops import OpOverload
+
+from onnx_parity.exporter.capture.graph.graph import Node, Varying
+from onnx_parity.exporter.capture.graph.graph import Value as AtenValue
+
+__all__ = ["torchs_refusal"]
+
+
+def torchs_refusal(node: Node) -> str | None:
+    """What torch says where it refuses to compute a node whose operands are of several dtypes."""
+    dtypes = {value.dtype for value in node.inputs()}
+    if not isinstance(node.op, OpOverload) or node.op.namespace != "aten" or len(dtypes) < 2:
+        return None
+    try:
+        with torch.no_grad():
+            node.op(**{name: _standing_for(argument) for name, argument in node.arguments.items()})
+    except RuntimeError as error:
+        return str(error)
+    return None
+
+
+def _standing_for(argument: Any) -> Any:
+    """An argument of that dtype and shape, whose numbers nobody has to hold in memory."""
+    if isinstance(argument, AtenValue):
+        sizes = [_standing_for(size) for size in argument.shape]
+        return torch.zeros((), dtype=argument.dtype).expand(sizes)
+    if isinstance(argument, list):
+        return [_standing_for(item) for item in argument]
+    if isinstance(argument, Varying):
+        import sympy
+
+        number = sympy.sympify(argument.node.expr.xreplace(argument.node.shape_env.hints))
+        # What depends on values may be anything: two is nothing special.
+        return argument.node.pytype(2 if number.free_symbols else number)
+    return argument

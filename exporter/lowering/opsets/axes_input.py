@@ -1,0 +1,65 @@
+"""Axes: an attribute at first, an input later."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import torch
+
+from onnx_parity.exporter.lowering.opsets.base import Base
+from onnx_parity.exporter.lowering.values.shapes import shaped
+from onnx_parity.exporter.lowering.values.value import Value
+
+__all__ = ["AxesForms"]
+
+Reduction = Literal["Sum", "Mean", "Prod", "Max", "Min", "L1", "L2", "LogSumExp", "SumSquare"]
+
+
+class AxesForms(Base):
+    """Squeezing, unsqueezing, reducing, permuting."""
+
+    def _with_axes(self, op: str, x: Value, axes: Sequence[int] | None, since: int, **attributes: Any) -> Value:
+        if axes is None or self.opset < since:
+            result: Value = self.op(op, x, axes_i=axes, **attributes)
+            return result
+        result = self.op(op, x, self.const(list(axes), torch.int64), **attributes)
+        return result
+
+    def squeeze(self, x: Value, axes: Sequence[int]) -> Value:
+        if not axes:
+            return x
+        result = self._with_axes("Squeeze", x, axes, 13)
+        if x.shape is not None:
+            gone = {axis % len(x.shape) for axis in axes}
+            result.shape = tuple(size for axis, size in enumerate(x.shape) if axis not in gone)
+        return result
+
+    def unsqueeze(self, x: Value, axes: Sequence[int]) -> Value:
+        if not axes:
+            return x
+        result = self._with_axes("Unsqueeze", x, axes, 13)
+        if x.shape is not None:
+            sizes = iter(x.shape)
+            rank = len(x.shape) + len(axes)
+            new = {axis % rank for axis in axes}
+            result.shape = tuple(1 if axis in new else next(sizes) for axis in range(rank))
+        return result
+
+    def reduce(self, how: Reduction, x: Value, axes: Sequence[int] | None, keepdim: bool) -> Value:
+        """Reduce over `axes`, over all of them for None."""
+        since = 13 if how == "Sum" else 18
+        if axes is not None and not axes:
+            return x
+        result = self._with_axes(f"Reduce{how}", x, axes, since, keepdims_i=keepdim)
+        if x.shape is not None and axes is not None:
+            gone = {axis % len(x.shape) for axis in axes}
+            kept = [(axis, size) for axis, size in enumerate(x.shape) if keepdim or axis not in gone]
+            result.shape = tuple(1 if axis in gone else size for axis, size in kept)
+        return result
+
+    def transpose(self, x: Value, permutation: Sequence[int]) -> Value:
+        if list(permutation) == list(range(len(permutation))):
+            return x
+        result = self.op("Transpose", x, perm_i=permutation)
+        return shaped(result, None if x.shape is None else [x.shape[axis] for axis in permutation])

@@ -1,0 +1,122 @@
+"""What the ONNX specification says of an operator at an opset: its type constraints, as torch dtypes, ready to use."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cache
+
+import onnx.defs
+import torch
+
+from onnx_parity.exporter.errors import Unsupported
+
+__all__ = ["POINTWISE", "Signature", "is_known", "signature"]
+
+#: Operators whose result has the shape of their inputs, broadcast.
+POINTWISE = frozenset(
+    (
+        "Abs", "Acos", "Acosh", "Add", "And", "Asin", "Asinh", "Atan", "Atanh", "BitwiseAnd", "BitwiseNot",
+        "BitwiseOr", "BitwiseXor", "Cast", "Ceil", "Clip", "Cos", "Cosh", "Div", "Elu", "Equal", "Erf", "Exp",
+        "Floor", "Gelu", "Greater", "GreaterOrEqual", "HardSigmoid", "Identity", "IsInf", "IsNaN", "LeakyRelu",
+        "Less", "LessOrEqual", "Log", "Max", "Min", "Mod", "Mul", "Neg", "Not", "Or", "Pow", "Reciprocal",
+        "Relu", "Round", "Sigmoid", "Sign", "Sin", "Sinh", "Softplus", "Sqrt", "Sub", "Tan", "Tanh", "Where",
+        "Xor",
+    )
+)  # fmt: skip
+
+_FROM_STRING: dict[str, torch.dtype] = {
+    "tensor(float)": torch.float32,
+    "tensor(double)": torch.float64,
+    "tensor(float16)": torch.float16,
+    "tensor(bfloat16)": torch.bfloat16,
+    "tensor(int64)": torch.int64,
+    "tensor(int32)": torch.int32,
+    "tensor(int16)": torch.int16,
+    "tensor(int8)": torch.int8,
+    "tensor(uint8)": torch.uint8,
+    "tensor(uint16)": torch.uint16,
+    "tensor(uint32)": torch.uint32,
+    "tensor(uint64)": torch.uint64,
+    "tensor(bool)": torch.bool,
+    "tensor(complex64)": torch.complex64,
+    "tensor(complex128)": torch.complex128,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """Types are named by constraint (`T`), so that inputs and outputs of one name share one dtype."""
+
+    op: str
+    since_version: int
+    inputs: tuple[str, ...]
+    #: The last input (output) stands for any number of them.
+    variadic_input: bool
+    #: Inputs of a variadic parameter may differ in type.
+    heterogeneous: bool
+    outputs: tuple[str, ...]
+    allowed: dict[str, frozenset[torch.dtype]]
+
+    def input_type(self, position: int) -> str:
+        return self.inputs[min(position, len(self.inputs) - 1)]
+
+    def output_type(self, position: int) -> str:
+        return self.outputs[min(position, len(self.outputs) - 1)]
+
+    def fixed(self, type_name: str) -> torch.dtype | None:
+        """The dtype, where the specification leaves no choice."""
+        allowed = self.allowed[type_name]
+        return next(iter(allowed)) if len(allowed) == 1 else None
+
+
+@cache
+def signature(op: str, opset: int) -> Signature:
+    """The signature of an operator at an opset. Raises `Unsupported`, naming the first opset that has it."""
+    try:
+        schema = onnx.defs.get_schema(op, opset)
+    except onnx.defs.SchemaError:
+        raise _missing(op) from None
+    if schema.deprecated:
+        raise Unsupported(f"ONNX removed {op} in opset {schema.since_version}: write what took its place")
+    allowed = {
+        constraint.type_param_str: _dtypes(constraint.allowed_type_strs) for constraint in schema.type_constraints
+    }
+    for parameter in (*schema.inputs, *schema.outputs):
+        allowed.setdefault(parameter.type_str, _dtypes([parameter.type_str]))
+    last = schema.inputs[-1] if schema.inputs else None
+    variadic = last is not None and last.option == onnx.defs.OpSchema.FormalParameterOption.Variadic
+    return Signature(
+        op=op,
+        since_version=schema.since_version,
+        inputs=tuple(parameter.type_str for parameter in schema.inputs),
+        variadic_input=variadic,
+        heterogeneous=last is not None and variadic and not last.is_homogeneous,
+        outputs=tuple(parameter.type_str for parameter in schema.outputs),
+        allowed=allowed,
+    )
+
+
+def _dtypes(strings: Iterable[str]) -> frozenset[torch.dtype]:
+    return frozenset(_FROM_STRING[string] for string in strings if string in _FROM_STRING)
+
+
+@cache
+def _first_versions() -> dict[str, int]:
+    first: dict[str, int] = {}
+    for schema in onnx.defs.get_all_schemas_with_history():
+        if not schema.domain and not schema.deprecated:
+            first[schema.name] = min(schema.since_version, first.get(schema.name, schema.since_version))
+    return first
+
+
+def is_known(op: str) -> bool:
+    """Whether ONNX has the operator at any opset."""
+    return op in _first_versions()
+
+
+def _missing(op: str) -> Unsupported:
+    first = _first_versions().get(op)
+    if first is None:
+        return Unsupported(f"ONNX has no operator {op}: one of another domain is written with it, 'my_domain::{op}'")
+    return Unsupported(f"ONNX has {op} only from opset {first}", since=first)

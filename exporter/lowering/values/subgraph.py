@@ -1,0 +1,47 @@
+"""Graphs inside of the graph: the bodies of branches and loops, while they are written."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import onnx_ir as ir
+import torch
+
+from onnx_parity.exporter.capture.graph.graph import Holds, Size
+from onnx_parity.exporter.dtypes import type_of
+from onnx_parity.exporter.lowering.values.value import Value
+
+if TYPE_CHECKING:
+    from onnx_parity.exporter.lowering.opsets.base import Base
+
+__all__ = ["Body"]
+
+
+class Body:
+    """A graph inside of the graph, which may use all that is outside of it."""
+
+    def __init__(self, g: Base) -> None:
+        self._g = g
+        self._inputs: list[ir.Value] = []
+        self._outputs: list[ir.Value] = []
+        self.graph: ir.Graph
+
+    def input(self, stem: str, dtype: torch.dtype, shape: Sequence[Size], holds: Holds = Holds.TENSOR) -> Value:
+        """One more input of the body."""
+        onnx_shape = ir.Shape([size if isinstance(size, int) else None for size in shape])
+        value = ir.Value(name=self._g.fresh(stem), type=type_of(dtype, holds), shape=onnx_shape)
+        self._inputs.append(value)
+        return Value(value, dtype, tuple(shape))
+
+    def returns(self, values: Sequence[Value]) -> None:
+        """The body's outputs. What it does not make itself is handed out through an Identity, as ONNX wants it."""
+        made = {output for node in self._g.nodes for output in node.outputs}
+        for value in values:
+            if value.ir not in made:
+                value = self._g.handed_on(value)
+            made.discard(value.ir)
+            self._outputs.append(value.ir)
+
+    def close(self, nodes: list[ir.Node]) -> None:
+        self.graph = ir.Graph(self._inputs, self._outputs, nodes=nodes, name=self._g.fresh("body"))

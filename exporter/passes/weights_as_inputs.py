@@ -1,0 +1,62 @@
+"""Weights as inputs: instead of their values (`export_params=False`) or beside them, to be overridden."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+
+import onnx_ir as ir
+import torch
+
+from onnx_parity.exporter.dtypes import TO_ONNX
+from onnx_parity.exporter.errors import ArgumentError
+
+__all__ = ["presented", "turn_weights_into_inputs"]
+
+
+def turn_weights_into_inputs(
+    model: ir.Model, weights: Sequence[tuple[str, torch.Tensor]], became: Mapping[str, ir.Value]
+) -> dict[str, torch.Tensor]:
+    """Each weight an input after the program's own, in the order given, used or not. Returns them by input name."""
+    graph = model.graph
+    taken = {value.name for value in (*graph.inputs, *graph.initializers.values())}
+    taken |= {output.name for node in graph for output in node.outputs}
+    inputs: dict[str, torch.Tensor] = {}
+    for name, tensor in weights:
+        value = became.get(name)
+        if value is None or value.name not in graph.initializers:
+            if name in taken:
+                raise ArgumentError(
+                    f"the weight {name!r} would be an input of the name that an input, an output or a value has: "
+                    "give other input_names and output_names"
+                )
+            value = ir.Value(name=name, type=ir.TensorType(TO_ONNX[tensor.dtype]), shape=ir.Shape(tensor.shape))
+        else:
+            name = str(value.name)
+            graph.initializers.pop(name)
+            value.const_value = None
+        if value not in graph.inputs:
+            graph.inputs.append(value)
+        inputs[name] = tensor
+    return inputs
+
+
+@contextmanager
+def presented(model: ir.Model, *, with_values: bool, as_inputs: bool) -> Iterator[None]:
+    """Within, the model has its initializers or has none, and lists them among its inputs or does not."""
+    graph = model.graph
+    initializers, inputs = list(graph.initializers.values()), list(graph.inputs)
+    listed = set(inputs)
+    if as_inputs:
+        graph.inputs.extend(value for value in initializers if value not in listed)
+    if not with_values:
+        graph.initializers.clear()
+    try:
+        yield
+    finally:
+        if not with_values:
+            for value in initializers:
+                graph.initializers.add(value)
+        if as_inputs:
+            graph.inputs.clear()
+            graph.inputs.extend(inputs)

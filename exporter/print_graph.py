@@ -1,0 +1,136 @@
+"""The printed graph: one line a statement, with types, attributes, the module and the source line it came from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+import onnx_ir as ir
+import torch
+
+from onnx_parity.exporter.capture.graph.graph import Node
+
+__all__ = ["Scopes", "printed", "typed"]
+
+_NAMES = {
+    ir.DataType.FLOAT: "Float",
+    ir.DataType.DOUBLE: "Double",
+    ir.DataType.FLOAT16: "Half",
+    ir.DataType.BFLOAT16: "BFloat16",
+    ir.DataType.INT64: "Long",
+    ir.DataType.INT32: "Int",
+    ir.DataType.INT16: "Short",
+    ir.DataType.INT8: "Char",
+    ir.DataType.UINT8: "Byte",
+    ir.DataType.BOOL: "Bool",
+    ir.DataType.COMPLEX64: "ComplexFloat",
+    ir.DataType.COMPLEX128: "ComplexDouble",
+    ir.DataType.STRING: "String",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Scopes:
+    """Says where in a module a node belongs: `AlexNet/Sequential[features]/Conv2d[0]`."""
+
+    #: Of each module, by its path from the root, the name of its class.
+    classes: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, program: object) -> Scopes:
+        if not isinstance(program, torch.nn.Module):
+            return cls()
+        modules = program.named_modules(remove_duplicate=False)
+        return cls({path: type(module).__name__ for path, module in modules})
+
+    def spelled(self, path: str) -> str:
+        """The scope of a module path. A program that is no module has none, and neither have its functions."""
+        if "" not in self.classes:
+            return path
+        parts = path.split(".") if path else []
+        steps = [self.classes[""]]
+        for number, part in enumerate(parts):
+            steps.append(f"{self.classes.get('.'.join(parts[: number + 1]), '')}[{part}]")
+        return "/".join(steps)
+
+
+def printed(model: ir.Model, scopes: Scopes | None = None) -> str:
+    return "\n".join(_lines(model, scopes or Scopes()))
+
+
+def _lines(model: ir.Model, scopes: Scopes) -> Iterator[str]:
+    graph = model.graph
+    opsets = ", ".join(f"{domain or 'onnx'} {version}" for domain, version in graph.opset_imports.items())
+    yield f"# opset {opsets}; IR version {model.ir_version}"
+    ends = [*graph.inputs, *(v for v in graph.initializers.values() if v not in set(graph.inputs))]
+    for number, value in enumerate(ends):
+        head = "graph(" if number == 0 else "      "
+        tail = ") {" if number == len(ends) - 1 else ","
+        yield f"{head}{typed(value)}{tail}"
+    if not ends:
+        yield "graph() {"
+    for node in graph:
+        yield from _statement(node, "  ", scopes)
+    yield f"  return ({', '.join(f'%{value.name}' for value in graph.outputs)})"
+    yield "}"
+    for function in model.functions.values():
+        names = ", ".join(f"%{value.name}" for value in function.inputs)
+        yield f"{function.domain}::{function.name}({names}) {{"
+        for node in function:
+            yield from _statement(node, "  ", scopes)
+        yield f"  return ({', '.join(f'%{value.name}' for value in function.outputs)})"
+        yield "}"
+
+
+def typed(value: ir.Value) -> str:
+    """`%x : Float(batch, 3)`; a list of such, `Float[](batch, 3)`; one that may be None, `Float?(batch, 3)`."""
+    dtype = "Tensor" if value.dtype is None else _NAMES.get(value.dtype, value.dtype.name)
+    match value.type:
+        case ir.SequenceType():
+            dtype += "[]"
+        case ir.OptionalType():
+            dtype += "?"
+    # A rank that is not known is not the rank of a scalar, which prints as Float().
+    sizes = "" if value.shape is None else f"({', '.join(str(size) for size in value.shape)})"
+    return f"%{value.name} : {dtype}{sizes}"
+
+
+def _statement(node: ir.Node, indent: str, scopes: Scopes) -> Iterator[str]:
+    results = ", ".join(typed(output) for output in node.outputs)
+    plain = [each for each in node.attributes.items() if each[1].type is not ir.AttributeType.GRAPH]
+    attributes = ", ".join(f"{name}={_attribute(attribute)}" for name, attribute in plain)
+    operands = ", ".join("" if value is None else f"%{value.name}" for value in node.inputs)
+    domain = node.domain or "onnx"
+    text = f"{indent}{results} = {domain}::{node.op_type}{f'[{attributes}]' if attributes else ''}({operands})"
+    origin = node.meta.get("origin")
+    if isinstance(origin, Node):
+        scope = scopes.spelled(origin.origin.module)
+        if scope:
+            text += f", scope: {scope}"
+        if origin.origin.where:
+            text += f" # {origin.origin.where}"
+    elif node.doc_string:
+        text += f" # {node.doc_string}"
+    yield text
+    for name, attribute in node.attributes.items():
+        if attribute.type is ir.AttributeType.GRAPH:
+            yield from _body(name, attribute.as_graph(), f"{indent}  ", scopes)
+
+
+def _body(name: str, graph: ir.Graph, indent: str, scopes: Scopes) -> Iterator[str]:
+    """The body of a branch or of a loop."""
+    yield f"{indent}{name}({', '.join(map(typed, graph.inputs))}):"
+    for node in graph:
+        yield from _statement(node, f"{indent}  ", scopes)
+    yield f"{indent}  -> ({', '.join(f'%{value.name}' for value in graph.outputs)})"
+
+
+def _attribute(attribute: ir.Attr) -> str:
+    if attribute.is_ref():
+        return f"@{attribute.ref_attr_name}"
+    if attribute.type is ir.AttributeType.TENSOR:
+        tensor = attribute.as_tensor()
+        values = tensor.numpy().tolist() if tensor.size <= 8 else "..."
+        return f"{tensor.dtype.name}{list(tensor.shape.numpy())}{{{values}}}"
+    value = attribute.value
+    return str(list(value)) if isinstance(value, tuple) else str(value)

@@ -1,0 +1,278 @@
+"""Reads the arguments of `export`: the program's own, names of inputs and outputs, the opset."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.nn.parameter import is_lazy
+from torch.utils import _pytree as pytree
+
+from onnx_parity.exporter.dtypes import TO_ONNX
+from onnx_parity.exporter.errors import ArgumentError, OpsetError
+from onnx_parity.exporter.request.marked_inputs import Held, Layout, OrNone, is_input
+
+__all__ = [
+    "DEFAULT_OPSET",
+    "OPSETS",
+    "by_parameter",
+    "checked_names",
+    "checked_opset",
+    "checked_program",
+    "input_names_for",
+    "output_names_for",
+    "own_example",
+    "parameter_names",
+    "refuse_unknown_keywords",
+    "refuse_unreadable",
+    "refuse_unscripted",
+    "refuse_unused_opsets",
+    "signature_of",
+    "split_args",
+]
+
+#: Opsets that can be delivered. onnxruntime 1.31 runs those up to 26.
+OPSETS = range(7, 29)
+DEFAULT_OPSET = 18
+
+
+def checked_opset(opset_version: int | None) -> int:
+    if opset_version is None:
+        return DEFAULT_OPSET
+    if isinstance(opset_version, bool) or not isinstance(opset_version, int):
+        raise OpsetError(f"opset_version is {opset_version!r}: give an int from {OPSETS[0]} to {OPSETS[-1]}")
+    if opset_version not in OPSETS:
+        raise OpsetError(
+            f"opset_version={opset_version} cannot be delivered: this exporter writes opsets {OPSETS[0]} to "
+            f"{OPSETS[-1]}. Another one is never substituted; choose the newest that your runtime knows."
+        )
+    return opset_version
+
+
+def split_args(args: Any, kwargs: Mapping[str, Any] | None) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """`torch.onnx`'s rule: a dict at the end of a tuple of args is keyword arguments; an empty one is dropped."""
+    if not isinstance(args, (tuple, list)):
+        args = (args,)
+    args = tuple(args)
+    if kwargs is not None and not isinstance(kwargs, Mapping):
+        raise ArgumentError(f"kwargs is {kwargs!r}: give a dict of arguments by name, {{'x': tensor}}")
+    named = dict(kwargs or {})
+    if args and type(args[-1]) is dict and all(isinstance(key, str) for key in args[-1]) and not kwargs:
+        named = dict(args[-1])
+        args = args[:-1]
+    return args, named
+
+
+def checked_program(model: Any) -> None:
+    """Refuse what cannot be called."""
+    if not callable(model):
+        raise ArgumentError(f"model is {model!r}: give a torch.nn.Module, a function of tensors, or an ExportedProgram")
+    if isinstance(model, torch.nn.Module):
+        for name, tensor in (*model.named_parameters(), *model.named_buffers()):
+            if is_lazy(tensor):
+                raise ArgumentError(
+                    f"{name!r} has no shape yet: it is a lazy module's, which learns it from its first input. Call the "
+                    "model with the example once, and load its weights"
+                )
+
+
+@dataclass(frozen=True, slots=True)
+class OwnExample:
+    """What a module knows of its own export: `torch.onnx.ExportableModule`'s methods."""
+
+    args: tuple[Any, ...]
+    kwargs: Mapping[str, Any] | None
+    input_names: Sequence[str] | None
+    output_names: Sequence[str] | None
+    dynamic_shapes: Any
+
+
+def own_example(model: Any) -> OwnExample | None:
+    """The example that a module brings along, if it does."""
+    if not callable(getattr(model, "example_arguments", None)):
+        return None
+    args, kwargs = model.example_arguments()
+    asked = (getattr(model, name, None) for name in ("input_names", "output_names", "dynamic_shapes"))
+    input_names, output_names, dynamic_shapes = (each() if callable(each) else None for each in asked)
+    # An empty dict, so that another one before it stays an argument.
+    return OwnExample(args if kwargs else (*args, {}), kwargs, input_names, output_names, dynamic_shapes)
+
+
+def refuse_unknown_keywords(args: Any, kwargs: Mapping[str, Any], signature: inspect.Signature | None) -> None:
+    """Keyword arguments that the program has no parameter for, which a dict at the end of args easily becomes."""
+    if signature is None or any(p.kind is p.VAR_KEYWORD for p in signature.parameters.values()):
+        return
+    unknown = [name for name in kwargs if name not in signature.parameters]
+    if unknown:
+        hint = (
+            " A dict at the end of args is taken as keyword arguments: if the program takes it whole, put an empty one "
+            "after it, args=(..., {...}, {})."
+            if isinstance(args, (tuple, list)) and args and isinstance(args[-1], dict)
+            else ""
+        )
+        raise ArgumentError(
+            f"the program has no parameter {unknown[0]!r}: its parameters are "
+            f"{', '.join(signature.parameters) or 'none'}.{hint}"
+        )
+
+
+def refuse_unreadable(arguments: Mapping[str, Any]) -> None:
+    """Refuse tensors that ONNX has no form for, and objects that hide tensors, which would be built in as they are."""
+    for name, argument in arguments.items():
+        for leaf in pytree.tree_leaves(argument):
+            if isinstance(leaf, torch.Tensor):
+                if leaf.layout is not torch.strided or leaf.is_quantized or leaf.is_nested:
+                    kind = "quantized" if leaf.is_quantized else "nested" if leaf.is_nested else str(leaf.layout)
+                    raise ArgumentError(
+                        f"the argument {name!r} is a {kind} tensor: give a dense one and convert it inside the program"
+                    )
+                if leaf.dtype not in TO_ONNX:
+                    raise ArgumentError(
+                        f"the argument {name!r} is of {leaf.dtype}, which has no ONNX type here: "
+                        "give another dtype and convert it inside the program"
+                    )
+            elif any(isinstance(item, torch.Tensor) for item in getattr(leaf, "__dict__", {}).values()):
+                raise ArgumentError(
+                    f"the argument {name!r} holds tensors in a {type(leaf).__qualname__}, which cannot be looked into: "
+                    "give them in a tuple, list, dict or named tuple, or tell torch what is inside with "
+                    "torch.export.register_dataclass"
+                )
+
+
+def refuse_unscripted(program: Callable[..., Any], layout: Layout) -> None:
+    """Lists of any length are for scripts, and what may be None: Python asks once, while the program is recorded."""
+    if isinstance(program, (torch.jit.ScriptModule, torch.jit.ScriptFunction)):
+        return
+    if any(isinstance(leaf, Held) and isinstance(leaf.mark, OrNone) for leaf in layout.leaves):
+        raise ArgumentError(
+            "an OrNone needs a script: Python's `is None` is decided once, while the program is recorded. Export "
+            "torch.jit.script(model)"
+        )
+
+
+def refuse_unused_opsets(custom_opsets: Mapping[str, int], imported: Mapping[str, int]) -> None:
+    """Versions of domains that the model does not use: most likely a name that is misspelt."""
+    unused = [domain for domain in custom_opsets if domain not in imported]
+    if unused:
+        raise ArgumentError(
+            f"custom_opsets names {unused[0]!r}, of which the model has no operator: its domains are "
+            f"{', '.join(domain or 'ai.onnx' for domain in imported)}"
+        )
+
+
+def signature_of(program: Callable[..., Any]) -> inspect.Signature | None:
+    """The signature of a program; None for what was not written in Python."""
+    own = getattr(program, "__signature__", None)
+    if isinstance(own, inspect.Signature):
+        return own
+    # A compiled module whose forward has several forms, as nn.LSTM's, has no attribute of that name.
+    called = getattr(program, "forward", None) if isinstance(program, torch.nn.Module) else program
+    if isinstance(called, (torch._C.ScriptFunction, torch._C.ScriptMethod)):
+        return _script_signature(called)
+    try:
+        return inspect.signature(called) if called is not None else None
+    except (TypeError, ValueError):
+        return None
+
+
+def _script_signature(
+    compiled: torch._C.ScriptFunction[..., Any] | torch._C.ScriptMethod[..., Any],
+) -> inspect.Signature:
+    schema: Any = compiled.schema
+    parameters = schema.arguments[1 if isinstance(compiled, torch._C.ScriptMethod) else 0 :]
+    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    return inspect.Signature(
+        [
+            inspect.Parameter(
+                each.name, kind, default=each.default_value if each.has_default_value() else inspect.Parameter.empty
+            )
+            for each in parameters
+        ]
+    )
+
+
+def parameter_names(signature: inspect.Signature | None) -> list[str]:
+    """The names of the positional parameters, as far as they can be known."""
+    parameters = signature.parameters.values() if signature is not None else ()
+    return [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+
+
+def by_parameter(parameters: Sequence[str], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments by the parameter each belongs to; those beyond the named ones are `input_3`, ..."""
+    names = [*parameters[: len(args)], *(f"input_{number}" for number in range(len(parameters), len(args)))]
+    twice = [name for name in names if name in kwargs]
+    if twice:
+        raise ArgumentError(
+            f"the program gets {twice[0]!r} twice, by position and by name: give it in args or in kwargs"
+        )
+    return {**dict(zip(names, args, strict=True)), **kwargs}
+
+
+def input_names_for(arguments: Mapping[str, Any], requested: Sequence[str] | None, weights: int = 0) -> list[str]:
+    """A name for each tensor among the arguments: as requested, from the first; else after its parameter.
+
+    Names beyond those are for the weights.
+    """
+    names: list[str] = []
+    for name, argument in arguments.items():
+        count = sum(map(is_input, pytree.tree_leaves(argument)))
+        names.extend([name] if count == 1 else [f"{name}_{number}" for number in range(count)])
+    requested = checked_names("input_names", requested)
+    excess = len(requested) - len(names) - weights
+    if excess > 0:
+        raise ArgumentError(
+            f"input_names holds {len(requested)} names, and the program has {len(names)} inputs and {weights} weights: "
+            f"leave out the last {excess}"
+        )
+    names[: len(requested)] = requested[: len(names)]
+    _refuse_duplicates("input", [*names, *requested[len(names) :]])
+    return names
+
+
+def output_names_for(
+    count: int, requested: Sequence[str] | None, written: Sequence[str] = (), inputs: Sequence[str] = ()
+) -> list[str]:
+    """Names of what the program returns, and of the new values of what it writes to, none of them an input's."""
+    names = ["output"] if count == 1 else [f"output_{number}" for number in range(count)]
+    names += [f"{name}_written" for name in written]
+    names = [_none_of(inputs, name) for name in names]
+    count += len(written)
+    requested = checked_names("output_names", requested)
+    if len(requested) > count:
+        raise ArgumentError(
+            f"output_names names {len(requested)} outputs ({', '.join(requested)}), and the program returns {count}: "
+            f"leave out the last {len(requested) - count}"
+        )
+    names[: len(requested)] = requested
+    _refuse_duplicates("output", names)
+    for name in requested:
+        if name in inputs:
+            raise ArgumentError(
+                f"an input and an output are called {name!r}, and a model's values have names of their own: give "
+                "another one in output_names"
+            )
+    return names
+
+
+def checked_names(what: str, requested: object) -> list[str]:
+    """Names as they were asked for; whether they are names is seen where it is known what for."""
+    if requested is None:
+        return []
+    if not isinstance(requested, Sequence) or isinstance(requested, str | bytes):
+        raise ArgumentError(f"{what} is {requested!r}: give a list of names, ['x', 'y']")
+    return list(requested)
+
+
+def _none_of(taken: Sequence[str], name: str) -> str:
+    return _none_of(taken, f"{name}_out") if name in taken else name
+
+
+def _refuse_duplicates(what: str, names: Sequence[object]) -> None:
+    for name in names:
+        if not isinstance(name, str) or not name:
+            raise ArgumentError(f"{what}_names holds {name!r}: every name is a string that is not empty")
+        if names.count(name) > 1:
+            raise ArgumentError(f"two {what}s are called {name!r}: give each a name of its own in {what}_names")

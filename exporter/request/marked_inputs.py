@@ -1,0 +1,198 @@
+"""Arguments that are no one tensor, and one input of the model each: a list of any length, a tensor or None."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import torch
+from torch.utils import _pytree as pytree
+
+from onnx_parity.exporter.errors import ArgumentError
+
+__all__ = [
+    "Given",
+    "Held",
+    "Layout",
+    "ListOf",
+    "Mark",
+    "OrNone",
+    "held_by_name",
+    "held_by_shape",
+    "is_input",
+    "without_marks",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class ListOf:
+    """Says, in `dynamic_shapes` or `dynamic_axes`, that a list may have any number of tensors: one sequence of ONNX.
+
+        export(torch.jit.script(model), ([a, b],), dynamic_axes={"images": ListOf({1: "height", 2: "width"})})
+
+    `axes` are those that may differ from tensor to tensor; the others are as in the example. Scripts iterate, index and
+    change such a list; a traced program hands it on to them.
+    """
+
+    axes: Mapping[int, Any] = field(default_factory=dict)
+    said: ClassVar[str] = "a list of tensors"
+
+
+@dataclass(frozen=True, slots=True)
+class OrNone:
+    """Says, in `dynamic_shapes` or `dynamic_axes`, that a tensor may be None when the model runs: an optional of ONNX.
+
+        export(torch.jit.script(model), (x, mask), dynamic_axes={"mask": OrNone({0: "batch"})})
+
+    `axes` are those that vary. The example has a tensor, which tells dtype and sizes. The program is a script.
+    """
+
+    axes: Mapping[int, Any] = field(default_factory=dict)
+    said: ClassVar[str] = "a tensor or None"
+
+
+Mark = ListOf | OrNone
+#: What an input of the model is given: a tensor; of a `ListOf`, its tensors; of an `OrNone`, maybe None.
+Given = torch.Tensor | list[torch.Tensor] | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Held:
+    """An argument that is marked, in its place among the others: a leaf to pytree, and so one input."""
+
+    mark: Mark
+    items: tuple[torch.Tensor, ...]
+
+    @property
+    def item(self) -> torch.Tensor:
+        """The tensor that stands for all."""
+        return self.items[0]
+
+    @property
+    def given(self) -> Given:
+        return list(self.items) if isinstance(self.mark, ListOf) else self.item
+
+    @classmethod
+    def of(cls, what: str, argument: Any, mark: Mark) -> Held:
+        if isinstance(mark, OrNone):
+            if not isinstance(argument, torch.Tensor):
+                raise ArgumentError(
+                    f"{what} is an OrNone, and the example has {_said(argument)} there: give a tensor, which tells "
+                    "dtype and sizes; None is for when the model runs"
+                )
+            return cls(mark, (argument,))
+        if not isinstance(argument, (list, tuple)) or not all(isinstance(item, torch.Tensor) for item in argument):
+            raise ArgumentError(
+                f"{what} is a ListOf, and the example has {_said(argument)} there: give a list of tensors"
+            )
+        if not argument:
+            raise ArgumentError(
+                f"{what} is a ListOf, and the example's list is empty: give one of at least one tensor, which tells "
+                "dtype and sizes"
+            )
+        first = argument[0]
+        fixed = [axis for axis in range(first.ndim) if axis not in {axis % first.ndim for axis in mark.axes}]
+        for number, item in enumerate(argument):
+            if item.dtype is not first.dtype or item.ndim != first.ndim:
+                raise ArgumentError(
+                    f"{what} is a ListOf, and of the example's list, item 0 is {_said(first)} and item {number} "
+                    f"{_said(item)}: a sequence of ONNX has one dtype and one number of axes"
+                )
+            unlike = [axis for axis in fixed if item.shape[axis] != first.shape[axis]]
+            if unlike:
+                raise ArgumentError(
+                    f"{what} is a ListOf whose axis {unlike[0]} is fixed, and of the example's list, item 0 has size "
+                    f"{first.shape[unlike[0]]} there and item {number} {item.shape[unlike[0]]}: name the axis, "
+                    f"ListOf({{{unlike[0]}: 'size'}})"
+                )
+        return cls(mark, tuple(argument))
+
+
+def _said(argument: object) -> str:
+    if isinstance(argument, torch.Tensor):
+        return f"a {str(argument.dtype).removeprefix('torch.')} tensor of {argument.ndim} axes"
+    return "None" if argument is None else f"a {type(argument).__name__}"
+
+
+def is_input(leaf: object) -> bool:
+    """Whether a leaf of the arguments is an input of the model."""
+    return isinstance(leaf, (torch.Tensor, Held))
+
+
+# --- marks ------------------------------------------------------------------------------------------------------------
+
+
+def held_by_name(spec: Mapping[str, Any], arguments: dict[str, Any], requested: Sequence[str]) -> dict[str, Any]:
+    """The arguments, those held that `dynamic_axes` marks, by their own name or by that of the input they become."""
+    marks = {name: mark for name, mark in spec.items() if isinstance(mark, Mark)}
+    taken: set[str] = set()
+    held, position = {}, 0
+    for name, argument in arguments.items():
+        called = requested[position] if position < len(requested) else name
+        key = called if called in marks else name
+        held[name] = Held.of(f"dynamic_axes[{key!r}]", argument, marks[key]) if key in marks else argument
+        taken.add(key)
+        position += sum(map(is_input, pytree.tree_leaves(held[name])))
+    unknown = [name for name in marks if name not in taken]
+    if unknown:
+        raise ArgumentError(
+            f"dynamic_axes[{unknown[0]!r}] is a {type(marks[unknown[0]]).__name__}, and no argument of the program is "
+            f"called so ({', '.join(arguments)}): it stands for an argument as a whole"
+        )
+    return held
+
+
+def held_by_shape(what: str, spec: Any, argument: Any) -> Any:
+    """An argument with what `dynamic_shapes` marks in it, at whatever depth, held."""
+    if isinstance(spec, Mark):
+        return Held.of(what, argument, spec)
+    if type(argument) is dict and isinstance(spec, Mapping):
+        return {key: held_by_shape(f"{what}[{key!r}]", spec.get(key), item) for key, item in argument.items()}
+    if type(argument) in (list, tuple) and isinstance(spec, (list, tuple)) and len(spec) == len(argument):
+        parts = (
+            held_by_shape(f"{what}[{place}]", *pair) for place, pair in enumerate(zip(spec, argument, strict=True))
+        )
+        return type(argument)(parts)
+    return argument
+
+
+def without_marks(spec: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: wanted for name, wanted in spec.items() if not isinstance(wanted, Mark)}
+
+
+# --- arguments and inputs ---------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Where in the arguments the inputs are, where some of them are held."""
+
+    spec: pytree.TreeSpec
+    leaves: tuple[Any, ...]
+
+    @classmethod
+    def of(cls, arguments: tuple[tuple[Any, ...], Mapping[str, Any]]) -> Layout:
+        leaves, spec = pytree.tree_flatten(arguments)
+        return cls(spec, tuple(leaves))
+
+    def inputs(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Given]:
+        """The inputs among other arguments of the same structure."""
+        return [leaf for own, leaf in self._paired(args, kwargs) if is_input(own)]
+
+    def filled(
+        self, args: Sequence[Any], kwargs: Mapping[str, Any], inputs: Iterator[Given]
+    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Other arguments, with these inputs in the place of theirs."""
+        leaves = [next(inputs) if is_input(own) else leaf for own, leaf in self._paired(args, kwargs)]
+        filled: tuple[tuple[Any, ...], dict[str, Any]] = pytree.tree_unflatten(leaves, self.spec)
+        return filled
+
+    @property
+    def arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """The example's, with what is held held."""
+        held: tuple[tuple[Any, ...], dict[str, Any]] = pytree.tree_unflatten(list(self.leaves), self.spec)
+        return held
+
+    def _paired(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[tuple[Any, Any]]:
+        return list(zip(self.leaves, self.spec.flatten_up_to((tuple(args), dict(kwargs))), strict=True))

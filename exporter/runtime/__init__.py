@@ -1,0 +1,1 @@
+"""Running an exported model in onnxruntime: sessions, and the arguments of a call as the model's inputs."""

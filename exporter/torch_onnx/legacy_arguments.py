@@ -1,0 +1,134 @@
+"""What older generations of `torch.onnx` had and scripts still say: modes, export types, arguments that went away."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import Any
+
+import numpy
+import torch
+from torch.utils import _pytree as pytree
+
+from onnx_parity.exporter.capture.graph.graph import Value
+from onnx_parity.exporter.errors import ArgumentError
+from onnx_parity.exporter.lowering.options import OperatorExportTypes
+
+__all__ = [
+    "TrainingMode",
+    "check_example_outputs",
+    "check_switches",
+    "export_type_of",
+    "refuse_uninlined",
+    "set_training",
+    "trains",
+]
+
+
+class TrainingMode(enum.Enum):
+    """The mode in which a module is exported."""
+
+    EVAL = False
+    #: Each part in the mode that it is in.
+    PRESERVE = None
+    TRAINING = True
+
+
+def trains(training: object) -> bool | None:
+    """Whether to export in training mode, None for the mode each part is in. Takes `torch.onnx.TrainingMode`s too."""
+    if isinstance(training, bool):
+        return training
+    name = getattr(training, "name", None)
+    if not isinstance(name, str) or name not in TrainingMode.__members__:
+        raise ArgumentError(f"training is {training!r}: give True, False, or an onnx_parity.TrainingMode")
+    mode: bool | None = TrainingMode[name].value
+    return mode
+
+
+@contextmanager
+def set_training(model: object, mode: object) -> Iterator[None]:
+    """Within, the module is in training mode (True) or evaluation mode (False); None leaves it. Afterwards every part
+    of it is in the mode it was in."""
+    training = None if mode is None else trains(mode)
+    if not isinstance(model, torch.nn.Module) or training is None:
+        yield
+        return
+    before = [(module, module.training) for module in model.modules()]
+    try:
+        if any(mode is not training for _, mode in before):
+            # A program from torch.export has its mode built in, and says so.
+            with suppress(NotImplementedError):
+                model.train(training)
+        yield
+    finally:
+        for module, own in before:
+            module.training = own
+
+
+def export_type_of(
+    operator_export_type: object, aten: bool = False, export_raw_ir: bool = False
+) -> OperatorExportTypes:
+    """The one type that three arguments of different ages ask for. Takes `torch.onnx.OperatorExportTypes` too."""
+    check_switches(aten=aten, export_raw_ir=export_raw_ir)
+    if aten + export_raw_ir + (operator_export_type is not None) > 1:
+        raise ArgumentError(
+            "aten, export_raw_ir and operator_export_type all say in whose operators to write: "
+            "give operator_export_type alone"
+        )
+    if aten:
+        return OperatorExportTypes.ONNX_ATEN
+    if export_raw_ir:
+        return OperatorExportTypes.RAW
+    if operator_export_type is None:
+        return OperatorExportTypes.ONNX
+    asked = getattr(operator_export_type, "name", None)
+    if not isinstance(asked, str) or asked not in OperatorExportTypes.__members__:
+        raise ArgumentError(
+            f"operator_export_type is {operator_export_type!r}: give one of onnx_parity.OperatorExportTypes: "
+            f"{', '.join(OperatorExportTypes.__members__)}"
+        )
+    return OperatorExportTypes[asked]
+
+
+def check_switches(**switches: object) -> None:
+    """Refuse what is neither True nor False, which another argument given by position easily is."""
+    for name, given in switches.items():
+        if not isinstance(given, int | numpy.bool_) or given not in (0, 1):
+            raise ArgumentError(
+                f"{name} is {given!r}: give True or False. Arguments after `f` are best given by their names, since "
+                "versions of torch.onnx differ in their order"
+            )
+
+
+def refuse_uninlined(autograd_inlining: bool) -> None:
+    if not autograd_inlining:
+        raise ArgumentError(
+            "autograd_inlining=False asks for autograd functions as Python operators, which no runtime has: give the "
+            "function a `symbolic`, or leave the argument out to export its forward"
+        )
+
+
+def check_example_outputs(example_outputs: Any, outputs: Sequence[Value]) -> None:
+    """`example_outputs` once told the dtypes and ranks of a script's outputs. Here they are known, sizes too, and must
+    agree.
+    """
+    examples = [leaf for leaf in pytree.tree_leaves(example_outputs) if isinstance(leaf, torch.Tensor)]
+    if len(examples) != len(outputs):
+        raise ArgumentError(
+            f"example_outputs holds {len(examples)} tensors, and the program returns {len(outputs)}: "
+            "give what the program returns, or leave it out"
+        )
+    for number, (example, output) in enumerate(zip(examples, outputs, strict=True)):
+        if example.dtype is not output.dtype or example.ndim != len(output.shape):
+            raise ArgumentError(
+                f"example_outputs[{number}] is of {example.dtype} with {example.ndim} axes, and the program returns "
+                f"{output.dtype} with {len(output.shape)}: give what the program returns, or leave it out"
+            )
+        sizes = zip(example.shape, output.shape, strict=True)
+        wrong = [axis for axis, (size, known) in enumerate(sizes) if isinstance(known, int) and size != known]
+        if wrong:
+            raise ArgumentError(
+                f"example_outputs[{number}] is of size {example.shape[wrong[0]]} along axis {wrong[0]}, and what the "
+                f"program returns is of size {output.shape[wrong[0]]}: give what the program returns, or leave it out"
+            )

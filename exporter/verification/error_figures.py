@@ -1,0 +1,114 @@
+"""How far each output of an exported model is from the program's: figures, where `verify` gives a verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from onnx_parity.exporter.errors import ArgumentError
+
+if TYPE_CHECKING:
+    from onnx_parity.exporter.program import ONNXProgram
+    from onnx_parity.exporter.verification.trials import Trial
+
+__all__ = ["VerificationInfo", "verify_onnx_program"]
+
+#: The edges of the histograms.
+_BINS = (0.0, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1.0, 10.0, 1e6)
+_LEAST = 1e-7
+
+
+@dataclass(frozen=True, slots=True)
+class VerificationInfo:
+    """One output. A difference in shape, and NaN where the other has a number, are infinitely far."""
+
+    name: str
+    max_abs_diff: float
+    max_rel_diff: float
+    #: Counts and the edges of the bins.
+    abs_diff_hist: tuple[torch.Tensor, torch.Tensor]
+    rel_diff_hist: tuple[torch.Tensor, torch.Tensor]
+    expected_dtype: torch.dtype
+    actual_dtype: torch.dtype
+
+    @classmethod
+    def from_tensors(cls, name: str, expected: Any, actual: Any) -> VerificationInfo:
+        wanted, got = torch.as_tensor(expected).detach().cpu(), torch.as_tensor(actual).detach().cpu()
+        absolute, relative = _differences(wanted, got)
+        bins = torch.tensor(_BINS)
+        return cls(
+            name=name,
+            max_abs_diff=float(absolute.max()) if absolute.numel() else 0.0,
+            max_rel_diff=float(relative.max()) if relative.numel() else 0.0,
+            abs_diff_hist=tuple(torch.histogram(absolute.float(), bins)),  # type: ignore[arg-type]
+            rel_diff_hist=tuple(torch.histogram(relative.float(), bins)),  # type: ignore[arg-type]
+            expected_dtype=wanted.dtype,
+            actual_dtype=got.dtype,
+        )
+
+    def asdict(self) -> dict[str, Any]:
+        """Plain values, ready for JSON."""
+        plain = asdict(self)
+        for name in ("abs_diff_hist", "rel_diff_hist"):
+            plain[name] = [part.tolist() for part in plain[name]]
+        return {**plain, "expected_dtype": str(self.expected_dtype), "actual_dtype": str(self.actual_dtype)}
+
+
+def verify_onnx_program(
+    onnx_program: ONNXProgram,
+    args: Sequence[Any] | None = None,
+    kwargs: Mapping[str, Any] | None = None,
+    compare_intermediates: bool = False,
+) -> list[VerificationInfo]:
+    """How far each output is from the program's in torch, for these arguments or those that it was exported with.
+
+    With `compare_intermediates`, before them each value inside that both have, by its name in the model, in the order
+    in which they are computed; all of them are held in memory. `ONNXProgram.verify` says whether that is too far.
+    """
+    from onnx_parity.exporter.verification.reference import item_by_item, outputs_of
+    from onnx_parity.exporter.verification.trials import Trial
+
+    source = onnx_program.source
+    trial = Trial.given(source, args, kwargs)
+    feeds = onnx_program.feeds(trial.args, trial.kwargs)
+    expected = outputs_of(source, onnx_program.returned, trial)
+    actual = onnx_program.runtime_session().run(feeds)
+    names = [
+        name if isinstance(output, torch.Tensor) else f"{name}[{number}]"
+        for name, output in zip(onnx_program.output_names, actual, strict=True)
+        for number in range(1 if isinstance(output, torch.Tensor) else len(output))
+    ]
+    named = zip(names, expected, item_by_item(actual), strict=True)
+    outputs = [VerificationInfo.from_tensors(name, want, got) for name, want, got in named]
+    return [*(_intermediates(onnx_program, trial) if compare_intermediates else ()), *outputs]
+
+
+def _intermediates(program: ONNXProgram, trial: Trial) -> Iterator[VerificationInfo]:
+    from onnx_parity.exporter.verification.intermediates import computed, shared_values
+
+    graph = program.source.recorded
+    feeds = program.feeds(trial.args, trial.kwargs)
+    inputs = [feeds[name] for name in program.input_names]
+    tensors = [given for given in inputs if isinstance(given, torch.Tensor)]
+    if graph is None or len(tensors) != len(inputs):
+        raise ArgumentError(
+            "compare_intermediates=True needs inputs that are all tensors: some are lists, or None. Leave it out"
+        )
+    known = computed(graph, tensors)
+    shared = {name: known[value] for name, value in shared_values(program).items() if value in known}
+    names = [name for name in shared if name not in program.output_names]
+    for name, got in zip(names, program.compute_values(names, trial.args, trial.kwargs), strict=True):
+        yield VerificationInfo.from_tensors(name, shared[name], got)
+
+
+def _differences(wanted: torch.Tensor, got: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    if wanted.shape != got.shape:
+        return torch.tensor([torch.inf]), torch.tensor([torch.inf])
+    wide = torch.complex128 if wanted.is_complex() or got.is_complex() else torch.float64
+    a, b = wanted.to(wide), got.to(wide)
+    alike = (a == b) | (a.isnan() & b.isnan())
+    absolute = torch.where(alike, 0.0, (a - b).abs().nan_to_num(nan=torch.inf))
+    return absolute.reshape(-1), (absolute / (a.abs() + _LEAST)).nan_to_num(nan=torch.inf).reshape(-1)

@@ -1,0 +1,107 @@
+"""Cells: the points of the matrix, their ids, and which of them a selection holds.
+
+An id reads `case-dtype-opset-device-capture-runtime`, then `-exporter` where it is not this project's own, then
+`-dynamic` where axes are symbolic:
+
+    avg_pool2d[ceil_mode=True]-float32-opset9-cpu-trace-onnxruntime
+    avg_pool2d[ceil_mode=True]-float32-opset18-cpu-trace-onnxruntime-torch_dynamo-dynamic
+
+`pytest -k "avg_pool2d and ceil_mode and opset9"` selects by its parts. Opsets need no padding: those with one digit
+are 7, 8 and 9, and none with two begins with these.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+from onnx_parity.harness.axes import (
+    FEW_OPSETS,
+    ONNX_REFERENCE,
+    PARITY,
+    Breadth,
+    Capture,
+    Device,
+    Dtype,
+    Selection,
+    Shapes,
+    Tier,
+)
+from onnx_parity.harness.case import Case, Declaration
+from onnx_parity.harness.cases.draws import DrawnCase, can_be_drawn
+from onnx_parity.harness.record import Kind
+
+
+@dataclass(frozen=True, eq=False)
+class Cell:
+    """A case at one point of the axes."""
+
+    case: Case
+    dtype: Dtype
+    opset: int
+    device: Device
+    capture: Capture
+    exporter: str
+    runtime: str
+    shapes: Shapes
+
+    @cached_property
+    def id(self) -> str:
+        exporter = "" if self.exporter == PARITY else f"-{self.exporter}"
+        shapes = "" if self.shapes is Shapes.STATIC else f"-{self.shapes}"
+        return (
+            f"{self.case.label}-{self.dtype}-opset{self.opset}-{self.device}-{self.capture}-{self.runtime}"
+            f"{exporter}{shapes}"
+        )
+
+
+def cells_of(
+    name: str, declaration: Declaration, selection: Selection, wanted: Callable[[str], bool] = lambda label: True
+) -> Iterator[Cell]:
+    """The cells of one declaration, those that share work next to each other: of cases whose labels are wanted."""
+    if not selection.tier.includes(declaration.tier):
+        return
+    shapes = tuple(Shapes) if declaration.dynamic else (Shapes.STATIC,)
+    for number, (case, dtypes) in enumerate(declaration.selected(name, selection)):
+        if not wanted(case.label):
+            continue
+        for dtype, exporter, form in itertools.product(dtypes, selection.exporters, shapes):
+            principal = dtype is dtypes[0] and form is Shapes.STATIC
+            opsets = declaration.opsets(selection, _breadth(number, principal))
+            if declaration.kind is Kind.MODEL and dtype not in declaration.dtypes and selection.dtypes is None:
+                # The operators that it is made of are run in every dtype at all of them.
+                opsets = tuple(opset for opset in opsets if opset in FEW_OPSETS)
+            for capture in selection.captures_of(exporter):
+                for opset, device, runtime in _lanes(selection, opsets, principal):
+                    yield Cell(case, dtype, opset, device, capture, exporter, runtime, form)
+    if selection.tier is Tier.FULL and can_be_drawn(declaration) and wanted(f"{name}[drawn]"):
+        yield from _drawn_cells(name, declaration, selection)
+
+
+def _breadth(number: int, principal: bool) -> Breadth:
+    if not principal:
+        return Breadth.SPREAD
+    return Breadth.TURNING if number else Breadth.EVERY
+
+
+def _drawn_cells(name: str, declaration: Declaration, selection: Selection) -> Iterator[Cell]:
+    case = DrawnCase(declaration, name, f"{name}[drawn]", {})
+    dtype = declaration.dtypes[0]
+    if selection.dtypes is not None and dtype not in selection.dtypes:
+        return
+    for opset in FEW_OPSETS:
+        if selection.opsets is None or opset in selection.opsets:
+            for runtime in selection.runtimes_at(opset):
+                yield Cell(case, dtype, opset, Device.CPU, Capture.TRACE, PARITY, runtime, Shapes.STATIC)
+
+
+def _lanes(selection: Selection, opsets: tuple[int, ...], principal: bool) -> Iterator[tuple[int, Device, str]]:
+    for opset in opsets:
+        for device in selection.devices_at(opset, opsets):
+            if device is Device.CUDA and not principal and selection.devices is None:
+                continue  # The default CUDA lane is one cell a case.
+            for runtime in selection.runtimes_at(opset):
+                if device is Device.CPU or runtime != ONNX_REFERENCE:
+                    yield opset, device, runtime

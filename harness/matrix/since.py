@@ -1,0 +1,146 @@
+"""What need not be run again: the cells that nothing which changed since an earlier run can have touched.
+
+Another package, machine, seed or part of the harness touches every cell; so does a part of the exporter that is not a
+family of lowerings. A family touches the cells that have one of its operators. A declaration touches its own cells.
+What did not pass, and what an expectation speaks of, is always run again, and so is one group of cells in twenty,
+others each time: a change that this reasoning misses is found within twenty runs.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache, cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from onnx_parity.harness.axes import PARITY
+from onnx_parity.harness.cases.seeds import stable_seed
+from onnx_parity.harness.expecting.expectations import FILE, load
+from onnx_parity.harness.record import Record, RunInfo, Status
+from onnx_parity.harness.results.content import contents, declared_as, room_folder
+from onnx_parity.harness.results.environment import package_versions, platform_name
+from onnx_parity.harness.store import RunStoreError, read_info, read_records
+
+if TYPE_CHECKING:
+    from onnx_parity.harness.pytest_plugin.items import CellItem
+
+#: Of so many groups of cells that need not be run, one is.
+SAMPLE = 20
+_FAMILIES = "exporter/lowering/families.py"
+
+
+@dataclass(frozen=True)
+class Since:
+    """An earlier run, and what has changed since."""
+
+    info: RunInfo
+    #: By cell.
+    records: Mapping[str, Record]
+    changed: frozenset[str]
+
+    @property
+    def turn(self) -> int:
+        return self.info.turn + 1
+
+    def carry(self, item: CellItem) -> Record | None:
+        """The record that the cell need not be run again for."""
+        record = self.records.get(item.cell.id)
+        if record is None or record.status not in (Status.PASSED, Status.UNSUPPORTED, Status.ABSENT):
+            return None
+        if self._touches(record) or record.source != source_of(item) or _expected(item):
+            return None
+        if stable_seed(0, "sample", item.group) % SAMPLE == self.turn % SAMPLE:
+            return None
+        return msgspec.structs.replace(record, carried=record.carried or self.info.id)
+
+    def _touches(self, record: Record) -> bool:
+        if not self.changed:
+            return False
+        words = self._words
+        if words is None or record.status is Status.UNSUPPORTED or not record.aten:
+            return True
+        return record.exporter == PARITY and any(_base(operator) in words for operator in record.aten)
+
+    @cached_property
+    def _words(self) -> frozenset[str] | None:
+        """Every word in the families that changed, operators' names among them; None if more than families changed."""
+        if not self.changed:
+            return frozenset()
+        importers = _importers()
+        families = _families()
+        reached: set[str] = set()
+        left = list(self.changed)
+        while left:
+            file = left.pop()
+            if file not in reached and file != _FAMILIES:
+                reached.add(file)
+                left += importers.get(file, ())
+        if not reached <= families:
+            return None
+        folder = room_folder("exporter").parent
+        return frozenset(word for file in reached for word in re.findall(r"\w+", (folder / file).read_text("utf-8")))
+
+
+def since(run: Path, seed: int) -> Since:
+    """The run to carry from, with what has changed."""
+    info = read_info(run)
+    if info.seed != seed:
+        raise RunStoreError(f"{run} was run with --seed {info.seed}: its cells had other inputs. Give that seed here.")
+    now = contents()
+    around = (info.packages, info.platform) == (package_versions(), platform_name())
+    # Runs of version 1 do not say what they ran.
+    if not around or not info.contents:
+        return Since(info, {}, frozenset())
+    changed = frozenset(file for file in {**now, **info.contents} if now.get(file) != info.contents.get(file))
+    return Since(info, {record.cell: record for record in read_records(run)}, changed)
+
+
+def source_of(item: CellItem) -> str:
+    """A hash of what declares the cell."""
+    case = item.cell.case
+    return declared_as(case.declaration.file, case.name)
+
+
+def _expected(item: CellItem) -> bool:
+    return any(expectation.matches(item.cell.id) for expectation in load(item.path.parent / FILE))
+
+
+def _base(operator: str) -> str:
+    """`aten::max.dim` as `max`."""
+    return operator.rpartition("::")[2].partition(".")[0]
+
+
+@cache
+def _importers() -> dict[str, frozenset[str]]:
+    """File of the exporter to the files that import it."""
+    folder = room_folder("exporter")
+    importers: dict[str, set[str]] = {}
+    for path in folder.rglob("*.py"):
+        file = f"exporter/{path.relative_to(folder).as_posix()}"
+        for module in _imported(path):
+            for imported in (f"{module}.py", f"{module}/__init__.py"):
+                importers.setdefault(imported, set()).add(file)
+    return {file: frozenset(each) for file, each in importers.items()}
+
+
+@cache
+def _families() -> frozenset[str]:
+    folder = room_folder("exporter").parent
+    return frozenset(f"{module}.py" for module in _imported(folder / _FAMILIES)) - {"exporter/lowering.py"}
+
+
+def _imported(path: Path) -> set[str]:
+    """The modules that a file imports, as paths: `exporter/lowering/shape`."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        if isinstance(node, ast.Import):
+            found.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            found.add(node.module)
+            found.update(f"{node.module}.{alias.name}" for alias in node.names)
+    return {module.replace(".", "/") for module in found}

@@ -1,0 +1,168 @@
+"""What pytest collects of the matrix: a collector per declaration, an item per cell, an item per expectation."""
+
+from __future__ import annotations
+
+import difflib
+import itertools
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Protocol
+
+import pluggy
+import pytest
+
+from onnx_parity.harness.axes import OPSETS, Capture, Device, Selection, Tier
+from onnx_parity.harness.case import Declaration, DeclarationError
+from onnx_parity.harness.cases.declarations import declared_under
+from onnx_parity.harness.expecting.expectations import Expectation, ExpectationError, load
+from onnx_parity.harness.matrix.cells import Cell, cells_of
+from onnx_parity.harness.matrix.shards import group_of
+from onnx_parity.harness.pytest_plugin.cell_report import CellReport, report_of
+from onnx_parity.harness.record import Record
+from onnx_parity.harness.results.content import lines_of
+from onnx_parity.harness.subjects.exporters import EXPORTERS
+from onnx_parity.harness.subjects.runtimes import RUNTIMES
+
+
+class CellRunner(Protocol):
+    """What the items need of the plug-in."""
+
+    @property
+    def selection(self) -> Selection: ...
+
+    @property
+    def strict_unsupported(self) -> bool: ...
+
+    def claim(self, name: str, place: str) -> str:
+        """Where `name` was declared first: `place`, unless another declaration had it before."""
+
+    def run(self, item: CellItem, ahead: CellItem | None) -> Record: ...
+
+
+class DeclarationCollector(pytest.Collector):
+    """`elu = op(...)`: collected as the cells that the selection takes of it."""
+
+    def __init__(self, *, declaration: Declaration, runner: CellRunner, **node: Any) -> None:
+        super().__init__(**node)
+        self._declaration = declaration
+        self._runner = runner
+
+    def collect(self) -> Iterator[CellItem]:
+        place = self._declaration.place
+        first = self._runner.claim(self.name, place)
+        # A cell's id is its identity in the run store.
+        if first != place:
+            raise self.CollectError(f"{self.name} is declared twice: {first} and {place}. Rename one of them.")
+        lines = lines_of(self.path, self.name)
+        if len(lines) > 1:
+            # Python knows the last one alone.
+            at = " and ".join(f"{self.path}:{line}" for line in lines)
+            raise self.CollectError(f"{self.name} is declared twice: {at}. Rename one of them.")
+        file = os.path.relpath(self.path, self.config.rootpath)
+        try:
+            for cell in cells_of(self.name, self._declaration, self._runner.selection):
+                yield CellItem.from_parent(self, name=cell.id, cell=cell, runner=self._runner, file=file)
+        except DeclarationError as error:
+            raise self.CollectError(str(error)) from error
+
+
+class CellItem(pytest.Item):
+    """One cell. It has no fixtures, no setup and no teardown: `report` is all that running it takes.
+
+    pytest's own protocol makes three reports of a test. For a cell that is 0.8 ms of processor time under xdist,
+    as long as many a cell takes.
+    """
+
+    def __init__(self, *, cell: Cell, runner: CellRunner, file: str, **node: Any) -> None:
+        super().__init__(**node)
+        self.cell = cell
+        self._runner = runner
+        self._file = file
+
+    @property
+    def ihook(self) -> pluggy.HookRelay:
+        """The hooks of all `conftest.py`: asking each time which ones are above the file takes a cell 0.05 ms."""
+        hooks: pluggy.HookRelay = self.config.hook
+        return hooks
+
+    @property
+    def group(self) -> str:
+        """The cells that share their work with this one: those of its case and dtype."""
+        return group_of(self.cell.case.label, self.cell.dtype)
+
+    @property
+    def location(self) -> tuple[str, int, str]:
+        """What pytest makes of `reportinfo`, without finding the way from its root to the file for each cell."""
+        # Not the id: pytest would rewrite the dots of a description that its own node id ends with.
+        return self._file, self.cell.case.declaration.line - 1, f"{self.cell.case.label}  opset {self.cell.opset}"
+
+    def reportinfo(self) -> tuple[Path, int, str]:
+        _, line, described = self.location
+        return self.path, line, described
+
+    def runtest(self) -> None:
+        raise NotImplementedError(
+            "cells are run by pytest_runtest_protocol of onnx_parity.harness.pytest_plugin.plugin, which was not called"
+        )
+
+    def report(self, following: pytest.Item | None) -> CellReport:
+        """Run the cell, and say how it went. What follows, if it is a cell, may begin to run before that is said."""
+        start = time.time()
+        # A run that stops at a failure runs nothing that comes after it.
+        stops = bool(self.config.getoption("maxfail"))
+        record = self._runner.run(self, following if isinstance(following, CellItem) and not stops else None)
+        return report_of(self, record, start, time.time(), strict_unsupported=self._runner.strict_unsupported)
+
+
+class ExpectationsFile(pytest.File):
+    """An `expectations.toml`, collected so that a selector which matches nothing fails."""
+
+    def collect(self) -> Iterator[ExpectationItem]:
+        try:
+            expectations = load(self.path)
+        except ExpectationError as error:
+            raise self.CollectError(str(error)) from error
+        for expectation in expectations:
+            yield ExpectationItem.from_parent(self, name=expectation.cells, expectation=expectation)
+
+
+class ExpectationItem(pytest.Item):
+    """Passes when its selector matches a cell that the declarations beside it can make."""
+
+    def __init__(self, *, expectation: Expectation, **node: Any) -> None:
+        super().__init__(**node)
+        self._expectation = expectation
+
+    def reportinfo(self) -> tuple[Path, None, str]:
+        return self.path, None, self.name
+
+    def runtest(self) -> None:
+        everything = Selection(
+            tier=Tier.FULL,
+            opsets=OPSETS,
+            devices=tuple(Device),
+            exporters=tuple(EXPORTERS),
+            runtimes=tuple(RUNTIMES),
+            captures=tuple(Capture),
+        )
+        one_of_each: dict[str, str] = {}
+        for name, declaration in declared_under(self.path.parent):
+            if self._expectation.may_match(name):
+                # Of cases that it may speak of alone: the samples of OpInfo have millions of cells.
+                for cell in cells_of(name, declaration, everything, self._expectation.may_match):
+                    if self._expectation.matches(cell.id):
+                        return
+                    one_of_each.setdefault(cell.case.label, cell.id)
+        for name, declaration in declared_under(self.path.parent):
+            # Of what cannot match, one is enough to be suggested.
+            for cell in itertools.islice(cells_of(name, declaration, everything), 1):
+                one_of_each.setdefault(cell.case.label, cell.id)
+        close = difflib.get_close_matches(self._expectation.cells, one_of_each.values(), n=1, cutoff=0.0)
+        folder = self.path.parent.name
+        pytest.fail(
+            f"{folder}/{self.path.name}: {self._expectation.cells!r} matches no cell of {folder}/. "
+            "Remove it, or correct it" + (f"; the nearest is {close[0]}" if close else ""),
+            pytrace=False,
+        )

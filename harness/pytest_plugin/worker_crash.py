@@ -1,0 +1,55 @@
+"""A worker that was killed while a cell ran: the record that it could not write.
+
+A cell cannot do that to its worker, for it runs in a process of its own (`cell_process.py`); a user or a system can.
+"""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+from typing import Any
+
+import msgspec
+import pytest
+
+from onnx_parity.harness.pytest_plugin.failure_block import block
+from onnx_parity.harness.pytest_plugin.matrix import Matrix
+from onnx_parity.harness.record import Record, Status
+from onnx_parity.harness.running.last_words import last_words
+from onnx_parity.harness.running.run_log import stderr_path
+from onnx_parity.harness.store import read_in_flight, read_records
+
+
+def record_crash(nodeid: str, report: pytest.TestReport, matrix: Matrix) -> Record | None:
+    """Write and return the record of the cell that a worker died in; None where it ran something else.
+
+    A cell that had ended, of which the worker did not live to tell, has its record already. The one after it, which ran
+    by then, is run again by another worker.
+    """
+    worker = getattr(report, "node", None)
+    if worker is None:
+        return None
+    record = read_in_flight(matrix.folder, worker.gateway.id)
+    if record is None or record.nodeid != nodeid:
+        return next((each for each in read_records(matrix.folder) if each.nodeid == nodeid), None)
+    ending = _ending(worker)
+    words = last_words(stderr_path(matrix.folder, worker.gateway.id))
+    record = msgspec.structs.replace(
+        record, status=Status.CRASHED, reason=f"worker {worker.gateway.id} {ending} in stage {record.stage}"
+    )
+    record = msgspec.structs.replace(record, message=block(record, [record.reason, *words]))
+    matrix.log.finish(record)
+    return record
+
+
+def _ending(worker: Any) -> str:
+    """`was killed by SIGSEGV`, where the worker is a child of ours that says so."""
+    # execnet has no public way to its child process.
+    process = getattr(getattr(worker.gateway, "_io", None), "popen", None)
+    if not isinstance(process, subprocess.Popen):
+        return "died"
+    try:
+        code = process.wait(timeout=5)
+    except subprocess.TimeoutExpired:
+        return "lost its connection"
+    return f"was killed by {signal.Signals(-code).name}" if code < 0 else f"exited with {code}"

@@ -1,0 +1,103 @@
+"""What a cell's outcome depends on, by content: the files of the exporter and the harness, and its own declaration."""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+
+_ROOMS = ("exporter", "harness")
+#: Parts of the harness that run no cell.
+_ASIDE = ("harness/commands/", "harness/gate/", "harness/comparison/", "harness/localisation/", "harness/cli.py")
+
+
+def room_folder(room: str) -> Path:
+    spec = find_spec(room)
+    assert spec is not None and spec.origin is not None
+    return Path(spec.origin).parent
+
+
+def contents() -> dict[str, str]:
+    """File to hash, `exporter/lowering/aten/shape.py` and the like, of all that cells run through."""
+    found = {}
+    for room in _ROOMS:
+        folder = room_folder(room)
+        for path in sorted(folder.rglob("*.py")):
+            name = f"{room}/{path.relative_to(folder).as_posix()}"
+            if not name.startswith(_ASIDE):
+                found[name] = _hash(path.read_bytes())
+    return found
+
+
+@cache
+def declared_as(file: Path, name: str) -> str:
+    """A hash of the declaration called `name` and of all in its file, and beside it, that it can see.
+
+    The other declarations of the file are left out, so that a new row touches no other row's cells.
+    """
+    declarations, rest = _parts(file)
+    # The cases of `opinfo = entries(...)` are called `opinfo.add` and so on.
+    seen = _reachable(name.partition(".")[0], declarations)
+    return _hash("\0".join([rest, *(declarations[each] for each in sorted(seen))]).encode())
+
+
+def lines_of(file: Path, name: str) -> list[int]:
+    """The lines at which a file assigns a public name at its top level."""
+    return [
+        node.lineno
+        for node in _parsed(file).body
+        if isinstance(node, ast.Assign) and any(isinstance(each, ast.Name) and each.id == name for each in node.targets)
+    ]
+
+
+@cache
+def _parsed(file: Path) -> ast.Module:
+    return ast.parse(file.read_text(encoding="utf-8"))
+
+
+@cache
+def _parts(file: Path) -> tuple[dict[str, str], str]:
+    """The public names that a file assigns at its top level with their source, and the source of all else."""
+    lines = file.read_text(encoding="utf-8").splitlines()
+    declarations: dict[str, str] = {}
+    rest = []
+    imported: set[str] = set()
+    for node in _parsed(file).body:
+        source = "\n".join(lines[node.lineno - 1 : node.end_lineno])
+        match node:
+            case ast.Assign(targets=[ast.Name(id=name)]) if not name.startswith("_"):
+                # A name that is assigned twice is both.
+                declarations[name] = "\n".join(filter(None, (declarations.get(name), source)))
+            case _:
+                rest.append(source)
+        match node:
+            case ast.ImportFrom(module=str(module)):
+                imported.add(module.rpartition(".")[2])
+            case ast.Import(names=names):
+                imported.update(alias.name.rpartition(".")[2] for alias in names)
+    rest += [path.read_text(encoding="utf-8") for path in _beside(file, imported)]
+    return declarations, "\0".join(rest)
+
+
+def _reachable(name: str, declarations: dict[str, str]) -> set[str]:
+    seen: set[str] = set()
+    left = [name]
+    while left:
+        each = left.pop()
+        if each in declarations and each not in seen:
+            seen.add(each)
+            tree = ast.parse(declarations[each].strip())
+            left += [node.id for node in ast.walk(tree) if isinstance(node, ast.Name)]
+    return seen
+
+
+def _beside(file: Path, imported: set[str]) -> list[Path]:
+    """The files of the same folder that a declaration file imports, and its data."""
+    candidates = [file.with_name(f"{name}.py") for name in sorted(imported)] + [file.with_suffix(".json")]
+    return [path for path in candidates if path.exists() and path != file]
+
+
+def _hash(data: bytes) -> str:
+    return hashlib.blake2b(data, digest_size=8).hexdigest()

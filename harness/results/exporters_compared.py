@@ -1,0 +1,128 @@
+"""How the exporters of some runs stand beside each other: operators x status, at the points that all of them ran."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from onnx_parity.harness.axes import PARITY
+from onnx_parity.harness.record import Kind, Record, Status
+
+#: From the gravest to the least: of an operator's cells the gravest is told.
+GRAVITY = (
+    Status.CRASHED,
+    Status.FAILED,
+    Status.UNEXPECTED_PASS,
+    Status.KNOWN,
+    Status.UNSUPPORTED,
+    Status.ABSENT,
+    Status.PASSED,
+)
+
+
+class Point(msgspec.Struct, frozen=True, order=True):
+    """Where a cell stands on all axes but the exporter's."""
+
+    case: str
+    dtype: str
+    opset: int
+    device: str
+    capture: str
+    shapes: str
+
+
+class Standing(msgspec.Struct, frozen=True):
+    """How one exporter fares with one operator's, or one model's, cells."""
+
+    cells: int
+    counts: dict[Status, int]
+
+    @property
+    def gravest(self) -> Status:
+        return next(status for status in GRAVITY if self.counts.get(status))
+
+    def __str__(self) -> str:
+        number = self.counts[self.gravest]
+        of = "" if number == self.cells else f" of {self.cells}"
+        return f"{self.gravest.replace('_', ' ')} {number}{of}"
+
+
+class Row(msgspec.Struct, frozen=True):
+    """One operator or model, and every exporter's standing with it."""
+
+    name: str
+    family: str
+    kind: Kind
+    standings: dict[str, Standing]
+
+    @property
+    def all_alike(self) -> bool:
+        return len({standing.gravest for standing in self.standings.values()}) == 1
+
+
+class Comparison(msgspec.Struct, frozen=True):
+    """All that is known of the exporters of some runs."""
+
+    exporters: tuple[str, ...]
+    #: Points that all of them ran, and those that only some did, which count for nothing here.
+    common: int
+    others: int
+    totals: dict[str, dict[Status, int]]
+    #: Of operators and models: how many have this as their gravest status.
+    by_operator: dict[str, dict[Status, int]]
+    rows: tuple[Row, ...]
+    #: Where a peer is right and this project's exporter is not.
+    behind: tuple[Point, ...]
+
+
+def compare(records: Iterable[Record]) -> Comparison:
+    """Put the exporters beside each other. Of a cell that is in several runs, the last one counts."""
+    found: dict[Point, dict[str, Record]] = defaultdict(dict)
+    for record in records:
+        found[_point(record)][record.exporter] = record
+    exporters = _ordered({exporter for cells in found.values() for exporter in cells})
+    common = {point: cells for point, cells in found.items() if len(cells) == len(exporters)}
+    cells: defaultdict[tuple[Kind, str, str], list[Record]] = defaultdict(list)
+    for at in common.values():
+        for record in at.values():
+            cells[record.kind, record.family, record.name].append(record)
+    rows = tuple(
+        Row(name, family, kind, {exporter: _standing(records, exporter) for exporter in exporters})
+        for (kind, family, name), records in sorted(cells.items())
+    )
+    return Comparison(
+        exporters=exporters,
+        common=len(common),
+        others=len(found) - len(common),
+        totals={exporter: _counts(at[exporter] for at in common.values()) for exporter in exporters},
+        by_operator={
+            exporter: dict(Counter(row.standings[exporter].gravest for row in rows)) for exporter in exporters
+        },
+        rows=rows,
+        behind=tuple(sorted(point for point, at in common.items() if _is_behind(at))),
+    )
+
+
+def _point(record: Record) -> Point:
+    return Point(record.case, record.dtype, record.opset, record.device, record.capture, record.shapes)
+
+
+def _ordered(exporters: set[str]) -> tuple[str, ...]:
+    """This project's own first."""
+    return tuple(sorted(exporters, key=lambda name: (name != PARITY, name)))
+
+
+def _counts(records: Iterable[Record]) -> dict[Status, int]:
+    return dict(Counter(record.status for record in records))
+
+
+def _standing(records: Sequence[Record], exporter: str) -> Standing:
+    counts = _counts(record for record in records if record.exporter == exporter)
+    return Standing(sum(counts.values()), counts)
+
+
+def _is_behind(at: dict[str, Record]) -> bool:
+    ours = at.get(PARITY)
+    return ours is not None and ours.status is not Status.PASSED and any(r.status is Status.PASSED for r in at.values())

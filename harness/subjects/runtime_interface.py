@@ -1,0 +1,37 @@
+"""What the harness asks of a runtime, and how one says that it cannot serve."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Protocol
+
+from onnx_parity.exporter.arrays import Fed
+from onnx_parity.harness.axes import Device
+
+
+class NoKernelError(Exception):
+    """The runtime knows the operator but has no implementation for it, or not for its types."""
+
+
+class NoDeviceError(Exception):
+    """The runtime cannot use the device after all. The message says why."""
+
+
+class Session(Protocol):
+    """A model that is ready to run."""
+
+    def run(self, feeds: Mapping[str, Fed]) -> Sequence[object]: ...
+
+
+class Runtime(Protocol):
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def opsets(self) -> tuple[int, ...]: ...
+
+    def missing(self, device: Device) -> str:
+        """Why it cannot run on this device here. Empty when it can."""
+
+    def load(self, model: bytes | Path, device: Device) -> Session: ...

@@ -1,0 +1,124 @@
+"""How figures, dates, opset lists and long texts are worded on the pages."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import sys
+from collections.abc import Iterable
+from datetime import UTC, datetime
+
+from onnx_parity.harness.record import EXACT_HEADROOM
+
+#: The largest float, by which a record says infinity.
+INFINITE = sys.float_info.max
+#: A message keeps this many characters at its head and at its tail.
+MESSAGE_HEAD, MESSAGE_TAIL = 3000, 1000
+
+_ANSI = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
+_UNPRINTABLE = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
+_DIGITS = re.compile(r"(\d+)")
+
+
+def thousands(number: int) -> str:
+    return f"{number:,}"
+
+
+def plural(number: int, noun: str) -> str:
+    return f"{thousands(number)} {noun}" if number == 1 else f"{thousands(number)} {noun}s"
+
+
+def error_size(value: float | None) -> str:
+    """An error or a tolerance, which only its magnitude says: `2.5e-01`."""
+    return not_finite(value) if value is None or abs(value) >= INFINITE else f"{value:.1e}" if value else "0"
+
+
+def plain_number(value: float | None) -> str:
+    """One of the two values compared: nine digits, enough to tell any two float32 apart."""
+    return not_finite(value) if value is None or abs(value) >= INFINITE else f"{value:.9g}"
+
+
+def not_finite(value: float | None) -> str:
+    """What a record stores instead of NaN and the infinities, which JSON does not have."""
+    return "nan" if value is None else "inf" if value > 0 else "-inf"
+
+
+def ulps(value: float) -> str:
+    if value >= INFINITE:
+        return "inf"
+    return f"{value:.1f}" if value < 10 else f"{value:,.0f}" if value < 1e6 else f"{value:.1e}"
+
+
+def headroom(value: float) -> str:
+    if value >= EXACT_HEADROOM:
+        return "exact"
+    if value < 10:
+        return f"{value:.2f}" if value >= 1 else f"{value:.4f}"
+    return f"{value:,.0f}" if value < 1e5 else f"{value:.1e}"
+
+
+def duration(seconds: float) -> str:
+    if seconds >= 90:
+        return f"{int(seconds // 60)} min {int(seconds % 60):02d} s"
+    if seconds >= 1:
+        return f"{seconds:.1f} s"
+    return f"{seconds * 1e3:.1f} ms" if seconds >= 1e-3 else f"{seconds * 1e6:.0f} µs"
+
+
+def instant(iso: str) -> str:
+    """`2026-01-31T10:15:00Z` as `31 January 2026, 10:15 UTC`; what is not ISO 8601 stays as it is."""
+    try:
+        moment = datetime.fromisoformat(iso)
+    except ValueError:
+        return iso
+    moment = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+    return f"{moment.day} {moment:%B %Y, %H:%M} UTC"
+
+
+def opset_ranges(opsets: Iterable[int]) -> str:
+    """`7, 8, 9, 12` as `7–9, 12`."""
+    ranges: list[list[int]] = []
+    for opset in sorted(set(opsets)):
+        if ranges and opset == ranges[-1][1] + 1:
+            ranges[-1][1] = opset
+        else:
+            ranges.append([opset, opset])
+    return ", ".join(str(first) if first == last else f"{first}–{last}" for first, last in ranges)
+
+
+def opsets_named(opsets: Iterable[int]) -> str:
+    distinct = set(opsets)
+    return f"opset{'' if len(distinct) == 1 else 's'} {opset_ranges(distinct)}"
+
+
+def pytest_line(nodeid: str) -> str:
+    """The line to run a cell again, in double quotes unless a shell would read into them."""
+    return f"pytest {shlex.quote(nodeid)}" if re.search(r'["$`\\!]', nodeid) else f'pytest "{nodeid}"'
+
+
+def shortened(text: str, longest: int = 240) -> str:
+    line = " ".join(printable(text).split())
+    return line if len(line) <= longest else line[: longest - 1].rstrip() + "…"
+
+
+def printable(text: str) -> str:
+    """Without the colours of a terminal, and without control characters, which HTML forbids."""
+    return _UNPRINTABLE.sub("\N{REPLACEMENT CHARACTER}", _ANSI.sub("", text))
+
+
+def message_excerpt(text: str) -> str:
+    """The head and the tail of a message too long for a page."""
+    text = printable(text)
+    left_out = len(text) - MESSAGE_HEAD - MESSAGE_TAIL
+    if left_out <= 0:
+        return text
+    return (
+        f"{text[:MESSAGE_HEAD]}\n\n"
+        f"[… {thousands(left_out)} characters left out here; the run's records-*.jsonl has them …]\n\n"
+        f"{text[-MESSAGE_TAIL:]}"
+    )
+
+
+def natural(text: str) -> list[tuple[int, str]]:
+    """A sorting key by which `topk[k=2]` comes before `topk[k=10]`."""
+    return [(int(part), "") if part.isdecimal() else (-1, part) for part in _DIGITS.split(text)]
