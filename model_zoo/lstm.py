@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from onnx_parity.harness.case import floats, model
+from onnx_parity.harness.case import BATCH, floats, model
 
 #: Sequence, batch, features; and batch first.
 _STEPS = floats(5, 2, 4)
@@ -26,7 +26,7 @@ lstm_model_batch_first = model(
     input_size=4,
     hidden_size=3,
     batch_first=True,
-    dynamic={"x": {0: "batch"}},
+    dynamic=BATCH,
     tier="smoke",
 )
 lstm_model_initial_states = model(

@@ -8,12 +8,11 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from onnx_parity.harness.case import bools, floats, given, op
+from onnx_parity.harness.case import FLOATS, bools, floats, given, op
 
 _QUERY, _KEY, _VALUE = floats(2, 4, 5, 8), floats(2, 4, 6, 8), floats(2, 4, 6, 7)
 _ATTEND = F.scaled_dot_product_attention
 _LENGTHS = {"x0": {0: "batch", 2: "queries"}, "x1": {0: "batch", 2: "keys"}, "x2": {0: "batch", 2: "keys"}}
-_FLOATING = [torch.float32, torch.float64, torch.float16, torch.bfloat16]
 _NO = -math.inf
 
 
@@ -100,8 +99,8 @@ attention_grouped = op(
 attention_grouped_mask = op(
     _ATTEND, _QUERY, key=floats(2, 2, 6, 8), value=floats(2, 2, 6, 8), attn_mask=bools(5, 6), enable_gqa=True
 )
-attention_dtypes = op(_ATTEND, _QUERY, _KEY, _VALUE, is_causal=[False, True], dtypes=_FLOATING)
-attention_mask_dtypes = op(_ATTEND, _QUERY, _KEY, _VALUE, attn_mask=given(_EMPTY_ROW), dtypes=_FLOATING)
+attention_dtypes = op(_ATTEND, _QUERY, _KEY, _VALUE, is_causal=[False, True], dtypes=FLOATS)
+attention_mask_dtypes = op(_ATTEND, _QUERY, _KEY, _VALUE, attn_mask=given(_EMPTY_ROW), dtypes=FLOATS)
 attention_nan = op(
     _ATTEND,
     floats(1, 1, 5, 8, special=(math.nan,)),

@@ -7,10 +7,8 @@ import math
 import torch
 import torch.nn.functional as F
 
-from onnx_parity.harness.case import bools, distinct, floats, given, ints, numbers, op
+from onnx_parity.harness.case import BATCH, BATCHES, bools, distinct, floats, given, ints, numbers, op
 
-BATCH = {"x": {0: "batch"}}
-BATCHES = {"x0": {0: "batch"}, "x1": {0: "batch"}}
 ALL_AXES = {"x": {0: "a", 1: "b", 2: "c"}}
 
 # --- sizes in Python's arithmetic -------------------------------------------------------------------------------------
@@ -214,7 +212,7 @@ made_by_number = op(
 mask_of_lengths = op(
     lambda lengths: torch.arange(lengths.max().item())[None] < lengths[:, None],
     ints(4, low=1, high=7),
-    dynamic={"x": {0: "batch"}},
+    dynamic=BATCH,
 )
 arithmetic_of_numbers = op(
     lambda x, n: x * n.item() + n.item() // 2 + (n.item() + 1) / 2, floats(3, 4), ints(low=1, high=9)

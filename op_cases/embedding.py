@@ -6,16 +6,14 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from onnx_parity.harness.case import floats, given, ints, op
-
-FLOATING = [torch.float32, torch.float64, torch.float16]
+from onnx_parity.harness.case import BATCH, IEEE_FLOATS, WIDE_FLOATS, floats, given, ints, op
 
 embedding = op(
     F.embedding,
     ints(2, 3, high=10),
     floats(10, 4),
     rows=[{}, {"padding_idx": 1}, {"padding_idx": -1}],
-    dtypes=FLOATING,
+    dtypes=IEEE_FLOATS,
     dynamic={"x0": {0: "batch", 1: "time"}},
 )
 embedding_of_int32 = op(F.embedding, ints(2, 3, dtype=torch.int32), floats(10, 4))
@@ -27,12 +25,12 @@ embedding_max_norm = op(
     ints(2, 3, high=10),
     floats(10, 4),
     norm_type=[1.0, 2.0, 3.0, float("inf")],
-    dtypes=[torch.float32, torch.float64],
+    dtypes=WIDE_FLOATS,
 )
 embedding_max_norm_rows = op(
     lambda i, w: (w := w * 2, F.embedding(i, w, max_norm=1.0), w)[1:], ints(3, high=10), floats(10, 4)
 )
-embedding_bag = op(F.embedding_bag, ints(3, 4, high=10), floats(10, 4), mode=["sum", "mean", "max"], dtypes=FLOATING)
+embedding_bag = op(F.embedding_bag, ints(3, 4, high=10), floats(10, 4), mode=["sum", "mean", "max"], dtypes=IEEE_FLOATS)
 embedding_bag_offsets = op(
     F.embedding_bag, ints(7, high=10), floats(10, 4), given([0, 2, 2, 5]), mode=["sum", "mean", "max"]
 )
@@ -56,4 +54,4 @@ embedding_bag_module = op(
 embedding_bag_dynamic = op(
     F.embedding_bag, ints(3, 4, high=10), floats(10, 4), mode=["sum", "mean"], dynamic={"x0": {0: "batch"}}
 )
-one_hot = op(F.one_hot, ints(2, 3, high=5), num_classes=[5, 7], dynamic={"x": {0: "batch"}})
+one_hot = op(F.one_hot, ints(2, 3, high=5), num_classes=[5, 7], dynamic=BATCH)

@@ -6,7 +6,7 @@ import torch
 from torch import nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from onnx_parity.harness.case import Rows, floats, given, ints, op
+from onnx_parity.harness.case import BATCH, IEEE_FLOATS, Rows, floats, given, ints, op
 
 _STEPS, _BATCH_FIRST, _UNBATCHED = floats(5, 2, 4), floats(2, 5, 4), floats(5, 4)
 _FORMS: Rows = [
@@ -18,7 +18,6 @@ _FORMS: Rows = [
     {"num_layers": 2, "dropout": 0.5},
 ]
 _ANY_LENGTH = {"x": {0: "steps", 1: "batch"}}
-_FLOATING = [torch.float32, torch.float64, torch.float16]
 
 lstm = op(nn.LSTM, _STEPS, input_size=4, hidden_size=3, rows=_FORMS, dynamic=_ANY_LENGTH)
 gru = op(nn.GRU, _STEPS, input_size=4, hidden_size=3, rows=_FORMS, dynamic=_ANY_LENGTH)
@@ -72,15 +71,15 @@ lstm_projection = op(
 lstm_projection_states = op(
     nn.LSTM, _STEPS, (floats(1, 2, 3), floats(1, 2, 5)), input_size=4, hidden_size=5, proj_size=3
 )
-lstm_dtypes = op(nn.LSTM, _STEPS, input_size=4, hidden_size=3, dtypes=_FLOATING)
-gru_dtypes = op(nn.GRU, _STEPS, input_size=4, hidden_size=3, dtypes=_FLOATING)
-rnn_dtypes = op(nn.RNN, _STEPS, input_size=4, hidden_size=3, dtypes=_FLOATING)
+lstm_dtypes = op(nn.LSTM, _STEPS, input_size=4, hidden_size=3, dtypes=IEEE_FLOATS)
+gru_dtypes = op(nn.GRU, _STEPS, input_size=4, hidden_size=3, dtypes=IEEE_FLOATS)
+rnn_dtypes = op(nn.RNN, _STEPS, input_size=4, hidden_size=3, dtypes=IEEE_FLOATS)
 
-lstm_cell = op(nn.LSTMCell, floats(2, 4), input_size=4, hidden_size=3, bias=[True, False], dynamic={"x": {0: "batch"}})
+lstm_cell = op(nn.LSTMCell, floats(2, 4), input_size=4, hidden_size=3, bias=[True, False], dynamic=BATCH)
 lstm_cell_states = op(
     nn.LSTMCell, floats(2, 4), (floats(2, 3), floats(2, 3)), input_size=4, hidden_size=3, bias=[True, False]
 )
-gru_cell = op(nn.GRUCell, floats(2, 4), input_size=4, hidden_size=3, bias=[True, False], dynamic={"x": {0: "batch"}})
+gru_cell = op(nn.GRUCell, floats(2, 4), input_size=4, hidden_size=3, bias=[True, False], dynamic=BATCH)
 gru_cell_state = op(nn.GRUCell, floats(2, 4), floats(2, 3), input_size=4, hidden_size=3)
 rnn_cell = op(nn.RNNCell, floats(2, 4), input_size=4, hidden_size=3, nonlinearity=["tanh", "relu"], bias=[True, False])
 rnn_cell_unbatched = op(nn.RNNCell, floats(4), floats(3), input_size=4, hidden_size=3)

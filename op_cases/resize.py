@@ -6,9 +6,8 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from onnx_parity.harness.case import floats, numbers, op
+from onnx_parity.harness.case import BATCH, FLOATS, WIDE_FLOATS, floats, numbers, op
 
-_FLOATING = [torch.float32, torch.float64, torch.float16, torch.bfloat16]
 _LINE, _PLANE, _SPACE = floats(2, 3, 7), floats(2, 3, 7, 5), floats(1, 2, 4, 5, 3)
 _HEIGHT = {"x": {0: "batch", 2: "height"}}
 _HEIGHTS = {"batch": [1, 3], "height": [4, 11]}
@@ -25,7 +24,7 @@ nearest2d_exact = op(
     F.interpolate, _PLANE, scale_factor=[2, 1.5, 0.3], mode="nearest-exact", dynamic=_HEIGHT, sizes=_HEIGHTS
 )
 nearest3d = op(F.interpolate, _SPACE, scale_factor=[2, 1.5, 0.5], mode=["nearest", "nearest-exact"])
-nearest_dtypes = op(F.interpolate, numbers(1, 2, 4, 3), scale_factor=[2, 1.5], dtypes=[*_FLOATING, torch.uint8])
+nearest_dtypes = op(F.interpolate, numbers(1, 2, 4, 3), scale_factor=[2, 1.5], dtypes=[*FLOATS, torch.uint8])
 
 resize_linear = op(
     F.interpolate,
@@ -68,7 +67,7 @@ bilinear_size = op(
     sizes=_HEIGHTS,
 )
 bilinear_dtypes = op(
-    F.interpolate, floats(1, 2, 4, 3), scale_factor=[2, 1.5], mode="bilinear", align_corners=_CORNERS, dtypes=_FLOATING
+    F.interpolate, floats(1, 2, 4, 3), scale_factor=[2, 1.5], mode="bilinear", align_corners=_CORNERS, dtypes=FLOATS
 )
 trilinear = op(
     F.interpolate,
@@ -108,7 +107,7 @@ bicubic_size = op(
     mode="bicubic",
     align_corners=_CORNERS,
 )
-bicubic_dtypes = op(F.interpolate, floats(1, 2, 4, 3), scale_factor=1.5, mode="bicubic", dtypes=_FLOATING)
+bicubic_dtypes = op(F.interpolate, floats(1, 2, 4, 3), scale_factor=1.5, mode="bicubic", dtypes=FLOATS)
 antialias = op(
     F.interpolate,
     _PLANE,
@@ -116,13 +115,13 @@ antialias = op(
     mode=["bilinear", "bicubic"],
     align_corners=_CORNERS,
     antialias=True,
-    dtypes=_FLOATING[:2],
-    dynamic={"x": {0: "batch"}},
+    dtypes=WIDE_FLOATS,
+    dynamic=BATCH,
 )
 antialias_factor = op(
-    F.interpolate, _PLANE, scale_factor=[0.4, 1.6], mode=["bilinear", "bicubic"], antialias=True, dtypes=_FLOATING[:2]
+    F.interpolate, _PLANE, scale_factor=[0.4, 1.6], mode=["bilinear", "bicubic"], antialias=True, dtypes=WIDE_FLOATS
 )
-area = op(F.interpolate, _PLANE, size=[(3, 2), (14, 10)], mode="area", dynamic={"x": {0: "batch"}})
+area = op(F.interpolate, _PLANE, size=[(3, 2), (14, 10)], mode="area", dynamic=BATCH)
 recomputed_factor = op(
     F.interpolate, _PLANE, scale_factor=[1.5, 0.4], recompute_scale_factor=True, mode=["nearest", "bilinear"]
 )

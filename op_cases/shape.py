@@ -6,11 +6,10 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from onnx_parity.harness.case import bools, distinct, floats, numbers, op
+from onnx_parity.harness.case import BATCH, bools, distinct, floats, numbers, op
 
 # --- views ------------------------------------------------------------------------------------------------------------
 
-BATCH = {"x": {0: "batch"}}
 
 view = op(lambda x, size: x.view(size), floats(2, 3, 4), size=[(6, 4), (2, 12), (-1,), (4, -1, 2), (1, 24), (2, 3, 4)])
 view_of_dynamic = op(lambda x: x.view(x.size(0), -1), floats(2, 3, 4), dynamic=BATCH)
