@@ -9,6 +9,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from onnx_parity.harness.case import BATCH, FLOATS, NUMBERS, SIGNED_INTS, WIDE_FLOATS, floats, given, ints, numbers, op
+from onnx_parity.op_cases.function_sweeps import of_one
 
 _EDGES = given([math.nan, math.inf, -math.inf, 0.0, -0.0, 3.0, -3.0, 7.0, -7.0])
 
@@ -69,7 +70,7 @@ in_place = op(
     dynamic=BATCH,
 )
 at_edges = op(
-    lambda x, f: f(x),
+    of_one,
     _EDGES,
     f=[
         F.relu, F.relu6, F.leaky_relu, F.elu, F.selu, F.celu, F.softplus, F.logsigmoid, F.mish, F.silu, F.hardtanh,

@@ -15,6 +15,7 @@ from onnx_parity.harness.case import (
     NUMBERS,
     SIGNED_INTS,
     WIDE_FLOATS,
+    Keywords,
     floats,
     given,
     ints,
@@ -92,29 +93,23 @@ div_ = op(lambda x, y: (x * 1).div_(y, rounding_mode="floor"), floats(2, 3), y=f
 true_divide = op(torch.true_divide, numbers(2, 3), other=numbers(3, low=1), dtypes=[torch.float32, torch.int64])
 divide_operators = op(lambda x: (x / 2, 2 / x, x // 2, 7 // x, x % 2, 7 % x), numbers(3, 4, low=1), dtypes=NUMBERS)
 
+_DIVIDED = numbers(6, 7, low=-9, high=10)
+_BY_INTS: Keywords = {"other": [given([-3, 2, 5, -1, 1, 7, -4]), 4, -3], "dtypes": SIGNED_INTS}
+_BY_FLOATS: Keywords = {"other": [floats(6), 0.3, -0.7], "dtypes": WIDE_FLOATS}
+_AT_EDGES: Keywords = {
+    "other": given([[1.0], [0.0], [-math.inf]]), "signed_zeros": False, "because": _ROUNDED_ZERO
+}  # fmt: skip
+
 #: Silently wrong elsewhere: negative integers rounded towards zero.
-floor_divide = op(
-    torch.floor_divide,
-    numbers(6, 7, low=-9, high=10),
-    other=[given([-3, 2, 5, -1, 1, 7, -4]), 4, -3],
-    dtypes=SIGNED_INTS,
-)
-remainder = op(
-    torch.remainder, numbers(6, 7, low=-9, high=10), other=[given([-3, 2, 5, -1, 1, 7, -4]), 4, -3], dtypes=SIGNED_INTS
-)
-fmod = op(
-    torch.fmod, numbers(6, 7, low=-9, high=10), other=[given([-3, 2, 5, -1, 1, 7, -4]), 4, -3], dtypes=SIGNED_INTS
-)
-floor_divide_floats = op(torch.floor_divide, floats(5, 6), other=[floats(6), 0.3, -0.7], dtypes=WIDE_FLOATS)
-remainder_floats = op(torch.remainder, floats(5, 6), other=[floats(6), 0.3, -0.7], dtypes=WIDE_FLOATS)
-fmod_floats = op(torch.fmod, floats(5, 6), other=[floats(6), 0.3, -0.7], dtypes=WIDE_FLOATS)
-floor_divide_edges = op(
-    torch.floor_divide, _EDGES, other=given([[1.0], [0.0], [-math.inf]]), signed_zeros=False, because=_ROUNDED_ZERO
-)
-remainder_edges = op(
-    torch.remainder, _EDGES, other=given([[1.0], [0.0], [-math.inf]]), signed_zeros=False, because=_ROUNDED_ZERO
-)
-fmod_edges = op(torch.fmod, _EDGES, other=given([[1.0], [0.0], [-math.inf]]), signed_zeros=False, because=_ROUNDED_ZERO)
+floor_divide = op(torch.floor_divide, _DIVIDED, **_BY_INTS)
+remainder = op(torch.remainder, _DIVIDED, **_BY_INTS)
+fmod = op(torch.fmod, _DIVIDED, **_BY_INTS)
+floor_divide_floats = op(torch.floor_divide, floats(5, 6), **_BY_FLOATS)
+remainder_floats = op(torch.remainder, floats(5, 6), **_BY_FLOATS)
+fmod_floats = op(torch.fmod, floats(5, 6), **_BY_FLOATS)
+floor_divide_edges = op(torch.floor_divide, _EDGES, **_AT_EDGES)
+remainder_edges = op(torch.remainder, _EDGES, **_AT_EDGES)
+fmod_edges = op(torch.fmod, _EDGES, **_AT_EDGES)
 #: 1 // 0.1 is 9, although 1 / 0.1 rounds to 10.
 floor_divide_close = op(lambda x: (x // 0.1, x % 0.1), given([1.0, 0.3, 0.7, -0.6, 123.4]), dtypes=WIDE_FLOATS)
 remainder_unsigned = op(torch.remainder, ints(8, low=0, high=256, dtype=torch.uint8), other=[7, 200])

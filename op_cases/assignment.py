@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+from numpy import s_
 
 from onnx_parity.harness.case import (
     BATCH,
@@ -19,6 +20,7 @@ from onnx_parity.harness.case import (
     numbers,
     op,
 )
+from onnx_parity.op_cases.indices import BASIC_INDICES
 
 
 def put(x: torch.Tensor, index: Any, y: Any) -> torch.Tensor:
@@ -31,29 +33,25 @@ def put_at(x: torch.Tensor, y: Any, *index: Any) -> torch.Tensor:
     return put(x, index, y)
 
 
+def accumulated(x: torch.Tensor, index: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    return x.index_put((index,), y, accumulate=True)
+
+
 # --- ints, slices, None, ... ------------------------------------------------------------------------------------------
 
 setitem = op(
     put,
     floats(4, 5, 6),
     index=[
-        0,
-        -1,
-        (1, 2),
-        (-1, slice(None), -2),
-        slice(1, 3),
-        slice(-3, None),
-        slice(None, -1),
-        slice(None, None, 2),
-        slice(3, 1),
-        (slice(None), slice(1, None, 2)),
-        (slice(None, None, 3), slice(None), slice(0, 6, 2)),
-        (..., 0),
-        (0, ..., -1),
-        (None, 1),
-        (slice(0, 2), None, 0, slice(1, 4, 3)),
-        (1, 2, 3),
-        ...,
+        *BASIC_INDICES,
+        s_[:, 1::2],
+        s_[::3, :, 0:6:2],
+        s_[..., 0],
+        s_[0, ..., -1],
+        s_[None, 1],
+        s_[0:2, None, 0, 1:4:3],
+        s_[1, 2, 3],
+        s_[...],
         (),
     ],
     y=2.5,
@@ -171,7 +169,7 @@ put_in_varying = op(lambda x: put(x, [0, -1], 1.0), floats(6, 5), dynamic=BATCH,
 put_repeated = op(lambda x, y: x.index_put((torch.tensor([1, 1, 1]),), y), floats(3, 4), floats(1, 4))
 
 index_put_accumulate = op(
-    lambda x, i, y: x.index_put((i,), y, accumulate=True),
+    accumulated,
     numbers(4, 5),
     given([1, 1, -1, 1]),
     y=[numbers(4, 5), numbers(5), numbers()],
@@ -183,7 +181,7 @@ index_put_accumulate_pairs = op(
     floats(3),
 )
 index_put_accumulate_special = op(
-    lambda x, i, y: x.index_put((i,), y, accumulate=True),
+    accumulated,
     floats(4),
     given([1, 1, 2]),
     given([float("inf"), 1.0, float("nan")]),
@@ -232,7 +230,7 @@ put_under_mask_and_tensor = op(
     y=[floats(2), floats()],
 )
 accumulate_under_mask = op(
-    lambda x, m, y: x.index_put((m,), y, accumulate=True),
+    accumulated,
     floats(4, 3),
     given([True, False, True, False]),
     y=[floats(2, 3), floats(3), floats()],

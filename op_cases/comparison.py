@@ -21,19 +21,20 @@ from onnx_parity.harness.case import (
     numbers,
     op,
 )
+from onnx_parity.op_cases.function_sweeps import of_two
 
 _EDGES = given([math.nan, math.inf, -math.inf, 0.0, -0.0, 1.5, -2.5])
 _OTHERS = given([[math.nan], [math.inf], [-math.inf], [0.0], [1.5]])
 _LARGE = given([2**62, 2**62 + 1, -(2**62), 2**53, 2**53 + 1])
 _COMPARISONS = [torch.eq, torch.ne, torch.lt, torch.gt, torch.le, torch.ge]
 
-comparison = op(lambda x, y, f: f(x, y), numbers(3, 4), y=numbers(4), f=_COMPARISONS, dtypes=ALL_DTYPES)
-comparison_dynamic = op(lambda x, y, f: f(x, y), floats(3, 4), y=floats(4), f=_COMPARISONS, dynamic=BATCH)
-comparison_with_number = op(lambda x, y, f: f(x, y), numbers(3, 4), y=[1, 0.5], f=_COMPARISONS, dtypes=NUMBERS)
-comparison_promoted = op(lambda x, y, f: f(x, y), ints(3, 4, dtype=torch.int32), y=[ints(4), floats(4)], f=_COMPARISONS)
-comparison_at_edges = op(lambda x, y, f: f(x, y), _EDGES, y=_OTHERS, f=_COMPARISONS)
+comparison = op(of_two, numbers(3, 4), y=numbers(4), f=_COMPARISONS, dtypes=ALL_DTYPES)
+comparison_dynamic = op(of_two, floats(3, 4), y=floats(4), f=_COMPARISONS, dynamic=BATCH)
+comparison_with_number = op(of_two, numbers(3, 4), y=[1, 0.5], f=_COMPARISONS, dtypes=NUMBERS)
+comparison_promoted = op(of_two, ints(3, 4, dtype=torch.int32), y=[ints(4), floats(4)], f=_COMPARISONS)
+comparison_at_edges = op(of_two, _EDGES, y=_OTHERS, f=_COMPARISONS)
 #: Beyond what floats tell apart.
-comparison_of_large = op(lambda x, y, f: f(x, y), _LARGE, y=given([[2**62], [2**53]]), f=_COMPARISONS)
+comparison_of_large = op(of_two, _LARGE, y=given([[2**62], [2**53]]), f=_COMPARISONS)
 #: A number that the dtype does not hold wraps around into it, as in torch.
 comparison_wrapped = op(lambda x, f: f(x, -1), given([0, 200, 255], dtype=torch.uint8), f=_COMPARISONS)
 comparison_operators = op(
@@ -71,7 +72,7 @@ minimum = op(torch.minimum, numbers(3, 4), other=numbers(4), dtypes=ALL_DTYPES, 
 fmax = op(torch.fmax, numbers(3, 4), other=numbers(4), dtypes=ALL_DTYPES)
 fmin = op(torch.fmin, numbers(3, 4), other=numbers(4), dtypes=ALL_DTYPES)
 extremes_at_edges = op(
-    lambda x, y, f: f(x, y), _EDGES, y=_OTHERS, f=[torch.maximum, torch.minimum, torch.fmax, torch.fmin],
+    of_two, _EDGES, y=_OTHERS, f=[torch.maximum, torch.minimum, torch.fmax, torch.fmin],
     signed_zeros=False, because="of 0.0 and -0.0, which are equal, ONNX's Max and Min may return either",
 )  # fmt: skip
 extremes_promoted = op(lambda x, y: (torch.maximum(x, y), torch.min(x, y), torch.max(x, y)), ints(3, 4), y=floats(4))
@@ -103,7 +104,7 @@ clamp_spellings = op(
 # --- logic ------------------------------------------------------------------------------------------------------------
 
 logical = op(
-    lambda x, y, f: f(x, y),
+    of_two,
     numbers(3, 4, low=-1, high=2),
     y=numbers(4, low=-1, high=2),
     f=[torch.logical_and, torch.logical_or, torch.logical_xor],
@@ -112,7 +113,7 @@ logical = op(
 logical_not = op(torch.logical_not, numbers(3, 4, low=-1, high=2), dtypes=ALL_DTYPES)
 logical_mixed = op(lambda x, y: (torch.logical_and(x, y), torch.logical_xor(x, y)), ints(3, 4, high=2), y=floats(4))
 bitwise = op(
-    lambda x, y, f: f(x, y),
+    of_two,
     numbers(3, 4, low=-100, high=120),
     y=numbers(4, low=-100, high=120),
     f=[torch.bitwise_and, torch.bitwise_or, torch.bitwise_xor],

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 import torch.nn.functional as F
 
@@ -73,13 +75,18 @@ to_device = op(lambda x: (x.to("cpu"), x.cpu(), x.to("cpu", torch.float64), x.co
 
 # --- drawn: what does not depend on the draw --------------------------------------------------------------------------
 
-_SHAPES = [torch.rand_like, torch.randn_like]
+
+def times_zero(x: torch.Tensor, f: Callable[[torch.Tensor], torch.Tensor]) -> torch.Tensor:
+    return f(x) * 0 + x
+
+
+_DRAWN_LIKE = [torch.rand_like, torch.randn_like]
 
 rand = op(lambda x: (torch.rand(3, 4) * 0 + x, torch.rand(50) < 1, torch.rand(50) >= 0), floats(3, 4))
 randn = op(lambda x: (torch.randn(3, 4) * 0 + x, torch.randn(50).abs() < 30), floats(3, 4))
-rand_like = op(lambda x, f: f(x) * 0 + x, floats(3, 4), f=_SHAPES, dynamic=BATCH)
-rand_like_dtypes = op(lambda x, f: f(x) * 0 + x, floats(3, 4), f=_SHAPES, dtypes=FLOATS)
-rand_dtype = op(lambda x, f: f(x, dtype=torch.float64).abs() * 0, floats(3, 4), f=_SHAPES)
+rand_like = op(times_zero, floats(3, 4), f=_DRAWN_LIKE, dynamic=BATCH)
+rand_like_dtypes = op(times_zero, floats(3, 4), f=_DRAWN_LIKE, dtypes=FLOATS)
+rand_dtype = op(lambda x, f: f(x, dtype=torch.float64).abs() * 0, floats(3, 4), f=_DRAWN_LIKE)
 randint = op(lambda x: (torch.randint(3, 4, (2, 3)), torch.randint(1, (5,)), torch.randint(9, (50,)) < 9), floats(1))
 randint_like = op(
     lambda x: (torch.randint_like(x, 3, 4), torch.randint_like(x, 9) < 9),

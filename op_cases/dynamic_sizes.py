@@ -179,16 +179,20 @@ none_in_the_example = op(lambda x: torch.cat([x, torch.ones(2, 4)]), floats(0, 4
 
 # --- numbers read from tensors ----------------------------------------------------------------------------------------
 
+
+def write_row_and_column(x: torch.Tensor, i: torch.Tensor) -> torch.Tensor:
+    x = x.clone()
+    x[i] = 7.0
+    x[:, i].add_(1)
+    return x
+
+
 at_place = op(lambda x, i: (x[i], x[:, i], x[..., i, :], x[i, i]), floats(4, 5), i=ints(low=-4, high=4))
 at_place_dynamic = op(
     lambda x, i: x[i], floats(4, 5), ints(low=-2, high=2), dynamic={"x0": {0: "batch"}}, sizes={"batch": (2, 6)}
 )
-write_at_place = op(
-    lambda x, i: (x := x.clone(), x.__setitem__(i, 7.0), x[:, i].add_(1), x)[-1], floats(4, 5), ints(high=4)
-)
-write_at_last_place = op(
-    lambda x, i: (x := x.clone(), x.__setitem__(i, 7.0), x[:, i].add_(1), x)[-1], floats(4, 5), given(-1)
-)
+write_at_place = op(write_row_and_column, floats(4, 5), ints(high=4))
+write_at_last_place = op(write_row_and_column, floats(4, 5), given(-1))
 write_up_to_place = op(
     lambda x, i: (
         x := x.clone(),

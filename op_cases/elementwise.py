@@ -19,6 +19,7 @@ from onnx_parity.harness.case import (
     numbers,
     op,
 )
+from onnx_parity.op_cases.function_sweeps import of_one
 
 _EDGES = given([math.nan, math.inf, -math.inf, 0.0, -0.0, 1e-6, -1e-6, 12.0, -12.0])
 _ANY, _POSITIVE, _INSIDE, _ABOVE = floats(3, 4), floats(3, 4, low=0.1), floats(3, 4, low=-0.95), floats(3, 4, low=1.05)
@@ -38,7 +39,7 @@ log1p = op(torch.log1p, _INSIDE, dtypes=FLOATS)
 log1p_small = op(torch.log1p, given([1e-7, -1e-5, 1e-3, -0.01, 0.1, 1e10]), dtypes=WIDE_FLOATS)
 #: Integers are promoted to float32.
 of_integers = op(
-    lambda x, f: f(x),
+    of_one,
     numbers(3, 4, low=1),
     f=[
         torch.sqrt, torch.rsqrt, torch.exp, torch.exp2, torch.expm1, torch.log, torch.log2, torch.log10,
@@ -48,7 +49,7 @@ of_integers = op(
     dtypes=[torch.int64, torch.uint8],
 )  # fmt: skip
 elementwise_at_edges = op(
-    lambda x, f: f(x),
+    of_one,
     _EDGES,
     f=[
         torch.sqrt, torch.rsqrt, torch.exp, torch.exp2, torch.expm1, torch.log, torch.log2, torch.log10,
@@ -58,15 +59,15 @@ elementwise_at_edges = op(
     dtypes=WIDE_FLOATS,
 )  # fmt: skip
 zeros_at_edges = op(
-    lambda x, f: f(x),
+    of_one,
     _EDGES,
     f=[torch.log1p, torch.round, torch.trunc, torch.asin, torch.atan, torch.asinh, torch.atanh],
     dtypes=WIDE_FLOATS,
     signed_zeros=False,
     because="where ONNX or onnxruntime has no such operator, what it is written with gives -0.0 no sign",
 )
-of_nothing = op(lambda x, f: f(x), floats(0, 3), f=[torch.exp, torch.abs, torch.round, torch.sign, torch.log1p])
-of_a_scalar = op(lambda x, f: f(x), floats(low=0.2), f=[torch.sqrt, torch.abs, torch.round, torch.sinh, torch.log2])
+of_nothing = op(of_one, floats(0, 3), f=[torch.exp, torch.abs, torch.round, torch.sign, torch.log1p])
+of_a_scalar = op(of_one, floats(low=0.2), f=[torch.sqrt, torch.abs, torch.round, torch.sinh, torch.log2])
 elementwise_in_place = op(
     lambda x: (x * 1).abs_().sqrt_().neg_().exp_().sin_().tanh_().reciprocal_().floor_(), _POSITIVE, dynamic=BATCH
 )
@@ -88,12 +89,12 @@ asinh = op(torch.asinh, _ANY, dtypes=FLOATS)
 acosh = op(torch.acosh, _ABOVE, dtypes=FLOATS)
 atanh = op(torch.atanh, _INSIDE, dtypes=FLOATS)
 hyperbolic_small = op(
-    lambda x, f: f(x),
+    of_one,
     given([1e-6, -1e-4, 0.01, -0.2]),
     f=[torch.sinh, torch.tanh, torch.asinh, torch.atanh],
     dtypes=WIDE_FLOATS,
 )
-arcs_at_the_ends = op(lambda x, f: f(x), given([1.0, -1.0, 0.0, 1e-9]), f=[torch.asin, torch.acos], dtypes=WIDE_FLOATS)
+arcs_at_the_ends = op(of_one, given([1.0, -1.0, 0.0, 1e-9]), f=[torch.asin, torch.acos], dtypes=WIDE_FLOATS)
 arcus_aliases = op(
     lambda x: (torch.arcsin(x), torch.arccos(x), torch.arctan(x), torch.arcsinh(x), torch.arctanh(x)), _INSIDE
 )

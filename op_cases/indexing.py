@@ -2,69 +2,57 @@
 
 from __future__ import annotations
 
-import torch
+from typing import Any
 
-from onnx_parity.harness.case import BATCH, BATCHES, MOVED_DTYPES, bools, floats, given, ints, numbers, op
+import torch
+from numpy import s_
+
+from onnx_parity.harness.case import BATCH, BATCHES, MOVED_DTYPES, Keywords, bools, floats, given, ints, numbers, op
+from onnx_parity.op_cases.indices import BASIC_INDICES
+
+_ANY_MATRIX: Keywords = {"dynamic": {"x": {0: "rows", 1: "columns"}}, "sizes": {"rows": [2, 7], "columns": [2, 9]}}
+
+
+def item_of(x: torch.Tensor, index: Any) -> torch.Tensor:
+    return x[index]
+
 
 # --- ints, slices, None, ... ------------------------------------------------------------------------------------------
 
 getitem = op(
-    lambda x, index: x[index],
+    item_of,
     floats(4, 5, 6),
     index=[
-        0,
-        -1,
-        (1, 2),
-        (-1, slice(None), -2),
-        slice(1, 3),
-        slice(-3, None),
-        slice(None, -1),
-        slice(None, None, 2),
-        slice(3, 1),
-        slice(1, 100),
-        (slice(None), slice(1, None, 2)),
-        (..., 0),
-        (0, ..., -1),
-        (None, 1),
-        (..., None),
-        (slice(0, 2), None, 0, slice(1, 4, 3)),
-        (None, ..., None),
-        (slice(None), None, slice(2, 4)),
-        (1, 2, 3),
+        *BASIC_INDICES,
+        s_[1:100],
+        s_[:, 1::2],
+        s_[..., 0],
+        s_[0, ..., -1],
+        s_[None, 1],
+        s_[..., None],
+        s_[0:2, None, 0, 1:4:3],
+        s_[None, ..., None],
+        s_[:, None, 2:4],
+        s_[1, 2, 3],
         (),
     ],
 )
 getitem_dtypes = op(lambda x: (x[1], x[:, 1:3], x[::2, -1]), numbers(4, 5), dtypes=MOVED_DTYPES)
 getitem_dynamic = op(
-    lambda x, index: x[index],
+    item_of,
     floats(6, 5),
-    index=[
-        0,
-        -1,
-        slice(1, None),
-        slice(None, -1),
-        slice(-4, None),
-        slice(None, None, 2),
-        (slice(None), -2),
-        (..., None),
-    ],
+    index=[s_[0], s_[-1], s_[1:], s_[:-1], s_[-4:], s_[::2], s_[:, -2], s_[..., None]],
     dynamic=BATCH,
     sizes={"batch": [5, 8]},
 )
-getitem_by_size = op(
-    lambda x: x[: x.shape[0] - 1, x.shape[1] // 2 :],
-    floats(4, 5),
-    dynamic={"x": {0: "rows", 1: "columns"}},
-    sizes={"rows": [2, 7], "columns": [2, 9]},
-)
+getitem_by_size = op(lambda x: x[: x.shape[0] - 1, x.shape[1] // 2 :], floats(4, 5), **_ANY_MATRIX)
 chained_views = op(
     lambda x: x[1:][:, 2:].t()[0], floats(4, 5), dynamic={"x": {1: "columns"}}, sizes={"columns": [3, 8]}
 )
 getitem_at_size = op(
     lambda x: (x[:, x.shape[1] - 1], x[x.shape[0] // 2, None, 1:], x[..., x.shape[1] - 2, None]),
     floats(4, 5),
-    dynamic={"x": {0: "rows", 1: "columns"}},
-    sizes={"rows": [2, 7], "columns": [2, 9]},
+    **_ANY_MATRIX,
 )
 select = op(torch.select, floats(3, 4), rows=[{"dim": 0, "index": 1}, {"dim": -1, "index": -1}])
 narrow = op(
@@ -105,12 +93,7 @@ by_tensor_dynamic = op(
     dynamic={"x0": {0: "rows"}, "x1": {0: "count"}},
     sizes={"rows": [2, 7]},
 )
-by_arange = op(
-    lambda x, last: x[torch.arange(x.shape[0]), last],
-    floats(3, 5, 2),
-    ints(3, high=5),
-    dynamic=BATCHES,
-)
+by_arange = op(lambda x, last: x[torch.arange(x.shape[0]), last], floats(3, 5, 2), ints(3, high=5), dynamic=BATCHES)
 index_select = op(torch.index_select, floats(3, 4), dim=[0, 1, -1], index=[ints(2, high=3), ints(0, high=3)])
 index_select_dtypes = op(
     torch.index_select, numbers(3, 4), dim=1, index=ints(2, high=3, dtype=torch.int32), dtypes=MOVED_DTYPES

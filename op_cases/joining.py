@@ -6,6 +6,11 @@ import torch
 
 from onnx_parity.harness.case import BATCH, MOVED_DTYPES, floats, given, ints, numbers, op
 
+
+def stacked(x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    return torch.hstack((x, y)), torch.vstack((x, y)), torch.dstack((x, y)), torch.column_stack((x, y))
+
+
 cat = op(torch.cat, (numbers(2, 3), numbers(2, 3), numbers(2, 3)), dim=[0, 1, -1], dtypes=MOVED_DTYPES)
 cat_sizes = op(
     lambda x, y: torch.cat([x, y], 1),
@@ -21,12 +26,12 @@ cat_with_constant = op(lambda x: torch.cat([torch.zeros(x.shape[0], 1), x], 1), 
 stack = op(torch.stack, (numbers(2, 3), numbers(2, 3)), dim=[0, 1, 2, -1], dtypes=MOVED_DTYPES)
 stack_scalars = op(lambda x, y: torch.stack([x, y]), floats(), floats())
 stacks = op(
-    lambda x, y: (torch.hstack((x, y)), torch.vstack((x, y)), torch.dstack((x, y)), torch.column_stack((x, y))),
+    stacked,
     floats(2, 3),
     floats(2, 3),
 )
 stacks_of_vectors = op(
-    lambda x, y: (torch.hstack((x, y)), torch.vstack((x, y)), torch.dstack((x, y)), torch.column_stack((x, y))),
+    stacked,
     floats(3),
     floats(3),
 )

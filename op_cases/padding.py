@@ -8,6 +8,8 @@ from torch import nn
 
 from onnx_parity.harness.case import ALL_DTYPES, BATCH, FLOATS, floats, numbers, op
 
+_MODES = ["reflect", "replicate", "circular"]
+
 pad_constant = op(
     F.pad,
     floats(2, 3, 4),
@@ -26,7 +28,7 @@ pad_line = op(
     F.pad,
     floats(2, 3, 6),
     pad=[(2, 1), (0, 3), (-1, 2)],
-    mode=["reflect", "replicate", "circular"],
+    mode=_MODES,
     dynamic={"x": {0: "batch", 2: "length"}},
     sizes={"length": [4, 9]},
 )
@@ -34,15 +36,13 @@ pad_plane = op(
     F.pad,
     floats(2, 3, 6, 5),
     pad=[(2, 1, 0, 3), (1, 0, -1, 1)],
-    mode=["reflect", "replicate", "circular"],
+    mode=_MODES,
     dynamic={"x": {0: "batch", 2: "height"}},
     sizes={"height": [5, 8]},
 )
-pad_space = op(F.pad, floats(1, 2, 4, 3, 5), pad=(1, 0, 2, 1, 0, 3), mode=["reflect", "replicate", "circular"])
-pad_unbatched = op(F.pad, floats(3, 6, 5), pad=(2, 1, 0, 3), mode=["reflect", "replicate", "circular"])
-pad_mode_dtypes = op(
-    F.pad, numbers(2, 3, 6), pad=(2, 1), mode=["reflect", "replicate", "circular"], dtypes=[*FLOATS, torch.int64]
-)
+pad_space = op(F.pad, floats(1, 2, 4, 3, 5), pad=(1, 0, 2, 1, 0, 3), mode=_MODES)
+pad_unbatched = op(F.pad, floats(3, 6, 5), pad=(2, 1, 0, 3), mode=_MODES)
+pad_mode_dtypes = op(F.pad, numbers(2, 3, 6), pad=(2, 1), mode=_MODES, dtypes=[*FLOATS, torch.int64])
 
 constant_pad1d = op(nn.ConstantPad1d, floats(2, 3, 4), padding=[2, (3, 1)], value=3.5)
 constant_pad2d = op(nn.ConstantPad2d, floats(2, 3, 4), padding=[2, (3, 0, 2, 1)], value=3.5)

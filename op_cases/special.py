@@ -7,6 +7,7 @@ import math
 import torch
 
 from onnx_parity.harness.case import BATCH, FLOATS, WIDE_FLOATS, floats, given, op
+from onnx_parity.op_cases.function_sweeps import of_one
 
 _EDGES = given([math.nan, math.inf, -math.inf, 0.0, -0.0, 1.0, -1.0, 2.0, -2.0, 1e-6, 0.5])
 
@@ -23,5 +24,5 @@ lgamma = op(
 )
 lgamma_large = op(torch.lgamma, given([1e3, 1e6, 3e30, 1e-3, 1e-20]))
 digamma = op(torch.digamma, floats(3, 40, low=-6.0, high=30.0), dtypes=FLOATS, dynamic=BATCH)
-special_at_edges = op(lambda x, f: f(x), _EDGES, f=[torch.erfc, torch.erfinv, torch.lgamma, torch.digamma, torch.angle])
+special_at_edges = op(of_one, _EDGES, f=[torch.erfc, torch.erfinv, torch.lgamma, torch.digamma, torch.angle])
 multigamma = op(torch.mvlgamma, floats(3, 4, low=3.0, high=9.0), p=[1, 3])
