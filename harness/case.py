@@ -20,12 +20,23 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import torch
 
 from onnx_parity.exporter import ListOf, OrNone
 from onnx_parity.harness.axes import FLOATING, Breadth, Dtype, Selection, Shapes, Tier
+from onnx_parity.harness.dtype_sets import (
+    ALL_DTYPES,
+    FLOATS,
+    IEEE_FLOATS,
+    INTS,
+    MOVED_DTYPES,
+    MOVED_NUMBERS,
+    NUMBERS,
+    SIGNED_INTS,
+    WIDE_FLOATS,
+)
 from onnx_parity.harness.inputs import (
     DeclarationError,
     Floats,
@@ -44,9 +55,21 @@ from onnx_parity.harness.inputs import (
 from onnx_parity.harness.record import Kind
 
 __all__ = [
+    "ALL_DTYPES",
+    "BATCH",
+    "BATCHES",
+    "FLOATS",
+    "IEEE_FLOATS",
+    "INTS",
+    "MOVED_DTYPES",
+    "MOVED_NUMBERS",
+    "NUMBERS",
+    "SIGNED_INTS",
+    "WIDE_FLOATS",
     "Case",
     "Declaration",
     "DeclarationError",
+    "Keywords",
     "ListOf",
     "Maker",
     "OrNone",
@@ -71,6 +94,12 @@ Rows: TypeAlias = "Sequence[Mapping[str, object]]"
 #: Input name to dimension to the name of its symbol: `{"x": {0: "batch"}}`; or to what says the same of a list, or of
 #: what may be None.
 DynamicAxes: TypeAlias = Mapping[str, Mapping[int, str] | ListOf | OrNone]
+#: Keywords that several declarations of a file share: `op(F.interpolate, floats(2, 3, 7), size=5, **_LINEAR)`.
+Keywords: TypeAlias = dict[str, Any]
+
+#: The first axis of the only input is dynamic; of both inputs.
+BATCH: DynamicAxes = {"x": {0: "batch"}}
+BATCHES: DynamicAxes = {"x0": {0: "batch"}, "x1": {0: "batch"}}
 
 
 def named_axes(wanted: Mapping[int, str] | ListOf | OrNone) -> Mapping[int, str]:

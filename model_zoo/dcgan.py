@@ -6,7 +6,7 @@ from __future__ import annotations
 import torch
 from torch import nn
 
-from onnx_parity.harness.case import floats, image, model
+from onnx_parity.harness.case import BATCH, floats, image, model
 
 
 def generator(latent: int = 100, features: int = 64, channels: int = 3) -> nn.Module:
@@ -46,5 +46,5 @@ class Discriminator(nn.Module):
         return y.view(-1, 1).squeeze(1)
 
 
-dcgan_generator = model(generator, floats(2, 100, 1, 1), dynamic={"x": {0: "batch"}})
-dcgan_discriminator = model(Discriminator, image(64), dynamic={"x": {0: "batch"}})
+dcgan_generator = model(generator, floats(2, 100, 1, 1), dynamic=BATCH)
+dcgan_discriminator = model(Discriminator, image(64), dynamic=BATCH)

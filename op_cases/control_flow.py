@@ -8,9 +8,8 @@ from torch._higher_order_ops import associative_scan, while_loop
 from torch._higher_order_ops.map import map as torch_map
 from torch._higher_order_ops.scan import scan
 
-from onnx_parity.harness.case import floats, ints, op
+from onnx_parity.harness.case import BATCH, floats, ints, op
 
-BATCH = {"x": {0: "batch"}}
 ROWS = {"x0": {0: "rows"}}
 
 # --- cond -------------------------------------------------------------------------------------------------------------

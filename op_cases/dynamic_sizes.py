@@ -7,10 +7,8 @@ import math
 import torch
 import torch.nn.functional as F
 
-from onnx_parity.harness.case import bools, distinct, floats, given, ints, numbers, op
+from onnx_parity.harness.case import BATCH, BATCHES, bools, distinct, floats, given, ints, numbers, op
 
-BATCH = {"x": {0: "batch"}}
-BATCHES = {"x0": {0: "batch"}, "x1": {0: "batch"}}
 ALL_AXES = {"x": {0: "a", 1: "b", 2: "c"}}
 
 # --- sizes in Python's arithmetic -------------------------------------------------------------------------------------
@@ -181,16 +179,20 @@ none_in_the_example = op(lambda x: torch.cat([x, torch.ones(2, 4)]), floats(0, 4
 
 # --- numbers read from tensors ----------------------------------------------------------------------------------------
 
+
+def write_row_and_column(x: torch.Tensor, i: torch.Tensor) -> torch.Tensor:
+    x = x.clone()
+    x[i] = 7.0
+    x[:, i].add_(1)
+    return x
+
+
 at_place = op(lambda x, i: (x[i], x[:, i], x[..., i, :], x[i, i]), floats(4, 5), i=ints(low=-4, high=4))
 at_place_dynamic = op(
     lambda x, i: x[i], floats(4, 5), ints(low=-2, high=2), dynamic={"x0": {0: "batch"}}, sizes={"batch": (2, 6)}
 )
-write_at_place = op(
-    lambda x, i: (x := x.clone(), x.__setitem__(i, 7.0), x[:, i].add_(1), x)[-1], floats(4, 5), ints(high=4)
-)
-write_at_last_place = op(
-    lambda x, i: (x := x.clone(), x.__setitem__(i, 7.0), x[:, i].add_(1), x)[-1], floats(4, 5), given(-1)
-)
+write_at_place = op(write_row_and_column, floats(4, 5), ints(high=4))
+write_at_last_place = op(write_row_and_column, floats(4, 5), given(-1))
 write_up_to_place = op(
     lambda x, i: (
         x := x.clone(),
@@ -214,7 +216,7 @@ made_by_number = op(
 mask_of_lengths = op(
     lambda lengths: torch.arange(lengths.max().item())[None] < lengths[:, None],
     ints(4, low=1, high=7),
-    dynamic={"x": {0: "batch"}},
+    dynamic=BATCH,
 )
 arithmetic_of_numbers = op(
     lambda x, n: x * n.item() + n.item() // 2 + (n.item() + 1) / 2, floats(3, 4), ints(low=1, high=9)

@@ -3,9 +3,7 @@
 import torch
 from torch import Tensor, nn
 
-from onnx_parity.harness.case import ListOf, OrNone, floats, ints, listed, model, op, scripted
-
-BATCH = {"x": {0: "batch"}}
+from onnx_parity.harness.case import BATCH, ListOf, OrNone, floats, ints, listed, model, op, scripted
 
 
 @scripted

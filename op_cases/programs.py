@@ -10,10 +10,7 @@ import torch.utils.checkpoint
 from torch import nn
 from torch.nn.utils import parametrizations
 
-from onnx_parity.harness.case import bools, floats, given, ints, numbers, op
-
-BATCH = {"x": {0: "batch"}}
-BATCHES = {"x0": {0: "batch"}, "x1": {0: "batch"}}
+from onnx_parity.harness.case import BATCH, BATCHES, bools, floats, given, ints, numbers, op
 
 # --- what goes in and what comes out ----------------------------------------------------------------------------------
 

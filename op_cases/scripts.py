@@ -8,9 +8,8 @@ import math
 import torch
 from torch import Tensor, nn
 
-from onnx_parity.harness.case import floats, ints, model, numbers, op, scripted
+from onnx_parity.harness.case import BATCH, floats, ints, model, numbers, op, scripted
 
-BATCH = {"x": {0: "batch"}}
 ROWS = {"x0": {0: "rows"}}
 
 # --- the examples of torch.onnx's documentation -----------------------------------------------------------------------
