@@ -21,7 +21,8 @@ from onnx_parity.exporter.capture.patches.exporting_flag import exporting
 from onnx_parity.exporter.capture.replace.view_copies import COPIES
 from onnx_parity.exporter.capture.replace.views import STRIDED
 from onnx_parity.exporter.capture.sources.exported_program import ExportedModule
-from onnx_parity.exporter.capture.trace import Traced, named_weights, trace, weights_of
+from onnx_parity.exporter.capture.trace import Traced, trace
+from onnx_parity.exporter.capture.weight_names import named_weights, weights_of
 from onnx_parity.exporter.errors import ArgumentError, OnnxExporterWarning
 from onnx_parity.exporter.files.weights import Weights
 from onnx_parity.exporter.lowering import families  # noqa: F401  (registers the lowerings)

@@ -88,8 +88,7 @@ class Recording:
     def place(self, node: Node) -> str:
         """Where an operator stands: the user's line, the module, and the branches and iterations around it."""
         turn = self.within.get(node, "")
-        place = " in ".join(part for part in (node.origin.where, node.origin.module) if part)
-        return ", ".join(part for part in (place, turn) if part)
+        return ", ".join(part for part in (node.origin.full, turn) if part)
 
 
 class Piece(torch.nn.Module):

@@ -175,7 +175,7 @@ class _Way:
             results = [self._met(node.arguments["stack"], scope)]
         else:
             raise CaptureError(
-                f"{operator_name(node.op)} at {node.origin.where} is about a list of tensors of other sizes, or None"
+                f"{operator_name(node.op)}{node.origin.placed} is about a list of tensors of other sizes, or None"
             )
         for output, met in zip(node.outputs, results, strict=True):
             assert output is not None
@@ -273,7 +273,7 @@ def _live(nodes: Sequence[Node], wanted: set[Value]) -> list[Node]:
 
 
 def _at(turn: str, node: Node) -> str:
-    return f"{turn} at {node.origin.where}" if node.origin.where else turn
+    return f"{turn}{node.origin.placed}"
 
 
 def _joined(inner: str, outer: str) -> str:

@@ -375,9 +375,8 @@ def unwrapped(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def own_tensor_written(name: str, origin: Origin) -> OwnTensorWritten:
-    where = f" at {origin.where}" if origin.where else ""
     what = f"{name!r}, which" if name else "a tensor that"
     return OwnTensorWritten(
-        f"the program writes in place{where} to {what} is neither made in it nor one of its inputs or buffers. "
+        f"the program writes in place{origin.placed} to {what} is neither made in it nor one of its inputs or buffers. "
         "Register that tensor with register_buffer, or write to a copy of it."
     )

@@ -81,11 +81,10 @@ class Reader:
         """Warn, or refuse, where a value that is now fixed depends on an input."""
         if any(self.depends_on_input(value) for value in values):
             origin = self._origins.find()
-            where = f" at {origin.where}" if origin.where else ""
             text = (
-                f"the program turned a tensor into a Python value{where}; the exported model has the example's value "
-                "built in and will be wrong where another input gives another value. Keep it a tensor (torch.where, "
-                "torch.cond), or script the function that reads it"
+                f"the program turned a tensor into a Python value{origin.placed}; the exported model has the "
+                "example's value built in and will be wrong where another input gives another value. Keep it a tensor "
+                "(torch.where, torch.cond), or script the function that reads it"
             )
             if self._strict:
                 self.refusal = FrozenValueError(text)
@@ -101,10 +100,10 @@ class Reader:
         """What a loop hands to its next iteration is no one value."""
         for value in values:
             if any(source not in self.examples for source in self._sources(value)):
-                where = self._origins.find().where
+                origin = self._origins.find()
                 self.refusal = LoopValueError(
-                    f"the program turned a tensor into a Python value{f' at {where}' if where else ''}, inside of a "
-                    "loop that is kept: it is another value in each iteration. Keep it a tensor"
+                    f"the program turned a tensor into a Python value{origin.placed}, inside a loop that is exported "
+                    "as a loop: its value changes from one iteration to the next. Keep it a tensor"
                 )
                 raise self.refusal
 
