@@ -21,7 +21,8 @@ from onnx_parity.exporter.capture.patches.exporting_flag import exporting
 from onnx_parity.exporter.capture.replace.view_copies import COPIES
 from onnx_parity.exporter.capture.replace.views import STRIDED
 from onnx_parity.exporter.capture.sources.exported_program import ExportedModule
-from onnx_parity.exporter.capture.trace import Traced, named_weights, trace, weights_of
+from onnx_parity.exporter.capture.trace import Traced, trace
+from onnx_parity.exporter.capture.weight_names import named_weights, weights_of
 from onnx_parity.exporter.errors import ArgumentError, OnnxExporterWarning
 from onnx_parity.exporter.files.weights import Weights
 from onnx_parity.exporter.lowering import families  # noqa: F401  (registers the lowerings)
@@ -37,28 +38,21 @@ from onnx_parity.exporter.passes.weights_as_inputs import turn_weights_into_inpu
 from onnx_parity.exporter.program import ONNXProgram
 from onnx_parity.exporter.request.call_arguments import (
     by_parameter,
-    checked_names,
-    checked_opset,
     checked_program,
-    input_names_for,
-    output_names_for,
     own_example,
     parameter_names,
     refuse_unknown_keywords,
     refuse_unreadable,
     refuse_unscripted,
-    refuse_unused_opsets,
     signature_of,
     split_args,
 )
-from onnx_parity.exporter.request.dynamic_axes import (
-    DynamicAxes,
-    DynamicShapes,
-    axes_of_program,
-    shapes_by_argument,
-    with_outputs_placed,
-)
+from onnx_parity.exporter.request.dynamic_axes import DynamicAxes, with_outputs_placed
+from onnx_parity.exporter.request.dynamic_shapes import DynamicShapes, shapes_by_argument
 from onnx_parity.exporter.request.marked_inputs import Held, Layout, Mark, held_by_name, held_by_shape, is_input
+from onnx_parity.exporter.request.names import checked_names, input_names_for, output_names_for
+from onnx_parity.exporter.request.opsets import checked_opset, refuse_unused_opsets
+from onnx_parity.exporter.request.requested_axes import axes_of_program
 from onnx_parity.exporter.source import Source
 from onnx_parity.exporter.startup.gc_pause import leaving_garbage
 from onnx_parity.exporter.torch_onnx.legacy_arguments import check_switches, export_type_of, set_training, trains

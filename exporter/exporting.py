@@ -13,8 +13,9 @@ from onnx_parity.exporter.export_report import Steps
 from onnx_parity.exporter.files.external_data import ExternalData
 from onnx_parity.exporter.lowering.custom.symbolic import TranslationTable
 from onnx_parity.exporter.program import ONNXProgram
-from onnx_parity.exporter.request.call_arguments import checked_opset
-from onnx_parity.exporter.request.dynamic_axes import DynamicAxes, DynamicShapes
+from onnx_parity.exporter.request.dynamic_axes import DynamicAxes
+from onnx_parity.exporter.request.dynamic_shapes import DynamicShapes
+from onnx_parity.exporter.request.opsets import checked_opset
 from onnx_parity.exporter.torch_onnx.legacy_arguments import (
     check_example_outputs,
     check_switches,

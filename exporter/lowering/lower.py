@@ -188,9 +188,7 @@ class _Lowering:
         for made in self.g.nodes[first:]:
             made.meta["origin"] = node
             if self.emission.doc_strings:
-                made.doc_string = f"{node.op} at {node.origin.where}" + (
-                    f" in {node.origin.module}" if node.origin.module else ""
-                )
+                made.doc_string = f"{node.op}{node.origin.placed_in_full}"
 
     @property
     def _fallback(self) -> Any:
@@ -254,13 +252,12 @@ class _Lowering:
         except (ExportError, Unsupported):
             raise
         except Exception as error:
-            line = last_user_line(error)
             # A callable object has no name of its own.
             name = getattr(function, "__qualname__", type(function).__qualname__)
-            name = f"{function.__module__}.{name}" + (f" at {line}" if line else "")
+            name = f"{function.__module__}.{name}{last_user_line(error).placed}"
             raise LoweringError(
                 f"the lowering of {node.op} ({name}) failed with "
-                f"{type(error).__name__}: {error}\n      at {node.origin.where} {node.origin.module}"
+                f"{type(error).__name__}: {error}{node.origin.on_its_own_line}"
             ) from error
 
     def _lowered(self, argument: Any) -> Any:
@@ -302,7 +299,7 @@ class _Lowering:
         if wrong or (results is None and len(node.outputs) == 1):
             raise LoweringError(
                 f"the lowering of {node.op} returned {wrong[0] if wrong else None!r} where a value of the graph is "
-                f"due, such as g.op returns\n      at {node.origin.where} {node.origin.module}"
+                f"due, such as g.op returns{node.origin.on_its_own_line}"
             )
         if len(flat) > len(node.outputs):
             raise LoweringError(f"the lowering of {node.op} returned {len(flat)} values; it has {len(node.outputs)}")
@@ -316,14 +313,14 @@ class _Lowering:
                 result.ir.type = self._type(output.dtype)
             if result.dtype is not output.dtype:
                 raise LoweringError(
-                    f"the lowering of {node.op} returned {result.dtype} where torch returns {output.dtype}\n"
-                    f"      at {node.origin.where} {node.origin.module}"
+                    f"the lowering of {node.op} returned {result.dtype} where torch returns {output.dtype}"
+                    f"{node.origin.on_its_own_line}"
                 )
             rank = ranks.get(result.ir, len(output.shape))
             if rank != len(output.shape) and output.holds is Holds.TENSOR:
                 raise LoweringError(
                     f"the lowering of {node.op} returned a tensor of {rank} axes where torch returns one of "
-                    f"{len(output.shape)}\n      at {node.origin.where} {node.origin.module}"
+                    f"{len(output.shape)}{node.origin.on_its_own_line}"
                 )
             if result.shape is None:
                 result.shape = output.shape
@@ -384,17 +381,15 @@ class _Lowering:
 
 
 def _at(node: Node | None) -> str:
-    return f", to use it at {node.origin.where}," if node is not None and node.origin.where else ""
+    return f", to use it{node.origin.placed}," if node is not None and node.origin.placed else ""
 
 
 def _blame_the_program(node: Node, error: LoweringError) -> None:
     """It is no fault of a lowering if torch does not compute such a call either."""
     refusal = torchs_refusal(node)
     if refusal is not None:
-        where = f" at {node.origin.where}" if node.origin.where else ""
-        module = f" in {node.origin.module}" if node.origin.module else ""
         raise CaptureError(
-            f"torch does not compute {node.op}{where}{module}, though it records it: {refusal}\n"
+            f"torch does not compute {node.op}{node.origin.placed_in_full}, though it records it: {refusal}\n"
             "Call the program with the same arguments without exporting: it fails there too. Mend it there first."
         ) from error
 

@@ -18,6 +18,7 @@ __all__ = [
     "ListOf",
     "Mark",
     "OrNone",
+    "example_of",
     "held_by_name",
     "held_by_shape",
     "is_input",
@@ -113,6 +114,11 @@ def _said(argument: object) -> str:
     if isinstance(argument, torch.Tensor):
         return f"a {str(argument.dtype).removeprefix('torch.')} tensor of {argument.ndim} axes"
     return "None" if argument is None else f"a {type(argument).__name__}"
+
+
+def example_of(given: torch.Tensor | Held) -> torch.Tensor:
+    """The tensor that stands for an input."""
+    return given.item if isinstance(given, Held) else given
 
 
 def is_input(leaf: object) -> bool:

@@ -13,6 +13,7 @@ from onnx_parity.exporter.capture.graph.graph import operator_name
 from onnx_parity.exporter.errors import VerificationError
 from onnx_parity.exporter.files import write
 from onnx_parity.exporter.request.marked_inputs import Given
+from onnx_parity.exporter.request.opsets import NEWEST_OF_ONNXRUNTIME
 from onnx_parity.exporter.runtime.sessions import ReferenceSession, RuntimeSession, errors_of_runtimes
 from onnx_parity.exporter.verification.oracle import Expected, judge
 from onnx_parity.exporter.verification.reference import as_judged, expectation, item_by_item, outputs_of
@@ -23,8 +24,6 @@ if TYPE_CHECKING:
 
 __all__ = ["verify"]
 
-#: onnxruntime 1.31 runs models of opsets up to this one; later ones are put to onnx.reference.
-NEWEST_OF_RUNTIME = 26
 _SEARCHES = frozenset({"aten::bucketize", "aten::searchsorted"})
 
 
@@ -62,9 +61,9 @@ def _searches(program: ONNXProgram) -> bool:
 
 
 def _session(program: ONNXProgram) -> RuntimeSession | ReferenceSession:
-    """The model checked and loaded."""
+    """The model checked and loaded; onnx.reference runs those of opsets that onnxruntime does not know."""
     runtime = None
-    if program.opset_version <= NEWEST_OF_RUNTIME:
+    if program.opset_version <= NEWEST_OF_ONNXRUNTIME:
         try:
             runtime = program.runtime_session()
         except errors_of_runtimes() as error:

@@ -20,6 +20,7 @@ from torch.utils._sympy.printers import PythonPrinter
 
 from onnx_parity.exporter.arrays import to_array
 from onnx_parity.exporter.capture.graph.graph import Value
+from onnx_parity.exporter.capture.symbolic_number import SymbolicNumber
 from onnx_parity.exporter.errors import ExportError
 from onnx_parity.exporter.verification.oracle import Expected, Verdict
 from onnx_parity.harness.axes import Tier
@@ -33,7 +34,7 @@ from onnx_parity.harness.localisation.localise import (
     sizes_that_vary,
     torch_values,
 )
-from onnx_parity.harness.localisation.pieces import Number, Piece, Recording, needs
+from onnx_parity.harness.localisation.pieces import Piece, Recording, needs
 from onnx_parity.harness.results.environment import describe_run
 from onnx_parity.harness.subjects.delivered import Delivered
 
@@ -152,7 +153,7 @@ def source_of(reduced: Reduced, title: str) -> str:
             return names[argument]
         if isinstance(argument, (list, tuple)):
             return f"[{', '.join(map(spelled, argument))}]"
-        if isinstance(argument, Number):
+        if isinstance(argument, SymbolicNumber):
             return _formula(argument, names)
         if isinstance(argument, torch.device):
             return f"torch.device({str(argument)!r})"
@@ -180,7 +181,7 @@ def source_of(reduced: Reduced, title: str) -> str:
     )
 
 
-def _formula(number: Number, names: Mapping[Value, str]) -> str:
+def _formula(number: SymbolicNumber, names: Mapping[Value, str]) -> str:
     """A number that varies, of the sizes and values that it is made of."""
     spelled = {
         str(symbol): f"{names[value]}.item()" if axis is None else f"{names[value]}.shape[{axis}]"

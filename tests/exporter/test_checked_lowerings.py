@@ -193,7 +193,7 @@ def test_a_symbolic_of_another_rank_than_forward(dynamic_axes: dict[str, dict[in
         onnx_parity.export(program, (torch.ones(3), torch.ones(3)), input_names=["x", "y"], dynamic_axes=dynamic_axes)
     assert str(caught.value) == (
         "the lowering of onnx_parity.autograd_function.default returned a tensor of 0 axes where torch returns one of "
-        f"1\n      at {__file__}:{program.__code__.co_firstlineno + 1} "
+        f"1\n      at {__file__}:{program.__code__.co_firstlineno + 1}"
     )
 
 

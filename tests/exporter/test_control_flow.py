@@ -172,8 +172,8 @@ def test_a_value_of_a_loop_cannot_be_looked_at() -> None:
     with pytest.raises(onnx_parity.CaptureError) as caught:
         onnx_parity.export(program, (X,))
     assert str(caught.value) == (
-        f"the program turned a tensor into a Python value at {line(program, 1)}, inside of a loop that is kept: it is "
-        "another value in each iteration. Keep it a tensor"
+        f"the program turned a tensor into a Python value at {line(program, 1)}, inside a loop that is "
+        "exported as a loop: its value changes from one iteration to the next. Keep it a tensor"
     )
 
 

@@ -247,16 +247,16 @@ def test_names_of_no_argument_are_refused() -> None:
 
 def test_python_takes_no_list_apart() -> None:
     remedy = (
-        "Python does that once, while the program is recorded: do it in a function with @torch.jit.script, or export "
-        "torch.jit.script(model)"
+        "Python would do that only once, while the program is recorded. Do it in a function with @torch.jit.script, or "
+        "export torch.jit.script(model)"
     )
     for program in (lambda xs: xs[0] * 2, lambda xs: sum(x.sum() for x in xs), lambda xs: xs[0] * len(xs)):
         with pytest.raises(onnx_parity.CaptureError) as caught:
             onnx_parity.export(program, (ALIKE,), dynamic_axes={"xs": ListOf()})
-        assert str(caught.value) == f"the program takes a list apart whose length varies. {remedy}"
+        assert str(caught.value) == f"the program takes apart a list of unknown length. {remedy}"
     with pytest.raises(onnx_parity.CaptureError) as caught:
         onnx_parity.export(lambda xs: torch.cat(xs), (ALIKE,), dynamic_axes={"xs": ListOf()})  # noqa: PLW0108
-    assert str(caught.value).startswith("the program hands a list whose length varies to an operator at ")
+    assert str(caught.value).startswith("the program passes a list of unknown length to an operator at ")
     assert str(caught.value).endswith(remedy)
 
 

@@ -124,18 +124,18 @@ def broken(g: Any, x: Any) -> Any:
         (
             wrong_dtype,
             "the lowering of parity_tests.cube.default returned torch.bool where torch returns torch.float32\n"
-            "      at {where} ",
+            "      at {where}",
         ),
         (
             wrong_rank,
             "the lowering of parity_tests.cube.default returned a tensor of 3 axes where torch returns one of 2\n"
-            "      at {where} ",
+            "      at {where}",
         ),
         (too_many, "the lowering of parity_tests.cube.default returned 2 values; it has 1"),
         (
             broken,
             "the lowering of parity_tests.cube.default (tests.exporter.test_registry.broken at {own}) failed "
-            "with KeyError: 'missing'\n      at {where} ",
+            "with KeyError: 'missing'\n      at {where}",
         ),
     ],
 )

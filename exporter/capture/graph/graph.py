@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 
+from onnx_parity.exporter.errors import line_and_module, on_its_own_line
+
 if TYPE_CHECKING:
     import sympy
 
@@ -50,22 +52,46 @@ DTYPES = {
 
 
 class Origin(NamedTuple):
-    """Where a node came from: the user's line, and the path of the module that was running."""
+    """Where a node came from: the user's line, and the path of the module that was running. Either may be unknown.
+
+    All texts that name a line of the user's program take the words from here.
+    """
 
     file: str
     line: int
-    module: str
+    module: str = ""
 
     @property
     def where(self) -> str:
+        """The line: `model.py:12`, or nothing."""
         return f"{self.file}:{self.line}" if self.file else ""
 
     @property
     def placed(self) -> str:
-        """What goes into a sentence: ` at model.py:12`; the module, where all of a program is torch's; or nothing."""
+        """The words inside a sentence: ` at model.py:12`; ` in module features.0` if no line is known; or nothing."""
         if self.file:
             return f" at {self.where}"
         return f" in module {self.module}" if self.module else ""
+
+    @property
+    def in_brackets(self) -> str:
+        """The words at the end of a sentence: ` (at model.py:12)`, or nothing."""
+        return f" ({self.placed.strip()})" if self.placed else ""
+
+    @property
+    def full(self) -> str:
+        """All that is known: `model.py:12 in features.0`, or nothing."""
+        return line_and_module(self.where, self.module)
+
+    @property
+    def placed_in_full(self) -> str:
+        """The words inside a sentence for all that is known: ` at model.py:12 in features.0`, or nothing."""
+        return f" at {self.full}" if self.file else self.placed
+
+    @property
+    def on_its_own_line(self) -> str:
+        """The words below a sentence, with the line break before them, or nothing."""
+        return on_its_own_line(self.where, self.module)
 
 
 class Holds(enum.Enum):

@@ -13,12 +13,12 @@ from typing import Any
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
 
+from onnx_parity.exporter.capture.graph.block_primitives import IF, LOOP, SCAN
 from onnx_parity.exporter.capture.graph.graph import (
     DTYPES,
     Block,
     Holds,
     Node,
-    Primitive,
     Size,
     Value,
     same_shape,
@@ -38,13 +38,9 @@ from onnx_parity.exporter.capture.record.leaves import (
 )
 from onnx_parity.exporter.errors import CaptureError
 
-__all__ = ["IF", "LOOP", "SCAN", "SEEN_TWICE", "Blocks", "Iteration", "UnlikeItems"]
+__all__ = ["SEEN_TWICE", "Blocks", "Iteration", "UnlikeItems"]
 
 asks_for_its_caller(__file__)
-
-IF = Primitive("prim::If")
-LOOP = Primitive("prim::Loop")
-SCAN = Primitive("higher_order::scan")
 
 SEEN_TWICE = (
     "a branch or loop writes in place to a tensor that has another name, or a view, around it: write to a clone of it"

@@ -133,8 +133,7 @@ class Leaves:
         return temporarily_clear_interpreter_stack()
 
     def error(self, text: str) -> CaptureError:
-        where = self.recorder.origins.find().where
-        return CaptureError(f"{text}{f' (at {where})' if where else ''}")
+        return CaptureError(f"{text}{self.recorder.origins.find().in_brackets}")
 
     def anything_like(self, leaf: Leaf, empty: bool) -> Leaf:
         """Something of the kind of a leaf, for a variable that nobody reads before it is assigned to."""

@@ -12,6 +12,7 @@ from torch._ops import OpOverload
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from onnx_parity.exporter.capture.evaluate import outside_of_modes
 from onnx_parity.exporter.capture.fakes.fake_mode import Fakes
 from onnx_parity.exporter.capture.fakes.pointwise import Metadata
 from onnx_parity.exporter.capture.fakes.result_cache import ResultMemo, describe
@@ -19,7 +20,7 @@ from onnx_parity.exporter.capture.graph.graph import Holds, Node, Origin, Primit
 from onnx_parity.exporter.capture.graph.list_primitives import TO_LIST
 from onnx_parity.exporter.capture.graph.origin import OriginFinder
 from onnx_parity.exporter.capture.record.autograd_functions import AUTOGRAD_FUNCTION, FunctionCall
-from onnx_parity.exporter.capture.record.values_read import Reader, outside_of_modes
+from onnx_parity.exporter.capture.record.values_read import Reader
 from onnx_parity.exporter.capture.replace.dispatch import original, without_keeping
 from onnx_parity.exporter.capture.sizes.result_sizes import SIZES
 from onnx_parity.exporter.errors import CaptureError
@@ -375,9 +376,8 @@ def unwrapped(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def own_tensor_written(name: str, origin: Origin) -> OwnTensorWritten:
-    where = f" at {origin.where}" if origin.where else ""
     what = f"{name!r}, which" if name else "a tensor that"
     return OwnTensorWritten(
-        f"the program writes in place{where} to {what} is neither made in it nor one of its inputs or buffers. "
+        f"the program writes in place{origin.placed} to {what} is neither made in it nor one of its inputs or buffers. "
         "Register that tensor with register_buffer, or write to a copy of it."
     )

@@ -40,12 +40,12 @@ class TensorList:
     stacked: bool
 
     REMEDY: ClassVar[str] = (
-        "Python does that once, while the program is recorded: do it in a function with @torch.jit.script, or export "
-        "torch.jit.script(model)"
+        "Python would do that only once, while the program is recorded. Do it in a function with @torch.jit.script, or "
+        "export torch.jit.script(model)"
     )
 
     def _refuse(self, *_: object) -> NoReturn:
-        raise CaptureError(f"the program takes a list apart whose length varies. {self.REMEDY}")
+        raise CaptureError(f"the program takes apart a list of unknown length. {self.REMEDY}")
 
     __iter__ = __len__ = __getitem__ = __contains__ = __bool__ = __add__ = __radd__ = _refuse
 

@@ -7,6 +7,7 @@ import torch
 from onnx_parity.exporter.errors import Unsupported
 from onnx_parity.exporter.lowering.schema.runtime_kernels import kernel_dtypes
 from onnx_parity.exporter.lowering.schema.signatures import Signature, signature
+from onnx_parity.exporter.request.opsets import OPSETS
 
 __all__ = ["carrier", "not_taken", "runs"]
 
@@ -32,9 +33,6 @@ _FLOAT_HOLDING: dict[torch.dtype, tuple[torch.dtype, ...]] = {
     torch.int16: (torch.float32,),
     torch.int32: (torch.float64,),
 }
-
-
-_NEWEST_OPSET = 28
 
 
 def carrier(sig: Signature, type_name: str, dtype: torch.dtype, opset: int) -> torch.dtype:
@@ -68,7 +66,7 @@ def runs(op: str, dtype: torch.dtype, opset: int, type_name: str = "T") -> bool:
 
 
 def not_taken(sig: Signature, type_name: str, dtype: torch.dtype, opset: int) -> Unsupported:
-    for later in range(opset + 1, _NEWEST_OPSET + 1):
+    for later in range(opset + 1, OPSETS.stop):
         if dtype in signature(sig.op, later).allowed.get(type_name, ()):
             return Unsupported(f"ONNX's {sig.op} does not take {dtype} at opset {opset}", since=later)
     return Unsupported(f"ONNX's {sig.op} does not take {dtype}")
