@@ -31,7 +31,7 @@ from onnx_parity.exporter.lowering.builder import Graph
 from onnx_parity.exporter.lowering.custom.rank_check import ranks_of
 from onnx_parity.exporter.lowering.custom.torch_ops import as_aten, as_recorded
 from onnx_parity.exporter.lowering.custom.torch_refusal import torchs_refusal
-from onnx_parity.exporter.lowering.opsets.sequences import HOLDS_NO_BFLOAT16
+from onnx_parity.exporter.lowering.opsets.sequences import NO_BFLOAT16
 from onnx_parity.exporter.lowering.options import Emission, OperatorExportTypes
 from onnx_parity.exporter.lowering.registry import Lowering, find, is_users
 from onnx_parity.exporter.lowering.values.shapes import shaped
@@ -154,7 +154,7 @@ class _Lowering:
                 reason = f"ONNX has {said} only from opset {since}"
                 refusals.append(Refusal(f"the input {name!r}", reason, "", "", since))
             elif item.value.holds is not Holds.TENSOR and item.value.dtype is torch.bfloat16:
-                refusals.append(Refusal(f"the input {name!r}", HOLDS_NO_BFLOAT16, "", "", None))
+                refusals.append(Refusal(f"the input {name!r}", NO_BFLOAT16, "", "", None))
         if refusals:
             raise UnsupportedOperatorsError(self.g.opset, refusals)
 
@@ -357,7 +357,7 @@ class _Lowering:
 
     def _handed_out(self, value: Value, name: str) -> Value:
         try:
-            return self.g.handed_on(value)
+            return self.g.identity(value)
         except Unsupported as error:
             refusal = Refusal(f"the output {name!r}", error.reason, "", "", error.since)
             raise UnsupportedOperatorsError(self.g.opset, [refusal]) from None

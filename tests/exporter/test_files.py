@@ -78,8 +78,8 @@ def test_kill_in_the_middle_leaves_the_old_file(tmp_path: Path) -> None:
             sys.executable,
             "-c",
             textwrap.dedent("""
-                import sys, time, torch, exporter
-                from exporter import write
+                import sys, time, torch, onnx_parity
+                from onnx_parity.exporter.files import write
                 program = onnx_parity.export(torch.nn.Linear(3000, 3000), (torch.ones(1, 3000),))
                 chunks = write.chunks_of
                 def slowly(tensor):
@@ -145,7 +145,7 @@ def test_memory_of_saving(tmp_path: Path) -> None:
     """Peak memory while saving, over what the weights already take, is at most a quarter of them."""
     done = run(
         """
-        import resource, sys, torch, exporter
+        import resource, sys, torch, onnx_parity
         model = torch.nn.Sequential(*[torch.nn.Linear(1500, 1500) for _ in range(12)])
         small = torch.nn.Linear(3, 3)
         onnx_parity.export(small, (torch.ones(1, 3),), sys.argv[1])

@@ -28,8 +28,9 @@ from onnx_parity.exporter.lowering.values.value import Value
 __all__ = ["from_proto", "local_function"]
 
 _F = TypeVar("_F", bound=Callable[..., Any])
-#: Functions came with IR version 8.
+#: The first opset whose IR version, 8, has functions.
 _SINCE = 15
+_NO_FUNCTIONS = "ONNX models have local functions only from IR version 8 on, which is that of opset 15"
 
 
 def local_function(name: str) -> Callable[[_F], _F]:
@@ -48,7 +49,7 @@ def local_function(name: str) -> Callable[[_F], _F]:
 
         @functools.wraps(function)
         def call(g: Graph, *args: Any, **kwargs: Any) -> Any:
-            _refuse_early(g)
+            g.require_opset(_SINCE, _NO_FUNCTIONS)
             named = {**dict(zip(parameters, args, strict=False)), **kwargs}
             outer = {name: value for name, value in named.items() if isinstance(value, Value)}
             body = _Body(g)
@@ -70,7 +71,7 @@ def from_proto(proto: onnx.FunctionProto) -> Lowering:
     """A lowering that calls a function given as protobuf, by its inputs and attributes in the operator's order."""
 
     def lower(g: Graph, **arguments: Any) -> Any:
-        _refuse_early(g)
+        g.require_opset(_SINCE, _NO_FUNCTIONS)
         values = [value for value in arguments.values() if value is None or isinstance(value, Value)]
         others = [value for value in arguments.values() if not (value is None or isinstance(value, Value))]
         names = [*proto.attribute, *(attribute.name for attribute in proto.attribute_proto)]
@@ -88,11 +89,6 @@ def from_proto(proto: onnx.FunctionProto) -> Lowering:
 def _suffix(value: Any) -> str:
     first = value[0] if isinstance(value, (list, tuple)) and value else value
     return "f" if isinstance(first, float) else "s" if isinstance(first, str) else "i"
-
-
-def _refuse_early(g: Graph) -> None:
-    if g.opset < _SINCE:
-        g.unsupported("ONNX has functions of the model's own only from IR version 8, that of opset 15", since=_SINCE)
 
 
 class _Body(Graph):

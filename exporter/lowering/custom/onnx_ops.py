@@ -66,9 +66,8 @@ def _emitted(
     version: int | None,
     metadata: dict[str, str],
 ) -> tuple[Value, ...]:
-    if version is not None and not domain and version > g.opset:
-        g.unsupported(f"the program asks for {op_type} of opset {version}", since=version)
     if not domain:
+        g.require_opset(version or 1, f"the program asks for {op_type} of opset {version}")
         signature(op_type, g.opset)
     suffixed = {f"{name}_{_suffix(value)}": value for name, value in attributes.items()}
     outputs = [output.dtype for output in g.node.outputs if output is not None]

@@ -39,7 +39,7 @@ class Body:
         made = {output for node in self._g.nodes for output in node.outputs}
         for value in values:
             if value.ir not in made:
-                value = self._g.handed_on(value)
+                value = self._g.identity(value)
             made.discard(value.ir)
             self._outputs.append(value.ir)
 
