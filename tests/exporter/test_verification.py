@@ -242,7 +242,7 @@ def test_assert_onnx_program_counts_outputs_and_knows_its_backends() -> None:
         assert_onnx_program(program, backend="tvm")  # type: ignore[arg-type]
     with pytest.raises(onnx_parity.ArgumentError, match="rtol is -1: give a number that is not negative, or None"):
         assert_onnx_program(program, rtol=-1)
-    with pytest.raises(onnx_parity.ArgumentError, match=r"program is 3: give what exporter\.export returns"):
+    with pytest.raises(onnx_parity.ArgumentError, match=r"program is 3: give what onnx_parity\.export returns"):
         assert_onnx_program(3)  # type: ignore[arg-type]
     with pytest.raises(onnx_parity.ArgumentError, match="x is a tensor in the model, and 3 was given: give a tensor"):
         verify_onnx_program(program, args=3)  # type: ignore[arg-type]
