@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -18,7 +18,7 @@ from onnx_parity.exporter.request.marked_inputs import Given
 if TYPE_CHECKING:
     import onnxruntime
 
-__all__ = ["Initializer", "ReferenceSession", "RuntimeSession", "errors_of_runtimes", "plain_session"]
+__all__ = ["Initializer", "ReferenceSession", "RuntimeSession", "errors_of_runtimes", "item_by_item", "plain_session"]
 
 #: Makes an onnxruntime session of a model, given as bytes or, when it is large, as a path.
 Initializer = Callable[[str | bytes], "onnxruntime.InferenceSession"]
@@ -80,6 +80,12 @@ def _run_over_arrays(run: Callable[..., Any], feeds: Mapping[str, Given]) -> lis
         return None if result is None else to_tensor(result)
 
     return [restored(result) for result in run(None, {name: to_fed(given) for name, given in feeds.items()})]
+
+
+def item_by_item(outputs: Sequence[Any]) -> list[Any]:
+    """What a model returned: the tensors of its sequences, and nothing for an optional without a value."""
+    every = [item for output in outputs for item in (output if isinstance(output, list) else [output])]
+    return [item for item in every if item is not None]
 
 
 def errors_of_runtimes() -> tuple[type[Exception], ...]:

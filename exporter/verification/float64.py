@@ -11,7 +11,7 @@ from torch._ops import HigherOrderOperator, OpOverload
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_map
 
-__all__ = ["in_dtype", "weights_in"]
+__all__ = ["in_dtype"]
 
 
 @contextmanager
@@ -19,31 +19,6 @@ def in_dtype(dtype: torch.dtype) -> Iterator[None]:
     """Within, whatever is computed is in this dtype. Raises TypeError where a write would get lost."""
     with _uncompiled(), _InDtype(dtype), _made_in(dtype):
         yield
-
-
-@contextmanager
-def weights_in(module: torch.nn.Module, dtype: torch.dtype) -> Iterator[None]:
-    """A module with weights of this dtype, for operators and modules that look at dtypes before anything is computed.
-
-    A convolution with a bias does, and recurrent layers. It takes memory, which converting for each operator does not.
-    """
-    held = [
-        (owner, name, tensor)
-        for owner in module.modules()
-        for name, tensor in (*owner._parameters.items(), *owner._buffers.items())
-        if tensor is not None and tensor.is_floating_point() and tensor.dtype is not dtype
-    ]
-    converted = {id(tensor): tensor.detach().to(dtype) for _, _, tensor in held}
-    try:
-        for owner, name, tensor in held:
-            own = converted[id(tensor)]
-            # By assignment, because recurrent layers list their weights a second time.
-            is_parameter = isinstance(tensor, torch.nn.Parameter)
-            setattr(owner, name, torch.nn.Parameter(own, requires_grad=False) if is_parameter else own)
-        yield
-    finally:
-        for owner, name, tensor in held:
-            setattr(owner, name, tensor)
 
 
 @contextmanager

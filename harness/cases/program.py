@@ -12,6 +12,7 @@ import torch
 from torch.utils._pytree import tree_leaves, tree_map_only
 
 from onnx_parity.exporter.request.marked_inputs import Given
+from onnx_parity.exporter.verification.module_copy import copied, copied_tensor
 from onnx_parity.harness.axes import Device, Dtype
 from onnx_parity.harness.case import Case, DeclarationError, Input, Maker, OrNone, named_axes
 from onnx_parity.harness.cases.model_weights import build_module
@@ -102,25 +103,21 @@ class Program:
                     )
         return sizes
 
-    @torch.no_grad()
     def run(self, inputs: tuple[Given, ...]) -> list[torch.Tensor]:
-        """The program's outputs, flat. Neither the inputs nor the module's state are changed by it."""
-        with _state_kept(self.module), _uncompiled(), self.at_home():
-            outputs = self.module(*tree_map_only(torch.Tensor, _copied, inputs))
+        """The program's outputs, flat. Neither the inputs nor the module are changed by it."""
+        return self.call(copied(self.module), inputs)
+
+    @torch.no_grad()
+    def call(self, module: torch.nn.Module, inputs: tuple[Given, ...]) -> list[torch.Tensor]:
+        """The outputs of a module that stands for the program's own, and may be written to."""
+        with _uncompiled(), self.at_home():
+            outputs = module(*tree_map_only(torch.Tensor, copied_tensor, inputs))
         return [
             # Python's floats are of 64 bits.
             leaf if isinstance(leaf, torch.Tensor) else torch.from_numpy(np.asarray(leaf))
             for leaf in tree_leaves(outputs)
             if leaf is not None
         ]
-
-
-def _copied(tensor: torch.Tensor) -> torch.Tensor:
-    """A copy that lies in memory as the tensor does: torch.clone closes gaps, which as_strided would see."""
-    copy = tensor.clone()
-    if copy.stride() == tensor.stride() or 0 in tensor.stride():
-        return copy
-    return torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device=tensor.device).copy_(tensor)
 
 
 def _length(name: str) -> str:
@@ -254,14 +251,3 @@ def _uncompiled() -> Iterator[None]:
         yield
     finally:
         torch.compile = compiling
-
-
-@contextmanager
-def _state_kept(module: torch.nn.Module) -> Iterator[None]:
-    """A batch norm in training writes its statistics; the next run, and the export, must find them as they were."""
-    before = [(buffer, buffer.clone()) for buffer in module.buffers()] if module.training else []
-    try:
-        yield
-    finally:
-        for buffer, value in before:
-            buffer.copy_(value)

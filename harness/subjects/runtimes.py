@@ -15,7 +15,7 @@ import torch.utils.dlpack
 from onnx.reference import ReferenceEvaluator
 
 from onnx_parity.exporter.arrays import BFLOAT16, Array, Fed, to_array
-from onnx_parity.exporter.verification.reference import item_by_item
+from onnx_parity.exporter.runtime.sessions import item_by_item
 from onnx_parity.harness.axes import (
     BACKEND,
     ONNX_REFERENCE,

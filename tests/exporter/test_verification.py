@@ -17,7 +17,7 @@ import onnx_parity
 from onnx_parity.exporter.testing import assert_onnx_program
 from onnx_parity.exporter.verification import VerificationInfo, verify_onnx_program
 from onnx_parity.exporter.verification.float64 import in_dtype
-from onnx_parity.exporter.verification.reference import expectation
+from onnx_parity.exporter.verification.program_outputs import ProgramOutputs
 from onnx_parity.exporter.verification.trials import Trial
 from tests.exporter.subjects import Classifier, Counter, images
 
@@ -381,7 +381,7 @@ def test_sorted_sequences_stay_sorted(axes: dict[str, dict[int, str]] | None) ->
 def test_modules_that_look_at_dtypes_first_are_judged_from_float64(module: nn.Module, x: torch.Tensor) -> None:
     weights = dict(module.named_parameters())
     program = onnx_parity.export(module, (x,))
-    expected = expectation(program.source, program.returned, Trial("the example inputs", (x,), {}), nodes=1)
+    expected = ProgramOutputs(program.source, program.returned, nodes=1).expected(Trial("the example inputs", (x,), {}))
     assert all(own is weights[name] and own.dtype is torch.float32 for name, own in module.named_parameters())
     outputs = torch.utils._pytree.tree_leaves(copy.deepcopy(module).double()(x.double()))
     for each, output in zip(expected, outputs, strict=True):
