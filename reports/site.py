@@ -19,7 +19,7 @@ from onnx_parity.reports.coverage import Grid, Reason, RowHead, build_grid
 from onnx_parity.reports.divergence import measure_divergence
 from onnx_parity.reports.groups import group_outcomes
 from onnx_parity.reports.outcomes import FACES, WRONG, State, in_words
-from onnx_parity.reports.publish import GENERATOR, whole_folder
+from onnx_parity.reports.publish import GENERATOR, publish
 from onnx_parity.reports.summary import in_seconds, summarize
 from onnx_parity.reports.traced import aten_operators, onnx_operators
 
@@ -36,7 +36,7 @@ def write_report(run: Path, out: Path) -> Path:
     """
     info = read_info(run)
     declarations = arrange(read_records(run))
-    with whole_folder(out) as folder:
+    with publish(out) as folder:
         _Site(folder, info, declarations).write()
     return out / "index.html"
 
