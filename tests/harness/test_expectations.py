@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from onnx_parity.harness.expecting.expectations import Expectation, ExpectationError, expected, load
 from onnx_parity.harness.record import Record, Stage, Status
-from tests.harness.test_store import RECORD
+from tests.records import RECORD
 
 TOPK = "topk[k=0]-float32-opset{}-cpu-trace-onnxruntime"
 

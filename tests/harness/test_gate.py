@@ -18,9 +18,9 @@ from onnx_parity.harness.gate.formats import headline, junit, lines, markdown, w
 from onnx_parity.harness.gate.policy import Action, Findings, Policy, PolicyError, Thresholds, read_policy
 from onnx_parity.harness.gate.verdict import Verdict, judge
 from onnx_parity.harness.record import SCHEMA_VERSION, Blame, Metrics, Record, RunEnd, RunInfo, Stage, Status
-from onnx_parity.harness.store import RecordWriter, RunStoreError, create_run, write_end
-from tests.harness.test_store import INFO as OLD_INFO
-from tests.harness.test_store import RECORD
+from onnx_parity.harness.store import RunStoreError
+from tests.records import INFO as OLD_INFO
+from tests.records import RECORD, write_run
 
 INFO = replace(OLD_INFO, schema_version=SCHEMA_VERSION, packages={"torch": "2.12.1"}, platform="Linux", cpus=2)
 DEFAULT = Policy()
@@ -35,14 +35,7 @@ def cell(name: str = "a", status: Status = Status.PASSED, headroom: float | None
 
 
 def store(root: Path, name: str, records: Sequence[Record], info: RunInfo = INFO, end: RunEnd | None = WHOLE) -> Path:
-    run = create_run(root, replace(info, id=name))
-    writer = RecordWriter(run, "main")
-    for record in records:
-        writer.append(record)
-    writer.close()
-    if end is not None:
-        write_end(run, end)
-    return run
+    return write_run(root, records, replace(info, id=name), end)
 
 
 def gate(

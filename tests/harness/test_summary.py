@@ -6,7 +6,7 @@ import msgspec
 
 from onnx_parity.harness.record import Record, Stage, Status
 from onnx_parity.harness.results.summary import counts, ranges, summarise
-from tests.harness.test_store import RECORD
+from tests.records import RECORD
 
 
 def record(status: Status, opset: int, reason: str = "", case: str = "elu", exporter: str = "parity") -> Record:

@@ -26,7 +26,7 @@ def test_cells_that_end_alike_are_one_group() -> None:
     ]
     (group,) = group_outcomes(arrange(records)[0].cases, WRONG)
     assert (group.cells, group.opsets, group.where) == (6, "opsets 7–8, 10", "compare · exporter")
-    assert group.axes == "float16, float32 · cpu · static · trace · onnx-parity · onnxruntime"
+    assert group.axes == "float16, float32 · cpu · static · trace · parity · onnxruntime"
 
 
 def test_the_gravest_group_comes_first() -> None:

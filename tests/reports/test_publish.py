@@ -18,7 +18,8 @@ from onnx_parity.harness.store import RunStoreError
 from onnx_parity.reports import publish
 from onnx_parity.reports.publish import FILE_LIST, ReportError
 from onnx_parity.reports.site import write_report
-from tests.reports.synthetic_run import PASSING, write_run
+from tests.records import write_run
+from tests.reports.synthetic_run import PASSING
 
 MARKED = '<!doctype html><meta name="generator" content="onnx-parity">'
 #: A report of one case has one page for it, and five files in all beside the three of `static`.
