@@ -49,6 +49,25 @@ class Status(StrEnum):
     #: The process that ran it died.
     CRASHED = "crashed"
 
+    @property
+    def words(self) -> str:
+        """As a reader is shown it: `unexpected pass`."""
+        return self.value.replace("_", " ")
+
+
+#: Statuses from the gravest to the least.
+GRAVEST_FIRST = (
+    Status.CRASHED,
+    Status.FAILED,
+    Status.UNEXPECTED_PASS,
+    Status.KNOWN,
+    Status.UNSUPPORTED,
+    Status.ABSENT,
+    Status.PASSED,
+)
+#: The statuses that fail a run.
+WRONG = frozenset({Status.CRASHED, Status.FAILED, Status.UNEXPECTED_PASS})
+
 
 class Blame(StrEnum):
     """Whose fault a mismatch is, from what the witnesses say."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from hashlib import blake2s
 
 from onnx_parity.harness.record import Kind, Record
-from onnx_parity.reports.phrases import natural
+from onnx_parity.reports.wording import natural
 
 FOLDERS = {Kind.OPERATOR: "operators", Kind.MODEL: "models"}
 

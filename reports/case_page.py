@@ -6,23 +6,23 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from onnx_parity.harness.escaping import markup_text
 from onnx_parity.harness.record import OnnxUse, Record, Status
 from onnx_parity.reports.arrangement import Case, variant
 from onnx_parity.reports.coverage import Grid, RowHead, build_grid, where
 from onnx_parity.reports.groups import safe_link
 from onnx_parity.reports.outcomes import FACES, State, Tally, in_words, state_of, tally
-from onnx_parity.reports.phrases import (
+from onnx_parity.reports.summary import StageTime, stage_times
+from onnx_parity.reports.wording import (
     duration,
     error_size,
     headroom,
     message_excerpt,
     opset_ranges,
     plain_number,
-    printable,
     pytest_line,
     ulps,
 )
-from onnx_parity.reports.summary import StageTime, stage_times
 
 AXES = ("dtype", "device", "shapes", "capture", "exporter", "runtime")
 
@@ -122,11 +122,11 @@ def _view_cell(record: Record, anchor: str) -> CellView:
     return CellView(
         anchor=anchor,
         opset=record.opset,
-        cell=printable(record.cell),
+        cell=markup_text(record.cell),
         state=state,
         status=FACES[state].one,
         where="" if record.status is Status.PASSED else where(record),
-        reason=printable(record.reason),
+        reason=markup_text(record.reason),
         link=safe_link(record.link),
         message=message_excerpt(record.message),
         metrics=_worded_metrics(record),

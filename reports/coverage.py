@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from onnx_parity.harness.record import Record, Status
-from onnx_parity.reports.outcomes import GRAVITY, State, Tally, in_words, state_of, tally
-from onnx_parity.reports.phrases import shortened
+from onnx_parity.reports.outcomes import RANKS, State, Tally, in_words, state_of, tally
+from onnx_parity.reports.wording import shortened
 
 #: A square tells this many reasons, and how many more there are.
 MOST_REASONS = 5
@@ -169,7 +169,7 @@ def _reasons(records: Sequence[Record], several_cases: bool) -> list[Reason]:
     for record in records:
         if record.status is not Status.PASSED:
             cases[record.status, where(record), record.reason].add(record.case)
-    ordered = sorted(cases, key=lambda key: (GRAVITY[key[0]], -len(cases[key])))
+    ordered = sorted(cases, key=lambda key: (RANKS[key[0]], -len(cases[key])))
     return [
         Reason(
             state_of(status),

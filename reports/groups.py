@@ -6,11 +6,12 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
+from onnx_parity.harness.escaping import markup_text
 from onnx_parity.harness.record import Record, Status
 from onnx_parity.reports.arrangement import Case, variant
 from onnx_parity.reports.coverage import where
-from onnx_parity.reports.outcomes import GRAVITY, State, state_of
-from onnx_parity.reports.phrases import message_excerpt, opsets_named, printable, pytest_line
+from onnx_parity.reports.outcomes import RANKS, State, state_of
+from onnx_parity.reports.wording import message_excerpt, opsets_named, pytest_line
 
 #: An axis is spelt out up to this many values.
 MOST_VALUES = 3
@@ -47,7 +48,7 @@ def group_outcomes(cases: Iterable[Case], statuses: Collection[Status]) -> list[
             if record.status in statuses:
                 alike[record.status, where(record)].append(record)
         groups.extend(
-            (GRAVITY[status], _group(case, status, place, records)) for (status, place), records in alike.items()
+            (RANKS[status], _group(case, status, place, records)) for (status, place), records in alike.items()
         )
     return [group for _, group in sorted(groups, key=lambda ranked: ranked[0])]
 
@@ -59,7 +60,7 @@ def _group(case: Case, status: Status, place: str, records: Sequence[Record]) ->
         page=case.page,
         state=state_of(status),
         where=place,
-        reason=printable(first.reason),
+        reason=markup_text(first.reason),
         other_reasons=len({record.reason for record in records}) - 1,
         cells=len(records),
         opsets=opsets_named(record.opset for record in records),

@@ -6,18 +6,20 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator
 from pathlib import Path
 
-from onnx_parity.harness.record import Kind, Record, Status
+from onnx_parity.harness.escaping import markdown_code, markdown_line
+from onnx_parity.harness.record import WRONG, Kind, Record, Status
 from onnx_parity.harness.store import read_info, read_records
 from onnx_parity.reports.arrangement import Declaration, arrange
 from onnx_parity.reports.coverage import aggregate, right_since
-from onnx_parity.reports.outcomes import WRONG, tally
-from onnx_parity.reports.phrases import opset_ranges, plural, shortened
+from onnx_parity.reports.outcomes import tally
 from onnx_parity.reports.traced import aten_operators
+from onnx_parity.reports.wording import opset_ranges, plural, shortened
 
 __all__ = ["operators_page", "write_operators"]
 
 #: Reasons told for an operator, the commonest first.
 MOST_REASONS = 3
+LONGEST_REASON = 160
 
 
 def write_operators(run: Path, out: Path, lowered: Collection[str] = ()) -> Path:
@@ -35,7 +37,7 @@ def operators_page(run: Path, lowered: Collection[str] = ()) -> str:
 def _lines(run: Path, lowered: Collection[str]) -> Iterator[str]:
     info = read_info(run)
     declarations = arrange(read_records(run))
-    packages = ", ".join(f"{name} {version}" for name, version in info.packages.items())
+    packages = ", ".join(markdown_line(f"{name} {version}") for name, version in info.packages.items())
     yield "# Operators and models, since which opset\n"
     yield (
         "Written by `parity operators` from a run of the matrix, not by hand. *Right since* is the first opset from "
@@ -66,8 +68,14 @@ def _table(declarations: list[Declaration]) -> Iterator[str]:
             dtype if said == usual or said[0] == _first_run(by_dtype[dtype]) else f"{dtype}:{said[0]}"
             for dtype, said in since.items()
         )
-        cells = [declaration.family, f"`{declaration.name}`", len(declaration.cases), whole, partly]
-        yield f"| {' | '.join(map(str, cells))} | {dtypes} | {_reasons(declaration)} |"
+        cells = [
+            markdown_line(declaration.family),
+            markdown_code(declaration.name),
+            len(declaration.cases),
+            whole,
+            partly,
+        ]
+        yield f"| {' | '.join(map(str, cells))} | {markdown_line(dtypes)} | {_reasons(declaration)} |"
     yield ""
 
 
@@ -94,18 +102,21 @@ def _reasons(declaration: Declaration) -> str:
         if record.status is Status.ABSENT:
             continue
         if record.status in WRONG:
-            text = f"**{record.status}**: {record.reason}"
+            text = f"**{record.status.words}**: {_in_table(record.reason)}"
         elif record.status is not Status.PASSED or record.reason:
-            text = record.reason
+            text = _in_table(record.reason)
         else:
             continue
-        text = shortened(text, 160).replace("|", "\\|")
         said[text].add(record.opset)
         often[text] += 1
     told = [f"{opset_ranges(said[text])}: {text}" for text, _ in often.most_common(MOST_REASONS)]
     if len(said) > MOST_REASONS:
         told.append(f"and {plural(len(said) - MOST_REASONS, 'reason')} more")
     return "<br>".join(told)
+
+
+def _in_table(reason: str) -> str:
+    return markdown_line(shortened(reason, LONGEST_REASON))
 
 
 def _not_covered(declarations: tuple[Declaration, ...], lowered: Collection[str]) -> Iterator[str]:
@@ -115,4 +126,4 @@ def _not_covered(declarations: tuple[Declaration, ...], lowered: Collection[str]
     if missing:
         yield "## Not covered\n"
         yield f"{plural(len(missing), 'operator')} with a lowering, traced by no cell of this run:\n"
-        yield ", ".join(f"`{name}`" for name in missing)
+        yield ", ".join(map(markdown_code, missing))

@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import TypeAlias
 
 from onnx_parity.harness.record import Record, Status
-from onnx_parity.reports.phrases import thousands
+from onnx_parity.reports.wording import thousands
 
 Tally: TypeAlias = Counter[Status]
 
@@ -56,12 +56,9 @@ FACES: dict[State, Face] = {
     State.NOT_COVERED: Face("·", "not covered", "not covered", "no cell in this run"),
 }
 
-#: From the gravest to the least, as `State` has them.
-STATUSES: tuple[Status, ...] = tuple(Status(state.value) for state in State if state.value in set(Status))
-GRAVITY: dict[Status, int] = {status: rank for rank, status in enumerate(STATUSES)}
-
-#: The statuses that fail the run.
-WRONG = frozenset({Status.CRASHED, Status.FAILED, Status.UNEXPECTED_PASS})
+#: The order in which pages list statuses: as in `State`, what did not run at the end.
+LISTED: tuple[Status, ...] = tuple(Status(state.value) for state in State if state.value in set(Status))
+RANKS: dict[Status, int] = {status: rank for rank, status in enumerate(LISTED)}
 
 
 def tally(records: Iterable[Record]) -> Tally:
@@ -74,7 +71,7 @@ def state_of(status: Status) -> State:
 
 def in_words(counts: Tally) -> str:
     """`2 failed, 10 passed`, the gravest first."""
-    return ", ".join(count_in_words(status, counts[status]) for status in STATUSES if counts[status])
+    return ", ".join(count_in_words(status, counts[status]) for status in LISTED if counts[status])
 
 
 def count_in_words(status: Status, count: int) -> str:

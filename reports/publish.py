@@ -1,72 +1,264 @@
-"""Putting a report in its place whole: written aside in the same folder, then renamed."""
+"""Putting a finished report into its folder, and removing the earlier report's files from it, but no others.
+
+The pages are first written to a staging folder inside the report's folder, and then moved to their places. A list of
+the files that a report consists of, `report-files.json`, stands beside its pages: the next report replaces or removes
+the files of that list and leaves all others where they are, such as the `.git` and `CNAME` of a checkout for published
+pages. Versions before that list are recognised by the mark that each of their pages bears.
+"""
 
 from __future__ import annotations
 
+import fcntl
 import os
+import re
 import secrets
 import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path, PurePosixPath
 
-#: Every page says it in its head; a folder whose index.html does not is not ours to replace.
+import msgspec
+
+#: Every page names it in its head. An HTML file without this mark was not written by a report.
 GENERATOR = "onnx-parity"
 _MARK = f'<meta name="generator" content="{GENERATOR}">'
+#: The mark stands within this many characters from the beginning of a page.
+_HEAD_LENGTH = 2000
+
+FILE_LIST = "report-files.json"
+INDEX = "index.html"
+#: Where a report stands while it is written.
+_STAGING = re.compile(r"\.onnx-parity-report-[0-9a-f]{8}")
+#: The files that reports of any version write. Nothing else is removed, whatever a list of files names.
+_SUBFOLDERS = ("static", "cases", "operators", "models")
+_OUR_FILES = re.compile(
+    r"(index|divergence|traced)\.html|static/(report\.css|report\.js|icon\.svg)"
+    r"|(cases|operators|models)/[A-Za-z0-9_.-]+-[0-9a-f]{8}\.html"
+)
 
 
 class ReportError(Exception):
-    """A report that cannot be written. The message says where, why, and what to do."""
+    """A report that cannot be written. The message names the folder, the reason, and what to do."""
+
+
+class _FileList(msgspec.Struct, frozen=True):
+    """The content of `report-files.json`."""
+
+    generator: str
+    #: Relative to the report's folder, with forward slashes.
+    files: list[str]
 
 
 @contextmanager
-def whole_folder(out: Path) -> Iterator[Path]:
-    """Yield a folder to write into, which becomes `out` when the block ends well, and vanishes when it does not."""
+def publish(out: Path) -> Iterator[Path]:
+    """Yield a folder to write a report into, whose files are moved to `out` when the block ends without an error.
+
+    `out` may be new, empty, or hold an earlier report, whose files are replaced. An error leaves it as it was.
+    """
     place = out.resolve()
-    _refuse_what_is_not_a_report(place, out)
-    aside = place.with_name(f".{place.name}-{secrets.token_hex(4)}")
+    if place.exists() and not place.is_dir():
+        raise ReportError(
+            f"The report cannot be written to {out}: this is a file, and a report is a folder. "
+            "Choose another name, or remove the file."
+        )
+    is_new = not place.exists()
     try:
-        aside.mkdir(parents=True)
-        yield aside
-        _take_the_place(aside, place)
+        place.mkdir(parents=True, exist_ok=True)
+        try:
+            with _locked(place):
+                _remove_abandoned(place)
+                _refuse_foreign_folder(place, out)
+                with _staging_folder(place) as staging:
+                    pages = staging / "pages"
+                    pages.mkdir()
+                    yield pages
+                    _refuse_foreign_files(_files_below(pages), _files_of_report(place), place, out)
+                    _install(pages, place, staging)
+        finally:
+            if is_new:
+                # Fails where the report is in it.
+                with suppress(OSError):
+                    place.rmdir()
     except OSError as error:
         raise ReportError(
-            f"the report could not be written to {out}: {error.strerror or error} ({error.filename or aside}). "
-            "Free space there or choose another folder; nothing was left half-written."
+            f"The report could not be written to {out}: {error.strerror or error} ({error.filename or place}). "
+            "Free space there, or choose another folder with --out. What was there before is unchanged."
         ) from error
-    finally:
-        shutil.rmtree(aside, ignore_errors=True)
 
 
 def is_report(folder: Path) -> bool:
+    """Whether the folder holds a report: its list of files, or a first page that bears our mark."""
+    return _read_list(folder) is not None or _bears_mark(folder / INDEX)
+
+
+def _refuse_foreign_folder(place: Path, out: Path) -> None:
+    if not is_report(place) and any(place.iterdir()):
+        raise ReportError(
+            f"The report cannot be written to {out}: the folder holds files, and no report of onnx-parity. "
+            "Choose a folder that is new or empty, or one with an earlier report, which the new one replaces."
+        )
+
+
+# Staging: a folder that vanishes with the block that writes to it, or at the next report.
+
+
+@contextmanager
+def _locked(place: Path) -> Iterator[None]:
+    """Let one process at a time write to the folder: a staging folder that another one finds there is abandoned."""
+    descriptor = os.open(place, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        with (folder / "index.html").open(encoding="utf-8", errors="replace") as page:
-            return _MARK in page.read(1000)
+        # Network file systems may lock no folders. Two reports at once in one folder are rare enough to do without.
+        with suppress(OSError):
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def _staging_folder(place: Path) -> Iterator[Path]:
+    staging = place / f".onnx-parity-report-{secrets.token_hex(4)}"
+    staging.mkdir()
+    try:
+        yield staging
+    finally:
+        shutil.rmtree(staging, ignore_errors=True)
+
+
+def _remove_abandoned(place: Path) -> None:
+    """Remove the staging folders of reports whose process was killed, this version's and earlier versions'."""
+    for folder in _real_folders(place):
+        if _STAGING.fullmatch(folder.name):
+            shutil.rmtree(folder, ignore_errors=True)
+    # Earlier versions staged beside the folder, and moved the earlier report there with everything that was in it.
+    beside = re.compile(rf"\.{re.escape(place.name)}-[0-9a-f]{{8}}(-old)?")
+    for folder in _real_folders(place.parent):
+        if beside.fullmatch(folder.name):
+            with suppress(OSError):
+                files = _files_by_kind(folder)
+                for file in files:
+                    (folder / file).unlink(missing_ok=True)
+                _remove_empty_folders(files | {f"{each}/" for each in _SUBFOLDERS}, folder)
+                # Fails where a file of somebody else's is left, which stays.
+                folder.rmdir()
+
+
+def _real_folders(folder: Path) -> list[Path]:
+    try:
+        return [each for each in folder.iterdir() if each.is_dir() and not each.is_symlink()]
+    except PermissionError:
+        return []
+
+
+# Moving the pages to their places.
+
+
+def _install(pages: Path, place: Path, staging: Path) -> None:
+    """Move every file of `pages` to `place`, and those of the earlier report to the staging folder, or undo it all."""
+    new = _files_below(pages)
+    earlier = _files_of_report(place)
+    replaced = staging / "replaced"
+    # A report that is killed from here on leaves no file behind that the next one does not know: until all are in
+    # their places, the list has the old ones and the new ones.
+    _write_list(place, {*earlier, *new}, staging)
+    done: list[tuple[Path, Path]] = []
+    whole = False
+    try:
+        # The first page comes last, so that the pages that it leads to are there before it.
+        for file in sorted({*earlier, *new}, key=lambda file: (file == INDEX, file)):
+            if file in earlier:
+                done.append(_moved(place / file, replaced / file))
+            if file in new:
+                done.append(_moved(pages / file, place / file))
+        _write_list(place, new, staging)
+        whole = True
+    finally:
+        if not whole:
+            for source, target in reversed(done):
+                target.rename(source)
+            if earlier:
+                _write_list(place, earlier, staging)
+            else:
+                (place / FILE_LIST).unlink(missing_ok=True)
+        _remove_empty_folders(earlier if whole else new, place)
+
+
+def _moved(source: Path, target: Path) -> tuple[Path, Path]:
+    target.parent.mkdir(parents=True, exist_ok=True)
+    source.rename(target)
+    return source, target
+
+
+def _refuse_foreign_files(new: Collection[str], earlier: Collection[str], place: Path, out: Path) -> None:
+    if os.path.lexists(place / FILE_LIST) and _read_list(place) is None:
+        new = {*new, FILE_LIST}
+    for file in sorted(new):
+        if _leads_elsewhere(file, place) or (os.path.lexists(place / file) and file not in earlier):
+            raise ReportError(
+                f"The report cannot be written to {out}: {out / file} is in its way, which no report wrote. "
+                "Move that file, or choose another folder with --out. Nothing was changed."
+            )
+
+
+def _files_below(folder: Path) -> set[str]:
+    return {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
+
+
+def _remove_empty_folders(files: Collection[str], place: Path) -> None:
+    """Remove those of the report's own subfolders in which nothing is left."""
+    for folder in {PurePosixPath(file).parent for file in files} - {PurePosixPath(".")}:
+        with suppress(OSError):
+            (place / folder).rmdir()
+
+
+# Which files of a folder were written by a report.
+
+
+def _files_of_report(folder: Path) -> set[str]:
+    """The files of the report in a folder: those of its list, or of a version without one, those of its kinds."""
+    listed = _read_list(folder)
+    if listed is not None:
+        return {file for file in listed if _OUR_FILES.fullmatch(file) and _is_own(folder, file)}
+    return _files_by_kind(folder) if _bears_mark(folder / INDEX) else set()
+
+
+def _files_by_kind(folder: Path) -> set[str]:
+    found = [*folder.iterdir(), *(path for each in _real_folders(folder) for path in each.iterdir())]
+    names = (path.relative_to(folder).as_posix() for path in found)
+    return {name for name in names if _OUR_FILES.fullmatch(name) and _is_own(folder, name)}
+
+
+def _is_own(folder: Path, file: str) -> bool:
+    """Whether it is still as a report wrote it: a page without our mark was put there by somebody else since."""
+    path = folder / file
+    if _leads_elsewhere(file, folder) or path.is_symlink() or not path.is_file():
+        return False
+    return path.suffix != ".html" or _bears_mark(path)
+
+
+def _leads_elsewhere(file: str, folder: Path) -> bool:
+    """Whether one of the folders on the way to a file is a link."""
+    return any((folder / parent).is_symlink() for parent in PurePosixPath(file).parents)
+
+
+def _bears_mark(page: Path) -> bool:
+    try:
+        with page.open(encoding="utf-8", errors="replace") as opened:
+            return _MARK in opened.read(_HEAD_LENGTH)
     except OSError:
         return False
 
 
-def _refuse_what_is_not_a_report(place: Path, out: Path) -> None:
-    if not place.exists() or is_report(place):
-        return
-    if not place.is_dir():
-        raise ReportError(f"{out} is a file; a report is a folder. Choose another name or remove it.")
-    if any(place.iterdir()):
-        raise ReportError(
-            f"{out} holds files that are not a report of onnx-parity, and writing there would replace them. "
-            "Choose a folder that is new or empty."
-        )
-
-
-def _take_the_place(aside: Path, place: Path) -> None:
-    """A folder cannot be renamed over a full one: the old report steps aside, and back if the new one cannot enter."""
-    if not place.exists():
-        aside.rename(place)
-        return
-    old = place.with_name(f"{aside.name}-old")
-    place.rename(old)
+def _read_list(folder: Path) -> set[str] | None:
+    """The files that the folder's list names; None where there is no list of ours."""
     try:
-        aside.rename(place)
-    except OSError:
-        os.rename(old, place)
-        raise
-    shutil.rmtree(old, ignore_errors=True)
+        listed = msgspec.json.decode((folder / FILE_LIST).read_bytes(), type=_FileList)
+    except (OSError, msgspec.DecodeError):
+        return None
+    return set(listed.files) if listed.generator == GENERATOR else None
+
+
+def _write_list(folder: Path, files: Collection[str], staging: Path) -> None:
+    aside = staging / FILE_LIST
+    aside.write_bytes(msgspec.json.format(msgspec.json.encode(_FileList(GENERATOR, sorted(files)))) + b"\n")
+    aside.replace(folder / FILE_LIST)

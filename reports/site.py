@@ -9,17 +9,19 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
 
-from onnx_parity.harness.record import Kind, RunInfo, Status
+from onnx_parity.harness.escaping import markup_text
+from onnx_parity.harness.record import WRONG, Kind, RunInfo, Status
 from onnx_parity.harness.store import read_info, read_records
-from onnx_parity.reports import phrases
+from onnx_parity.reports import wording
 from onnx_parity.reports.arrangement import FOLDERS, Case, Declaration, arrange
 from onnx_parity.reports.case_page import view_case
 from onnx_parity.reports.coverage import Grid, Reason, RowHead, build_grid
 from onnx_parity.reports.divergence import measure_divergence
 from onnx_parity.reports.groups import group_outcomes
-from onnx_parity.reports.outcomes import FACES, WRONG, State, in_words
-from onnx_parity.reports.publish import GENERATOR, whole_folder
+from onnx_parity.reports.outcomes import FACES, State, in_words
+from onnx_parity.reports.publish import GENERATOR, publish
 from onnx_parity.reports.summary import in_seconds, summarize
 from onnx_parity.reports.traced import aten_operators, onnx_operators
 
@@ -36,7 +38,7 @@ def write_report(run: Path, out: Path) -> Path:
     """
     info = read_info(run)
     declarations = arrange(read_records(run))
-    with whole_folder(out) as folder:
+    with publish(out) as folder:
         _Site(folder, info, declarations).write()
     return out / "index.html"
 
@@ -60,6 +62,7 @@ class _Site:
         self.environment = Environment(
             loader=FileSystemLoader(_HERE / "templates"),
             autoescape=True,
+            finalize=_fit_for_html,
             undefined=StrictUndefined,
             trim_blocks=True,
             lstrip_blocks=True,
@@ -69,17 +72,17 @@ class _Site:
         )
         self.environment.filters.update(
             {
-                "duration": phrases.duration,
-                "error_size": phrases.error_size,
-                "headroom": phrases.headroom,
-                "instant": phrases.instant,
+                "duration": wording.duration,
+                "error_size": wording.error_size,
+                "headroom": wording.headroom,
+                "instant": wording.instant,
                 "nan_last": _nan_last,
-                "opset_ranges": phrases.opset_ranges,
-                "plain_number": phrases.plain_number,
-                "plural": phrases.plural,
+                "opset_ranges": wording.opset_ranges,
+                "plain_number": wording.plain_number,
+                "plural": wording.plural,
                 "reason_table": _reason_table,
-                "thousands": phrases.thousands,
-                "ulps": phrases.ulps,
+                "thousands": wording.thousands,
+                "ulps": wording.ulps,
             }
         )
         self.info = info
@@ -160,6 +163,11 @@ class _Site:
         root = "../" * page.count("/")
         text = self.environment.get_template(template).render(context, root=root, page=page)
         (self.folder / page).write_text(text, encoding="utf-8")
+
+
+def _fit_for_html(value: object) -> object:
+    """A name or a message may hold characters that HTML forbids; Jinja escapes only those that are its syntax."""
+    return markup_text(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
 def _nan_last(value: float | None) -> float:

@@ -7,11 +7,11 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from onnx_parity.harness.record import Record, RunInfo, Stage, Status
+from onnx_parity.harness.record import WRONG, Record, RunInfo, Stage, Status
 from onnx_parity.reports.arrangement import Declaration
 from onnx_parity.reports.coverage import stage_name
-from onnx_parity.reports.outcomes import STATUSES, WRONG, State, Tally, state_of, tally
-from onnx_parity.reports.phrases import duration, instant, opset_ranges, plural, thousands
+from onnx_parity.reports.outcomes import LISTED, State, Tally, state_of, tally
+from onnx_parity.reports.wording import duration, instant, opset_ranges, plural, thousands
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ def summarize(info: RunInfo, declarations: Sequence[Declaration]) -> Summary:
         verdict=verdict(counts),
         wrong=any(counts[status] for status in WRONG),
         scope=_scope(declarations, records),
-        counts=tuple(StatusCount(state_of(status), counts[status]) for status in STATUSES if counts[status]),
+        counts=tuple(StatusCount(state_of(status), counts[status]) for status in LISTED if counts[status]),
         total=len(records),
         pace=measure_pace(records),
         facts=_facts(info),

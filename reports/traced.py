@@ -6,10 +6,9 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from onnx_parity.harness.record import Record, Status
+from onnx_parity.harness.record import WRONG, Record, Status
 from onnx_parity.reports.arrangement import Declaration
-from onnx_parity.reports.outcomes import WRONG
-from onnx_parity.reports.phrases import natural
+from onnx_parity.reports.wording import natural
 
 #: A row links to this many declarations, and says how many more there are.
 MOST_LINKS = 6

@@ -8,12 +8,12 @@ from typing import Annotated
 import msgspec
 import typer
 
-from onnx_parity.harness.results.diagnosis import Finding, Health, diagnose, healthy
+from onnx_parity.harness.results.diagnosis import Check, Health, diagnose, healthy
 
 _MARKS = {Health.OK: "ok     ", Health.MISSING: "missing", Health.BROKEN: "BROKEN "}
 
 
-def doctor(as_json: Annotated[bool, typer.Option("--json", help="The findings, as JSON.")] = False) -> None:
+def doctor(as_json: Annotated[bool, typer.Option("--json", help="The checks, as JSON.")] = False) -> None:
     """Say what is installed here, what is missing, what that costs, and what to do about it.
 
     Exit codes: 0 all that is needed is there; 1 something is broken.
@@ -24,20 +24,20 @@ def doctor(as_json: Annotated[bool, typer.Option("--json", help="The findings, a
 
         parity doctor --json
     """
-    findings = []
+    checks = []
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        for finding in diagnose():
-            findings.append(finding)
+        for check in diagnose():
+            checks.append(check)
             if not as_json:
-                typer.echo("\n".join(_lines(finding)))
+                typer.echo("\n".join(_lines(check)))
     if as_json:
-        typer.echo(msgspec.json.encode(findings))
-    raise typer.Exit(0 if healthy(findings) else 1)
+        typer.echo(msgspec.json.encode(checks))
+    raise typer.Exit(0 if healthy(checks) else 1)
 
 
-def _lines(finding: Finding) -> list[str]:
-    lines = [f"{_MARKS[finding.health]}  {finding.what:34}  {finding.found}".rstrip()]
-    lines += [f"         costs: {finding.costs}"] if finding.costs else []
-    lines += [f"         to have it: {finding.remedy}"] if finding.remedy else []
+def _lines(check: Check) -> list[str]:
+    lines = [f"{_MARKS[check.health]}  {check.what:34}  {check.found}".rstrip()]
+    lines += [f"         costs: {check.costs}"] if check.costs else []
+    lines += [f"         to have it: {check.remedy}"] if check.remedy else []
     return lines

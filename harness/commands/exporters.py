@@ -10,8 +10,8 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from onnx_parity.harness.record import Status
-from onnx_parity.harness.results.exporters_compared import GRAVITY, Comparison, Row, compare
+from onnx_parity.harness.record import GRAVEST_FIRST, Status
+from onnx_parity.harness.results.exporters_compared import Comparison, Row, compare
 from onnx_parity.harness.store import RunStoreError, read_info, read_records
 
 
@@ -53,9 +53,10 @@ def exporters(
 
 def show(comparison: Comparison, terminal: Console, *, every: bool) -> None:
     """The table, and where a peer is right and this project's exporter is not."""
-    statuses = [status for status in reversed(GRAVITY) if any(status in each for each in comparison.totals.values())]
+    seen = {status for counts in comparison.totals.values() for status in counts}
+    statuses = [status for status in reversed(GRAVEST_FIRST) if status in seen]
     for title, counts in (("cells", comparison.totals), ("operators and models", comparison.by_operator)):
-        table = Table(title, *(status.replace("_", " ") for status in statuses), box=None, header_style="bold")
+        table = Table(title, *(status.words for status in statuses), box=None, header_style="bold")
         for exporter in comparison.exporters:
             table.add_row(exporter, *(str(counts[exporter].get(status, 0)) for status in statuses))
         terminal.print(table)

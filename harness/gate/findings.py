@@ -10,15 +10,13 @@ from statistics import median
 import msgspec
 
 from onnx_parity.harness.gate.policy import Policy, Thresholds
-from onnx_parity.harness.record import Record, RunEnd, RunInfo, Status
+from onnx_parity.harness.record import WRONG, Record, RunEnd, RunInfo, Status
 
-#: Endings that fail a run.
-_BAD = (Status.FAILED, Status.CRASHED, Status.UNEXPECTED_PASS)
 #: Cases whose exports are long enough to tell the speed of the machine by, at least.
 _ENOUGH_CASES = 5
 
 
-class Kind(StrEnum):
+class FindingKind(StrEnum):
     """The names are those of `policy.Findings`; the values are what a reader is shown."""
 
     NEW_FAILURE = "new failure"
@@ -36,7 +34,7 @@ class Kind(StrEnum):
 class Finding(msgspec.Struct, frozen=True):
     """One difference, of one cell, or of one case where it is about its exports."""
 
-    kind: Kind
+    kind: FindingKind
     #: A cell's id, a case's label, or nothing where the whole run is meant.
     subject: str
     detail: str
@@ -76,30 +74,30 @@ def same_machine(one: RunInfo, other: RunInfo) -> bool:
 def _of_the_run(run: Side) -> Iterator[Finding]:
     # Runs of version 1 do not say how they ended.
     if run.end is None and run.info.schema_version > 1:
-        yield Finding(Kind.UNFINISHED, "", "the run was killed or goes on: parity run --resume")
+        yield Finding(FindingKind.UNFINISHED, "", "the run was killed or goes on: parity run --resume")
     elif run.end is not None and not run.end.whole:
-        yield Finding(Kind.UNFINISHED, "", "the run was stopped before its end: parity run --resume")
+        yield Finding(FindingKind.UNFINISHED, "", "the run was stopped before its end: parity run --resume")
     carried = sum(1 for record in run.records.values() if record.carried)
     if carried:
-        yield Finding(Kind.CARRIED, "", f"{carried} cells were carried over from an earlier run, not run")
+        yield Finding(FindingKind.CARRIED, "", f"{carried} cells were carried over from an earlier run, not run")
 
 
 def _of_cell(before: Record | None, now: Record) -> Finding | None:
     was = before.status if before is not None else None
-    if now.status in _BAD:
+    if now.status in WRONG:
         if before is None:
-            return _finding(Kind.NEW_FAILURE, now, f"not in the baseline; {_ending(now)}")
-        if before.status not in _BAD:
-            return _finding(Kind.NEW_FAILURE, now, f"{before.status} in the baseline; {_ending(now)}")
+            return _finding(FindingKind.NEW_FAILURE, now, f"not in the baseline; {_ending(now)}")
+        if before.status not in WRONG:
+            return _finding(FindingKind.NEW_FAILURE, now, f"{before.status} in the baseline; {_ending(now)}")
         if (before.status, before.stage, before.blame) != (now.status, now.stage, now.blame):
-            return _finding(Kind.CHANGED_FAILURE, now, f"{_ending(before)} in the baseline; {_ending(now)}")
+            return _finding(FindingKind.CHANGED_FAILURE, now, f"{_ending(before)} in the baseline; {_ending(now)}")
         return None
     if was is Status.PASSED and now.status is not Status.PASSED:
-        kind = Kind.CANNOT_RUN_HERE if now.status is Status.ABSENT else Kind.LOST_COVERAGE
+        kind = FindingKind.CANNOT_RUN_HERE if now.status is Status.ABSENT else FindingKind.LOST_COVERAGE
         return _finding(kind, now, f"passed in the baseline; {_ending(now)}")
-    if now.status is Status.PASSED and was in (*_BAD, Status.KNOWN, Status.UNSUPPORTED):
+    if now.status is Status.PASSED and was in (*WRONG, Status.KNOWN, Status.UNSUPPORTED):
         assert before is not None
-        return _finding(Kind.FIX, now, f"passes; {_ending(before)} in the baseline")
+        return _finding(FindingKind.FIX, now, f"passes; {_ending(before)} in the baseline")
     return None
 
 
@@ -109,7 +107,7 @@ def _of_headroom(before: Record, now: Record, thresholds: Thresholds) -> Finding
     was, is_now = before.metrics.headroom, now.metrics.headroom
     if is_now < thresholds.headroom_below and is_now * thresholds.headroom_factor <= was:
         return _finding(
-            Kind.SHRUNK_HEADROOM, now, f"headroom {was:.3g} in the baseline, {is_now:.3g} now; it fails at 1"
+            FindingKind.SHRUNK_HEADROOM, now, f"headroom {was:.3g} in the baseline, {is_now:.3g} now; it fails at 1"
         )
     return None
 
@@ -119,7 +117,7 @@ def _not_run(baseline: Side, run: Side, thresholds: Thresholds) -> Iterator[Find
     missing = [record for record in executed if record.cell not in run.records]
     if len(missing) > thresholds.not_run_share * len(executed):
         for record in missing:
-            yield _finding(Kind.NOT_RUN, record, f"{record.status} in the baseline; not run")
+            yield _finding(FindingKind.NOT_RUN, record, f"{record.status} in the baseline; not run")
 
 
 def _slower_exports(
@@ -138,7 +136,7 @@ def _slower_exports(
         if new > old * speed * thresholds.export_factor and new - old * speed > thresholds.export_seconds:
             first = cases[case][0][1]
             detail = f"exports took {old * speed:.3g} s in the baseline at this machine's speed, {new:.3g} s now"
-            yield Finding(Kind.SLOWER_EXPORT, case, detail, case, 0, first.file, first.line)
+            yield Finding(FindingKind.SLOWER_EXPORT, case, detail, case, 0, first.file, first.line)
 
 
 def _export_seconds(pairs: Sequence[tuple[Record, Record]]) -> tuple[float, float]:
@@ -148,22 +146,22 @@ def _export_seconds(pairs: Sequence[tuple[Record, Record]]) -> tuple[float, floa
     return sum(old.seconds["export"] for old, _ in pairs), sum(new.seconds["export"] for _, new in pairs)
 
 
-def _finding(kind: Kind, record: Record, detail: str) -> Finding:
+def _finding(kind: FindingKind, record: Record, detail: str) -> Finding:
     case = f"{record.case} {record.dtype}"
     return Finding(kind, record.cell, detail, case, record.opset, record.file, record.line)
 
 
 def _ending(record: Record) -> str:
     """`failed at compare (exporter): off by 0.5`."""
-    status = record.status.replace("_", " ")
+    status = record.status.words
     blame = f" ({record.blame})" if record.blame else ""
     at = "" if record.status in (Status.PASSED, Status.ABSENT) else f" at {record.stage}"
     return f"{status}{at}{blame}" + (f": {record.reason}" if record.reason else "")
 
 
-def grouped(findings: Sequence[Finding]) -> dict[tuple[Kind, str, str], list[Finding]]:
+def grouped(findings: Sequence[Finding]) -> dict[tuple[FindingKind, str, str], list[Finding]]:
     """Findings that differ in their opset only."""
-    groups: defaultdict[tuple[Kind, str, str], list[Finding]] = defaultdict(list)
+    groups: defaultdict[tuple[FindingKind, str, str], list[Finding]] = defaultdict(list)
     for finding in findings:
         groups[finding.kind, finding.case, finding.detail].append(finding)
     return groups

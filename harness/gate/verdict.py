@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 
-from onnx_parity.harness.gate.findings import Finding, Kind, Side, compare, same_machine
+from onnx_parity.harness.gate.findings import Finding, FindingKind, Side, compare, same_machine
 from onnx_parity.harness.gate.policy import Action, Policy
 from onnx_parity.harness.record import RunInfo, Status
 from onnx_parity.harness.store import RunStoreError, read_end, read_info, read_records
@@ -16,8 +16,8 @@ from onnx_parity.harness.store import RunStoreError, read_end, read_info, read_r
 class Verdict(msgspec.Struct, frozen=True):
     baseline: str
     run: str
-    #: Kind of finding to what is done about it.
-    actions: dict[Kind, Action]
+    #: FindingKind of finding to what is done about it.
+    actions: dict[FindingKind, Action]
     findings: list[Finding]
     #: What is not the same around the two runs: `torch 2.12.1 → 2.13.0`.
     environment: list[str]
@@ -45,7 +45,7 @@ def judge(baseline: Path, run: Path, policy: Policy) -> Verdict:
     return Verdict(
         baseline=before.info.id,
         run=now.info.id,
-        actions={kind: getattr(policy.findings, kind.name.lower()) for kind in Kind},
+        actions={kind: getattr(policy.findings, kind.name.lower()) for kind in FindingKind},
         findings=list(compare(before, now, policy)),
         environment=changes(before.info, now.info),
         counts={status: (old[status], new[status]) for status in Status if status in old or status in new},

@@ -26,7 +26,7 @@ from onnx_parity.harness.pytest_plugin.cell_report import CellReport, packed, to
 from onnx_parity.harness.pytest_plugin.matrix import RUN_INFO, Matrix
 from onnx_parity.harness.pytest_plugin.pace import Pace
 from onnx_parity.harness.pytest_plugin.worker_crash import record_crash
-from onnx_parity.harness.results.summary import counts, summarise
+from onnx_parity.harness.results.terminal_summary import counts, summarise
 from onnx_parity.harness.running.limits import STAGE_SECONDS, parse_limits
 from onnx_parity.harness.store import RunStoreError, read_records
 

@@ -14,7 +14,7 @@ _ASIDE = ("harness/commands/", "harness/gate/", "harness/comparison/", "harness/
 
 
 def room_folder(room: str) -> Path:
-    spec = find_spec(room)
+    spec = find_spec(f"onnx_parity.{room}")
     assert spec is not None and spec.origin is not None
     return Path(spec.origin).parent
 

@@ -22,7 +22,7 @@ class Health(StrEnum):
     BROKEN = "broken"
 
 
-class Finding(msgspec.Struct, frozen=True):
+class Check(msgspec.Struct, frozen=True):
     """One thing that was looked at."""
 
     what: str
@@ -79,79 +79,75 @@ NEEDS = (
 BACKENDS = ("onnxruntime.backend", "jaxonnxruntime.backend", "caffe2.python.onnx.backend")
 
 
-def diagnose() -> Iterator[Finding]:
+def diagnose() -> Iterator[Check]:
     """Everything, in the order in which one reads it. Imports what it speaks of."""
-    yield Finding("python", Health.OK, f"{platform.python_version()}, {platform.platform()}, {os.cpu_count()} cores")
+    yield Check("python", Health.OK, f"{platform.python_version()}, {platform.platform()}, {os.cpu_count()} cores")
     packages = [_package(need) for need in NEEDS]
     yield from packages
     # What follows is asked of torch and onnxruntime themselves.
-    if all(finding.health is not Health.BROKEN for finding in packages):
+    if all(check.health is not Health.BROKEN for check in packages):
         yield from _exporters()
         yield from _devices()
         yield from _backends()
 
 
-def healthy(findings: Sequence[Finding]) -> bool:
-    return all(finding.health is not Health.BROKEN for finding in findings)
+def healthy(checks: Sequence[Check]) -> bool:
+    return all(check.health is not Health.BROKEN for check in checks)
 
 
-def _package(need: Need) -> Finding:
+def _package(need: Need) -> Check:
     try:
         version = metadata.version(need.distribution)
     except metadata.PackageNotFoundError:
         health = Health.MISSING if need.costs else Health.BROKEN
         costs = need.costs or "nothing runs without it"
-        return Finding(need.distribution, health, "not installed", costs, need.remedy or "pip install onnx-parity")
+        return Check(need.distribution, health, "not installed", costs, need.remedy or "pip install onnx-parity")
     if need.module == "torchvision":
         # Beside a torch of another build it does not import as it is; the zoo has its own way, which is tried there.
-        return Finding(need.distribution, Health.OK, version)
+        return Check(need.distribution, Health.OK, version)
     try:
         import_module(need.module)
     except Exception as error:  # noqa: BLE001  A package that is half installed may raise anything.
         why = f"{version} does not import: {type(error).__name__}: {one_line(str(error))}"
-        return Finding(
-            need.distribution, Health.BROKEN, why, need.costs or "nothing runs without it", "install it again"
-        )
-    return Finding(need.distribution, Health.OK, version)
+        return Check(need.distribution, Health.BROKEN, why, need.costs or "nothing runs without it", "install it again")
+    return Check(need.distribution, Health.OK, version)
 
 
-def _exporters() -> Iterator[Finding]:
+def _exporters() -> Iterator[Check]:
     from onnx_parity.harness.subjects.exporters import EXPORTERS
 
     for exporter in EXPORTERS.values():
         missing = exporter.missing()
         if exporter.name == TORCH_SCRIPT and not missing:
-            yield Finding(f"exporter {exporter.name}", Health.OK, "deprecated by torch, present up to 2.15")
+            yield Check(f"exporter {exporter.name}", Health.OK, "deprecated by torch, present up to 2.15")
         elif missing:
             costs = "its cells are absent"
-            yield Finding(f"exporter {exporter.name}", Health.MISSING, missing, costs, "pip install onnx-parity[peers]")
+            yield Check(f"exporter {exporter.name}", Health.MISSING, missing, costs, "pip install onnx-parity[peers]")
         else:
-            yield Finding(f"exporter {exporter.name}", Health.OK, "")
+            yield Check(f"exporter {exporter.name}", Health.OK, "")
 
 
-def _devices() -> Iterator[Finding]:
+def _devices() -> Iterator[Check]:
     import onnxruntime
 
     from onnx_parity.harness.subjects import cuda
 
-    yield Finding("device cpu", Health.OK, ", ".join(onnxruntime.get_available_providers()))
+    yield Check("device cpu", Health.OK, ", ".join(onnxruntime.get_available_providers()))
     if reason := cuda.missing():
         costs = "the CUDA lane is absent: one cell of every case, at the newest opset that onnxruntime runs"
-        yield Finding(
+        yield Check(
             "device cuda", Health.MISSING, reason, costs, "a CUDA device, a CUDA build of torch, onnxruntime-gpu"
         )
     else:
-        yield Finding("device cuda", Health.OK, f"TF32 off, {cuda.MEMORY_LIMIT >> 30} GiB a process")
+        yield Check("device cuda", Health.OK, f"TF32 off, {cuda.MEMORY_LIMIT >> 30} GiB a process")
 
 
-def _backends() -> Iterator[Finding]:
+def _backends() -> Iterator[Check]:
     from onnx_parity.harness.subjects.runtimes import RUNTIMES
 
     for module in BACKENDS:
         if reason := RUNTIMES[BACKEND + module].missing(Device.CPU):
             remedy = "pip install onnx-parity[backends]" if module.startswith("jax") else ""
-            yield Finding(
-                f"backend {module}", Health.MISSING, reason, f"--runtimes {BACKEND}{module} is absent", remedy
-            )
+            yield Check(f"backend {module}", Health.MISSING, reason, f"--runtimes {BACKEND}{module} is absent", remedy)
         else:
-            yield Finding(f"backend {module}", Health.OK, f"--runtimes {BACKEND}{module}")
+            yield Check(f"backend {module}", Health.OK, f"--runtimes {BACKEND}{module}")

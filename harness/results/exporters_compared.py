@@ -8,18 +8,7 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from onnx_parity.harness.axes import PARITY
-from onnx_parity.harness.record import Kind, Record, Status
-
-#: From the gravest to the least: of an operator's cells the gravest is told.
-GRAVITY = (
-    Status.CRASHED,
-    Status.FAILED,
-    Status.UNEXPECTED_PASS,
-    Status.KNOWN,
-    Status.UNSUPPORTED,
-    Status.ABSENT,
-    Status.PASSED,
-)
+from onnx_parity.harness.record import GRAVEST_FIRST, Kind, Record, Status
 
 
 class Point(msgspec.Struct, frozen=True, order=True):
@@ -41,12 +30,12 @@ class Standing(msgspec.Struct, frozen=True):
 
     @property
     def gravest(self) -> Status:
-        return next(status for status in GRAVITY if self.counts.get(status))
+        return next(status for status in GRAVEST_FIRST if self.counts.get(status))
 
     def __str__(self) -> str:
         number = self.counts[self.gravest]
         of = "" if number == self.cells else f" of {self.cells}"
-        return f"{self.gravest.replace('_', ' ')} {number}{of}"
+        return f"{self.gravest.words} {number}{of}"
 
 
 class Row(msgspec.Struct, frozen=True):

@@ -17,7 +17,7 @@ from onnx_parity.exporter.verification.oracle import judge
 from onnx_parity.harness.record import Stage, Status
 from tests.harness import planted
 from tests.harness.faults import STAGES, names_of
-from tests.harness.test_store import RECORD
+from tests.records import RECORD
 
 _ROOT = Path(__file__).parents[2]
 _DIED = replace(RECORD, status=Status.CRASHED, stage=Stage.LOAD, reason="was killed by SIGSEGV in stage load")

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from benchmarks.run_figures import figures, main, read_figures, told
 from onnx_parity.harness.record import Record
-from tests.harness.test_store import RECORD
+from tests.records import RECORD
 
 
 def cells(worker: str, count: int, *, memory: tuple[int, int] = (500, 500), share: float = 0.1) -> list[Record]:

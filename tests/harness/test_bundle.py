@@ -24,7 +24,7 @@ from onnx_parity.harness.judging.outcome import Outcome
 from onnx_parity.harness.running.stages import Bench
 from onnx_parity.harness.subjects.exporters import Captured, Request
 from tests.harness.fakes import FakeExporter, cell, one_node
-from tests.harness.test_store import INFO, RECORD
+from tests.records import INFO, RECORD
 
 _ELU = op(F.elu, floats(2, 3))
 

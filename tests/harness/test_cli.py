@@ -17,8 +17,8 @@ from typer.testing import CliRunner
 
 from onnx_parity.harness import cli
 from onnx_parity.harness.commands import defaults, stopping
-from onnx_parity.harness.store import RecordWriter, create_run, read_records
-from tests.harness.test_store import INFO, RECORD
+from onnx_parity.harness.store import read_records
+from tests.records import INFO, RECORD, write_run
 
 _CASES = """
 import torch.nn.functional as F
@@ -82,9 +82,7 @@ def commands(project: Path, monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
 
     def run(command: list[str], stdout: object) -> int:
         given.append(command)
-        writer = RecordWriter(create_run(Path("runs"), INFO), "gw0")
-        writer.append(RECORD)
-        writer.close()
+        write_run(Path("runs"), [RECORD])
         return 1
 
     monkeypatch.setattr(importlib.import_module("onnx_parity.harness.commands.run"), "exit_code_of", run)
@@ -117,7 +115,8 @@ def test_json_is_all_that_standard_output_has(project: Path, commands: list[list
     Path("taken").touch()
     assert invoke("report", "--out", "taken") == (
         2,
-        "taken is a file; a report is a folder. Choose another name or remove it.\n",
+        "The report cannot be written to taken: this is a file, and a report is a folder. "
+        "Choose another name, or remove the file.\n",
     )
     listed = json.loads(invoke("list", "relu", "--tier", "smoke", "--json")[1])
     assert [(each["case"], each["place"], len(each["cells"])) for each in listed] == [
@@ -165,7 +164,7 @@ def test_places_that_options_take_are_not_where_pytest_looks_for_its_configurati
 def test_runs_that_are_kept_elsewhere_have_their_report_there(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def run(command: list[str], stdout: object) -> int:
         (kept,) = [Path(word.removeprefix("--runs=")) for word in command if word.startswith("--runs=")]
-        RecordWriter(create_run(kept, INFO), "gw0").append(RECORD)
+        write_run(kept, [RECORD])
         return 0
 
     monkeypatch.setattr(importlib.import_module("onnx_parity.harness.commands.run"), "exit_code_of", run)
@@ -217,7 +216,7 @@ def test_a_number_of_processes_is_one(project: Path, commands: list[list[str]], 
 
 
 def test_nothing_that_is_said_with_resume_is_passed_over(project: Path, commands: list[list[str]]) -> None:
-    run = create_run(Path("runs"), INFO)
+    run = write_run(Path("runs"), [])
     assert invoke("run", "--resume", str(run), "-k", "elu", "--seed", "7", "--tier=full", "--strange", "some.py") == (
         2,
         "--resume goes on with the options that the run was begun with: leave out -k --tier --seed 7 --strange some.py."
@@ -333,7 +332,7 @@ def test_what_any_command_may_run_into_is_told_in_a_line(
 
 
 def test_a_place_that_cannot_be_made_is_told_in_a_line(project: Path) -> None:
-    run = create_run(Path("runs"), INFO)
+    run = write_run(Path("runs"), [])
     Path("taken").touch()
     code, text = invoke("merge", str(run), "--into", "taken/runs", "--partial")
     assert (code, text.count("\n")) == (2, 1)

@@ -15,7 +15,7 @@ from onnx_parity.harness.pytest_plugin.worker_crash import record_crash
 from onnx_parity.harness.record import Record, Stage, Status
 from onnx_parity.harness.running.run_log import RunLog
 from onnx_parity.harness.store import read_records
-from tests.harness.test_store import INFO, RECORD
+from tests.records import INFO, RECORD
 
 _ENDED = replace(RECORD, cell="ended", nodeid="cases.py::ended")
 _BEGUN = replace(RECORD, cell="begun", nodeid="cases.py::begun", status=Status.CRASHED)

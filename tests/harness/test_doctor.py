@@ -11,23 +11,23 @@ from typer.testing import CliRunner
 
 from onnx_parity.harness.cli import app
 from onnx_parity.harness.results import diagnosis
-from onnx_parity.harness.results.diagnosis import Finding, Health, Need, diagnose, healthy
+from onnx_parity.harness.results.diagnosis import Check, Health, Need, diagnose, healthy
 from onnx_parity.harness.subjects import cuda
 
 
-def found(what: str) -> Finding:
-    return next(finding for finding in diagnose() if finding.what == what)
+def found(what: str) -> Check:
+    return next(check for check in diagnose() if check.what == what)
 
 
 def test_what_is_there_has_its_version() -> None:
-    assert found("torch") == Finding("torch", Health.OK, metadata.version("torch"))
+    assert found("torch") == Check("torch", Health.OK, metadata.version("torch"))
     assert found("backend onnxruntime.backend").health is Health.OK
 
 
 def test_what_is_missing_has_its_price_and_its_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
     cuda.missing.cache_clear()
     monkeypatch.setattr("torch.cuda.is_available", lambda: False)
-    assert found("device cuda") == Finding(
+    assert found("device cuda") == Check(
         "device cuda",
         Health.MISSING,
         "no CUDA device",
@@ -46,29 +46,29 @@ def test_an_optional_package_that_is_not_there_is_missing_and_a_needed_one_broke
     optional = Need("nowhere", "nowhere-to-be-found", "nothing much is lost", "leave it")
     needed = Need("neither", "nor-this-one")
     monkeypatch.setattr(diagnosis, "NEEDS", (optional, needed))
-    findings = list(diagnose())
-    assert findings[1:] == [
-        Finding("nowhere-to-be-found", Health.MISSING, "not installed", "nothing much is lost", "leave it"),
-        Finding("nor-this-one", Health.BROKEN, "not installed", "nothing runs without it", "pip install onnx-parity"),
+    checks = list(diagnose())
+    assert checks[1:] == [
+        Check("nowhere-to-be-found", Health.MISSING, "not installed", "nothing much is lost", "leave it"),
+        Check("nor-this-one", Health.BROKEN, "not installed", "nothing runs without it", "pip install onnx-parity"),
     ]
-    assert not healthy(findings)
-    assert healthy(findings[:2])
+    assert not healthy(checks)
+    assert healthy(checks[:2])
 
 
 def test_a_package_that_does_not_import_is_broken(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "onnx_ir", None)
     monkeypatch.setattr(diagnosis, "NEEDS", (Need("onnx_ir", "onnx-ir"),))
-    _, finding = diagnose()
-    assert finding.health is Health.BROKEN
-    assert finding.found.startswith(f"{metadata.version('onnx-ir')} does not import: ModuleNotFoundError: ")
+    _, check = diagnose()
+    assert check.health is Health.BROKEN
+    assert check.found.startswith(f"{metadata.version('onnx-ir')} does not import: ModuleNotFoundError: ")
 
 
 def test_the_command_prints_a_line_each_and_speaks_json() -> None:
     result = CliRunner().invoke(app, ["doctor"])
     assert result.exit_code == 0
     assert f"ok       torch                               {metadata.version('torch')}" in result.output.splitlines()
-    findings = json.loads(CliRunner().invoke(app, ["doctor", "--json"]).output)
-    assert {"what": "torch", "health": "ok", "found": metadata.version("torch"), "costs": "", "remedy": ""} in findings
+    checks = json.loads(CliRunner().invoke(app, ["doctor", "--json"]).output)
+    assert {"what": "torch", "health": "ok", "found": metadata.version("torch"), "costs": "", "remedy": ""} in checks
 
 
 def test_a_broken_installation_fails_the_command(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,7 +17,7 @@ from onnx_parity.harness.expecting.expectation_edits import edit
 from onnx_parity.harness.expecting.expectations import Expectation, ExpectationError, parse
 from onnx_parity.harness.record import Record, Stage, Status
 from onnx_parity.harness.store import RecordWriter, create_run
-from tests.harness.test_store import INFO, RECORD
+from tests.records import INFO, RECORD
 
 PATH = Path("op_cases/expectations.toml")
 KERNEL = """# A comment that stays.

@@ -17,7 +17,7 @@ from onnx_parity.harness.expecting.expectations import (
 )
 from onnx_parity.harness.record import Record, Stage, Status
 from tests.harness.faults import LEAN, run_project
-from tests.harness.test_store import RECORD
+from tests.records import RECORD
 
 TOPK = "topk[k=0]-float32-opset{}-cpu-trace-onnxruntime"
 

@@ -13,14 +13,14 @@ from msgspec.structs import replace
 from typer.testing import CliRunner
 
 from onnx_parity.harness import cli
-from onnx_parity.harness.gate.findings import Finding, Kind
+from onnx_parity.harness.gate.findings import Finding, FindingKind
 from onnx_parity.harness.gate.formats import headline, junit, lines, markdown, workflow_commands
 from onnx_parity.harness.gate.policy import Action, Findings, Policy, PolicyError, Thresholds, read_policy
 from onnx_parity.harness.gate.verdict import Verdict, judge
 from onnx_parity.harness.record import SCHEMA_VERSION, Blame, Metrics, Record, RunEnd, RunInfo, Stage, Status
-from onnx_parity.harness.store import RecordWriter, RunStoreError, create_run, write_end
-from tests.harness.test_store import INFO as OLD_INFO
-from tests.harness.test_store import RECORD
+from onnx_parity.harness.store import RunStoreError
+from tests.records import INFO as OLD_INFO
+from tests.records import RECORD, write_run
 
 INFO = replace(OLD_INFO, schema_version=SCHEMA_VERSION, packages={"torch": "2.12.1"}, platform="Linux", cpus=2)
 DEFAULT = Policy()
@@ -35,14 +35,7 @@ def cell(name: str = "a", status: Status = Status.PASSED, headroom: float | None
 
 
 def store(root: Path, name: str, records: Sequence[Record], info: RunInfo = INFO, end: RunEnd | None = WHOLE) -> Path:
-    run = create_run(root, replace(info, id=name))
-    writer = RecordWriter(run, "main")
-    for record in records:
-        writer.append(record)
-    writer.close()
-    if end is not None:
-        write_end(run, end)
-    return run
+    return write_run(root, records, replace(info, id=name), end)
 
 
 def gate(
@@ -51,7 +44,7 @@ def gate(
     return judge(store(root, "before", before), store(root, "now", now, replace(INFO, **info)), policy)
 
 
-def kinds(verdict: Verdict) -> list[Kind]:
+def kinds(verdict: Verdict) -> list[FindingKind]:
     return [finding.kind for finding in verdict.findings]
 
 
@@ -62,7 +55,7 @@ BAD = (Status.FAILED, Status.CRASHED, Status.UNEXPECTED_PASS)
 @pytest.mark.parametrize("before", [Status.PASSED, Status.KNOWN, Status.UNSUPPORTED, Status.ABSENT])
 def test_what_went_wrong_and_did_not_before_is_a_new_failure(tmp_path: Path, before: Status, now: Status) -> None:
     verdict = gate(tmp_path, [cell(status=before)], [cell(status=now)])
-    assert kinds(verdict) == [Kind.NEW_FAILURE]
+    assert kinds(verdict) == [FindingKind.NEW_FAILURE]
     assert verdict.regressed
 
 
@@ -70,19 +63,21 @@ def test_a_new_cell_that_fails_is_a_new_failure_and_one_that_passes_is_nothing(t
     new = [cell("a"), cell("b", Status.FAILED, reason="off", stage=Stage.COMPARE, blame=Blame.EXPORTER), cell("c")]
     verdict = gate(tmp_path, [cell("a")], new)
     (finding,) = verdict.findings
-    assert (finding.kind, finding.subject) == (Kind.NEW_FAILURE, "b")
+    assert (finding.kind, finding.subject) == (FindingKind.NEW_FAILURE, "b")
     assert finding.detail == "not in the baseline; failed at compare (exporter): off"
 
 
 @pytest.mark.parametrize(
     ("now", "kind", "regressed"),
     [
-        (Status.UNSUPPORTED, Kind.LOST_COVERAGE, True),
-        (Status.KNOWN, Kind.LOST_COVERAGE, True),
-        (Status.ABSENT, Kind.CANNOT_RUN_HERE, False),
+        (Status.UNSUPPORTED, FindingKind.LOST_COVERAGE, True),
+        (Status.KNOWN, FindingKind.LOST_COVERAGE, True),
+        (Status.ABSENT, FindingKind.CANNOT_RUN_HERE, False),
     ],
 )
-def test_what_passed_and_does_not_any_more_is_lost(tmp_path: Path, now: Status, kind: Kind, regressed: bool) -> None:
+def test_what_passed_and_does_not_any_more_is_lost(
+    tmp_path: Path, now: Status, kind: FindingKind, regressed: bool
+) -> None:
     verdict = gate(tmp_path, [cell()], [cell(status=now)])
     assert kinds(verdict) == [kind]
     assert verdict.regressed is regressed
@@ -91,7 +86,7 @@ def test_what_passed_and_does_not_any_more_is_lost(tmp_path: Path, now: Status, 
 @pytest.mark.parametrize("before", [*BAD, Status.KNOWN, Status.UNSUPPORTED])
 def test_what_passes_and_did_not_before_is_a_fix(tmp_path: Path, before: Status) -> None:
     verdict = gate(tmp_path, [cell(status=before)], [cell()])
-    assert kinds(verdict) == [Kind.FIX]
+    assert kinds(verdict) == [FindingKind.FIX]
     assert not verdict.regressed
 
 
@@ -103,13 +98,13 @@ def test_what_ends_as_before_is_no_finding(tmp_path: Path, status: Status) -> No
 def test_a_failure_elsewhere_is_a_changed_failure(tmp_path: Path) -> None:
     before = cell(status=Status.FAILED, stage=Stage.COMPARE, blame=Blame.RUNTIME)
     for now in (replace(before, stage=Stage.LOAD), replace(before, blame=Blame.EXPORTER), cell(status=Status.CRASHED)):
-        assert kinds(gate(tmp_path / now.stage / str(now.blame), [before], [now])) == [Kind.CHANGED_FAILURE]
+        assert kinds(gate(tmp_path / now.stage / str(now.blame), [before], [now])) == [FindingKind.CHANGED_FAILURE]
 
 
 def test_what_ran_and_was_not_run_is_missing_unless_the_policy_lets_a_share_be(tmp_path: Path) -> None:
     before = [cell(str(number)) for number in range(10)] + [cell("absent", Status.ABSENT)]
     verdict = gate(tmp_path, before, before[1:10])
-    assert [(finding.kind, finding.subject) for finding in verdict.findings] == [(Kind.NOT_RUN, "0")]
+    assert [(finding.kind, finding.subject) for finding in verdict.findings] == [(FindingKind.NOT_RUN, "0")]
     lenient = Policy(thresholds=Thresholds(not_run_share=0.1))
     assert gate(tmp_path / "lenient", before, before[1:10], lenient).findings == []
     assert len(gate(tmp_path / "more", before, before[2:10], lenient).findings) == 2
@@ -128,7 +123,7 @@ def test_what_ran_and_was_not_run_is_missing_unless_the_policy_lets_a_share_be(t
 )
 def test_headroom_that_shrank_and_is_near_failing(tmp_path: Path, before: float, now: float, shrunk: bool) -> None:
     verdict = gate(tmp_path, [cell(headroom=before)], [cell(headroom=now)])
-    assert kinds(verdict) == [Kind.SHRUNK_HEADROOM] * shrunk
+    assert kinds(verdict) == [FindingKind.SHRUNK_HEADROOM] * shrunk
     assert not verdict.regressed
 
 
@@ -173,7 +168,7 @@ def test_the_terminal_is_not_flooded_by_warnings(tmp_path: Path) -> None:
 def test_a_run_without_its_end_proves_nothing(tmp_path: Path, end: RunEnd | None) -> None:
     before = store(tmp_path, "before", [cell()])
     verdict = judge(before, store(tmp_path, "now", [cell()], end=end), Policy())
-    assert kinds(verdict) == [Kind.UNFINISHED]
+    assert kinds(verdict) == [FindingKind.UNFINISHED]
     assert verdict.regressed
 
 
@@ -212,22 +207,23 @@ def regressed(tmp_path: Path) -> Verdict:
 
 
 DETAIL = "passed in the baseline; failed at compare (exporter): off | by <1>\n100%"
+DETAIL_LINE = DETAIL.replace("\n", "\\n")
 
 
 def test_the_terminal_shows_a_fault_once(regressed: Verdict) -> None:
     case = "elu[alpha=1.0] float32"
     assert list(lines(regressed)) == [
         f"warn: fix: {case} opset 9: passes; failed at rerun_values in the baseline",
-        f"fail: new failure: {case} opset 7-9: {DETAIL}",
+        f"fail: new failure: {case} opset 7-9: {DETAIL_LINE}",
         "environment: torch 2.12.1 → 2.13.0",
         "environment: cuda none → no CUDA device",
-        "regressed: 3 new failure; now against before",
+        "regressed: new failure (3); now against before",
     ]
 
 
 def test_markdown_stays_a_table(regressed: Verdict) -> None:
     text = markdown(regressed).splitlines()
-    assert text[0] == "## ❌ parity: regressed: 3 new failure; now against before"
+    assert text[0] == "## ❌ parity: regressed: new failure (3); now against before"
     assert text[2:6] == [
         "| cells | passed | failed |",
         "| --- | --- | --- |",
@@ -236,7 +232,7 @@ def test_markdown_stays_a_table(regressed: Verdict) -> None:
     ]
     assert text[7].startswith("The environment differs: torch 2.12.1 → 2.13.0, cuda none")
     row = "| new failure | elu[alpha=1.0] float32 opset 7-9 | passed in the baseline; failed at compare (exporter): "
-    assert row + "off \\| by &lt;1> 100% |" in text
+    assert row + "off \\| by &lt;1&gt; 100% |" in text
     assert "### To be looked at" in text
 
 
@@ -247,7 +243,7 @@ def test_markdown_is_read_as_a_table(regressed: Verdict) -> None:
     rows = " ".join(token.type for token in tokens if token.type in ("tr_open", "th_open", "td_open")).split("tr_open")
     assert [len(row.split()) for row in rows[4:]] == [3] * len(rows[4:])
     (cell_of_detail,) = [token.content for token in tokens if token.type == "inline" and "off" in token.content]
-    assert cell_of_detail.endswith("off | by &lt;1> 100%")
+    assert cell_of_detail.endswith("off | by &lt;1&gt; 100%")
 
 
 def test_junit_has_a_case_for_each_finding(regressed: Verdict) -> None:
@@ -266,7 +262,7 @@ def test_junit_of_a_run_that_holds_has_a_case_that_passes(tmp_path: Path) -> Non
 def test_junit_is_xml_whatever_an_error_says(tmp_path: Path) -> None:
     now = cell(status=Status.FAILED, reason="\x1b[31mred\x00")
     suite = ET.fromstring(junit(gate(tmp_path, [cell()], [now])).encode())
-    assert suite[0][0].text == "passed in the baseline; failed at rerun_values: \ufffd[31mred\ufffd"
+    assert suite[0][0].text == "passed in the baseline; failed at rerun_values: red\ufffd"
 
 
 def test_annotations_stand_beside_the_declaration(regressed: Verdict) -> None:
@@ -313,7 +309,7 @@ def test_a_policy_that_makes_no_sense_is_refused(tmp_path: Path, text: str, mess
 
 
 def test_every_kind_has_its_action() -> None:
-    assert [kind.name.lower() for kind in Kind] == list(Findings.__struct_fields__)
+    assert [kind.name.lower() for kind in FindingKind] == list(Findings.__struct_fields__)
 
 
 def test_the_command_ends_as_the_verdict_is(tmp_path: Path) -> None:
@@ -327,15 +323,22 @@ def test_the_command_ends_as_the_verdict_is(tmp_path: Path) -> None:
     assert invoke(good, "--no-annotations") == (0, "no regression: good against before\n")
     summary, xml = tmp_path / "summary.md", tmp_path / "gate.xml"
     code, text = invoke(bad, "--markdown", str(summary), "--junit", str(xml), "--annotations")
-    assert (code, text.splitlines()[-1]) == (1, "regressed: 1 new failure; bad against before")
+    assert (code, text.splitlines()[-1]) == (1, "regressed: new failure (1); bad against before")
     assert "::error file=" in text
     assert summary.read_text().startswith("## ❌ parity: regressed")
     assert ET.parse(xml).getroot().get("failures") == "1"
     verdict = msgspec.json.decode(invoke(bad, "--json", "--no-annotations")[1], type=Verdict)
     assert verdict.findings == [
-        Finding(Kind.NEW_FAILURE, "a", "passed in the baseline; failed at rerun_values", "elu[alpha=1.0] float32", 9,
-                RECORD.file, RECORD.line)
-    ]  # fmt: skip
+        Finding(
+            FindingKind.NEW_FAILURE,
+            "a",
+            "passed in the baseline; failed at rerun_values",
+            "elu[alpha=1.0] float32",
+            9,
+            RECORD.file,
+            RECORD.line,
+        )
+    ]
     for option in ("--markdown", "--junit"):
         assert invoke(good, option, str(tmp_path)) == (2, f"{tmp_path}: Is a directory\n")
     nowhere = tmp_path / "nowhere"
@@ -343,4 +346,4 @@ def test_the_command_ends_as_the_verdict_is(tmp_path: Path) -> None:
 
 
 def test_the_headline_counts_what_fails(regressed: Verdict) -> None:
-    assert headline(regressed) == "regressed: 3 new failure; now against before"
+    assert headline(regressed) == "regressed: new failure (3); now against before"

@@ -12,8 +12,7 @@ from typer.testing import CliRunner
 from onnx_parity.harness import cli
 from onnx_parity.harness.record import Metrics, Stage, Status
 from onnx_parity.harness.results.query import QueryError, parse
-from onnx_parity.harness.store import RecordWriter, create_run
-from tests.harness.test_store import INFO, RECORD
+from tests.records import RECORD, write_run
 
 CLOSE = Metrics(1e-7, 1e-7, 0.0, 1.0, 2.0, 1.5, 1e-6, 0, (0,), 1.0, 1.0)
 RECORDS = [
@@ -74,12 +73,7 @@ def test_what_cannot_be_asked_of_a_record_names_it(question: str) -> None:
 
 @pytest.fixture
 def run(tmp_path: Path) -> Path:
-    folder = create_run(tmp_path, INFO)
-    writer = RecordWriter(folder, "main")
-    for record in RECORDS:
-        writer.append(record)
-    writer.close()
-    return folder
+    return write_run(tmp_path, RECORDS)
 
 
 def query(run: Path, *arguments: str) -> tuple[int, str]:

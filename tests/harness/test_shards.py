@@ -23,7 +23,7 @@ from onnx_parity.harness.store import (
     read_records,
     write_end,
 )
-from tests.harness.test_store import INFO, RECORD
+from tests.records import INFO, RECORD
 
 GROUPS = [f"case{number}-float32" for number in range(1000)]
 

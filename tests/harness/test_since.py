@@ -12,7 +12,7 @@ from onnx_parity.harness.record import Record, RunInfo, Status
 from onnx_parity.harness.results.content import contents, declared_as
 from onnx_parity.harness.store import RecordWriter, RunStoreError, create_run, read_info, read_records
 from tests.harness.faults import LEAN, Ended, run_project
-from tests.harness.test_store import INFO, RECORD
+from tests.records import INFO, RECORD
 
 ELU = replace(RECORD, aten=("aten::elu",))
 MATMUL = replace(RECORD, aten=("aten::bmm", "aten::add.Tensor"))

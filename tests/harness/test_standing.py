@@ -12,8 +12,7 @@ from typer.testing import CliRunner
 from onnx_parity.harness.cli import app
 from onnx_parity.harness.record import Record, Status
 from onnx_parity.harness.results.exporters_compared import compare
-from onnx_parity.harness.store import RecordWriter, create_run
-from tests.harness.test_store import INFO, RECORD
+from tests.records import RECORD, write_run
 
 PASSED, FAILED, UNSUPPORTED = Status.PASSED, Status.FAILED, Status.UNSUPPORTED
 
@@ -57,12 +56,7 @@ def test_the_last_record_of_a_cell_counts() -> None:
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "100")
-    folder = create_run(Path("runs"), INFO)
-    writer = RecordWriter(folder, "main")
-    for each in RECORDS:
-        writer.append(each)
-    writer.close()
-    return folder
+    return write_run(Path("runs"), RECORDS)
 
 
 def test_the_table_is_printed(run: Path) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from onnx_parity.harness.record import Blame, Kind, Metrics, OnnxUse, Record, RunEnd, RunInfo, Stage, Status
+from onnx_parity.harness.record import Blame, Metrics, OnnxUse, Record, RunEnd, Stage, Status
 from onnx_parity.harness.store import (
     InFlight,
     RecordWriter,
@@ -26,30 +26,10 @@ from onnx_parity.harness.store import (
     read_records,
     write_end,
 )
+from tests.records import INFO, RECORD
 
 #: Runs as earlier versions of the store wrote them.
 OLD_RUNS = Path(__file__).parent / "old_runs"
-
-INFO = RunInfo(id="20260131-101500-1", started="2026-01-31T10:15:00+00:00", seed=0, tier="default")
-RECORD = Record(
-    cell="elu[alpha=1.0]-float32-opset9-cpu-trace-onnxruntime",
-    case="elu[alpha=1.0]",
-    name="elu",
-    family="activation",
-    kind=Kind.OPERATOR,
-    file="op_cases/activation.py",
-    line=12,
-    nodeid="op_cases/activation.py::elu::elu[alpha=1.0]-float32-opset9-cpu-trace-onnxruntime",
-    opset=9,
-    dtype="float32",
-    device="cpu",
-    capture="trace",
-    exporter="parity",
-    runtime="onnxruntime",
-    shapes="static",
-    status=Status.PASSED,
-    stage=Stage.RERUN_VALUES,
-)
 
 
 def named(cell: str, status: Status = Status.PASSED) -> Record:

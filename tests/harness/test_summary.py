@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import msgspec
 
+from onnx_parity.harness.opset_ranges import opset_ranges
 from onnx_parity.harness.record import Record, Stage, Status
-from onnx_parity.harness.results.summary import counts, ranges, summarise
-from tests.harness.test_store import RECORD
+from onnx_parity.harness.results.terminal_summary import counts, summarise
+from tests.records import RECORD
 
 
 def record(status: Status, opset: int, reason: str = "", case: str = "elu", exporter: str = "parity") -> Record:
@@ -16,8 +17,8 @@ def record(status: Status, opset: int, reason: str = "", case: str = "elu", expo
 
 
 def test_opsets_are_told_as_ranges() -> None:
-    assert ranges([13, 7, 8, 9, 18, 9]) == "7-9, 13, 18"
-    assert ranges([]) == ""
+    assert opset_ranges([13, 7, 8, 9, 18, 9]) == "7-9, 13, 18"
+    assert opset_ranges([]) == ""
 
 
 def test_a_fault_is_one_line_however_many_cells_have_it() -> None:

@@ -21,7 +21,7 @@ MAY_IMPORT = {
     "harness": ("exporter",),
     "op_cases": ("harness.case", "harness.opinfo"),
     "model_zoo": ("harness.case",),
-    "reports": ("harness.record", "harness.store"),
+    "reports": ("harness.record", "harness.store", "harness.escaping", "harness.opset_ranges"),
     "benchmarks": ("exporter", "harness", "model_zoo.torchvision_import"),
 }
 #: The command that writes reports is where the harness meets them.

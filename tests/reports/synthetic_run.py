@@ -13,31 +13,21 @@ from dataclasses import dataclass
 from itertools import islice, product
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from onnx_parity.harness.record import Blame, Kind, Metrics, OnnxUse, Record, RunInfo, Stage, Status
-from onnx_parity.harness.store import RecordWriter, create_run
 from onnx_parity.reports.site import write_report
+from tests.records import RECORD, write_run
 
 OPSETS = range(7, 27)
 
-#: A cell to make others from, by `msgspec.structs.replace`.
-PASSING = Record(
+#: A cell that passed, of a case without attributes.
+PASSING = replace(
+    RECORD,
     cell="elu-float32-opset18-cpu-trace-onnxruntime",
     case="elu",
-    name="elu",
-    family="activation",
-    kind=Kind.OPERATOR,
-    file="op_cases/activation.py",
-    line=12,
     nodeid="op_cases/activation.py::elu-float32-opset18-cpu-trace-onnxruntime",
     opset=18,
-    dtype="float32",
-    device="cpu",
-    capture="trace",
-    exporter="onnx-parity",
-    runtime="onnxruntime",
-    shapes="static",
-    status=Status.PASSED,
-    stage=Stage.RERUN_VALUES,
 )
 
 
@@ -151,15 +141,6 @@ def make_records(count: int) -> Iterator[Record]:
     return islice(records(dtypes=tuple(f"float{32 + n}" for n in range(needed))), count)
 
 
-def write_run(root: Path, cells: Iterable[Record], run_info: RunInfo | None = None) -> Path:
-    run = create_run(root, run_info or info())
-    writer = RecordWriter(run, "gw0")
-    for cell in cells:
-        writer.append(cell)
-    writer.close()
-    return run
-
-
 def _record(made: Made, variant: str, number: int, dtype: str, device: str, opset: int) -> Record:
     case = f"{made.name}[{variant}]" if variant else made.name
     cell = f"{case}-{dtype}-opset{opset}-{device}-trace-onnxruntime"
@@ -182,7 +163,7 @@ def _record(made: Made, variant: str, number: int, dtype: str, device: str, opse
         dtype=dtype,
         device=device,
         capture="trace",
-        exporter="onnx-parity",
+        exporter="parity",
         runtime="onnxruntime",
         shapes="dynamic" if variant == "batch" else "static",
         status=status,
@@ -258,7 +239,7 @@ def _uses(made: Made, opset: int) -> tuple[OnnxUse, ...]:
 
 def main() -> None:
     root, count = Path(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else 0
-    run = write_run(root, make_records(count) if count else records())
+    run = write_run(root, make_records(count) if count else records(), info())
     began = time.perf_counter()
     index = write_report(run, run / "report")
     took = time.perf_counter() - began

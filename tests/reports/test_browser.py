@@ -17,7 +17,8 @@ from playwright.sync_api import Browser, Error, Page, expect, sync_playwright
 
 from onnx_parity.harness.record import Status
 from onnx_parity.reports.site import write_report
-from tests.reports.synthetic_run import PASSING, records, write_run
+from tests.records import write_run
+from tests.reports.synthetic_run import PASSING, info, records
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 #: `--no-sandbox` because tests run as root in containers; the others keep it from calling home.
@@ -60,7 +61,7 @@ def _without_chromium(error: Error) -> NoReturn:
 @pytest.fixture(scope="session")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("site")
-    return write_report(write_run(folder, records()), folder / "report").parent
+    return write_report(write_run(folder, records(), info()), folder / "report").parent
 
 
 @pytest.fixture

@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from onnx_parity.harness.record import Blame, Kind, OnnxUse, RunInfo, Stage, Status
+from onnx_parity.harness.record import WRONG, Blame, Kind, OnnxUse, RunInfo, Stage, Status
 from onnx_parity.reports.arrangement import arrange, page_name
 from onnx_parity.reports.groups import group_outcomes, safe_link
-from onnx_parity.reports.outcomes import WRONG, Tally
+from onnx_parity.reports.outcomes import Tally
 from onnx_parity.reports.summary import measure_pace, summarize, verdict
 from onnx_parity.reports.traced import aten_operators, onnx_operators
 from tests.reports.synthetic_run import PASSING
@@ -26,7 +26,7 @@ def test_cells_that_end_alike_are_one_group() -> None:
     ]
     (group,) = group_outcomes(arrange(records)[0].cases, WRONG)
     assert (group.cells, group.opsets, group.where) == (6, "opsets 7–8, 10", "compare · exporter")
-    assert group.axes == "float16, float32 · cpu · static · trace · onnx-parity · onnxruntime"
+    assert group.axes == "float16, float32 · cpu · static · trace · parity · onnxruntime"
 
 
 def test_the_gravest_group_comes_first() -> None:

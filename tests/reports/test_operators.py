@@ -4,29 +4,23 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from onnx_parity.harness.record import Kind, Record, Stage, Status
-from onnx_parity.harness.store import RecordWriter, create_run
+from msgspec.structs import replace
+
+from onnx_parity.harness.record import Record, Stage, Status
 from onnx_parity.reports.operators import operators_page, write_operators
+from tests.records import RECORD, write_run
 from tests.reports.synthetic_run import info
 
 
 def _record(opset: int, status: Status, reason: str = "", dtype: str = "float32") -> Record:
-    return Record(
+    return replace(
+        RECORD,
         cell=f"erf-{dtype}-opset{opset}",
         case="erf",
         name="erf",
         family="elementwise",
-        kind=Kind.OPERATOR,
-        file="op_cases/elementwise.py",
-        line=1,
-        nodeid="",
         opset=opset,
         dtype=dtype,
-        device="cpu",
-        capture="trace",
-        exporter="parity",
-        runtime="onnxruntime",
-        shapes="static",
         status=status,
         stage=Stage.COMPARE,
         reason=reason,
@@ -35,12 +29,7 @@ def _record(opset: int, status: Status, reason: str = "", dtype: str = "float32"
 
 
 def _run(folder: Path, *records: Record) -> Path:
-    run = create_run(folder, info())
-    writer = RecordWriter(run, "main")
-    for record in records:
-        writer.append(record)
-    writer.close()
-    return run
+    return write_run(folder, records, info())
 
 
 def test_says_since_when_and_why_not_earlier(tmp_path: Path) -> None:

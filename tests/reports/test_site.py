@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from onnx_parity.harness.record import Blame, Record, RunInfo, Stage, Status
 from onnx_parity.reports.site import write_report
+from tests.records import write_run
 from tests.reports.synthetic_run import (
     MODELS,
     OPERATORS,
@@ -22,7 +23,6 @@ from tests.reports.synthetic_run import (
     Made,
     info,
     records,
-    write_run,
 )
 
 FAILED = replace(PASSING, status=Status.FAILED, stage=Stage.COMPARE, blame=Blame.EXPORTER, reason="off by one")
@@ -60,7 +60,7 @@ class Page(HTMLParser):
 
 def site_of(tmp_path: Path, cells: list[Record], run_info: RunInfo | None = None) -> dict[str, Page]:
     """The pages of a report by their paths in it."""
-    folder = write_report(write_run(tmp_path / "runs", cells, run_info), tmp_path / "report").parent
+    folder = write_report(write_run(tmp_path / "runs", cells, run_info or info()), tmp_path / "report").parent
     return {path.relative_to(folder).as_posix(): Page(path) for path in folder.rglob("*.html")}
 
 

@@ -8,6 +8,8 @@ import sys
 from collections.abc import Iterable
 from datetime import UTC, datetime
 
+from onnx_parity.harness.escaping import markup_text
+from onnx_parity.harness.opset_ranges import opset_ranges as _opset_ranges
 from onnx_parity.harness.record import EXACT_HEADROOM
 
 #: The largest float, by which a record says infinity.
@@ -15,8 +17,6 @@ INFINITE = sys.float_info.max
 #: A message keeps this many characters at its head and at its tail.
 MESSAGE_HEAD, MESSAGE_TAIL = 3000, 1000
 
-_ANSI = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
-_UNPRINTABLE = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 _DIGITS = re.compile(r"(\d+)")
 
 
@@ -77,13 +77,7 @@ def instant(iso: str) -> str:
 
 def opset_ranges(opsets: Iterable[int]) -> str:
     """`7, 8, 9, 12` as `7–9, 12`."""
-    ranges: list[list[int]] = []
-    for opset in sorted(set(opsets)):
-        if ranges and opset == ranges[-1][1] + 1:
-            ranges[-1][1] = opset
-        else:
-            ranges.append([opset, opset])
-    return ", ".join(str(first) if first == last else f"{first}–{last}" for first, last in ranges)
+    return _opset_ranges(opsets, dash="–")
 
 
 def opsets_named(opsets: Iterable[int]) -> str:
@@ -97,18 +91,13 @@ def pytest_line(nodeid: str) -> str:
 
 
 def shortened(text: str, longest: int = 240) -> str:
-    line = " ".join(printable(text).split())
+    line = " ".join(markup_text(text).split())
     return line if len(line) <= longest else line[: longest - 1].rstrip() + "…"
-
-
-def printable(text: str) -> str:
-    """Without the colours of a terminal, and without control characters, which HTML forbids."""
-    return _UNPRINTABLE.sub("\N{REPLACEMENT CHARACTER}", _ANSI.sub("", text))
 
 
 def message_excerpt(text: str) -> str:
     """The head and the tail of a message too long for a page."""
-    text = printable(text)
+    text = markup_text(text)
     left_out = len(text) - MESSAGE_HEAD - MESSAGE_TAIL
     if left_out <= 0:
         return text

@@ -7,18 +7,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from onnx_parity.harness.axes import PARITY
-from onnx_parity.harness.record import Record, Stage, Status
+from onnx_parity.harness.opset_ranges import opset_ranges
+from onnx_parity.harness.record import GRAVEST_FIRST, Record, Stage, Status
 
-#: From the gravest to the least.
-_ORDER = (
-    Status.CRASHED,
-    Status.FAILED,
-    Status.UNEXPECTED_PASS,
-    Status.KNOWN,
-    Status.UNSUPPORTED,
-    Status.ABSENT,
-    Status.PASSED,
-)
 #: Groups of one status that are named; the report has them all.
 _GROUPS = 20
 
@@ -36,7 +27,7 @@ class _Group:
 def counts(records: Iterable[Record]) -> str:
     """`4 failed, 6 unsupported, 650 passed`, the gravest first."""
     tally = Counter(record.status for record in records)
-    return ", ".join(f"{tally[status]} {status.replace('_', ' ')}" for status in _ORDER if tally[status])
+    return ", ".join(f"{tally[status]} {status.words}" for status in GRAVEST_FIRST if tally[status])
 
 
 def summarise(records: list[Record]) -> Iterator[str]:
@@ -50,24 +41,13 @@ def summarise(records: list[Record]) -> Iterator[str]:
         if case and record.exporter != PARITY:
             case += f" {record.exporter}"
         opsets[_Group(record.status, case, record.stage, record.reason)].append(record.opset)
-    for status in _ORDER:
+    for status in GRAVEST_FIRST:
         groups = [group for group in opsets if group.status is status]
         for group in groups[:_GROUPS]:
             if status is Status.ABSENT:
                 yield f"{status}: {len(opsets[group])} cells: {group.reason}"
             else:
-                where = f"{group.case}  opset {ranges(opsets[group])}  {group.stage}"
-                yield f"{status.replace('_', ' ')}: {where}: {group.reason}"
+                where = f"{group.case}  opset {opset_ranges(opsets[group])}  {group.stage}"
+                yield f"{status.words}: {where}: {group.reason}"
         if len(groups) > _GROUPS:
-            yield f"{status.replace('_', ' ')}: {len(groups) - _GROUPS} more groups of cells"
-
-
-def ranges(opsets: Iterable[int]) -> str:
-    """(7, 8, 9, 13) as `7-9, 13`."""
-    spans: list[list[int]] = []
-    for opset in sorted(set(opsets)):
-        if spans and opset == spans[-1][1] + 1:
-            spans[-1][1] = opset
-        else:
-            spans.append([opset, opset])
-    return ", ".join(str(low) if low == high else f"{low}-{high}" for low, high in spans)
+            yield f"{status.words}: {len(groups) - _GROUPS} more groups of cells"
