@@ -18,8 +18,7 @@ from onnx_parity.exporter.capture.fakes.fake_mode import outside_of_fake_modes
 from onnx_parity.exporter.capture.graph.graph import Graph, operator_name
 from onnx_parity.exporter.capture.graph.origin import nearest_user_place
 from onnx_parity.exporter.capture.patches.exporting_flag import exporting
-from onnx_parity.exporter.capture.replace.view_copies import COPIES
-from onnx_parity.exporter.capture.replace.views import STRIDED
+from onnx_parity.exporter.capture.replace.registry import Kind, functions
 from onnx_parity.exporter.capture.sources.exported_program import ExportedModule
 from onnx_parity.exporter.capture.trace import Traced, trace
 from onnx_parity.exporter.capture.weight_names import named_weights, weights_of
@@ -291,4 +290,4 @@ def _decomposition_of(op: OpOverload) -> Callable[..., Any] | None:
 
 @cache
 def _decompositions() -> dict[Any, Callable[..., Any]]:
-    return {**_core_aten_decompositions_post_autograd(), **STRIDED, **COPIES}
+    return {**_core_aten_decompositions_post_autograd(), **functions(Kind.DECOMPOSITION)}

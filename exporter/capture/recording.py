@@ -18,7 +18,7 @@ from onnx_parity.exporter.capture.capture_errors import failed_while_recorded, f
 from onnx_parity.exporter.capture.fakes.fake_mode import Fakes
 from onnx_parity.exporter.capture.graph.graph import Graph, Holds, Value
 from onnx_parity.exporter.capture.graph.origin import OriginFinder
-from onnx_parity.exporter.capture.patches.torch_behaviour import recording_surroundings
+from onnx_parity.exporter.capture.patches.recording import recording_surroundings
 from onnx_parity.exporter.capture.record.lifted import Lifting
 from onnx_parity.exporter.capture.record.module_state import buffers_of, preserved
 from onnx_parity.exporter.capture.record.recorder import NeedsSymbols, OwnTensorWritten, Recorder, own_tensor_written

@@ -13,7 +13,7 @@ from torch._ops import OpOverload
 from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException
 
 from onnx_parity.exporter.capture.capture_errors import failed_while_recorded
-from onnx_parity.exporter.capture.fakes.fake_mode import without_dynamo
+from onnx_parity.exporter.capture.patches.recording import capturing_surroundings
 from onnx_parity.exporter.capture.record.recorder import NeedsSymbols, OwnTensorWritten
 from onnx_parity.exporter.capture.record.values_read import LoopValueError
 from onnx_parity.exporter.capture.recording import (
@@ -55,7 +55,7 @@ def trace(
     failure: BaseException | None = None
     while True:
         try:
-            with without_dynamo():
+            with capturing_surroundings():
                 return record(wanted, attempt)
         except SymbolicNumberFailed as error:
             # The program does with a number what cannot be done with a symbol. The example's number is built in, and

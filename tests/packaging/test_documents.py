@@ -21,7 +21,9 @@ ROOT = Path(start.__file__).parent
 #: Written from the code by `parity documents` and `parity operators`.
 GENERATED = {"docs/api.md", "docs/operators.md", "docs/surface.md"}
 DOCUMENTS = tuple(
-    path.relative_to(ROOT).as_posix() for folder in ("", "docs", "harness") for path in sorted((ROOT / folder).glob("*.md"))
+    path.relative_to(ROOT).as_posix()
+    for folder in ("", "docs", "harness")
+    for path in sorted((ROOT / folder).glob("*.md"))
 )
 MOST_COLUMNS = 120
 

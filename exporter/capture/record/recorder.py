@@ -22,7 +22,7 @@ from onnx_parity.exporter.capture.graph.origin import OriginFinder
 from onnx_parity.exporter.capture.record.autograd_functions import AUTOGRAD_FUNCTION, FunctionCall
 from onnx_parity.exporter.capture.record.values_read import Reader
 from onnx_parity.exporter.capture.replace.dispatch import original, without_keeping
-from onnx_parity.exporter.capture.sizes.result_sizes import SIZES
+from onnx_parity.exporter.capture.replace.registry import Kind, functions
 from onnx_parity.exporter.errors import CaptureError
 
 __all__ = ["NeedsSymbols", "OwnTensorWritten", "Recorder", "own_tensor_written", "unwrapped"]
@@ -60,6 +60,8 @@ _READS = frozenset(
         torch.ops.aten.is_nonzero.default,
     }
 )
+
+_RESULTS_WITH_DYNAMIC_SIZES = functions(Kind.RESULT_WITH_DYNAMIC_SIZES)
 
 _parameter_names: dict[OpOverload, tuple[str, ...]] = {}
 
@@ -206,13 +208,16 @@ class Recorder(TorchDispatchMode):
             self._refuse_foreign_write(func, args)
         decomposition = self._decomposition_of(original(func))
         if decomposition is not None:
-            return self._decompose(decomposition, args, kwargs)
+            result = self._decompose(decomposition, args, kwargs)
+            if result is not NotImplemented:
+                return result
         with without_keeping():
-            sizes = SIZES.get(original(func)) if self.fakes.symbols is not None else None
+            dynamic = self.fakes.symbols is not None
+            result_of = _RESULTS_WITH_DYNAMIC_SIZES.get(original(func)) if dynamic else None
             result = NotImplemented
-            if sizes is not None:
+            if result_of is not None:
                 with self.fakes:
-                    result = sizes(*args, **kwargs)
+                    result = result_of(*args, **kwargs)
             if result is NotImplemented:
                 result = self._memo.call(func, types, args, kwargs)
         self._record(original(func), args, kwargs, result)
