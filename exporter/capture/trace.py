@@ -41,6 +41,9 @@ if TYPE_CHECKING:
 __all__ = ["Traced", "named_weights", "trace", "weights_of"]
 
 
+_SCRIPTS = (torch.jit.ScriptModule, torch._C.ScriptFunction)
+
+
 @dataclass(slots=True)
 class Traced:
     """A recorded program and how its outputs were structured."""
@@ -211,7 +214,8 @@ def _trace(request: _Request, way: _Way) -> Traced:
             entry.refuse_written()
         lost.extend(name for name, new in anew.items() if not isinstance(new, torch.Tensor))
         assigned.update((name, new) for name, new in anew.items() if isinstance(new, torch.Tensor))
-        structure, outputs = taken_apart(result)
+        # A script says by its types what it returns: a number is an output whether it is known or not.
+        structure, outputs = taken_apart(result, numbers_are_outputs=isinstance(program, _SCRIPTS))
         structures.append(structure)
         if lifted is None:
             return [*outputs, *assigned.values()]
