@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Attempt", "AutomaticAxesFixed", "SymbolicNumberFailed", "ToRecord", "Traced", "record"]
 
+_SCRIPTS = (torch.jit.ScriptModule, torch._C.ScriptFunction)
+
 
 @dataclass(slots=True)
 class Traced:
@@ -153,7 +155,9 @@ class _Recording:
         self._inputs.refuse_written()
         self._assigned = {name: new for name, new in assigned.items() if isinstance(new, torch.Tensor)}
         self._assigned_others = [name for name in assigned if name not in self._assigned]
-        self._returned, outputs = taken_apart(result)
+        # A script says by its types what it returns: a number is an output whether it is known or not.
+        is_script = isinstance(self._wanted.program, _SCRIPTS)
+        self._returned, outputs = taken_apart(result, numbers_are_outputs=is_script)
         if lifted is None:
             return [*outputs, *self._assigned.values()]
         self._lifted = lifted.own

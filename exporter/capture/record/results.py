@@ -112,8 +112,8 @@ def spelled_structure(spec: pytree.TreeSpec) -> str:
     return repr(pytree.tree_unflatten([_Leaf()] * spec.num_leaves, spec))
 
 
-def taken_apart(result: Any) -> tuple[Returned, list[torch.Tensor]]:
-    """The structure of a result, and the tensors in it."""
+def taken_apart(result: Any, numbers_are_outputs: bool = False) -> tuple[Returned, list[torch.Tensor]]:
+    """The structure of a result, and the tensors in it. A number that is known is built in, or an output all the same."""
     leaves, spec = pytree.tree_flatten(result)
     kinds: list[Kind] = []
     plain: list[Any] = []
@@ -129,7 +129,7 @@ def taken_apart(result: Any) -> tuple[Returned, list[torch.Tensor]]:
             kinds.append(Kind.OPTIONAL)
             assert leaf.optional is not None, "only a script returns it"
             tensors.append(leaf.optional)
-        elif isinstance(leaf, Varying):
+        elif isinstance(leaf, Varying) or (numbers_are_outputs and type(leaf) in DTYPES):
             kinds.append(Kind.NUMBER)
             tensors.append(torch.scalar_tensor(cast("int", leaf), dtype=DTYPES[type(leaf)]))
         elif isinstance(leaf, _PLAIN):

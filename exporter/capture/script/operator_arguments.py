@@ -12,7 +12,22 @@ from onnx_parity.exporter.capture.record.results import TensorList, TensorOrNone
 from onnx_parity.exporter.capture.script.parse import Operator, described
 from onnx_parity.exporter.capture.script.values import Maybe, ScriptList
 
-__all__ = ["Part", "arguments_of", "taken_in"]
+__all__ = ["DTYPE_OF_NUMBER", "NUMBER_OF_DTYPE", "NUMBER_OF_LAYOUT", "Part", "arguments_of", "taken_in"]
+
+#: TorchScript has dtypes and layouts as numbers, counted in these orders; so do the constants of its graphs.
+DTYPE_OF_NUMBER = dict(
+    enumerate(
+        (
+            torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64, torch.float16, torch.float32, torch.float64,
+            torch.complex32, torch.complex64, torch.complex128, torch.bool, torch.qint8, torch.quint8, torch.qint32,
+            torch.bfloat16, torch.quint4x2, torch.quint2x4, torch.bits1x8, torch.bits2x4, torch.bits4x2, torch.bits8,
+            torch.bits16, torch.float8_e5m2, torch.float8_e4m3fn, torch.float8_e5m2fnuz, torch.float8_e4m3fnuz,
+            torch.uint16, torch.uint32, torch.uint64,
+        )
+    )
+)  # fmt: skip
+NUMBER_OF_DTYPE = {dtype: number for number, dtype in DTYPE_OF_NUMBER.items()}
+NUMBER_OF_LAYOUT = {torch.strided: 0, torch.sparse_coo: 1}
 
 #: Of an overload that takes numbers, the one that takes tensors in their place.
 _OVER_TENSORS = {
@@ -48,7 +63,9 @@ def taken_in(value: Any) -> Any:
         return ScriptList(stack=value.tensor) if value.stacked else ScriptList(sequence=value.tensor)
     if isinstance(value, TensorOrNone):
         return Maybe(value.present, value.value)
-    return value
+    if isinstance(value, torch.dtype):
+        return NUMBER_OF_DTYPE[value]
+    return NUMBER_OF_LAYOUT[value] if isinstance(value, torch.layout) else value
 
 
 def arguments_of(blocks: Blocks, operator: Operator, values: Sequence[Any]) -> tuple[Operator, list[Any]]:

@@ -11,7 +11,13 @@ from onnx_parity.exporter.capture.record.blocks import Blocks
 from onnx_parity.exporter.capture.record.leaves import UNSET
 from onnx_parity.exporter.capture.record.results import TensorList
 from onnx_parity.exporter.capture.script.numbers import compute, converted
-from onnx_parity.exporter.capture.script.operator_arguments import Part, taken_in
+from onnx_parity.exporter.capture.script.operator_arguments import (
+    DTYPE_OF_NUMBER,
+    NUMBER_OF_DTYPE,
+    NUMBER_OF_LAYOUT,
+    Part,
+    taken_in,
+)
 from onnx_parity.exporter.capture.script.parse import Step
 from onnx_parity.exporter.capture.script.values import Instance, Maybe, ScriptList, stacked
 
@@ -132,8 +138,8 @@ def _numel(blocks: Blocks, step: Step, arguments: list[Any]) -> Any:
 
 
 @step_of("prim::dtype")
-def _dtype(blocks: Blocks, step: Step, arguments: list[Any]) -> Any:
-    return arguments[0].dtype
+def _dtype(blocks: Blocks, step: Step, arguments: list[Any]) -> int:
+    return NUMBER_OF_DTYPE[arguments[0].dtype]
 
 
 @step_of("prim::device")
@@ -142,8 +148,8 @@ def _device(blocks: Blocks, step: Step, arguments: list[Any]) -> Any:
 
 
 @step_of("prim::layout")
-def _layout(blocks: Blocks, step: Step, arguments: list[Any]) -> Any:
-    return arguments[0].layout
+def _layout(blocks: Blocks, step: Step, arguments: list[Any]) -> int:
+    return NUMBER_OF_LAYOUT[arguments[0].layout]
 
 
 @step_of(
@@ -203,8 +209,10 @@ def _to_tensor(blocks: Blocks, step: Step, arguments: list[Any]) -> Any:
     if step.kind == "aten::as_tensor" and isinstance(data, torch.Tensor) and step.operator is not None:
         return NotImplemented
     dtype = options[0] if options else None
-    if isinstance(dtype, int):
-        dtype = _DTYPES[dtype]
+    if dtype is not None:
+        dtype = DTYPE_OF_NUMBER[dtype]
+    elif step.kind == "aten::scalar_tensor":
+        dtype = torch.get_default_dtype()
     flat, shape = _flat(blocks, data)
     if isinstance(flat, torch.Tensor):
         made = flat
@@ -226,15 +234,3 @@ def _flat(blocks: Blocks, data: Any) -> tuple[Any, list[int]]:
         return stacked(data, blocks), []
     parts = [_flat(blocks, item) for item in data.items]
     return [number for numbers, _ in parts for number in numbers], [len(parts), *(parts[0][1] if parts else [])]
-
-
-#: torch numbers its dtypes in this order.
-_DTYPES = dict(
-    enumerate(
-        (
-            torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64, torch.float16, torch.float32, torch.float64,
-            torch.complex32, torch.complex64, torch.complex128, torch.bool, torch.qint8, torch.quint8, torch.qint32,
-            torch.bfloat16,
-        )
-    )
-)  # fmt: skip
