@@ -1,4 +1,4 @@
-"""The documents: their programs run, their links and anchors exist, their commands exist, their lines are not too long."""
+"""The documents: their programs run; the links, files, folders and commands that they name exist; no line is too long."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from onnx_parity.exporter.lowering import registry
 from onnx_parity.exporter.lowering.builder import Graph
 from onnx_parity.exporter.lowering.values.value import Value
 from onnx_parity.harness.case import Declaration, floats, op
+from tests.packaging.test_rooms import LAYERS
 
 ROOT = Path(start.__file__).parent
 #: Written from the code by `parity documents` and `parity operators`.
@@ -84,6 +85,12 @@ def broken_links(document: Path) -> list[str]:
     return broken
 
 
+def missing_paths(text: str) -> list[str]:
+    """The files and folders of the project that a document names and that do not exist."""
+    named = re.findall(r"`((?:benchmarks|docs|exporter|harness|model_zoo|op_cases|reports|tests)/[\w./]*)`", text)
+    return sorted({path for path in named if not (ROOT / path).exists()})
+
+
 def long_lines(text: str) -> list[str]:
     """The lines that are longer than 120 columns. Rows of tables and output that is quoted may be."""
     quoted = re.sub(r"^```text\n.*?^```$", "", text, flags=re.DOTALL | re.MULTILINE)
@@ -96,12 +103,29 @@ def test_links_lead_somewhere(document: str) -> None:
 
 
 @pytest.mark.parametrize("document", sorted(set(DOCUMENTS) - GENERATED))
+def test_files_and_folders_exist(document: str) -> None:
+    assert missing_paths((ROOT / document).read_text()) == []
+
+
+@pytest.mark.parametrize("parent", LAYERS)
+def test_the_architecture_lists_every_folder_in_order(parent: str) -> None:
+    text = (ROOT / "docs" / "architecture.md").read_text()
+    heading = f"| folder of `{parent.removeprefix('exporter/')}/` |"
+    table = text[text.index(heading) :].partition("\n\n")[0]
+    assert tuple(re.findall(r"^\| `(\w+)/` \|", table, flags=re.MULTILINE)) == LAYERS[parent]
+
+
+@pytest.mark.parametrize("document", sorted(set(DOCUMENTS) - GENERATED))
 def test_lines_are_not_too_long(document: str) -> None:
     assert long_lines((ROOT / document).read_text()) == []
 
 
 def test_every_document_is_looked_at() -> None:
     assert {*GENERATED, "README.md", "docs/architecture.md"} <= set(DOCUMENTS)
+
+
+def test_missing_paths_are_found() -> None:
+    assert missing_paths("`harness/` `harness/gone.py` `docs/api.md` `somewhere/else.py`") == ["harness/gone.py"]
 
 
 def test_broken_links_and_long_lines_are_found(tmp_path: Path) -> None:
