@@ -98,6 +98,6 @@ def test_the_command_shows_cells_fields_records_and_counts(run: Path) -> None:
 def test_the_command_refuses_what_makes_no_sense(run: Path, tmp_path: Path) -> None:
     assert query(run, "opst == 1") == (2, "opst == 1: a record has no 'opst'; did you mean 'opset'.\n")
     code, text = query(run, "True", "--fields", "cel")
-    assert (code, text.startswith("--fields cel: a record has no 'cel', only cell, case")) == (2, True)
+    assert (code, text.startswith("--fields cel: a record has no field 'cel'. It has cell, case")) == (2, True)
     code, text = query(tmp_path, "True")
     assert (code, text) == (2, f"{tmp_path} is not a run: it has no run.json. `parity run` makes one.\n")
