@@ -1,4 +1,4 @@
-"""The `parity` command: its subcommands, each a file of `commands/`, in the order in which users meet them."""
+"""The `parity` command: its subcommands, each defined in a file of `commands/`, most used first."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
-from onnx_parity.harness.commands.defaults import refuse
 from onnx_parity.harness.commands.doctor import doctor
 from onnx_parity.harness.commands.documents import documents
 from onnx_parity.harness.commands.expect import expect
@@ -25,11 +24,15 @@ from onnx_parity.harness.commands.report import operators, report
 from onnx_parity.harness.commands.repro import repro
 from onnx_parity.harness.commands.run import run
 from onnx_parity.harness.commands.show import show
+from onnx_parity.harness.commands.terminal import refuse
 from onnx_parity.harness.comparison.command import compare
 
 
 class _Commands(TyperGroup):
-    """What any command may run into is told in a line: the exit code of a traceback would mean findings."""
+    """Ends a command that was interrupted, or met an error of the system, with one line and exit code 2.
+
+    Python would print a traceback and end with 1, which here means that there are findings.
+    """
 
     def invoke(self, ctx: Any) -> Any:
         try:
@@ -37,7 +40,7 @@ class _Commands(TyperGroup):
         except KeyboardInterrupt:
             refuse("stopped")
         except BrokenPipeError:
-            raise  # Nobody reads on, as after `| head`; typer ends quietly.
+            raise  # The reader of the output has left, as in `parity list | head`. Typer ends without a message.
         except OSError as error:
             refuse(f"{error.filename}: {error.strerror}" if error.filename is not None else str(error))
 
@@ -48,12 +51,12 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode="markdown",
-    help="""PyTorch to ONNX at every opset, and the proof.
+    help="""Export PyTorch models to ONNX at every opset, and test the exports against PyTorch.
 
-Begin with `parity run --tier smoke`: it takes under a minute and leaves a report.
+Start with `parity run --tier smoke`: it takes under a minute and writes an HTML report.
 
-Exit codes, of every command: 0 all is right; 1 there are findings, such as a cell that fails; 2 it was used wrongly,
-found nothing to do, or was stopped. `parity run` ends with 3 where pytest itself failed.
+Exit codes of every command: 0 if nothing is wrong; 1 if there are findings, such as a cell that fails; 2 if the command
+was used wrongly, had nothing to do, or was stopped. `parity run` ends with 3 if pytest itself failed.
 """,
 )
 

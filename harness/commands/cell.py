@@ -1,4 +1,4 @@
-"""What the commands about one cell share: finding it, taking it apart, telling what cannot be done."""
+"""What the commands about one cell share: their options, finding the cell, and how they report what cannot be done."""
 
 from __future__ import annotations
 
@@ -10,33 +10,51 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from onnx_parity.harness.commands import defaults
+from onnx_parity.harness.commands.terminal import refuse
 
 if TYPE_CHECKING:
     from onnx_parity.harness.localisation.localise import Localisation, Suspect
     from onnx_parity.harness.matrix.cells import Cell
 
-CellId = Annotated[str, typer.Argument(metavar="CELL", help="A cell's id, or the node id of an `again:` line.")]
-Seed = Annotated[int, typer.Option(help="The seed of the run.")]
-Window = Annotated[int, typer.Option(min=1, help="Operators that are exported and held at a time.")]
-AsJson = Annotated[bool, typer.Option("--json", help="What was found, as JSON.")]
+CellId = Annotated[
+    str,
+    typer.Argument(
+        metavar="CELL", help="The id of a cell, as `parity list --cells` prints it, or the node id of an `again:` line."
+    ),
+]
+Seed = Annotated[
+    int, typer.Option(help="The seed from which inputs and weights are drawn. Use the seed of the run that failed.")
+]
+Window = Annotated[
+    int,
+    typer.Option(
+        min=1, help="How many operators are exported and kept in memory at a time. A smaller number takes less memory."
+    ),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 
 
-def found(cell: str) -> Cell:
+def find(cell: str) -> Cell:
+    """The cell of an id, from the declarations of the clone."""
     from onnx_parity.harness.matrix.lookup import find_cell
 
     return find_cell(cell, defaults.DECLARATIONS)
 
 
-def localised(cell: str, seed: int, window: int) -> tuple[Suspect, Localisation]:
+def localise_cell(cell: str, seed: int, window: int) -> tuple[Suspect, Localisation]:
+    """The failing cell, and its first operator that diverges."""
     from onnx_parity.harness.localisation.localise import Suspect, localise
 
-    suspect = Suspect.of(found(cell), seed=seed)
+    suspect = Suspect.of(find(cell), seed=seed)
     return suspect, localise(suspect, window=window)
 
 
 @contextmanager
-def telling() -> Iterator[None]:
-    """What was asked for in vain is told in a line; what torch deprecates is not told at all."""
+def expected_errors_in_one_line() -> Iterator[None]:
+    """End the command with the message alone where there is no such cell, or nothing to do about it.
+
+    Warnings, such as torch's deprecations, are not shown.
+    """
     from onnx_parity.harness.judging.bundle import BundleError
     from onnx_parity.harness.localisation.localise import NothingToLocaliseError
     from onnx_parity.harness.matrix.lookup import NoSuchCellError
@@ -46,5 +64,4 @@ def telling() -> Iterator[None]:
         try:
             yield
         except (BundleError, NoSuchCellError, NothingToLocaliseError) as error:
-            typer.echo(str(error), err=True)
-            raise typer.Exit(2) from error
+            refuse(str(error))

@@ -1,14 +1,13 @@
-"""`parity documents`: the pages that are written from the code."""
+"""`parity documents`: the pages of the documentation that are generated from the code."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Annotated
 
-import msgspec
 import typer
 
-from onnx_parity.harness.commands.defaults import refuse
+from onnx_parity.harness.commands.terminal import print_json, print_text, refuse
 
 __all__ = ["PAGES", "documents"]
 
@@ -16,10 +15,13 @@ PAGES = ("surface.md", "api.md")
 
 
 def documents(
-    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Where they are written.")] = Path("docs"),
-    as_json: Annotated[bool, typer.Option("--json", help="What was written, as JSON.")] = False,
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="The folder to write the pages to.")] = Path("docs"),
+    as_json: Annotated[bool, typer.Option("--json", help="Print the paths of the written pages as JSON.")] = False,
 ) -> None:
-    """Write the table of torch.onnx's names, surface.md, and the reference of `exporter`, api.md.
+    """Write the generated pages of the documentation: surface.md and api.md.
+
+    `surface.md` lists every name of torch.onnx and whether it is supported here; `api.md` is the reference of
+    `onnx_parity`, from its docstrings.
 
     Examples:
 
@@ -30,10 +32,10 @@ def documents(
     from onnx_parity.harness.surface import reference, table
 
     if not folder.is_dir():
-        refuse(f"{folder} is no folder that exists")
+        refuse(f"The pages cannot be written to {folder}: there is no such folder. Create it, or name another one.")
     for name, text in zip(PAGES, (table.page(), reference.page()), strict=True):
         (folder / name).write_text(text)
         if not as_json:
-            typer.echo(f"{folder / name}")
+            print_text(f"{folder / name}")
     if as_json:
-        typer.echo(msgspec.json.encode({"documents": [str(folder / name) for name in PAGES]}))
+        print_json({"documents": [str(folder / name) for name in PAGES]})

@@ -1,54 +1,105 @@
-"""`parity export`: a model of Python to an ONNX file."""
+"""`parity export`: a PyTorch model to an ONNX file."""
 
 from __future__ import annotations
 
 import sys
 import time
 import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
-import msgspec
 import typer
 
 from onnx_parity.harness.commands.model_source import InputText, SourceError, dynamic_axes, load_program
+from onnx_parity.harness.commands.terminal import print_json, print_text, refuse
+
+if TYPE_CHECKING:
+    import torch
+
+    import onnx_parity
 
 __all__ = ["export"]
+
+
+@dataclass(frozen=True)
+class _Request:
+    """What the command line asks for."""
+
+    program: Callable[..., Any]
+    inputs: tuple[torch.Tensor, ...]
+    input_names: Sequence[str]
+    output: Path
+    opset: int | None
+    dynamic_axes: Mapping[str, Mapping[int, str]]
+    output_names: Sequence[str] | None
+    training: bool
+    fallback: bool
+    external_data: bool
+    strict: bool
+    verify: bool
+    prints_graph: bool
 
 
 def export(
     model: Annotated[
         str,
         typer.Argument(
-            metavar="MODEL", help="package.module:name: a module, a function of tensors, or what makes one."
+            metavar="MODEL",
+            help="package.module:name. The name is a torch.nn.Module, a function of tensors, or a class or function "
+            "that makes one when it is called without arguments.",
         ),
     ],
     input: Annotated[
-        list[str] | None, typer.Option("--input", "-i", help="An input, in order: 1x3x224x224, ids=1x16:int64<100.")
+        list[str] | None,
+        typer.Option(
+            "--input", "-i", help="An input, once for each in their order: 1x3x224x224, x=1x3x224x224, ids=1x16:int64."
+        ),
     ] = None,
-    output: Annotated[Path, typer.Option("--output", "-o", help="Where to write.")] = Path("model.onnx"),
-    opset: Annotated[int | None, typer.Option(help="The opset to deliver.")] = None,
+    output: Annotated[Path, typer.Option("--output", "-o", help="The file to write.")] = Path("model.onnx"),
+    opset: Annotated[int | None, typer.Option(help="The ONNX opset of the model.")] = None,
     dynamic: Annotated[
-        list[str] | None, typer.Option("--dynamic", "-d", help="An axis that varies: x:0=batch.")
+        list[str] | None, typer.Option("--dynamic", "-d", help="A dynamic axis and its name: x:0=batch.")
     ] = None,
-    output_name: Annotated[list[str] | None, typer.Option(help="A name for an output, in order.")] = None,
-    weights: Annotated[Path | None, typer.Option(help="A state dict to load first: .pt or .safetensors.")] = None,
-    training: Annotated[bool, typer.Option("--training", help="In training mode rather than in evaluation.")] = False,
+    output_name: Annotated[
+        list[str] | None, typer.Option(help="The name of an output, once for each in their order.")
+    ] = None,
+    weights: Annotated[
+        Path | None, typer.Option(help="A state dict to load into the model before the export: .pt or .safetensors.")
+    ] = None,
+    training: Annotated[
+        bool, typer.Option("--training", help="Export the model in training mode instead of evaluation mode.")
+    ] = False,
     fallback: Annotated[
-        bool, typer.Option("--fallback", help="What ONNX has no form for is left to torch, rather than refused.")
+        bool,
+        typer.Option(
+            "--fallback", help="Export operators that have no ONNX equivalent as ATen operators instead of failing."
+        ),
     ] = False,
-    external_data: Annotated[bool, typer.Option("--external-data", help="Weights in a file of their own.")] = False,
-    strict: Annotated[bool, typer.Option("--strict", help="Refuse a program that looks at values.")] = False,
+    external_data: Annotated[
+        bool, typer.Option("--external-data", help="Write the weights to a separate file.")
+    ] = False,
+    strict: Annotated[
+        bool,
+        typer.Option("--strict", help="Fail if the model reads values of tensors in Python, such as in a condition."),
+    ] = False,
     verify: Annotated[
-        bool, typer.Option("--verify", help="Run it, and write only what gives what torch gives.")
+        bool,
+        typer.Option(
+            "--verify", help="Run the model in onnxruntime, and write it only if its outputs equal PyTorch's."
+        ),
     ] = False,
-    show: Annotated[bool, typer.Option("--show", help="Print the graph.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="What was written, or why nothing was, as JSON.")] = False,
+    show: Annotated[bool, typer.Option("--show", help="Print the exported graph.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print what was written, or the error, as JSON.")] = False,
 ) -> None:
-    """Export a model to an ONNX file.
+    """Export a PyTorch model to an ONNX file.
 
-    Inputs are drawn: numbers between 0 and 1, ints 0 and 1, or below what `<` says. Exit code: 0 where the file was
-    written, 1 where the model cannot be exported or is not right, 2 where the command was used wrongly or cannot write.
+    Inputs are written as sizes joined by `x`, with an optional name and dtype. Their values are random: floating-point
+    numbers between 0 and 1; integers 0 and 1, or from 0 up to the bound that `<` sets: `ids=1x16:int64<30522`.
+
+    Exit codes: 0 if the file was written; 1 if the model cannot be exported or its outputs are wrong; 2 if the command
+    was used wrongly or the file cannot be written.
 
     Examples:
 
@@ -63,9 +114,7 @@ def export(
     import torch
 
     import onnx_parity
-    from onnx_parity.exporter.capture.graph.origin import stop_at
 
-    stop_at(sys._getframe().f_code)
     generator = torch.Generator().manual_seed(0)
     try:
         given = [InputText.parse(text) for text in input or ()]
@@ -73,45 +122,74 @@ def export(
         program = load_program(model, weights)
         tensors = tuple(each.make(generator) for each in given)
     except SourceError as error:
-        typer.echo(str(error), err=True)
-        raise typer.Exit(2) from None
+        refuse(str(error))
     names = [each.name for each in given]
+    request = _Request(
+        program, tensors, names, output, opset, axes, output_name, training, fallback, external_data, strict, verify,
+        prints_graph=show and not as_json,
+    )  # fmt: skip
     start = time.perf_counter()
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
-            exported = onnx_parity.export(
-                program,
-                tensors,
-                output,
-                verbose=show and not as_json,
-                training=training,
-                input_names=names if all(names) else None,
-                output_names=output_name,
-                operator_export_type=onnx_parity.OperatorExportTypes.ONNX_ATEN_FALLBACK if fallback else None,
-                opset_version=opset,
-                dynamic_axes=axes or None,
-                external_data=external_data or None,
-                verify=verify,
-                strict=strict,
-            )
+            exported = _exported(request)
         except onnx_parity.ExportError as error:
-            if as_json:
-                typer.echo(msgspec.json.encode({"error": type(error).__name__, "reason": str(error)}))
-            else:
-                typer.echo(f"{type(error).__name__}: {error}", err=True)
-            used_wrongly = isinstance(
-                error, onnx_parity.ArgumentError | onnx_parity.OpsetError | onnx_parity.WriteError
-            )
-            raise typer.Exit(2 if used_wrongly else 1) from None
-    seconds = time.perf_counter() - start
+            _end_with(error, as_json=as_json)
     ours = onnx_parity.TracerWarning | onnx_parity.DroppedWriteWarning
-    said = [str(warning.message) for warning in caught if issubclass(warning.category, ours)]
+    messages = [str(warning.message) for warning in caught if issubclass(warning.category, ours)]
+    _report(request, exported, messages, time.perf_counter() - start, as_json=as_json)
+
+
+def _exported(request: _Request) -> onnx_parity.ONNXProgram:
+    import onnx_parity
+    from onnx_parity.exporter.capture.graph.origin import stop_at
+
+    # Messages name lines of the user's model, none of this file or of what called it.
+    stop_at(sys._getframe().f_code)
+    as_aten = onnx_parity.OperatorExportTypes.ONNX_ATEN_FALLBACK
+    return onnx_parity.export(
+        request.program,
+        request.inputs,
+        request.output,
+        verbose=request.prints_graph,
+        training=request.training,
+        input_names=list(request.input_names) if all(request.input_names) else None,
+        output_names=request.output_names,
+        operator_export_type=as_aten if request.fallback else None,
+        opset_version=request.opset,
+        dynamic_axes=request.dynamic_axes or None,
+        external_data=request.external_data or None,
+        verify=request.verify,
+        strict=request.strict,
+    )
+
+
+def _end_with(error: onnx_parity.ExportError, *, as_json: bool) -> NoReturn:
+    import onnx_parity
+
     if as_json:
-        told = {"path": str(output), "opset": exported.opset_version, "seconds": seconds, "verified": verify}
-        typer.echo(msgspec.json.encode({**told, "warnings": said}))
+        print_json({"error": type(error).__name__, "reason": str(error)})
+    else:
+        print_text(f"{type(error).__name__}: {error}", error=True)
+    used_wrongly = isinstance(error, onnx_parity.ArgumentError | onnx_parity.OpsetError | onnx_parity.WriteError)
+    raise typer.Exit(2 if used_wrongly else 1) from None
+
+
+def _report(
+    request: _Request, exported: onnx_parity.ONNXProgram, messages: Sequence[str], seconds: float, *, as_json: bool
+) -> None:
+    if as_json:
+        print_json(
+            {
+                "path": str(request.output),
+                "opset": exported.opset_version,
+                "seconds": seconds,
+                "verified": request.verify,
+                "warnings": messages,
+            }
+        )
         return
-    for warned in said:
-        typer.echo(f"warning: {warned}", err=True)
-    verified = ", verified in onnxruntime" if verify else ""
-    typer.echo(f"{output}: {exported!r}, {seconds:.2f} s{verified}")
+    for message in messages:
+        print_text(f"warning: {message}", error=True)
+    verified = ", verified in onnxruntime" if request.verify else ""
+    print_text(f"{request.output}: {exported!r}, {seconds:.2f} s{verified}")

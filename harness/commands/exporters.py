@@ -1,32 +1,36 @@
-"""`parity exporters`: the exporters of some runs beside each other."""
+"""`parity exporters`: a table that compares the exporters of one or more runs."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Annotated
 
-import msgspec
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
+from onnx_parity.harness.commands.terminal import print_json, refuse
+from onnx_parity.harness.escaping import visible_line
 from onnx_parity.harness.record import GRAVEST_FIRST, Status
 from onnx_parity.harness.results.exporters_compared import Comparison, Row, compare
 from onnx_parity.harness.store import RunStoreError, read_info, read_records
 
 
 def exporters(
-    runs: Annotated[list[Path] | None, typer.Argument(help="Runs' folders. Default: the last run.")] = None,
-    every: Annotated[bool, typer.Option("--all", help="Also the operators at which all fare alike.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="All of it, as JSON.")] = False,
+    runs: Annotated[list[Path] | None, typer.Argument(help="The folders of the runs. Default: the last run.")] = None,
+    every: Annotated[
+        bool, typer.Option("--all", help="List every operator, also where all exporters have the same outcome.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the comparison as JSON.")] = False,
 ) -> None:
-    """Show how the exporters of a run, or of several runs together, fare with each operator and model.
+    """Compare the outcomes of several exporters, operator by operator, from one run or several.
 
-    A run of several exporters shows this at its end.
+    `parity run` with several exporters prints the same table at its end. Only combinations of case, dtype, opset,
+    device, capture and shapes that every exporter ran are counted. The status of an operator is the worst of its cells.
 
-    Only points that every one of the exporters ran count. An operator's status is the gravest of its cells'.
-
-    Exit codes: 0 wherever a peer is right, so is parity; 1 not so; 2 used wrongly.
+    Exit codes: 0 if this exporter passes wherever another one does; 1 if it does not; 2 if the command was used
+    wrongly.
 
     Examples:
 
@@ -42,40 +46,48 @@ def exporters(
             read_info(run)
         comparison = compare(record for run in folders for record in read_records(run))
     except RunStoreError as error:
-        typer.echo(str(error), err=True)
-        raise typer.Exit(2) from error
+        refuse(str(error))
     if as_json:
-        typer.echo(msgspec.json.encode(comparison))
+        print_json(comparison)
     else:
         show(comparison, Console(width=None), every=every)
     raise typer.Exit(1 if comparison.behind else 0)
 
 
 def show(comparison: Comparison, terminal: Console, *, every: bool) -> None:
-    """The table, and where a peer is right and this project's exporter is not."""
+    """Print the table, and the cells at which another exporter passes and this project's does not."""
     seen = {status for counts in comparison.totals.values() for status in counts}
     statuses = [status for status in reversed(GRAVEST_FIRST) if status in seen]
     for title, counts in (("cells", comparison.totals), ("operators and models", comparison.by_operator)):
         table = Table(title, *(status.words for status in statuses), box=None, header_style="bold")
         for exporter in comparison.exporters:
-            table.add_row(exporter, *(str(counts[exporter].get(status, 0)) for status in statuses))
+            table.add_row(_plain(exporter), *(str(counts[exporter].get(status, 0)) for status in statuses))
         terminal.print(table)
         terminal.print()
     shown = [row for row in comparison.rows if every or not row.all_alike]
     if shown:
-        table = Table("family", "operator", *comparison.exporters, box=None, header_style="bold")
+        table = Table("family", "operator", *map(_plain, comparison.exporters), box=None, header_style="bold")
         for row in shown:
-            table.add_row(row.family, row.name, *(_cell(row, exporter) for exporter in comparison.exporters))
+            table.add_row(
+                _plain(row.family), _plain(row.name), *(_cell(row, exporter) for exporter in comparison.exporters)
+            )
         terminal.print(table)
     alike = len(comparison.rows) - len(shown)
     terminal.print(
-        f"{comparison.common} points that all ran; {comparison.others} that only some did. "
-        + (f"{alike} operators at which all fare alike: --all." if alike else ""),
+        f"{comparison.common} cells that every exporter ran; {comparison.others} that only some ran, not counted. "
+        + (f"{alike} operators with the same outcome everywhere: --all lists them." if alike else ""),
         highlight=False,
+        soft_wrap=True,
     )
     for point in comparison.behind:
-        text = f"a peer is right and parity is not: {point.case} {point.dtype} opset {point.opset} {point.shapes}"
+        text = f"{point.case} {point.dtype} opset {point.opset} {point.shapes}"
+        text = f"another exporter passes where parity does not: {visible_line(text)}"
         terminal.print(text, markup=False, highlight=False, soft_wrap=True)
+
+
+def _plain(name: str) -> str:
+    """A name as it is: rich would read brackets as its own markup."""
+    return escape(visible_line(name))
 
 
 def _cell(row: Row, exporter: str) -> str:

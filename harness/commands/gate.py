@@ -1,4 +1,4 @@
-"""`parity gate`: may this be released?"""
+"""`parity gate`: whether a run is worse than a baseline, for continuous integration."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Annotated
 import msgspec
 import typer
 
-from onnx_parity.harness.commands.defaults import refuse
+from onnx_parity.harness.commands.terminal import print_text, refuse
 from onnx_parity.harness.gate.formats import junit, lines, markdown, workflow_commands
 from onnx_parity.harness.gate.policy import Policy, PolicyError, read_policy
 from onnx_parity.harness.gate.verdict import judge
@@ -17,20 +17,30 @@ from onnx_parity.harness.store import RunStoreError
 
 
 def gate(
-    baseline: Annotated[Path, typer.Option(help="The run to be no worse than.")],
-    run: Annotated[Path, typer.Option(help="The run that is judged.")] = Path("runs/last"),
-    policy: Annotated[Path | None, typer.Option(help="What counts, and from where on: gate.toml.")] = None,
-    summary: Annotated[Path | None, typer.Option("--markdown", help="Write a summary for the pull request.")] = None,
-    xml: Annotated[Path | None, typer.Option("--junit", help="Write JUnit XML.")] = None,
+    baseline: Annotated[Path, typer.Option(help="The folder of the earlier run, which the new run is compared with.")],
+    run: Annotated[Path, typer.Option(help="The folder of the new run.")] = Path("runs/last"),
+    policy: Annotated[
+        Path | None,
+        typer.Option(help="A TOML file that sets which findings fail, warn or are ignored, and the thresholds."),
+    ] = None,
+    summary: Annotated[
+        Path | None, typer.Option("--markdown", help="Write a Markdown summary for the pull request to this file.")
+    ] = None,
+    xml: Annotated[Path | None, typer.Option("--junit", help="Write the findings as JUnit XML to this file.")] = None,
     annotate: Annotated[
-        bool, typer.Option("--annotations/--no-annotations", help="Print workflow commands. Default: on GitHub.")
+        bool,
+        typer.Option(
+            "--annotations/--no-annotations",
+            help="Print GitHub workflow commands, which annotate the declarations. By default on GitHub Actions only.",
+        ),
     ] = os.environ.get("GITHUB_ACTIONS") == "true",
     json: Annotated[bool, typer.Option("--json", help="Print the verdict as JSON.")] = False,
 ) -> None:
-    """Compare a run with a baseline, and say whether it regressed.
+    """Compare a run with a baseline, and fail if it is worse: new failures, lost coverage, cells that were not run.
 
-    docs/gate.md says what each finding means and what a policy can hold. Exit code: 0 no regression, 1 regressed,
-    2 used wrongly.
+    `docs/gate.md` explains every kind of finding and the policy file.
+
+    Exit codes: 0 if there is no regression; 1 if there is one; 2 if the command was used wrongly.
 
     Examples:
 
@@ -48,10 +58,10 @@ def gate(
         xml.write_text(junit(verdict), encoding="utf-8")
     if annotate:
         for line in workflow_commands(verdict):
-            typer.echo(line)
+            print_text(line)
     if json:
         typer.echo(msgspec.json.format(msgspec.json.encode(verdict)).decode())
     else:
         for line in lines(verdict):
-            typer.echo(line)
+            print_text(line)
     raise typer.Exit(1 if verdict.regressed else 0)

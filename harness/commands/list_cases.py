@@ -1,4 +1,4 @@
-"""`parity list`: the cases that there are."""
+"""`parity list`: the declared cases, and their cells."""
 
 from __future__ import annotations
 
@@ -10,22 +10,23 @@ from fnmatch import fnmatch
 from pathlib import Path
 from typing import Annotated
 
-import msgspec
 import typer
 
 from onnx_parity.harness.axes import AxisError, Selection, Tier, parse_opsets
 from onnx_parity.harness.commands import defaults
-from onnx_parity.harness.commands.defaults import refuse
+from onnx_parity.harness.commands.terminal import print_json, print_text, refuse
 
 
 def list_cases(
-    pattern: Annotated[str, typer.Argument(help="Names of cases, with * and ?: 'avg_pool*'.")] = "*",
-    tier: Annotated[Tier, typer.Option(help="The tier whose cells are counted.")] = Tier.DEFAULT,
-    opsets: Annotated[str | None, typer.Option(help="Opsets instead of the tier's: 9,13-18.")] = None,
-    cells: Annotated[bool, typer.Option("--cells", help="Every cell's id rather than the cases.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="The cases, with their cells' ids, as JSON.")] = False,
+    pattern: Annotated[str, typer.Argument(help="A pattern for names of cases, with * and ?: 'avg_pool*'.")] = "*",
+    tier: Annotated[Tier, typer.Option(help="The tier whose cells are listed.")] = Tier.DEFAULT,
+    opsets: Annotated[str | None, typer.Option(help="Opsets to list instead of those of the tier: 9,13-18.")] = None,
+    cells: Annotated[bool, typer.Option("--cells", help="Print the id of every cell instead of the cases.")] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print the cases and the ids of their cells as JSON.")
+    ] = False,
 ) -> None:
-    """List the cases, where they are declared, and how many cells the tier takes of each.
+    """List the declared cases, the line of each declaration, and how many cells of each the tier runs.
 
     Examples:
 
@@ -57,20 +58,20 @@ def list_cases(
         refuse(_nothing(pattern, there))
     if as_json:
         listed = [{"case": label, "place": place, "cells": ids} for (label, place), ids in found.items()]
-        typer.echo(msgspec.json.encode(listed))
+        print_json(listed)
         return
     width = max((len(label) for label, _ in found), default=0)
     for (label, place), ids in found.items():
-        typer.echo("\n".join(ids) if cells else f"{label:{width}}  {len(ids):4} cells  {place}")
-    typer.echo(f"{len(found)} cases, {sum(map(len, found.values()))} cells", err=cells)
+        print_text("\n".join(ids) if cells else f"{label:{width}}  {len(ids):4} cells  {place}")
+    print_text(f"{len(found)} cases, {sum(map(len, found.values()))} cells", error=cells)
 
 
 def _nothing(pattern: str, there: Collection[str]) -> str:
     folders = " and ".join(f"{folder}/" for folder in defaults.DECLARATIONS)
     if not there:
-        return f"there are no cases here: {folders} of a clone of the project declare them."
+        return f"No cases were found: there are no {folders} here. Run this in the root of a clone of the project."
     if any(fnmatch(each, pattern) for each in there):
-        return f"{pattern} has no cells at this tier and these opsets."
+        return f"{pattern} has no cells in this tier at these opsets. Try --tier full, or other --opsets."
     near = ", ".join(difflib.get_close_matches(pattern, sorted(there)))
-    there_are = f"near it: {near}." if near else "`parity list` shows those that there are."
-    return f"no case of {folders} is named {pattern}; {there_are}"
+    hint = f"Similar names: {near}." if near else "`parity list` shows all names."
+    return f"No case of {folders} is named {pattern}. {hint}"

@@ -1,13 +1,20 @@
-"""`parity localise`: the first operator of a failing cell that diverges."""
+"""`parity localise`: the first operator of a failing cell at which the model diverges from PyTorch."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import msgspec
 import typer
 
-from onnx_parity.harness.commands.cell import AsJson, CellId, Seed, Window, localised, telling
+from onnx_parity.harness.commands.cell import (
+    AsJson,
+    CellId,
+    Seed,
+    Window,
+    expected_errors_in_one_line,
+    localise_cell,
+)
+from onnx_parity.harness.commands.terminal import print_json, print_text
 
 if TYPE_CHECKING:
     from onnx_parity.harness.localisation.localise import Localisation
@@ -15,12 +22,13 @@ if TYPE_CHECKING:
 
 
 def localise(cell: CellId, seed: Seed = 0, window: Window = 32, as_json: AsJson = False) -> None:
-    """Find the first operator of a failing cell that diverges: its module, its line, how the error grew to it.
+    """Find the first operator of a failing cell that diverges: its module, its source line, and how the error grew.
 
-    The program is exported and run in pieces beside torch and float64, the runtime's values going from piece to piece;
-    what is held at a time is bounded by the window.
+    The program is exported and run piece by piece, each with the runtime's results of the one before, and every result
+    is compared with PyTorch's and with float64. Large models need little memory: see --window.
 
-    Exit codes: 0 found; 1 no operator diverges by itself; 2 the cell passes, or there is none.
+    Exit codes: 0 if the operator was found; 1 if no operator diverges by itself; 2 if the cell passes or there is no
+    such cell.
 
     Examples:
 
@@ -28,13 +36,16 @@ def localise(cell: CellId, seed: Seed = 0, window: Window = 32, as_json: AsJson 
 
         parity localise "elu[alpha=0.5]-float32-opset9-cpu-trace-onnxruntime" --json
     """
-    with telling():
-        _, found = localised(cell, seed, window)
-        typer.echo(_as_json(found) if as_json else "\n".join(found.lines()))
+    with expected_errors_in_one_line():
+        _, found = localise_cell(cell, seed, window)
+        if as_json:
+            print_json(_plain(found))
+        else:
+            print_text("\n".join(found.lines()))
         raise typer.Exit(0 if found.first is not None else 1)
 
 
-def _as_json(found: Localisation) -> bytes:
+def _plain(found: Localisation) -> dict[str, object]:
     def plain(step: Step) -> dict[str, object]:
         return {
             "number": step.number,
@@ -46,13 +57,11 @@ def _as_json(found: Localisation) -> bytes:
             "metrics": step.verdict.metrics,
         }
 
-    return msgspec.json.encode(
-        {
-            "cell": found.cell,
-            "operators": found.operators,
-            "growth": [plain(step) for step in found.growth],
-            "first": plain(found.first) if found.first else None,
-            "recording": found.recording and {"passed": found.recording.passed, "detail": found.recording.detail},
-            "alone": found.alone and {"passed": found.alone.passed, "detail": found.alone.detail},
-        }
-    )
+    return {
+        "cell": found.cell,
+        "operators": found.operators,
+        "growth": [plain(step) for step in found.growth],
+        "first": plain(found.first) if found.first else None,
+        "recording": found.recording and {"passed": found.recording.passed, "detail": found.recording.detail},
+        "alone": found.alone and {"passed": found.alone.passed, "detail": found.alone.detail},
+    }

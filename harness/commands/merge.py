@@ -1,25 +1,24 @@
-"""`parity merge`: the shards of a run as one."""
+"""`parity merge`: the shards of a run as one run."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Annotated
 
-import msgspec
 import typer
 
-from onnx_parity.harness.commands.defaults import refuse
+from onnx_parity.harness.commands.terminal import print_json, print_text, refuse
 from onnx_parity.harness.results.merging import merge as merge_runs
 from onnx_parity.harness.store import RunStoreError
 
 
 def merge(
-    runs: Annotated[list[Path], typer.Argument(help="The folders of the runs.")],
-    into: Annotated[Path, typer.Option(help="Where runs are kept.")] = Path("runs"),
-    partial: Annotated[bool, typer.Option("--partial", help="Also when shards are missing.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Where it was written, as JSON.")] = False,
+    runs: Annotated[list[Path], typer.Argument(help="The folders of the runs to merge.")],
+    into: Annotated[Path, typer.Option(help="The folder in which the merged run is created.")] = Path("runs"),
+    partial: Annotated[bool, typer.Option("--partial", help="Merge even if some shards are missing.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the folder of the merged run as JSON.")] = False,
 ) -> None:
-    """Merge the shards of a run into a new run, which reports and gates take like any other.
+    """Merge the shards of a run into a new run. `parity report` and `parity gate` take it like any other run.
 
     Examples:
 
@@ -31,4 +30,7 @@ def merge(
         run = merge_runs(runs, into, partial=partial)
     except RunStoreError as error:
         refuse(str(error))
-    typer.echo(msgspec.json.encode({"run": str(run)}) if as_json else f"run: {run}")
+    if as_json:
+        print_json({"run": str(run)})
+    else:
+        print_text(f"run: {run}")

@@ -1,4 +1,4 @@
-"""A model and its example inputs, as they are written on a command line."""
+"""How a model, its example inputs and its dynamic axes are written on the command line of `parity export`."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ _DYNAMIC = re.compile(r"(?P<name>[A-Za-z_][\w.]*):(?P<axis>-?\d+)(?:=(?P<axis_na
 
 
 class SourceError(Exception):
-    """What was written does not name a model, an input or an axis."""
+    """A model, an input or an axis that cannot be used as it is written. The message says what to write instead."""
 
 
 @dataclass(frozen=True, slots=True)
 class InputText:
-    """`ids=1x16:int64<30522`: a name, sizes, a dtype, and what ints stay below."""
+    """`ids=1x16:int64<30522`: a name, sizes, a dtype, and the bound that integers stay below."""
 
     name: str
     shape: tuple[int, ...]
@@ -45,47 +45,57 @@ class InputText:
         match = _INPUT.fullmatch(text)
         if match is None:
             raise SourceError(
-                f"--input {text}: write sizes, 1x3x224x224, with a name, x=1x3x224x224, a dtype, ids=1x16:int64, and "
-                "what ints stay below, ids=1x16:int64<30522; scalar is a tensor without sizes"
+                f"--input {text} cannot be read. Write the sizes, 1x3x224x224, and where needed a name, "
+                "x=1x3x224x224, a dtype, ids=1x16:int64, and a bound for integers, ids=1x16:int64<30522. "
+                "Write scalar for a tensor without axes."
             )
         shape = () if match["shape"] == "scalar" else tuple(int(size) for size in match["shape"].split("x"))
         return cls(match["name"] or "", shape, match["dtype"] or "float32", int(match["bound"] or 2))
 
     def make(self, generator: torch.Generator) -> torch.Tensor:
-        """Numbers between 0 and 1, and ints from 0 on, drawn."""
+        """A tensor of random numbers: between 0 and 1, or integers from 0 up to the bound."""
         import torch
 
         dtype = getattr(torch, self.dtype, None)
         if not isinstance(dtype, torch.dtype):
-            raise SourceError(f"--input has the dtype {self.dtype}, which torch does not have: float32, int64, bool")
+            raise SourceError(f"--input: torch has no dtype {self.dtype}. Write for example float32, int64 or bool.")
         if dtype.is_floating_point or dtype.is_complex:
             return torch.rand(self.shape, generator=generator).to(dtype)
         return torch.randint(0, self.bound, self.shape, generator=generator).to(dtype)
 
 
 def load_program(where: str, weights: Path | None = None) -> Callable[..., Any]:
-    """`package.module:name`: a module, a function of tensors, or what makes one when it is called without arguments."""
+    """The model that `package.module:name` names: a module, a function of tensors, or what a call of the name makes."""
     import torch
 
     module_name, colon, attribute = where.partition(":")
     if not colon or not attribute:
-        raise SourceError(f"{where} names no model: write package.module:name, e.g. torchvision.models:resnet18")
+        raise SourceError(
+            f"{where} does not name a model. Write package.module:name, for example torchvision.models:resnet18."
+        )
     sys.path.insert(0, str(Path.cwd()))
     found: Any = _imported(module_name)
     for part in attribute.split("."):
         if not hasattr(found, part):
-            raise SourceError(f"{module_name} has no {attribute}")
+            raise SourceError(
+                f"{where} cannot be exported: {module_name} has no {attribute}. Check the spelling of the name."
+            )
         found = getattr(found, part)
     program = found if _is_program(found) else _made(where, found)
     if not callable(program) and not isinstance(program, torch.export.ExportedProgram):
-        raise SourceError(f"{where} makes a {type(program).__name__}, which cannot be exported: a torch.nn.Module can")
+        raise SourceError(
+            f"{where} makes an object of type {type(program).__name__}, which cannot be exported. "
+            "Name a torch.nn.Module or a function."
+        )
     if weights is not None:
         if not isinstance(program, torch.nn.Module):
-            raise SourceError(f"--weights are for a torch.nn.Module, and {where} is none")
+            raise SourceError(
+                f"--weights {weights} cannot be loaded: {where} is not a torch.nn.Module. Leave out --weights."
+            )
         try:
             program.load_state_dict(_state(weights))
         except RuntimeError as error:
-            raise SourceError(f"--weights {weights} does not fit: {error}") from error
+            raise SourceError(f"--weights {weights} do not fit the model: {error}") from error
     result: Callable[..., Any] = program
     return result
 
@@ -94,7 +104,9 @@ def _imported(name: str) -> ModuleType:
     try:
         return importlib.import_module(name)
     except ImportError as error:
-        raise SourceError(f"{name} cannot be imported: {error}") from error
+        raise SourceError(
+            f"{name} cannot be imported: {error}. Install it, or run this in the folder that holds it."
+        ) from error
     except (Exception, SystemExit) as error:
         # It is the user's code, which may raise anything, and end as a script does.
         what = f"{type(error).__name__}: {one_line(str(error))}".removesuffix(": ")
@@ -102,14 +114,14 @@ def _imported(name: str) -> ModuleType:
 
 
 def _raised_at(error: BaseException) -> str:
-    """The line that the import had come to, be it of a module that this one imports."""
+    """The line at which the import failed, in this module or in one that it imports."""
     frames = traceback.extract_tb(error.__traceback__)
     own = [frame for frame in frames if not frame.filename.startswith("<") and "importlib" not in frame.filename]
     return f"\n  at {own[-1].filename}:{own[-1].lineno}" if len(own) > 1 else ""
 
 
 def _is_program(found: Any) -> bool:
-    """Whether it is to be exported as it stands: a module, or a function that takes arguments."""
+    """Whether it is exported as it is: a module, or a function that has parameters."""
     import torch
 
     if isinstance(found, torch.nn.Module | torch.export.ExportedProgram | torch.jit.ScriptFunction):
@@ -119,17 +131,21 @@ def _is_program(found: Any) -> bool:
 
 def _made(where: str, found: Any) -> Any:
     if not callable(found):
-        raise SourceError(f"{where} is a {type(found).__name__}, which cannot be exported: a torch.nn.Module can")
+        raise SourceError(
+            f"{where} is an object of type {type(found).__name__}, which cannot be exported. "
+            "Name a torch.nn.Module or a function."
+        )
     needed = _needs(found)
     if needed:
         raise SourceError(
-            f"{where} cannot be made without {', '.join(needed)}: name a function without parameters that makes one"
+            f"{where} cannot be called without {', '.join(needed)}. "
+            "Name a function without parameters that makes the model."
         )
     return found()
 
 
 def _needs(function: Callable[..., Any]) -> list[str] | None:
-    """The parameters that must be given; None where they cannot be known."""
+    """The parameters without a default; None if the signature is not known."""
     try:
         parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):
@@ -142,18 +158,22 @@ def _state(path: Path) -> dict[str, torch.Tensor]:
     import torch
 
     if not path.is_file():
-        raise SourceError(f"--weights {path}: there is no such file")
+        raise SourceError(f"--weights {path} cannot be loaded: there is no such file.")
     if path.suffix == ".safetensors":
         try:
             from safetensors.torch import load_file
         except ImportError as error:
-            raise SourceError("--weights in safetensors are read by safetensors: pip install safetensors") from error
+            raise SourceError(
+                f"--weights {path} cannot be loaded without the package safetensors: pip install safetensors"
+            ) from error
         loaded: dict[str, torch.Tensor] = load_file(path)
         return loaded
     try:
         state: dict[str, torch.Tensor] = torch.load(path, weights_only=True, map_location="cpu")
     except (pickle.UnpicklingError, EOFError, RuntimeError) as error:
-        raise SourceError(f"--weights {path} is no state dict that torch.save wrote: {_first_line(error)}") from error
+        raise SourceError(
+            f"--weights {path} cannot be loaded: it is not a state dict that torch.save wrote ({_first_line(error)})"
+        ) from error
     return state
 
 
@@ -162,12 +182,14 @@ def _first_line(error: Exception) -> str:
 
 
 def dynamic_axes(texts: Sequence[str]) -> dict[str, dict[int, str]]:
-    """`x:0=batch`, or `x:0` for an axis without a name of its own."""
+    """Input to its dynamic axes, from texts such as `x:0=batch`; the axis of `x:0` is named after its input."""
     axes: dict[str, dict[int, str]] = {}
     for text in texts:
         match = _DYNAMIC.fullmatch(text)
         if match is None:
-            raise SourceError(f"--dynamic {text}: write the input, the axis and its name, x:0=batch, or x:0")
+            raise SourceError(
+                f"--dynamic {text} cannot be read. Write the input, the axis and a name, x:0=batch, or only x:0."
+            )
         axis = int(match["axis"])
         axes.setdefault(match["name"], {})[axis] = match["axis_name"] or f"{match['name']}_dim_{axis}"
     return axes

@@ -1,29 +1,34 @@
-"""`parity node-tests`: how far the runtimes go through ONNX's own node tests."""
+"""`parity node-tests`: which of ONNX's own node tests the runtimes pass."""
 
 from __future__ import annotations
 
 from collections import Counter
 from typing import Annotated
 
-import msgspec
 import typer
 
 from onnx_parity.harness.axes import ONNX_REFERENCE, ONNXRUNTIME, AxisError, Device, parse_runtimes
-from onnx_parity.harness.commands.defaults import refuse
+from onnx_parity.harness.commands.terminal import print_json, print_text, refuse
 
 
 def node_tests(
-    pattern: Annotated[str, typer.Argument(help="Tests whose names contain this: 'softmax'. Default: all.")] = "",
-    runtimes: Annotated[str, typer.Option(help="As `parity run` has them.")] = f"{ONNXRUNTIME},{ONNX_REFERENCE}",
-    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Every test that did not pass, and why.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Every test's ending, as JSON.")] = False,
+    pattern: Annotated[
+        str, typer.Argument(help="Run the tests whose names contain this text: 'softmax'. Default: all.")
+    ] = "",
+    runtimes: Annotated[
+        str, typer.Option(help="The runtimes to test, separated by commas, named as for `parity run --runtimes`.")
+    ] = f"{ONNXRUNTIME},{ONNX_REFERENCE}",
+    verbose: Annotated[
+        bool, typer.Option("--verbose", "-v", help="Print every test that did not pass, and the reason.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the outcome of every test as JSON.")] = False,
 ) -> None:
-    """Run ONNX's node tests on runtimes and count how they end.
+    """Run ONNX's own node tests on the runtimes and count the outcomes. This shows what a runtime itself gets wrong.
 
-    *unsupported*: the runtime does not know the opset or has no kernel, and says so. *refused*: it does not load or run
-    the model, for another reason. *wrong*: it gives something else than the test expects.
+    *unsupported*: the runtime reports that it does not implement the opset, the operator or its types. *refused*: it
+    fails to load or run the model for another reason. *wrong*: its outputs are not those that the test expects.
 
-    Exit codes: 0 they were run; 2 used wrongly, or a runtime is missing.
+    Exit codes: 0 if the tests were run; 2 if the command was used wrongly or a runtime is missing.
 
     Examples:
 
@@ -38,21 +43,23 @@ def node_tests(
         names = parse_runtimes(runtimes)
         for name in names:
             if missing := RUNTIMES[name].missing(Device.CPU):
-                raise AxisError(f"--runtimes: {name} cannot be tested here: {missing}")
+                raise AxisError(f"--runtimes {name}: this runtime cannot be used here: {missing}")
     except AxisError as error:
         refuse(str(error))
     found = {name: list(run_suite(RUNTIMES[name], pattern)) for name in names}
     if not any(found.values()):
         close = ", ".join(near(pattern))
-        refuse(f"no node test's name contains {pattern!r}" + (f"; near it: {close}." if close else "."))
+        refuse(
+            f"No node test has a name that contains {pattern!r}." + (f" Similar operators: {close}." if close else "")
+        )
     if as_json:
-        typer.echo(msgspec.json.encode(found))
+        print_json(found)
         return
     for name, tests in found.items():
         counts = Counter(test.ending for test in tests)
-        told = ", ".join(f"{counts[ending]} {ending}" for ending in Ending)
-        typer.echo(f"{name}: {len(tests)} node tests: {told}")
+        outcomes = ", ".join(f"{counts[ending]} {ending}" for ending in Ending)
+        print_text(f"{name}: {len(tests)} node tests: {outcomes}")
         if verbose:
             for test in tests:
                 if test.ending is not Ending.PASSED:
-                    typer.echo(f"  {test.ending}  {test.name}: {test.reason}")
+                    print_text(f"  {test.ending}  {test.name}: {test.reason}")

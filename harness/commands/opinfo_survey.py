@@ -1,4 +1,4 @@
-"""`parity opinfo-survey`: find out anew which OpInfo samples are usable, and write it beside the declarations."""
+"""`parity opinfo-survey`: find out which OpInfo samples PyTorch can run, and write that beside the declarations."""
 
 from __future__ import annotations
 
@@ -6,21 +6,24 @@ import sys
 from pathlib import Path
 from typing import Annotated
 
-import msgspec
 import typer
 from rich.progress import track
 
 from onnx_parity.harness.cases.opinfo_entries import survey_path, write_survey
-from onnx_parity.harness.commands.defaults import refuse
+from onnx_parity.harness.commands.terminal import print_json, print_text, refuse
 
 
 def survey(
-    declarations: Annotated[Path, typer.Argument(help="The declaration file.")] = Path("op_cases/opinfo.py"),
-    as_json: Annotated[bool, typer.Option("--json", help="What was found and written, as JSON.")] = False,
+    declarations: Annotated[Path, typer.Argument(help="The file that declares the OpInfo entries.")] = Path(
+        "op_cases/opinfo.py"
+    ),
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print the number of usable samples and the written file as JSON.")
+    ] = False,
 ) -> None:
-    """Write the survey of a declaration file's OpInfo entries: which of their samples torch runs, by dtype.
+    """Run every OpInfo sample of a declaration file in PyTorch, and write down which of them are usable, by dtype.
 
-    To be done after a change of its entries or of torch; it takes some minutes.
+    Run this after its entries, or the version of PyTorch, have changed. It takes some minutes.
 
     Examples:
 
@@ -35,9 +38,12 @@ def survey(
     from onnx_parity.harness.opinfo import OpInfoDeclaration
 
     if not declarations.is_file():
-        refuse(f"{declarations} is no file that exists")
+        refuse(f"{declarations} cannot be surveyed: there is no such file. Name a file that declares OpInfo entries.")
     if not declarations.resolve().is_relative_to(Path.cwd()):
-        refuse(f"{declarations} lies outside of {Path.cwd()}, from where it is imported: go to its project's root")
+        refuse(
+            f"{declarations} cannot be imported from {Path.cwd()}, because it lies outside of it. "
+            "Run this in the root of its project."
+        )
     torch.set_num_threads(1)
     sys.path.insert(0, str(Path.cwd()))
     names = [
@@ -47,12 +53,12 @@ def survey(
         for entry in declaration.entry_names
     ]
     if not names:
-        refuse(f"{declarations} declares no OpInfo entries")
+        refuse(f"{declarations} cannot be surveyed: it declares no OpInfo entries.")
     usable = {name: usable_samples(name) for name in track(names, description="", transient=True)}
     path = survey_path(declarations)
     write_survey(path, str(torch.__version__), usable)
     samples = sum(len(positions) for dtypes in usable.values() for positions in dtypes.values())
     if as_json:
-        typer.echo(msgspec.json.encode({"survey": str(path), "samples": samples, "entries": len(usable)}))
+        print_json({"survey": str(path), "samples": samples, "entries": len(usable)})
         return
-    typer.echo(f"{path}: {samples} usable samples of {len(usable)} entries, counted in every dtype")
+    print_text(f"{path}: {samples} usable samples of {len(usable)} entries, counted in every dtype")

@@ -1,29 +1,36 @@
-"""`parity query`: which cells of a run did what."""
+"""`parity query`: the cells of a run that satisfy a condition."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Annotated
 
-import msgspec
 import typer
 
+from onnx_parity.harness.commands.terminal import print_json, print_text, refuse
 from onnx_parity.harness.results.query import FIELDS, QueryError, parse
 from onnx_parity.harness.store import RunStoreError, read_info, read_records
 
 
 def query(
-    question: Annotated[str, typer.Argument(help="A condition on records: 'stage == \"compare\" and opset < 11'.")],
-    run: Annotated[Path, typer.Option(help="The run's folder.")] = Path("runs/last"),
-    fields: Annotated[str, typer.Option(help="What is shown of each record.")] = "cell,status,stage,reason",
-    json: Annotated[bool, typer.Option("--json", help="Whole records, as JSON lines.")] = False,
-    count: Annotated[bool, typer.Option("--count", help="Only how many there are.")] = False,
+    question: Annotated[
+        str,
+        typer.Argument(metavar="CONDITION", help="A condition on records: 'stage == \"compare\" and opset < 11'."),
+    ],
+    run: Annotated[Path, typer.Option(help="The folder of the run.")] = Path("runs/last"),
+    fields: Annotated[
+        str, typer.Option(help="The fields to print of each record, separated by commas.")
+    ] = "cell,status,stage,reason",
+    json: Annotated[bool, typer.Option("--json", help="Print whole records, one line of JSON each.")] = False,
+    count: Annotated[bool, typer.Option("--count", help="Print only the number of matching cells.")] = False,
 ) -> None:
-    """Show the cells of a run of which a condition holds.
+    """Print the cells of a run that satisfy a condition.
 
-    A condition is written as in Python, over the fields of a record: case, name, family, kind, opset, dtype, device,
+    The condition is written as in Python, over the fields of a record: case, name, family, kind, opset, dtype, device,
     exporter, runtime, shapes, status, stage, reason, blame, metrics.headroom, seconds["export"], memory, nodes and the
-    rest. `like(cell, "elu*")` and `matches(reason, "regex")` look for patterns.
+    rest. `like(cell, "elu*")` matches a pattern with * and ?, `matches(reason, "regex")` a regular expression.
+
+    Exit codes: 0 if the condition was evaluated, whether or not cells match; 2 if the command was used wrongly.
 
     Examples:
 
@@ -36,30 +43,29 @@ def query(
         parity query 'status == "crashed"' --run runs/20260131-101500-4711 --count
     """
     try:
-        asked = parse(question)
+        condition = parse(question)
         columns = [_column(field) for field in fields.split(",")]
         read_info(run)
-        found = list(asked.of(read_records(run)))
+        found = list(condition.of(read_records(run)))
     except (QueryError, RunStoreError) as error:
-        typer.echo(str(error), err=True)
-        raise typer.Exit(2) from error
+        refuse(str(error))
     if not count:
         for record in found:
             if json:
-                typer.echo(msgspec.json.encode(record))
+                print_json(record)
             else:
-                typer.echo("  ".join(_shown(column, record) for column in columns).rstrip())
-    typer.echo(f"{len(found)} cells", err=not count)
+                print_text("  ".join(_value(column, record) for column in columns).rstrip())
+    print_text(f"{len(found)} cells", error=not count)
 
 
 def _column(text: str) -> tuple[str, ...]:
     path = tuple(text.strip().split("."))
     if path[0] not in FIELDS:
-        raise QueryError(f"--fields {text.strip()}: a record has no {path[0]!r}, only {', '.join(FIELDS)}.")
+        raise QueryError(f"--fields {text.strip()}: a record has no field {path[0]!r}. It has {', '.join(FIELDS)}.")
     return path
 
 
-def _shown(column: tuple[str, ...], record: object) -> str:
+def _value(column: tuple[str, ...], record: object) -> str:
     value: object = record
     for name in column:
         value = value.get(name) if isinstance(value, dict) else getattr(value, name, None)

@@ -1,26 +1,36 @@
-"""`parity reduce`: the few operators of a failing cell that still fail, as a bundle with its source."""
+"""`parity reduce`: the smallest part of a failing cell's program that still fails, as a bundle with its source."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Annotated
 
-import msgspec
 import typer
 
-from onnx_parity.harness.commands.cell import AsJson, CellId, Seed, Window, localised, telling
+from onnx_parity.harness.commands.cell import (
+    AsJson,
+    CellId,
+    Seed,
+    Window,
+    expected_errors_in_one_line,
+    localise_cell,
+)
+from onnx_parity.harness.commands.terminal import print_json, print_text
 
 
 def reduce(
     cell: CellId,
-    out: Annotated[Path, typer.Option(help="The folder to write to.")] = Path("reduced"),
+    out: Annotated[Path, typer.Option(help="The folder to write the bundle to.")] = Path("reduced"),
     seed: Seed = 0,
     window: Window = 32,
     as_json: AsJson = False,
 ) -> None:
-    """Cut a failing cell's program down to the few operators that still fail, as a bundle with its source.
+    """Reduce a failing cell's program to the few operators that still fail, and write them as a bundle.
 
-    Exit codes: 0 reduced; 1 no part of it fails by itself; 2 the cell passes, or there is none.
+    The bundle holds the reduced program's source, its model and inputs, and a script that reproduces the failure.
+
+    Exit codes: 0 if the program was reduced; 1 if no part of it fails by itself; 2 if the cell passes or there is no
+    such cell.
 
     Examples:
 
@@ -31,18 +41,18 @@ def reduce(
     from onnx_parity.harness.localisation.reduce import reduce as reduce_to
     from onnx_parity.harness.localisation.reduce import write_bundle
 
-    with telling():
-        suspect, found = localised(cell, seed, window)
+    with expected_errors_in_one_line():
+        suspect, found = localise_cell(cell, seed, window)
         small = reduce_to(suspect, found)
         if small is None:
-            typer.echo("\n".join(found.lines()))
-            typer.echo("no part of it fails by itself")
+            print_text("\n".join(found.lines()))
+            print_text("The program cannot be reduced: no part of it fails by itself.")
             raise typer.Exit(1)
         write_bundle(suspect, small, out)
         operators = [str(node.op) for node in small.piece.nodes]
         if as_json:
-            typer.echo(msgspec.json.encode({"folder": str(out), "operators": operators, "detail": small.detail}))
+            print_json({"folder": str(out), "operators": operators, "detail": small.detail})
             return
-        typer.echo(f"{cell}: {len(suspect.recording.nodes)} operators, reduced to {len(operators)}")
-        typer.echo("\n".join(f"  {operator}" for operator in operators))
-        typer.echo(f"{small.detail}\nsource: {out / 'program.py'}; it runs alone: python {out / 'repro.py'}")
+        print_text(f"{cell}: {len(suspect.recording.nodes)} operators, reduced to {len(operators)}")
+        print_text("\n".join(f"  {operator}" for operator in operators))
+        print_text(f"{small.detail}\nsource: {out / 'program.py'}\nto reproduce: python {out / 'repro.py'}")

@@ -1,26 +1,32 @@
-"""`parity report` and `parity operators`: pages from a run. Here, and nowhere else, the harness knows `reports`."""
+"""`parity report` and `parity operators`: pages from a run. Of the harness, this file alone imports `reports`."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Annotated
 
-import msgspec
 import typer
 
-from onnx_parity.harness.commands.defaults import LAST, refuse
+from onnx_parity.harness.commands.defaults import LAST
+from onnx_parity.harness.commands.terminal import print_json, print_text, refuse
 from onnx_parity.harness.store import RunStoreError
 
-_Run = Annotated[Path, typer.Argument(help="The run's folder.")]
-_AsJson = Annotated[bool, typer.Option("--json", help="Where it was written, as JSON.")]
+_Run = Annotated[Path, typer.Argument(help="The folder of the run.")]
+_AsJson = Annotated[bool, typer.Option("--json", help="Print the path of the written page as JSON.")]
 
 
 def report(
     run: _Run = LAST,
-    out: Annotated[Path | None, typer.Option(help="Where to write. Default: report/ in the run's folder.")] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            help="The folder to write the report to. An earlier report there is replaced; other files in the folder "
+            "are kept. Default: report/ in the run's folder."
+        ),
+    ] = None,
     as_json: _AsJson = False,
 ) -> None:
-    """Write the HTML report of a run.
+    """Write the HTML report of a run: coverage by opset, failures, divergence, and every cell.
 
     Examples:
 
@@ -29,11 +35,14 @@ def report(
         parity report runs/20260131-101500-4711 --out /tmp/report
     """
     index = written_report(run, out)
-    typer.echo(msgspec.json.encode({"report": str(index)}) if as_json else f"report: {index}")
+    if as_json:
+        print_json({"report": str(index)})
+    else:
+        print_text(f"report: {index}")
 
 
 def written_report(run: Path, out: Path | None = None) -> Path:
-    """Write the report, or end the command where there is no run, or no place for it."""
+    """Write the report and return its first page, or end the command if there is no run or the folder is unusable."""
     from onnx_parity.reports.publish import ReportError
     from onnx_parity.reports.site import write_report
 
@@ -45,10 +54,10 @@ def written_report(run: Path, out: Path | None = None) -> Path:
 
 def operators(
     run: _Run = LAST,
-    out: Annotated[Path, typer.Option(help="Where to write.")] = Path("docs") / "operators.md",
+    out: Annotated[Path, typer.Option(help="The Markdown file to write.")] = Path("docs") / "operators.md",
     as_json: _AsJson = False,
 ) -> None:
-    """Write, from a run, since which opset each operator exports and is right, and why not earlier.
+    """Write a Markdown table of the opset from which on each operator and model exports and is right.
 
     Examples:
 
@@ -61,4 +70,7 @@ def operators(
         written = write_operators(run, out, onnx_parity.lowered_operators())
     except RunStoreError as error:
         refuse(str(error))
-    typer.echo(msgspec.json.encode({"operators": str(written)}) if as_json else f"operators: {written}")
+    if as_json:
+        print_json({"operators": str(written)})
+    else:
+        print_text(f"operators: {written}")

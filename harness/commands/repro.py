@@ -1,15 +1,14 @@
-"""`parity repro`: one cell run, and its bundle."""
+"""`parity repro`: run one cell and write a bundle that reproduces it."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import msgspec
 import typer
 
-from onnx_parity.harness.commands.cell import AsJson, CellId, Seed, telling
-from onnx_parity.harness.commands.cell import found as find
+from onnx_parity.harness.commands.cell import AsJson, CellId, Seed, expected_errors_in_one_line, find
+from onnx_parity.harness.commands.terminal import print_json, print_text
 
 if TYPE_CHECKING:
     from onnx_parity.harness.judging.outcome import Outcome
@@ -19,13 +18,18 @@ if TYPE_CHECKING:
 
 def repro(
     cell: CellId,
-    out: Annotated[Path | None, typer.Option(help="The folder to write to. Default: under repro/.")] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="The folder to write the bundle to. Default: a folder in repro/, named after the cell."),
+    ] = None,
     seed: Seed = 0,
     as_json: AsJson = False,
 ) -> None:
-    """Run one cell and write its bundle, failing or not: model, inputs, torch's outputs, a script that runs alone.
+    """Run one cell and write a bundle that reproduces it, whether it passes or fails.
 
-    Exit codes: 0 it passes; 1 it does not; 2 there is no such cell.
+    The bundle holds the model, its inputs, PyTorch's outputs, and a script that runs them without this project.
+
+    Exit codes: 0 if the cell passes; 1 if it does not; 2 if there is no such cell.
 
     Examples:
 
@@ -35,22 +39,20 @@ def repro(
     """
     from onnx_parity.harness.judging.bundle import slug
 
-    with telling():
-        found = find(cell)
-        folder = out or Path("repro") / slug(found.id)
-        record, details = _bundled(found, seed, folder)
+    with expected_errors_in_one_line():
+        suspect = find(cell)
+        folder = out or Path("repro") / slug(suspect.id)
+        record, details = _bundled(suspect, seed, folder)
         if as_json:
-            typer.echo(msgspec.json.encode({"folder": str(folder), "record": record}))
+            print_json({"folder": str(folder), "record": record})
         else:
-            typer.echo(
-                "\n".join([f"{found.id}: {record.status} at {record.stage}", *(f"  {line}" for line in details)])
-            )
-            typer.echo(f"bundle: {folder}; it runs alone: python {folder / 'repro.py'}")
+            lines = [f"{suspect.id}: {record.status} at {record.stage}", *(f"  {line}" for line in details)]
+            print_text("\n".join([*lines, f"bundle: {folder}", f"to reproduce: python {folder / 'repro.py'}"]))
         raise typer.Exit(0 if record.status == "passed" else 1)
 
 
 def _bundled(cell: Cell, seed: int, folder: Path) -> tuple[Record, list[str]]:
-    """Run a cell, and write its bundle while the files of its model are still there."""
+    """Run a cell, and write its bundle before the temporary files of its model are removed."""
     from onnx_parity.harness.axes import Tier
     from onnx_parity.harness.judging.bundle import failure_of, write
     from onnx_parity.harness.judging.outcome import blank_record

@@ -1,4 +1,4 @@
-"""`parity show`: what is in an ONNX file."""
+"""`parity show`: the content of an ONNX file as text."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 import msgspec
 import typer
 
+from onnx_parity.harness.commands.terminal import print_json, print_text, refuse
+
 if TYPE_CHECKING:
     import onnx_ir as ir
 
@@ -17,13 +19,14 @@ __all__ = ["show"]
 
 
 def show(
-    path: Annotated[Path, typer.Argument(metavar="MODEL", help="The ONNX file.")],
-    graph: Annotated[bool, typer.Option(help="Print the graph, not only sizes and counts.")] = True,
-    as_json: Annotated[bool, typer.Option("--json", help="Sizes and counts, as JSON.")] = False,
+    path: Annotated[Path, typer.Argument(metavar="MODEL", help="The ONNX file to print.")],
+    graph: Annotated[bool, typer.Option(help="Print the graph. Without it, only sizes and counts are printed.")] = True,
+    as_json: Annotated[bool, typer.Option("--json", help="Print sizes and counts as JSON.")] = False,
 ) -> None:
-    """Print an ONNX file: its graph with types and shapes, how large it is, which operators it is made of.
+    """Print an ONNX file: its graph with types and shapes, its size, and how often it uses each operator.
 
-    A file exported with `strip_doc_string=False` shows each node's source line too. Weights are not read.
+    The source line of each node is printed too if the file was exported with `strip_doc_string=False`. The weights are
+    not read, so that large files are printed quickly.
 
     Examples:
 
@@ -37,28 +40,26 @@ def show(
     from onnx_parity.exporter.print_graph import printed
 
     if not path.is_file():
-        typer.echo(f"{path}: {'it is a folder' if path.is_dir() else 'there is no such file'}", err=True)
-        raise typer.Exit(2)
+        refuse(f"{path} cannot be shown: {'it is a folder' if path.is_dir() else 'there is no such file'}.")
     try:
         model = ir.load(path)
         if not model.ir_version:  # Protobuf reads no bytes as a message with nothing in it.
             raise DecodeError
     except DecodeError:
-        typer.echo(f"{path} is not an ONNX file", err=True)
-        raise typer.Exit(2) from None
+        refuse(f"{path} cannot be shown: it is not an ONNX file.")
     summary = _Summary.of(model, path)
     if as_json:
-        typer.echo(msgspec.json.encode(summary))
+        print_json(summary)
         return
     if graph:
-        typer.echo(printed(model))
-        typer.echo("")
+        print_text(printed(model))
+        print_text("")
     for line in summary.lines():
-        typer.echo(line)
+        print_text(line)
 
 
 class _Summary(msgspec.Struct, frozen=True):
-    """What `--json` prints, and `lines` says."""
+    """The figures of a file, as `--json` prints them."""
 
     path: str
     opsets: dict[str, int]
@@ -66,12 +67,12 @@ class _Summary(msgspec.Struct, frozen=True):
     producer: str
     inputs: list[str]
     outputs: list[str]
-    #: How many numbers the weights have, their bytes, and the files beside the model that they lie in.
+    #: The number of elements of all weights, their bytes, and the external files that hold them.
     weights: int
     weight_bytes: int
     weight_files: list[str]
     bytes: int
-    #: How many nodes of each operator there are, the most frequent first.
+    #: Operator to its number of nodes, the most frequent first.
     operators: dict[str, int]
 
     @classmethod

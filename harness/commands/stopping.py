@@ -1,4 +1,4 @@
-"""A process that stops along with this one: in order when that is asked once, at once when it is asked again."""
+"""A child process that is stopped together with this one: a first signal lets it end in order, a second kills it."""
 
 from __future__ import annotations
 
@@ -12,59 +12,59 @@ from typing import TextIO
 
 _Handler = Callable[[int, FrameType | None], None]
 
-#: How a terminal asks for an end, a system, and a terminal that goes away.
+#: Sent by Ctrl-C in a terminal, by `kill` and service managers, and when the terminal is closed.
 _STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-#: What asks for a debugger, which reads from the terminal: only the group of processes in its foreground may.
+#: Options that start a debugger. It reads from the terminal, which only processes of the foreground group may do.
 _DEBUGGING = ("--in-process", "--pdb", "--trace")
 
 STOPPED = 2
 
 
 def exit_code_of(command: Sequence[str], stdout: TextIO | None) -> int:
-    """Of a command, `STOPPED` where this process was asked to stop, which the command then was too.
+    """Run a command and return its exit code, or `STOPPED` if this process received a signal to stop.
 
-    It has a group of its own: a terminal interrupts all of the one in its foreground, and pytest, to which that is
-    passed on besides, leaves its end undone at a second interrupt.
+    The command gets a process group of its own. In this process's group it would receive Ctrl-C twice, from the
+    terminal and from here, and pytest does not finish its work at a second interrupt.
     """
     if any(word in _DEBUGGING for word in command):
-        # The terminal asks it by itself, and it may well go on.
+        # The terminal interrupts the debugger directly, and the debugger may well continue.
         with _handled({signal.SIGINT: _nothing}):
             return subprocess.run(command, stdout=stdout, check=False).returncode
     process: subprocess.Popen[bytes] | None = None
-    asked = 0
+    requests = 0
 
-    def tell(number: signal.Signals) -> None:
+    def pass_on(number: signal.Signals) -> None:
         if process is not None and process.returncode is None:
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, number)
 
     def stop(number: int, frame: FrameType | None) -> None:
-        nonlocal asked
-        asked += 1
-        tell(signal.SIGINT if asked == 1 else signal.SIGTERM)
+        nonlocal requests
+        requests += 1
+        pass_on(signal.SIGINT if requests == 1 else signal.SIGTERM)
 
     def pause(number: int, frame: FrameType | None) -> None:
-        tell(signal.SIGSTOP)
+        pass_on(signal.SIGSTOP)
         os.kill(os.getpid(), signal.SIGSTOP)
-        tell(signal.SIGCONT)
+        pass_on(signal.SIGCONT)
 
     with _handled({**dict.fromkeys(_STOPPING, stop), signal.SIGTSTP: pause}):
         process = subprocess.Popen(command, stdout=stdout, process_group=0)
-        if asked:
-            tell(signal.SIGTERM)
+        if requests:
+            pass_on(signal.SIGTERM)
         code = process.wait()
-    return STOPPED if asked else code
+    return STOPPED if requests else code
 
 
 @contextmanager
 def _handled(handlers: Mapping[signal.Signals, _Handler]) -> Iterator[None]:
-    """What this process ignores, such as a hang-up under `nohup`, it goes on to ignore."""
+    """Handle signals within a block. Signals that this process ignores, such as SIGHUP under `nohup`, stay ignored."""
     before = {number: signal.getsignal(number) for number in handlers}
     for number, handler in handlers.items():
         if before[number] is not signal.SIG_IGN:
             signal.signal(number, handler)
         elif number == signal.SIGINT:
-            # As in the background of a script. A process that is begun here would inherit that, and never end in order.
+            # So it is in the background of a script. A child would inherit that, and could not be interrupted.
             signal.signal(number, _nothing)
     try:
         yield

@@ -1,4 +1,4 @@
-"""What is installed here, what is missing, and what that costs."""
+"""What `parity doctor` checks: packages, exporters, devices and backends, and what does not work without each."""
 
 from __future__ import annotations
 
@@ -16,30 +16,34 @@ from onnx_parity.harness.one_line import one_line
 
 class Health(StrEnum):
     OK = "ok"
-    #: Not there; something that is left out then is told.
+    #: Not installed, and not required; `costs` says what does not work without it.
     MISSING = "missing"
-    #: There, and it does not work; or needed, and not there.
+    #: Installed but does not work, or required and not installed.
     BROKEN = "broken"
 
 
 class Check(msgspec.Struct, frozen=True):
-    """One thing that was looked at."""
+    """The result for one package, exporter, device or backend."""
 
     what: str
     health: Health
     #: The version, or why it is missing.
     found: str
-    #: What is not done without it.
+    #: What does not work without it.
     costs: str = ""
     remedy: str = ""
 
 
+#: What does not work without a required package.
+_EVERYTHING = "nothing works"
+
+
 class Need(msgspec.Struct, frozen=True):
-    """A package that something here needs."""
+    """A package that the project, or a part of it, needs."""
 
     module: str
     distribution: str
-    #: Empty where nothing works without it.
+    #: What does not work without it; empty if nothing works without it.
     costs: str = ""
     remedy: str = ""
 
@@ -51,23 +55,23 @@ NEEDS = (
     Need("onnxruntime", "onnxruntime"),
     Need("numpy", "numpy"),
     Need("pytest", "pytest"),
-    Need("xdist", "pytest-xdist", "`parity run` needs -n 0, and one core does all", "pip install pytest-xdist"),
+    Need("xdist", "pytest-xdist", "`parity run` works with -n 0 only, on one core", "pip install pytest-xdist"),
     Need(
         "torchvision",
         "torchvision",
-        "the models of model_zoo that come from it fail",
+        "the models of model_zoo that use it fail",
         "pip install onnx-parity[models]",
     ),
     Need(
         "onnxscript",
         "onnxscript",
-        f"cells of {TORCH_DYNAMO} are absent, and `parity compare` and the benchmarks do without it",
+        f"cells of {TORCH_DYNAMO} are absent; `parity compare` and the benchmarks leave that exporter out",
         "pip install onnx-parity[peers]",
     ),
     Need(
         "hypothesis",
         "hypothesis",
-        "the drawn cells of the full tier fail, and so do some tests",
+        "the cells with random sizes of the full tier fail, and so do some tests",
         "pip install hypothesis",
     ),
     Need(
@@ -75,16 +79,16 @@ NEEDS = (
     ),
 )
 
-#: Backends that are looked for. Any other module is one by its name.
+#: Backends that are checked. Any other module with the ONNX backend interface can be used by its name.
 BACKENDS = ("onnxruntime.backend", "jaxonnxruntime.backend", "caffe2.python.onnx.backend")
 
 
 def diagnose() -> Iterator[Check]:
-    """Everything, in the order in which one reads it. Imports what it speaks of."""
+    """All checks, in the order in which they are printed. Imports what it checks."""
     yield Check("python", Health.OK, f"{platform.python_version()}, {platform.platform()}, {os.cpu_count()} cores")
     packages = [_package(need) for need in NEEDS]
     yield from packages
-    # What follows is asked of torch and onnxruntime themselves.
+    # The checks that follow call torch and onnxruntime.
     if all(check.health is not Health.BROKEN for check in packages):
         yield from _exporters()
         yield from _devices()
@@ -100,16 +104,22 @@ def _package(need: Need) -> Check:
         version = metadata.version(need.distribution)
     except metadata.PackageNotFoundError:
         health = Health.MISSING if need.costs else Health.BROKEN
-        costs = need.costs or "nothing runs without it"
+        costs = need.costs or _EVERYTHING
         return Check(need.distribution, health, "not installed", costs, need.remedy or "pip install onnx-parity")
     if need.module == "torchvision":
-        # Beside a torch of another build it does not import as it is; the zoo has its own way, which is tried there.
+        # Next to another build of torch it does not import directly. The model zoo imports it in its own way.
         return Check(need.distribution, Health.OK, version)
     try:
         import_module(need.module)
-    except Exception as error:  # noqa: BLE001  A package that is half installed may raise anything.
-        why = f"{version} does not import: {type(error).__name__}: {one_line(str(error))}"
-        return Check(need.distribution, Health.BROKEN, why, need.costs or "nothing runs without it", "install it again")
+    except Exception as error:  # noqa: BLE001  A package that is partly installed may raise anything.
+        why = f"{version} cannot be imported: {type(error).__name__}: {one_line(str(error))}"
+        return Check(
+            need.distribution,
+            Health.BROKEN,
+            why,
+            need.costs or _EVERYTHING,
+            f"pip install --force-reinstall {need.distribution}",
+        )
     return Check(need.distribution, Health.OK, version)
 
 
@@ -119,7 +129,7 @@ def _exporters() -> Iterator[Check]:
     for exporter in EXPORTERS.values():
         missing = exporter.missing()
         if exporter.name == TORCH_SCRIPT and not missing:
-            yield Check(f"exporter {exporter.name}", Health.OK, "deprecated by torch, present up to 2.15")
+            yield Check(f"exporter {exporter.name}", Health.OK, "deprecated by torch, included up to torch 2.15")
         elif missing:
             costs = "its cells are absent"
             yield Check(f"exporter {exporter.name}", Health.MISSING, missing, costs, "pip install onnx-parity[peers]")
@@ -134,12 +144,12 @@ def _devices() -> Iterator[Check]:
 
     yield Check("device cpu", Health.OK, ", ".join(onnxruntime.get_available_providers()))
     if reason := cuda.missing():
-        costs = "the CUDA lane is absent: one cell of every case, at the newest opset that onnxruntime runs"
+        costs = "the CUDA cells are absent: one for every case, at the newest opset that onnxruntime supports"
         yield Check(
             "device cuda", Health.MISSING, reason, costs, "a CUDA device, a CUDA build of torch, onnxruntime-gpu"
         )
     else:
-        yield Check("device cuda", Health.OK, f"TF32 off, {cuda.MEMORY_LIMIT >> 30} GiB a process")
+        yield Check("device cuda", Health.OK, f"TF32 off, {cuda.MEMORY_LIMIT >> 30} GiB per process")
 
 
 def _backends() -> Iterator[Check]:

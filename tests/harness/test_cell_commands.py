@@ -76,7 +76,7 @@ def test_reduce_leaves_a_folder_that_runs_alone(faulty: Path) -> None:
     assert code == 0
     lines = text.splitlines()
     assert lines[:2] == [f"{_CELL}: 3 operators, reduced to 1", "  aten.hardsigmoid.default"]
-    assert lines[-1] == "source: reduced/program.py; it runs alone: python reduced/repro.py"
+    assert lines[-2:] == ["source: reduced/program.py", "to reproduce: python reduced/repro.py"]
     done = subprocess.run(
         [sys.executable, "-I", "reduced/repro.py"], cwd=faulty, capture_output=True, text=True, check=False
     )
@@ -89,7 +89,7 @@ def test_repro_writes_the_bundle_of_any_cell(faulty: Path, project: Path) -> Non
     code, text = invoke("repro", _CELL, "--out", "here")
     assert code == 1
     assert text.startswith(f"{_CELL}: failed at compare\n  output 0 at (")
-    assert text.splitlines()[-1] == "bundle: here; it runs alone: python here/repro.py"
+    assert text.splitlines()[-2:] == ["bundle: here", "to reproduce: python here/repro.py"]
     assert (faulty / "here" / "model.onnx").exists()
     record = json.loads(invoke("repro", _CELL, "--json")[1])["record"]
     assert (record["cell"], record["status"], record["blame"]) == (_CELL, "failed", "exporter")

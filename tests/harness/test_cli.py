@@ -199,19 +199,22 @@ def test_shells_are_told_how_to_complete() -> None:
 
 def test_a_pattern_of_nothing_is_refused(project: Path) -> None:
     folders = "listed_cases/ and listed_models/"
-    assert invoke("list", "rellu") == (2, f"no case of {folders} is named rellu; near it: relu, elu.\n")
+    assert invoke("list", "rellu") == (2, f"No case of {folders} is named rellu. Similar names: relu, elu.\n")
     assert invoke("list", "zzz", "--json") == (
         2,
-        f"no case of {folders} is named zzz; `parity list` shows those that there are.\n",
+        f"No case of {folders} is named zzz. `parity list` shows all names.\n",
     )
     (project / "listed_cases" / "some.py").unlink()
-    assert invoke("list") == (2, f"there are no cases here: {folders} of a clone of the project declare them.\n")
+    assert invoke("list") == (
+        2,
+        f"No cases were found: there are no {folders} here. Run this in the root of a clone of the project.\n",
+    )
 
 
 @pytest.mark.parametrize("workers", ["-1", "two", "1.5", ""])
 def test_a_number_of_processes_is_one(project: Path, commands: list[list[str]], workers: str) -> None:
-    told = f"-n {workers}: write a number of processes from 0 on, auto or logical.\n"
-    assert invoke("run", "-n", workers) == (2, told)
+    message = f"-n {workers} is not a number of processes. Write 0 or a larger number, auto, or logical.\n"
+    assert invoke("run", "-n", workers) == (2, message)
     assert commands == []
 
 
@@ -219,8 +222,8 @@ def test_nothing_that_is_said_with_resume_is_passed_over(project: Path, commands
     run = write_run(Path("runs"), [])
     assert invoke("run", "--resume", str(run), "-k", "elu", "--seed", "7", "--tier=full", "--strange", "some.py") == (
         2,
-        "--resume goes on with the options that the run was begun with: leave out -k --tier --seed 7 --strange some.py."
-        " Only -n, --report, --no-report and --json go with it.\n",
+        "--resume continues a run with the options that it was started with: remove -k --tier --seed 7 --strange "
+        "some.py. Only -n, --report, --no-report and --json may be given with it.\n",
     )
     assert commands == []
     assert invoke("run", "--resume", str(run), "-n", "logical", "--no-report", "--json")[0] == 1
@@ -310,7 +313,10 @@ def test_a_pytest_that_is_killed_has_failed_itself(project: Path, monkeypatch: p
         importlib.import_module("onnx_parity.harness.commands.run"), "exit_code_of", lambda command, stdout: -9
     )
     code, text = invoke("run")
-    assert (code, text.splitlines()[-1]) == (3, "pytest was killed by SIGKILL")
+    assert (code, text.splitlines()[-1]) == (
+        3,
+        "pytest was killed by SIGKILL. `parity run --resume` runs the cells that are missing.",
+    )
 
 
 @pytest.mark.parametrize(

@@ -31,7 +31,7 @@ def test_what_is_missing_has_its_price_and_its_remedy(monkeypatch: pytest.Monkey
         "device cuda",
         Health.MISSING,
         "no CUDA device",
-        "the CUDA lane is absent: one cell of every case, at the newest opset that onnxruntime runs",
+        "the CUDA cells are absent: one for every case, at the newest opset that onnxruntime supports",
         "a CUDA device, a CUDA build of torch, onnxruntime-gpu",
     )
     cuda.missing.cache_clear()
@@ -49,7 +49,7 @@ def test_an_optional_package_that_is_not_there_is_missing_and_a_needed_one_broke
     checks = list(diagnose())
     assert checks[1:] == [
         Check("nowhere-to-be-found", Health.MISSING, "not installed", "nothing much is lost", "leave it"),
-        Check("nor-this-one", Health.BROKEN, "not installed", "nothing runs without it", "pip install onnx-parity"),
+        Check("nor-this-one", Health.BROKEN, "not installed", "nothing works", "pip install onnx-parity"),
     ]
     assert not healthy(checks)
     assert healthy(checks[:2])
@@ -60,7 +60,7 @@ def test_a_package_that_does_not_import_is_broken(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(diagnosis, "NEEDS", (Need("onnx_ir", "onnx-ir"),))
     _, check = diagnose()
     assert check.health is Health.BROKEN
-    assert check.found.startswith(f"{metadata.version('onnx-ir')} does not import: ModuleNotFoundError: ")
+    assert check.found.startswith(f"{metadata.version('onnx-ir')} cannot be imported: ModuleNotFoundError: ")
 
 
 def test_the_command_prints_a_line_each_and_speaks_json() -> None:
@@ -77,6 +77,6 @@ def test_a_broken_installation_fails_the_command(monkeypatch: pytest.MonkeyPatch
     assert result.exit_code == 1
     assert result.output.splitlines()[1:] == [
         "BROKEN   nor-this-one                        not installed",
-        "         costs: nothing runs without it",
-        "         to have it: pip install onnx-parity",
+        "         without it: nothing works",
+        "         to get it: pip install onnx-parity",
     ]

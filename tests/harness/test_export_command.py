@@ -148,23 +148,37 @@ def test_fallback_strictness_and_warnings(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("nowhere:Net",), "nowhere cannot be imported: No module named 'nowhere'"),
-        (("torch.nn",), "torch.nn names no model: write package.module:name, e.g. torchvision.models:resnet18"),
-        (("torch.nn:Nothing",), "torch.nn has no Nothing"),
+        (
+            ("nowhere:Net",),
+            "nowhere cannot be imported: No module named 'nowhere'. "
+            "Install it, or run this in the folder that holds it.",
+        ),
+        (
+            ("torch.nn",),
+            "torch.nn does not name a model. Write package.module:name, for example torchvision.models:resnet18.",
+        ),
+        (
+            ("torch.nn:Nothing",),
+            "torch.nn:Nothing cannot be exported: torch.nn has no Nothing. Check the spelling of the name.",
+        ),
         (
             ("torch.nn:ReLU", "-i", "3,4"),
-            "--input 3,4: write sizes, 1x3x224x224, with a name, x=1x3x224x224, a dtype, ids=1x16:int64, and what ints "
-            "stay below, ids=1x16:int64<30522; scalar is a tensor without sizes",
+            "--input 3,4 cannot be read. "
+            "Write the sizes, 1x3x224x224, and where needed a name, x=1x3x224x224, a dtype, "
+            "ids=1x16:int64, and a bound for integers, ids=1x16:int64<30522. Write scalar for a tensor without axes.",
         ),
         (
             ("torch.nn:ReLU", "-i", "3x4:float99"),
-            "--input has the dtype float99, which torch does not have: float32, int64, bool",
+            "--input: torch has no dtype float99. Write for example float32, int64 or bool.",
         ),
         (
             ("torch.nn:ReLU", "-i", "3x4", "-d", "x"),
-            "--dynamic x: write the input, the axis and its name, x:0=batch, or x:0",
+            "--dynamic x cannot be read. Write the input, the axis and a name, x:0=batch, or only x:0.",
         ),
-        (("torch.nn:ReLU", "-i", "3x4", "--weights", "none.pt"), "--weights none.pt: there is no such file"),
+        (
+            ("torch.nn:ReLU", "-i", "3x4", "--weights", "none.pt"),
+            "--weights none.pt cannot be loaded: there is no such file.",
+        ),
     ],
 )
 def test_wrong_use(folder: Path, arguments: tuple[str, ...], message: str) -> None:
@@ -195,27 +209,31 @@ def test_what_cannot_be_imported_says_why(folder: Path, source: str, told: str) 
 
 def test_what_is_no_model(folder: Path) -> None:
     code, text = invoke("export", f"models_of_{folder.name}:nothing")
-    assert (code, text.endswith("makes a int, which cannot be exported: a torch.nn.Module can\n")) == (2, True)
-    assert invoke("show", "none.onnx") == (2, "none.onnx: there is no such file\n")
+    ending = "makes an object of type int, which cannot be exported. Name a torch.nn.Module or a function.\n"
+    assert (code, text.endswith(ending)) == (2, True)
+    assert invoke("show", "none.onnx") == (2, "none.onnx cannot be shown: there is no such file.\n")
     for content in ("no model", ""):
         Path("text.onnx").write_text(content)
-        assert invoke("show", "text.onnx") == (2, "text.onnx is not an ONNX file\n")
-    assert invoke("show", ".") == (2, ".: it is a folder\n")
+        assert invoke("show", "text.onnx") == (2, "text.onnx cannot be shown: it is not an ONNX file.\n")
+    assert invoke("show", ".") == (2, ". cannot be shown: it is a folder.\n")
     where = f"models_of_{folder.name}"
     assert invoke("export", f"{where}:number") == (
         2,
-        f"{where}:number is a int, which cannot be exported: a torch.nn.Module can\n",
+        f"{where}:number is an object of type int, which cannot be exported. Name a torch.nn.Module or a function.\n",
     )
     assert invoke("export", f"{where}:Sized", "-i", "2x3") == (
         2,
-        f"{where}:Sized cannot be made without size: name a function without parameters that makes one\n",
+        f"{where}:Sized cannot be called without size. Name a function without parameters that makes the model.\n",
     )
     Path("text.pt").write_text("no weights")
     code, text = invoke("export", f"{where}:Net", "-i", "2x4", "--weights", "text.pt")
-    assert (code, text.startswith("--weights text.pt is no state dict that torch.save wrote: ")) == (2, True)
+    assert (
+        code,
+        text.startswith("--weights text.pt cannot be loaded: it is not a state dict that torch.save wrote ("),
+    ) == (2, True)
     torch.save({}, "none.pt")
     code, text = invoke("export", f"{where}:Net", "-i", "2x4", "--weights", "none.pt")
-    assert (code, text.startswith("--weights none.pt does not fit: ")) == (2, True)
+    assert (code, text.startswith("--weights none.pt do not fit the model: ")) == (2, True)
 
 
 def test_a_function_of_tensors_is_exported_itself(folder: Path) -> None:

@@ -75,8 +75,9 @@ def test_the_table_is_printed(run: Path) -> None:
         "family operator parity torch_dynamo",
         "activation celu unsupported 1 passed 1",
         "activation selu passed 2 failed 1 of 2",
-        "4 points that all ran; 1 that only some did. 1 operators at which all fare alike: --all.",
-        "a peer is right and parity is not: celu float32 opset 18 static",
+        "4 cells that every exporter ran; 1 that only some ran, not counted. "
+        "1 operators with the same outcome everywhere: --all lists them.",
+        "another exporter passes where parity does not: celu float32 opset 18 static",
     ]
     assert "elu passed 1 passed 1" in " ".join(CliRunner().invoke(app, ["exporters", "--all"]).output.split())
 

@@ -251,3 +251,29 @@ def test_since_when_in_part_stands_beside_since_when_altogether(page: Page, tmp_
     run = write_run(tmp_path, [*cells, refused])
     page.goto(write_report(run, tmp_path / "report").as_uri())
     expect(page.locator("#operators tbody td.number").first).to_have_text("in part 9, 13")
+
+
+def test_a_page_runs_and_loads_its_own_files_alone(chromium: Browser, site: Path) -> None:
+    context = chromium.new_context()
+    page = context.new_page()
+    refused: list[str] = []
+    page.on("requestfailed", lambda request: refused.append(request.failure or ""))
+    open_page(page, site, "index.html")
+    page.evaluate(
+        """() => {
+            const script = document.createElement("script");
+            script.textContent = "window.ran = 1";
+            const image = document.createElement("img");
+            image.src = "https://example.org/pixel.png";
+            const frame = document.createElement("iframe");
+            frame.src = "https://example.org/";
+            document.body.append(script, image, frame);
+        }"""
+    )
+    page.wait_for_timeout(200)
+    assert page.evaluate("window.ran") is None
+    assert set(refused) == {"csp"}
+    # Widths of bars are style attributes, which are allowed.
+    assert page.evaluate("document.querySelector('.bar i').style.flexGrow") != ""
+    assert page.evaluate("getComputedStyle(document.querySelector('.bar i')).flexGrow") != "0"
+    context.close()

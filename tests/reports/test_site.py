@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import time
 from html.parser import HTMLParser
@@ -10,6 +11,8 @@ from posixpath import dirname, join, normpath
 from urllib.parse import unquote, urlsplit
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from onnx_parity.harness.record import Blame, Record, RunInfo, Stage, Status
@@ -25,6 +28,9 @@ from tests.reports.synthetic_run import (
     records,
 )
 
+#: Control characters and noncharacters, which HTML forbids.
+_FORBIDDEN = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ufdd0-\ufdef\ufffe\uffff]")
+
 FAILED = replace(PASSING, status=Status.FAILED, stage=Stage.COMPARE, blame=Blame.EXPORTER, reason="off by one")
 
 
@@ -38,8 +44,10 @@ class Page(HTMLParser):
         self.tags: list[str] = []
         self.scripts: list[str] = []
         self.text = ""
+        self.json_blocks: list[str] = []
+        self.source = path.read_text(encoding="utf-8")
         self._opsets: list[str] = []
-        self.feed(path.read_text(encoding="utf-8"))
+        self.feed(self.source)
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.tags.append(tag)
@@ -56,6 +64,8 @@ class Page(HTMLParser):
 
     def handle_data(self, data: str) -> None:
         self.text += data
+        if self.cdata_elem == "script" and data:
+            self.json_blocks.append(data)
 
 
 def site_of(tmp_path: Path, cells: list[Record], run_info: RunInfo | None = None) -> dict[str, Page]:
@@ -135,6 +145,46 @@ def test_names_and_messages_are_text_and_never_markup(tmp_path: Path) -> None:
         assert page.tags.count("img") == 1, path
         assert not [link for link in page.links if link.startswith("javascript:")], path
     assert hostile in site["index.html"].text
+
+
+#: Syntax of HTML, of attributes and of scripts, control characters and noncharacters, among any text.
+_PIECES = st.one_of(
+    st.text(max_size=6),
+    st.sampled_from(
+        ["</script>", "<img src=x>", '"', "'", "&#0;", "-->", "]]>", "\0", "\x1b[31m", "\x85", "\ufffe", "\n"]
+    ),
+)
+_TEXTS = st.lists(_PIECES, max_size=5).map("".join)
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.tuples(*[_TEXTS] * 8))
+def test_pages_have_the_same_structure_whatever_their_texts_hold(
+    tmp_path_factory: pytest.TempPathFactory, texts: tuple[str, ...]
+) -> None:
+    name, family, dtype, reason, message, aten, file, tier = texts
+
+    def tags(fill: str) -> list[list[str]]:
+        cell = replace(
+            FAILED,
+            case=f"case {fill or name}",
+            name=f"name {fill or name}",
+            family=f"family {fill or family}",
+            dtype=f"dtype {fill or dtype}",
+            reason=f"reason {fill or reason}",
+            message=f"message {fill or message}",
+            aten=(f"aten {fill or aten}",),
+            file=f"file {fill or file}",
+        )
+        twin = replace(cell, cell="twin", case=f"twin {fill or name}")
+        site = site_of(tmp_path_factory.mktemp("site"), [cell, twin], replace(info(), tier=f"tier {fill or tier}"))
+        for page in site.values():
+            assert not _FORBIDDEN.search(page.source)
+            for block in page.json_blocks:
+                json.loads(block)
+        return sorted(page.tags for page in site.values())
+
+    assert tags("") == tags("x")
 
 
 @pytest.mark.parametrize(
