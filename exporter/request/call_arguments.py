@@ -54,7 +54,7 @@ class Call:
 
     @classmethod
     def of(cls, program: Callable[..., Any], args: Any, kwargs: Mapping[str, Any] | None) -> Call:
-        """Read the arguments; refuse those that the program has no parameter for and those that ONNX has no form for."""
+        """Read the arguments. Refuses those that the program has no parameter for, or that ONNX has no form for."""
         positional, named = split_args(args, kwargs)
         signature = signature_of(program)
         refuse_unknown_keywords(args, named, signature)

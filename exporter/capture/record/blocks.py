@@ -20,7 +20,6 @@ from onnx_parity.exporter.capture.graph.graph import (
     Holds,
     Node,
     Size,
-    Value,
     same_shape,
     same_size,
 )
@@ -80,6 +79,18 @@ class _Shared:
     place: int
 
 
+@dataclass(frozen=True, slots=True)
+class _Side:
+    """One body of a branch that was recorded."""
+
+    #: Its copies of the shared tensors.
+    own: Sequence[torch.Tensor]
+    nodes: list[Node]
+    #: What it returned, and then the shared tensors as it left them; and the same as the recorder knows it.
+    leaves: Sequence[Leaf]
+    settled: Sequence[Leaf]
+
+
 @dataclass(slots=True)
 class _Carried:
     """One leaf that a loop hands from each iteration to the next, and what is known of it in all of them."""
@@ -115,53 +126,61 @@ class Blocks(Leaves):
         """
         asked = self.recorder.value_of(self.take(condition))
         inner = self.settled(shared)
-        ways: list[tuple[Any, list[torch.Tensor], list[Node]]] = []
-        for way in (then, orelse):
-            with self.recorder.block() as nodes:
-                own = [self.give(tensor) for tensor in inner]
-                ways.append((way(own), own, nodes))
-        taken_apart = flatten(ways[0][0], ways[1][0]) if flatten is not None else list
-        sides: list[tuple[list[Leaf], list[Leaf]]] = []
-        for result, own, nodes in ways:
-            with self.recorder.block(nodes):
-                # What is one of the shared tensors is that afterwards, not another of the same value.
-                places = {id(tensor): _Shared(place) for place, tensor in enumerate(own)}
-                leaves = [places.get(id(leaf), leaf) for leaf in taken_apart(result)] + own
-                settled = self.settled(leaves)
-            sides.append((leaves, settled))
-        (returned, ones), (_, others) = sides
-        then_nodes, else_nodes = ways[0][2], ways[1][2]
-        if len(ones) != len(others):
-            counts = [len(each) - len(shared) for each in (ones, others)]
+        sides = self._sides((then, orelse), inner, flatten)
+        counts = [len(side.settled) - len(shared) for side in sides]
+        if counts[0] != counts[1]:
             raise self.error(
                 f"one branch returns {counts[0]} values and the other {counts[1]}: return as many from both"
             )
         results: list[Leaf] = []
         made: list[FakeTensor] = []
-        then_ends: list[Value] = []
-        else_ends: list[Value] = []
-        for original, one, other in zip(returned, ones, others, strict=True):
-            if same_leaf(one, other):
-                results.append(shared[one.place] if isinstance(one, _Shared) else original)
+        ends: list[tuple[FakeTensor, FakeTensor]] = []
+        for original, leaves in zip(sides[0].leaves, zip(*(side.settled for side in sides), strict=True), strict=True):
+            if same_leaf(*leaves):
+                results.append(shared[leaves[0].place] if isinstance(leaves[0], _Shared) else original)
                 continue
-            one, other = (
-                self.take(own[leaf.place]) if isinstance(leaf, _Shared) else leaf
-                for leaf, (_, own, _) in zip((one, other), ways, strict=True)
-            )
-            with self.recorder.block(then_nodes):
-                a = self.tensor(one, other)
-            with self.recorder.block(else_nodes):
-                b = self.tensor(other, a)
-            made.append(self._merged(a, b))
-            then_ends.append(self.recorder.value_of(a))
-            else_ends.append(self.recorder.value_of(b))
+            ends.append(self._as_tensors(sides, leaves))
+            made.append(self._merged(*ends[-1]))
             results.append(self.give(made[-1]))
         if made:
-            then_block, else_block = Block([], then_nodes, then_ends), Block([], else_nodes, else_ends)
-            self.recorder.add(IF, {"condition": asked, "then": then_block, "orelse": else_block}, made)
-        count = len(results) - len(shared)
-        self._write(shared, inner, results[count:])
-        return results[:count]
+            values = [[self.recorder.value_of(end[number]) for end in ends] for number in (0, 1)]
+            blocks = [Block([], side.nodes, outputs) for side, outputs in zip(sides, values, strict=True)]
+            self.recorder.add(IF, {"condition": asked, "then": blocks[0], "orelse": blocks[1]}, made)
+        self._write(shared, inner, results[counts[0] :])
+        return results[: counts[0]]
+
+    def _sides(
+        self,
+        bodies: Sequence[Callable[[Sequence[torch.Tensor]], Any]],
+        inner: Sequence[Leaf],
+        flatten: Callable[[Any, Any], Callable[[Any], Sequence[Leaf]]] | None,
+    ) -> list[_Side]:
+        """Record both bodies of a branch, each into nodes of its own, and take their results apart."""
+        ran: list[tuple[Any, list[torch.Tensor], list[Node]]] = []
+        for body in bodies:
+            with self.recorder.block() as nodes:
+                own = [self.give(tensor) for tensor in inner]
+                ran.append((body(own), own, nodes))
+        taken_apart = flatten(ran[0][0], ran[1][0]) if flatten is not None else list
+        sides: list[_Side] = []
+        for result, own, nodes in ran:
+            with self.recorder.block(nodes):
+                # What is one of the shared tensors is that afterwards, not another of the same value.
+                places = {id(tensor): _Shared(place) for place, tensor in enumerate(own)}
+                leaves = [places.get(id(leaf), leaf) for leaf in taken_apart(result)] + own
+                sides.append(_Side(own, nodes, leaves, self.settled(leaves)))
+        return sides
+
+    def _as_tensors(self, sides: Sequence[_Side], leaves: tuple[Leaf, Leaf]) -> tuple[FakeTensor, FakeTensor]:
+        """What differs between the two branches, as a tensor in either: the nodes that make it one go there."""
+        one, other = (
+            self.take(side.own[leaf.place]) if isinstance(leaf, _Shared) else leaf
+            for leaf, side in zip(leaves, sides, strict=True)
+        )
+        with self.recorder.block(sides[0].nodes):
+            first = self.tensor(one, other)
+        with self.recorder.block(sides[1].nodes):
+            return first, self.tensor(other, first)
 
     def _write(self, tensors: Sequence[torch.Tensor], before: Sequence[Leaf], after: Sequence[Leaf]) -> None:
         """Write to tensors what a block wrote to its own copies of them."""
