@@ -37,7 +37,7 @@ from onnx_parity.exporter.request.call_arguments import (
 )
 from onnx_parity.exporter.request.dynamic_axes import Axes, DynamicAxes, with_outputs_placed
 from onnx_parity.exporter.request.dynamic_shapes import DynamicShapes, shapes_by_argument
-from onnx_parity.exporter.request.marked_inputs import Held, Layout, Mark, held_by_name, held_by_shape, is_input
+from onnx_parity.exporter.request.marked_inputs import Held, Layout, Mark, is_input, wrapped_by_name, wrapped_by_shape
 from onnx_parity.exporter.request.names import checked_names, input_names_for, output_names_for
 from onnx_parity.exporter.request.requested_axes import axes_of_program
 from onnx_parity.exporter.source import Source
@@ -212,12 +212,12 @@ def _marked(arguments: dict[str, Any], options: RecordOptions, input_names: Sequ
     if dynamic_shapes is not None:
         spec = shapes_by_argument(dynamic_shapes, arguments)
         return {
-            name: held_by_shape(f"dynamic_shapes[{name!r}]", spec.get(name), argument)
+            name: wrapped_by_shape(f"dynamic_shapes[{name!r}]", spec.get(name), argument)
             for name, argument in arguments.items()
         }
     if not isinstance(dynamic_axes, Mapping) or not any(isinstance(wanted, Mark) for wanted in dynamic_axes.values()):
         return arguments
-    return held_by_name(dynamic_axes, arguments, input_names)
+    return wrapped_by_name(dynamic_axes, arguments, input_names)
 
 
 def _layout(model: Callable[..., Any], call: Call) -> Layout:

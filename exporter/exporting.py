@@ -82,15 +82,15 @@ def export(
             of ours or of `torch.onnx`. Either way it is left in the mode it was in.
         input_names: Names for the inputs, from the first; fewer than there are will do. More go to the weights.
         output_names: Names for the outputs, likewise.
-        aten: `operator_export_type=OperatorExportTypes.ONNX_ATEN`, as it was said once.
-        export_raw_ir: `operator_export_type=OperatorExportTypes.RAW`, likewise.
+        aten: The older spelling of `operator_export_type=OperatorExportTypes.ONNX_ATEN`.
+        export_raw_ir: The older spelling of `operator_export_type=OperatorExportTypes.RAW`.
         operator_export_type: In whose operators to write: see `OperatorExportTypes`.
         opset_version: The opset to deliver, 7 to 28; 18 if not given. Never another one.
         do_constant_folding: Compute what depends on weights alone, and fold batch norms into convolutions. Never done
             where the weights are inputs.
         example_outputs: What the program returns. It is found out anyway; if given, it must agree.
         strip_doc_string: False writes each node's operator, source line and module into its `doc_string`.
-        dynamic_axes: Sizes that may vary, by the names of inputs: `{"x": [0, 2]}`, `{"x": {0: "batch"}}`, or both. An
+        dynamic_axes: The dynamic axes, by the names of inputs: `{"x": [0, 2]}`, `{"x": {0: "batch"}}`, or both. An
             output's entry names the axes of that output. A `ListOf` in the place of a list of tensors, or an `OrNone`
             in that of a tensor, makes it one input: a sequence of any length, an optional. Without, a list is as many
             inputs as the example has tensors. See there.
@@ -99,7 +99,7 @@ def export(
         kwargs: Keyword arguments to call it with.
         external_data: Write the weights to `<f>.data`. By default only where one file cannot hold them. An
             `ExternalData` asks for shards, or refers to weights that lie in safetensors files.
-        dynamic_shapes: Sizes that may vary, as `torch.export` takes them: `{"x": {0: torch.export.Dim("batch")}}`; with
+        dynamic_shapes: The dynamic axes, as `torch.export` takes them: `{"x": {0: torch.export.Dim("batch")}}`; with
             `ListOf` and `OrNone` at any depth.
         custom_translation_table: Lowerings for this export alone: `{torch.ops.my_ops.foo.default: lower_foo}`.
         custom_opsets: Versions of domains of your own: `{"my_domain": 2}`; 1 for those not named.
