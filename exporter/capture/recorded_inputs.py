@@ -10,7 +10,7 @@ from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.utils import _pytree as pytree
 
 from onnx_parity.exporter.capture.graph.graph import Input, Size, Value
-from onnx_parity.exporter.capture.record.marked_arguments import HeldInput
+from onnx_parity.exporter.capture.record.marked_arguments import MarkedInput
 from onnx_parity.exporter.capture.record.recorder import Recorder
 from onnx_parity.exporter.request.dynamic_axes import Axes, Named
 from onnx_parity.exporter.request.marked_inputs import Held, ListOf, is_input
@@ -38,7 +38,7 @@ class RecordedInputs:
         self._sizes: dict[str, torch.SymInt] = {}
         self._leaves, self._spec = pytree.tree_flatten((tuple(args), dict(kwargs)))
         #: The marked inputs (`ListOf`, `OrNone`) by their position among the leaves.
-        self._marked: dict[int, HeldInput] = {}
+        self._marked: dict[int, MarkedInput] = {}
         #: The positions of the tensors among the leaves, and the number of each among the inputs.
         self._tensors: list[tuple[int, int]] = []
         positions = [position for position, leaf in enumerate(self._leaves) if is_input(leaf)]
@@ -60,11 +60,11 @@ class RecordedInputs:
         self.inputs.append(Input(value, name, example))
         self.fakes.append(recorder.writable(fake))
 
-    def _marked_input(self, number: int, leaf: Held) -> HeldInput:
+    def _marked_input(self, number: int, leaf: Held) -> MarkedInput:
         name, dynamic = self._names[number], self._axes.inputs.get(number, {})
         if isinstance(leaf.mark, ListOf):
-            return HeldInput.of_list(self._recorder, leaf, name, dynamic, self.axis_names)
-        return HeldInput(self._recorder, leaf, name, self._shape(leaf.item, dynamic))
+            return MarkedInput.of_list(self._recorder, leaf, name, dynamic, self.axis_names)
+        return MarkedInput(self._recorder, leaf, name, self._shape(leaf.item, dynamic))
 
     def _shape(self, example: torch.Tensor, dynamic: Named) -> list[Size]:
         """The shape of an example, with a symbol for each dynamic axis; axes of one name share one symbol."""

@@ -16,6 +16,7 @@ from onnx_parity.exporter.errors import ArgumentError
 from onnx_parity.exporter.request.marked_inputs import Held, Layout, OrNone
 
 __all__ = [
+    "Call",
     "by_parameter",
     "checked_program",
     "own_example",
@@ -40,6 +41,32 @@ def split_args(args: Any, kwargs: Mapping[str, Any] | None) -> tuple[tuple[Any, 
         named = dict(args[-1])
         args = args[:-1]
     return args, named
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A call of a program: its arguments as they are given, and by the parameter each belongs to."""
+
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    #: Those by position first, then those by name, in their order.
+    by_parameter: dict[str, Any]
+
+    @classmethod
+    def of(cls, program: Callable[..., Any], args: Any, kwargs: Mapping[str, Any] | None) -> Call:
+        """Read the arguments. Refuses those that the program has no parameter for, or that ONNX has no form for."""
+        positional, named = split_args(args, kwargs)
+        signature = signature_of(program)
+        refuse_unknown_keywords(args, named, signature)
+        arguments = by_parameter(parameter_names(signature), positional, named)
+        refuse_unreadable(arguments)
+        return cls(positional, named, arguments)
+
+    def with_arguments(self, arguments: Mapping[str, Any]) -> Call:
+        """The same call with other arguments, by the same parameters."""
+        values = list(arguments.values())
+        named = dict(zip(self.kwargs, values[len(self.args) :], strict=True))
+        return Call(tuple(values[: len(self.args)]), named, dict(arguments))
 
 
 def checked_program(model: Any) -> None:

@@ -77,7 +77,7 @@ def _paired(what: str, argument: Any, spec: Any) -> Iterator[tuple[torch.Tensor,
 
 
 def _refuse_underived(spec: Mapping[str, Any], arguments: Mapping[str, Any]) -> None:
-    """Refuse sizes of the example that are not what `2 * Dim("n")` says of the size that is n."""
+    """Refuse an example whose sizes contradict derived dimensions: `2 * Dim("n")` where the size n is another."""
     sizes: dict[str, int] = {}
     derived: list[tuple[str, Any, int]] = []
     for name, argument in arguments.items():
@@ -94,7 +94,7 @@ def _refuse_underived(spec: Mapping[str, Any], arguments: Mapping[str, Any]) -> 
     for name, dimension, size in derived:
         root = sizes.get(dimension.root.__name__)
         if root is None:
-            # What it is derived from is the size of nothing itself: it follows from the first that is.
+            # No axis has the size n itself, so n follows from the first dimension derived from it.
             root = sizes[dimension.root.__name__] = _root_of(dimension, size)
             if dimension.fn(root) != size:
                 raise ArgumentError(
@@ -146,7 +146,7 @@ def _dimensions(
 
 
 def _dimension_name(what: str, default: str, dimension: Any, size: int) -> str | None:
-    """The name that a dimension gives its axis; None for one that does not vary."""
+    """The name that a dimension gives its axis; None for a static one."""
     if dimension is None or dimension is Dim.STATIC or (isinstance(dimension, int) and dimension == size):
         return None
     if dimension is Dim.AUTO or dimension is Dim.DYNAMIC:

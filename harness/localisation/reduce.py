@@ -28,10 +28,10 @@ from onnx_parity.harness.judging.bundle import Failure, write
 from onnx_parity.harness.localisation.localise import (
     Localisation,
     Suspect,
+    dynamic_sizes,
     expected_outputs,
     judge_piece,
     piece_of,
-    sizes_that_vary,
     torch_values,
 )
 from onnx_parity.harness.localisation.pieces import Piece, Recording, needs
@@ -174,7 +174,7 @@ def source_of(reduced: Reduced, title: str) -> str:
     outputs = "".join(f"{names[value]}, " for value in piece.outputs)
     return _SOURCE.format(
         title=title,
-        dynamic=sizes_that_vary(piece, reduced.example, reduced.inputs),
+        dynamic=dynamic_sizes(piece, reduced.example, reduced.inputs),
         inputs=", ".join(piece.input_names),
         body="\n".join(lines),
         outputs=outputs.rstrip(),
@@ -182,7 +182,7 @@ def source_of(reduced: Reduced, title: str) -> str:
 
 
 def _formula(number: SymbolicNumber, names: Mapping[Value, str]) -> str:
-    """A number that varies, of the sizes and values that it is made of."""
+    """A symbolic number as Python code over the sizes and values that it is computed from."""
     spelled = {
         str(symbol): f"{names[value]}.item()" if axis is None else f"{names[value]}.shape[{axis}]"
         for symbol, value, axis in number.sources
@@ -197,7 +197,7 @@ from pathlib import Path
 import torch
 
 TENSORS = torch.load(Path(__file__).with_name("tensors.pt"), weights_only=True)
-#: What it fails on, what it is exported at, and the sizes that vary.
+#: What it fails on, what it is exported at, and the dynamic sizes.
 INPUTS = tuple(TENSORS["inputs"])
 EXAMPLE = tuple(TENSORS["example"])
 DYNAMIC_AXES = {dynamic}

@@ -151,13 +151,13 @@ def under_another_name(x):  # type: ignore[no-untyped-def]
     [
         (
             chooses_a_word,
-            "a branch or loop makes a variable 'a' one time and 'b' another: "
+            "a variable is 'a' or 'b', depending on which branch or iteration has run: "
             "only tensors and numbers can depend on values",
         ),
         (
             changes_its_mind,
             "a variable is a float32 tensor of 2 axes before the loop and a float64 tensor of 2 axes after an "
-            "iteration: ONNX wants one dtype and one number of axes throughout",
+            "iteration: in ONNX it has one dtype and one number of axes in all iterations",
         ),
         (
             slope_of_values,

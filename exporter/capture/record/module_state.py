@@ -1,4 +1,4 @@
-"""Leaves modules as they were: buffers, which have stand-ins during the recording, and attributes that it assigned."""
+"""Restores modules after a recording: buffers, which stand-ins replace meanwhile, and attributes that it assigned."""
 
 from __future__ import annotations
 

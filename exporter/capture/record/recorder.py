@@ -38,12 +38,12 @@ class NeedsSymbols(CaptureError):
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """What was known of symbols before a block was recorded."""
+    """What was known of symbols before a block was recorded, so that it can be recorded again."""
 
     sizes: dict[str, Any]
     scalars: dict[str, Any]
     assumptions: dict[Any, Any]
-    said: int
+    warnings_due: int
 
 
 _CPU = torch.device("cpu")
@@ -165,7 +165,7 @@ class Recorder(TorchDispatchMode):
     def stand_in(
         self, dtype: torch.dtype, shape: Sequence[Size], device: torch.device = _CPU, holds: Holds = Holds.TENSOR
     ) -> FakeTensor:
-        """A tensor that no operator made, as blocks take and return them; or for what holds tensors."""
+        """A fake tensor that no operator made: an input or output of a block, or one for a list or an optional."""
         fake = self._memo.contiguous(dtype, tuple(shape), device)
         value = Value(dtype, tuple(shape), holds=holds)
         self._values[id(fake)] = (fake, value)
@@ -174,7 +174,7 @@ class Recorder(TorchDispatchMode):
         return fake
 
     def release(self) -> None:
-        """Let go of the fake tensors, when all is recorded: they lie in cycles, and a large program's are megabytes."""
+        """Drop the fake tensors once all is recorded: they lie in cycles, and take megabytes in a large program."""
         self._values.clear()
         self._metadata.clear()
         self._constants.clear()
@@ -289,7 +289,7 @@ class Recorder(TorchDispatchMode):
         self.nodes.append(node)
 
     def add(self, op: Primitive, arguments: dict[str, Any], results: Sequence[FakeTensor]) -> None:
-        """Record what is no operator of the dispatcher, and which stand-ins are what it returns."""
+        """Record a primitive, which the dispatcher does not have; `results` are the stand-ins that it returns."""
         node = Node(op, arguments, self.origins.find())
         for fake in results:
             value = self._values[id(fake)][1]
@@ -298,7 +298,7 @@ class Recorder(TorchDispatchMode):
         self.nodes.append(node)
 
     def listed(self, stack: Value) -> Value:
-        """The list of the tensors that lie along the first axis of one."""
+        """Record the list of the tensors along the first axis of `stack`."""
         node = Node(TO_LIST, {"stack": stack}, self.origins.find())
         value = Value(stack.dtype, stack.shape[1:], node=node, holds=Holds.LIST)
         node.outputs.append(value)
@@ -309,7 +309,7 @@ class Recorder(TorchDispatchMode):
 
     @contextmanager
     def block(self, nodes: list[Node] | None = None) -> Iterator[list[Node]]:
-        """What is recorded inside goes into nodes of their own, or to the end of these."""
+        """Within, operators are recorded into a new list of nodes, or at the end of the given one."""
         outer = self.nodes
         self.nodes = [] if nodes is None else nodes
         try:
@@ -318,10 +318,10 @@ class Recorder(TorchDispatchMode):
             self.nodes = outer
 
     def checkpoint(self) -> Checkpoint:
-        """What to give to `restore` where a block is to be recorded anew."""
+        """The state that `restore` goes back to when a block is recorded again."""
         symbols, reader = self.fakes.symbols, self.reader
         assumptions = symbols.assumptions if symbols is not None else {}
-        return Checkpoint(dict(self.size_sources), dict(reader.scalars), dict(assumptions), len(reader.said))
+        return Checkpoint(dict(self.size_sources), dict(reader.scalars), dict(assumptions), len(reader.warnings_due))
 
     def restore(self, checkpoint: Checkpoint) -> None:
         # The reader knows these by the objects that they are.
@@ -330,7 +330,7 @@ class Recorder(TorchDispatchMode):
             known.update(before)
         if self.fakes.symbols is not None:
             self.fakes.symbols.assumptions = checkpoint.assumptions
-        del self.reader.said[checkpoint.said :]
+        del self.reader.warnings_due[checkpoint.warnings_due :]
 
     def _note_sizes(self, value: Value) -> None:
         """Sizes that depend on values (of x[x > 0]) are symbols too: they can be read where they first appear."""
@@ -354,14 +354,14 @@ class Recorder(TorchDispatchMode):
             return func(*tensors)
 
     def read_out(self, tensor: torch.Tensor) -> torch.Tensor:
-        """What a tensor that the program holds is for the example inputs."""
+        """The values of a tensor of the program for the example inputs."""
         tensor = unwrapped(tensor)
         if not self.knows(tensor):
             return tensor
         return self.reader.read([self.value_of(tensor)])[0]
 
     def _stays_symbolic(self, func: OpOverload, args: tuple[Any, ...]) -> bool:
-        """A number that depends on an input can be a symbol; a truth cannot."""
+        """Whether a number that is read becomes a symbol. Booleans cannot: Python branches on them at once."""
         if func is not _NUMBER_OF or self._freezes or args[0].dtype is torch.bool or args[0].dtype.is_complex:
             return False
         if not self.reader.depends_on_input(self.value_of(args[0])):

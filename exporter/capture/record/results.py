@@ -70,7 +70,7 @@ class Kind(enum.Enum):
     """What becomes of one thing that a program returned."""
 
     TENSOR = enum.auto()
-    #: A number that varies: an output of one element, which is given back as an int, a float or a bool.
+    #: A number that depends on the input: an output of one element, which is returned as an int, a float or a bool.
     NUMBER = enum.auto()
     #: A list whose length depends on values: a sequence of tensors, or of tensors that are given back as numbers.
     LIST = enum.auto()

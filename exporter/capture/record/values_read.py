@@ -1,4 +1,4 @@
-"""Programs that look at values: what a tensor is for the example inputs, computed only when the program asks."""
+"""Programs that read values of tensors: what these are for the example inputs, computed only when the program asks."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ __all__ = ["LoopValueError", "Reader", "TracerWarning"]
 
 
 class TracerWarning(OnnxExporterWarning):
-    """The program looked at a value; the recording follows what the example input did."""
+    """The program read a value of a tensor; the exported model follows what the example input did."""
 
 
 class LoopValueError(CaptureError):
-    """The program looked at a value that a loop makes anew in each iteration."""
+    """The program read a value that differs from one iteration of a loop to the next."""
 
 
 class Reader:
@@ -43,25 +43,25 @@ class Reader:
         self._strict = strict
         #: The tensors that the program is called with, by the inputs they are.
         self.examples: dict[Value, Any] = {}
-        #: What has been computed: programs that ask once ask again, a detector dozens of times.
+        #: Values that have been computed. Programs that read values read many: a detector does so dozens of times.
         self._known: dict[Value, Any] = {}
-        #: Of each symbol that was read from a tensor of one int, that tensor.
+        #: Of each symbol of a number that was read from a tensor, that tensor.
         self.scalars: dict[str, Value] = {}
-        #: What to warn of, once the recording is one that is kept.
-        self.said: list[tuple[str, Origin]] = []
+        #: Warnings and their places, issued if this recording is the one that is used.
+        self.warnings_due: list[tuple[str, Origin]] = []
         self._interpreter = TensorInterpreter(self._number)
         #: Why the recording was given up. An exception that comes through TorchScript loses its type.
         self.refusal: CaptureError | None = None
 
     def read(self, values: Sequence[Value]) -> list[torch.Tensor]:
-        """What values are for the example inputs."""
+        """The tensors that values are for the example inputs."""
         self._refuse_inside(values)
-        self._say_that_read(values)
+        self._note_read(values)
         with outside_of_recording(), torch.no_grad():
             return [self._evaluate(value) for value in values]
 
     def read_symbol(self, name: str) -> int | float | None:
-        """What a number that depends on values is for the example inputs; None if nothing is known of it."""
+        """The value of a symbol for the example inputs; None if nothing is known of it."""
         if name in self.scalars:
             (scalar,) = self.read([self.scalars[name]])
             with outside_of_recording():
@@ -72,8 +72,8 @@ class Reader:
             return self.read([value])[0].shape[axis]
         return None
 
-    def _say_that_read(self, values: Sequence[Value]) -> None:
-        """Warn, or refuse, where a value that is now fixed depends on an input."""
+    def _note_read(self, values: Sequence[Value]) -> None:
+        """Keep a warning for values that depend on an input and are now built in; refuse them if `strict`."""
         if any(self.depends_on_input(value) for value in values):
             origin = self._origins.find()
             text = (
@@ -84,15 +84,15 @@ class Reader:
             if self._strict:
                 self.refusal = FrozenValueError(text)
                 raise self.refusal
-            self.said.append((text, origin))
+            self.warnings_due.append((text, origin))
 
     def warn(self) -> None:
-        """Say what was read of values that depend on an input."""
-        for text, origin in dict(self.said).items():
+        """Issue the warnings about values that were read and depend on an input."""
+        for text, origin in dict(self.warnings_due).items():
             warnings.warn_explicit(text, TracerWarning, origin.file or "<unknown>", origin.line)
 
     def _refuse_inside(self, values: Sequence[Value]) -> None:
-        """What a loop hands to its next iteration is no one value."""
+        """Refuse values that a loop hands from one iteration to the next: they are not one value."""
         for value in values:
             if any(source not in self.examples for source in self._sources(value)):
                 origin = self._origins.find()
@@ -103,7 +103,7 @@ class Reader:
                 raise self.refusal
 
     def depends_on_input(self, value: Value) -> bool:
-        """Whether another input may give another value: not so of weights and of what is computed from them."""
+        """Whether another input may give another value. Weights, and what is computed from them alone, do not."""
         return next(self._sources(value), None) is not None
 
     def _sources(self, value: Value) -> Iterator[Value]:
@@ -138,7 +138,7 @@ class Reader:
         return tensor
 
     def _number(self, number: Varying, known: Mapping[Value, Any]) -> int | float:
-        """A size, or a number that was read; in a loop, what it is in this iteration."""
+        """The value of a symbolic size or number; in a loop, its value in this iteration."""
         assert self._symbols is not None
         given: dict[Any, int | float] = {}
         for symbol in number.node.expr.free_symbols:

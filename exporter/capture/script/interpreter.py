@@ -236,7 +236,7 @@ class Interpreter:
             f"the script raises an exception{origin.placed}, depending on values. An ONNX model cannot: it goes on "
             "as if there was nothing to raise for"
         )
-        self.blocks.recorder.reader.said.append((text, origin))
+        self.blocks.recorder.reader.warnings_due.append((text, origin))
 
     def _loop(self, step: Step, env: dict[int, Any]) -> Sequence[Any]:
         limit, going, *state = (env[number] for number in step.inputs)
