@@ -1,4 +1,4 @@
-"""The one way to put something into torch while programs are recorded, on modules and functions made for the purpose."""
+"""The one way to put something into torch while programs are recorded, on functions made for the purpose."""
 
 from __future__ import annotations
 
@@ -32,6 +32,10 @@ def negative(torchs: Callable[..., int], *args: Any, **kwargs: Any) -> int:
     return -torchs(*args, **kwargs)
 
 
+def compiled(x: torch.Tensor) -> torch.Tensor:
+    return x + 1
+
+
 class Grows:
     def start(self) -> str:
         return "base"
@@ -56,10 +60,16 @@ def test_a_function_is_ours_where_this_thread_records() -> None:
         assert (kept(3), kept(3, times=5)) == (6, 15)
         assert inspect.getsource(kept).startswith("def twice(x: int, *, times: int = 2)")
         assert str(inspect.signature(kept)) == "(x: 'int', *, times: 'int' = 2) -> 'int'"
-        assert torch.jit.script(kept)(3) == 6
         with records():
             assert (kept(3), kept(3, times=5)) == (-6, -15)
     assert twice.__code__ is code and vars(twice) == attributes
+
+
+def test_torchscript_compiles_torch_s_own() -> None:
+    with Patches(FunctionCode(lambda: compiled, lambda torchs, x: x - 1)).in_place():
+        assert torch.jit.script(compiled)(torch.ones(1)) == 2
+        with records():
+            assert compiled(torch.ones(1)) == 0
 
 
 def test_a_function_that_calls_super() -> None:

@@ -10,6 +10,7 @@ import torch
 from onnx_parity.exporter.capture.patches import (
     autograd_apply,
     dynamo,
+    fake_kernels,
     higher_order,
     neural_modules,
     scripts,
@@ -26,6 +27,7 @@ __all__ = ["capturing_surroundings", "recording_surroundings"]
 _PATCHES = Patches(
     *autograd_apply.PATCHES,
     *dynamo.PATCHES,
+    *fake_kernels.PATCHES,
     *higher_order.PATCHES,
     *neural_modules.PATCHES,
     *scripts.PATCHES,
