@@ -43,7 +43,8 @@ def check_inputs(place: str, inputs: Iterable[object]) -> None:
         elif not isinstance(value, Maker):
             raise DeclarationError(
                 f"{place}: the input {_shown(value)} is of type {type(value).__name__}, and an input is a maker such "
-                "as floats(2, 3), or given([1.0, 2.0]) for fixed values. Give other arguments as keywords, or in a lambda."
+                "as floats(2, 3), or given([1.0, 2.0]) for fixed values. Give other arguments as keywords, or in a "
+                "lambda."
             )
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -153,7 +153,7 @@ def pytest_pycollect_makeitem(collector: pytest.Module, name: str, obj: object) 
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_make_collect_report(collector: pytest.Collector) -> Iterator[None]:
+def pytest_make_collect_report() -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
     report = yield
     raised = getattr(getattr(report, "call", None), "excinfo", None)
     # A mistake in a declaration is told by its message, which names the file and the line, not by a traceback.
