@@ -17,7 +17,7 @@ from __future__ import annotations
 import functools
 import itertools
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -26,6 +26,17 @@ import torch
 
 from onnx_parity.exporter import ListOf, OrNone
 from onnx_parity.harness.axes import FLOATING, Breadth, Dtype, Selection, Shapes, Tier
+from onnx_parity.harness.cases.declaration_checks import (
+    check_dtypes,
+    check_dynamic,
+    check_inputs,
+    check_program,
+    check_sweeps,
+    has_makers,
+    makers_in,
+)
+from onnx_parity.harness.cases.dynamic_axes import DynamicAxes, named_axes
+from onnx_parity.harness.declaration_error import DeclarationError
 from onnx_parity.harness.dtype_sets import (
     ALL_DTYPES,
     FLOATS,
@@ -38,9 +49,7 @@ from onnx_parity.harness.dtype_sets import (
     WIDE_FLOATS,
 )
 from onnx_parity.harness.inputs import (
-    DeclarationError,
     Floats,
-    Listed,
     Maker,
     bools,
     distinct,
@@ -69,6 +78,7 @@ __all__ = [
     "Case",
     "Declaration",
     "DeclarationError",
+    "DynamicAxes",
     "Keywords",
     "ListOf",
     "Maker",
@@ -82,6 +92,7 @@ __all__ = [
     "ints",
     "listed",
     "model",
+    "named_axes",
     "numbers",
     "op",
     "scripted",
@@ -91,19 +102,12 @@ __all__ = [
 Input: TypeAlias = "Maker | tuple[Input, ...]"
 #: Combinations of keywords given one by one: `[{"kernel_size": 3, "stride": 2}, ...]`.
 Rows: TypeAlias = "Sequence[Mapping[str, object]]"
-#: Input name to dimension to the name of its symbol: `{"x": {0: "batch"}}`; or to what says the same of a list, or of
-#: what may be None.
-DynamicAxes: TypeAlias = Mapping[str, Mapping[int, str] | ListOf | OrNone]
 #: Keywords that several declarations of a file share: `op(F.interpolate, floats(2, 3, 7), size=5, **_LINEAR)`.
 Keywords: TypeAlias = dict[str, Any]
 
 #: The first axis of the only input is dynamic; of both inputs.
 BATCH: DynamicAxes = {"x": {0: "batch"}}
 BATCHES: DynamicAxes = {"x0": {0: "batch"}, "x1": {0: "batch"}}
-
-
-def named_axes(wanted: Mapping[int, str] | ListOf | OrNone) -> Mapping[int, str]:
-    return wanted.axes if isinstance(wanted, ListOf | OrNone) else wanted
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -172,20 +176,13 @@ class Declaration:
     def cases(self, name: str) -> Iterator[Case]:
         """Every combination of the swept values, in the order in which they are written."""
         labels: set[str] = set()
-        for row in self.rows:
-            for values in itertools.product(*(values for _, values, _ in self.keywords)):
-                swept = dict(row)
-                arguments = dict(row)
-                for (keyword, _, is_swept), value in zip(self.keywords, values, strict=True):
-                    arguments[keyword] = value
-                    if is_swept:
-                        swept[keyword] = value
-                attributes = ",".join(f"{keyword}={spelled(value)}" for keyword, value in swept.items())
-                label = f"{name}[{attributes}]" if attributes else name
-                if label in labels:
-                    raise DeclarationError(f"{self.place}: {label} is declared twice. Drop one of the two values.")
-                labels.add(label)
-                yield Case(self, name, label, arguments)
+        for arguments, swept in _combinations(self.rows, self.keywords):
+            attributes = ",".join(f"{keyword}={spelled(value)}" for keyword, value in swept.items())
+            label = f"{name}[{attributes}]" if attributes else name
+            if label in labels:
+                raise DeclarationError(f"{self.place}: {label} is declared twice. Drop one of the two values.")
+            labels.add(label)
+            yield Case(self, name, label, arguments)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -200,6 +197,20 @@ class Case:
     @property
     def family(self) -> str:
         return self.declaration.file.stem
+
+
+def _combinations(
+    rows: Iterable[Mapping[str, object]], keywords: Sequence[tuple[str, tuple[object, ...], bool]]
+) -> Iterator[tuple[dict[str, object], dict[str, object]]]:
+    """The arguments of every case, and those of them that are part of its label."""
+    for row in rows:
+        for values in itertools.product(*(values for _, values, _ in keywords)):
+            arguments, swept = dict(row), dict(row)
+            for (keyword, _, is_swept), value in zip(keywords, values, strict=True):
+                arguments[keyword] = value
+                if is_swept:
+                    swept[keyword] = value
+            yield arguments, swept
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,18 +256,21 @@ class _Declare:
             raise DeclarationError(
                 f"{place}: tolerance= and signed_zeros= need a because=, and because= one of them. Write both."
             )
-        for keyword, value in keywords.items():
-            if isinstance(value, list) and not value:
-                raise DeclarationError(f"{place}: {keyword}=[] sweeps over nothing. Give it a value, or a tuple.")
+        check_program(place, program)
+        check_inputs(place, inputs)
+        check_sweeps(place, keywords, rows)
+        check_dtypes(place, dtypes)
         swept = tuple(
             (keyword, tuple(value) if isinstance(value, list) else (value,), isinstance(value, list))
             for keyword, value in keywords.items()
         )
-        makers = [
-            *_makers(inputs),
-            *(value for _, values, _ in swept for value in values if isinstance(value, Maker)),
-            *(value for row in rows for value in row.values() if isinstance(value, Maker)),
-        ]
+        values = [*itertools.chain.from_iterable(values for _, values, _ in swept)]
+        values += itertools.chain.from_iterable(row.values() for row in rows)
+        cases = (arguments for arguments, _ in _combinations(rows or ({},), swept))
+        # Where no keyword holds an input, all cases have the same inputs.
+        different = cases if has_makers(values) else itertools.islice(cases, 1)
+        check_dynamic(place, inputs, different, dynamic or {}, sizes or {})
+        makers = [*makers_in(inputs), *(value for value in values if isinstance(value, Maker))]
         floating = any(isinstance(maker, Floats) and maker.dtype is None for maker in makers)
         return Declaration(
             program=program,
@@ -295,16 +309,6 @@ def scripted(function: Callable[..., object]) -> Callable[..., object]:
         return compiled()(*arguments, **keywords)
 
     return program
-
-
-def _makers(inputs: Input) -> Iterator[Maker]:
-    if isinstance(inputs, Listed):
-        yield from inputs.items
-    elif isinstance(inputs, Maker):
-        yield inputs
-    else:
-        for each in inputs:
-            yield from _makers(each)
 
 
 def _dtypes(place: str, makers: list[Maker], dtypes: Sequence[torch.dtype], floating: bool) -> tuple[Dtype, ...]:

@@ -16,12 +16,9 @@ import torch
 
 from onnx_parity.harness.axes import Dtype
 from onnx_parity.harness.cases.seeds import stable_seed
+from onnx_parity.harness.declaration_error import DeclarationError
 
 Nested: TypeAlias = "bool | int | float | Sequence[Nested]"
-
-
-class DeclarationError(Exception):
-    """A declaration that makes no sense. The message says which, where it stands and what to write instead."""
 
 
 def name_of(dtype: torch.dtype) -> Dtype:

@@ -167,7 +167,9 @@ def read_info(run: Path) -> RunInfo:
     except (FileNotFoundError, NotADirectoryError):
         raise RunStoreError(f"{run} is not a run: it has no run.json. `parity run` makes one.") from None
     except msgspec.DecodeError as error:
-        raise RunStoreError(f"{path} cannot be read as the description of a run: {error}. Run the cells again.") from error
+        raise RunStoreError(
+            f"{path} cannot be read as the description of a run: {error}. Run the cells again."
+        ) from error
     if info.schema_version > SCHEMA_VERSION:
         raise RunStoreError(
             f"{run} was written with schema version {info.schema_version}; "
@@ -198,7 +200,9 @@ def read_end(run: Path) -> RunEnd | None:
     except FileNotFoundError:
         return None
     except msgspec.DecodeError as error:
-        raise RunStoreError(f"{run / 'end.json'} cannot be read: {error}. Remove the file; the run then counts as unfinished.") from error
+        raise RunStoreError(
+            f"{run / 'end.json'} cannot be read: {error}. Remove the file; the run then counts as unfinished."
+        ) from error
 
 
 def read_records(run: Path) -> Iterator[Record]:
@@ -211,7 +215,9 @@ def read_records(run: Path) -> Iterator[Record]:
             try:
                 record = _decoder.decode(line)
             except msgspec.DecodeError as error:
-                raise RunStoreError(f"{path}:{number} is not a record: {error}. Remove this line, and run `parity run --resume {run}`.") from error
+                raise RunStoreError(
+                    f"{path}:{number} is not a record: {error}. Remove this line, and run `parity run --resume {run}`."
+                ) from error
             before = latest.get(record.cell)
             if before is None or record.began >= before.began:
                 latest[record.cell] = record

@@ -61,7 +61,7 @@ where_unchosen = op(lambda x: torch.where(x > 0, x, torch.zeros(())), _EDGES, dt
 where_infinite = op(
     lambda x: (torch.where(x > 0, x, -math.inf), torch.where(x > 0, math.inf, x)), floats(3, 4), dynamic=BATCH
 )
-where_byte = op(lambda c, x: torch.where(c.bool(), x, 0), ints(3, 4, high=2, dtype=torch.uint8), x=floats(3, 4))
+where_byte = op(lambda c, y: torch.where(c.bool(), y, 0), ints(3, 4, high=2, dtype=torch.uint8), y=floats(3, 4))
 where_empty = op(torch.where, bools(0, 4), floats(4), floats(0, 4))
 where_method = op(lambda x, c, y: x.where(c, y), floats(3, 4), c=bools(4), y=floats(3, 4))
 

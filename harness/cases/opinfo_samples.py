@@ -21,7 +21,7 @@ from torch.utils._pytree import TreeSpec, tree_flatten, tree_leaves, tree_unflat
 from onnx_parity.harness.axes import Dtype
 from onnx_parity.harness.cases.opinfo_entries import DTYPES, EXCLUDED, UNDETERMINED, Usable
 from onnx_parity.harness.cases.seeds import stable_seed
-from onnx_parity.harness.inputs import DeclarationError
+from onnx_parity.harness.declaration_error import DeclarationError
 
 if TYPE_CHECKING:
     from torch.testing._internal.opinfo.core import OpInfo, SampleInput

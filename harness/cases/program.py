@@ -14,7 +14,9 @@ from torch.utils._pytree import tree_leaves, tree_map_only
 from onnx_parity.exporter.request.marked_inputs import Given
 from onnx_parity.exporter.verification.module_copy import copied, copied_tensor
 from onnx_parity.harness.axes import Device, Dtype
-from onnx_parity.harness.case import Case, DeclarationError, Input, Maker, OrNone, named_axes
+from onnx_parity.harness.case import Case, Maker, OrNone
+from onnx_parity.harness.cases.arguments import Slot, arguments_of
+from onnx_parity.harness.cases.dynamic_axes import example_sizes, length_of, named_axes
 from onnx_parity.harness.cases.model_weights import build_module
 from onnx_parity.harness.cases.seeds import stable_seed
 from onnx_parity.harness.inputs import Listed
@@ -64,7 +66,7 @@ class Program:
             seed = stable_seed(self.seed, self.case.label, name, str(which.draw))
             maker = maker.resized(resize) if resize else maker
             if isinstance(maker, Listed):
-                maker = maker.of_length(sizes.get(_length(name), len(maker.items)))
+                maker = maker.of_length(sizes.get(length_of(name), len(maker.items)))
                 made.append([item.to(self.device) for item in maker.make_all(seed, self.dtype)])
             elif isinstance(wanted, OrNone) and which.draw:
                 made.append(None)
@@ -75,33 +77,10 @@ class Program:
     def other_sizes(self) -> Iterator[InputSet]:
         """The sizes to run a dynamic cell again at: all symbols at their first other size, then at their second."""
         declaration = self.case.declaration
-        choices = {
-            symbol: declaration.sizes.get(symbol, (1, example + 3)) for symbol, example in self._example_sizes().items()
-        }
+        examples = example_sizes(declaration.dynamic, self.makers, declaration.place)
+        choices = {symbol: declaration.sizes.get(symbol, (1, example + 3)) for symbol, example in examples.items()}
         for turn in range(max((len(sizes) for sizes in choices.values()), default=0)):
             yield InputSet(sizes=tuple((symbol, sizes[turn % len(sizes)]) for symbol, sizes in choices.items()))
-
-    def _example_sizes(self) -> dict[str, int]:
-        sizes: dict[str, int] = {}
-        place = self.case.declaration.place
-        for name, axes in self.case.declaration.dynamic.items():
-            if name not in self.makers:
-                raise DeclarationError(
-                    f"{place}: dynamic= names input {name!r}; the inputs are {', '.join(self.makers) or 'none'}."
-                )
-            maker = self.makers[name]
-            if isinstance(maker, Listed):
-                sizes[_length(name)] = len(maker.items)
-            shape = maker.shape
-            for axis, symbol in named_axes(axes).items():
-                if axis not in range(len(shape)):
-                    raise DeclarationError(f"{place}: dynamic= names axis {axis} of {name}, whose shape is {shape}.")
-                if sizes.setdefault(symbol, shape[axis]) != shape[axis]:
-                    raise DeclarationError(
-                        f"{place}: {symbol!r} is {sizes[symbol]} in one input and {shape[axis]} in {name}. "
-                        "Give them different names, or the inputs the same size."
-                    )
-        return sizes
 
     def run(self, inputs: tuple[Given, ...]) -> list[torch.Tensor]:
         """The program's outputs, flat. Neither the inputs nor the module are changed by it."""
@@ -120,11 +99,6 @@ class Program:
         ]
 
 
-def _length(name: str) -> str:
-    """The symbol of how long a list is."""
-    return f"len({name})"
-
-
 class OwnProgram(ABC):
     """A case of another source than `op` and `model`: it builds its program itself."""
 
@@ -139,31 +113,16 @@ def build(case: Case, dtype: Dtype, device: Device, run_seed: int) -> Program:
     if isinstance(case, OwnProgram):
         return case.build(dtype, device, run_seed)
     declaration = case.declaration
-    makers: dict[str, Maker] = {}
-    constants: dict[str, torch.Tensor] = {}
-    several = not (len(declaration.inputs) == 1 and isinstance(declaration.inputs[0], Maker))
-    counter = iter(range(1_000))
-
-    def slot(value: object, name: str | None = None) -> object:
-        """A maker's place among the inputs, as a `Slot`; anything else stays what it is."""
-        if isinstance(value, tuple) and any(isinstance(each, Maker | tuple) for each in value):
-            return tuple(slot(each, f"{name}_{index}" if name else None) for index, each in enumerate(value))
-        if not isinstance(value, Maker):
-            return value
-        name = name or (f"x{next(counter)}" if several else "x")
-        if value.constant:
-            seed = stable_seed(run_seed, case.label, name, "constant")
-            constants[name] = value.make(seed, dtype).to(device)
-        else:
-            makers[name] = value
-        return Slot(name)
-
-    arguments = tuple(slot(_checked(value, declaration.place)) for value in declaration.inputs)
+    arguments = arguments_of(declaration.inputs, case.arguments, declaration.place)
+    constants = {
+        name: maker.make(stable_seed(run_seed, case.label, name, "constant"), dtype).to(device)
+        for name, maker in arguments.constants.items()
+    }
     builds_module = declaration.kind is Kind.MODEL or (
         isinstance(declaration.program, type) and issubclass(declaration.program, torch.nn.Module)
     )
-    keywords = {name: slot(value, name) for name, value in case.arguments.items()}
-    passed = {name: value for name, value in keywords.items() if _holds_slot(value)}
+    keywords = arguments.keywords
+    passed: Mapping[str, object] = {name: value for name, value in keywords.items() if _holds_slot(value)}
     inner: torch.nn.Module | Callable[..., object] = declaration.program
     if builds_module:
         settings = {name: value for name, value in keywords.items() if name not in passed}
@@ -172,20 +131,13 @@ def build(case: Case, dtype: Dtype, device: Device, run_seed: int) -> Program:
             inner.to(getattr(torch, dtype))
     else:
         passed = keywords
-    if isinstance(inner, torch.nn.Module) and not passed and not constants and _is_flat(arguments):
+    if isinstance(inner, torch.nn.Module) and not passed and not constants and _is_flat(arguments.positional):
         module = inner
     else:
-        module = Call(inner, arguments, passed, tuple(makers), constants)
+        module = Call(inner, arguments.positional, passed, tuple(arguments.inputs), constants)
     module.train(declaration.train).to(device)
     weights = sum(tensor.nbytes for tensor in (*module.parameters(), *module.buffers()))
-    return Program(case, dtype, device, run_seed, module, makers, weights)
-
-
-@dataclass(frozen=True, slots=True)
-class Slot:
-    """Where an input goes among a program's arguments."""
-
-    name: str
+    return Program(case, dtype, device, run_seed, module, arguments.inputs, weights)
 
 
 class Call(torch.nn.Module):
@@ -217,15 +169,6 @@ class Call(torch.nn.Module):
 
         keywords = {name: fill(value) for name, value in self.keywords.items()}
         return self.program(*map(fill, self.arguments), **keywords)
-
-
-def _checked(value: Input, place: str) -> Input:
-    if not isinstance(value, Maker | tuple):
-        raise DeclarationError(
-            f"{place}: input {value!r} is a {type(value).__name__}, not a maker. Inputs are makers such as "
-            "floats(2, 3); other arguments are keywords, or belong inside a lambda."
-        )
-    return value
 
 
 def _holds_slot(value: object) -> bool:

@@ -14,7 +14,8 @@ from collections.abc import Mapping
 
 import torch
 
-from onnx_parity.harness.cases.program import Call, Slot
+from onnx_parity.harness.cases.arguments import Slot
+from onnx_parity.harness.cases.program import Call
 
 _numbers = itertools.count()
 

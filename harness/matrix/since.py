@@ -69,7 +69,7 @@ class Since:
 
     @cached_property
     def _words(self) -> frozenset[str] | None:
-        """All words in the families that changed, among them the names of operators; None if other files changed too."""
+        """All words in the families that changed, operators' names among them; None if other files changed too."""
         if not self.changed:
             return frozenset()
         importers = _importers()
