@@ -210,6 +210,8 @@ def _trace(request: _Request, way: _Way) -> Traced:
         lifting: AbstractContextManager[Lifting | None] = Lifting(recorder) if way.lifts else nullcontext()
         with preserved(program, buffers, buffer_tensors, recorder.was_read) as anew, lifting as lifted:
             result = program(*call_args, **call_kwargs)
+            for changed in recorder.at_end:
+                anew.update(changed(program))
         for entry in held.values():
             entry.refuse_written()
         lost.extend(name for name, new in anew.items() if not isinstance(new, torch.Tensor))

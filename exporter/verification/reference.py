@@ -11,7 +11,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from onnx_parity.exporter.arrays import Array, Float64Array, to_array
-from onnx_parity.exporter.capture.record.module_state import attribute_at
+from onnx_parity.exporter.capture.record.module_state import attribute_at, compiled_attributes
 from onnx_parity.exporter.capture.record.results import Kind, Returned
 from onnx_parity.exporter.errors import VerificationError
 from onnx_parity.exporter.source import Source
@@ -94,7 +94,8 @@ def _written(
             values.append(written)
         else:
             assert isinstance(source.program, torch.nn.Module)
-            values.append(attribute_at(source.program, end.name).detach().clone())
+            value = attribute_at(source.program, end.name)
+            values.append(value.detach().clone() if isinstance(value, torch.Tensor) else _of_number(value))
     return values
 
 
@@ -164,8 +165,8 @@ def _moved(trial: Trial, turn: int) -> Trial:
 def _state_kept(program: object) -> Iterator[None]:
     """A program may write to buffers (a batch norm in training does) and attributes: here it finds them as before."""
     every = list(program.modules()) if isinstance(program, torch.nn.Module) else []
-    # TorchScript keeps the attributes of its modules, and never exchanges a buffer for another.
     modules = [module for module in every if not isinstance(module, torch.jit.ScriptModule)]
+    compiled = [(module, compiled_attributes(module)) for module in every if isinstance(module, torch.jit.ScriptModule)]
     attributes = [(module, module.__dict__.copy(), module._buffers.copy()) for module in modules]
     tensors = [(tensor, copy.deepcopy(tensor.detach())) for module in every for tensor in _own_tensors(module)]
     try:
@@ -176,11 +177,15 @@ def _state_kept(program: object) -> Iterator[None]:
             module.__dict__.update(own)
             module._buffers.clear()
             module._buffers.update(buffers)
+        for script, values in compiled:
+            for name, value in values.items():
+                script._c.setattr(name, value)
         for tensor, value in tensors:
             tensor.data.copy_(value)
 
 
 def _own_tensors(module: torch.nn.Module) -> list[torch.Tensor]:
     """The tensors of a module that are no parameters."""
-    held = (*module.buffers(recurse=False), *vars(module).values())
+    compiled = compiled_attributes(module) if isinstance(module, torch.jit.ScriptModule) else {}
+    held = (*module.buffers(recurse=False), *vars(module).values(), *compiled.values())
     return [item for item in held if isinstance(item, torch.Tensor)]
