@@ -152,6 +152,8 @@ class _Recording:
         lifting: AbstractContextManager[Lifting | None] = Lifting(recorder) if self._attempt.lifts else nullcontext()
         with preserved(program, self._buffers, buffers, recorder.was_read) as assigned, lifting as lifted:
             result = program(*args, **kwargs)
+            for changed in recorder.at_end:
+                assigned.update(changed(program))
         self._inputs.refuse_written()
         self._assigned = {name: new for name, new in assigned.items() if isinstance(new, torch.Tensor)}
         self._assigned_others = [name for name in assigned if name not in self._assigned]

@@ -108,7 +108,8 @@ class ProgramOutputs:
                 values.append(written)
             else:
                 assert isinstance(program, torch.nn.Module)
-                values.append(attribute_at(program, end.name).detach().clone())
+                value = attribute_at(program, end.name)
+                values.append(value.detach().clone() if isinstance(value, torch.Tensor) else _of_number(value))
         return values
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -117,6 +117,8 @@ class Recorder(TorchDispatchMode):
         self._writable: set[int] = set()
         #: Of each symbol, a value of the program that has that size, and the axis.
         self.size_sources: dict[str, tuple[Value, int]] = {}
+        #: Asked when the program has returned, with the program, for attributes that are others now, by name.
+        self.at_end: list[Callable[[object], Mapping[str, Any]]] = []
         self.reader = Reader(self.size_sources, origins, fakes.symbols, strict)
 
     # --- values ---------------------------------------------------------------------------------------------------

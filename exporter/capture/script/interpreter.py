@@ -17,7 +17,7 @@ from onnx_parity.exporter.capture.graph.origin import refused_here
 from onnx_parity.exporter.capture.record.blocks import SEEN_TWICE, Blocks, Iteration, UnlikeItems
 from onnx_parity.exporter.capture.record.leaves import EMPTY, Leaf, is_number, share_memory
 from onnx_parity.exporter.capture.record.results import TensorList, TensorOrNone, mark_number
-from onnx_parity.exporter.capture.script import container_ops  # noqa: F401  (adds its steps)
+from onnx_parity.exporter.capture.script import comparisons, container_ops  # noqa: F401  (they add their steps)
 from onnx_parity.exporter.capture.script.block_captures import Outside
 from onnx_parity.exporter.capture.script.numbers import NUMERIC, compute, converted
 from onnx_parity.exporter.capture.script.operator_arguments import Part, arguments_of, taken_in

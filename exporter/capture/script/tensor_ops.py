@@ -7,18 +7,19 @@ from typing import Any
 
 import torch
 
+from onnx_parity.exporter.capture.graph.graph import same_size
 from onnx_parity.exporter.capture.record.blocks import Blocks
 from onnx_parity.exporter.capture.record.leaves import UNSET
 from onnx_parity.exporter.capture.record.results import TensorList
+from onnx_parity.exporter.capture.script.module_attributes import ModuleAttributes
 from onnx_parity.exporter.capture.script.numbers import compute, converted
 from onnx_parity.exporter.capture.script.operator_arguments import (
     DTYPE_OF_NUMBER,
     NUMBER_OF_DTYPE,
     NUMBER_OF_LAYOUT,
-    Part,
     taken_in,
 )
-from onnx_parity.exporter.capture.script.parse import Step
+from onnx_parity.exporter.capture.script.parse import ASSIGNED_ATTRIBUTE, Step
 from onnx_parity.exporter.capture.script.values import Instance, Maybe, ScriptList, stacked
 
 __all__ = ["STEPS", "in_python", "step_of"]
@@ -45,9 +46,12 @@ def _get_attribute(blocks: Blocks, step: Step, arguments: list[Any]) -> Any:
     owner = arguments[0]
     if isinstance(owner, Instance):
         return owner.attributes[step.name]
-    path = f"{owner.path}.{step.name}" if owner.path else step.name
-    value = owner.module.getattr(step.name)
-    return Part(value, path) if isinstance(value, (torch._C.ScriptModule, torch._C.ScriptObject)) else taken_in(value)
+    return ModuleAttributes.of(blocks).read(owner, step.name)
+
+
+@step_of(ASSIGNED_ATTRIBUTE)
+def _assigned_attribute(blocks: Blocks, step: Step, arguments: list[Any]) -> Instance:
+    return ModuleAttributes.of(blocks).assigned(arguments[0], step.name)
 
 
 @step_of("prim::SetAttr")
@@ -55,8 +59,8 @@ def _set_attribute(blocks: Blocks, step: Step, arguments: list[Any]) -> None:
     owner, value = arguments
     if not isinstance(owner, Instance):
         raise blocks.error(
-            f"the script assigns to the attribute {step.name!r} of a module. A model keeps nothing from one run to the "
-            "next: return the value"
+            f"the script assigns to the attribute {step.name!r} of a module that it chose by values: assign to one "
+            "that is named"
         )
     owner.attributes[step.name] = value
 
@@ -127,6 +131,15 @@ def _size(blocks: Blocks, step: Step, arguments: list[Any]) -> Any:
     return x.shape[axis[0]] if axis else ScriptList(list(x.shape))
 
 
+@step_of("aten::_pad_packed_sequence")
+def _unpack_sequence(blocks: Blocks, step: Step, arguments: list[Any]) -> Any:
+    """To as many steps as the packed sequence has: that need not be said, and the operator takes no symbol."""
+    data, batch_sizes, batch_first, value, steps = arguments
+    if not isinstance(steps, torch.SymInt) or not same_size(steps, batch_sizes.shape[0]):
+        return NotImplemented
+    return torch.ops.aten._pad_packed_sequence(data, batch_sizes, batch_first, value, -1)
+
+
 @step_of("aten::dim")
 def _dim(blocks: Blocks, step: Step, arguments: list[Any]) -> int:
     return int(arguments[0].ndim)
@@ -145,6 +158,11 @@ def _dtype(blocks: Blocks, step: Step, arguments: list[Any]) -> int:
 @step_of("prim::device")
 def _device(blocks: Blocks, step: Step, arguments: list[Any]) -> Any:
     return arguments[0].device
+
+
+@step_of("prim::type", "prim::index")
+def _of_device(blocks: Blocks, step: Step, arguments: list[Any]) -> Any:
+    return getattr(arguments[0], step.kind.removeprefix("prim::"))
 
 
 @step_of("prim::layout")
