@@ -72,6 +72,16 @@ except AttributeError as error:
     ]
 
 
+@pytest.mark.parametrize("name", ["errors", "operators", "ops", "symbolic_helper", "testing", "verification"])
+def test_public_modules_are_imported_by_their_public_names(name: str, tmp_path: Path) -> None:
+    program = f"""
+from onnx_parity.{name} import __all__ as names
+import onnx_parity.{name}, onnx_parity.exporter, sys
+print(len(names) > 0, onnx_parity.{name} is onnx_parity.exporter.{name} is sys.modules['onnx_parity.{name}'])
+"""
+    assert output_of(program, tmp_path) == "True True"
+
+
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The contents of the wheel, as they stand where it is installed."""
@@ -88,6 +98,7 @@ def test_the_wheel_holds_one_package(installed: Path) -> None:
     assert {path.name for path in installed.iterdir() if path.suffix != ".dist-info"} == {"onnx_parity"}
     package = installed / "onnx_parity"
     folders = {path.name for path in package.iterdir() if path.is_dir()}
+    assert (package / "py.typed").exists() and (package / "errors.py").exists()
     assert folders == {"exporter", "harness", "model_zoo", "op_cases", "reports"}
     # The files that are not Python: declarations' data, pages, tables.
     for folder in folders:
