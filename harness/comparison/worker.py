@@ -19,12 +19,14 @@ import torch
 from torch.utils._pytree import tree_leaves
 
 from onnx_parity.exporter.arrays import Array, is_float, to_array
+from onnx_parity.exporter.runtime.sessions import errors_of_runtimes
 from onnx_parity.harness.axes import ONNXRUNTIME, Device
 from onnx_parity.harness.cases.opinfo_samples import Sample, SampleModule, all_entries, draw_samples, sample_seed
 from onnx_parity.harness.comparison.outcome import Outcome, Task, Verdict
 from onnx_parity.harness.one_line import one_line
 from onnx_parity.harness.subjects.delivered import Delivered
 from onnx_parity.harness.subjects.exporters import EXPORTERS, Exporter, Request
+from onnx_parity.harness.subjects.runtime_interface import NoKernelError
 from onnx_parity.harness.subjects.runtimes import RUNTIMES
 
 #: Said once, when all that is heavy is imported.
@@ -73,9 +75,10 @@ def _judged(delivered: Delivered, opset: int, sample: Sample, expected: list[Arr
         for name, tensor in zip(sample.input_names, sample.tensors, strict=True)
         if name in names  # A peer leaves out an input that the result does not depend on.
     }
+    failures: tuple[type[Exception], ...] = (NoKernelError, *errors_of_runtimes())
     try:
         outputs = RUNTIMES[ONNXRUNTIME].load(delivered.model, Device.CPU).run(feeds)
-    except Exception as error:  # noqa: BLE001  onnxruntime's exceptions have no common base.
+    except failures as error:
         return Verdict.BROKEN, f"{ONNXRUNTIME}: {_said(error)}"
     difference = first_difference(list(outputs), expected)
     return (Verdict.WRONG, difference) if difference else (Verdict.RIGHT, "")
