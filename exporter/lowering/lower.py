@@ -12,7 +12,7 @@ import onnx_ir as ir
 import torch
 from torch._ops import OpOverload
 
-from onnx_parity.exporter.capture.graph.graph import Block, Holds, Node, Primitive, Size, operator_name
+from onnx_parity.exporter.capture.graph.graph import Block, Holds, Node, Primitive, Size, Varying, operator_name
 from onnx_parity.exporter.capture.graph.graph import Graph as AtenGraph
 from onnx_parity.exporter.capture.graph.graph import Value as AtenValue
 from onnx_parity.exporter.capture.graph.origin import last_user_line
@@ -115,7 +115,8 @@ class _Lowering:
         g.bind_symbols(self._symbol)
         g.bind_blocks(self._lower_block)
         live = self.graph.live_nodes()
-        g.read = frozenset((*_read_by(live), *self.graph.outputs))
+        sources = {name: value for name, (value, _) in self.graph.symbol_sources.items() if value.node is not None}
+        g.read = frozenset((*_read_by(live), *_read_as_numbers(live, sources), *self.graph.outputs))
         for node in live:
             self._lower_node(node)
         if self.refusals:
@@ -402,6 +403,20 @@ def _read_by(nodes: Iterable[Node]) -> Iterator[AtenValue]:
             if isinstance(argument, Block):
                 yield from _read_by(argument.nodes)
                 yield from argument.outputs
+
+
+def _read_as_numbers(nodes: Iterable[Node], sources: Mapping[str, AtenValue]) -> Iterator[AtenValue]:
+    """The values whose sizes, or whose own numbers, are among the arguments of nodes."""
+    if not sources:
+        return
+    for node in nodes:
+        for argument in node.arguments.values():
+            for item in argument if isinstance(argument, (list, tuple)) else (argument,):
+                if isinstance(item, Varying):
+                    names = map(str, item.node.expr.free_symbols)
+                    yield from (sources[name] for name in names if name in sources)
+                elif isinstance(item, Block):
+                    yield from _read_as_numbers(item.nodes, sources)
 
 
 def _spelled(node: Node) -> str:

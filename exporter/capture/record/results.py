@@ -113,7 +113,7 @@ def spelled_structure(spec: pytree.TreeSpec) -> str:
 
 
 def taken_apart(result: Any, numbers_are_outputs: bool = False) -> tuple[Returned, list[torch.Tensor]]:
-    """The structure of a result, and the tensors in it. A number that is known is built in, or an output all the same."""
+    """The structure of a result, and the tensors in it. A number that is known can be an output too."""
     leaves, spec = pytree.tree_flatten(result)
     kinds: list[Kind] = []
     plain: list[Any] = []

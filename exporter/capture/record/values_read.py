@@ -120,7 +120,9 @@ class Reader:
             else:
                 pending.extend(value.node.inputs())
                 for name in _symbols_given(value.node):
-                    if name in self._size_sources:
+                    if self._symbols is not None and self._symbols.is_of_input(name):
+                        yield next(iter(self.examples))
+                    elif name in self._size_sources:
                         pending.append(self._size_sources[name][0])
                     elif name in self.scalars:
                         pending.append(self.scalars[name])

@@ -20,7 +20,8 @@ from onnx_parity.exporter.capture.record.results import TensorList, TensorOrNone
 from onnx_parity.exporter.capture.script import comparisons, container_ops  # noqa: F401  (they add their steps)
 from onnx_parity.exporter.capture.script.block_captures import Outside
 from onnx_parity.exporter.capture.script.numbers import NUMERIC, compute, converted
-from onnx_parity.exporter.capture.script.operator_arguments import Part, arguments_of, taken_in
+from onnx_parity.exporter.capture.script.numbers_in_operators import written_with_tensors
+from onnx_parity.exporter.capture.script.operator_arguments import Part, arguments_of, depends_on_values, taken_in
 from onnx_parity.exporter.capture.script.parse import Body, Operator, Script, Step, parsed
 from onnx_parity.exporter.capture.script.tensor_ops import STEPS
 from onnx_parity.exporter.capture.script.values import (
@@ -160,6 +161,18 @@ class Interpreter:
 
     def _operate(self, operator: Operator, arguments: list[Any]) -> Any:
         """An operator of the dispatcher."""
+        numbers = [
+            value
+            for parameter, value in zip(operator.parameters, arguments, strict=False)
+            if not parameter.takes_tensor
+        ]
+        if any(map(depends_on_values, numbers)):
+            names = (parameter.name for parameter in operator.parameters)
+            given = dict(zip(names, map(self._as_argument, arguments), strict=False))
+            with torch._C.DisableTorchFunction():
+                result = written_with_tensors(self.blocks, operator.call, given)
+            if result is not NotImplemented:
+                return taken_in(result)
         operator, prepared = arguments_of(self.blocks, operator, [self._as_argument(value) for value in arguments])
         positional: list[Any] = []
         named: dict[str, Any] = {}

@@ -12,7 +12,16 @@ from onnx_parity.exporter.capture.record.results import TensorList, TensorOrNone
 from onnx_parity.exporter.capture.script.parse import Operator, described
 from onnx_parity.exporter.capture.script.values import Maybe, ScriptList
 
-__all__ = ["DTYPE_OF_NUMBER", "NUMBER_OF_DTYPE", "NUMBER_OF_LAYOUT", "Part", "arguments_of", "taken_in"]
+__all__ = [
+    "DTYPE_OF_NUMBER",
+    "NUMBER_OF_DTYPE",
+    "NUMBER_OF_LAYOUT",
+    "Part",
+    "arguments_of",
+    "beside",
+    "depends_on_values",
+    "taken_in",
+]
 
 #: TorchScript has dtypes and layouts as numbers, counted in these orders; so do the constants of its graphs.
 DTYPE_OF_NUMBER = dict(
@@ -29,14 +38,19 @@ DTYPE_OF_NUMBER = dict(
 NUMBER_OF_DTYPE = {dtype: number for number, dtype in DTYPE_OF_NUMBER.items()}
 NUMBER_OF_LAYOUT = {torch.strided: 0, torch.sparse_coo: 1}
 
-#: Of an overload that takes numbers, the one that takes tensors in their place.
+#: Of an overload that takes numbers, those that may take tensors in their place.
 _OVER_TENSORS = {
-    "Scalar": "Tensor",
-    "Tensor_Scalar": "Tensor_Tensor",
-    "int_Scalar": "int_Tensor",
-    "ScalarOther": "self",
-    "ScalarSelf": "self",
-    "default": "Tensor",
+    "Scalar": ("Tensor", "Tensor_Tensor", "default"),
+    "Tensor_Scalar": ("Tensor_Tensor",),
+    "int_Scalar": ("int_Tensor",),
+    "ScalarOther": ("self",),
+    "ScalarSelf": ("self",),
+    "default": ("Tensor",),
+    "Scalar_mode": ("Tensor_mode",),
+    "scalar": ("default",),
+    "Scalar_Tensor": ("Tensor",),
+    "Scalar_Self": ("Tensor",),
+    "Scalar_Other": ("Tensor",),
 }
 _EXAMPLES = {torch.bool: True, torch.int64: 1, torch.float64: 1.0}
 
@@ -85,11 +99,16 @@ def arguments_of(blocks: Blocks, operator: Operator, values: Sequence[Any]) -> t
         for place, parameter in enumerate(sibling.parameters):
             value = prepared[place] if place < len(prepared) else None
             if parameter.takes_tensor and value is not None and operator.parameters[place].takes_scalar:
-                prepared[place] = _beside(blocks, anchor, value)
+                prepared[place] = beside(blocks, anchor, value)
     for place in wrong:
         if sibling is None or place not in scalars:
             prepared[place] = _number(blocks, operator, prepared[place])
     return sibling or operator, prepared
+
+
+def depends_on_values(number: Any) -> bool:
+    """Whether a number is not known: it is in a tensor, or a symbol of sizes."""
+    return isinstance(number, (torch.Tensor, torch.SymInt))
 
 
 def _holds_tensor(value: Any) -> bool:
@@ -101,15 +120,16 @@ def _holds_tensor(value: Any) -> bool:
 def _over_tensors(operator: Operator, places: Sequence[int]) -> Operator | None:
     """The overload of the same parameters that takes tensors at these places."""
     packet = operator.call.overloadpacket
-    name = _OVER_TENSORS.get(operator.call._overloadname)
-    if name is None or name not in packet.overloads():
-        return None
-    found = described(getattr(packet, name))
-    same = found is not None and len(found.parameters) == len(operator.parameters)
-    return found if found and same and all(found.parameters[place].takes_tensor for place in places) else None
+    for name in _OVER_TENSORS.get(operator.call._overloadname, ()):
+        found = described(getattr(packet, name)) if name in packet.overloads() else None
+        if found is None or len(found.parameters) != len(operator.parameters):
+            continue
+        if all(found.parameters[place].takes_tensor for place in places):
+            return found
+    return None
 
 
-def _beside(blocks: Blocks, anchor: torch.Tensor, number: Any) -> torch.Tensor:
+def beside(blocks: Blocks, anchor: torch.Tensor, number: Any) -> torch.Tensor:
     """A number as a tensor that counts no more beside another one than a number does."""
     tensor = number if isinstance(number, torch.Tensor) else blocks.give(blocks.tensor(number))
     dtype = torch.result_type(anchor, _EXAMPLES[tensor.dtype])

@@ -248,7 +248,7 @@ def described(call: OpOverload) -> Operator | None:
     if not any("Tensor" in kind for kind in (*types, *(str(result.type) for result in schema.returns))):
         return None
     parameters = tuple(
-        Parameter(parameter.name, parameter.kwarg_only, "Tensor" in kind, "number" in kind)
+        Parameter(parameter.name, parameter.kwarg_only, "Tensor" in kind, "number" in kind or kind == "float")
         for parameter, kind in zip(schema.arguments, types, strict=True)
     )
     returns_view = not schema.is_mutable and any(result.alias_info for result in schema.returns)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -224,6 +225,9 @@ def _read(blocks: Blocks, value: Any, returns: str, known: Callable[[Any], Any])
 def _to_tensor(blocks: Blocks, step: Step, arguments: list[Any]) -> Any:
     """Numbers as a tensor. What there is in Python is made as Python does."""
     data, *options = arguments
+    if step.operator is not None and step.operator.writes:
+        out = options[-1]
+        return out.copy_(_to_tensor(blocks, replace(step, operator=None), [data, NUMBER_OF_DTYPE[out.dtype]]))
     if step.kind == "aten::as_tensor" and isinstance(data, torch.Tensor) and step.operator is not None:
         return NotImplemented
     dtype = options[0] if options else None
