@@ -1,4 +1,4 @@
-"""The axes of the matrix, and which points on them a selection takes. Knows nothing of cases, torch or onnx."""
+"""The axes of the matrix, and the points that a selection takes on them. Nothing about cases, torch or onnx."""
 
 from __future__ import annotations
 
@@ -6,27 +6,27 @@ import re
 from dataclasses import dataclass
 from enum import Enum, StrEnum
 
-#: Every opset that the exporter delivers and onnx knows.
+#: Every opset that the exporter writes and onnx defines.
 OPSETS = tuple(range(7, 29))
 #: The opsets that onnxruntime runs; above them the cells run on onnx.reference.
 ONNXRUNTIME_OPSETS = tuple(range(7, 27))
 
-#: The opset that everything runs at, and those that the smoke tier runs most things at.
+#: The opset of every case, and the opsets of the first case of each declaration in the smoke tier.
 MIDDLE_OPSET = 18
 SMOKE_OPSETS = (9, MIDDLE_OPSET, 26)
-#: Where some common operator changes its form, and the ends.
+#: The opsets at which a common operator changes its form, the oldest, and the newest that onnxruntime runs.
 TURNING_OPSETS = (7, 9, 10, 11, 13, 16, 18, 21, 23, 26)
-#: The form before axes moved to inputs, after it, before and after the newest operators.
+#: Before axes became inputs, after that, and before and after the newest operators.
 SPREAD_OPSETS = (9, 13, 18, 26)
-#: The oldest form that most runtimes know, and the newest that torch's own exporters write.
+#: The oldest opset that most runtimes support, and the newest that both of torch's exporters write.
 FEW_OPSETS = (9, 18)
 
 ONNXRUNTIME = "onnxruntime"
 ONNX_REFERENCE = "onnx.reference"
-#: onnxruntime with less of its graph optimiser: `onnxruntime:basic`. Without a level it is all of it.
+#: onnxruntime with a lower level of graph optimisation: `onnxruntime:basic`. Without a level it optimises fully.
 OPTIMISATION_LEVELS = ("none", "basic", "extended", "layout")
 RUNTIME_NAMES = (ONNXRUNTIME, *(f"{ONNXRUNTIME}:{level}" for level in OPTIMISATION_LEVELS), ONNX_REFERENCE)
-#: What begins the name of a module with the ONNX backend interface: `backend:onnxruntime.backend`.
+#: The prefix for a module with the ONNX backend interface: `backend:onnxruntime.backend`.
 BACKEND = "backend:"
 
 #: This project's own exporter, and the two of torch.
@@ -45,7 +45,7 @@ class AxisError(ValueError):
 
 
 class Tier(StrEnum):
-    """How much of the matrix runs. Each holds the one before it."""
+    """How much of the matrix runs. Each tier contains the one before it."""
 
     SMOKE = "smoke"
     DEFAULT = "default"
@@ -92,7 +92,7 @@ class Capture(StrEnum):
     EXPORTED_PROGRAM = "exported_program"
 
 
-#: The ways in that torch's exporters have; every other exporter is asked for all of them.
+#: The ways in which torch's exporters capture programs; every other exporter is tried with all of them.
 _CAPTURES = {
     TORCH_DYNAMO: (Capture.TRACE, Capture.EXPORTED_PROGRAM),
     TORCH_SCRIPT: (Capture.TRACE, Capture.SCRIPT),
@@ -105,7 +105,7 @@ class Shapes(StrEnum):
 
 
 class Breadth(Enum):
-    """How many opsets the smoke and the default tier run of a cell. All of every cell would take minutes and hours."""
+    """The opsets at which the smoke and the default tier run a case. All of them would take minutes and hours."""
 
     #: The first case of a declaration, in its first dtype, with static sizes.
     EVERY = (SMOKE_OPSETS, ONNXRUNTIME_OPSETS)
@@ -121,7 +121,7 @@ class Breadth(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """What was asked for. An axis that is None was left to the tier."""
+    """What the options ask for. For an axis that is None the tier decides."""
 
     tier: Tier = Tier.DEFAULT
     opsets: tuple[int, ...] | None = None
