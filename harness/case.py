@@ -116,20 +116,20 @@ class Declaration:
 
     program: Callable[..., object]
     inputs: tuple[Input, ...]
-    #: Every keyword with the values that it takes; more than one value, or a list, makes it part of the label.
+    #: Every keyword with its values, and whether it was given as a list, which makes it part of the label.
     keywords: tuple[tuple[str, tuple[object, ...], bool], ...]
     rows: tuple[Mapping[str, object], ...]
     kind: Kind
     dtypes: tuple[Dtype, ...]
-    #: Whether some input follows the cell's dtype and takes floats, so that other floating dtypes make sense.
+    #: Whether some input holds floats in the cell's dtype, so that the full tier can run every floating dtype.
     floating: bool
     dynamic: DynamicAxes
-    #: Symbol to the other sizes at which it is run again.
+    #: The name of a dynamic axis to the other sizes at which the cases run again.
     sizes: Mapping[str, tuple[int, ...]]
     #: Allowed error, relative to the element or to 1 where the element is smaller; by dtype, where that says more than
     #: for one. The oracle's own for others.
     tolerance: Mapping[Dtype, float]
-    #: Whether -0.0 and 0.0 are told apart.
+    #: Whether -0.0 and 0.0 count as different.
     signed_zeros: bool
     because: str
     train: bool
@@ -142,7 +142,7 @@ class Declaration:
         return f"{self.file}:{self.line}"
 
     def asked(self, shapes: Shapes) -> DynamicAxes:
-        """What an exporter is asked to let vary: what is a list of any length or may be None is so at all shapes."""
+        """The dynamic axes that an exporter is given: with static sizes, those of lists and of optional inputs."""
         if shapes is Shapes.DYNAMIC:
             return self.dynamic
         return {
@@ -161,7 +161,7 @@ class Declaration:
             yield case, dtypes
 
     def _dtypes_of(self, selection: Selection) -> tuple[Dtype, ...]:
-        """Smoke takes the first dtype, default those declared, full every floating one that torch has kernels of."""
+        """Smoke takes the first dtype, default the declared ones, and full every floating one too."""
         if selection.dtypes is not None:
             possible = {*self.dtypes, *(FLOATING if self.floating else ())}
             return tuple(dtype for dtype in selection.dtypes if dtype in possible)
@@ -215,7 +215,7 @@ def _combinations(
 
 @dataclass(frozen=True, slots=True)
 class _Declare:
-    """What `op` and `model` are: one call, that differs in the kind of what it declares and in its usual tier."""
+    """What `op` and `model` are: the same call, with another kind of declaration and another usual tier."""
 
     kind: Kind
     usual_tier: Tier
@@ -297,7 +297,7 @@ model = _Declare(Kind.MODEL, Tier.DEFAULT)
 
 
 def scripted(function: Callable[..., object]) -> Callable[..., object]:
-    """TorchScript of a function, compiled when it is first called: that takes milliseconds."""
+    """TorchScript of a function, compiled when it is first called, because compiling takes milliseconds."""
 
     @functools.cache
     def compiled() -> Callable[..., object]:
@@ -346,7 +346,7 @@ def _tolerances(place: str, tolerance: float | Mapping[torch.dtype, float] | Non
 
 
 def spelled(value: object) -> str:
-    """A value as it reads in a cell's id: no spaces, no quotes."""
+    """A value as it is written in a cell's id: without spaces and quotes."""
     if isinstance(value, torch.dtype):
         return str(value).removeprefix("torch.")
     if isinstance(value, tuple):

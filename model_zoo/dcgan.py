@@ -10,7 +10,7 @@ from onnx_parity.harness.case import BATCH, floats, image, model
 
 
 def generator(latent: int = 100, features: int = 64, channels: int = 3) -> nn.Module:
-    """From a latent vector of one pixel, five transposed convolutions, each twice as wide as the one before."""
+    """Five transposed convolutions, which make an image from a latent vector of one pixel."""
     widths = [features * 8, features * 4, features * 2, features]
     layers: list[nn.Module] = []
     before = latent
@@ -26,7 +26,7 @@ def generator(latent: int = 100, features: int = 64, channels: int = 3) -> nn.Mo
 
 
 class Discriminator(nn.Module):
-    """Five convolutions, each half as wide as the one before: one probability an image."""
+    """Five convolutions, each twice as wide as the one before: one probability for each image."""
 
     def __init__(self, features: int = 64, channels: int = 3) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Recurrent models: LSTM in the forms that its constructor and its call offer."""
+"""Recurrent models: LSTM with the options of its constructor, and with initial states."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ lstm_model_initial_states = model(
     bias=[True, False],
     dynamic={"x0": {1: "batch"}, "x1": {1: "batch"}, "x2": {1: "batch"}},
 )
-#: The frequently asked one: four layers in both directions over sequences of any length.
+#: The model of a frequent question: four bidirectional layers over sequences of any length.
 lstm_any_length = model(
     torch.nn.LSTM,
     floats(5, 3, 10),

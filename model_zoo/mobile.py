@@ -1,4 +1,4 @@
-"""Small networks for phones: depthwise convolutions, channels shuffled, squeezed and excited; activations in place."""
+"""Small networks for phones: depthwise convolutions, channel shuffles, squeeze and excitation, activations in place."""
 
 from __future__ import annotations
 

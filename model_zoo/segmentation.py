@@ -1,4 +1,4 @@
-"""A class for every pixel: fully convolutional networks, and DeepLab's dilated ones; dicts of outputs."""
+"""Semantic segmentation: fully convolutional networks, and DeepLab with dilated ones. They return dicts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Images as sequences of patches: ViT, Swin's shifted windows, MaxViT's grids, and ConvNeXt, which answers them."""
+"""Vision transformers: ViT, Swin with shifted windows, MaxViT with grids; and ConvNeXt, their convolutional rival."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from onnx_parity.model_zoo.torchvision_import import torchvision
 
 
 def small_swin() -> nn.Module:
-    """Two stages of two blocks, every other one with its windows shifted."""
+    """Two stages of two blocks, the second of which has shifted windows."""
     swin: nn.Module = torchvision.models.SwinTransformer(
         [4, 4], 24, depths=[2, 2], num_heads=[2, 4], window_size=[4, 4]
     )

@@ -13,7 +13,7 @@ from onnx_parity.op_cases.function_sweeps import of_one
 
 _EDGES = given([math.nan, math.inf, -math.inf, 0.0, -0.0, 3.0, -3.0, 7.0, -7.0])
 
-# --- of two slopes ----------------------------------------------------------------------------------------------------
+# --- two slopes -------------------------------------------------------------------------------------------------------
 
 relu = op(F.relu, numbers(2, 3), dtypes=NUMBERS, dynamic=BATCH)
 relu_spellings = op(lambda x: (torch.relu(x), x.relu(), (x + 1).relu_(), F.relu(x * 2, inplace=True)), floats(2, 3))
@@ -38,13 +38,13 @@ sigmoid = op(torch.sigmoid, floats(2, 3), dtypes=FLOATS)
 tanh = op(torch.tanh, floats(2, 3), dtypes=FLOATS)
 mish = op(F.mish, floats(2, 3), dtypes=FLOATS)
 silu = op(F.silu, floats(2, 3), dtypes=FLOATS)
-#: Silently wrong elsewhere: Gelu, or Erf, at an opset that does not have it.
+#: Other exporters silently write Gelu, or Erf, at opsets that do not have it.
 gelu = op(F.gelu, floats(4, 6), approximate=["none", "tanh"], dtypes=FLOATS, dynamic=BATCH)
 gelu_module = op(nn.GELU, floats(2, 3), approximate=["none", "tanh"])
 glu = op(F.glu, floats(4, 6), dim=[0, 1, -1], dynamic=BATCH, sizes={"batch": [2, 6]})
 glu_dtypes = op(F.glu, floats(4, 6), dtypes=FLOATS)
 
-# --- of straight pieces -----------------------------------------------------------------------------------------------
+# --- piecewise linear -------------------------------------------------------------------------------------------------
 
 threshold = op(F.threshold, floats(2, 3), threshold=[0.0, 0.3], value=[0.0, -1.5], dtypes=FLOATS)
 threshold_of_integers = op(F.threshold, numbers(2, 3), threshold=[0, 1], value=[0, 3], dtypes=SIGNED_INTS[:3])
@@ -54,7 +54,7 @@ hardsigmoid = op(F.hardsigmoid, floats(2, 3, low=-5.0, high=5.0), dtypes=FLOATS)
 hardswish = op(F.hardswish, floats(2, 3, low=-5.0, high=5.0), dtypes=FLOATS)
 softshrink = op(
     F.softshrink, floats(2, 3), lambd=[0.5, 0.0, 1.2], dtypes=FLOATS,
-    signed_zeros=False, because="torch's zeros have the sign of the input, those of ONNX's Shrink have none",
+    signed_zeros=False, because="torch gives zeros the sign of the input, and ONNX's Shrink gives them none",
 )  # fmt: skip
 hardshrink = op(F.hardshrink, floats(2, 3), lambd=[0.5, 0.0, 1.2], dtypes=FLOATS)
 softsign = op(F.softsign, floats(2, 3), dtypes=FLOATS)
@@ -78,12 +78,12 @@ at_edges = op(
     ],
     dtypes=WIDE_FLOATS,
     signed_zeros=False,
-    because="of -0.0 onnxruntime's Selu and Celu make 0.0, and ONNX's Shrink gives zeros no sign",
+    because="onnxruntime's Selu and Celu return 0.0 for -0.0, and ONNX's Shrink gives zeros no sign",
 )  # fmt: skip
 
 # --- over an axis -----------------------------------------------------------------------------------------------------
 
-#: Silently wrong elsewhere: before opset 13, Softmax over any axis but the last.
+#: Other exporters are silently wrong about a softmax over any axis but the last, before opset 13.
 softmax = op(F.softmax, floats(2, 3, 4), dim=[0, 1, -1], dynamic=BATCH)
 softmax_dtypes = op(F.softmax, floats(2, 3, 4), dim=[1, 2], dtypes=FLOATS)
 softmax_to = op(

@@ -24,7 +24,9 @@ from onnx_parity.harness.case import (
 )
 
 _EDGES = given([math.nan, math.inf, -math.inf, 0.0, -0.0, 1.5, -2.5])
-_ROUNDED_ZERO = "torch gives a quotient or remainder of zero the sign that the exact one had; ONNX's formula gives none"
+_ROUNDED_ZERO = (
+    "torch gives a quotient or remainder that is zero the sign of the exact value; ONNX's formula gives it none"
+)
 
 # --- add, sub, mul ----------------------------------------------------------------------------------------------------
 
@@ -55,7 +57,7 @@ addcdiv = op(torch.addcdiv, floats(2, 3), tensor1=floats(2, 1), tensor2=floats(3
 neg = op(torch.neg, numbers(2, 3), dtypes=NUMBERS)
 neg_spellings = op(lambda x: (-x, x.neg(), (x * 1).neg_(), torch.negative(x)), floats(2, 3))
 
-#: Silently wrong elsewhere: integers of a few bits computed in more.
+#: Other exporters silently compute small integers in a larger dtype, where they do not wrap around.
 wrap_around = op(
     lambda x, y: (x + y, x - y, x * y, -x, x * 3 + 200, (x + y) // 2),
     ints(40, low=0, high=256, dtype=torch.uint8),
@@ -66,7 +68,7 @@ wrap_around_signed = op(
     ints(40, low=-128, high=128, dtype=torch.int8),
     y=ints(40, low=-128, high=128, dtype=torch.int8),
 )
-#: Numbers that the tensor's dtype does not reach: torch takes what is left of them.
+#: Numbers outside the range of the tensor's dtype: torch wraps them around into it.
 number_wraps_around = op(
     lambda x: (x + 300, x - 300, 300 - x, x * -7, 1000 // x, x % 300, x & 300, x == 300, x > 257, x <= -1),
     ints(40, low=1, high=120),
@@ -100,7 +102,7 @@ _AT_EDGES: Keywords = {
     "other": given([[1.0], [0.0], [-math.inf]]), "signed_zeros": False, "because": _ROUNDED_ZERO
 }  # fmt: skip
 
-#: Silently wrong elsewhere: negative integers rounded towards zero.
+#: Other exporters silently round negative quotients towards zero.
 floor_divide = op(torch.floor_divide, _DIVIDED, **_BY_INTS)
 remainder = op(torch.remainder, _DIVIDED, **_BY_INTS)
 fmod = op(torch.fmod, _DIVIDED, **_BY_INTS)

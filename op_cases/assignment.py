@@ -1,4 +1,4 @@
-"""Writing x[...] = y in all its forms, and the operators that write at places."""
+"""Writing `x[...] = y` in all its forms, and the operators that write at indices: scatter, index_put, masked_fill."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def accumulated(x: torch.Tensor, index: torch.Tensor, y: torch.Tensor) -> torch.
     return x.index_put((index,), y, accumulate=True)
 
 
-# --- ints, slices, None, ... ------------------------------------------------------------------------------------------
+# --- integers, slices, None, ... --------------------------------------------------------------------------------------
 
 setitem = op(
     put,

@@ -21,7 +21,7 @@ _LAYER: Keywords = {"d_model": 8, "nhead": 2, "dim_feedforward": 16}
 
 
 class _Masked(nn.Module):
-    """Multi-head attention whose masks the program makes, of sizes that vary."""
+    """Multi-head attention whose masks the program makes, of dynamic sizes."""
 
     def __init__(self, masks: str, need_weights: bool, batch_first: bool = True) -> None:
         super().__init__()
@@ -57,9 +57,9 @@ class _AttendsTo(nn.Module):
         return attended
 
 
-#: Of the second sequence the last two of five steps are padding.
+#: The last two of the second sequence's five steps are padding.
 _PADDING = given([[False] * 5, [False] * 3 + [True] * 2])
-#: Of five queries the second may attend to nothing.
+#: The second of five queries may attend to nothing.
 _EMPTY_ROW = [[True] * 6, [False] * 6, [True] * 3 + [False] * 3, [True, False] * 3, [False] * 5 + [True]]
 _EMPTY_ROW_FLOATS = [[0.0 if attends else _NO for attends in row] for row in _EMPTY_ROW]
 

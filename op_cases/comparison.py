@@ -1,4 +1,4 @@
-"""Comparing, choosing and logic: truth values, bits, extremes, clamping."""
+"""Comparison, selection by a condition, minimum and maximum, clamping, and boolean and bitwise logic."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ comparison_dynamic = op(of_two, floats(3, 4), y=floats(4), f=_COMPARISONS, dynam
 comparison_with_number = op(of_two, numbers(3, 4), y=[1, 0.5], f=_COMPARISONS, dtypes=NUMBERS)
 comparison_promoted = op(of_two, ints(3, 4, dtype=torch.int32), y=[ints(4), floats(4)], f=_COMPARISONS)
 comparison_at_edges = op(of_two, _EDGES, y=_OTHERS, f=_COMPARISONS)
-#: Beyond what floats tell apart.
+#: Integers that are equal once they are converted to floats.
 comparison_of_large = op(of_two, _LARGE, y=given([[2**62], [2**53]]), f=_COMPARISONS)
-#: A number that the dtype does not hold wraps around into it, as in torch.
+#: A number outside the range of the dtype wraps around into it, as in torch.
 comparison_wrapped = op(lambda x, f: f(x, -1), given([0, 200, 255], dtype=torch.uint8), f=_COMPARISONS)
 comparison_operators = op(
     lambda x, y: (x == y, x != y, x < y, x > y, x <= y, x >= y, x > 1), numbers(3, 4), y=numbers(4)
@@ -50,13 +50,13 @@ classes_at_edges = op(
 isinf = op(torch.isinf, numbers(3, 4), dtypes=ALL_DTYPES)
 isfinite = op(torch.isfinite, numbers(3, 4), dtypes=ALL_DTYPES)
 
-# --- choosing ---------------------------------------------------------------------------------------------------------
+# --- selection by a condition -----------------------------------------------------------------------------------------
 
 where = op(torch.where, bools(3, 4), numbers(3, 4), numbers(4), dtypes=ALL_DTYPES)
 where_broadcast = op(torch.where, bools(3, 1), floats(1, 4), floats())
 where_numbers = op(lambda c, a, b: torch.where(c, a, b) + 0, bools(3, 4), a=[1, 0.5, floats(3, 4)], b=[2, -1.5])
 where_promoted = op(torch.where, bools(3, 4), ints(3, 4), floats(4))
-#: Neither NaN nor an infinity that is not chosen may come through.
+#: A NaN or an infinity that is not selected must not reach the result.
 where_unchosen = op(lambda x: torch.where(x > 0, x, torch.zeros(())), _EDGES, dtypes=WIDE_FLOATS)
 where_infinite = op(
     lambda x: (torch.where(x > 0, x, -math.inf), torch.where(x > 0, math.inf, x)), floats(3, 4), dynamic=BATCH
@@ -65,7 +65,7 @@ where_byte = op(lambda c, y: torch.where(c.bool(), y, 0), ints(3, 4, high=2, dty
 where_empty = op(torch.where, bools(0, 4), floats(4), floats(0, 4))
 where_method = op(lambda x, c, y: x.where(c, y), floats(3, 4), c=bools(4), y=floats(3, 4))
 
-# --- extremes and clamping --------------------------------------------------------------------------------------------
+# --- minimum, maximum and clamping ------------------------------------------------------------------------------------
 
 maximum = op(torch.maximum, numbers(3, 4), other=numbers(4), dtypes=ALL_DTYPES, dynamic=BATCH)
 minimum = op(torch.minimum, numbers(3, 4), other=numbers(4), dtypes=ALL_DTYPES, dynamic=BATCH)
@@ -73,7 +73,7 @@ fmax = op(torch.fmax, numbers(3, 4), other=numbers(4), dtypes=ALL_DTYPES)
 fmin = op(torch.fmin, numbers(3, 4), other=numbers(4), dtypes=ALL_DTYPES)
 extremes_at_edges = op(
     of_two, _EDGES, y=_OTHERS, f=[torch.maximum, torch.minimum, torch.fmax, torch.fmin],
-    signed_zeros=False, because="of 0.0 and -0.0, which are equal, ONNX's Max and Min may return either",
+    signed_zeros=False, because="0.0 and -0.0 are equal, and ONNX's Max and Min may return either",
 )  # fmt: skip
 extremes_promoted = op(lambda x, y: (torch.maximum(x, y), torch.min(x, y), torch.max(x, y)), ints(3, 4), y=floats(4))
 clamp = op(

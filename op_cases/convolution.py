@@ -35,7 +35,7 @@ _UNEVEN: Rows = [
     {"kernel_size": (1, 5), "padding": "same"},
 ]
 
-#: Layers of four channels.
+#: The channels of layers whose input has four.
 _TO_8: Keywords = {"in_channels": 4, "out_channels": 8}
 _TO_6: Keywords = {"in_channels": 4, "out_channels": 6}
 _TO_2: Keywords = {"in_channels": 4, "out_channels": 2, "kernel_size": 3}

@@ -1,4 +1,4 @@
-"""Tensors out of nothing: filled, counted, drawn; and copies in another dtype."""
+"""Creating tensors: filled with a value, ranges, random numbers; and casts to another dtype."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ zeros_like = op(torch.zeros_like, numbers(9, 8), dtypes=ALL_DTYPES, dynamic=BATC
 fill_ = op(lambda x: ((x + 1).fill_(2.5), (x + 1).zero_(), torch.empty(2, 3).fill_(1)), floats(3, 4), dynamic=BATCH)
 empty = op(lambda x: torch.empty(3, 4).copy_(x), floats(3, 4))
 
-# --- counted ----------------------------------------------------------------------------------------------------------
+# --- ranges -----------------------------------------------------------------------------------------------------------
 
 arange = op(
     lambda x, args, dtype: torch.arange(*args, dtype=dtype),
@@ -62,7 +62,7 @@ triangle_indices = op(
     offset=[0, -1, 2],
 )
 
-# --- in another dtype -------------------------------------------------------------------------------------------------
+# --- casts ------------------------------------------------------------------------------------------------------------
 
 to = op(lambda x, dtype: x.to(dtype), numbers(3, 4, low=0), dtype=[*ALL_DTYPES], dtypes=ALL_DTYPES)
 to_truncates = op(
@@ -73,7 +73,7 @@ to_other = op(lambda x, y: (x.to(y), x.type_as(y)), numbers(3, 4), y=[ints(1), f
 to_named = op(lambda x: (x.float(), x.double(), x.half(), x.long(), x.int(), x.bool(), x.byte()), numbers(3, 4, low=0))
 to_device = op(lambda x: (x.to("cpu"), x.cpu(), x.to("cpu", torch.float64), x.contiguous()), floats(3, 4))
 
-# --- drawn: what does not depend on the draw --------------------------------------------------------------------------
+# --- random numbers: what holds for every draw ------------------------------------------------------------------------
 
 
 def times_zero(x: torch.Tensor, f: Callable[[torch.Tensor], torch.Tensor]) -> torch.Tensor:
@@ -104,7 +104,7 @@ bernoulli = op(
 bernoulli_p = op(lambda x, p: torch.bernoulli(x, p=p), floats(3, 4), p=[0.0, 1.0], dtypes=FLOATS)
 dropout_eval = op(F.dropout, floats(3, 4), p=0.5, training=False)
 dropout_certain = op(F.dropout, floats(3, 4), p=[0.0, 1.0], training=True, dtypes=FLOATS)
-#: Silently wrong elsewhere: left out in training. Of equal elements, the kept ones are scaled, and the rest is 0.
+#: Other exporters silently omit it in training. The elements are equal here: it scales some, and the rest become 0.
 dropout = op(
     lambda x, p: F.dropout(x * 0 + 3, p, training=True).mul((1 - p) / 3).round().sub(0.5).abs(),
     floats(30, 40),

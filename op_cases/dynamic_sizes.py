@@ -1,4 +1,4 @@
-"""Sizes that vary, and programs that reckon with them: in views, slices, ranges, numbers, and read from values."""
+"""Dynamic sizes, and programs that compute with them: in views, slices, ranges and numbers; data-dependent sizes."""
 
 from __future__ import annotations
 
@@ -155,7 +155,7 @@ cached_mask = op(
     floats(4, 2),
     dynamic={"x0": {0: "queries"}, "x1": {0: "past"}},
 )
-#: Windows of 4, of images whose sides need be no multiple of it.
+#: Windows of 4 pixels, cut from images whose sides need not be multiples of 4.
 windows = op(
     lambda x: (
         F.pad(x, (0, 0, 0, -x.shape[2] % 4, 0, -x.shape[1] % 4))
@@ -234,7 +234,7 @@ numbers_into_tensor = op(
 one_hot_of_greatest = op(F.one_hot, ints(3, 4, high=6))
 repeat_number = op(lambda x, n: x.repeat(n, 1), floats(2, 3), ints(low=1, high=4))
 
-# --- sizes that values decide -----------------------------------------------------------------------------------------
+# --- data-dependent sizes ---------------------------------------------------------------------------------------------
 
 nonzero_then = op(
     lambda x: (torch.zeros(x.nonzero().shape[0]) + 1, x.nonzero().sum(0)), numbers(4, 5, low=-1, high=2), dynamic=BATCH

@@ -1,4 +1,4 @@
-"""Functions of one number, element by element: roots, exponentials, trigonometry, rounding, signs."""
+"""Elementwise functions of one tensor: roots, exponentials, trigonometry, rounding, signs."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ zeros_at_edges = op(
     f=[torch.log1p, torch.round, torch.trunc, torch.asin, torch.atan, torch.asinh, torch.atanh],
     dtypes=WIDE_FLOATS,
     signed_zeros=False,
-    because="where ONNX or onnxruntime has no such operator, what it is written with gives -0.0 no sign",
+    because="where ONNX or onnxruntime has no such operator, the operators that replace it give zeros no sign",
 )
 of_nothing = op(of_one, floats(0, 3), f=[torch.exp, torch.abs, torch.round, torch.sign, torch.log1p])
 of_a_scalar = op(of_one, floats(low=0.2), f=[torch.sqrt, torch.abs, torch.round, torch.sinh, torch.log2])

@@ -1,4 +1,4 @@
-"""Embeddings: rows of a table, alone and in bags."""
+"""Embeddings: rows of a table, and reductions of several rows (bags)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reading x[...] in all its forms."""
+"""Reading `x[...]` in all its forms."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def item_of(x: torch.Tensor, index: Any) -> torch.Tensor:
     return x[index]
 
 
-# --- ints, slices, None, ... ------------------------------------------------------------------------------------------
+# --- integers, slices, None, ... --------------------------------------------------------------------------------------
 
 getitem = op(
     item_of,
@@ -112,7 +112,7 @@ by_mask_and_tensor = op(
     lambda x, m, i: (x[m, i], x[m][:, i]), floats(3, 4), given([True, False, True]), ints(2, high=4)
 )
 by_constant_mask = op(lambda x: x[torch.tensor([True, False, True])], floats(3, 4))
-#: As masks were before there were bools: torch warns, and takes them.
+#: Masks of bytes, from before torch had booleans: torch warns, and accepts them.
 by_mask_of_bytes = op(
     lambda x, m: (x[m], x[m, 1:], x[x[:, 0] > 0], x.T[:, m]),
     floats(3, 2),

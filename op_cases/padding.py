@@ -1,4 +1,4 @@
-"""Padding: with a constant, by reflection, by replication, around; and cropping."""
+"""Padding: constant, reflection, replication and circular; and cropping by negative padding."""
 
 from __future__ import annotations
 

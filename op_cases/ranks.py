@@ -1,4 +1,4 @@
-"""Order statistics, places in sorted sequences, counts of values."""
+"""Order statistics (median), positions in sorted sequences (searchsorted), and counts of values (bincount, histc)."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ _FORMS: Rows = [
     {"num_layers": 2, "bidirectional": True, "bias": False},
     {"num_layers": 2, "dropout": 0.5},
 ]
-#: Four features a step, a state of three.
+#: Inputs of four features, and a state of three.
 _SIZES: Keywords = {"input_size": 4, "hidden_size": 3}
 _PROJECTED: Keywords = {"input_size": 4, "hidden_size": 5, "proj_size": 3}
 _CELL: Keywords = {**_SIZES, "bias": [True, False]}
@@ -76,7 +76,7 @@ rnn_cell_unbatched = op(nn.RNNCell, floats(4), floats(3), **_SIZES)
 
 
 class _Packed(nn.Module):
-    """Sequences of several lengths through a recurrent layer, packed on the way in and unpacked on the way out."""
+    """A recurrent layer over sequences of different lengths, which are packed before it and unpacked after it."""
 
     def __init__(
         self,

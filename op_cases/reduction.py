@@ -1,4 +1,4 @@
-"""Reductions over axes: sums, extremes and their places, truth, norms, variances."""
+"""Reductions over axes: sums, minimum and maximum with their indices, any and all, norms, variances."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ sum_to = op(torch.sum, numbers(3, 4), dim=0, dtype=[torch.int32, torch.float64],
 sum_of_all = op(lambda x: (x.sum(), x.sum((0, 1, 2)), x.sum(()), x.sum(dtype=torch.float64)), numbers(2, 3, 4))
 mean = op(torch.mean, floats(2, 3, 4), dim=_DIMS, keepdim=[False, True], dynamic=_LAST)
 mean_dtypes = op(torch.mean, floats(3, 4), dim=[0, 1], dtypes=FLOATS)
-#: Silently wrong elsewhere: integers averaged as integers.
+#: Other exporters silently average integers as integers.
 mean_of_integers = op(lambda x: (x.mean(0, dtype=torch.float32), x.float().mean()), numbers(3, 4), dtypes=INTS)
 mean_over_space = op(torch.mean, floats(2, 3, 4, 5), dim=(2, 3), keepdim=[False, True], dynamic={"x": {2: "height"}})
 prod = op(torch.prod, numbers(3, 4, low=1, high=3), dim=[0, -1], keepdim=[False, True], dtypes=ALL_DTYPES)
@@ -43,7 +43,7 @@ nansum = op(lambda x: (torch.nansum(x, 1), torch.nanmean(x, 1)), given([[math.na
 count_nonzero = op(
     lambda x: (torch.count_nonzero(x), torch.count_nonzero(x, 1)), numbers(3, 4, low=-1, high=2), dtypes=ALL_DTYPES
 )
-#: Of nothing: 0, NaN, 1, and -inf.
+#: Over an empty axis: 0, NaN, 1, and -inf.
 reduction_of_nothing = op(
     lambda x: (x.sum(1), x.mean(1), x.prod(1), x.logsumexp(1), x.any(1), x.all(1), x.norm(dim=1), x.var(1), x.sum(0)),
     floats(2, 0, 3),
@@ -70,7 +70,7 @@ reduction_into = op(
     floats(3, 4),
 )
 
-# --- extremes and their places ----------------------------------------------------------------------------------------
+# --- minimum and maximum with their indices ---------------------------------------------------------------------------
 
 amax = op(torch.amax, distinct(2, 3, 4), dim=[(), 0, -1, (0, 2)], keepdim=[False, True], dtypes=NUMBERS)
 amin = op(torch.amin, distinct(2, 3, 4), dim=[(), 0, -1, (0, 2)], keepdim=[False, True], dtypes=NUMBERS)
@@ -84,7 +84,7 @@ aminmax = op(torch.aminmax, distinct(3, 4), dim=[0, -1], keepdim=[False, True])
 argmax = op(torch.argmax, distinct(2, 3, 4), dim=[None, 0, -1], keepdim=[False, True], dtypes=NUMBERS)
 argmin = op(torch.argmin, distinct(2, 3, 4), dim=[None, 1, -1], keepdim=[False, True], dtypes=NUMBERS)
 argmax_dynamic = op(torch.argmax, distinct(3, 4), dim=[None, 0, 1], dynamic=BATCH)
-#: Silently wrong elsewhere: of equal ones, the first.
+#: Other exporters are silently wrong about ties: torch returns the index of the first.
 argmax_ties = op(
     lambda x: (x.argmax(), x.argmax(0), x.argmax(1), x.argmin(), x.argmin(1), x.max(1).indices),
     numbers(5, 6, low=0, high=3),
@@ -106,7 +106,7 @@ reduction_extremes_at_edges = op(
     lambda x: (x.amax(1), x.amin(1), x.argmax(1), x.argmin(1)), given([[-math.inf] * 3, [math.inf] * 3])
 )
 
-# --- truth ------------------------------------------------------------------------------------------------------------
+# --- any and all ------------------------------------------------------------------------------------------------------
 
 any_ = op(torch.any, numbers(2, 3, 4, low=0, high=2), dim=[0, -1, (0, 2)], keepdim=[False, True], dtypes=ALL_DTYPES)
 all_ = op(torch.all, numbers(2, 3, 4, low=0, high=2), dim=[0, -1, (0, 2)], keepdim=[False, True], dtypes=ALL_DTYPES)
@@ -151,7 +151,7 @@ var_dynamic = op(torch.var, floats(3, 4, 5), dim=[0, (0, 2)], correction=[0, 1],
 std = op(torch.std, floats(2, 3, 4), dim=[None, -1], unbiased=[False, True], dtypes=FLOATS)
 moments = op(lambda x: (torch.var_mean(x, 0), torch.std_mean(x, (0, 1)), x.std(), torch.var_mean(x)), floats(3, 4))
 var_of_one = op(lambda x: (x.var(0), x.var(0, correction=0), x.std(0)), floats(1, 4))
-#: Squares beyond what float16 holds.
+#: The squares overflow float16.
 var_of_large = op(
     lambda x: (x.var(1), x.std(1)), floats(3, 8, low=500.0, high=900.0), dtypes=[torch.float16, torch.bfloat16]
 )

@@ -1,4 +1,4 @@
-"""What holds up to and with each element of an axis: running sums, products, extremes, log-sum-exp."""
+"""Cumulative operators: cumsum, cumprod, cummax, cummin, logcumsumexp."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ cumsum_to = op(torch.cumsum, numbers(3, 4), dim=1, dtype=[torch.float64, torch.i
 cumsum_dynamic = op(torch.cumsum, floats(3, 4), dim=[0, 1], dynamic=BATCH)
 cumsum_spellings = op(lambda x: (x.cumsum(0), (x * 1).cumsum_(1)), floats(3, 4))
 cumprod = op(torch.cumprod, numbers(2, 5, low=1, high=3), dim=[0, -1], dtypes=ALL_DTYPES)
-#: Ties among them, of which the last one counts.
+#: With ties: torch returns the index of the last.
 cummax = op(torch.cummax, numbers(3, 7), dim=[0, -1], dtypes=ALL_DTYPES)
 cummin = op(torch.cummin, numbers(3, 7), dim=[0, -1], dtypes=ALL_DTYPES)
 cummax_dynamic = op(torch.cummax, numbers(3, 7), dim=1, dtypes=[torch.float32], dynamic=BATCH)

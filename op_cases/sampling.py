@@ -1,4 +1,4 @@
-"""Reading images between their pixels, at the places of a grid."""
+"""Sampling images between their pixels, at the positions of a grid: grid_sample and affine_grid."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import torch.nn.functional as F
 
 from onnx_parity.harness.case import IEEE_FLOATS, floats, given, op
 
-#: Some of it off the image, where zeros, the border or the reflection is read.
+#: Some positions lie outside the image, where zeros, the border or the reflection is read.
 _GRID = floats(2, 3, 5, 2, low=-1.6, high=1.6)
 _VOLUME_GRID = floats(2, 2, 3, 4, 3, low=-1.6, high=1.6)
 _OFF = ["zeros", "border", "reflection"]
@@ -39,7 +39,7 @@ grid_sample_dynamic = op(
     dynamic={"x0": {0: "batch", 2: "height"}, "x1": {0: "batch", 1: "rows"}},
     sizes={"height": [2, 9], "rows": [1, 7]},
 )
-#: Down to one pixel, whose reflections have no span.
+#: Down to images of one pixel, where the interval of reflection is empty.
 grid_sample_reflected = op(
     F.grid_sample,
     _PLANE,

@@ -1,4 +1,4 @@
-"""Views, permutations and copies, and elements arranged anew."""
+"""Views, permutations and copies, and operators that rearrange elements."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ copies = op(
     lambda x: (x.clone(), x.contiguous(), x.detach() + 0), numbers(2, 3), dtypes=[torch.float32, torch.int8, torch.bool]
 )
 
-# --- elements arranged anew -------------------------------------------------------------------------------------------
+# --- operators that rearrange elements --------------------------------------------------------------------------------
 
 flip = op(torch.flip, numbers(2, 3, 4), dims=[(0,), (0, 2), (-1, 1), ()], dtypes=_ONE_OF_EACH)
 flip_dynamic = op(torch.flip, floats(2, 3), dims=(0, 1), dynamic=BATCH)

@@ -1,4 +1,4 @@
-"""Sorting, the largest and smallest, distinct values."""
+"""Sorting, top-k, the k-th value, and unique values."""
 
 from __future__ import annotations
 

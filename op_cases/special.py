@@ -1,4 +1,4 @@
-"""Special functions, over the parts of their ranges where they are computed differently, and at their ends."""
+"""Special functions, in each range where they are computed differently, and at the ends of their domains."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ lgamma = op(
     floats(3, 40, low=-6.0, high=30.0),
     dtypes=FLOATS,
     tolerance={torch.float64: 1e-14},
-    because="nine terms of Lanczos' approximation are good to 15 digits, absolutely where it crosses 0",
+    because="nine terms of Lanczos' approximation have an error of 1e-15, absolute where the function crosses 0",
     dynamic=BATCH,
 )
 lgamma_large = op(torch.lgamma, given([1e3, 1e6, 3e30, 1e-3, 1e-20]))

@@ -1,4 +1,4 @@
-"""Functions of two numbers beyond arithmetic, zeros of both signs and infinities among them."""
+"""Elementwise functions of two tensors beyond arithmetic, at zeros of both signs and infinities too."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from onnx_parity.harness.case import FLOATS, floats, given, ints, numbers, op
 from onnx_parity.op_cases.function_sweeps import of_two
 
 _EDGES = [0.0, -0.0, 1.0, -1.0, math.inf, -math.inf, math.nan, 3e38, 1e-30]
-#: Every one of them with every other.
+#: Every pair of these.
 _PAIRS = given([[edge] for edge in _EDGES]), given([_EDGES])
 
 atan2 = op(torch.atan2, floats(3, 4), floats(4), dtypes=FLOATS, dynamic={"x0": {0: "batch"}})

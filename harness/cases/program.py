@@ -1,4 +1,4 @@
-"""From a case to something that runs: the module, its inputs' names and makers, and its other input sets."""
+"""Building the program of a case: a module, its inputs and the other inputs that it is run with."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class InputSet:
     """Which values and which sizes: the example is `InputSet()`."""
 
     draw: int = 0
-    #: Symbol and size, for each symbolic dimension that differs from the example's.
+    #: Name and size of each dynamic axis whose size differs from the example's.
     sizes: tuple[tuple[str, int], ...] = ()
 
     def __str__(self) -> str:
@@ -53,7 +53,7 @@ class Program:
         return tuple(self.makers)
 
     def at_home(self) -> AbstractContextManager[object]:
-        """Where what the program makes for itself lies where it runs, as after `torch.set_default_device`."""
+        """A context in which the program creates tensors on its device, as after `torch.set_default_device`."""
         return nullcontext() if self.device is Device.CPU else torch.device(self.device)
 
     def inputs(self, which: InputSet) -> tuple[Given, ...]:
@@ -75,7 +75,7 @@ class Program:
         return tuple(made)
 
     def other_sizes(self) -> Iterator[InputSet]:
-        """The sizes to run a dynamic cell again at: all symbols at their first other size, then at their second."""
+        """The sizes at which a dynamic cell runs again: all axes at their first other size, then at their second."""
         declaration = self.case.declaration
         examples = example_sizes(declaration.dynamic, self.makers, declaration.place)
         choices = {symbol: declaration.sizes.get(symbol, (1, example + 3)) for symbol, example in examples.items()}
@@ -92,7 +92,7 @@ class Program:
         with _uncompiled(), self.at_home():
             outputs = module(*tree_map_only(torch.Tensor, copied_tensor, inputs))
         return [
-            # Python's floats are of 64 bits.
+            # Python's floats have 64 bits.
             leaf if isinstance(leaf, torch.Tensor) else torch.from_numpy(np.asarray(leaf))
             for leaf in tree_leaves(outputs)
             if leaf is not None
@@ -100,7 +100,7 @@ class Program:
 
 
 class OwnProgram(ABC):
-    """A case of another source than `op` and `model`: it builds its program itself."""
+    """A case that is not declared by `op` or `model`, and builds its program itself."""
 
     __slots__ = ()
 
@@ -181,8 +181,8 @@ def _is_flat(arguments: tuple[object, ...]) -> bool:
 
 @contextmanager
 def _uncompiled() -> Iterator[None]:
-    """What a program says is its meaning. `torch.cond` and its kin compile themselves, in seconds, and fail where the
-    program is run in another dtype.
+    """Programs run eagerly. `torch.cond` and other control flow operators compile themselves otherwise, which takes
+    seconds, and fails where the program is run in another dtype.
     """
 
     def as_it_is(program: object = None, **options: object) -> object:
