@@ -1,4 +1,4 @@
-"""How other people's texts are cut to what a reader of one line wants."""
+"""Shortening messages of other programs to one line."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ _ANSI = re.compile(r"\x1b\[[0-9;]*m")
 
 
 def plain(text: str) -> str:
-    """The text without colours; halves of characters, which no file takes, are written out."""
+    """The text without terminal colours; unpaired surrogates, which cannot be written as UTF-8, become escapes."""
     return _ANSI.sub("", text).encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def one_line(text: str) -> str:
-    """The first line that says something, without colours."""
+    """The first line that is not blank, without colours."""
     return next((line.strip() for line in plain(text).splitlines() if line.strip()), "")

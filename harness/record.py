@@ -1,8 +1,7 @@
-"""What a run leaves behind: one `Record` per cell, one `RunInfo` per run.
+"""The data of a run: one `Record` per cell, one `RunInfo` and one `RunEnd` per run.
 
-This is the only vocabulary that the harness and the reports share. Records are
-written as JSON lines by `onnx_parity.harness.store`; a field is added with a default, never renamed,
-so that old runs still read.
+The harness writes these types and the reports read them. `onnx_parity.harness.store` writes records as lines of JSON.
+New fields have defaults and fields are never renamed, so that old runs can still be read.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ from enum import StrEnum
 
 import msgspec
 
-#: 2: when a cell ran and for how long, its process's memory, an expected failure's own words, the run's end.
+#: Version 2 added: when a cell ran and how long, the memory of its process, the error of an expected failure, `RunEnd`.
 SCHEMA_VERSION = 2
 
 #: The headroom of an exact result.
@@ -33,20 +32,20 @@ class Stage(StrEnum):
 
 
 class Status(StrEnum):
-    """How a cell ended."""
+    """The outcome of a cell."""
 
     PASSED = "passed"
-    #: A stage went wrong; `Record.stage` says which one, `Record.blame` whose fault it is.
+    #: A stage failed; `Record.stage` names the stage, `Record.blame` the likely cause.
     FAILED = "failed"
-    #: The exporter refused, with a reason: ONNX cannot say this at this opset, or there is no lowering.
+    #: The exporter raised an error: ONNX cannot express the program at this opset, or there is no lowering.
     UNSUPPORTED = "unsupported"
-    #: It failed as an expectation says it does.
+    #: It failed, as an expectation predicts.
     KNOWN = "known"
-    #: An expectation says that it fails, and it passed. This fails the run.
+    #: It passed although an expectation predicts a failure. This fails the run.
     UNEXPECTED_PASS = "unexpected_pass"
-    #: It did not run here: no CUDA device, a runtime that is not installed. Never counted as a pass.
+    #: It could not run here: no CUDA device, a runtime that is not installed. Never counted as passed.
     ABSENT = "absent"
-    #: The process that ran it died.
+    #: The process that ran it ended.
     CRASHED = "crashed"
 
     @property
@@ -70,7 +69,7 @@ WRONG = frozenset({Status.CRASHED, Status.FAILED, Status.UNEXPECTED_PASS})
 
 
 class Blame(StrEnum):
-    """Whose fault a mismatch is, from what the witnesses say."""
+    """The likely cause of a mismatch, from a comparison of several runtimes and precisions."""
 
     EXPORTER = "exporter"
     RUNTIME = "runtime"
@@ -87,7 +86,7 @@ class Kind(StrEnum):
 class Metrics(msgspec.Struct, frozen=True, omit_defaults=True):
     """The distance between the runtime's outputs and the reference, at the worst output.
 
-    JSON has neither NaN nor infinities: None stands for NaN, the largest float of its sign for an infinity.
+    JSON has neither NaN nor infinities: None stands for NaN, the largest float of the same sign for an infinity.
     """
 
     max_abs: float | None
@@ -96,20 +95,20 @@ class Metrics(msgspec.Struct, frozen=True, omit_defaults=True):
     ulp_p50: float
     ulp_p99: float
     ulp_max: float
-    #: Tolerance over error at the worst element; below 1 the cell fails. Capped at `EXACT_HEADROOM`.
+    #: The tolerance divided by the error at the worst element. Below 1 the cell fails. At most `EXACT_HEADROOM`.
     headroom: float
-    #: The tolerance allowed at the worst element.
+    #: The tolerance at the worst element.
     tolerance: float
-    #: Which output, and where in it, the headroom is smallest.
+    #: The output and the index in it at which the headroom is smallest.
     output: int
     index: tuple[int, ...]
-    #: The two values there.
+    #: The two values at this element.
     got: float | None
     expected: float | None
 
 
 class OnnxUse(msgspec.Struct, frozen=True, omit_defaults=True):
-    """An operator found in the emitted graph."""
+    """An ONNX operator of the exported graph."""
 
     op: str
     since_version: int
@@ -120,15 +119,15 @@ class OnnxUse(msgspec.Struct, frozen=True, omit_defaults=True):
 class Record(msgspec.Struct, frozen=True, omit_defaults=True):
     """The outcome of one cell."""
 
-    #: Stable and readable: what `pytest -k`, the expectations and the reports use.
+    #: The id of the cell, which `pytest -k`, the expectations and the reports use.
     cell: str
-    #: The case with its attributes, e.g. `avg_pool2d[ceil_mode=True]`.
+    #: The case with its attributes: `avg_pool2d[ceil_mode=True]`.
     case: str
-    #: The declaration it comes from, e.g. `avg_pool2d`, and the file's stem, e.g. `pooling`.
+    #: The name of its declaration, `avg_pool2d`, and the stem of the file, `pooling`.
     name: str
     family: str
     kind: Kind
-    #: Where the declaration stands, relative to the project: `op_cases/pooling.py`, 41.
+    #: The file of the declaration, relative to the project, and the line: `op_cases/pooling.py`, 41.
     file: str
     line: int
     #: The node id to pass to pytest to run this cell again.
@@ -143,41 +142,41 @@ class Record(msgspec.Struct, frozen=True, omit_defaults=True):
     #: `static` or `dynamic`.
     shapes: str
     status: Status
-    #: The last stage that was entered.
+    #: The last stage that began.
     stage: Stage
     seconds: dict[str, float] = {}
-    #: One line: why it is not a pass. The expectation's reason for `known`.
+    #: One line: the reason why the cell did not pass. For `known`, the expectation's reason.
     reason: str = ""
-    #: The link of the expectation, for `known`.
+    #: For `known`, the expectation's link.
     link: str = ""
-    #: The whole text shown in the terminal.
+    #: The complete text that the terminal shows.
     message: str = ""
     blame: Blame | None = None
     metrics: Metrics | None = None
-    #: ATen operators that were traced, by qualified name: `aten::avg_pool2d`.
+    #: The qualified names of the traced ATen operators: `aten::avg_pool2d`.
     aten: tuple[str, ...] = ()
     onnx: tuple[OnnxUse, ...] = ()
     nodes: int = 0
     worker: str = ""
-    #: When the cell began, in seconds since 1970, and how long its process was busy with it, stages and all else.
+    #: When the cell began, in seconds since 1970, and how many seconds its process spent on it, within stages or not.
     began: float = 0.0
     elapsed: float = 0.0
-    #: Seconds of a processor that its export took, which other load on the machine changes little; 0 if not known.
+    #: The processor time of its export in seconds, which other load on the machine hardly affects; 0 if unknown.
     export_cpu: float = 0.0
-    #: What the process held when the cell was over, in MiB.
+    #: The resident memory of the process after the cell, in MiB.
     memory: int = 0
-    #: Why it failed, in its own words, where `reason` is that of an expectation.
+    #: The actual error, where `reason` is the expectation's.
     error: str = ""
-    #: The run in which it really ran, where it was carried over because nothing that it depends on had changed.
+    #: The id of the run in which the cell ran, if the record was carried over because nothing it depends on changed.
     carried: str = ""
-    #: A hash of its declaration's source.
+    #: A hash of the source of its declaration.
     source: str = ""
-    #: The failure bundle, relative to the run's folder; empty where there is none.
+    #: The failure bundle, relative to the run's folder; empty if there is none.
     bundle: str = ""
 
 
 class RunInfo(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What a run was: when, where, with which packages and options."""
+    """The description of a run: when and where it ran, with which packages and options."""
 
     id: str
     #: ISO 8601, UTC.
@@ -190,23 +189,23 @@ class RunInfo(msgspec.Struct, frozen=True, omit_defaults=True):
     platform: str = ""
     cpus: int = 0
     commit: str = ""
-    #: Devices and runtimes that are missing, and why: `cuda` to `no CUDA device`.
+    #: Missing devices, exporters and runtimes to the reason: `cuda` to `no CUDA device`.
     missing: dict[str, str] = {}
-    #: `2/8` where the run is one of so many parts, and the runs that this one was merged from.
+    #: `2/8` if the run is a shard. The ids of the runs that this one was merged from.
     shard: str = ""
     merged: tuple[str, ...] = ()
-    #: The files that cells ran through, by a hash of their content.
+    #: Source file to a hash of its content, for all files that take part in running cells.
     contents: dict[str, str] = {}
-    #: How many runs `--since` lie behind this one: the sample that is run nevertheless rotates with it.
+    #: The number of earlier runs in a chain of `--since`. The sample of unchanged cells that is run rotates with it.
     turn: int = 0
-    #: Version 1 did not write it.
+    #: Version 1 did not write this field.
     schema_version: int = 1
 
 
 class RunEnd(msgspec.Struct, frozen=True, omit_defaults=True):
-    """How a run ended. Without one it goes on, or was killed."""
+    """The end of a run. A run without it is still running, or was killed."""
 
     #: ISO 8601, UTC.
     ended: str
-    #: Whether every cell that was selected has had its turn.
+    #: Whether every selected cell has been run.
     whole: bool

@@ -1,14 +1,14 @@
-"""The run store: a folder per run, appended to as outcomes come, readable at any moment.
+"""The run store: a folder per run, to which records are appended while it runs, and which can be read at any time.
 
     runs/20260131-101500/run.json               the `RunInfo`
     runs/20260131-101500/records-gw0.jsonl      one line per cell, one file per writing process
-    runs/20260131-101500/in-flight-gw0          the cell that this process is in, if it is in one
+    runs/20260131-101500/in-flight-gw0          the cell that this process is running, if any
     runs/20260131-101500/stderr-gw0.txt         what that cell wrote to its standard error
-    runs/20260131-101500/end.json               the `RunEnd`, once all has been run
+    runs/20260131-101500/end.json               the `RunEnd`, once the run has ended
     runs/last                                   link to the newest run
 
-Each process appends to a file of its own with one `write` a line, so that a process killed at any
-moment costs at most its unfinished line, which readers pass over.
+Each process appends to a file of its own, with one `write` for each line. If it is killed, at most its last line is
+incomplete; readers skip such a line.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ _encoder = msgspec.json.Encoder()
 _decoder = msgspec.json.Decoder(Record)
 _STAGES = tuple(Stage)
 _STAGE_CODES = {stage: number for number, stage in enumerate(_STAGES)}
-#: What stands before the record in a file of what is in flight: the stage, and when it was entered; then the record's
-#: length, which is 0 between cells. Cutting the file instead costs a cell 25 microseconds.
+#: The header of an in-flight file: the stage and when it began, then the length of the record that follows, which is 0
+#: between cells. Truncating the file between cells instead would take 25 microseconds per cell.
 _ENTERED = struct.Struct("<Bd")
 _LENGTH = struct.Struct("<I")
 _BEFORE_RECORD = _ENTERED.size + _LENGTH.size
 
 
 class RunStoreError(Exception):
-    """A run that cannot be read or written. The message says which folder and what to do."""
+    """A run that cannot be read or written. The message names the folder and what to do."""
 
 
 class RecordWriter:
@@ -55,7 +55,7 @@ class RecordWriter:
             while left:
                 left = left[os.write(self._fd, left) :]
         except OSError:
-            # A disk that is full took the beginning of it.
+            # On a full disk the beginning of the line may have been written.
             self._drop_unfinished_line()
             raise
         return line
@@ -67,7 +67,7 @@ class RecordWriter:
         os.close(self._fd)
 
     def _drop_unfinished_line(self) -> None:
-        """A process of the same name may have been killed while it wrote; what follows must not join its line."""
+        """Remove an incomplete last line, left by a killed process of the same name: no record may be appended to it."""
         size = os.fstat(self._fd).st_size
         if size and os.pread(self._fd, 1, size - 1) != b"\n":
             whole, _, _ = self.path.read_bytes().rpartition(b"\n")
@@ -75,11 +75,11 @@ class RecordWriter:
 
 
 class InFlight:
-    """The cell that a process is running now, and the stage it is in, for whoever finds the process dead.
+    """The cell that a process is running and its current stage, kept in a file so that a crash can be attributed.
 
-    The file holds the stage's number, the moment it was entered, and the record as it was before the cell ran.
-    Entering a stage writes nine bytes in place, so that knowing where a cell died costs a passing cell two
-    microseconds a stage. A process that is forked may enter the stages of a cell that its owner began.
+    The file holds the stage's number, the time at which it began, and the record as it was before the cell ran.
+    Entering a stage overwrites nine bytes, which takes two microseconds. A forked process may enter the stages of a
+    cell that its parent began.
     """
 
     def __init__(self, run: Path, process: str) -> None:
@@ -93,7 +93,7 @@ class InFlight:
         os.pwrite(self._fd, _entered(stage), 0)
 
     def stage(self) -> tuple[Stage, float]:
-        """The stage that the last cell to begin has entered last, and when, by `time.monotonic`."""
+        """The current stage of the cell that began last, and when it began, by `time.monotonic`."""
         entered = os.pread(self._fd, _ENTERED.size, 0)
         if not entered:
             return Stage.BUILD, 0.0
@@ -101,7 +101,7 @@ class InFlight:
         return _STAGES[code], when
 
     def record(self) -> Record | None:
-        """The record of the cell that is running, with the stage that it has entered; None between cells."""
+        """The record of the running cell, with its current stage; None between cells."""
         return _in_flight(os.pread(self._fd, os.fstat(self._fd).st_size, 0))
 
     def fileno(self) -> int:
@@ -115,7 +115,7 @@ class InFlight:
 
 
 def read_in_flight(run: Path, process: str) -> Record | None:
-    """The record of the cell that a process was in, with the stage that it had entered; None between cells."""
+    """The record of the cell that a process was running, with its stage; None if it was between cells."""
     try:
         return _in_flight(_in_flight_path(run, process).read_bytes())
     except FileNotFoundError:
@@ -142,13 +142,13 @@ def _in_flight_path(run: Path, process: str) -> Path:
 
 
 def create_run(root: Path, info: RunInfo) -> Path:
-    """Make the folder of a new run under `root` and point `root/last` at it. Any number of processes may try."""
+    """Create the folder of a run under `root` and link `root/last` to it. Several processes may do so at once."""
     run = root / info.id
     aside = root / f".{info.id}-{os.getpid()}"
     aside.mkdir(parents=True)
     (aside / "run.json").write_bytes(msgspec.json.format(_encoder.encode(info)))
     try:
-        # A folder appears whole or not at all; onto one that holds something, a rename fails.
+        # The rename makes the folder appear complete. It fails if another process has created the folder already.
         aside.rename(run)
     except OSError:
         shutil.rmtree(aside)
@@ -167,7 +167,9 @@ def read_info(run: Path) -> RunInfo:
     except (FileNotFoundError, NotADirectoryError):
         raise RunStoreError(f"{run} is not a run: it has no run.json. `parity run` makes one.") from None
     except msgspec.DecodeError as error:
-        raise RunStoreError(f"{path} cannot be read: {error}") from error
+        raise RunStoreError(
+            f"{path} cannot be read as the description of a run: {error}. Run the cells again."
+        ) from error
     if info.schema_version > SCHEMA_VERSION:
         raise RunStoreError(
             f"{run} was written with schema version {info.schema_version}; "
@@ -187,22 +189,24 @@ def write_end(run: Path, end: RunEnd) -> None:
 
 
 def forget_end(run: Path) -> None:
-    """A run that is resumed has not ended."""
+    """Remove the end of a run that is resumed."""
     (run / "end.json").unlink(missing_ok=True)
 
 
 def read_end(run: Path) -> RunEnd | None:
-    """How the run ended; None of one that goes on or was killed, and of every one of schema version 1."""
+    """The end of the run; None if it is still running, was killed, or has schema version 1."""
     try:
         return msgspec.json.decode((run / "end.json").read_bytes(), type=RunEnd)
     except FileNotFoundError:
         return None
     except msgspec.DecodeError as error:
-        raise RunStoreError(f"{run / 'end.json'} cannot be read: {error}") from error
+        raise RunStoreError(
+            f"{run / 'end.json'} cannot be read: {error}. Remove the file; the run then counts as unfinished."
+        ) from error
 
 
 def read_records(run: Path) -> Iterator[Record]:
-    """Every whole record of a run; of a cell recorded twice, the one that began last counts."""
+    """Every complete record of a run. If a cell has several records, only the one that began last is returned."""
     latest: dict[str, Record] = {}
     for path in record_files(run):
         data = path.read_bytes()
@@ -211,7 +215,9 @@ def read_records(run: Path) -> Iterator[Record]:
             try:
                 record = _decoder.decode(line)
             except msgspec.DecodeError as error:
-                raise RunStoreError(f"{path}:{number} is not a record: {error}") from error
+                raise RunStoreError(
+                    f"{path}:{number} is not a record: {error}. Remove this line, and run `parity run --resume {run}`."
+                ) from error
             before = latest.get(record.cell)
             if before is None or record.began >= before.began:
                 latest[record.cell] = record
@@ -219,5 +225,5 @@ def read_records(run: Path) -> Iterator[Record]:
 
 
 def record_files(run: Path) -> list[Path]:
-    """The files that hold a run's records, the one written last at the end."""
+    """The files with a run's records, in the order in which they were last written to."""
     return sorted(run.glob("records-*.jsonl"), key=lambda path: (path.stat().st_mtime_ns, path.name))

@@ -1,1 +1,1 @@
-"""The gate: a run against a baseline, and whether it may pass. docs/gate.md says what counts as what."""
+"""The gate: compares a run with a baseline and decides whether it is a regression. docs/gate.md explains the rules."""

@@ -1,4 +1,4 @@
-"""What differs between a baseline and a run: a kind for each way in which a release can get worse, and for fixes."""
+"""The differences between a baseline and a run: one kind for each way in which a release can get worse, and fixes."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ import msgspec
 from onnx_parity.harness.gate.policy import Policy, Thresholds
 from onnx_parity.harness.record import WRONG, Record, RunEnd, RunInfo, Status
 
-#: Cases whose exports are long enough to tell the speed of the machine by, at least.
+#: The speed of the machine is estimated from at least this many cases.
 _ENOUGH_CASES = 5
 
 
 class FindingKind(StrEnum):
-    """The names are those of `policy.Findings`; the values are what a reader is shown."""
+    """The kinds of findings. Their names are the fields of `policy.Findings`; their values are shown to users."""
 
     NEW_FAILURE = "new failure"
     LOST_COVERAGE = "lost coverage"
@@ -32,13 +32,13 @@ class FindingKind(StrEnum):
 
 
 class Finding(msgspec.Struct, frozen=True):
-    """One difference, of one cell, or of one case where it is about its exports."""
+    """One difference: of a cell, of a case for the time of its exports, or of the whole run."""
 
     kind: FindingKind
-    #: A cell's id, a case's label, or nothing where the whole run is meant.
+    #: A cell's id, a case's label, or empty for the whole run.
     subject: str
     detail: str
-    #: By which findings are shown together: one fault often shows at twenty opsets.
+    #: Findings with the same case are shown together: one fault often appears at twenty opsets.
     case: str = ""
     opset: int = 0
     file: str = ""
@@ -46,7 +46,7 @@ class Finding(msgspec.Struct, frozen=True):
 
 
 class Side(msgspec.Struct, frozen=True):
-    """A run as the gate sees it."""
+    """One of the two runs that are compared."""
 
     info: RunInfo
     end: RunEnd | None
@@ -54,7 +54,7 @@ class Side(msgspec.Struct, frozen=True):
 
 
 def compare(baseline: Side, run: Side, policy: Policy) -> Iterator[Finding]:
-    """Every finding, whatever the policy does about it."""
+    """Every finding, including those that the policy ignores."""
     yield from _of_the_run(run)
     for cell, now in run.records.items():
         before = baseline.records.get(cell)
@@ -67,19 +67,27 @@ def compare(baseline: Side, run: Side, policy: Policy) -> Iterator[Finding]:
 
 
 def same_machine(one: RunInfo, other: RunInfo) -> bool:
-    """Whether times of the two can be compared."""
+    """Whether durations of the two runs can be compared."""
     return (one.platform, one.cpus) == (other.platform, other.cpus)
 
 
 def _of_the_run(run: Side) -> Iterator[Finding]:
-    # Runs of version 1 do not say how they ended.
+    # Runs of schema version 1 have no record of their end.
     if run.end is None and run.info.schema_version > 1:
-        yield Finding(FindingKind.UNFINISHED, "", "the run was killed or goes on: parity run --resume")
+        yield Finding(
+            FindingKind.UNFINISHED, "", "the run was killed or is still running; to complete it: parity run --resume"
+        )
     elif run.end is not None and not run.end.whole:
-        yield Finding(FindingKind.UNFINISHED, "", "the run was stopped before its end: parity run --resume")
+        yield Finding(
+            FindingKind.UNFINISHED, "", "the run was stopped before its end; to complete it: parity run --resume"
+        )
     carried = sum(1 for record in run.records.values() if record.carried)
     if carried:
-        yield Finding(FindingKind.CARRIED, "", f"{carried} cells were carried over from an earlier run, not run")
+        yield Finding(
+            FindingKind.CARRIED,
+            "",
+            f"{carried} cells were not run: their results were carried over from an earlier run",
+        )
 
 
 def _of_cell(before: Record | None, now: Record) -> Finding | None:
@@ -107,7 +115,9 @@ def _of_headroom(before: Record, now: Record, thresholds: Thresholds) -> Finding
     was, is_now = before.metrics.headroom, now.metrics.headroom
     if is_now < thresholds.headroom_below and is_now * thresholds.headroom_factor <= was:
         return _finding(
-            FindingKind.SHRUNK_HEADROOM, now, f"headroom {was:.3g} in the baseline, {is_now:.3g} now; it fails at 1"
+            FindingKind.SHRUNK_HEADROOM,
+            now,
+            f"headroom {was:.3g} in the baseline, {is_now:.3g} now; below 1 the cell fails",
         )
     return None
 
@@ -123,7 +133,7 @@ def _not_run(baseline: Side, run: Side, thresholds: Thresholds) -> Iterator[Find
 def _slower_exports(
     before: Mapping[str, Record], now: Mapping[str, Record], thresholds: Thresholds
 ) -> Iterator[Finding]:
-    """Cases whose exports got slower than those of the others did: what all have in common is the machine."""
+    """Cases whose exports slowed down more than the median case did. What slows all cases down is the machine."""
     cases: defaultdict[str, list[tuple[Record, Record]]] = defaultdict(list)
     for cell, record in now.items():
         other = before.get(cell)
@@ -135,12 +145,14 @@ def _slower_exports(
     for case, (old, new) in seconds.items():
         if new > old * speed * thresholds.export_factor and new - old * speed > thresholds.export_seconds:
             first = cases[case][0][1]
-            detail = f"exports took {old * speed:.3g} s in the baseline at this machine's speed, {new:.3g} s now"
+            detail = (
+                f"exports took {old * speed:.3g} s in the baseline, scaled to this machine's speed, and {new:.3g} s now"
+            )
             yield Finding(FindingKind.SLOWER_EXPORT, case, detail, case, 0, first.file, first.line)
 
 
 def _export_seconds(pairs: Sequence[tuple[Record, Record]]) -> tuple[float, float]:
-    """How long a case's exports took in both runs: of a processor, where both say, which other load changes little."""
+    """How long a case's exports took in both runs, in processor time if both have it: load hardly affects it."""
     if all(old.export_cpu and new.export_cpu for old, new in pairs):
         return sum(old.export_cpu for old, _ in pairs), sum(new.export_cpu for _, new in pairs)
     return sum(old.seconds["export"] for old, _ in pairs), sum(new.seconds["export"] for _, new in pairs)
@@ -160,7 +172,7 @@ def _ending(record: Record) -> str:
 
 
 def grouped(findings: Sequence[Finding]) -> dict[tuple[FindingKind, str, str], list[Finding]]:
-    """Findings that differ in their opset only."""
+    """Findings that differ only in their opset, by their kind, case and detail."""
     groups: defaultdict[tuple[FindingKind, str, str], list[Finding]] = defaultdict(list)
     for finding in findings:
         groups[finding.kind, finding.case, finding.detail].append(finding)

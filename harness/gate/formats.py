@@ -1,4 +1,4 @@
-"""A verdict as those read it who asked: Markdown for the pull request, JUnit XML, annotations, lines in a terminal."""
+"""The formats of a verdict: lines for a terminal, Markdown for a pull request, JUnit XML, GitHub annotations."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from onnx_parity.harness.gate.policy import Action
 from onnx_parity.harness.gate.verdict import Verdict
 from onnx_parity.harness.opset_ranges import opset_ranges
 
-#: Groups of findings of one kind that Markdown names; JUnit XML has them all.
+#: Markdown lists at most this many groups of findings for each action; JUnit XML has all findings.
 _MOST = 50
-#: Groups of a kind that the terminal warns of; those that fail are all shown.
+#: The terminal lists at most this many groups of each kind of warning, and all failures.
 _MOST_WARNED = 20
-_TITLES = {Action.FAIL: "Regressed", Action.WARN: "To be looked at"}
+_TITLES = {Action.FAIL: "Regressed", Action.WARN: "Warnings"}
 
 
 def headline(verdict: Verdict) -> str:
@@ -29,16 +29,16 @@ def headline(verdict: Verdict) -> str:
 
 
 def lines(verdict: Verdict) -> Iterator[str]:
-    """One line a group of findings, the gravest first, then the headline."""
+    """One line for each group of findings, warnings before failures, and the headline at the end."""
     for action in (Action.WARN, Action.FAIL):
-        told: Counter[FindingKind] = Counter()
+        numbers: Counter[FindingKind] = Counter()
         for (kind, case, detail), alike in grouped(verdict.with_action(action)).items():
-            told[kind] += 1
-            if action is Action.FAIL or told[kind] <= _MOST_WARNED:
+            numbers[kind] += 1
+            if action is Action.FAIL or numbers[kind] <= _MOST_WARNED:
                 yield visible_line(f"{action}: {kind}: {_where(case, alike)}{detail}")
-        for kind, number in told.items():
+        for kind, number in numbers.items():
             if action is Action.WARN and number > _MOST_WARNED:
-                yield f"{action}: {kind}: {number - _MOST_WARNED} more, which --junit and --json have"
+                yield f"{action}: {kind}: {number - _MOST_WARNED} more; --junit and --json list all"
     for change in verdict.environment:
         yield visible_line(f"environment: {change}")
     yield visible_line(headline(verdict))
@@ -52,7 +52,7 @@ def markdown(verdict: Verdict) -> str:
         groups = grouped(verdict.with_action(action))
         if not groups:
             continue
-        parts += ["", f"### {title}", "", "| | cells | what |", "|---|---|---|"]
+        parts += ["", f"### {title}", "", "| finding | cells | details |", "|---|---|---|"]
         for (kind, case, detail), alike in list(groups.items())[:_MOST]:
             where = _where(case, alike).removesuffix(": ")
             parts.append(f"| {kind} | {markdown_line(where)} | {markdown_line(detail)} |")
@@ -71,7 +71,7 @@ def _counts(verdict: Verdict) -> list[str]:
 def _environment(verdict: Verdict) -> str:
     if not verdict.environment:
         return "The environment is the same."
-    times = "" if verdict.times_compared else " Times were not compared, for the machines differ."
+    times = "" if verdict.times_compared else " Times were not compared because the machines differ."
     return f"The environment differs: {markdown_line(', '.join(verdict.environment))}.{times}"
 
 
@@ -83,7 +83,7 @@ def _where(case: str, alike: Sequence[Finding]) -> str:
 
 
 def junit(verdict: Verdict) -> str:
-    """A test case for every finding that fails or warns, and one that passes where none fails."""
+    """JUnit XML: a failed test case for every failure, a skipped one for every warning, a passed one if none fails."""
     failing, warned = verdict.with_action(Action.FAIL), verdict.with_action(Action.WARN)
     suite = ET.Element(
         "testsuite", name="parity gate", failures=str(len(failing)), skipped=str(len(warned)), errors="0"
@@ -107,7 +107,7 @@ def _test_case(suite: ET.Element, finding: Finding) -> ET.Element:
 
 
 def workflow_commands(verdict: Verdict) -> Iterator[str]:
-    """What GitHub calls workflow commands: they put a finding beside the line that declares its case."""
+    """GitHub workflow commands, which show a finding beside the line that declares its case."""
     for action, command in ((Action.FAIL, "error"), (Action.WARN, "warning")):
         for (kind, case, detail), alike in grouped(verdict.with_action(action)).items():
             if kind is FindingKind.FIX:

@@ -1,4 +1,4 @@
-"""What a gate does about each kind of finding, and from where on there is one: `gate.toml`."""
+"""The policy of a gate, `gate.toml`: what each kind of finding does, and the thresholds from which on it is one."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import msgspec
 
 
 class PolicyError(Exception):
-    """A policy that cannot be read. The message says where and what it should hold."""
+    """A policy that cannot be read. The message names the file, the mistake, and what a policy may hold."""
 
 
 class Action(StrEnum):
@@ -21,7 +21,7 @@ class Action(StrEnum):
 
 
 class Findings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What is done about each kind of finding."""
+    """The action for each kind of finding."""
 
     new_failure: Action = Action.FAIL
     lost_coverage: Action = Action.FAIL
@@ -41,17 +41,17 @@ _Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
 
 
 class Thresholds(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """From where on a difference is a finding."""
+    """How large a difference has to be to count as a finding."""
 
-    #: Headroom is the tolerance over the error. It is a finding if it is so many times smaller than it was,
+    #: Headroom is the tolerance divided by the error. It counts if it is smaller than before by this factor,
     headroom_factor: _Factor = 10.0
-    #: and below this: what is far from failing may move.
+    #: and below this value: changes far from a failure do not count.
     headroom_below: _Amount = 10.0
-    #: A case's exports are slower if they take so many times as long, the machine's speed taken out,
+    #: A case's exports count as slower if they take longer by this factor, corrected for the machine's speed,
     export_factor: _Factor = 1.5
-    #: and so many seconds longer in all.
+    #: and in total by this many seconds.
     export_seconds: _Amount = 0.05
-    #: The share of the baseline's cells that may not be run before it is a finding.
+    #: Up to this share of the baseline's cells may be missing from the run.
     not_run_share: _Share = 0.0
 
 
@@ -64,7 +64,9 @@ def read_policy(path: Path) -> Policy:
     try:
         return msgspec.convert(tomllib.loads(path.read_text(encoding="utf-8")), Policy, strict=True)
     except OSError as error:
-        raise PolicyError(f"{path} cannot be read: {error.strerror}.") from error
+        raise PolicyError(
+            f"The policy {path} cannot be read: {error.strerror}. Name a TOML file such as gate.toml."
+        ) from error
     except tomllib.TOMLDecodeError as error:
         raise PolicyError(f"{path}: {error}") from error
     except msgspec.ValidationError as error:

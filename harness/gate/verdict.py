@@ -1,4 +1,4 @@
-"""The verdict of a gate: the findings with what the policy does about each, and what else a reader should know."""
+"""The verdict of a gate: the findings, the policy's action for each, and the differences of the environments."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from onnx_parity.harness.store import RunStoreError, read_end, read_info, read_r
 class Verdict(msgspec.Struct, frozen=True):
     baseline: str
     run: str
-    #: FindingKind of finding to what is done about it.
+    #: Kind of finding to the policy's action.
     actions: dict[FindingKind, Action]
     findings: list[Finding]
-    #: What is not the same around the two runs: `torch 2.12.1 → 2.13.0`.
+    #: Differences of the environments: `torch 2.12.1 → 2.13.0`.
     environment: list[str]
-    #: Statuses of the two runs' cells.
+    #: Status to the numbers of cells in the baseline and in the run.
     counts: dict[Status, tuple[int, int]]
     times_compared: bool
 
@@ -34,12 +34,13 @@ class Verdict(msgspec.Struct, frozen=True):
 
 
 def judge(baseline: Path, run: Path, policy: Policy) -> Verdict:
-    """The run against the baseline."""
+    """Compare the run with the baseline."""
     before, now = _side(baseline), _side(run)
     if before.info.seed != now.info.seed:
         raise RunStoreError(
-            f"{baseline} was run with --seed {before.info.seed} and {run} with --seed {now.info.seed}: their cells had "
-            "other inputs and weights. Run one of them again with the other's seed."
+            f"{run} cannot be compared with {baseline}: it was run with --seed {now.info.seed}, the baseline with "
+            f"--seed {before.info.seed}, so that their cells had other inputs and weights. "
+            f"Run it again with --seed {before.info.seed}."
         )
     old, new = (Counter(record.status for record in side.records.values()) for side in (before, now))
     return Verdict(
@@ -54,7 +55,7 @@ def judge(baseline: Path, run: Path, policy: Policy) -> Verdict:
 
 
 def changes(before: RunInfo, now: RunInfo) -> list[str]:
-    """What differs around the two runs."""
+    """The differences of the environments of the two runs."""
     pairs = [(name, before.packages.get(name), now.packages.get(name)) for name in {**before.packages, **now.packages}]
     pairs += [("platform", before.platform, now.platform), ("cpus", str(before.cpus), str(now.cpus))]
     pairs += [("tier", before.tier, now.tier), ("commit", before.commit[:12], now.commit[:12])]

@@ -1,1 +1,1 @@
-"""Reading runs: merged, asked, compared, summed up; and where they took place."""
+"""What is made of runs: merging, queries, comparisons, summaries; and the environment of a run."""

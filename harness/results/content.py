@@ -1,4 +1,4 @@
-"""What a cell's outcome depends on, by content: the files of the exporter and the harness, and its own declaration."""
+"""Hashes of what a cell's outcome depends on: the files of the exporter and the harness, and its own declaration."""
 
 from __future__ import annotations
 
@@ -8,37 +8,37 @@ from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
-_ROOMS = ("exporter", "harness")
-#: Parts of the harness that run no cell.
-_ASIDE = ("harness/commands/", "harness/gate/", "harness/comparison/", "harness/localisation/", "harness/cli.py")
+_PACKAGES = ("exporter", "harness")
+#: Parts of the harness that take no part in running a cell.
+_NOT_INVOLVED = ("harness/commands/", "harness/gate/", "harness/comparison/", "harness/localisation/", "harness/cli.py")
 
 
-def room_folder(room: str) -> Path:
-    spec = find_spec(f"onnx_parity.{room}")
+def room_folder(package: str) -> Path:
+    spec = find_spec(f"onnx_parity.{package}")
     assert spec is not None and spec.origin is not None
     return Path(spec.origin).parent
 
 
 def contents() -> dict[str, str]:
-    """File to hash, `exporter/lowering/aten/shape.py` and the like, of all that cells run through."""
+    """File, such as `exporter/lowering/aten/shape.py`, to its hash, for all files that take part in running cells."""
     found = {}
-    for room in _ROOMS:
-        folder = room_folder(room)
+    for package in _PACKAGES:
+        folder = room_folder(package)
         for path in sorted(folder.rglob("*.py")):
-            name = f"{room}/{path.relative_to(folder).as_posix()}"
-            if not name.startswith(_ASIDE):
+            name = f"{package}/{path.relative_to(folder).as_posix()}"
+            if not name.startswith(_NOT_INVOLVED):
                 found[name] = _hash(path.read_bytes())
     return found
 
 
 @cache
 def declared_as(file: Path, name: str) -> str:
-    """A hash of the declaration called `name` and of all in its file, and beside it, that it can see.
+    """A hash of the declaration called `name` and of the code that it can use in its file and in files beside it.
 
-    The other declarations of the file are left out, so that a new row touches no other row's cells.
+    Declarations that it does not refer to are left out, so that a new row does not change the hashes of other rows.
     """
     declarations, rest = _parts(file)
-    # The cases of `opinfo = entries(...)` are called `opinfo.add` and so on.
+    # The cases of `opinfo = entries(...)` are named `opinfo.add` and so on.
     seen = _reachable(name.partition(".")[0], declarations)
     return _hash("\0".join([rest, *(declarations[each] for each in sorted(seen))]).encode())
 
@@ -59,7 +59,7 @@ def _parsed(file: Path) -> ast.Module:
 
 @cache
 def _parts(file: Path) -> tuple[dict[str, str], str]:
-    """The public names that a file assigns at its top level with their source, and the source of all else."""
+    """The public names that a file assigns at its top level, with their source, and the source of everything else."""
     lines = file.read_text(encoding="utf-8").splitlines()
     declarations: dict[str, str] = {}
     rest = []
@@ -68,7 +68,7 @@ def _parts(file: Path) -> tuple[dict[str, str], str]:
         source = "\n".join(lines[node.lineno - 1 : node.end_lineno])
         match node:
             case ast.Assign(targets=[ast.Name(id=name)]) if not name.startswith("_"):
-                # A name that is assigned twice is both.
+                # A name that is assigned twice has both sources.
                 declarations[name] = "\n".join(filter(None, (declarations.get(name), source)))
             case _:
                 rest.append(source)
@@ -94,7 +94,7 @@ def _reachable(name: str, declarations: dict[str, str]) -> set[str]:
 
 
 def _beside(file: Path, imported: set[str]) -> list[Path]:
-    """The files of the same folder that a declaration file imports, and its data."""
+    """The files in its folder that a declaration file imports, and its data file."""
     candidates = [file.with_name(f"{name}.py") for name in sorted(imported)] + [file.with_suffix(".json")]
     return [path for path in candidates if path.exists() and path != file]
 

@@ -1,4 +1,4 @@
-"""Where a run took place: versions, machine, commit, what is missing."""
+"""The environment of a run: versions of packages, machine, commit, missing devices and runtimes."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _PACKAGES = ("torch", "torchvision", "onnx", "onnx_ir", "onnxruntime", "onnxscri
 
 
 def describe_run(*, seed: int, tier: Tier, argv: Sequence[str], project: Path) -> RunInfo:
-    """A new run, begun now. Imports none of the packages that it names."""
+    """The description of a run that starts now. Imports none of the packages that it names."""
     started = datetime.now(UTC)
     return RunInfo(
-        # Two runs may begin in one second; two processes that begin them have different numbers.
+        # Two runs may start in the same second. The process number tells them apart.
         id=f"{started:%Y%m%d-%H%M%S}-{os.getpid()}",
         started=started.isoformat(timespec="seconds"),
         seed=seed,
@@ -37,7 +37,7 @@ def describe_run(*, seed: int, tier: Tier, argv: Sequence[str], project: Path) -
 
 
 def missing_here(selection: Selection) -> dict[str, str]:
-    """Devices, and what was asked for of exporters and runtimes, that cells cannot use here, and why. Imports torch."""
+    """Devices, and selected exporters and runtimes, that cannot be used here, to the reason. Imports torch."""
     from onnx_parity.harness.subjects import cuda
     from onnx_parity.harness.subjects.exporters import EXPORTERS
     from onnx_parity.harness.subjects.runtimes import RUNTIMES
@@ -56,7 +56,7 @@ def platform_name() -> str:
 
 
 def package_versions() -> dict[str, str]:
-    """Python's version, and those of the packages that outcomes depend on."""
+    """The versions of Python and of the packages that outcomes depend on."""
     versions = {"python": platform.python_version()}
     for package in _PACKAGES:
         try:
@@ -67,7 +67,7 @@ def package_versions() -> dict[str, str]:
 
 
 def _commit(project: Path) -> str:
-    """The commit of the project that is tested; empty outside of a repository."""
+    """The commit of the project under test; empty outside a git repository."""
     try:
         found = subprocess.run(
             ["git", "rev-parse", "HEAD"], cwd=project, capture_output=True, text=True, timeout=10, check=False

@@ -1,4 +1,4 @@
-"""How the exporters of some runs stand beside each other: operators x status, at the points that all of them ran."""
+"""A comparison of exporters: their outcomes for each operator, over the points that all of them ran."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from onnx_parity.harness.record import GRAVEST_FIRST, Kind, Record, Status
 
 
 class Point(msgspec.Struct, frozen=True, order=True):
-    """Where a cell stands on all axes but the exporter's."""
+    """A cell's position on all axes except the exporter."""
 
     case: str
     dtype: str
@@ -23,7 +23,7 @@ class Point(msgspec.Struct, frozen=True, order=True):
 
 
 class Standing(msgspec.Struct, frozen=True):
-    """How one exporter fares with one operator's, or one model's, cells."""
+    """The outcomes of one exporter on the cells of one operator or model."""
 
     cells: int
     counts: dict[Status, int]
@@ -39,7 +39,7 @@ class Standing(msgspec.Struct, frozen=True):
 
 
 class Row(msgspec.Struct, frozen=True):
-    """One operator or model, and every exporter's standing with it."""
+    """One operator or model, and the outcomes of every exporter on it."""
 
     name: str
     family: str
@@ -52,22 +52,22 @@ class Row(msgspec.Struct, frozen=True):
 
 
 class Comparison(msgspec.Struct, frozen=True):
-    """All that is known of the exporters of some runs."""
+    """The comparison of all exporters that occur in some runs."""
 
     exporters: tuple[str, ...]
-    #: Points that all of them ran, and those that only some did, which count for nothing here.
+    #: The number of points that all exporters ran, and of those that only some ran, which are not counted further.
     common: int
     others: int
     totals: dict[str, dict[Status, int]]
-    #: Of operators and models: how many have this as their gravest status.
+    #: Exporter to the number of operators and models by their worst status.
     by_operator: dict[str, dict[Status, int]]
     rows: tuple[Row, ...]
-    #: Where a peer is right and this project's exporter is not.
+    #: Points at which another exporter passes and this project's does not.
     behind: tuple[Point, ...]
 
 
 def compare(records: Iterable[Record]) -> Comparison:
-    """Put the exporters beside each other. Of a cell that is in several runs, the last one counts."""
+    """Compare the exporters. If a cell is in several runs, its last record counts."""
     found: dict[Point, dict[str, Record]] = defaultdict(dict)
     for record in records:
         found[_point(record)][record.exporter] = record
@@ -99,7 +99,7 @@ def _point(record: Record) -> Point:
 
 
 def _ordered(exporters: set[str]) -> tuple[str, ...]:
-    """This project's own first."""
+    """The exporters by name, this project's own first."""
     return tuple(sorted(exporters, key=lambda name: (name != PARITY, name)))
 
 

@@ -1,4 +1,4 @@
-"""Merging: the shards of a run, or runs of different parts of the matrix, as one run."""
+"""Merging runs: the shards of one run, or runs of different parts of the matrix."""
 
 from __future__ import annotations
 
@@ -14,12 +14,14 @@ from onnx_parity.harness.store import RunStoreError, create_run, read_end, read_
 
 
 def merge(runs: Sequence[Path], root: Path, *, partial: bool = False) -> Path:
-    """A new run under `root` that holds the records of all `runs`, which stay as they are."""
+    """Create a run under `root` with the records of all `runs`. Those are not changed."""
     infos = [read_info(run) for run in runs]
     ids = [info.id for info in infos]
     for number, run in enumerate(runs):
         if ids[number] in ids[:number]:
-            raise RunStoreError(f"{run} is the run {runs[ids.index(ids[number])]} once more: name each once.")
+            raise RunStoreError(
+                f"{run} and {runs[ids.index(ids[number])]} cannot be merged: they are the same run. Name each run once."
+            )
     for run, info in zip(runs[1:], infos[1:], strict=True):
         for what, first, other in (
             ("seed", infos[0].seed, info.seed),
@@ -27,12 +29,12 @@ def merge(runs: Sequence[Path], root: Path, *, partial: bool = False) -> Path:
         ):
             if first != other:
                 raise RunStoreError(
-                    f"{runs[0]} and {run} differ in their {what}: {first} and {other}. "
-                    "A run has one of each; compare such runs with `parity gate` instead."
+                    f"{runs[0]} and {run} cannot be merged: they differ in their {what}, {first} and {other}. "
+                    "Compare them with `parity gate` instead."
                 )
     missing = "" if partial else _missing_shards(infos)
     if missing:
-        raise RunStoreError(f"{missing}: run it, name its folder too, or say --partial.")
+        raise RunStoreError(f"The runs cannot be merged: {missing}. Run it, name its folder too, or pass --partial.")
     merged = msgspec.structs.replace(
         infos[0],
         id=f"{infos[0].id}-merged-{os.getpid()}",
@@ -43,7 +45,7 @@ def merge(runs: Sequence[Path], root: Path, *, partial: bool = False) -> Path:
     run = create_run(root, merged)
     for source, info in zip(runs, infos, strict=True):
         for path in record_files(source):
-            # With its time of writing, by which readers of records without a beginning tell the later one.
+            # The modification time is kept: of two records of a cell without a start time, the later file's counts.
             shutil.copy2(path, run / path.name.replace("records-", f"records-{info.id}-", 1))
     ends = [end for source in runs if (end := read_end(source)) is not None]
     if len(ends) == len(runs):

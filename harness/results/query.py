@@ -1,9 +1,9 @@
-"""Questions to a run's records: `stage == "compare" and opset < 11`.
+"""The language of `parity query`: conditions on records, such as `stage == "compare" and opset < 11`.
 
-The language is Python's own for conditions: names of a record's fields, texts, numbers, comparisons, `in`, `and`,
-`or`, `not`, `+ - * /`, and two functions: `like(cell, "elu*")` for patterns with * and ?, `matches(reason, "regex")`.
-`metrics.headroom` reaches into a field, and so does `seconds["export"]`. What a record lacks is None, and no comparison
-with None by order holds.
+Conditions are written as in Python: names of a record's fields, strings, numbers, comparisons, `in`, `and`, `or`,
+`not`, `+ - * /`, and two functions: `like(cell, "elu*")` for patterns with * and ?, and `matches(reason, "regex")`.
+`metrics.headroom` and `seconds["export"]` are parts of fields. A part that a record does not have is None; `<`, `<=`,
+`>` and `>=` with None are false.
 """
 
 from __future__ import annotations
@@ -42,14 +42,14 @@ _ARITHMETIC: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.Div: operator.truediv,
 }
 _FUNCTIONS: dict[str, Callable[[str, str], bool]] = {
-    # Brackets are a cell's own, and no sets of characters.
+    # Names of cells contain brackets. They stand for themselves, not for sets of characters.
     "like": lambda text, pattern: fnmatchcase(text, pattern.replace("[", "[[]")),
     "matches": lambda text, pattern: re.search(pattern, text) is not None,
 }
 
 
 class QueryError(ValueError):
-    """A question that makes no sense. The message says where and what can be asked."""
+    """A condition that cannot be evaluated. The message says which part, and what can be written instead."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,10 +63,12 @@ class Query:
         try:
             return bool(self._value(self._condition, record))
         except (TypeError, re.error, ZeroDivisionError) as error:
-            raise QueryError(f"{self.text}: {error}, asked of {record.cell}") from error
+            raise QueryError(
+                f"{self.text}: {error}, when evaluated for {record.cell}. Check the types of what is compared."
+            ) from error
 
     def of(self, records: Iterable[Record]) -> Iterator[Record]:
-        """The records of which it holds."""
+        """The records that satisfy the condition."""
         return (record for record in records if self.holds(record))
 
     def _value(self, node: ast.expr, record: Record) -> Any:
@@ -112,7 +114,7 @@ class Query:
 
 
 def parse(text: str) -> Query:
-    """The question in `text`, checked: what it names exists."""
+    """The condition that `text` states. Raises QueryError if it is not valid, or names a field that does not exist."""
     try:
         condition = ast.parse(text.strip(), mode="eval").body
     except SyntaxError as error:
@@ -127,11 +129,11 @@ def _check(node: ast.expr, text: str) -> None:
             return
         case ast.Name(id=name):
             if name not in FIELDS:
-                raise QueryError(f"{text}: a record has no {name!r}{_close(name, FIELDS)}.")
+                raise QueryError(f"{text}: a record has no field {name!r}. {_suggestion(name, FIELDS)}")
             return
         case ast.Attribute(value=ast.Name(id="metrics"), attr=name):
             if name not in _METRICS:
-                raise QueryError(f"{text}: metrics have no {name!r}{_close(name, _METRICS)}.")
+                raise QueryError(f"{text}: metrics have no field {name!r}. {_suggestion(name, _METRICS)}")
             return
         case ast.Call(func=ast.Name(id=name), args=[_, _], keywords=[]) if name in _FUNCTIONS:
             parts = node.args
@@ -146,15 +148,15 @@ def _check(node: ast.expr, text: str) -> None:
         case ast.Compare(left=left, comparators=others):
             parts = [left, *others]
         case _:
-            raise QueryError(f"{text}: {ast.unparse(node)!r} cannot be asked. {_example()}")
+            raise QueryError(f"{text}: {ast.unparse(node)!r} is not supported in a condition. {_example()}")
     for part in parts:
         _check(part, text)
 
 
-def _close(name: str, names: Iterable[str]) -> str:
+def _suggestion(name: str, names: Iterable[str]) -> str:
     names = list(names)
     near = difflib.get_close_matches(name, names, n=1)
-    return f"; did you mean {near[0]!r}" if near else f", only {', '.join(names)}"
+    return f"Did you mean {near[0]!r}?" if near else f"The fields are {', '.join(names)}."
 
 
 def _example() -> str:

@@ -1,4 +1,4 @@
-"""The few lines at the end of a run: how many cells ended how, what went wrong, where the rest can be read."""
+"""The lines at the end of a run in the terminal: the number of cells of each status, and what went wrong."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from onnx_parity.harness.axes import PARITY
 from onnx_parity.harness.opset_ranges import opset_ranges
 from onnx_parity.harness.record import GRAVEST_FIRST, Record, Stage, Status
 
-#: Groups of one status that are named; the report has them all.
+#: At most this many groups of each status are listed; the report lists all.
 _GROUPS = 20
 
 
 @dataclass(frozen=True, slots=True)
 class _Group:
-    """Cells that ended alike: one line for a fault that shows at twenty opsets."""
+    """Cells with the same outcome, shown as one line: a fault often appears at twenty opsets."""
 
     status: Status
     case: str
@@ -31,12 +31,12 @@ def counts(records: Iterable[Record]) -> str:
 
 
 def summarise(records: list[Record]) -> Iterator[str]:
-    """One line per group of cells that did not pass, by status, each with the opsets it holds at."""
+    """One line for each group of cells that did not pass, the gravest first, with the opsets of the group."""
     opsets: defaultdict[_Group, list[int]] = defaultdict(list)
     for record in records:
         if record.status is Status.PASSED:
             continue
-        # What is absent is absent for every case alike.
+        # A missing device or runtime is the reason for every case: one line is enough.
         case = "" if record.status is Status.ABSENT else f"{record.case} {record.dtype}"
         if case and record.exporter != PARITY:
             case += f" {record.exporter}"

@@ -1,1 +1,1 @@
-"""Pages written from the code: docs/surface.md, what `torch.onnx` offers and this; docs/api.md, the reference."""
+"""The pages generated from the code: docs/surface.md, which compares with `torch.onnx`, and docs/api.md."""

@@ -1,4 +1,4 @@
-"""Every public name and argument of `torch.onnx`: those of its first generations' documentation, and today's."""
+"""Every public name and argument of `torch.onnx`: those of its early documentation, and those of today."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["DOCUMENTED", "GROUPS", "TORCH", "WITH_MEMBERS", "offered", "torchs"]
 #: The version of torch whose names the page lists.
 TORCH = "2.13"
 
-#: What the documentation of the first three generations names.
+#: The names in the documentation of the first three generations of `torch.onnx`.
 DOCUMENTED: dict[str, tuple[str, ...]] = {
     "export": (
         "model", "args", "f", "export_params", "verbose", "training", "input_names", "output_names", "aten",
@@ -34,7 +34,7 @@ DOCUMENTED: dict[str, tuple[str, ...]] = {
     ),
 }  # fmt: skip
 
-#: What `torch.onnx` has today, and where this package has it: a function's arguments, a class's members.
+#: Functions, classes and modules of today's `torch.onnx` whose arguments or members are listed.
 GROUPS = (
     "export",
     "is_in_onnx_export",
@@ -56,7 +56,7 @@ GROUPS = (
     "verification.verify_onnx_program",
     "verification.VerificationInfo",
 )
-#: Of these the members are listed; of the others the arguments.
+#: The members of these are listed. Of the others, the arguments are.
 WITH_MEMBERS = frozenset(
     {
         "ONNXProgram",
@@ -68,7 +68,7 @@ WITH_MEMBERS = frozenset(
         "verification.VerificationInfo",
     }
 )
-#: Of these neither: they stand for themselves.
+#: Neither arguments nor members of these are listed, only the names themselves.
 _WHOLE = frozenset({"ExportableModule", "InputObserver", "OnnxExporterError", "is_in_onnx_export"})
 
 

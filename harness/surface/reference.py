@@ -1,4 +1,4 @@
-"""docs/api.md: every public name of `exporter`, its signature and its docstring."""
+"""docs/api.md: every public name of `onnx_parity` with its signature and its docstring."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _HEAD = """# Reference
 
 Written by `parity documents` from the docstrings of `onnx_parity`.
 """
-#: In which order a reader meets them; what is not named comes after, by name.
+#: These come first, in this order; the others follow by name.
 _FIRST = ("export", "ONNXProgram", "capture_program", "Capture", "ExternalData", "OperatorExportTypes", "TrainingMode")
 _STARS: dict[Any, str] = {inspect.Parameter.VAR_POSITIONAL: "*", inspect.Parameter.VAR_KEYWORD: "**"}
 _ARGUMENT = re.compile(r"^    (\w+): (.*)$")
@@ -68,7 +68,7 @@ def _on_one_line(signature: str) -> str:
 
 
 def _indented(text: str) -> str:
-    """As the item of a list."""
+    """The text as an item of a Markdown list."""
     return text.replace("\n\n", "\n").replace("\n", "\n  ")
 
 
@@ -100,7 +100,7 @@ def _parameter(parameter: inspect.Parameter) -> str:
     if parameter.default is parameter.empty:
         return text
     default = parameter.default
-    # Functions have an address in what they print, members of enumerations a value.
+    # The repr of a function contains its address, that of an enum member its value.
     name = str(default) if isinstance(default, enum.Enum) else getattr(default, "__name__", repr(default))
     return f"{text} = {name}"
 
@@ -110,7 +110,7 @@ def _annotation(annotation: Any) -> str:
 
 
 def _prose(found: Any) -> str:
-    """A docstring in Markdown: what follows `Args:` becomes a list."""
+    """A docstring as Markdown. The arguments under `Args:` become a list."""
     lines: list[str] = []
     for line in (inspect.getdoc(found) or "").splitlines():
         match = _ARGUMENT.match(line)
@@ -119,6 +119,6 @@ def _prose(found: Any) -> str:
         elif line in ("Args:", "Returns:"):
             lines.append(f"**{line.removesuffix(':')}**\n")
         else:
-            # Of an argument's text, or what is returned, the lines that follow.
+            # Continuation lines of an argument or of what is returned.
             lines.append(line.replace("        ", "  ", 1).removeprefix("    "))
     return "\n".join(lines)

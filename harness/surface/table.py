@@ -1,4 +1,4 @@
-"""docs/surface.md: every name and argument of `torch.onnx`, and what shows it here."""
+"""docs/surface.md: every name and argument of `torch.onnx`, and the test that shows it in this package."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ test that is named here is gone.
 class Row:
     group: str
     name: str
-    #: The test that shows it, or why it is not here.
+    #: The test that shows it, or the reason why this package does not have it.
     test: str
     why: str
 
@@ -38,7 +38,7 @@ class Row:
 
 
 def rows() -> tuple[list[Row], list[Row]]:
-    """The rows of the documentation's names, and those of today's. Raises KeyError where nothing is declared."""
+    """The rows of the early documentation's names and of today's. Raises KeyError for a name without a declaration."""
     declared: dict[str, dict[str, Any]] = tomllib.loads(_DECLARED.read_text())
     return (
         [_row(declared, group, name) for group, names in DOCUMENTED.items() for name in (names or ("",))],
@@ -53,7 +53,7 @@ def _row(declared: dict[str, dict[str, Any]], group: str, name: str) -> Row:
 
 
 def exists(test: str, root: Path) -> bool:
-    """Whether there is such a test: a file, or a function in it."""
+    """Whether the test exists: a file, or a function in it."""
     file, _, function = test.partition("::")
     path = root / file
     if not path.is_file():

@@ -88,7 +88,9 @@ def test_the_command_says_where_they_are_merged(tmp_path: Path) -> None:
     merged = CliRunner().invoke(app, ["merge", *map(str, shards), "--into", str(tmp_path / "merged"), "--json"])
     assert json.loads(merged.stdout) == {"run": str((tmp_path / "merged" / "last").resolve())}
     alone = CliRunner().invoke(app, ["merge", str(shards[0])])
-    missing = "shard 2 of 2 is missing: run it, name its folder too, or say --partial.\n"
+    missing = (
+        "The runs cannot be merged: shard 2 of 2 is missing. Run it, name its folder too, or pass --partial.\n"
+    )
     assert (alone.exit_code, alone.stderr) == (2, missing)
 
 
@@ -106,7 +108,9 @@ def test_what_is_missing_is_told(tmp_path: Path) -> None:
     first = make_shard(tmp_path, 1, 3)
     with pytest.raises(RunStoreError) as error:
         merge([first], tmp_path / "merged")
-    assert str(error.value) == "shard 2, 3 of 3 is missing: run it, name its folder too, or say --partial."
+    assert str(error.value) == (
+        "The runs cannot be merged: shard 2, 3 of 3 is missing. Run it, name its folder too, or pass --partial."
+    )
     end = read_end(merge([first], tmp_path / "merged", partial=True))
     assert end is not None
     assert not end.whole
@@ -120,7 +124,7 @@ def test_a_shard_that_goes_on_makes_no_whole(tmp_path: Path) -> None:
 def test_runs_of_two_environments_are_not_one_run(tmp_path: Path) -> None:
     other = msgspec.structs.replace(INFO, seed=7)
     shards = [make_shard(tmp_path, 1, 2), make_shard(tmp_path, 2, 2, info=other)]
-    with pytest.raises(RunStoreError, match=r"differ in their seed: 0 and 7\. A run has one of each"):
+    with pytest.raises(RunStoreError, match=r"they differ in their seed, 0 and 7\. Compare them with `parity gate`"):
         merge(shards, tmp_path / "merged")
 
 
@@ -129,7 +133,9 @@ def test_a_run_that_is_named_twice_is_refused(tmp_path: Path) -> None:
     (tmp_path / "again").symlink_to(shards[0])
     with pytest.raises(RunStoreError) as error:
         merge([*shards, tmp_path / "again"], tmp_path / "merged")
-    assert str(error.value) == f"{tmp_path}/again is the run {shards[0]} once more: name each once."
+    assert str(error.value) == (
+        f"{tmp_path}/again and {shards[0]} cannot be merged: they are the same run. Name each run once."
+    )
     assert not (tmp_path / "merged").exists()
 
 
