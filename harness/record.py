@@ -37,7 +37,7 @@ class Status(StrEnum):
     PASSED = "passed"
     #: A stage failed; `Record.stage` names the stage, `Record.blame` the likely cause.
     FAILED = "failed"
-    #: The exporter raised an error with a reason: ONNX cannot express the program at this opset, or there is no lowering.
+    #: The exporter raised an error: ONNX cannot express the program at this opset, or there is no lowering.
     UNSUPPORTED = "unsupported"
     #: It failed, as an expectation predicts.
     KNOWN = "known"

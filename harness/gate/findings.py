@@ -152,7 +152,7 @@ def _slower_exports(
 
 
 def _export_seconds(pairs: Sequence[tuple[Record, Record]]) -> tuple[float, float]:
-    """How long a case's exports took in both runs, in processor time where both have it: other load hardly affects it."""
+    """How long a case's exports took in both runs, in processor time if both have it: load hardly affects it."""
     if all(old.export_cpu and new.export_cpu for old, new in pairs):
         return sum(old.export_cpu for old, _ in pairs), sum(new.export_cpu for _, new in pairs)
     return sum(old.seconds["export"] for old, _ in pairs), sum(new.seconds["export"] for _, new in pairs)

@@ -1,1 +1,1 @@
-"""The pytest plug-in: collection, the run of a process's cells, reports, progress."""
+"""The pytest plug-in: collects declarations as cells, runs them, reports their outcomes and the progress."""

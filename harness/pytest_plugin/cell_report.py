@@ -1,4 +1,4 @@
-"""What pytest is told of a cell: one report, how it is counted and printed, and its form between processes."""
+"""The pytest report of a cell: how it is counted and printed, and how it is sent between processes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from onnx_parity.harness.record import Record, Status
 _Outcome = Literal["passed", "failed", "skipped"]
 _Words = str | tuple[str, int, str] | None
 
-#: How pytest counts, marks and names what it would call skipped.
+#: Statuses that pytest treats as skipped: how they are counted, their letter, and their word.
 _SKIPPED_AS = {
     Status.UNSUPPORTED: ("unsupported", "n", "UNSUPPORTED"),
     Status.KNOWN: ("known", "k", "KNOWN"),
@@ -23,12 +23,12 @@ _REPORTED_AS = {
     "failed": ("failed", "F", "FAILED"),
     "skipped": ("skipped", "s", "SKIPPED"),
 }
-#: Under which key a report travels.
+#: The key of a report in what a worker sends.
 _KEY = "parity_cell"
 
 
 class CellReport(pytest.TestReport):
-    """The only report of a cell, which has neither setup nor teardown."""
+    """The report of a cell. A cell has only this one, because it has no setup and no teardown."""
 
     def __init__(
         self,
@@ -44,12 +44,12 @@ class CellReport(pytest.TestReport):
         self.status = status
 
     def category(self) -> tuple[str, str, str]:
-        """How pytest counts it, the letter that it prints, and the word."""
+        """Under which category pytest counts it, its letter, and its word."""
         shown = _SKIPPED_AS.get(self.status) if self.skipped else None
         return shown or _REPORTED_AS[self.outcome]
 
     def print_id_as_it_is(self) -> None:
-        """pytest reads all that follows a `[` as parameters, and prints a `]` after an id that has more behind it."""
+        """Have the terminal print the id unchanged: pytest takes what follows a `[` for parameters, and adds a `]`."""
         parsed = getattr(self, "id", None)
         if parsed is not None and parsed.params is not None:
             path, *names = self.nodeid.split("::")
@@ -57,13 +57,13 @@ class CellReport(pytest.TestReport):
 
 
 def report_of(item: pytest.Item, record: Record, start: float, stop: float, *, strict_unsupported: bool) -> CellReport:
-    """The report of a cell that ran."""
-    outcome, longrepr = told(record, strict_unsupported=strict_unsupported)
+    """The report of a cell that was run."""
+    outcome, longrepr = outcome_of(record, strict_unsupported=strict_unsupported)
     return CellReport(item.nodeid, item.location, record.status, outcome, longrepr, start, stop)
 
 
-def told(record: Record, *, strict_unsupported: bool) -> tuple[_Outcome, _Words]:
-    """What became of a cell, as pytest knows outcomes, and in which words."""
+def outcome_of(record: Record, *, strict_unsupported: bool) -> tuple[_Outcome, _Words]:
+    """The outcome of a cell in pytest's terms, and the text that pytest shows."""
     if record.status is Status.PASSED:
         return "passed", None
     if record.status in _SKIPPED_AS and not (record.status is Status.UNSUPPORTED and strict_unsupported):
@@ -72,7 +72,7 @@ def told(record: Record, *, strict_unsupported: bool) -> tuple[_Outcome, _Words]
 
 
 class _Sent(msgspec.Struct, frozen=True, array_like=True):
-    """What a worker sends of a report: a tenth of pytest's own form of it, in bytes and in both processes' time."""
+    """A report as a worker sends it. pytest's own form takes ten times the bytes and the time."""
 
     nodeid: str
     location: tuple[str, int | None, str]
@@ -87,13 +87,13 @@ _decoder = msgspec.json.Decoder(_Sent)
 
 
 def packed(report: CellReport) -> dict[str, Any]:
-    """The report as a worker sends it."""
+    """The report in the form in which a worker sends it."""
     sent = {name: getattr(report, name) for name in _Sent.__struct_fields__}
     return {_KEY: msgspec.json.encode(_Sent(**sent))}
 
 
 def unpacked(data: dict[str, Any]) -> CellReport | None:
-    """The report that a worker sent; None where it is not that of a cell."""
+    """The report that a worker sent; None if it is not the report of a cell."""
     if _KEY not in data:
         return None
     sent = _decoder.decode(data[_KEY])

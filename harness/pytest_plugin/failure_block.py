@@ -1,14 +1,15 @@
-"""What a terminal shows of a cell that went wrong: everything a stranger needs, in a few lines."""
+"""The lines that the terminal shows for a cell that failed: what failed, how, and how to run it again."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from onnx_parity.harness.axes import PARITY, Shapes
+from onnx_parity.harness.escaping import visible
 from onnx_parity.harness.record import Record, Status
 
 _MARKS = {Status.FAILED: "✗", Status.UNEXPECTED_PASS: "passed unexpectedly", Status.CRASHED: "crashed"}
-#: Lines of a reason or of an exception's text before the rest is left to the record.
+#: At most this many lines of details are shown.
 _LINES = 40
 
 
@@ -29,4 +30,5 @@ def block(record: Record, details: Sequence[str]) -> str:
     shown = lines[:_LINES]
     if len(lines) > _LINES:
         shown.append(f"... {len(lines) - _LINES} more lines")
-    return "\n".join([headline(record), *(f"  {line}" for line in shown), f'  again:  pytest "{record.nodeid}"'])
+    lines = [headline(record), *(f"  {line}" for line in shown), f'  again:  pytest "{record.nodeid}"']
+    return visible("\n".join(lines))

@@ -1,4 +1,4 @@
-"""What pytest collects of the matrix: a collector per declaration, an item per cell, an item per expectation."""
+"""What pytest collects: a collector for each declaration, an item for each cell and for each expectation."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from onnx_parity.harness.subjects.runtimes import RUNTIMES
 
 
 class CellRunner(Protocol):
-    """What the items need of the plug-in."""
+    """What the items use of the plug-in."""
 
     @property
     def selection(self) -> Selection: ...
@@ -36,13 +36,13 @@ class CellRunner(Protocol):
     def strict_unsupported(self) -> bool: ...
 
     def claim(self, name: str, place: str) -> str:
-        """Where `name` was declared first: `place`, unless another declaration had it before."""
+        """Register a declaration, and return the place of the first declaration with this name."""
 
     def run(self, item: CellItem, ahead: CellItem | None) -> Record: ...
 
 
 class DeclarationCollector(pytest.Collector):
-    """`elu = op(...)`: collected as the cells that the selection takes of it."""
+    """A declaration such as `elu = op(...)`, collected as its cells in the current selection."""
 
     def __init__(self, *, declaration: Declaration, runner: CellRunner, **node: Any) -> None:
         super().__init__(**node)
@@ -52,14 +52,14 @@ class DeclarationCollector(pytest.Collector):
     def collect(self) -> Iterator[CellItem]:
         place = self._declaration.place
         first = self._runner.claim(self.name, place)
-        # A cell's id is its identity in the run store.
+        # The id of a cell identifies it in the run store, so that names must be unique.
         if first != place:
-            raise self.CollectError(f"{self.name} is declared twice: {first} and {place}. Rename one of them.")
+            raise self.CollectError(f"{self.name} is declared twice, at {first} and {place}. Rename one of them.")
         lines = lines_of(self.path, self.name)
         if len(lines) > 1:
-            # Python knows the last one alone.
+            # Only the last assignment is collected.
             at = " and ".join(f"{self.path}:{line}" for line in lines)
-            raise self.CollectError(f"{self.name} is declared twice: {at}. Rename one of them.")
+            raise self.CollectError(f"{self.name} is declared twice, at {at}. Rename one of them.")
         file = os.path.relpath(self.path, self.config.rootpath)
         try:
             for cell in cells_of(self.name, self._declaration, self._runner.selection):
@@ -69,10 +69,10 @@ class DeclarationCollector(pytest.Collector):
 
 
 class CellItem(pytest.Item):
-    """One cell. It has no fixtures, no setup and no teardown: `report` is all that running it takes.
+    """One cell. It has no fixtures, no setup and no teardown: `report` runs it and makes its only report.
 
-    pytest's own protocol makes three reports of a test. For a cell that is 0.8 ms of processor time under xdist,
-    as long as many a cell takes.
+    pytest's own protocol makes three reports for each test. Under xdist they take 0.8 ms of processor time, as long as
+    many a cell.
     """
 
     def __init__(self, *, cell: Cell, runner: CellRunner, file: str, **node: Any) -> None:
@@ -83,19 +83,19 @@ class CellItem(pytest.Item):
 
     @property
     def ihook(self) -> pluggy.HookRelay:
-        """The hooks of all `conftest.py`: asking each time which ones are above the file takes a cell 0.05 ms."""
+        """The hooks of every `conftest.py`. Selecting those that apply to the file would take 0.05 ms per cell."""
         hooks: pluggy.HookRelay = self.config.hook
         return hooks
 
     @property
     def group(self) -> str:
-        """The cells that share their work with this one: those of its case and dtype."""
+        """The name of the group of cells that share work with this one: those of its case and dtype."""
         return group_of(self.cell.case.label, self.cell.dtype)
 
     @property
     def location(self) -> tuple[str, int, str]:
-        """What pytest makes of `reportinfo`, without finding the way from its root to the file for each cell."""
-        # Not the id: pytest would rewrite the dots of a description that its own node id ends with.
+        """The location that pytest would compute from `reportinfo`, without resolving paths for every cell."""
+        # Not the id: if the node id ends with the description, pytest replaces dots in it.
         return self._file, self.cell.case.declaration.line - 1, f"{self.cell.case.label}  opset {self.cell.opset}"
 
     def reportinfo(self) -> tuple[Path, int, str]:
@@ -104,20 +104,22 @@ class CellItem(pytest.Item):
 
     def runtest(self) -> None:
         raise NotImplementedError(
-            "cells are run by pytest_runtest_protocol of onnx_parity.harness.pytest_plugin.plugin, which was not called"
+            "A cell cannot be run by another plug-in: pytest_runtest_protocol of "
+            "onnx_parity.harness.pytest_plugin.plugin runs it, and was not called. "
+            "Disable the plug-in that replaces it."
         )
 
     def report(self, following: pytest.Item | None) -> CellReport:
-        """Run the cell, and say how it went. What follows, if it is a cell, may begin to run before that is said."""
+        """Run the cell and return its report. If the next item is a cell, it may begin before this returns."""
         start = time.time()
-        # A run that stops at a failure runs nothing that comes after it.
+        # With --maxfail, nothing may run after a failure, so that the next cell must not begin early.
         stops = bool(self.config.getoption("maxfail"))
         record = self._runner.run(self, following if isinstance(following, CellItem) and not stops else None)
         return report_of(self, record, start, time.time(), strict_unsupported=self._runner.strict_unsupported)
 
 
 class ExpectationsFile(pytest.File):
-    """An `expectations.toml`, collected so that a selector which matches nothing fails."""
+    """An `expectations.toml`, collected so that an expectation that matches no cell fails."""
 
     def collect(self) -> Iterator[ExpectationItem]:
         try:
@@ -129,7 +131,7 @@ class ExpectationsFile(pytest.File):
 
 
 class ExpectationItem(pytest.Item):
-    """Passes when its selector matches a cell that the declarations beside it can make."""
+    """An expectation. It passes if its selector matches a cell of the declarations in its folder."""
 
     def __init__(self, *, expectation: Expectation, **node: Any) -> None:
         super().__init__(**node)
@@ -150,19 +152,19 @@ class ExpectationItem(pytest.Item):
         one_of_each: dict[str, str] = {}
         for name, declaration in declared_under(self.path.parent):
             if self._expectation.may_match(name):
-                # Of cases that it may speak of alone: the samples of OpInfo have millions of cells.
+                # Only of cases that it may match: the samples of OpInfo have millions of cells.
                 for cell in cells_of(name, declaration, everything, self._expectation.may_match):
                     if self._expectation.matches(cell.id):
                         return
                     one_of_each.setdefault(cell.case.label, cell.id)
         for name, declaration in declared_under(self.path.parent):
-            # Of what cannot match, one is enough to be suggested.
+            # One cell of each other declaration is enough for a suggestion.
             for cell in itertools.islice(cells_of(name, declaration, everything), 1):
                 one_of_each.setdefault(cell.case.label, cell.id)
         close = difflib.get_close_matches(self._expectation.cells, one_of_each.values(), n=1, cutoff=0.0)
         folder = self.path.parent.name
         pytest.fail(
-            f"{folder}/{self.path.name}: {self._expectation.cells!r} matches no cell of {folder}/. "
-            "Remove it, or correct it" + (f"; the nearest is {close[0]}" if close else ""),
+            f"{folder}/{self.path.name}: the expectation {self._expectation.cells!r} matches no cell of {folder}/. "
+            "Remove or correct it." + (f" A similar cell is {close[0]}" if close else ""),
             pytrace=False,
         )

@@ -1,4 +1,4 @@
-"""The matrix within one pytest process: the selection, the process of the cells, this process's part of the run."""
+"""The matrix in one pytest process: the selection, the child process that runs cells, and the run that it writes to."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ if TYPE_CHECKING:
 
 _decoder = msgspec.json.Decoder(Record)
 
-#: Under which key a worker is handed the controller's `RunInfo`.
+#: The key under which the controller sends its `RunInfo` to the workers.
 RUN_INFO = "parity_run"
 
 
 class Matrix:
-    """What the items of this process run on. Made at the start of every pytest; builds nothing until a cell runs."""
+    """Runs the cells of this process. Created at the start of every pytest; starts nothing until a cell is run."""
 
     def __init__(self, config: pytest.Config, selection: Selection, limits: Limits) -> None:
         self.selection = selection
@@ -58,7 +58,7 @@ class Matrix:
         self._limits = limits
         self._config = config
         self._places: dict[str, str] = {}
-        #: The cells of this process by their node ids, once they are collected.
+        #: The collected cells of this process by their node ids.
         self.items: dict[str, CellItem] = {}
         self._process: CellProcess | None = None
         self.worker: str = getattr(config, "workerinput", {}).get("workerid", "main")
@@ -66,7 +66,7 @@ class Matrix:
 
     @cached_property
     def info(self) -> RunInfo:
-        """The run: the controller's, as it was handed to the worker, or begun here."""
+        """The run: the controller's in a worker, the resumed one, or a new one."""
         given = getattr(self._config, "workerinput", {}).get(RUN_INFO)
         if given is not None:
             return msgspec.json.decode(given, type=RunInfo)
@@ -81,7 +81,7 @@ class Matrix:
 
     @cached_property
     def _info_with_missing(self) -> RunInfo:
-        # Asked otherwise, CUDA is initialised here, and then cannot be used in a process that is forked from this one.
+        # Without this the check initialises CUDA, which then cannot be used in a process that is forked from this one.
         os.environ.setdefault("PYTORCH_NVML_BASED_CUDA_CHECK", "1")
         return msgspec.structs.replace(self.info, missing=missing_here(self.selection))
 
@@ -91,7 +91,7 @@ class Matrix:
 
     @property
     def begun(self) -> bool:
-        """Whether there is a run: not if no cell was run. What nobody asked for is not described to find out."""
+        """Whether the folder of the run exists. It does not if no cell was run."""
         return "info" in vars(self) and self.folder.exists()
 
     @cached_property
@@ -101,9 +101,9 @@ class Matrix:
         return Bench(self.seed, entered=self.log.in_flight.enter)
 
     def split(self, items: Sequence[pytest.Item]) -> Split:
-        """What of the collected items is run; the records that are carried over are written by one process of all.
+        """Split the collected items into those to run and those to leave out. One process writes carried-over records.
 
-        The expectations beside them are read, so that one that cannot be is told before any cell runs.
+        The expectation files are read here, so that an invalid one is reported before any cell runs.
         """
         for folder in {item.path.parent for item in items if hasattr(item, "cell")}:
             load(folder / FILE)
@@ -113,11 +113,11 @@ class Matrix:
         return split
 
     def collected(self, items: Sequence[pytest.Item]) -> None:
-        """Note the cells, by which the process that runs them knows them."""
+        """Remember the collected cells, for the process that runs them."""
         self.items = {item.nodeid: cast("CellItem", item) for item in items if hasattr(item, "cell")}
 
     def end(self, *, whole: bool) -> None:
-        """The run is over."""
+        """Write the end of the run."""
         if self.begun:
             write_end(self.folder, RunEnd(datetime.now(UTC).isoformat(timespec="seconds"), whole))
 
@@ -131,14 +131,14 @@ class Matrix:
         return self._places.setdefault(name, place)
 
     def run(self, item: CellItem, ahead: CellItem | None = None) -> Record:
-        """Run a cell, in a process of its own unless that was not wanted, and record how it ended.
+        """Run a cell and return its record. It runs in the child process, unless --in-process was given.
 
-        `ahead` is the cell that is run next: its process goes on with it while this one is reported.
+        `ahead` is the next cell, which the child process begins while this one is reported.
         """
         if not self._isolated:
             return self._run_here(item)
         self._process = self._process or self._new_process()
-        # A model's weights, which are there until the next case begins, are no growth.
+        # The weights of a model stay in memory until the next case. That is not counted as a leak.
         is_model = item.cell.case.declaration.kind is not Kind.OPERATOR
         alike = ahead is not None and (is_model or ahead.cell.case is item.cell.case)
         try:
@@ -157,18 +157,18 @@ class Matrix:
         self.log.close()
 
     def _new_process(self) -> CellProcess:
-        # What any cell needs is imported once here rather than after every crash.
+        # Modules that every cell needs are imported here once, not again after every crash.
         import onnx_parity.harness.running.stages  # noqa: F401
 
         if PARITY in self.selection.exporters:
             _export_once()
-        # What is there by now stays: no collection in the process looks at it again, and so makes copies of its pages.
+        # The collector of the forked process ignores objects that exist by now: visiting them would copy their pages.
         gc.freeze()
         stderr = stderr_path(self.folder, self.worker)
         return CellProcess(self._answer, self.log.in_flight, stderr, self._limits, self.log.filenos())
 
     def _answer(self, nodeid: bytes) -> bytes:
-        """In the process of the cells: run one and record it, so that it is not lost if the owner dies meanwhile."""
+        """Called in the child process: run a cell and write its record, which is kept if this process is killed."""
         return self.log.finish(self._execute(self.items[nodeid.decode()]))
 
     def _run_here(self, item: CellItem) -> Record:
@@ -183,7 +183,7 @@ class Matrix:
         blank = self._blank(item)
         self.log.begin(blank)
         with warnings.catch_warnings():
-            # What torch deprecates and the exporter warns of is no outcome; the cell's outputs are.
+            # Warnings of torch and of the exporter are not part of a cell's outcome.
             warnings.simplefilter("ignore")
             kept: list[Kept] = []
 
@@ -207,12 +207,12 @@ class Matrix:
         return msgspec.structs.replace(record, elapsed=elapsed, memory=own_resident_mib())
 
     def _dead(self, item: CellItem, ending: ProcessEndedError) -> Record:
-        """The record of a cell whose process ended before it did."""
+        """The record of a cell whose process ended while it ran."""
         from onnx_parity.harness.expecting.expectations import expected
 
         begun = self.log.in_flight.record()
         if begun is None or begun.nodeid != item.nodeid:
-            # It was not even begun.
+            # The process ended before the cell began.
             begun = self._blank(item)
         reason = f"{ending} in stage {begun.stage}"
         record = msgspec.structs.replace(begun, reason=reason, elapsed=time.time() - begun.began)
@@ -230,11 +230,11 @@ class Matrix:
 
 
 def _part_of(config: pytest.Config) -> tuple[RunInfo | None, Part]:
-    """The run that is resumed, if one is, and what this invocation runs."""
+    """The run that is resumed, if any, and the part of the cells that this invocation runs."""
     shard = config.getoption("--shard")
     durations: Path | None = config.getoption("--durations-of")
     if durations is not None and not shard:
-        raise AxisError(f"--durations-of {durations}: it balances shards. Say which one to run, such as --shard 1/2.")
+        raise AxisError(f"--durations-of {durations} has no effect without --shard. Add a shard, such as --shard 1/2.")
     parsed = parse_shard(shard, durations) if shard else None
     earlier: Path | None = config.getoption("--since")
     touched = since(earlier, config.getoption("--seed")) if earlier is not None else None
@@ -242,16 +242,18 @@ def _part_of(config: pytest.Config) -> tuple[RunInfo | None, Part]:
     if resume is None:
         return None, Part(parsed, since=touched)
     info, done = resumable(resume)
-    # It is written to where it is now, which may be another folder than the one it was begun in.
+    # The folder may have been renamed since the run was started.
     return msgspec.structs.replace(info, id=resume.resolve().name), Part(parsed, done, touched)
 
 
 def _export_once() -> None:
-    """What the first export of a process pays, half a second of imports where sizes vary, is no cell's doing: nor would
-    a gate be right that finds the case slower that happened to be the first."""
+    """Export once, so that the imports of the first export, half a second with dynamic axes, count for no cell.
+
+    Otherwise a gate could find the case that happens to run first slower than before.
+    """
     import torch
 
     import onnx_parity
 
-    with suppress(Exception):  # Where it is broken, each cell says how.
+    with suppress(Exception):  # If the exporter is broken, every cell reports it.
         onnx_parity.export(torch.nn.ReLU(), (torch.ones(2),), input_names=["x"], dynamic_axes={"x": {0: "n"}})

@@ -1,22 +1,22 @@
-"""How a run comes along: how many cells of how many, how fast, and how long it will take."""
+"""The progress of a run: how many of its cells have been run, how fast, and how long the rest will take."""
 
 from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass, field
 
-#: Seconds over which the rate is taken: cells that are alike come together, and some take a hundred times longer.
+#: The rate is averaged over this many seconds: similar cells run one after the other, and some take 100 times longer.
 _SPAN = 30.0
 
 
 @dataclass
 class Pace:
-    """Counts cells as they end."""
+    """Counts cells and computes their rate."""
 
     total: int = 0
     done: int = 0
     failed: int = 0
-    #: When cells ended, at most one entry a tenth of a second: the time, and how many there were.
+    #: Times at which cells ended and the number of cells by then, at most one entry per tenth of a second.
     _marks: deque[tuple[float, int]] = field(default_factory=deque)
 
     def count(self, now: float, *, failed: bool) -> None:
@@ -29,7 +29,7 @@ class Pace:
 
     @property
     def rate(self) -> float:
-        """Cells a second, of late."""
+        """Cells per second, over the last seconds."""
         if not self._marks:
             return 0.0
         (then, before), (now, after) = self._marks[0], self._marks[-1]

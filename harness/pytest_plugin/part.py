@@ -1,7 +1,6 @@
 """Which of the collected items this invocation runs.
 
-A shard of them, those that a run which is resumed lacks, or those that a change since an earlier
-run can have touched.
+All of them, one shard, the cells that a resumed run lacks, or the cells that a change since an earlier run may affect.
 """
 
 from __future__ import annotations
@@ -25,17 +24,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Everything, unless one of the three says less."""
+    """The part of the items to run: all of them, unless a field restricts it."""
 
     shard: Shard | None = None
-    #: Node ids of the cells that the resumed run has.
+    #: Node ids of the cells that the resumed run contains already.
     done: frozenset[str] = frozenset()
     since: Since | None = None
 
     def split(self, items: Sequence[pytest.Item]) -> Split:
         split = Split([], [], [])
         for item in items:
-            # What is no cell shares its work with nobody.
+            # An item that is not a cell is a group of its own.
             if item.nodeid in self.done or not (self.shard is None or self.shard.holds(_group(item))):
                 split.left.append(item)
             elif self.since is not None and hasattr(item, "cell") and (record := self.since.carry(_cell_item(item))):
@@ -48,7 +47,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """The items to run and those to leave, each in their order, and the records that stand for some of these."""
+    """The items to run, the items to leave out, and the records carried over for some of those left out."""
 
     run: list[pytest.Item]
     left: list[pytest.Item]
@@ -64,7 +63,7 @@ def _cell_item(item: pytest.Item) -> CellItem:
 
 
 def resumable(run: Path) -> tuple[RunInfo, frozenset[str]]:
-    """The run to go on with, and the cells that it has. Those that crashed are run again."""
+    """The run to resume, and the node ids of its cells, without those that crashed, which are run again."""
     info = read_info(run)
     here = package_versions()
     changed = [
@@ -74,7 +73,8 @@ def resumable(run: Path) -> tuple[RunInfo, frozenset[str]]:
     ]
     if changed:
         raise RunStoreError(
-            f"{run} was begun with {', '.join(changed)}. A run has one environment: begin a new one, or restore that."
+            f"{run} cannot be resumed, because the installed packages have changed: it was started with "
+            f"{', '.join(changed)}. Install those versions, or start a new run."
         )
     done = frozenset(record.nodeid for record in read_records(run) if record.status is not Status.CRASHED)
     return info, done

@@ -1,9 +1,9 @@
-"""The pytest plug-in: a declaration file is its own test file, and every cell leaves a record in the run store.
+"""The pytest plug-in: collects files of declarations as tests, and writes a record of every cell to the run store.
 
     pytest op_cases/pooling.py -k "max_pool2d and opset9"
     pytest -n auto --tier smoke
 
-Torch is imported by what is collected, not by this module: the controller of a distributed run never needs it.
+This module does not import torch; the collected files do. The controller of a distributed run never needs it.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ import pytest
 
 from onnx_parity.harness import axes
 from onnx_parity.harness.axes import Capture, Device, Dtype, Selection, Tier
-from onnx_parity.harness.declaration_error import DeclarationError
+from onnx_parity.harness.escaping import visible_line
 from onnx_parity.harness.expecting.expectations import FILE, ExpectationError
-from onnx_parity.harness.pytest_plugin.cell_report import CellReport, packed, told, unpacked
+from onnx_parity.harness.pytest_plugin.cell_report import CellReport, outcome_of, packed, unpacked
 from onnx_parity.harness.pytest_plugin.matrix import RUN_INFO, Matrix
 from onnx_parity.harness.pytest_plugin.pace import Pace
 from onnx_parity.harness.pytest_plugin.worker_crash import record_crash
@@ -36,69 +36,89 @@ if TYPE_CHECKING:
 
 _Axis = TypeVar("_Axis", Dtype, Device, Capture)
 
-#: Under which key a worker hands its controller what pytest refused.
+#: The key under which a worker sends the message of a usage error to its controller.
 _USAGE_ERROR = "parity_usage_error"
 
 _MATRIX: pytest.StashKey[Matrix] = pytest.StashKey()
-#: In a worker: `pytest_runtest_logreport` of all plug-ins but those that tell users, whom it has none of.
+#: In a worker: the hook `pytest_runtest_logreport` without the plug-ins that print to a terminal.
 _TELL_CONTROLLER: pytest.StashKey[pluggy.HookCaller] = pytest.StashKey()
 
-#: Seconds between two lines of the pace: on a terminal, where each replaces the one before, and in a log.
+#: Seconds between two progress lines: on a terminal, where each replaces the last one, and in a log.
 _TERMINAL_EVERY, _LOG_EVERY = 0.5, 15.0
 
 
 _EXPORTERS_HELP = (
-    f"exporters: {', '.join(axes.EXPORTER_NAMES)}, and any module:function that is called as torch.onnx.export is"
+    f"exporters: {', '.join(axes.EXPORTER_NAMES)}, or module:function for a function with the signature of "
+    "torch.onnx.export (default: parity)"
 )
 _RUNTIMES_HELP = (
-    f"runtimes: {', '.join(axes.RUNTIME_NAMES)}, and {axes.BACKEND}module for any with the ONNX backend interface "
-    "(default: one that runs the opset)"
+    f"runtimes: {', '.join(axes.RUNTIME_NAMES)}, or {axes.BACKEND}module for a module with the ONNX backend interface "
+    "(default: one that supports the opset)"
 )
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("parity", "the matrix of cells")
-    group.addoption("--tier", choices=[*Tier], default=Tier.DEFAULT, help="how much of the matrix (default: default)")
-    group.addoption("--opsets", help="opsets instead of the tier's: 9,13-18")
-    group.addoption("--dtypes", help="dtypes instead of the tier's: float32,float16")
-    group.addoption("--devices", help="devices: cpu,cuda (default: cpu, and one CUDA cell a case)")
+    group.addoption(
+        "--tier",
+        choices=[*Tier],
+        default=Tier.DEFAULT,
+        help="how many opsets, dtypes and cases to run (default: default)",
+    )
+    group.addoption("--opsets", help="opsets to run instead of those of the tier: 9,13-18")
+    group.addoption("--dtypes", help="dtypes to run instead of those of the tier: float32,float16")
+    group.addoption("--devices", help="devices: cpu,cuda (default: cpu, and one CUDA cell for each case)")
     group.addoption("--exporters", default=axes.PARITY, help=_EXPORTERS_HELP)
-    group.addoption("--captures", default=Capture.TRACE, help="ways in: trace,script,exported_program (default: trace)")
+    group.addoption(
+        "--captures",
+        default=Capture.TRACE,
+        help="how programs are captured: trace,script,exported_program (default: trace)",
+    )
     group.addoption("--runtimes", help=_RUNTIMES_HELP)
-    group.addoption("--seed", type=int, default=0, help="seed of inputs and weights (default: 0)")
-    group.addoption("--runs", type=Path, help="where runs are kept (default: runs/ beside the configuration file)")
-    group.addoption("--resume", type=Path, metavar="RUN", help="go on with a run that was stopped: the cells it lacks")
+    group.addoption("--seed", type=int, default=0, help="the seed of inputs and weights (default: 0)")
+    group.addoption(
+        "--runs",
+        type=Path,
+        help="the folder in which the run is created (default: runs/ beside the configuration file)",
+    )
+    group.addoption(
+        "--resume", type=Path, metavar="RUN", help="run the cells that a stopped run lacks, and add them to it"
+    )
     group.addoption(
         "--since",
         type=Path,
         metavar="RUN",
-        help="run what a change since that run can have touched, and carry the rest",
+        help="run the cells that changes since that run may affect, and carry over the other records",
     )
-    group.addoption("--shard", metavar="K/N", help="one part of N of the cells, the same one every time: 2/8")
+    group.addoption("--shard", metavar="K/N", help="run part K of N of the cells, the same part every time: 2/8")
     group.addoption(
-        "--durations-of", type=Path, metavar="RUN", help="make the shards equally long by the durations of this run"
+        "--durations-of", type=Path, metavar="RUN", help="balance the shards by the durations of the cells in this run"
     )
     group.addoption(
         "--stage-seconds",
         default="",
-        help=f"seconds that a stage may take, 0 for any number: 60,export=300 (default: {STAGE_SECONDS:g})",
+        help=f"time limit of a stage in seconds, 0 for none: 60,export=300 (default: {STAGE_SECONDS:g})",
     )
     group.addoption(
         "--memory-limit",
         default="",
-        help="MiB that a cell's process may hold, 0 for any (default: half of the machine's)",
+        help="memory limit of a cell's process in MiB, 0 for none (default: half of the machine's memory)",
     )
-    group.addoption("--in-process", action="store_true", help="run cells in pytest's own process, for a debugger")
-    group.addoption("--pace", action="store_true", help="how a run comes along in a line, instead of a dot a cell")
-    group.addoption("--strict-unsupported", action="store_true", help="what the exporter refuses fails the run")
+    group.addoption("--in-process", action="store_true", help="run cells in pytest's own process, to debug them")
+    group.addoption("--pace", action="store_true", help="print a progress line instead of a dot for each cell")
+    group.addoption(
+        "--strict-unsupported", action="store_true", help="count cells that the exporter does not support as failures"
+    )
 
 
 def _refuse_unusable_folder(runs: Path) -> None:
-    """Before cells run, whose records would have no place."""
+    """Raise an error if records cannot be written to the folder, before any cell runs."""
     for folder in (runs, *runs.parents):
         if folder.exists():
             if not folder.is_dir() or not os.access(folder, os.W_OK):
-                raise RunStoreError(f"--runs {runs}: {folder} is no folder that can be written to")
+                raise RunStoreError(
+                    f"--runs {runs} cannot be used: {folder} is not a writable folder. Choose another one."
+                )
             return
 
 
@@ -139,7 +159,7 @@ def _named(option: str, text: str, axis: type[_Axis]) -> tuple[_Axis, ...]:
 
 
 def pytest_pycollect_makeitem(collector: pytest.Module, name: str, obj: object) -> pytest.Collector | None:
-    # A module of tests that never imports the vocabulary has no declarations, and need not import torch for it.
+    # A test module that does not import the vocabulary has no declarations; importing it here would import torch.
     if "onnx_parity.harness.case" not in sys.modules:
         return None
     from onnx_parity.harness.case import Declaration
@@ -171,11 +191,11 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Col
 
 
 def _has_declarations(folder: Path) -> bool:
-    """Elsewhere a file of that name is somebody else's."""
+    """Whether the folder holds declarations. Otherwise its expectations.toml is not ours."""
     return any(b"harness." in path.read_bytes() for path in folder.glob("*.py"))
 
 
-@pytest.hookimpl(trylast=True)  # After `-k`, so that every shard is a part of what was asked for.
+@pytest.hookimpl(trylast=True)  # After `-k`, so that the shards divide the selected cells.
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     matrix = config.stash[_MATRIX]
     try:
@@ -203,10 +223,10 @@ def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> 
     if report is None:
         return None
     if not hasattr(nextitem, "report"):
-        # A test before this cell left what it shared with the cell set up; the next test may share less.
+        # Tear down fixtures of an earlier test that the next item does not use.
         item.session._setupstate.teardown_exact(nextitem)
     if _is_worker(item.config):
-        # The start and the end would be two more messages, from which the controller's terminal has nothing to print.
+        # Two more messages for the start and the end would have nothing to print in the controller's terminal.
         item.config.stash[_TELL_CONTROLLER](report=report(nextitem))
     else:
         item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
@@ -221,7 +241,7 @@ def _is_worker(config: pytest.Config) -> bool:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_report_to_serializable(config: pytest.Config, report: object) -> dict[str, Any] | None:
-    # Whoever else asks, such as a log of reports, wants pytest's own form.
+    # Other plug-ins, such as a log of reports, expect pytest's own form.
     return packed(report) if isinstance(report, CellReport) and _is_worker(config) else None
 
 
@@ -236,7 +256,7 @@ def pytest_report_teststatus(report: pytest.TestReport, config: pytest.Config) -
         return None
     category, letter, word = report.category()
     if config.option.pace and config.option.verbose <= 0:
-        letter = word = ""  # With neither, the terminal counts the report and does not write.
+        letter = word = ""  # Then the terminal counts the report without printing anything.
     return category, letter, word
 
 
@@ -250,7 +270,7 @@ def pytest_collection(session: pytest.Session) -> Iterator[None]:
     try:
         return (yield)
     except pytest.UsageError as error:
-        # A worker's words go nowhere: without them a run of a cell that does not exist ends as if all was well.
+        # A worker's messages are not printed. Without this, a run of a cell that does not exist would end with success.
         if hasattr(session.config, "workeroutput"):
             session.config.workeroutput[_USAGE_ERROR] = "\n".join(map(str, error.args))
         raise
@@ -258,17 +278,17 @@ def pytest_collection(session: pytest.Session) -> Iterator[None]:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node: WorkerController, error: object) -> None:
-    words = getattr(node, "workeroutput", {}).get(_USAGE_ERROR)
-    if words is not None:
-        raise pytest.UsageError(words)
+    message = getattr(node, "workeroutput", {}).get(_USAGE_ERROR)
+    if message is not None:
+        raise pytest.UsageError(message)
 
 
-#: pytest's statuses when it has run all that was selected, and when there was nothing left to run.
+#: pytest's exit codes after it has run all selected tests, or had none to run.
 _RAN = (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.NO_TESTS_COLLECTED)
 
 
 class Progress:
-    """What the process that talks to the user adds: the pace of the cells, the crashes, the summary."""
+    """Prints the progress, records crashes of workers, and prints the summary, in the process with the terminal."""
 
     def __init__(self, matrix: Matrix, *, shows_pace: bool) -> None:
         self._matrix = matrix
@@ -277,17 +297,17 @@ class Progress:
         self._shows_pace = shows_pace
         self._terminal: pytest.TerminalReporter | None = None
         self._shown = 0.0
-        #: Some declarations may not have been collected.
+        #: Whether some files could not be collected.
         self._uncollected = False
-        #: Some cells were lost with a worker before they began.
+        #: Whether some cells were lost with a worker before they began.
         self._lost = False
         self._whole = False
-        #: Why the run's end is not written.
+        #: The error that kept the end of the run from being written.
         self._unwritten: OSError | None = None
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         self._terminal = session.config.pluginmanager.get_plugin("terminalreporter")
-        # Under xdist the controller collects nothing, and is told by the workers.
+        # Under xdist the controller collects nothing; the workers send it the number.
         self._pace.total = self._pace.total or sum(hasattr(item, "cell") for item in session.items)
 
     @pytest.hookimpl(optionalhook=True)
@@ -311,7 +331,7 @@ class Progress:
         record = record_crash(crashitem, report, self._matrix)
         if record is not None:
             report.when = "call"
-            report.outcome, report.longrepr = told(record, strict_unsupported=self._matrix.strict_unsupported)
+            report.outcome, report.longrepr = outcome_of(record, strict_unsupported=self._matrix.strict_unsupported)
             self._count(failed=report.failed)
         else:
             self._lost = True
@@ -337,10 +357,10 @@ class Progress:
         stopped = bool(session.shouldstop or session.shouldfail)
         self._whole = exitstatus in _RAN and not (stopped or self._uncollected or self._lost)
         if exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED and self._matrix.begun:
-            # Every cell that was asked for has its record, be it from an earlier run.
+            # Every selected cell has a record, from this run or an earlier one.
             session.exitstatus = pytest.ExitCode.OK
         if self._uncollected and exitstatus in _RAN and not session.config.option.continue_on_collection_errors:
-            # Under xdist the workers run what they did collect, and that a test failed is all that pytest says then.
+            # Under xdist the workers run what they collected, and pytest's exit code does not mention the error.
             session.exitstatus = pytest.ExitCode.INTERRUPTED
         try:
             self._matrix.end(whole=self._whole)
@@ -355,15 +375,17 @@ class Progress:
         seconds = max(self._ended - self._began, 1e-3)
         terminalreporter.section("parity")
         for line in summarise(records):
-            terminalreporter.write_line(line)
+            terminalreporter.write_line(visible_line(line))
         carried = sum(1 for record in records if record.carried)
-        told = f", {carried} of them carried over" if carried else ""
+        carried_over = f", {carried} of them carried over" if carried else ""
         pace = f"{self._pace.done / seconds:.0f} cells/s"
-        terminalreporter.write_line(f"{len(records)} cells{told}: {counts(records)}; {pace}")
+        terminalreporter.write_line(f"{len(records)} cells{carried_over}: {counts(records)}; {pace}")
         folder = self._matrix.folder
         elsewhere = "" if folder.parent == Path("runs").resolve() else f" {folder}"
         terminalreporter.write_line(f"records: {folder}; pages: parity report{elsewhere}")
         if self._unwritten is not None:
-            terminalreporter.write_line(f"the end of the run cannot be written: {self._unwritten}", red=True)
+            terminalreporter.write_line(
+                f"the end of the run could not be written: {self._unwritten}; free space and use --resume", red=True
+            )
         if not self._whole:
-            terminalreporter.write_line(f"unfinished: parity run --resume {folder} goes on")
+            terminalreporter.write_line(f"unfinished; to run the missing cells: parity run --resume {folder}")

@@ -1,6 +1,7 @@
-"""A worker that was killed while a cell ran: the record that it could not write.
+"""The record of a cell whose pytest worker was killed, which the worker could not write itself.
 
-A cell cannot do that to its worker, for it runs in a process of its own (`cell_process.py`); a user or a system can.
+Cells run in processes of their own (`cell_process.py`), so that a crashing cell does not end its worker. The user or
+the system can.
 """
 
 from __future__ import annotations
@@ -21,10 +22,10 @@ from onnx_parity.harness.store import read_in_flight, read_records
 
 
 def record_crash(nodeid: str, report: pytest.TestReport, matrix: Matrix) -> Record | None:
-    """Write and return the record of the cell that a worker died in; None where it ran something else.
+    """Write and return the record of the cell in which a worker was killed; None if it was running something else.
 
-    A cell that had ended, of which the worker did not live to tell, has its record already. The one after it, which ran
-    by then, is run again by another worker.
+    If the cell had ended before the worker could report it, its record is returned. The next cell, which had begun by
+    then, is run again by another worker.
     """
     worker = getattr(report, "node", None)
     if worker is None:
@@ -43,8 +44,8 @@ def record_crash(nodeid: str, report: pytest.TestReport, matrix: Matrix) -> Reco
 
 
 def _ending(worker: Any) -> str:
-    """`was killed by SIGSEGV`, where the worker is a child of ours that says so."""
-    # execnet has no public way to its child process.
+    """How the worker ended: `was killed by SIGSEGV`."""
+    # execnet has no public attribute for its child process.
     process = getattr(getattr(worker.gateway, "_io", None), "popen", None)
     if not isinstance(process, subprocess.Popen):
         return "died"
