@@ -21,6 +21,7 @@ import pytest
 
 from onnx_parity.harness import axes
 from onnx_parity.harness.axes import Capture, Device, Dtype, Selection, Tier
+from onnx_parity.harness.declaration_error import DeclarationError
 from onnx_parity.harness.escaping import visible_line
 from onnx_parity.harness.expecting.expectations import FILE, ExpectationError
 from onnx_parity.harness.pytest_plugin.cell_report import CellReport, outcome_of, packed, unpacked
