@@ -27,7 +27,7 @@ from onnx_parity.exporter.files.weights import Weights
 from onnx_parity.exporter.lowering import families  # noqa: F401  (registers the lowerings)
 from onnx_parity.exporter.lowering.custom.symbolic import TranslationTable, kept_for_users, translations
 from onnx_parity.exporter.lowering.lower import Names, lower
-from onnx_parity.exporter.lowering.options import Emission, OperatorExportTypes
+from onnx_parity.exporter.lowering.options import LoweringOptions, OperatorExportTypes
 from onnx_parity.exporter.lowering.registry import Lowering, is_lowered
 from onnx_parity.exporter.passes.fold import fold_constants
 from onnx_parity.exporter.passes.fuse_batch_norm import fuse_batch_norm
@@ -125,17 +125,17 @@ class Capture:
         weights_vary = not export_params or bool(keep_initializers_as_inputs)
         # A tensor, which is to be refused, has no truth.
         as_functions = isinstance(export_modules_as_functions, torch.Tensor) or bool(export_modules_as_functions)
-        emission = Emission(
+        options = LoweringOptions(
             style=export_type_of(operator_export_type),
             opset_versions=custom_opsets or {},
             table=self._table,
             doc_strings=not strip_doc_string,
-            weights_vary=weights_vary,
-            modules_apart=as_functions,
+            weights_are_inputs=weights_vary,
+            modules_become_functions=as_functions,
         )
         with _literals_on_the_cpu():
             lowered = lower(
-                self.graph, opset, Names(self._input_names, self._output_names, self._source.axes.outputs), emission
+                self.graph, opset, Names(self._input_names, self._output_names, self._source.axes.outputs), options
             )
             model = lowered.model
             refuse_unused_opsets(custom_opsets or {}, model.graph.opset_imports)
