@@ -32,8 +32,8 @@ from onnx_parity.exporter.lowering.registry import Lowering, is_lowered
 from onnx_parity.exporter.passes.fold import fold_constants
 from onnx_parity.exporter.passes.fuse_batch_norm import fuse_batch_norm
 from onnx_parity.exporter.passes.modules_to_functions import modules_to_functions
-from onnx_parity.exporter.passes.remove_unused import list_initializers_as_inputs, remove_unused
-from onnx_parity.exporter.passes.weights_as_inputs import turn_weights_into_inputs
+from onnx_parity.exporter.passes.remove_unused import remove_unused
+from onnx_parity.exporter.passes.weights_as_inputs import list_initializers_as_inputs, turn_weights_into_inputs
 from onnx_parity.exporter.program import ONNXProgram
 from onnx_parity.exporter.request.call_arguments import (
     by_parameter,

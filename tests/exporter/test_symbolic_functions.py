@@ -156,7 +156,7 @@ def test_numbers_take_the_dtype_of_the_value() -> None:
         (("v", "i"), "symbolic got 4 arguments after g, and parse_args describes 2: give a descriptor for each"),
         (
             ("i", "v", "f", "i"),
-            "the argument 'a' is computed by the program and not known at export: describe it as 'v'",
+            "the argument 'a' is computed at run time and not known at export: describe it as 'v'",
         ),
     ],
 )
@@ -194,9 +194,13 @@ def test_every_descriptor() -> None:
     )
     assert got[:7] == ["value", 2, [1, 2], 3.0, [4.0], True, "text"]
     assert torch.equal(got[7], torch.tensor(5)) and got[8] is None
-    with pytest.raises(ValueError, match="parse_args was given 'x': descriptors are v, i, is, f, fs, b, s, t, none"):
+    with pytest.raises(
+        ValueError, match="parse_args got the descriptor 'x': give one of v, i, is, f, fs, b, s, t, none"
+    ):
         parse_args("x")
-    with pytest.raises(TypeError, match=r"the argument 'i' is \[1, 2\], and parse_args describes it as 'i'"):
+    with pytest.raises(
+        TypeError, match=r"the argument 'i' is \[1, 2\], and parse_args describes it as 'i': write 'is' or 'fs'"
+    ):
         parse_args("v", "i")(all_names)(None, "v", [1, 2])  # type: ignore[call-arg]
 
 
