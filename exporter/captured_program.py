@@ -14,13 +14,13 @@ from onnx_parity.exporter.capture.graph.graph import Graph, operator_name
 from onnx_parity.exporter.capture.trace import Traced
 from onnx_parity.exporter.files.weights import Weights
 from onnx_parity.exporter.lowering.lower import Names, lower
-from onnx_parity.exporter.lowering.options import Emission, OperatorExportTypes
+from onnx_parity.exporter.lowering.options import LoweringOptions, OperatorExportTypes
 from onnx_parity.exporter.lowering.registry import Lowering
 from onnx_parity.exporter.passes.fold import fold_constants
 from onnx_parity.exporter.passes.fuse_batch_norm import fuse_batch_norm
 from onnx_parity.exporter.passes.modules_to_functions import modules_to_functions
-from onnx_parity.exporter.passes.remove_unused import list_initializers_as_inputs, remove_unused
-from onnx_parity.exporter.passes.weights_as_inputs import turn_weights_into_inputs
+from onnx_parity.exporter.passes.remove_unused import remove_unused
+from onnx_parity.exporter.passes.weights_as_inputs import list_initializers_as_inputs, turn_weights_into_inputs
 from onnx_parity.exporter.program import ONNXProgram
 from onnx_parity.exporter.request.opsets import checked_custom_opsets, checked_opset, refuse_unused_opsets
 from onnx_parity.exporter.source import Source
@@ -120,16 +120,16 @@ class Capture:
     def as_model(self, options: ModelOptions) -> ONNXProgram:
         """The ONNX program that `lower` gives, by options that are checked."""
         opset = options.opset_version
-        emission = Emission(
+        lowering = LoweringOptions(
             style=options.operator_export_type,
             opset_versions=options.custom_opsets,
             table=self._table,
             doc_strings=not options.strip_doc_string,
-            weights_vary=options.weights_vary,
-            modules_apart=options.as_functions,
+            weights_are_inputs=options.weights_vary,
+            modules_become_functions=options.as_functions,
         )
         with _literals_on_the_cpu():
-            lowered = lower(self.graph, opset, self._names, emission)
+            lowered = lower(self.graph, opset, self._names, lowering)
             model = lowered.model
             refuse_unused_opsets(options.custom_opsets, model.graph.opset_imports)
             if options.as_functions:

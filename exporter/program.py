@@ -183,7 +183,7 @@ class ONNXProgram:
                 "model's bytes, or of its path"
             )
         if initializer is plain_session and self._calls_torch():
-            from onnx_parity.exporter.fallback.runtime import torch_session
+            from onnx_parity.exporter.fallback.onnxruntime_session import torch_session
 
             initializer = torch_session
         self._session = RuntimeSession(self.model, initializer)

@@ -110,7 +110,7 @@ class ReferenceSession:
     def __init__(self, model: ir.Model) -> None:
         from onnx.reference import ReferenceEvaluator
 
-        from onnx_parity.exporter.fallback.reference import ATen
+        from onnx_parity.exporter.fallback.onnx_reference import ATen
 
         proto = onnx.load_model_from_string(write.serialize(model))
         self._evaluator = ReferenceEvaluator(proto, new_ops=[ATen])

@@ -115,7 +115,7 @@ def test_a_weight_that_would_be_an_input_of_a_taken_name() -> None:
     with pytest.raises(onnx_parity.ArgumentError) as caught:
         onnx_parity.export(Unused(), X, export_params=False)
     assert str(caught.value) == (
-        "the weight 'x' would be an input of the name that an input, an output or a value has: "
+        "the weight 'x' would become an input with the name of another input, output or value: "
         "give other input_names and output_names"
     )
 

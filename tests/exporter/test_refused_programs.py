@@ -66,9 +66,9 @@ def test_dtypes_that_torch_would_not_compute_are_the_program_s_fault(
     with pytest.raises(onnx_parity.CaptureError) as caught:
         onnx_parity.export(program, (X,), input_names=["x"], dynamic_axes=dynamic_axes)
     assert str(caught.value) == (
-        f"torch does not compute aten.{'linear' if with_module else 'mm'}.default at "
-        f"{__file__}:{program.__code__.co_firstlineno + 1}, though it records it: {torchs.value}\n"
-        "Call the program with the same arguments without exporting: it fails there too. Mend it there first."
+        f"torch records aten.{'linear' if with_module else 'mm'}.default at "
+        f"{__file__}:{program.__code__.co_firstlineno + 1}, but does not compute it: {torchs.value}\n"
+        "Calling the program with the same arguments fails without exporting too: correct it there first."
     )
 
 

@@ -36,7 +36,7 @@ class SequenceForms(Base):
         signature(op, self.opset)
         if torch.bfloat16 in (dtype, *(operand.dtype for operand in operands if operand is not None)):
             raise Unsupported(NO_BFLOAT16)
-        (result,) = self._emit("", op, operands, attributes, [dtype])
+        (result,) = self.add_node("", op, operands, attributes, [dtype])
         result.ir.type = type_of(dtype, holds)
         return result
 

@@ -39,7 +39,7 @@ class SliceForms(Base):
             if self.opset == 10 and x.shape is not None:
                 # ONNX's shape inference takes a slice of a dynamic axis for the whole axis unless its size has a name.
                 dynamic = [axis for axis in axes if not isinstance(x.shape[axis], int)]
-                part.ir.shape = ir.Shape([self.fresh("part") if axis in dynamic else None for axis in range(x.rank)])
+                part.ir.shape = ir.Shape([self.new_name("part") if axis in dynamic else None for axis in range(x.rank)])
             return part
         if steps is None and all(isinstance(bound, int) for bound in (*starts, *ends)):
             return self.op("Slice", x, axes_i=axes, starts_i=starts, ends_i=ends)
