@@ -27,7 +27,7 @@ from onnx_parity.exporter.source import Source
 from onnx_parity.exporter.startup.gc_pause import leaving_garbage
 from onnx_parity.exporter.torch_onnx.legacy_arguments import check_switches, export_type_of
 
-__all__ = ["Capture", "ModelOptions"]
+__all__ = ["Capture", "ModelOptions", "as_model"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,7 +102,8 @@ class Capture:
         """The ONNX program at an opset. Raises `UnsupportedOperatorsError`, which lists all operators that have no
         form there.
         """
-        return self.as_model(
+        return as_model(
+            self,
             ModelOptions(
                 opset_version=checked_opset(opset_version),
                 operator_export_type=export_type_of(operator_export_type),
@@ -112,37 +113,38 @@ class Capture:
                 keep_initializers_as_inputs=keep_initializers_as_inputs is not None and keep_initializers_as_inputs,
                 custom_opsets=checked_custom_opsets(custom_opsets),
                 export_modules_as_functions=export_modules_as_functions,
-            )
+            ),
         )
 
-    @leaving_garbage()
-    @outside_of_fake_modes
-    def as_model(self, options: ModelOptions) -> ONNXProgram:
-        """The ONNX program that `lower` gives, by options that are checked."""
-        opset = options.opset_version
-        lowering = LoweringOptions(
-            style=options.operator_export_type,
-            opset_versions=options.custom_opsets,
-            table=self._table,
-            doc_strings=not options.strip_doc_string,
-            weights_are_inputs=options.weights_vary,
-            modules_become_functions=options.as_functions,
-        )
-        with _literals_on_the_cpu():
-            lowered = lower(self.graph, opset, self._names, lowering)
-            model = lowered.model
-            refuse_unused_opsets(options.custom_opsets, model.graph.opset_imports)
-            if options.as_functions:
-                modules_to_functions(model, self._source.program, options.export_modules_as_functions, opset)
-            elif options.do_constant_folding and not options.weights_vary:
-                fold_constants(model)
-                fuse_batch_norm(model)
-            remove_unused(model)
-            given = {} if options.export_params else turn_weights_into_inputs(model, self._weights(), lowered.weights)
-            if model.ir_version < 4 or options.keep_initializers_as_inputs:
-                list_initializers_as_inputs(model)
-        weights = Weights.of(lowered.weights, lowered.built_in, given)
-        return ONNXProgram(model, self._returned, opset, self._source, weights)
+
+@leaving_garbage()
+@outside_of_fake_modes
+def as_model(capture: Capture, options: ModelOptions) -> ONNXProgram:
+    """What `Capture.lower` does, by options that are checked."""
+    opset = options.opset_version
+    lowering = LoweringOptions(
+        style=options.operator_export_type,
+        opset_versions=options.custom_opsets,
+        table=capture._table,
+        doc_strings=not options.strip_doc_string,
+        weights_are_inputs=options.weights_vary,
+        modules_become_functions=options.as_functions,
+    )
+    with _literals_on_the_cpu():
+        lowered = lower(capture.graph, opset, capture._names, lowering)
+        model = lowered.model
+        refuse_unused_opsets(options.custom_opsets, model.graph.opset_imports)
+        if options.as_functions:
+            modules_to_functions(model, capture._source.program, options.export_modules_as_functions, opset)
+        elif options.do_constant_folding and not options.weights_vary:
+            fold_constants(model)
+            fuse_batch_norm(model)
+        remove_unused(model)
+        given = {} if options.export_params else turn_weights_into_inputs(model, capture._weights(), lowered.weights)
+        if model.ir_version < 4 or options.keep_initializers_as_inputs:
+            list_initializers_as_inputs(model)
+    weights = Weights.of(lowered.weights, lowered.built_in, given)
+    return ONNXProgram(model, capture._returned, opset, capture._source, weights)
 
 
 def _literals_on_the_cpu() -> AbstractContextManager[object]:

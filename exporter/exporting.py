@@ -8,7 +8,7 @@ from typing import Any, BinaryIO
 
 import torch
 
-from onnx_parity.exporter.captured_program import ModelOptions
+from onnx_parity.exporter.captured_program import ModelOptions, as_model
 from onnx_parity.exporter.capturing import Program, RecordOptions, record_program
 from onnx_parity.exporter.export_report import Steps
 from onnx_parity.exporter.files.external_data import ExternalData
@@ -160,7 +160,7 @@ def export(
         if example_outputs is not None:
             check_example_outputs(example_outputs, capture.graph.outputs)
         with steps.step("lower"):
-            program = capture.as_model(model_options)
+            program = as_model(capture, model_options)
         steps.exported(program)
         if verbose:
             print(program)
