@@ -19,10 +19,10 @@ from torch._subclasses.fake_tensor import (
 )
 from torch.utils import _pytree as pytree
 
-from onnx_parity.exporter.capture.fakes.fake_mode import Fakes, without_dynamo
+from onnx_parity.exporter.capture.fakes.fake_mode import Fakes
 from onnx_parity.exporter.capture.graph.graph import Graph, Holds, Input, Value
 from onnx_parity.exporter.capture.graph.origin import OriginFinder, last_user_line
-from onnx_parity.exporter.capture.patches.torch_behaviour import recording_surroundings
+from onnx_parity.exporter.capture.patches.recording import capturing_surroundings, recording_surroundings
 from onnx_parity.exporter.capture.record.lifted import Lifting
 from onnx_parity.exporter.capture.record.marked_arguments import HeldInput
 from onnx_parity.exporter.capture.record.module_state import buffers_of, preserved
@@ -76,7 +76,7 @@ def trace(
     failure: BaseException | None = None
     while True:
         try:
-            with without_dynamo():
+            with capturing_surroundings():
                 return _trace(request, way)
         except _NumbersInTheWay as error:
             # What it does with a number cannot be done with a symbol: the example's is built in, and that is said.

@@ -104,7 +104,7 @@ def test_threads_export_at_once() -> None:
     assert failures == []
 
 
-@pytest.mark.filterwarnings("error::onnx_parity.errors.OnnxExporterWarning")
+@pytest.mark.filterwarnings("error::onnx_parity.exporter.errors.OnnxExporterWarning")
 def test_errors_are_caught_by_the_names_of_torch_onnx() -> None:
     with pytest.raises(onnx_parity.OnnxExporterError, match="the program failed while it was recorded"):
         onnx_parity.export(Fails(), (torch.ones(2),))
