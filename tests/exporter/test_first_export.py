@@ -44,6 +44,15 @@ with torch._dynamo.config.patch(suppress_errors=True):
     assert config.suppress_errors
 assert len(torch.export.export(torch.nn.ELU(), (x,)).graph.nodes) == 3
 onnx_parity.export(torch.nn.ELU(), (x,))
+
+def compile_nothing(graph, inputs):
+    raise AssertionError("a compiled part is recorded as it was written")
+
+stance = torch._dynamo.eval_frame._stance
+for whole in (False, True):
+    compiled = torch.compile(network, backend=compile_nothing, fullgraph=whole)
+    assert onnx_parity.capture_program(compiled, (x,)).operators == onnx_parity.capture_program(network, (x,)).operators
+assert torch._dynamo.eval_frame._stance is stance
 print("as before")
 """
 
