@@ -67,7 +67,7 @@ class RecordWriter:
         os.close(self._fd)
 
     def _drop_unfinished_line(self) -> None:
-        """Remove an incomplete last line, left by a killed process of the same name: no record may be appended to it."""
+        """Remove an incomplete last line, left by a killed process of this name: no record may be appended to it."""
         size = os.fstat(self._fd).st_size
         if size and os.pread(self._fd, 1, size - 1) != b"\n":
             whole, _, _ = self.path.read_bytes().rpartition(b"\n")
