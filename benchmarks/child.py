@@ -1,8 +1,8 @@
-"""A child process: one job, read from the command line, its outcome written to a file.
+"""A child process: one job, which comes from standard input, and its outcome.
 
-    python -m benchmarks.child JOB OUTCOME
+    python -m benchmarks.child DESCRIPTOR
 
-The outcome goes to a file because exporters print.
+The outcome goes to the descriptor, because exporters print to standard output.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ import msgspec
 from benchmarks.jobs import Clock, Job, Latency, LatencyJob, Memory, MemoryJob, Outcome, TimeJob, Times
 from benchmarks.models import MODELS, SMALL_NETWORK
 from benchmarks.subjects import DEFAULT_LAYOUT, Subject, export
+from onnx_parity.harness.running.channel import Channel, die_with
 
 #: torch.export treats a dimension of 1 as fixed.
 DYNAMIC_BATCH = 2
@@ -130,13 +131,12 @@ def measure(job: Job) -> Outcome:
             return measure_latency(job)
 
 
-def main(job_text: str, outcome: Path) -> None:
+def main(descriptor: int) -> None:
+    die_with(os.getppid())
     warnings.simplefilter("ignore")
-    # The mark of a child that died half-way must not be taken for an outcome, so the file appears whole.
-    aside = outcome.with_suffix(".part")
-    aside.write_bytes(msgspec.json.encode(measure(msgspec.json.decode(job_text, type=Job))))
-    os.replace(aside, outcome)
+    channel = Channel(sys.stdin.fileno(), descriptor)
+    channel.send(msgspec.json.encode(measure(msgspec.json.decode(channel.receive(), type=Job))))
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], Path(sys.argv[2]))
+    main(int(sys.argv[1]))

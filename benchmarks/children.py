@@ -3,48 +3,35 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
+import time
 from pathlib import Path
 
 import msgspec
 
 from benchmarks.jobs import Failure, Job, Outcome
+from onnx_parity.harness.running.child_process import ChildProcess, ProcessEndedError
+from onnx_parity.harness.running.last_words import error_in
 
 ROOT = Path(__file__).resolve().parent.parent
 TIMEOUT_SECONDS = 900.0
 
 
 def run(job: Job, folder: Path, timeout: float = TIMEOUT_SECONDS) -> Outcome:
-    """Run `job` in a fresh Python, with `folder` for its outcome."""
-    file = folder / "outcome.json"
-    file.unlink(missing_ok=True)
-    command = [sys.executable, "-m", "benchmarks.child", msgspec.json.encode(job).decode(), str(file)]
-    try:
-        child = subprocess.run(
-            command,
-            cwd=ROOT,
-            # An installed package comes compiled, as torch's is; so should this one be after its first import.
-            env={**os.environ, "PYTHONDONTWRITEBYTECODE": ""},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            text=True,
-            errors="replace",
-            timeout=timeout,
-            check=False,
-        )
-    except subprocess.TimeoutExpired:
-        return Failure(f"no outcome after {timeout:g} s")
-    if file.exists():
-        outcome: Outcome = msgspec.json.decode(file.read_bytes(), type=Outcome)
-        return outcome
-    return Failure(error_in(child.stderr) or f"ended with status {child.returncode} and no word")
-
-
-def error_in(stderr: str) -> str:
-    """The first line of the error that a traceback ends with; without a traceback, the last line."""
-    lines = [line for line in stderr.splitlines() if line.strip()]
-    frames = [number for number, line in enumerate(lines) if line.startswith("  File ")]
-    after_traceback = (line for line in lines[frames[-1] :] if not line.startswith(" ")) if frames else iter(lines[-1:])
-    return next(after_traceback, "")
+    """Run `job` in a fresh Python, with `folder` for what it writes to its standard error."""
+    path = folder / "stderr.txt"
+    # An installed package comes compiled, as torch's is; so should this one be after its first import.
+    environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": ""}
+    started = time.monotonic()
+    with path.open("wb") as stderr:
+        command = (sys.executable, "-m", "benchmarks.child")
+        child = ChildProcess.spawned(command, stderr, folder=ROOT, environment=environment)
+        try:
+            child.send(msgspec.json.encode(job))
+            answer = child.receive(lambda: child.limit_time(timeout, started, f"no outcome after {timeout:g} s"))
+        except ProcessEndedError as ending:
+            words = "" if str(ending).startswith("no outcome") else error_in(path.read_text(errors="replace"))
+            return Failure(words or str(ending))
+        child.end()
+    outcome: Outcome = msgspec.json.decode(answer, type=Outcome)
+    return outcome

@@ -17,7 +17,8 @@ with importing():
     from onnx_parity.exporter import errors, operators, ops, symbolic_helper, testing, verification
     from onnx_parity.exporter.capture.patches.exporting_flag import is_in_onnx_export
     from onnx_parity.exporter.capture.record.values_read import TracerWarning
-    from onnx_parity.exporter.capturing import Capture, DroppedWriteWarning, capture_program
+    from onnx_parity.exporter.captured_program import Capture
+    from onnx_parity.exporter.capturing import DroppedWriteWarning, capture_program
     from onnx_parity.exporter.errors import (
         ArgumentError,
         CaptureError,

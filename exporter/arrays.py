@@ -43,7 +43,12 @@ def to_fed(given: torch.Tensor | list[torch.Tensor] | None) -> Fed:
 
 def to_tensor(array: object) -> torch.Tensor:
     """The values in torch, in memory of its own, of an array or of the number that numpy gives in place of a scalar."""
-    plain = np.array(array)
+    return as_tensor(np.array(array))
+
+
+def as_tensor(array: object) -> torch.Tensor:
+    """The same in the memory of the array."""
+    plain = np.asarray(array)
     if plain.dtype == BFLOAT16:
         return torch.from_numpy(plain.view(np.int16)).view(torch.bfloat16)
     return torch.from_numpy(plain)

@@ -1,4 +1,4 @@
-"""dtypes: torch's, ONNX's, and torch's rules of promotion over lowered values."""
+"""dtypes: the correspondence of torch's and ONNX's, and torch's rules of type promotion."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ TENSOR_TYPES: dict[torch.dtype, ir.TensorType] = {dtype: ir.TensorType(onnx) for
 
 
 def type_of(dtype: torch.dtype, holds: Holds) -> ir.TypeProtocol:
-    """The type in ONNX of a tensor of a dtype, or of what holds some."""
+    """The ONNX type of a tensor, a sequence or an optional of a dtype."""
     tensor = TENSOR_TYPES[dtype]
     if holds is Holds.TENSOR:
         return tensor
@@ -55,12 +55,12 @@ def is_floating(dtype: torch.dtype) -> bool:
 
 
 def fits_attribute(number: float, dtype: torch.dtype) -> bool:
-    """Whether a float attribute, a float32 in ONNX, is as good as the number itself where `dtype` is computed."""
+    """Whether a number loses nothing as a float attribute, a float32 in ONNX, of an operator that computes `dtype`."""
     return dtype is not torch.float64 or c_float(number).value == number
 
 
 def extremes(dtype: torch.dtype) -> tuple[int | float, int | float]:
-    """The lowest and the highest value of a dtype, infinities where it has them."""
+    """The lowest and the highest value of a dtype, which may be infinite."""
     if dtype.is_floating_point:
         return float("-inf"), float("inf")
     if dtype is torch.bool:
@@ -69,6 +69,7 @@ def extremes(dtype: torch.dtype) -> tuple[int | float, int | float]:
 
 
 def _category(dtype: torch.dtype) -> int:
+    """bool, integer, float or complex, in this order."""
     if dtype.is_complex:
         return 3
     if dtype.is_floating_point:
@@ -79,7 +80,7 @@ def _category(dtype: torch.dtype) -> int:
 def result_dtype(tensors: Sequence[tuple[torch.dtype, int]], numbers: Sequence[complex | Varying] = ()) -> torch.dtype:
     """`torch.result_type` over (dtype, rank) pairs and Python numbers.
 
-    Tensors with dimensions decide; 0-d tensors, then numbers, only count when their category is higher.
+    Tensors with dimensions determine the dtype; 0-d tensors and then numbers only if their category is higher.
     """
     groups: list[torch.dtype | None] = [None, None, None]
 

@@ -74,6 +74,17 @@ class Unsupported(Exception):
         self.since = since
 
 
+def line_and_module(where: str, module: str) -> str:
+    """A place in the user's program, as far as it is known: `model.py:12 in features.0`."""
+    return " in ".join(part for part in (where, module) if part)
+
+
+def on_its_own_line(where: str, module: str) -> str:
+    """That place as a line below an error's text; nothing where it is unknown."""
+    place = line_and_module(where, module)
+    return f"\n      at {place}" if place else ""
+
+
 @dataclass(frozen=True, slots=True)
 class Refusal:
     """One operator that could not be lowered."""
@@ -86,9 +97,8 @@ class Refusal:
     since: int | None = None
 
     def __str__(self) -> str:
-        place = " in ".join(part for part in (self.where, self.module) if part)
         since = f" (possible from opset {self.since})" if self.since else ""
-        return f"{self.operator}: {self.reason}{since}" + (f"\n      at {place}" if place else "")
+        return f"{self.operator}: {self.reason}{since}{on_its_own_line(self.where, self.module)}"
 
 
 class UnsupportedOperatorsError(ExportError):

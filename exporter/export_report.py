@@ -106,6 +106,6 @@ def _listing(graph: Graph) -> str:
             numbers[id(output)] = f"{number}" if len(node.outputs) == 1 else f"{number}.{place}"
         results = ", ".join(f"%{numbers[id(v)]}: {v.dtype}{list(v.shape)}" for v in node.outputs if v is not None)
         arguments = ", ".join(f"{name}={spelled(argument)}" for name, argument in node.arguments.items())
-        lines.append(f"{results} = {node.op}({arguments})  # {node.origin.where} {node.origin.module}".rstrip())
+        lines.append(f"{results} = {node.op}({arguments})  # {node.origin.full}".rstrip())
     lines.append(f"return {', '.join(map(spelled, graph.outputs))}")
     return "\n".join(lines) + "\n"

@@ -1,4 +1,4 @@
-"""`export`: a program captured, lowered, verified and written. What its arguments say is read elsewhere."""
+"""`export`: record a program, lower it to an opset, verify the model and write it."""
 
 from __future__ import annotations
 
@@ -8,13 +8,15 @@ from typing import Any, BinaryIO
 
 import torch
 
-from onnx_parity.exporter.capturing import Program, capture_program
+from onnx_parity.exporter.captured_program import ModelOptions
+from onnx_parity.exporter.capturing import Program, RecordOptions, record_program
 from onnx_parity.exporter.export_report import Steps
 from onnx_parity.exporter.files.external_data import ExternalData
 from onnx_parity.exporter.lowering.custom.symbolic import TranslationTable
 from onnx_parity.exporter.program import ONNXProgram
-from onnx_parity.exporter.request.call_arguments import checked_opset
-from onnx_parity.exporter.request.dynamic_axes import DynamicAxes, DynamicShapes
+from onnx_parity.exporter.request.dynamic_axes import DynamicAxes
+from onnx_parity.exporter.request.dynamic_shapes import DynamicShapes
+from onnx_parity.exporter.request.opsets import checked_custom_opsets, checked_opset
 from onnx_parity.exporter.torch_onnx.legacy_arguments import (
     check_example_outputs,
     check_switches,
@@ -80,15 +82,15 @@ def export(
             of ours or of `torch.onnx`. Either way it is left in the mode it was in.
         input_names: Names for the inputs, from the first; fewer than there are will do. More go to the weights.
         output_names: Names for the outputs, likewise.
-        aten: `operator_export_type=OperatorExportTypes.ONNX_ATEN`, as it was said once.
-        export_raw_ir: `operator_export_type=OperatorExportTypes.RAW`, likewise.
+        aten: The older spelling of `operator_export_type=OperatorExportTypes.ONNX_ATEN`.
+        export_raw_ir: The older spelling of `operator_export_type=OperatorExportTypes.RAW`.
         operator_export_type: In whose operators to write: see `OperatorExportTypes`.
         opset_version: The opset to deliver, 7 to 28; 18 if not given. Never another one.
         do_constant_folding: Compute what depends on weights alone, and fold batch norms into convolutions. Never done
             where the weights are inputs.
         example_outputs: What the program returns. It is found out anyway; if given, it must agree.
         strip_doc_string: False writes each node's operator, source line and module into its `doc_string`.
-        dynamic_axes: Sizes that may vary, by the names of inputs: `{"x": [0, 2]}`, `{"x": {0: "batch"}}`, or both. An
+        dynamic_axes: The dynamic axes, by the names of inputs: `{"x": [0, 2]}`, `{"x": {0: "batch"}}`, or both. An
             output's entry names the axes of that output. A `ListOf` in the place of a list of tensors, or an `OrNone`
             in that of a tensor, makes it one input: a sequence of any length, an optional. Without, a list is as many
             inputs as the example has tensors. See there.
@@ -97,7 +99,7 @@ def export(
         kwargs: Keyword arguments to call it with.
         external_data: Write the weights to `<f>.data`. By default only where one file cannot hold them. An
             `ExternalData` asks for shards, or refers to weights that lie in safetensors files.
-        dynamic_shapes: Sizes that may vary, as `torch.export` takes them: `{"x": {0: torch.export.Dim("batch")}}`; with
+        dynamic_shapes: The dynamic axes, as `torch.export` takes them: `{"x": {0: torch.export.Dim("batch")}}`; with
             `ListOf` and `OrNone` at any depth.
         custom_translation_table: Lowerings for this export alone: `{torch.ops.my_ops.foo.default: lower_foo}`.
         custom_opsets: Versions of domains of your own: `{"my_domain": 2}`; 1 for those not named.
@@ -119,56 +121,46 @@ def export(
         The exported program. Call it to run it in onnxruntime.
     """
     del dynamo
-    opset = checked_opset(opset_version)
     check_switches(
-        export_params=export_params,
         verbose=verbose is not None and verbose,
-        _retain_param_name=_retain_param_name,
         do_constant_folding=do_constant_folding,
-        strip_doc_string=strip_doc_string,
-        keep_initializers_as_inputs=keep_initializers_as_inputs is not None and keep_initializers_as_inputs,
         optimize=optimize,
         verify=verify,
         report=report,
         profile=profile,
         dump_exported_program=dump_exported_program,
         autograd_inlining=autograd_inlining,
+    )
+    refuse_uninlined(autograd_inlining)
+    model_options = ModelOptions(
+        opset_version=checked_opset(opset_version),
+        operator_export_type=export_type_of(operator_export_type, aten, export_raw_ir),
+        export_params=export_params,
+        do_constant_folding=do_constant_folding and optimize,
+        strip_doc_string=strip_doc_string,
+        keep_initializers_as_inputs=keep_initializers_as_inputs is not None and keep_initializers_as_inputs,
+        custom_opsets=checked_custom_opsets(custom_opsets),
+        export_modules_as_functions=export_modules_as_functions,
+    )
+    record_options = RecordOptions(
+        input_names=input_names,
+        output_names=output_names,
+        dynamic_axes=dynamic_axes,
+        dynamic_shapes=dynamic_shapes,
+        custom_translation_table=custom_translation_table,
+        training=training,
         strict=strict,
         return_written=return_written,
+        retain_param_name=_retain_param_name,
     )
-    style = export_type_of(operator_export_type, aten, export_raw_ir)
-    refuse_uninlined(autograd_inlining)
-    steps = Steps(artifacts_dir, report=report, profile=profile, dump=dump_exported_program)
-    with steps:
+    with Steps(artifacts_dir, report=report, profile=profile, dump=dump_exported_program) as steps:
         with steps.step("record"):
-            capture = capture_program(
-                model,
-                args,
-                kwargs,
-                input_names=input_names,
-                output_names=output_names,
-                dynamic_axes=dynamic_axes,
-                dynamic_shapes=dynamic_shapes,
-                custom_translation_table=custom_translation_table,
-                training=training,
-                strict=strict,
-                return_written=return_written,
-                _retain_param_name=_retain_param_name,
-            )
+            capture = record_program(model, args, kwargs, record_options)
         steps.captured(capture.graph, capture.operators)
         if example_outputs is not None:
             check_example_outputs(example_outputs, capture.graph.outputs)
         with steps.step("lower"):
-            program = capture.lower(
-                opset,
-                export_params=export_params,
-                operator_export_type=style,
-                do_constant_folding=do_constant_folding and optimize,
-                strip_doc_string=strip_doc_string,
-                keep_initializers_as_inputs=keep_initializers_as_inputs,
-                custom_opsets=custom_opsets,
-                export_modules_as_functions=export_modules_as_functions,
-            )
+            program = capture.as_model(model_options)
         steps.exported(program)
         if verbose:
             print(program)

@@ -1,9 +1,9 @@
-"""Any operator of ONNX from inside a program: what is called here is in the model, word for word.
+"""ONNX operators called from a program: each call is one node in the model, as it is written.
 
     def forward(self, x):
         return onnx_parity.ops.symbolic("my_domain::Foo", (x,), {"alpha": 0.5}, dtype=x.dtype, shape=x.shape)
 
-Outside of an export, ONNX's own operators are computed by onnx.reference; others cannot be.
+Outside of an export, ONNX's own operators are computed by onnx.reference, and others raise an error.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ def symbolic(
     version: int | None = None,
     metadata_props: Mapping[str, str] | None = None,
 ) -> torch.Tensor:
-    """Call an operator of one output: `Relu`, or `domain::Op`, whose opset version is `version`.
+    """Call an operator with one output: `Relu`, or `domain::Op`, of the opset `version`.
 
-    Attributes are ints, floats, strings, bools and lists of them. The output has the dtype and shape given.
+    Attributes are ints, floats, strings, bools and lists of them. The output has the given dtype and shape.
     """
     (result,) = symbolic_multi_out(
         domain_op, inputs, attrs, dtypes=(dtype,), shapes=(shape,), version=version, metadata_props=metadata_props
@@ -53,16 +53,18 @@ def symbolic_multi_out(
     version: int | None = None,
     metadata_props: Mapping[str, str] | None = None,
 ) -> list[torch.Tensor]:
-    """Call an operator of several outputs, each with its dtype and shape."""
+    """Call an operator with several outputs, which have the given dtypes and shapes."""
     if len(dtypes) != len(shapes):
-        raise ArgumentError(f"{domain_op} was given {len(dtypes)} dtypes and {len(shapes)} shapes: one each an output")
+        raise ArgumentError(
+            f"{domain_op} got {len(dtypes)} dtypes and {len(shapes)} shapes: give one of each for every output"
+        )
     plain = {name: list(value) if isinstance(value, (tuple, list)) else value for name, value in (attrs or {}).items()}
     for name, value in plain.items():
         items = value if isinstance(value, list) else [value]
         if not all(isinstance(item, (int, float, str)) for item in items):
             raise ArgumentError(
-                f"the attribute {name!r} of {domain_op} is {value!r}: attributes are ints, floats, strings, bools, and "
-                "lists of them"
+                f"the attribute {name!r} of {domain_op} is {value!r}: give an int, a float, a string, a bool, or a "
+                "list of them"
             )
     document = json.dumps({"attributes": plain, "metadata": dict(metadata_props or {})})
     sizes = [size for shape in shapes for size in shape]
@@ -74,7 +76,7 @@ def symbolic_multi_out(
 
 
 def _name(dtype: torch.dtype) -> str:
-    # A ScalarType of an operator's own is a number to torch 2.11, and a dtype later.
+    # For an argument ScalarType of a custom operator, torch 2.11 passes a number and later versions a dtype.
     return str(dtype).removeprefix("torch.")
 
 
@@ -112,8 +114,8 @@ def _compute(
     domain, _, op_type = name.rpartition("::")
     if domain or not defs.has(op_type):
         raise NotImplementedError(
-            f"{name} is known to the model's runtime only, and is not computed in torch: call it where "
-            "onnx_parity.is_in_onnx_export() is true, and something of the same meaning elsewhere"
+            f"{name} is not an operator of ONNX, so only the runtime of the model can compute it: call it where "
+            "onnx_parity.is_in_onnx_export() is true, and an equivalent in torch elsewhere"
         )
     names = ["" if tensor is None else f"input_{number}" for number, tensor in enumerate(inputs)]
     results = [f"output_{number}" for number in range(len(dtypes))]

@@ -1,7 +1,7 @@
-"""Operators of our own in torch's dispatcher, which stand in a recording for what torch has no one operator for.
+"""Custom operators of this package, which are recorded for what torch has no operator for.
 
-`torch.library.register_fake` would do, but looks its caller up among the sources of all modules that are loaded, for
-50 ms of a process's first export.
+`torch.library.register_fake` is not used, because it searches its caller in the sources of all loaded modules, which
+takes 50 ms of a process's first export.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _library = torch.library.Library(_NAMESPACE, "DEF")
 
 
 def define(schema: str, shapes: Callable[..., Any]) -> OpOverload:
-    """The operator of a schema such as `f(Tensor x) -> Tensor`; `shapes` makes its results from fake tensors."""
+    """Define the operator of a schema, `f(Tensor x) -> Tensor`; `shapes` computes its results for fake tensors."""
     name, _, overload = schema.partition("(")[0].partition(".")
     _library.define(schema)
     singleton.find(f"{_NAMESPACE}::{name}" + (f".{overload}" if overload else "")).fake_impl.register(
@@ -31,5 +31,5 @@ def define(schema: str, shapes: Callable[..., Any]) -> OpOverload:
 
 
 def run_by(operator: OpOverload, function: Callable[..., Any]) -> None:
-    """What the operator does with tensors that have values."""
+    """Set the function that computes the operator."""
     _library.impl(operator, function, "CompositeExplicitAutograd")

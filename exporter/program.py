@@ -26,8 +26,9 @@ from onnx_parity.exporter.passes.remove_unused import remove_unused
 from onnx_parity.exporter.passes.rename_axes import AxisNames, rename_axes
 from onnx_parity.exporter.passes.weights_as_inputs import presented
 from onnx_parity.exporter.print_graph import Scopes, printed
-from onnx_parity.exporter.request.call_arguments import checked_names, signature_of
+from onnx_parity.exporter.request.call_arguments import signature_of
 from onnx_parity.exporter.request.marked_inputs import Given
+from onnx_parity.exporter.request.names import checked_names
 from onnx_parity.exporter.runtime.bind_call import feeds_of
 from onnx_parity.exporter.runtime.sessions import Initializer, ReferenceSession, RuntimeSession, plain_session
 from onnx_parity.exporter.source import Source
@@ -182,7 +183,7 @@ class ONNXProgram:
                 "model's bytes, or of its path"
             )
         if initializer is plain_session and self._calls_torch():
-            from onnx_parity.exporter.fallback.runtime import torch_session
+            from onnx_parity.exporter.fallback.onnxruntime_session import torch_session
 
             initializer = torch_session
         self._session = RuntimeSession(self.model, initializer)

@@ -1,4 +1,4 @@
-"""What symbolic functions written for `torch.onnx.symbolic_helper` import: `parse_args` and its kin."""
+"""The names of `torch.onnx.symbolic_helper` that symbolic functions import: `parse_args` and others."""
 
 from __future__ import annotations
 
@@ -22,11 +22,12 @@ _DESCRIPTORS = ("v", "i", "is", "f", "fs", "b", "s", "t", "none")
 def parse_args(*arg_descriptors: str) -> Callable[[_F], _F]:
     """Convert the arguments of a symbolic function, one descriptor for each after `g`.
 
-    `v` a value, as it is; `i` int, `f` float, `b` bool, `s` str, `t` tensor; `is` and `fs` lists; `none` is not used.
+    `v` is a value of the graph, unchanged; `i` an int, `f` a float, `b` a bool, `s` a str, `t` a tensor; `is` and `fs`
+    are lists; `none` is an argument that is not used.
     """
     for descriptor in arg_descriptors:
         if descriptor not in _DESCRIPTORS:
-            raise ValueError(f"parse_args was given {descriptor!r}: descriptors are {', '.join(_DESCRIPTORS)}")
+            raise ValueError(f"parse_args got the descriptor {descriptor!r}: give one of {', '.join(_DESCRIPTORS)}")
 
     def decorate(function: _F) -> _F:
         names = list(inspect.signature(function).parameters)[1:]
@@ -60,28 +61,30 @@ def _converted(argument: Any, descriptor: str, name: str) -> Any:
         items = plain if isinstance(plain, (list, tuple, torch.Size)) else [plain]
         return [{"is": int, "fs": float}[descriptor](item) for item in items]
     if isinstance(plain, (list, tuple)):
-        raise TypeError(f"the argument {name!r} is {list(plain)}, and parse_args describes it as {descriptor!r}")
+        raise TypeError(
+            f"the argument {name!r} is {list(plain)}, and parse_args describes it as {descriptor!r}: write 'is' or 'fs'"
+        )
     return {"i": int, "f": float, "b": bool, "s": str}[descriptor](plain)
 
 
 def _known(argument: Any, name: str) -> Any:
-    """What the argument is at export."""
+    """The argument as a Python value, which must be known at export."""
     if not isinstance(argument, Value):
         return argument
     if argument.constant is None:
-        raise TypeError(f"the argument {name!r} is computed by the program and not known at export: describe it as 'v'")
+        raise TypeError(f"the argument {name!r} is computed at run time and not known at export: describe it as 'v'")
     return argument.constant.tolist()
 
 
 def _scalar(value: Any) -> Any:
-    """A tensor of one element as a Python number; numbers are that already."""
+    """A tensor of one element as a Python number; numbers are returned unchanged."""
     if isinstance(value, Value):
         return None if value.constant is None else value.constant.item()
     return value.item() if isinstance(value, torch.Tensor) else value
 
 
 def _if_scalar_type_as(*arguments: Any) -> Any:
-    """A Python number as a tensor of the dtype that a value has: `(number, value)`, or `(g, number, value)` as once."""
+    """A Python number as a tensor of the dtype of a value: `(number, value)`, or `(g, number, value)` as before."""
     number, value = arguments[-2:]
     if isinstance(number, Value):
         return number

@@ -32,9 +32,10 @@ def assert_onnx_program(
     `atol`. `strategy` is accepted and ignored: there is one way to record a program.
     """
     from onnx_parity.exporter.program import ONNXProgram
-    from onnx_parity.exporter.runtime.sessions import ReferenceSession
+    from onnx_parity.exporter.runtime.sessions import ReferenceSession, item_by_item
     from onnx_parity.exporter.verification.oracle import judge
-    from onnx_parity.exporter.verification.reference import as_judged, expectation, item_by_item, outputs_of
+    from onnx_parity.exporter.verification.program_outputs import ProgramOutputs
+    from onnx_parity.exporter.verification.reference import as_judged
     from onnx_parity.exporter.verification.trials import Trial
 
     del strategy
@@ -46,17 +47,16 @@ def assert_onnx_program(
             raise ArgumentError(f"{name} is {given!r}: give a number that is not negative, or None")
     if not isinstance(program, ONNXProgram):
         raise ArgumentError(f"program is {program!r}: give what onnx_parity.export returns")
-    source = program.source
-    trial = Trial.given(source, args, kwargs)
+    in_torch = ProgramOutputs(program.source, program.returned, len(program.model.graph))
+    trial = Trial.given(program.source, args, kwargs)
     session = ReferenceSession(program.model) if backend == "reference" else program.runtime_session()
     outputs = item_by_item(session.run(program.feeds(trial.args, trial.kwargs)))
     if rtol is None and atol is None:
-        expected = expectation(source, program.returned, trial, len(program.model.graph))
-        verdict = judge([as_judged(output) for output in outputs], expected)
+        verdict = judge([as_judged(output) for output in outputs], in_torch.expected(trial))
         if not verdict.passed:
             raise VerificationError(f"the model does not give what the program gives in torch: {verdict.detail}")
         return
-    wanted = outputs_of(source, program.returned, trial)
+    wanted = in_torch.outputs(trial)
     if len(outputs) != len(wanted):
         raise VerificationError(f"the model returns {len(outputs)} tensors, and the program {len(wanted)}")
     for number, (got, want) in enumerate(zip(outputs, wanted, strict=True)):

@@ -1,7 +1,7 @@
-"""Operators of ONNX for transformers, called from inside a program: `onnx_parity.ops.attention`, `rotary_embedding`.
+"""ONNX's operators for transformers, called from a program: `onnx_parity.ops.attention` and `rotary_embedding`.
 
-Both are computed in torch as ONNX says, and exported at every opset: as ONNX's own operator where the opset and the
-runtime have it, else as what it is made of.
+Both are computed in torch as ONNX specifies, and exported at every opset: as ONNX's operator if the opset and
+onnxruntime have it, else as the operators that it consists of.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ def attention(
     """ONNX's Attention: its output, the keys and values with the past before them, and the scores.
 
     Tensors are (batch, heads, length, size), or (batch, length, heads * size) with both numbers of heads. A mask is
-    of bools, True where a row attends, or is added to the scores. `qk_matmul_output_mode` says which scores: the
-    products (0), those after `softcap` (1), with the mask (2), the softmax (3). A row that attends to nothing gives
-    zeros; under `is_causal` the past counts as what comes before.
+    boolean, True where a query attends to a key, or is added to the scores. `qk_matmul_output_mode` selects the scores
+    that are returned: the products (0), those after `softcap` (1), those with the mask (2), or the softmax (3). A query
+    that attends to no key gives zeros; with `is_causal`, every query attends to the past.
     """
     _check_attention(Q, K, V, past_key, past_value, kv_num_heads, q_num_heads, qk_matmul_output_mode)
     is_flat = Q.ndim == 3
@@ -56,7 +56,7 @@ def attention(
         K, V = torch.cat([past_key, K], 2), torch.cat([past_value, V], 2)
     keys, values = _for_each(K, Q.shape[1]), _for_each(V, Q.shape[1])
     if attn_mask is None and not offset and not softcap and softmax_precision is None and qk_matmul_output_mode == 0:
-        # What torch has an operator for is one operator in the model too.
+        # torch has one operator for this, which becomes one operator in the model too.
         scores = _scores(Q, keys, scale)
         grouped = K.shape[1] != Q.shape[1]
         output = F.scaled_dot_product_attention(Q, K, V, is_causal=is_causal, scale=scale, enable_gqa=grouped)
@@ -70,7 +70,7 @@ def attention(
         weights = torch.softmax(biased.to(precision), -1)
     else:
         attends = mask.amax(-1, keepdim=True) > -math.inf
-        # Put in before as well, for the gradient of what is taken out afterwards.
+        # Replaced before the softmax as well, so that the gradient of the rows replaced after it is not NaN.
         weights = torch.softmax(torch.where(attends, biased, 0.0).to(precision), -1)
         weights = torch.where(attends, weights, 0.0)
     weights = weights.to(Q.dtype)
@@ -79,11 +79,11 @@ def attention(
 
 
 def torchs_attention(*inputs: Any, **options: Any) -> Any:
-    """`torch.onnx.ops.attention`, where that computes what ONNX says."""
+    """`torch.onnx.ops.attention`, where it computes what ONNX specifies."""
     if options.get("softcap") or options.get("qk_matmul_output_mode"):
         raise refused_here(
-            "torch.onnx.ops.attention with softcap, or with qk_matmul_output_mode, computes something else than ONNX's "
-            "Attention: call onnx_parity.ops.attention"
+            "torch.onnx.ops.attention with softcap or qk_matmul_output_mode does not compute what ONNX's Attention "
+            "does: call onnx_parity.ops.attention"
         )
     return attention(*inputs, **options)
 
@@ -100,14 +100,20 @@ def _check_attention(
 ) -> None:
     ranks = [tensor.ndim for tensor in (Q, K, V)]
     if ranks not in ([3, 3, 3], [4, 4, 4]):
-        raise ArgumentError(f"attention takes Q, K and V of 3 axes, or of 4, and got {', '.join(map(str, ranks))}")
+        raise ArgumentError(
+            f"attention takes Q, K and V of 3 axes, or of 4, and got {', '.join(map(str, ranks))}: reshape them"
+        )
     if Q.ndim == 3 and not (q_num_heads > 0 and kv_num_heads > 0):
-        raise ArgumentError("attention needs q_num_heads and kv_num_heads where Q, K and V have 3 axes")
+        raise ArgumentError(
+            "attention needs the numbers of heads if Q, K and V have 3 axes: give q_num_heads and kv_num_heads"
+        )
     heads = (q_num_heads, kv_num_heads) if Q.ndim == 3 else (Q.shape[1], K.shape[1])
     if heads[0] % heads[1]:
-        raise ArgumentError(f"attention got {heads[0]} heads of Q and {heads[1]} of K: the one divides the other")
+        raise ArgumentError(
+            f"attention got {heads[0]} heads of Q and {heads[1]} of K: the first must be a multiple of the second"
+        )
     if (past_key is None) is not (past_value is None):
-        raise ArgumentError("attention takes past_key and past_value together, or neither")
+        raise ArgumentError("attention got one of past_key and past_value: give both or neither")
     if mode not in range(4):
         raise ArgumentError(f"qk_matmul_output_mode is {mode!r}: give 0, 1, 2 or 3")
 
@@ -127,12 +133,12 @@ def _scores(queries: torch.Tensor, keys: torch.Tensor, scale: float | None) -> t
 
 
 def _for_each(x: torch.Tensor, heads: int) -> torch.Tensor:
-    """Heads of keys and values, each as often as queries share it."""
+    """Keys or values with each head repeated for all the heads of the query that share it."""
     return x if x.shape[1] == heads else x.repeat_interleave(heads // x.shape[1], 1)
 
 
 def _bias(mask: torch.Tensor | None, is_causal: bool, offset: int, scores: torch.Tensor) -> torch.Tensor | None:
-    """What is added to the scores."""
+    """What is added to the scores for a mask and `is_causal`."""
     if mask is not None:
         missing: Any = scores.shape[-1] - mask.shape[-1]
         if mask.dtype is torch.bool:
@@ -170,23 +176,23 @@ def rotary_embedding(
     num_heads: int = 0,
     rotary_embedding_dim: int = 0,
 ) -> torch.Tensor:
-    """ONNX's RotaryEmbedding: pairs of features turned by angles that depend on the position.
+    """ONNX's RotaryEmbedding: pairs of features are rotated by angles that depend on the position.
 
     X is (batch, heads, length, size), or (batch, length, heads * size) with `num_heads`. The caches are (positions,
-    size / 2) and looked up by `position_ids`, (batch, length); without those they are (batch, length, size / 2).
+    size / 2) and are indexed with `position_ids` (batch, length); without these they are (batch, length, size / 2).
     """
     if X.ndim not in (3, 4):
-        raise ArgumentError(f"rotary_embedding takes X of 3 or 4 axes, and got {X.ndim}")
+        raise ArgumentError(f"rotary_embedding takes X of 3 or 4 axes, and got {X.ndim}: reshape it")
     if X.ndim == 3 and num_heads <= 0:
-        raise ArgumentError("rotary_embedding needs num_heads where X has 3 axes")
+        raise ArgumentError("rotary_embedding needs the number of heads if X has 3 axes: give num_heads")
     rank = 2 if position_ids is not None else 3
     if cos_cache.ndim != rank or sin_cache.ndim != rank:
         given = "with" if position_ids is not None else "without"
         raise ArgumentError(
             f"rotary_embedding takes caches of {rank} axes {given} position_ids, and got {cos_cache.ndim} and "
-            f"{sin_cache.ndim}"
+            f"{sin_cache.ndim}: reshape them"
         )
-    # Elsewhere it is what it is made of, which has a gradient.
+    # Outside of an export it is computed by operators that have gradients.
     rotated = _rotary_embedding if is_in_onnx_export() else _rotated
     return rotated(X, cos_cache, sin_cache, position_ids, interleaved, num_heads, rotary_embedding_dim)
 

@@ -1,4 +1,4 @@
-"""The axes of the matrix, and which points on them a selection takes. Knows nothing of cases, torch or onnx."""
+"""The axes of the matrix, and the points that a selection takes on them. Nothing about cases, torch or onnx."""
 
 from __future__ import annotations
 
@@ -6,27 +6,29 @@ import re
 from dataclasses import dataclass
 from enum import Enum, StrEnum
 
-#: Every opset that the exporter delivers and onnx knows.
+#: Every opset that the exporter delivers and onnx knows: `OPSETS` of `exporter/request/opsets.py`, which the tests hold
+#: this to. It is not imported, because that would import torch into every pytest that has the plug-in.
 OPSETS = tuple(range(7, 29))
-#: The opsets that onnxruntime runs; above them the cells run on onnx.reference.
-ONNXRUNTIME_OPSETS = tuple(range(7, 27))
+#: The opsets that onnxruntime runs (`NEWEST_OF_ONNXRUNTIME` there); above them the cells run on onnx.reference.
+ONNXRUNTIME_OPSETS = tuple(opset for opset in OPSETS if opset <= 26)
+_OLDEST, _NEWEST = ONNXRUNTIME_OPSETS[0], ONNXRUNTIME_OPSETS[-1]
 
-#: The opset that everything runs at, and those that the smoke tier runs most things at.
+#: The opset of every case, and the opsets of the first case of each declaration in the smoke tier.
 MIDDLE_OPSET = 18
-SMOKE_OPSETS = (9, MIDDLE_OPSET, 26)
+SMOKE_OPSETS = (9, MIDDLE_OPSET, _NEWEST)
 #: Where some common operator changes its form, and the ends.
-TURNING_OPSETS = (7, 9, 10, 11, 13, 16, 18, 21, 23, 26)
+TURNING_OPSETS = (_OLDEST, 9, 10, 11, 13, 16, 18, 21, 23, _NEWEST)
 #: The form before axes moved to inputs, after it, before and after the newest operators.
-SPREAD_OPSETS = (9, 13, 18, 26)
+SPREAD_OPSETS = (9, 13, 18, _NEWEST)
 #: The oldest form that most runtimes know, and the newest that torch's own exporters write.
 FEW_OPSETS = (9, 18)
 
 ONNXRUNTIME = "onnxruntime"
 ONNX_REFERENCE = "onnx.reference"
-#: onnxruntime with less of its graph optimiser: `onnxruntime:basic`. Without a level it is all of it.
+#: onnxruntime with a lower level of graph optimisation: `onnxruntime:basic`. Without a level it optimises fully.
 OPTIMISATION_LEVELS = ("none", "basic", "extended", "layout")
 RUNTIME_NAMES = (ONNXRUNTIME, *(f"{ONNXRUNTIME}:{level}" for level in OPTIMISATION_LEVELS), ONNX_REFERENCE)
-#: What begins the name of a module with the ONNX backend interface: `backend:onnxruntime.backend`.
+#: The prefix for a module with the ONNX backend interface: `backend:onnxruntime.backend`.
 BACKEND = "backend:"
 
 #: This project's own exporter, and the two of torch.
@@ -45,7 +47,7 @@ class AxisError(ValueError):
 
 
 class Tier(StrEnum):
-    """How much of the matrix runs. Each holds the one before it."""
+    """How much of the matrix runs. Each tier contains the one before it."""
 
     SMOKE = "smoke"
     DEFAULT = "default"
@@ -92,7 +94,7 @@ class Capture(StrEnum):
     EXPORTED_PROGRAM = "exported_program"
 
 
-#: The ways in that torch's exporters have; every other exporter is asked for all of them.
+#: The ways in which torch's exporters capture programs; every other exporter is tried with all of them.
 _CAPTURES = {
     TORCH_DYNAMO: (Capture.TRACE, Capture.EXPORTED_PROGRAM),
     TORCH_SCRIPT: (Capture.TRACE, Capture.SCRIPT),
@@ -105,7 +107,7 @@ class Shapes(StrEnum):
 
 
 class Breadth(Enum):
-    """How many opsets the smoke and the default tier run of a cell. All of every cell would take minutes and hours."""
+    """The opsets at which the smoke and the default tier run a case. All of them would take minutes and hours."""
 
     #: The first case of a declaration, in its first dtype, with static sizes.
     EVERY = (SMOKE_OPSETS, ONNXRUNTIME_OPSETS)
@@ -121,7 +123,7 @@ class Breadth(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """What was asked for. An axis that is None was left to the tier."""
+    """What the options ask for. For an axis that is None the tier decides."""
 
     tier: Tier = Tier.DEFAULT
     opsets: tuple[int, ...] | None = None

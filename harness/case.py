@@ -17,19 +17,39 @@ from __future__ import annotations
 import functools
 import itertools
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import torch
 
 from onnx_parity.exporter import ListOf, OrNone
 from onnx_parity.harness.axes import FLOATING, Breadth, Dtype, Selection, Shapes, Tier
+from onnx_parity.harness.cases.declaration_checks import (
+    check_dtypes,
+    check_dynamic,
+    check_inputs,
+    check_program,
+    check_sweeps,
+    has_makers,
+    makers_in,
+)
+from onnx_parity.harness.cases.dynamic_axes import DynamicAxes, named_axes
+from onnx_parity.harness.declaration_error import DeclarationError
+from onnx_parity.harness.dtype_sets import (
+    ALL_DTYPES,
+    FLOATS,
+    IEEE_FLOATS,
+    INTS,
+    MOVED_DTYPES,
+    MOVED_NUMBERS,
+    NUMBERS,
+    SIGNED_INTS,
+    WIDE_FLOATS,
+)
 from onnx_parity.harness.inputs import (
-    DeclarationError,
     Floats,
-    Listed,
     Maker,
     bools,
     distinct,
@@ -44,9 +64,22 @@ from onnx_parity.harness.inputs import (
 from onnx_parity.harness.record import Kind
 
 __all__ = [
+    "ALL_DTYPES",
+    "BATCH",
+    "BATCHES",
+    "FLOATS",
+    "IEEE_FLOATS",
+    "INTS",
+    "MOVED_DTYPES",
+    "MOVED_NUMBERS",
+    "NUMBERS",
+    "SIGNED_INTS",
+    "WIDE_FLOATS",
     "Case",
     "Declaration",
     "DeclarationError",
+    "DynamicAxes",
+    "Keywords",
     "ListOf",
     "Maker",
     "OrNone",
@@ -59,6 +92,7 @@ __all__ = [
     "ints",
     "listed",
     "model",
+    "named_axes",
     "numbers",
     "op",
     "scripted",
@@ -68,13 +102,12 @@ __all__ = [
 Input: TypeAlias = "Maker | tuple[Input, ...]"
 #: Combinations of keywords given one by one: `[{"kernel_size": 3, "stride": 2}, ...]`.
 Rows: TypeAlias = "Sequence[Mapping[str, object]]"
-#: Input name to dimension to the name of its symbol: `{"x": {0: "batch"}}`; or to what says the same of a list, or of
-#: what may be None.
-DynamicAxes: TypeAlias = Mapping[str, Mapping[int, str] | ListOf | OrNone]
+#: Keywords that several declarations of a file share: `op(F.interpolate, floats(2, 3, 7), size=5, **_LINEAR)`.
+Keywords: TypeAlias = dict[str, Any]
 
-
-def named_axes(wanted: Mapping[int, str] | ListOf | OrNone) -> Mapping[int, str]:
-    return wanted.axes if isinstance(wanted, ListOf | OrNone) else wanted
+#: The first axis of the only input is dynamic; of both inputs.
+BATCH: DynamicAxes = {"x": {0: "batch"}}
+BATCHES: DynamicAxes = {"x0": {0: "batch"}, "x1": {0: "batch"}}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -83,20 +116,20 @@ class Declaration:
 
     program: Callable[..., object]
     inputs: tuple[Input, ...]
-    #: Every keyword with the values that it takes; more than one value, or a list, makes it part of the label.
+    #: Every keyword with its values, and whether it was given as a list, which makes it part of the label.
     keywords: tuple[tuple[str, tuple[object, ...], bool], ...]
     rows: tuple[Mapping[str, object], ...]
     kind: Kind
     dtypes: tuple[Dtype, ...]
-    #: Whether some input follows the cell's dtype and takes floats, so that other floating dtypes make sense.
+    #: Whether some input holds floats in the cell's dtype, so that the full tier can run every floating dtype.
     floating: bool
     dynamic: DynamicAxes
-    #: Symbol to the other sizes at which it is run again.
+    #: The name of a dynamic axis to the other sizes at which the cases run again.
     sizes: Mapping[str, tuple[int, ...]]
     #: Allowed error, relative to the element or to 1 where the element is smaller; by dtype, where that says more than
     #: for one. The oracle's own for others.
     tolerance: Mapping[Dtype, float]
-    #: Whether -0.0 and 0.0 are told apart.
+    #: Whether -0.0 and 0.0 count as different.
     signed_zeros: bool
     because: str
     train: bool
@@ -109,7 +142,7 @@ class Declaration:
         return f"{self.file}:{self.line}"
 
     def asked(self, shapes: Shapes) -> DynamicAxes:
-        """What an exporter is asked to let vary: what is a list of any length or may be None is so at all shapes."""
+        """The dynamic axes that an exporter is given: with static sizes, those of lists and of optional inputs."""
         if shapes is Shapes.DYNAMIC:
             return self.dynamic
         return {
@@ -128,7 +161,7 @@ class Declaration:
             yield case, dtypes
 
     def _dtypes_of(self, selection: Selection) -> tuple[Dtype, ...]:
-        """Smoke takes the first dtype, default those declared, full every floating one that torch has kernels of."""
+        """Smoke takes the first dtype, default the declared ones, and full every floating one too."""
         if selection.dtypes is not None:
             possible = {*self.dtypes, *(FLOATING if self.floating else ())}
             return tuple(dtype for dtype in selection.dtypes if dtype in possible)
@@ -143,20 +176,13 @@ class Declaration:
     def cases(self, name: str) -> Iterator[Case]:
         """Every combination of the swept values, in the order in which they are written."""
         labels: set[str] = set()
-        for row in self.rows:
-            for values in itertools.product(*(values for _, values, _ in self.keywords)):
-                swept = dict(row)
-                arguments = dict(row)
-                for (keyword, _, is_swept), value in zip(self.keywords, values, strict=True):
-                    arguments[keyword] = value
-                    if is_swept:
-                        swept[keyword] = value
-                attributes = ",".join(f"{keyword}={spelled(value)}" for keyword, value in swept.items())
-                label = f"{name}[{attributes}]" if attributes else name
-                if label in labels:
-                    raise DeclarationError(f"{self.place}: {label} is declared twice. Drop one of the two values.")
-                labels.add(label)
-                yield Case(self, name, label, arguments)
+        for arguments, swept in _combinations(self.rows, self.keywords):
+            attributes = ",".join(f"{keyword}={spelled(value)}" for keyword, value in swept.items())
+            label = f"{name}[{attributes}]" if attributes else name
+            if label in labels:
+                raise DeclarationError(f"{self.place}: {label} is declared twice. Drop one of the two values.")
+            labels.add(label)
+            yield Case(self, name, label, arguments)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -173,9 +199,23 @@ class Case:
         return self.declaration.file.stem
 
 
+def _combinations(
+    rows: Iterable[Mapping[str, object]], keywords: Sequence[tuple[str, tuple[object, ...], bool]]
+) -> Iterator[tuple[dict[str, object], dict[str, object]]]:
+    """The arguments of every case, and those of them that are part of its label."""
+    for row in rows:
+        for values in itertools.product(*(values for _, values, _ in keywords)):
+            arguments, swept = dict(row), dict(row)
+            for (keyword, _, is_swept), value in zip(keywords, values, strict=True):
+                arguments[keyword] = value
+                if is_swept:
+                    swept[keyword] = value
+            yield arguments, swept
+
+
 @dataclass(frozen=True, slots=True)
 class _Declare:
-    """What `op` and `model` are: one call, that differs in the kind of what it declares and in its usual tier."""
+    """What `op` and `model` are: the same call, with another kind of declaration and another usual tier."""
 
     kind: Kind
     usual_tier: Tier
@@ -216,18 +256,21 @@ class _Declare:
             raise DeclarationError(
                 f"{place}: tolerance= and signed_zeros= need a because=, and because= one of them. Write both."
             )
-        for keyword, value in keywords.items():
-            if isinstance(value, list) and not value:
-                raise DeclarationError(f"{place}: {keyword}=[] sweeps over nothing. Give it a value, or a tuple.")
+        check_program(place, program)
+        check_inputs(place, inputs)
+        check_sweeps(place, keywords, rows)
+        check_dtypes(place, dtypes)
         swept = tuple(
             (keyword, tuple(value) if isinstance(value, list) else (value,), isinstance(value, list))
             for keyword, value in keywords.items()
         )
-        makers = [
-            *_makers(inputs),
-            *(value for _, values, _ in swept for value in values if isinstance(value, Maker)),
-            *(value for row in rows for value in row.values() if isinstance(value, Maker)),
-        ]
+        values = [*itertools.chain.from_iterable(values for _, values, _ in swept)]
+        values += itertools.chain.from_iterable(row.values() for row in rows)
+        cases = (arguments for arguments, _ in _combinations(rows or ({},), swept))
+        # Where no keyword holds an input, all cases have the same inputs.
+        different = cases if has_makers(values) else itertools.islice(cases, 1)
+        check_dynamic(place, inputs, different, dynamic or {}, sizes or {})
+        makers = [*makers_in(inputs), *(value for value in values if isinstance(value, Maker))]
         floating = any(isinstance(maker, Floats) and maker.dtype is None for maker in makers)
         return Declaration(
             program=program,
@@ -254,7 +297,7 @@ model = _Declare(Kind.MODEL, Tier.DEFAULT)
 
 
 def scripted(function: Callable[..., object]) -> Callable[..., object]:
-    """TorchScript of a function, compiled when it is first called: that takes milliseconds."""
+    """TorchScript of a function, compiled when it is first called, because compiling takes milliseconds."""
 
     @functools.cache
     def compiled() -> Callable[..., object]:
@@ -266,16 +309,6 @@ def scripted(function: Callable[..., object]) -> Callable[..., object]:
         return compiled()(*arguments, **keywords)
 
     return program
-
-
-def _makers(inputs: Input) -> Iterator[Maker]:
-    if isinstance(inputs, Listed):
-        yield from inputs.items
-    elif isinstance(inputs, Maker):
-        yield inputs
-    else:
-        for each in inputs:
-            yield from _makers(each)
 
 
 def _dtypes(place: str, makers: list[Maker], dtypes: Sequence[torch.dtype], floating: bool) -> tuple[Dtype, ...]:
@@ -313,7 +346,7 @@ def _tolerances(place: str, tolerance: float | Mapping[torch.dtype, float] | Non
 
 
 def spelled(value: object) -> str:
-    """A value as it reads in a cell's id: no spaces, no quotes."""
+    """A value as it is written in a cell's id: without spaces and quotes."""
     if isinstance(value, torch.dtype):
         return str(value).removeprefix("torch.")
     if isinstance(value, tuple):

@@ -16,12 +16,9 @@ import torch
 
 from onnx_parity.harness.axes import Dtype
 from onnx_parity.harness.cases.seeds import stable_seed
+from onnx_parity.harness.declaration_error import DeclarationError
 
 Nested: TypeAlias = "bool | int | float | Sequence[Nested]"
-
-
-class DeclarationError(Exception):
-    """A declaration that makes no sense. The message says which, where it stands and what to write instead."""
 
 
 def name_of(dtype: torch.dtype) -> Dtype:
@@ -40,7 +37,7 @@ class Maker(ABC):
 
     @abstractmethod
     def draw(self, generator: torch.Generator, dtype: torch.dtype) -> torch.Tensor:
-        """Values for this shape, in any dtype that `dtype` represents exactly or rounds."""
+        """Values of this shape, in a dtype at least as precise as `dtype`, to which they are then rounded."""
 
     def make(self, seed: int, cell_dtype: Dtype) -> torch.Tensor:
         dtype = self.dtype or getattr(torch, cell_dtype)
@@ -56,7 +53,7 @@ class Maker(ABC):
 
 @dataclass(frozen=True, slots=True)
 class Floats(Maker):
-    """Real numbers: standard normal, or uniform where a bound is given."""
+    """Real numbers: normally distributed, or uniformly where a bound is given."""
 
     low: float | None = field(default=None, kw_only=True)
     high: float | None = field(default=None, kw_only=True)
@@ -96,7 +93,7 @@ class Ints(Numbers):
 
 @dataclass(frozen=True, slots=True)
 class Distinct(Maker):
-    """Values of which no two are equal, well apart: what sorting, top-k and arg-max need to have one answer."""
+    """Values that are all different, at least 1 apart: sorting, top-k and arg-max then have one correct answer."""
 
     def draw(self, generator: torch.Generator, dtype: torch.dtype) -> torch.Tensor:
         count = math.prod(self.shape)
@@ -114,7 +111,7 @@ class Bools(Maker):
 
 @dataclass(frozen=True, slots=True)
 class Given(Maker):
-    """These values and no others, whatever the seed."""
+    """Fixed values, whatever the seed."""
 
     values: Nested = field(kw_only=True)
 
@@ -127,18 +124,18 @@ class Given(Maker):
 
 @dataclass(frozen=True, slots=True)
 class Listed(Maker):
-    """A list of tensors, one input of a length that may vary. Its shape is that of its first one."""
+    """A list of tensors as one input, whose length may be dynamic. Its shape is that of its first tensor."""
 
     items: tuple[Maker, ...] = field(kw_only=True)
 
     def draw(self, generator: torch.Generator, dtype: torch.dtype) -> torch.Tensor:
-        raise DeclarationError(f"{self} makes a list: give it as an input of its own")
+        raise DeclarationError(f"{self} makes a list of tensors. Give it as an input, and not inside a tuple.")
 
     def make_all(self, seed: int, cell_dtype: Dtype) -> list[torch.Tensor]:
         return [item.make(stable_seed(seed, str(place)), cell_dtype) for place, item in enumerate(self.items)]
 
     def resized(self, sizes: Mapping[int, int]) -> Self:
-        """All but the first, so that they differ."""
+        """The list with all tensors but the first resized, so that their sizes differ."""
         return replace(self, items=(self.items[0], *(item.resized(sizes) for item in self.items[1:])))
 
     def of_length(self, length: int) -> Self:
@@ -146,7 +143,7 @@ class Listed(Maker):
 
 
 def listed(*items: Maker) -> Maker:
-    """A list of these. Whether it may be longer, a `ListOf` in `dynamic` says."""
+    """A list of these tensors. A `ListOf` in `dynamic` makes its length dynamic."""
     return Listed(items[0].shape, items=items)
 
 

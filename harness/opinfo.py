@@ -1,4 +1,4 @@
-"""The vocabulary of declaration files whose cases are torch's own OpInfo samples.
+"""The vocabulary of declaration files whose cases are PyTorch's own OpInfo samples.
 
     opinfo = entries({"clamp": ("clamp", "clamp_min"), "div": ("div.floor_rounding",)})
 
@@ -39,8 +39,8 @@ from onnx_parity.harness.record import Kind
 if TYPE_CHECKING:
     from onnx_parity.harness.cases.opinfo_samples import Sample
 
-#: The default tier's opset is the newest that both of torch's exporters write by themselves. All opsets of all samples
-#: would be 670,000 cells for the operators of the seeds, and as many items for every worker of pytest to hold.
+#: The default tier's opset is the newest that both of torch's exporters write natively. All opsets of all samples
+#: would be 670,000 cells for the operators of op_cases/opinfo.py, and as many items in every worker of pytest.
 OPSETS_OF_TIER = {Tier.SMOKE: (), Tier.DEFAULT: (18,), Tier.FULL: (7, 9, 11, 13, 18, 26)}
 
 
@@ -136,7 +136,7 @@ class SampleProgram(Program):
 
     def inputs(self, which: InputSet) -> tuple[torch.Tensor, ...]:
         example, asked = self.sample(InputSet()), self.sample(which)
-        # Another draw may have another size or another dim, and would then be another program.
+        # Another draw may have other sizes or another dim, and so be another program: then the example runs again.
         tensors = asked.tensors if asked.is_same_call(example) else example.tensors
         return tuple(tensor.to(self.device) for tensor in tensors)
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from onnx_parity.harness.case import image, model
+from onnx_parity.harness.case import BATCH, image, model
 from onnx_parity.model_zoo.torchvision_import import torchvision
 
-alexnet = model(torchvision.models.alexnet, image(64), dynamic={"x": {0: "batch"}})
-alexnet_full_size = model(torchvision.models.alexnet, image(224), dynamic={"x": {0: "batch"}}, tier="full")
+alexnet = model(torchvision.models.alexnet, image(64), dynamic=BATCH)
+alexnet_full_size = model(torchvision.models.alexnet, image(224), dynamic=BATCH, tier="full")

@@ -6,11 +6,11 @@ from __future__ import annotations
 import torch
 from torch import nn
 
-from onnx_parity.harness.case import floats, image, model
+from onnx_parity.harness.case import BATCH, floats, image, model
 
 
 def generator(latent: int = 100, features: int = 64, channels: int = 3) -> nn.Module:
-    """From a latent vector of one pixel, five transposed convolutions, each twice as wide as the one before."""
+    """Five transposed convolutions, which make an image from a latent vector of one pixel."""
     widths = [features * 8, features * 4, features * 2, features]
     layers: list[nn.Module] = []
     before = latent
@@ -26,7 +26,7 @@ def generator(latent: int = 100, features: int = 64, channels: int = 3) -> nn.Mo
 
 
 class Discriminator(nn.Module):
-    """Five convolutions, each half as wide as the one before: one probability an image."""
+    """Five convolutions, each twice as wide as the one before: one probability for each image."""
 
     def __init__(self, features: int = 64, channels: int = 3) -> None:
         super().__init__()
@@ -46,5 +46,5 @@ class Discriminator(nn.Module):
         return y.view(-1, 1).squeeze(1)
 
 
-dcgan_generator = model(generator, floats(2, 100, 1, 1), dynamic={"x": {0: "batch"}})
-dcgan_discriminator = model(Discriminator, image(64), dynamic={"x": {0: "batch"}})
+dcgan_generator = model(generator, floats(2, 100, 1, 1), dynamic=BATCH)
+dcgan_discriminator = model(Discriminator, image(64), dynamic=BATCH)

@@ -1,4 +1,4 @@
-"""Detection: boxes kept and boxes looked into, and what torchvision's detectors do with them in between."""
+"""Detection: non-maximum suppression, RoI align, and torchvision's detectors with their post-processing."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ BOXES = {"x0": {0: "boxes"}, "x1": {0: "boxes"}}
 
 
 def corners(x: torch.Tensor) -> torch.Tensor:
-    """Boxes of two corners, out of corners and sizes between 0 and 1."""
+    """Boxes given by two corners, from corners and sizes between 0 and 1."""
     return torch.cat([x[:, :2], x[:, :2] + x[:, 2:]], 1) * 20
 
 
@@ -56,7 +56,8 @@ post_processing = op(
     ints(8, high=3),
     dynamic={**BOXES, "x2": {0: "boxes"}},
 )
-# Within the image: beyond it torchvision's kernel in plain torch, which may be all that is there, differs from its own.
+# The boxes lie within the image: outside of it torchvision's kernel in plain torch, which runs where the compiled one
+# does not load, differs from that one.
 roi_align = op(
     lambda x, boxes, **how: torchvision.ops.roi_align(
         x, torch.cat([boxes.new_tensor([[0.0], [1.0], [0.0]]), corners(boxes)], 1), (3, 2), **how
@@ -85,12 +86,12 @@ same_boxes = op(
 
 
 class Detector(torch.nn.Module):
-    """A detector of torchvision's over one image, which it wants in a list."""
+    """A detector of torchvision, which takes its images as a list, for one image."""
 
     def __init__(self, build: Callable[..., torch.nn.Module], **settings: object) -> None:
         super().__init__()
         self.detector = build(weights=None, weights_backbone=None, **settings)
-        # Weights that were not trained let features grow with every block, until all boxes are out of the image.
+        # With untrained weights the features grow with every block, until all boxes lie outside the image.
         backbone = self.detector.get_submodule("backbone")
         backbone.register_forward_hook(lambda module, args, levels: {name: x / x.std() for name, x in levels.items()})
 

@@ -1,46 +1,41 @@
-"""Recurrent models: LSTM in the forms that its constructor and its call offer."""
+"""Recurrent models: LSTM with the options of its constructor, and with initial states."""
 
 from __future__ import annotations
 
 import torch
 
-from onnx_parity.harness.case import floats, model
+from onnx_parity.harness.case import BATCH, Keywords, floats, model
 
 #: Sequence, batch, features; and batch first.
 _STEPS = floats(5, 2, 4)
 _STEPS_BATCH_FIRST = floats(2, 5, 4)
+_SMALL: Keywords = {"input_size": 4, "hidden_size": 3, "tier": "smoke"}
 
 lstm_model = model(
     torch.nn.LSTM,
     _STEPS,
-    input_size=4,
-    hidden_size=3,
+    **_SMALL,
     num_layers=[1, 2],
     bidirectional=[False, True],
     dynamic={"x": {0: "steps", 1: "batch"}},
-    tier="smoke",
 )
 lstm_model_batch_first = model(
     torch.nn.LSTM,
     _STEPS_BATCH_FIRST,
-    input_size=4,
-    hidden_size=3,
+    **_SMALL,
     batch_first=True,
-    dynamic={"x": {0: "batch"}},
-    tier="smoke",
+    dynamic=BATCH,
 )
 lstm_model_initial_states = model(
     torch.nn.LSTM,
     _STEPS,
     (floats(2, 2, 3), floats(2, 2, 3)),
-    input_size=4,
-    hidden_size=3,
+    **_SMALL,
     num_layers=2,
     bias=[True, False],
     dynamic={"x0": {1: "batch"}, "x1": {1: "batch"}, "x2": {1: "batch"}},
-    tier="smoke",
 )
-#: The frequently asked one: four layers in both directions over sequences of any length.
+#: The model of a frequent question: four bidirectional layers over sequences of any length.
 lstm_any_length = model(
     torch.nn.LSTM,
     floats(5, 3, 10),

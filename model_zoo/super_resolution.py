@@ -6,7 +6,7 @@ from __future__ import annotations
 import torch
 from torch import nn
 
-from onnx_parity.harness.case import floats, model
+from onnx_parity.harness.case import BATCH, floats, model
 
 
 class SuperResolution(nn.Module):
@@ -37,6 +37,4 @@ super_resolution = model(
     dynamic={"x": {0: "batch", 2: "height", 3: "width"}},
     sizes={"batch": [2, 3], "height": [24, 40], "width": [36, 20]},
 )
-super_resolution_full_size = model(
-    SuperResolution, floats(1, 1, 224, 224), factor=3, dynamic={"x": {0: "batch"}}, tier="full"
-)
+super_resolution_full_size = model(SuperResolution, floats(1, 1, 224, 224), factor=3, dynamic=BATCH, tier="full")

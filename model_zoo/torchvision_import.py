@@ -15,7 +15,7 @@ import torch
 
 from onnx_parity.model_zoo.torchvision_kernels import define_missing
 
-#: The operators that torchvision registers fakes for whether or not its library was loaded.
+#: The operators for which torchvision registers fake kernels even where its library did not load.
 _SCHEMAS = {
     "torchvision::nms": "(Tensor dets, Tensor scores, float iou_threshold) -> Tensor",
     "torchvision::qnms": "(Tensor dets, Tensor scores, float iou_threshold) -> Tensor",
@@ -23,7 +23,7 @@ _SCHEMAS = {
 
 
 def _import_torchvision() -> ModuleType:
-    # Defining first and importing afterwards would clash with a library that does load.
+    # If they were defined before the import, a library that does load would define them again, and fail.
     try:
         return import_module("torchvision")
     except RuntimeError as error:

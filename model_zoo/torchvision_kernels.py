@@ -1,4 +1,4 @@
-"""torchvision's operators for detection in plain torch, for where its own compiled ones do not load."""
+"""torchvision's operators for detection in plain torch, used where its compiled ones do not load."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ _ROI_ALIGN = (
 
 
 def define_missing() -> None:
-    """Give `torchvision::nms` and `torchvision::roi_align` kernels. torchvision has been imported, without its own."""
+    """Register kernels for `torchvision::nms` and `torchvision::roi_align`, after torchvision was imported."""
     torch.library.impl("torchvision::nms", "CPU", _nms)
     torch.library.define("torchvision::roi_align", _ROI_ALIGN)
     module = sys.modules["torchvision.ops.roi_align"]
-    # Written in torch, and compiled by torchvision where it is called without the operator.
+    # torchvision has this one in torch too, and compiles it where it has no operator.
     torch.library.impl("torchvision::roi_align", "CPU", vars(module)["_roi_align"].__wrapped__)
     torch.library.register_fake("torchvision::roi_align", _shape_of_roi_align)
     for place in (sys.modules["torchvision.extension"], module):
@@ -27,7 +27,7 @@ def define_missing() -> None:
 
 
 def _has_ops() -> bool:
-    """What torchvision asks before it calls them. A function that TorchScript can compile, as torchvision's own."""
+    """torchvision calls this before it uses its operators. TorchScript must be able to compile it."""
     return True
 
 

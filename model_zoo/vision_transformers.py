@@ -1,17 +1,15 @@
-"""Images as sequences of patches: ViT, Swin's shifted windows, MaxViT's grids, and ConvNeXt, which answers them."""
+"""Vision transformers: ViT, Swin with shifted windows, MaxViT with grids; and ConvNeXt, their convolutional rival."""
 
 from __future__ import annotations
 
 from torch import nn
 
-from onnx_parity.harness.case import image, model
+from onnx_parity.harness.case import BATCH, image, model
 from onnx_parity.model_zoo.torchvision_import import torchvision
-
-_BATCH = {"x": {0: "batch"}}
 
 
 def small_swin() -> nn.Module:
-    """Two stages of two blocks, every other one with its windows shifted."""
+    """Two stages of two blocks, the second of which has shifted windows."""
     swin: nn.Module = torchvision.models.SwinTransformer(
         [4, 4], 24, depths=[2, 2], num_heads=[2, 4], window_size=[4, 4]
     )
@@ -27,10 +25,10 @@ vit = model(
     num_heads=2,
     hidden_dim=32,
     mlp_dim=64,
-    dynamic=_BATCH,
+    dynamic=BATCH,
 )
-swin = model(small_swin, image(64), dynamic=_BATCH)
-convnext_tiny = model(torchvision.models.convnext_tiny, image(64), dynamic=_BATCH)
-vit_b_32 = model(torchvision.models.vit_b_32, image(224), dynamic=_BATCH, tier="full")
-swin_t = model(torchvision.models.swin_t, image(224), dynamic=_BATCH, tier="full")
+swin = model(small_swin, image(64), dynamic=BATCH)
+convnext_tiny = model(torchvision.models.convnext_tiny, image(64), dynamic=BATCH)
+vit_b_32 = model(torchvision.models.vit_b_32, image(224), dynamic=BATCH, tier="full")
+swin_t = model(torchvision.models.swin_t, image(224), dynamic=BATCH, tier="full")
 maxvit_t = model(torchvision.models.maxvit_t, image(224, batch=1), tier="full")

@@ -1,4 +1,4 @@
-"""The word language model of PyTorch's examples: recurrent in four kinds, weights tied or not, and a Transformer."""
+"""The word language model of PyTorch's examples: four recurrent kinds, with tied weights or not, and a Transformer."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _WORDS, _LAYERS, _WIDTH = 50, 2, 16
 
 
 class RecurrentLanguageModel(nn.Module):
-    """Words in, the logarithms of the next words' probabilities out; the hidden state goes in and comes out."""
+    """Takes words and a hidden state; returns log-probabilities of the next words and the new state."""
 
     def __init__(self, kind: str, tied: bool) -> None:
         super().__init__()
@@ -37,7 +37,7 @@ class RecurrentLanguageModel(nn.Module):
 
 
 class PositionalEncoding(nn.Module):
-    """Sines and cosines of the position, of as many wavelengths as the model is wide, added to the words."""
+    """Adds sines and cosines of the position, at as many wavelengths as the model is wide."""
 
     def __init__(self, width: int, longest: int = 200) -> None:
         super().__init__()
@@ -53,7 +53,7 @@ class PositionalEncoding(nn.Module):
 
 
 class TransformerLanguageModel(nn.Module):
-    """The same task by an encoder in which no word attends to later ones."""
+    """An encoder for the same task, in which no word attends to a later one."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -8,59 +8,57 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from onnx_parity.harness.case import floats, given, ints, numbers, op
+from onnx_parity.harness.case import BATCH, FLOATS, NUMBERS, SIGNED_INTS, WIDE_FLOATS, floats, given, ints, numbers, op
+from onnx_parity.op_cases.function_sweeps import of_one
 
-_FLOATING = [torch.float32, torch.float64, torch.float16, torch.bfloat16]
-_INTS = [torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8]
 _EDGES = given([math.nan, math.inf, -math.inf, 0.0, -0.0, 3.0, -3.0, 7.0, -7.0])
-_BATCH = {"x": {0: "batch"}}
 
-# --- of two slopes ----------------------------------------------------------------------------------------------------
+# --- two slopes -------------------------------------------------------------------------------------------------------
 
-relu = op(F.relu, numbers(2, 3), dtypes=[*_FLOATING, *_INTS], dynamic=_BATCH)
+relu = op(F.relu, numbers(2, 3), dtypes=NUMBERS, dynamic=BATCH)
 relu_spellings = op(lambda x: (torch.relu(x), x.relu(), (x + 1).relu_(), F.relu(x * 2, inplace=True)), floats(2, 3))
 relu_module = op(nn.ReLU, floats(2, 3), inplace=[False, True])
-leaky_relu = op(F.leaky_relu, floats(2, 3), negative_slope=[0.01, -0.2], dtypes=_FLOATING, dynamic=_BATCH)
-prelu = op(F.prelu, floats(2, 3, 4), weight=[floats(1), floats(3)], dtypes=_FLOATING)
-prelu_of_matrix = op(F.prelu, floats(2, 3), weight=floats(3), dynamic=_BATCH)
+leaky_relu = op(F.leaky_relu, floats(2, 3), negative_slope=[0.01, -0.2], dtypes=FLOATS, dynamic=BATCH)
+prelu = op(F.prelu, floats(2, 3, 4), weight=[floats(1), floats(3)], dtypes=FLOATS)
+prelu_of_matrix = op(F.prelu, floats(2, 3), weight=floats(3), dynamic=BATCH)
 prelu_module = op(nn.PReLU, floats(2, 3, 4, 5), num_parameters=[1, 3])
 rrelu = op(F.rrelu, floats(2, 3), lower=[0.1, 0.25], upper=[0.5], training=False)
 rrelu_module = op(nn.RReLU, floats(2, 3), train=False)
 
 # --- exponential ------------------------------------------------------------------------------------------------------
 
-elu = op(F.elu, floats(2, 3), alpha=[1.0, 0.5], dtypes=_FLOATING)
+elu = op(F.elu, floats(2, 3), alpha=[1.0, 0.5], dtypes=FLOATS)
 elu_ = op(lambda x: F.elu(x + 1, inplace=True), floats(2, 3))
-selu = op(F.selu, floats(2, 3), dtypes=_FLOATING)
-celu = op(F.celu, floats(2, 3), alpha=[1.0, 0.5, 2.0], dtypes=_FLOATING)
-softplus = op(F.softplus, floats(2, 3), beta=[1.0, 2.0, 0.5], threshold=[20.0, 0.5], dtypes=_FLOATING)
-softplus_far = op(F.softplus, given([-40.0, -20.0, 18.0, 25.0, 200.0]), beta=[1.0, 3.0], dtypes=_FLOATING[:2])
-logsigmoid = op(F.logsigmoid, floats(2, 3), dtypes=_FLOATING)
-sigmoid = op(torch.sigmoid, floats(2, 3), dtypes=_FLOATING)
-tanh = op(torch.tanh, floats(2, 3), dtypes=_FLOATING)
-mish = op(F.mish, floats(2, 3), dtypes=_FLOATING)
-silu = op(F.silu, floats(2, 3), dtypes=_FLOATING)
-#: Silently wrong elsewhere: Gelu, or Erf, at an opset that does not have it.
-gelu = op(F.gelu, floats(4, 6), approximate=["none", "tanh"], dtypes=_FLOATING, dynamic=_BATCH)
+selu = op(F.selu, floats(2, 3), dtypes=FLOATS)
+celu = op(F.celu, floats(2, 3), alpha=[1.0, 0.5, 2.0], dtypes=FLOATS)
+softplus = op(F.softplus, floats(2, 3), beta=[1.0, 2.0, 0.5], threshold=[20.0, 0.5], dtypes=FLOATS)
+softplus_far = op(F.softplus, given([-40.0, -20.0, 18.0, 25.0, 200.0]), beta=[1.0, 3.0], dtypes=WIDE_FLOATS)
+logsigmoid = op(F.logsigmoid, floats(2, 3), dtypes=FLOATS)
+sigmoid = op(torch.sigmoid, floats(2, 3), dtypes=FLOATS)
+tanh = op(torch.tanh, floats(2, 3), dtypes=FLOATS)
+mish = op(F.mish, floats(2, 3), dtypes=FLOATS)
+silu = op(F.silu, floats(2, 3), dtypes=FLOATS)
+#: Other exporters silently write Gelu, or Erf, at opsets that do not have it.
+gelu = op(F.gelu, floats(4, 6), approximate=["none", "tanh"], dtypes=FLOATS, dynamic=BATCH)
 gelu_module = op(nn.GELU, floats(2, 3), approximate=["none", "tanh"])
-glu = op(F.glu, floats(4, 6), dim=[0, 1, -1], dynamic={"x": {0: "batch"}}, sizes={"batch": [2, 6]})
-glu_dtypes = op(F.glu, floats(4, 6), dtypes=_FLOATING)
+glu = op(F.glu, floats(4, 6), dim=[0, 1, -1], dynamic=BATCH, sizes={"batch": [2, 6]})
+glu_dtypes = op(F.glu, floats(4, 6), dtypes=FLOATS)
 
-# --- of straight pieces -----------------------------------------------------------------------------------------------
+# --- piecewise linear -------------------------------------------------------------------------------------------------
 
-threshold = op(F.threshold, floats(2, 3), threshold=[0.0, 0.3], value=[0.0, -1.5], dtypes=_FLOATING)
-threshold_of_integers = op(F.threshold, numbers(2, 3), threshold=[0, 1], value=[0, 3], dtypes=_INTS[:3])
-hardtanh = op(F.hardtanh, floats(2, 3), min_val=[-1.0, -0.3], max_val=[1.0, 0.2], dtypes=_FLOATING)
-relu6 = op(F.relu6, floats(2, 3, low=-3.0, high=9.0), dtypes=_FLOATING)
-hardsigmoid = op(F.hardsigmoid, floats(2, 3, low=-5.0, high=5.0), dtypes=_FLOATING)
-hardswish = op(F.hardswish, floats(2, 3, low=-5.0, high=5.0), dtypes=_FLOATING)
+threshold = op(F.threshold, floats(2, 3), threshold=[0.0, 0.3], value=[0.0, -1.5], dtypes=FLOATS)
+threshold_of_integers = op(F.threshold, numbers(2, 3), threshold=[0, 1], value=[0, 3], dtypes=SIGNED_INTS[:3])
+hardtanh = op(F.hardtanh, floats(2, 3), min_val=[-1.0, -0.3], max_val=[1.0, 0.2], dtypes=FLOATS)
+relu6 = op(F.relu6, floats(2, 3, low=-3.0, high=9.0), dtypes=FLOATS)
+hardsigmoid = op(F.hardsigmoid, floats(2, 3, low=-5.0, high=5.0), dtypes=FLOATS)
+hardswish = op(F.hardswish, floats(2, 3, low=-5.0, high=5.0), dtypes=FLOATS)
 softshrink = op(
-    F.softshrink, floats(2, 3), lambd=[0.5, 0.0, 1.2], dtypes=_FLOATING,
-    signed_zeros=False, because="torch's zeros have the sign of the input, those of ONNX's Shrink have none",
+    F.softshrink, floats(2, 3), lambd=[0.5, 0.0, 1.2], dtypes=FLOATS,
+    signed_zeros=False, because="torch gives zeros the sign of the input, and ONNX's Shrink gives them none",
 )  # fmt: skip
-hardshrink = op(F.hardshrink, floats(2, 3), lambd=[0.5, 0.0, 1.2], dtypes=_FLOATING)
-softsign = op(F.softsign, floats(2, 3), dtypes=_FLOATING)
-tanhshrink = op(F.tanhshrink, floats(2, 3), dtypes=_FLOATING[:2])
+hardshrink = op(F.hardshrink, floats(2, 3), lambd=[0.5, 0.0, 1.2], dtypes=FLOATS)
+softsign = op(F.softsign, floats(2, 3), dtypes=FLOATS)
+tanhshrink = op(F.tanhshrink, floats(2, 3), dtypes=WIDE_FLOATS)
 in_place = op(
     lambda x: [
         *(f(x + 1, inplace=True) for f in (F.elu, F.selu, F.celu, F.leaky_relu, F.hardtanh, F.relu6, F.silu, F.mish)),
@@ -68,34 +66,34 @@ in_place = op(
         F.threshold(x + 1, 0.5, 2.0, inplace=True),
     ],
     floats(2, 3),
-    dtypes=_FLOATING,
-    dynamic={"x": {0: "batch"}},
+    dtypes=FLOATS,
+    dynamic=BATCH,
 )
 at_edges = op(
-    lambda x, f: f(x),
+    of_one,
     _EDGES,
     f=[
         F.relu, F.relu6, F.leaky_relu, F.elu, F.selu, F.celu, F.softplus, F.logsigmoid, F.mish, F.silu, F.hardtanh,
         F.hardsigmoid, F.hardswish, F.softshrink, F.hardshrink, F.softsign, F.tanhshrink,
     ],
-    dtypes=_FLOATING[:2],
+    dtypes=WIDE_FLOATS,
     signed_zeros=False,
-    because="of -0.0 onnxruntime's Selu and Celu make 0.0, and ONNX's Shrink gives zeros no sign",
+    because="onnxruntime's Selu and Celu return 0.0 for -0.0, and ONNX's Shrink gives zeros no sign",
 )  # fmt: skip
 
 # --- over an axis -----------------------------------------------------------------------------------------------------
 
-#: Silently wrong elsewhere: before opset 13, Softmax over any axis but the last.
-softmax = op(F.softmax, floats(2, 3, 4), dim=[0, 1, -1], dynamic=_BATCH)
-softmax_dtypes = op(F.softmax, floats(2, 3, 4), dim=[1, 2], dtypes=_FLOATING)
+#: Other exporters are silently wrong about a softmax over any axis but the last, before opset 13.
+softmax = op(F.softmax, floats(2, 3, 4), dim=[0, 1, -1], dynamic=BATCH)
+softmax_dtypes = op(F.softmax, floats(2, 3, 4), dim=[1, 2], dtypes=FLOATS)
 softmax_to = op(
     F.softmax, numbers(2, 3), dim=0, dtype=[torch.float32, torch.float64], dtypes=[torch.float32, torch.int64]
 )
 softmax_of_vector = op(lambda x: (x.softmax(0), x[0].softmax(0), F.softmin(x, 0)), floats(4))
 softmax_masked = op(F.softmax, given([[-math.inf, 0.0, 1.0], [2.0, -math.inf, -math.inf]]), dim=[0, 1])
 softmax_of_nothing = op(F.softmax, floats(0, 3), dim=[0, 1])
-log_softmax = op(F.log_softmax, floats(2, 3, 4), dim=[0, 1, -1], dynamic=_BATCH)
-log_softmax_dtypes = op(F.log_softmax, floats(2, 3, 4), dim=[1, 2], dtypes=_FLOATING)
+log_softmax = op(F.log_softmax, floats(2, 3, 4), dim=[0, 1, -1], dynamic=BATCH)
+log_softmax_dtypes = op(F.log_softmax, floats(2, 3, 4), dim=[1, 2], dtypes=FLOATS)
 log_softmax_to = op(F.log_softmax, ints(2, 3), dim=1, dtype=torch.float64)
 softmax_modules = op(nn.Softmax, floats(2, 3, 4, 5), dim=[1, 3])
 softmax2d = op(nn.Softmax2d, floats(2, 3, 4, 5))

@@ -7,20 +7,31 @@ import operator
 
 import torch
 
-from onnx_parity.harness.case import floats, given, ints, numbers, op
+from onnx_parity.harness.case import (
+    ALL_DTYPES,
+    BATCH,
+    FLOATS,
+    INTS,
+    NUMBERS,
+    SIGNED_INTS,
+    WIDE_FLOATS,
+    Keywords,
+    floats,
+    given,
+    ints,
+    numbers,
+    op,
+)
 
-_FLOATING = [torch.float32, torch.float64, torch.float16, torch.bfloat16]
-_INTS = [torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8]
-_NUMBERS = [*_FLOATING, *_INTS]
-_ALL = [*_NUMBERS, torch.bool]
 _EDGES = given([math.nan, math.inf, -math.inf, 0.0, -0.0, 1.5, -2.5])
-_DYNAMIC = {"x": {0: "batch"}}
-_ROUNDED_ZERO = "torch gives a quotient or remainder of zero the sign that the exact one had; ONNX's formula gives none"
+_ROUNDED_ZERO = (
+    "torch gives a quotient or remainder that is zero the sign of the exact value; ONNX's formula gives it none"
+)
 
 # --- add, sub, mul ----------------------------------------------------------------------------------------------------
 
-add = op(torch.add, numbers(2, 3), other=numbers(2, 3), dtypes=_ALL)
-add_alpha = op(torch.add, numbers(2, 3), other=numbers(3), alpha=[2, -1], dtypes=_NUMBERS, dynamic=_DYNAMIC)
+add = op(torch.add, numbers(2, 3), other=numbers(2, 3), dtypes=ALL_DTYPES)
+add_alpha = op(torch.add, numbers(2, 3), other=numbers(3), alpha=[2, -1], dtypes=NUMBERS, dynamic=BATCH)
 add_number = op(torch.add, numbers(2, 3), other=[2, 0.5, True], alpha=[1, 3])
 add_broadcast = op(torch.add, floats(4, 1, 3), other=[floats(2, 1), floats(1), floats(), floats(5, 4, 2, 3)])
 add_promoted = op(
@@ -33,20 +44,20 @@ add_out = op(lambda x, other: torch.add(x, other, out=torch.empty(2, 3)), floats
 add_operators = op(
     lambda x, y: (x + y, 1 + x, x.add(y)), numbers(2, 3), y=numbers(3), dtypes=[torch.float32, torch.int64]
 )
-sub = op(torch.sub, numbers(2, 3), other=numbers(3), alpha=[1, 2], dtypes=_NUMBERS)
+sub = op(torch.sub, numbers(2, 3), other=numbers(3), alpha=[1, 2], dtypes=NUMBERS)
 sub_number = op(torch.sub, floats(2, 3), other=[2, 0.5], alpha=[1, 3])
 sub_ = op(lambda x, y: (x * 1).sub_(y), floats(2, 3), y=floats(3))
-rsub = op(torch.rsub, numbers(2, 3), other=[numbers(3), 5], alpha=[1, 2], dtypes=_NUMBERS)
+rsub = op(torch.rsub, numbers(2, 3), other=[numbers(3), 5], alpha=[1, 2], dtypes=NUMBERS)
 rsub_operator = op(lambda x: 1.5 - x, numbers(2, 3), dtypes=[torch.float32, torch.int64])
-mul = op(torch.mul, numbers(2, 3), other=numbers(3), dtypes=_ALL, dynamic=_DYNAMIC)
+mul = op(torch.mul, numbers(2, 3), other=numbers(3), dtypes=ALL_DTYPES, dynamic=BATCH)
 mul_number = op(torch.mul, numbers(2, 3), other=[3, -0.5, True], dtypes=[torch.float32, torch.int64])
 mul_ = op(lambda x, y: (x + 1).mul_(y), floats(2, 3), y=[floats(3), 2])
-addcmul = op(torch.addcmul, numbers(2, 3), tensor1=numbers(2, 1), tensor2=numbers(3), value=[1, 2], dtypes=_NUMBERS)
+addcmul = op(torch.addcmul, numbers(2, 3), tensor1=numbers(2, 1), tensor2=numbers(3), value=[1, 2], dtypes=NUMBERS)
 addcdiv = op(torch.addcdiv, floats(2, 3), tensor1=floats(2, 1), tensor2=floats(3, low=1.0), value=[1, 0.5])
-neg = op(torch.neg, numbers(2, 3), dtypes=_NUMBERS)
+neg = op(torch.neg, numbers(2, 3), dtypes=NUMBERS)
 neg_spellings = op(lambda x: (-x, x.neg(), (x * 1).neg_(), torch.negative(x)), floats(2, 3))
 
-#: Silently wrong elsewhere: integers of a few bits computed in more.
+#: Other exporters silently compute small integers in a larger dtype, where they do not wrap around.
 wrap_around = op(
     lambda x, y: (x + y, x - y, x * y, -x, x * 3 + 200, (x + y) // 2),
     ints(40, low=0, high=256, dtype=torch.uint8),
@@ -57,7 +68,7 @@ wrap_around_signed = op(
     ints(40, low=-128, high=128, dtype=torch.int8),
     y=ints(40, low=-128, high=128, dtype=torch.int8),
 )
-#: Numbers that the tensor's dtype does not reach: torch takes what is left of them.
+#: Numbers outside the range of the tensor's dtype: torch wraps them around into it.
 number_wraps_around = op(
     lambda x: (x + 300, x - 300, 300 - x, x * -7, 1000 // x, x % 300, x & 300, x == 300, x > 257, x <= -1),
     ints(40, low=1, high=120),
@@ -66,14 +77,14 @@ number_wraps_around = op(
 
 # --- division ---------------------------------------------------------------------------------------------------------
 
-div = op(torch.div, numbers(3, 4), other=[numbers(4, low=1), 3, 2.5], dtypes=_NUMBERS)
+div = op(torch.div, numbers(3, 4), other=[numbers(4, low=1), 3, 2.5], dtypes=NUMBERS)
 div_bool = op(torch.div, numbers(3, 4, dtype=torch.bool), other=2)
 div_rounded = op(
     torch.div,
     numbers(5, 6, low=-9, high=10),
     other=numbers(6, low=1),
     rounding_mode=["floor", "trunc"],
-    dtypes=_NUMBERS,
+    dtypes=NUMBERS,
 )
 div_by_zero = op(torch.div, _EDGES, other=0.0, rounding_mode=[None, "floor", "trunc"])
 div_edges = op(
@@ -82,28 +93,27 @@ div_edges = op(
 )  # fmt: skip
 div_ = op(lambda x, y: (x * 1).div_(y, rounding_mode="floor"), floats(2, 3), y=floats(3))
 true_divide = op(torch.true_divide, numbers(2, 3), other=numbers(3, low=1), dtypes=[torch.float32, torch.int64])
-divide_operators = op(lambda x: (x / 2, 2 / x, x // 2, 7 // x, x % 2, 7 % x), numbers(3, 4, low=1), dtypes=_NUMBERS)
+divide_operators = op(lambda x: (x / 2, 2 / x, x // 2, 7 // x, x % 2, 7 % x), numbers(3, 4, low=1), dtypes=NUMBERS)
 
-#: Silently wrong elsewhere: negative integers rounded towards zero.
-floor_divide = op(
-    torch.floor_divide, numbers(6, 7, low=-9, high=10), other=[given([-3, 2, 5, -1, 1, 7, -4]), 4, -3], dtypes=_INTS[:4]
-)
-remainder = op(
-    torch.remainder, numbers(6, 7, low=-9, high=10), other=[given([-3, 2, 5, -1, 1, 7, -4]), 4, -3], dtypes=_INTS[:4]
-)
-fmod = op(torch.fmod, numbers(6, 7, low=-9, high=10), other=[given([-3, 2, 5, -1, 1, 7, -4]), 4, -3], dtypes=_INTS[:4])
-floor_divide_floats = op(torch.floor_divide, floats(5, 6), other=[floats(6), 0.3, -0.7], dtypes=_FLOATING[:2])
-remainder_floats = op(torch.remainder, floats(5, 6), other=[floats(6), 0.3, -0.7], dtypes=_FLOATING[:2])
-fmod_floats = op(torch.fmod, floats(5, 6), other=[floats(6), 0.3, -0.7], dtypes=_FLOATING[:2])
-floor_divide_edges = op(
-    torch.floor_divide, _EDGES, other=given([[1.0], [0.0], [-math.inf]]), signed_zeros=False, because=_ROUNDED_ZERO
-)
-remainder_edges = op(
-    torch.remainder, _EDGES, other=given([[1.0], [0.0], [-math.inf]]), signed_zeros=False, because=_ROUNDED_ZERO
-)
-fmod_edges = op(torch.fmod, _EDGES, other=given([[1.0], [0.0], [-math.inf]]), signed_zeros=False, because=_ROUNDED_ZERO)
+_DIVIDED = numbers(6, 7, low=-9, high=10)
+_BY_INTS: Keywords = {"other": [given([-3, 2, 5, -1, 1, 7, -4]), 4, -3], "dtypes": SIGNED_INTS}
+_BY_FLOATS: Keywords = {"other": [floats(6), 0.3, -0.7], "dtypes": WIDE_FLOATS}
+_AT_EDGES: Keywords = {
+    "other": given([[1.0], [0.0], [-math.inf]]), "signed_zeros": False, "because": _ROUNDED_ZERO
+}  # fmt: skip
+
+#: Other exporters silently round negative quotients towards zero.
+floor_divide = op(torch.floor_divide, _DIVIDED, **_BY_INTS)
+remainder = op(torch.remainder, _DIVIDED, **_BY_INTS)
+fmod = op(torch.fmod, _DIVIDED, **_BY_INTS)
+floor_divide_floats = op(torch.floor_divide, floats(5, 6), **_BY_FLOATS)
+remainder_floats = op(torch.remainder, floats(5, 6), **_BY_FLOATS)
+fmod_floats = op(torch.fmod, floats(5, 6), **_BY_FLOATS)
+floor_divide_edges = op(torch.floor_divide, _EDGES, **_AT_EDGES)
+remainder_edges = op(torch.remainder, _EDGES, **_AT_EDGES)
+fmod_edges = op(torch.fmod, _EDGES, **_AT_EDGES)
 #: 1 // 0.1 is 9, although 1 / 0.1 rounds to 10.
-floor_divide_close = op(lambda x: (x // 0.1, x % 0.1), given([1.0, 0.3, 0.7, -0.6, 123.4]), dtypes=_FLOATING[:2])
+floor_divide_close = op(lambda x: (x // 0.1, x % 0.1), given([1.0, 0.3, 0.7, -0.6, 123.4]), dtypes=WIDE_FLOATS)
 remainder_unsigned = op(torch.remainder, ints(8, low=0, high=256, dtype=torch.uint8), other=[7, 200])
 remainder_ = op(
     lambda x: (x * 1).remainder_(3).fmod_(2).floor_divide_(2), numbers(8, low=-9, high=10, dtype=torch.int64)
@@ -112,22 +122,22 @@ remainder_ = op(
 remainders_great = op(
     lambda x: (x // 3, x % 3, x.fmod(3)), given([2**60 + 1, -(2**60) - 1, -7], dtype=torch.int64), dtypes=[torch.int64]
 )
-reciprocal = op(torch.reciprocal, floats(2, 3), dtypes=_FLOATING)
+reciprocal = op(torch.reciprocal, floats(2, 3), dtypes=FLOATS)
 reciprocal_promoted = op(torch.reciprocal, ints(4, low=1))
 reciprocal_edges = op(torch.reciprocal, _EDGES)
 
 # --- powers -----------------------------------------------------------------------------------------------------------
 
-pow_number = op(torch.pow, floats(3, 4, low=0.2), exponent=[2, 3, 0.5, -1, 0, 1, 2.5, -0.5], dtypes=_FLOATING)
+pow_number = op(torch.pow, floats(3, 4, low=0.2), exponent=[2, 3, 0.5, -1, 0, 1, 2.5, -0.5], dtypes=FLOATS)
 pow_negative_base = op(torch.pow, floats(3, 4), exponent=[2, 3, -2, 0.5])
-pow_integer = op(torch.pow, numbers(3, 4), exponent=[0, 1, 2, 3, 7, 0.5], dtypes=_INTS)
-pow_tensor = op(torch.pow, floats(3, 4, low=0.2), exponent=floats(4), dtypes=_FLOATING, dynamic=_DYNAMIC)
-pow_integer_tensor = op(torch.pow, numbers(3, 4), exponent=numbers(4, low=0, high=6), dtypes=_INTS)
+pow_integer = op(torch.pow, numbers(3, 4), exponent=[0, 1, 2, 3, 7, 0.5], dtypes=INTS)
+pow_tensor = op(torch.pow, floats(3, 4, low=0.2), exponent=floats(4), dtypes=FLOATS, dynamic=BATCH)
+pow_integer_tensor = op(torch.pow, numbers(3, 4), exponent=numbers(4, low=0, high=6), dtypes=INTS)
 pow_wide = op(torch.pow, given([3, -3, 7, 0, 1, -1, 2]), exponent=given([[39], [70], [0], [1]]))
 pow_promoted = op(torch.pow, ints(3, 4, low=1), exponent=[floats(4), ints(3, 1, high=3, dtype=torch.int32)])
 pow_scalar_base = op(lambda exponent, base: torch.pow(base, exponent), floats(3, 4), base=[2, 0.5, 1])
 pow_operators = op(lambda x: (x**2, 2**x, 2.5**x, x.pow(3), (x + 1).pow_(2)), floats(2, 3))
 pow_edges = op(torch.pow, _EDGES, exponent=[2, 3, -1, 0.0, 2.0])
 float_power = op(torch.float_power, ints(2, 3, low=1), exponent=[2, floats(3)])
-square = op(torch.square, numbers(2, 3), dtypes=_NUMBERS)
+square = op(torch.square, numbers(2, 3), dtypes=NUMBERS)
 operators = op(lambda x, y: [f(x, y) for f in (operator.add, operator.sub, operator.mul)], floats(2), y=floats(2))

@@ -1,15 +1,26 @@
-"""Writing x[...] = y in all its forms, and the operators that write at places."""
+"""Writing `x[...] = y` in all its forms, and the operators that write at indices: scatter, index_put, masked_fill."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import torch
+from numpy import s_
 
-from onnx_parity.harness.case import bools, distinct, floats, given, ints, numbers, op
-
-BATCH = {"x": {0: "batch"}}
-ALL = [torch.float32, torch.float64, torch.float16, torch.int64, torch.int32, torch.int8, torch.uint8, torch.bool]
+from onnx_parity.harness.case import (
+    BATCH,
+    BATCHES,
+    MOVED_DTYPES,
+    MOVED_NUMBERS,
+    bools,
+    distinct,
+    floats,
+    given,
+    ints,
+    numbers,
+    op,
+)
+from onnx_parity.op_cases.indices import BASIC_INDICES
 
 
 def put(x: torch.Tensor, index: Any, y: Any) -> torch.Tensor:
@@ -22,34 +33,30 @@ def put_at(x: torch.Tensor, y: Any, *index: Any) -> torch.Tensor:
     return put(x, index, y)
 
 
-# --- ints, slices, None, ... ------------------------------------------------------------------------------------------
+def accumulated(x: torch.Tensor, index: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    return x.index_put((index,), y, accumulate=True)
+
+
+# --- integers, slices, None, ... --------------------------------------------------------------------------------------
 
 setitem = op(
     put,
     floats(4, 5, 6),
     index=[
-        0,
-        -1,
-        (1, 2),
-        (-1, slice(None), -2),
-        slice(1, 3),
-        slice(-3, None),
-        slice(None, -1),
-        slice(None, None, 2),
-        slice(3, 1),
-        (slice(None), slice(1, None, 2)),
-        (slice(None, None, 3), slice(None), slice(0, 6, 2)),
-        (..., 0),
-        (0, ..., -1),
-        (None, 1),
-        (slice(0, 2), None, 0, slice(1, 4, 3)),
-        (1, 2, 3),
-        ...,
+        *BASIC_INDICES,
+        s_[:, 1::2],
+        s_[::3, :, 0:6:2],
+        s_[..., 0],
+        s_[0, ..., -1],
+        s_[None, 1],
+        s_[0:2, None, 0, 1:4:3],
+        s_[1, 2, 3],
+        s_[...],
         (),
     ],
     y=2.5,
 )
-setitem_dtypes = op(put, numbers(4, 5), index=(slice(1, 3), 2), y=1, dtypes=ALL)
+setitem_dtypes = op(put, numbers(4, 5), index=(slice(1, 3), 2), y=1, dtypes=MOVED_DTYPES)
 setitem_row = op(lambda x, y: put(x, 1, y), floats(3, 4), y=[floats(4), floats(1), floats()])
 setitem_slice = op(
     lambda x, y: put(x, (slice(None), slice(1, 3)), y), floats(3, 4), y=[floats(3, 2), floats(2), floats(3, 1)]
@@ -58,7 +65,7 @@ setitem_steps = op(
     lambda x, y: put(x, (slice(None), slice(0, 4, 2)), y),
     floats(3, 4),
     floats(3, 2),
-    dynamic={"x0": {0: "batch"}, "x1": {0: "batch"}},
+    dynamic=BATCHES,
 )
 setitem_casts = op(lambda x, y: put(x, 0, y), ints(3, 4), floats(4))
 setitem_dynamic = op(
@@ -112,7 +119,7 @@ put_scalar = op(
     lambda x, i: put(x, i, 3),
     numbers(4, 5),
     i=[ints(3, low=-4, high=4), ints(2, 3, high=4), ints(0, high=4)],
-    dtypes=ALL,
+    dtypes=MOVED_DTYPES,
 )
 put_rows = op(
     put,
@@ -162,11 +169,11 @@ put_in_varying = op(lambda x: put(x, [0, -1], 1.0), floats(6, 5), dynamic=BATCH,
 put_repeated = op(lambda x, y: x.index_put((torch.tensor([1, 1, 1]),), y), floats(3, 4), floats(1, 4))
 
 index_put_accumulate = op(
-    lambda x, i, y: x.index_put((i,), y, accumulate=True),
+    accumulated,
     numbers(4, 5),
     given([1, 1, -1, 1]),
     y=[numbers(4, 5), numbers(5), numbers()],
-    dtypes=ALL[:-1],
+    dtypes=MOVED_NUMBERS,
 )
 index_put_accumulate_pairs = op(
     lambda x, y: x.index_put((torch.tensor([1, 1, 0]), torch.tensor([2, 2, -1])), y, accumulate=True),
@@ -174,7 +181,7 @@ index_put_accumulate_pairs = op(
     floats(3),
 )
 index_put_accumulate_special = op(
-    lambda x, i, y: x.index_put((i,), y, accumulate=True),
+    accumulated,
     floats(4),
     given([1, 1, 2]),
     given([float("inf"), 1.0, float("nan")]),
@@ -185,7 +192,7 @@ index_put_ = op(
 
 # --- masks ------------------------------------------------------------------------------------------------------------
 
-put_under_mask = op(lambda x, m: put(x, m, 3), numbers(3, 4), m=[bools(3, 4), bools(3)], dtypes=ALL)
+put_under_mask = op(lambda x, m: put(x, m, 3), numbers(3, 4), m=[bools(3, 4), bools(3)], dtypes=MOVED_DTYPES)
 put_rows_under_mask = op(
     put,
     floats(4, 3, special=(float("nan"),)),
@@ -213,7 +220,7 @@ put_under_mask_of_bytes = op(
     lambda x, m: (put(x, m, x[m] * 2), x.index_put((m,), x[m] + 1, accumulate=True)),
     floats(3, 2),
     ints(3, high=2, dtype=torch.uint8),
-    dynamic={"x0": {0: "batch"}, "x1": {0: "batch"}},
+    dynamic=BATCHES,
 )
 put_under_mask_and_tensor = op(
     lambda x, m, i, y: put_at(x, y, m, i),
@@ -223,12 +230,14 @@ put_under_mask_and_tensor = op(
     y=[floats(2), floats()],
 )
 accumulate_under_mask = op(
-    lambda x, m, y: x.index_put((m,), y, accumulate=True),
+    accumulated,
     floats(4, 3),
     given([True, False, True, False]),
     y=[floats(2, 3), floats(3), floats()],
 )
-masked_fill = op(torch.masked_fill, numbers(3, 4), mask=[bools(3, 4), bools(4), bools(3, 1)], value=[0, 1], dtypes=ALL)
+masked_fill = op(
+    torch.masked_fill, numbers(3, 4), mask=[bools(3, 4), bools(4), bools(3, 1)], value=[0, 1], dtypes=MOVED_DTYPES
+)
 masked_fill_dynamic = op(torch.masked_fill, floats(3, 4), mask=bools(4), value=-1.0, dynamic=BATCH)
 masked_fill_special = op(
     torch.masked_fill,
@@ -266,10 +275,10 @@ index_add_dynamic = op(
 index_copy = op(
     lambda x, y, dim: x.index_copy(dim, torch.tensor([2, 0]), y),
     rows=[{"x": numbers(3, 4), "y": numbers(2, 4), "dim": 0}, {"x": numbers(3, 4), "y": numbers(3, 2), "dim": -1}],
-    dtypes=ALL,
+    dtypes=MOVED_DTYPES,
 )
 index_copy_input = op(lambda x, i, y: x.index_copy(0, i, y), floats(3, 4), given([2, 0]), floats(2, 4))
-index_fill = op(torch.index_fill, numbers(3, 4), dim=[0, 1, -1], index=given([2, 0]), value=1, dtypes=ALL)
+index_fill = op(torch.index_fill, numbers(3, 4), dim=[0, 1, -1], index=given([2, 0]), value=1, dtypes=MOVED_DTYPES)
 index_fill_dynamic = op(torch.index_fill, floats(3, 4), dim=1, index=given([2, 0]), value=1, dynamic=BATCH)
 index_fill_tensor = op(lambda x, value: x.index_fill(1, torch.tensor([0, -1]), value), floats(3, 4), floats())
 index_fill_ = op(lambda x: (x + 1).index_fill_(0, torch.tensor([1]), -1), floats(3, 4))
@@ -293,10 +302,15 @@ scatter = op(
     given([[0, 1, 2], [2, 0, 1]]),
     distinct(3, 4),
     dim=[0, -1],
-    dtypes=ALL[:-1],
+    dtypes=MOVED_NUMBERS,
 )
 scatter_value = op(
-    torch.scatter, numbers(3, 4), index=[ints(2, 3, high=3), ints(3, 4, high=3)], dim=[0, 1], value=1, dtypes=ALL
+    torch.scatter,
+    numbers(3, 4),
+    index=[ints(2, 3, high=3), ints(3, 4, high=3)],
+    dim=[0, 1],
+    value=1,
+    dtypes=MOVED_DTYPES,
 )
 scatter_scalar = op(lambda x, src: x.scatter(0, torch.tensor(0), src), floats(), floats())
 scatter_multiply = op(
@@ -308,7 +322,7 @@ scatter_dynamic = op(
     lambda x, i: x.scatter(1, i, 1.0),
     floats(3, 4),
     ints(3, 2, high=4),
-    dynamic={"x0": {0: "batch"}, "x1": {0: "batch"}},
+    dynamic=BATCHES,
 )
 scatter_add = op(
     torch.scatter_add,
@@ -316,7 +330,7 @@ scatter_add = op(
     dim=[0, 1, -1],
     index=[ints(2, 3, high=3), ints(3, 4, high=3)],
     src=numbers(3, 4),
-    dtypes=ALL[:-1],
+    dtypes=MOVED_NUMBERS,
 )
 scatter_add_special = op(
     lambda x, src: x.scatter_add(0, torch.tensor([1, 1, 2]), src), floats(4), given([float("inf"), 1.0, float("nan")])

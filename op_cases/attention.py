@@ -8,17 +8,20 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from onnx_parity.harness.case import bools, floats, given, op
+from onnx_parity.harness.case import FLOATS, Keywords, bools, floats, given, op
 
-_QUERY, _KEY, _VALUE = floats(2, 4, 5, 8), floats(2, 4, 6, 8), floats(2, 4, 6, 7)
+_QUERY = floats(2, 4, 5, 8)
+#: A query, keys and values.
+_EXAMPLE = _QUERY, floats(2, 4, 6, 8), floats(2, 4, 6, 7)
 _ATTEND = F.scaled_dot_product_attention
 _LENGTHS = {"x0": {0: "batch", 2: "queries"}, "x1": {0: "batch", 2: "keys"}, "x2": {0: "batch", 2: "keys"}}
-_FLOATING = [torch.float32, torch.float64, torch.float16, torch.bfloat16]
 _NO = -math.inf
+_TWO_HEADS: Keywords = {"embed_dim": 8, "num_heads": 2}
+_LAYER: Keywords = {"d_model": 8, "nhead": 2, "dim_feedforward": 16}
 
 
 class _Masked(nn.Module):
-    """Multi-head attention whose masks the program makes, of sizes that vary."""
+    """Multi-head attention whose masks the program makes, of dynamic sizes."""
 
     def __init__(self, masks: str, need_weights: bool, batch_first: bool = True) -> None:
         super().__init__()
@@ -54,15 +57,15 @@ class _AttendsTo(nn.Module):
         return attended
 
 
-#: Of five queries the second may attend to nothing.
+#: The last two of the second sequence's five steps are padding.
+_PADDING = given([[False] * 5, [False] * 3 + [True] * 2])
+#: The second of five queries may attend to nothing.
 _EMPTY_ROW = [[True] * 6, [False] * 6, [True] * 3 + [False] * 3, [True, False] * 3, [False] * 5 + [True]]
 _EMPTY_ROW_FLOATS = [[0.0 if attends else _NO for attends in row] for row in _EMPTY_ROW]
 
 attention = op(
     _ATTEND,
-    _QUERY,
-    _KEY,
-    _VALUE,
+    *_EXAMPLE,
     is_causal=[False, True],
     scale=[None, 0.3],
     dynamic=_LENGTHS,
@@ -80,16 +83,12 @@ attention_ranks = op(
 )
 attention_mask = op(
     _ATTEND,
-    _QUERY,
-    _KEY,
-    _VALUE,
+    *_EXAMPLE,
     attn_mask=[bools(5, 6), bools(2, 1, 5, 6), bools(2, 4, 5, 6), bools(1, 6), floats(5, 6), floats(2, 1, 5, 6)],
 )
-attention_empty_row = op(_ATTEND, _QUERY, _KEY, _VALUE, attn_mask=given(_EMPTY_ROW), scale=[None, 0.3])
-attention_empty_row_floats = op(_ATTEND, _QUERY, _KEY, _VALUE, attn_mask=given(_EMPTY_ROW_FLOATS))
-attention_constant_mask = op(
-    _ATTEND, _QUERY, _KEY, _VALUE, attn_mask=[bools(5, 6, constant=True), floats(5, 6, constant=True)]
-)
+attention_empty_row = op(_ATTEND, *_EXAMPLE, attn_mask=given(_EMPTY_ROW), scale=[None, 0.3])
+attention_empty_row_floats = op(_ATTEND, *_EXAMPLE, attn_mask=given(_EMPTY_ROW_FLOATS))
+attention_constant_mask = op(_ATTEND, *_EXAMPLE, attn_mask=[bools(5, 6, constant=True), floats(5, 6, constant=True)])
 attention_grouped = op(
     _ATTEND,
     _QUERY,
@@ -100,8 +99,8 @@ attention_grouped = op(
 attention_grouped_mask = op(
     _ATTEND, _QUERY, key=floats(2, 2, 6, 8), value=floats(2, 2, 6, 8), attn_mask=bools(5, 6), enable_gqa=True
 )
-attention_dtypes = op(_ATTEND, _QUERY, _KEY, _VALUE, is_causal=[False, True], dtypes=_FLOATING)
-attention_mask_dtypes = op(_ATTEND, _QUERY, _KEY, _VALUE, attn_mask=given(_EMPTY_ROW), dtypes=_FLOATING)
+attention_dtypes = op(_ATTEND, *_EXAMPLE, is_causal=[False, True], dtypes=FLOATS)
+attention_mask_dtypes = op(_ATTEND, *_EXAMPLE, attn_mask=given(_EMPTY_ROW), dtypes=FLOATS)
 attention_nan = op(
     _ATTEND,
     floats(1, 1, 5, 8, special=(math.nan,)),
@@ -115,18 +114,14 @@ multi_head_attention = op(
     floats(5, 2, 8),
     floats(6, 2, 8),
     floats(6, 2, 8),
-    embed_dim=8,
-    num_heads=2,
+    **_TWO_HEADS,
     rows=[{}, {"bias": False}, {"add_bias_kv": True}, {"add_zero_attn": True}],
 )
 multi_head_attention_padding = op(
     nn.MultiheadAttention,
-    floats(2, 5, 8),
-    floats(2, 5, 8),
-    floats(2, 5, 8),
-    given([[False] * 5, [False] * 3 + [True] * 2]),
-    embed_dim=8,
-    num_heads=2,
+    *[floats(2, 5, 8)] * 3,
+    _PADDING,
+    **_TWO_HEADS,
     batch_first=True,
 )
 multi_head_attention_varying = op(
@@ -151,17 +146,13 @@ multi_head_attention_masks_varying = op(
     dynamic={"x0": {0: "batch", 1: "steps"}, "x1": {0: "batch", 1: "steps"}, "x2": {0: "steps", 1: "steps"}},
 )
 multi_head_attention_sizes = op(
-    nn.MultiheadAttention, floats(5, 2, 8), floats(6, 2, 3), floats(6, 2, 4), embed_dim=8, num_heads=2, kdim=3, vdim=4
+    nn.MultiheadAttention, floats(5, 2, 8), floats(6, 2, 3), floats(6, 2, 4), **_TWO_HEADS, kdim=3, vdim=4
 )
-multi_head_attention_unbatched = op(
-    nn.MultiheadAttention, floats(5, 8), floats(6, 8), floats(6, 8), embed_dim=8, num_heads=2
-)
+multi_head_attention_unbatched = op(nn.MultiheadAttention, floats(5, 8), floats(6, 8), floats(6, 8), **_TWO_HEADS)
 encoder_layer = op(
     nn.TransformerEncoderLayer,
     floats(5, 2, 8),
-    d_model=8,
-    nhead=2,
-    dim_feedforward=16,
+    **_LAYER,
     activation=["relu", "gelu"],
     norm_first=[False, True],
     dynamic={"x": {0: "steps", 1: "batch"}},
@@ -170,19 +161,15 @@ encoder_layer_masks = op(
     nn.TransformerEncoderLayer,
     floats(2, 5, 8),
     given([[column > row for column in range(5)] for row in range(5)]),
-    given([[False] * 5, [False] * 3 + [True] * 2]),
-    d_model=8,
-    nhead=2,
-    dim_feedforward=16,
+    _PADDING,
+    **_LAYER,
     batch_first=True,
 )
 decoder_layer = op(
     nn.TransformerDecoderLayer,
     floats(5, 2, 8),
     floats(6, 2, 8),
-    d_model=8,
-    nhead=2,
-    dim_feedforward=16,
+    **_LAYER,
     norm_first=[False, True],
     dynamic={"x0": {0: "steps", 1: "batch"}, "x1": {0: "memory", 1: "batch"}},
 )
@@ -190,10 +177,8 @@ transformer = op(
     nn.Transformer,
     floats(5, 2, 8),
     floats(6, 2, 8),
-    d_model=8,
-    nhead=2,
+    **_LAYER,
     num_encoder_layers=2,
     num_decoder_layers=2,
-    dim_feedforward=16,
     dynamic={"x0": {0: "source", 1: "batch"}, "x1": {0: "target", 1: "batch"}},
 )

@@ -1,4 +1,4 @@
-"""Comparing, choosing and logic: truth values, bits, extremes, clamping."""
+"""Comparison, selection by a condition, minimum and maximum, clamping, and boolean and bitwise logic."""
 
 from __future__ import annotations
 
@@ -6,71 +6,85 @@ import math
 
 import torch
 
-from onnx_parity.harness.case import bools, floats, given, ints, numbers, op
+from onnx_parity.harness.case import (
+    ALL_DTYPES,
+    BATCH,
+    FLOATS,
+    INTS,
+    NUMBERS,
+    SIGNED_INTS,
+    WIDE_FLOATS,
+    bools,
+    floats,
+    given,
+    ints,
+    numbers,
+    op,
+)
+from onnx_parity.op_cases.function_sweeps import of_two
 
-_FLOATING = [torch.float32, torch.float64, torch.float16, torch.bfloat16]
-_INTS = [torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8]
-_ALL = [*_FLOATING, *_INTS, torch.bool]
 _EDGES = given([math.nan, math.inf, -math.inf, 0.0, -0.0, 1.5, -2.5])
 _OTHERS = given([[math.nan], [math.inf], [-math.inf], [0.0], [1.5]])
 _LARGE = given([2**62, 2**62 + 1, -(2**62), 2**53, 2**53 + 1])
 _COMPARISONS = [torch.eq, torch.ne, torch.lt, torch.gt, torch.le, torch.ge]
-_DYNAMIC = {"x": {0: "batch"}}
 
-comparison = op(lambda x, y, f: f(x, y), numbers(3, 4), y=numbers(4), f=_COMPARISONS, dtypes=_ALL)
-comparison_dynamic = op(lambda x, y, f: f(x, y), floats(3, 4), y=floats(4), f=_COMPARISONS, dynamic=_DYNAMIC)
-comparison_with_number = op(lambda x, y, f: f(x, y), numbers(3, 4), y=[1, 0.5], f=_COMPARISONS, dtypes=_ALL[:-1])
-comparison_promoted = op(lambda x, y, f: f(x, y), ints(3, 4, dtype=torch.int32), y=[ints(4), floats(4)], f=_COMPARISONS)
-comparison_at_edges = op(lambda x, y, f: f(x, y), _EDGES, y=_OTHERS, f=_COMPARISONS)
-#: Beyond what floats tell apart.
-comparison_of_large = op(lambda x, y, f: f(x, y), _LARGE, y=given([[2**62], [2**53]]), f=_COMPARISONS)
-#: A number that the dtype does not hold wraps around into it, as in torch.
+comparison = op(of_two, numbers(3, 4), y=numbers(4), f=_COMPARISONS, dtypes=ALL_DTYPES)
+comparison_dynamic = op(of_two, floats(3, 4), y=floats(4), f=_COMPARISONS, dynamic=BATCH)
+comparison_with_number = op(of_two, numbers(3, 4), y=[1, 0.5], f=_COMPARISONS, dtypes=NUMBERS)
+comparison_promoted = op(of_two, ints(3, 4, dtype=torch.int32), y=[ints(4), floats(4)], f=_COMPARISONS)
+comparison_at_edges = op(of_two, _EDGES, y=_OTHERS, f=_COMPARISONS)
+#: Integers that are equal once they are converted to floats.
+comparison_of_large = op(of_two, _LARGE, y=given([[2**62], [2**53]]), f=_COMPARISONS)
+#: A number outside the range of the dtype wraps around into it, as in torch.
 comparison_wrapped = op(lambda x, f: f(x, -1), given([0, 200, 255], dtype=torch.uint8), f=_COMPARISONS)
 comparison_operators = op(
     lambda x, y: (x == y, x != y, x < y, x > y, x <= y, x >= y, x > 1), numbers(3, 4), y=numbers(4)
 )
 comparison_into = op(lambda x, y: (x * 1).lt_(y).eq_(1), floats(3, 4), y=floats(4))
-isnan = op(torch.isnan, numbers(3, 4), dtypes=_ALL)
+isnan = op(torch.isnan, numbers(3, 4), dtypes=ALL_DTYPES)
 classes_at_edges = op(
     lambda x: (torch.isnan(x), torch.isinf(x), torch.isfinite(x), torch.isposinf(x), torch.isneginf(x)),
     _EDGES,
-    dtypes=_FLOATING,
+    dtypes=FLOATS,
 )
-isinf = op(torch.isinf, numbers(3, 4), dtypes=_ALL)
-isfinite = op(torch.isfinite, numbers(3, 4), dtypes=_ALL)
+isinf = op(torch.isinf, numbers(3, 4), dtypes=ALL_DTYPES)
+isfinite = op(torch.isfinite, numbers(3, 4), dtypes=ALL_DTYPES)
 
-# --- choosing ---------------------------------------------------------------------------------------------------------
+# --- selection by a condition -----------------------------------------------------------------------------------------
 
-where = op(torch.where, bools(3, 4), numbers(3, 4), numbers(4), dtypes=_ALL)
+where = op(torch.where, bools(3, 4), numbers(3, 4), numbers(4), dtypes=ALL_DTYPES)
 where_broadcast = op(torch.where, bools(3, 1), floats(1, 4), floats())
 where_numbers = op(lambda c, a, b: torch.where(c, a, b) + 0, bools(3, 4), a=[1, 0.5, floats(3, 4)], b=[2, -1.5])
 where_promoted = op(torch.where, bools(3, 4), ints(3, 4), floats(4))
-#: Neither NaN nor an infinity that is not chosen may come through.
-where_unchosen = op(lambda x: torch.where(x > 0, x, torch.zeros(())), _EDGES, dtypes=[torch.float32, torch.float64])
+#: A NaN or an infinity that is not selected must not reach the result.
+where_unchosen = op(lambda x: torch.where(x > 0, x, torch.zeros(())), _EDGES, dtypes=WIDE_FLOATS)
 where_infinite = op(
-    lambda x: (torch.where(x > 0, x, -math.inf), torch.where(x > 0, math.inf, x)), floats(3, 4), dynamic=_DYNAMIC
+    lambda x: (torch.where(x > 0, x, -math.inf), torch.where(x > 0, math.inf, x)), floats(3, 4), dynamic=BATCH
 )
-where_byte = op(lambda c, x: torch.where(c.bool(), x, 0), ints(3, 4, high=2, dtype=torch.uint8), x=floats(3, 4))
+where_byte = op(lambda c, y: torch.where(c.bool(), y, 0), ints(3, 4, high=2, dtype=torch.uint8), y=floats(3, 4))
 where_empty = op(torch.where, bools(0, 4), floats(4), floats(0, 4))
 where_method = op(lambda x, c, y: x.where(c, y), floats(3, 4), c=bools(4), y=floats(3, 4))
 
-# --- extremes and clamping --------------------------------------------------------------------------------------------
+# --- minimum, maximum and clamping ------------------------------------------------------------------------------------
 
-maximum = op(torch.maximum, numbers(3, 4), other=numbers(4), dtypes=_ALL, dynamic=_DYNAMIC)
-minimum = op(torch.minimum, numbers(3, 4), other=numbers(4), dtypes=_ALL, dynamic=_DYNAMIC)
-fmax = op(torch.fmax, numbers(3, 4), other=numbers(4), dtypes=_ALL)
-fmin = op(torch.fmin, numbers(3, 4), other=numbers(4), dtypes=_ALL)
+maximum = op(torch.maximum, numbers(3, 4), other=numbers(4), dtypes=ALL_DTYPES, dynamic=BATCH)
+minimum = op(torch.minimum, numbers(3, 4), other=numbers(4), dtypes=ALL_DTYPES, dynamic=BATCH)
+fmax = op(torch.fmax, numbers(3, 4), other=numbers(4), dtypes=ALL_DTYPES)
+fmin = op(torch.fmin, numbers(3, 4), other=numbers(4), dtypes=ALL_DTYPES)
 extremes_at_edges = op(
-    lambda x, y, f: f(x, y), _EDGES, y=_OTHERS, f=[torch.maximum, torch.minimum, torch.fmax, torch.fmin],
-    signed_zeros=False, because="of 0.0 and -0.0, which are equal, ONNX's Max and Min may return either",
+    of_two, _EDGES, y=_OTHERS, f=[torch.maximum, torch.minimum, torch.fmax, torch.fmin],
+    signed_zeros=False, because="0.0 and -0.0 are equal, and ONNX's Max and Min may return either",
 )  # fmt: skip
 extremes_promoted = op(lambda x, y: (torch.maximum(x, y), torch.min(x, y), torch.max(x, y)), ints(3, 4), y=floats(4))
 clamp = op(
-    torch.clamp, numbers(3, 4, low=-9, high=10), rows=[{"min": -2, "max": 3}, {"min": 1}, {"max": 2}], dtypes=_ALL[:-2]
+    torch.clamp,
+    numbers(3, 4, low=-9, high=10),
+    rows=[{"min": -2, "max": 3}, {"min": 1}, {"max": 2}],
+    dtypes=[*FLOATS, *SIGNED_INTS],
 )
 clamp_unsigned = op(torch.clamp, ints(3, 4, high=256, dtype=torch.uint8), min=[3], max=[100])
 clamp_floats = op(
-    torch.clamp, floats(3, 4), rows=[{"min": -0.5, "max": 0.25}, {"min": 0.1}, {"max": -0.1}], dtypes=_FLOATING
+    torch.clamp, floats(3, 4), rows=[{"min": -0.5, "max": 0.25}, {"min": 0.1}, {"max": -0.1}], dtypes=FLOATS
 )
 clamp_crossed = op(torch.clamp, floats(3, 4), min=0.5, max=-0.5)
 clamp_promoted = op(torch.clamp, ints(3, 4, low=-5), min=[-0.5, 2.5])
@@ -79,7 +93,7 @@ clamp_tensors = op(
     torch.clamp,
     numbers(3, 4),
     rows=[{"min": numbers(4), "max": numbers(3, 1)}, {"min": numbers(4)}, {"max": numbers()}],
-    dtypes=_ALL[:-1],
+    dtypes=NUMBERS,
 )
 clamp_min = op(torch.clamp_min, numbers(3, 4), min=[1, numbers(4)], dtypes=[torch.float32, torch.int64])
 clamp_max = op(torch.clamp_max, numbers(3, 4), max=[1, numbers(4)], dtypes=[torch.float32, torch.int64])
@@ -90,30 +104,30 @@ clamp_spellings = op(
 # --- logic ------------------------------------------------------------------------------------------------------------
 
 logical = op(
-    lambda x, y, f: f(x, y),
+    of_two,
     numbers(3, 4, low=-1, high=2),
     y=numbers(4, low=-1, high=2),
     f=[torch.logical_and, torch.logical_or, torch.logical_xor],
-    dtypes=_ALL,
+    dtypes=ALL_DTYPES,
 )
-logical_not = op(torch.logical_not, numbers(3, 4, low=-1, high=2), dtypes=_ALL)
+logical_not = op(torch.logical_not, numbers(3, 4, low=-1, high=2), dtypes=ALL_DTYPES)
 logical_mixed = op(lambda x, y: (torch.logical_and(x, y), torch.logical_xor(x, y)), ints(3, 4, high=2), y=floats(4))
 bitwise = op(
-    lambda x, y, f: f(x, y),
+    of_two,
     numbers(3, 4, low=-100, high=120),
     y=numbers(4, low=-100, high=120),
     f=[torch.bitwise_and, torch.bitwise_or, torch.bitwise_xor],
-    dtypes=[*_INTS, torch.bool],
+    dtypes=[*INTS, torch.bool],
 )
 bitwise_large = op(lambda x, y: (x & y, x | y, x ^ y, ~x), _LARGE, y=given([[-1], [2**53 + 5], [-(2**60)]]))
-bitwise_number = op(lambda x: (x & 6, x | 3, x ^ 5, 6 & x), numbers(3, 4), dtypes=_INTS)
-bitwise_not = op(torch.bitwise_not, numbers(3, 4), dtypes=[*_INTS, torch.bool])
+bitwise_number = op(lambda x: (x & 6, x | 3, x ^ 5, 6 & x), numbers(3, 4), dtypes=INTS)
+bitwise_not = op(torch.bitwise_not, numbers(3, 4), dtypes=[*INTS, torch.bool])
 bool_operators = op(lambda x, y: (x & y, x | y, x ^ y, ~x), bools(3, 4), y=bools(4))
-shifts = op(lambda x, y: (x << y, x >> y), numbers(3, 4, low=-100, high=120), y=numbers(4, low=0, high=7), dtypes=_INTS)
+shifts = op(lambda x, y: (x << y, x >> y), numbers(3, 4, low=-100, high=120), y=numbers(4, low=0, high=7), dtypes=INTS)
 shifts_named = op(
     lambda x, y: (torch.bitwise_left_shift(x, y), torch.bitwise_right_shift(x, y), torch.bitwise_left_shift(x, 2)),
     numbers(3, 4, low=-100, high=120),
     y=numbers(4, low=0, high=7),
-    dtypes=_INTS,
+    dtypes=INTS,
 )
 shifts_far = op(lambda x: (x << 62, x >> 63, x >> 40), _LARGE)

@@ -1,4 +1,4 @@
-"""Branches and loops that depend on values, as `torch.cond` and its kin say them. Run again at other values."""
+"""Data-dependent branches and loops: cond, while_loop, scan and map of torch. Each case also runs at other values."""
 
 from __future__ import annotations
 
@@ -8,16 +8,15 @@ from torch._higher_order_ops import associative_scan, while_loop
 from torch._higher_order_ops.map import map as torch_map
 from torch._higher_order_ops.scan import scan
 
-from onnx_parity.harness.case import floats, ints, op
+from onnx_parity.harness.case import BATCH, floats, ints, op
 
-BATCH = {"x": {0: "batch"}}
 ROWS = {"x0": {0: "rows"}}
 
 # --- cond -------------------------------------------------------------------------------------------------------------
 
 
 class Gate(nn.Module):
-    """Both branches close over parameters; one returns two tensors made of one."""
+    """Both branches close over parameters."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -65,7 +64,7 @@ def doubled(x: Tensor, n: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def until(x: Tensor) -> Tensor:
-    """How often depends on the values; the body has a branch."""
+    """A loop with a data-dependent number of iterations, whose body has a branch."""
 
     def step(x: Tensor) -> tuple[Tensor]:
         return (torch.cond(x[0, 0] > x[0, 1], lambda x: x + 1, lambda x: x + 2, (x,)),)
@@ -75,7 +74,7 @@ def until(x: Tensor) -> Tensor:
 
 
 class Recurrence(nn.Module):
-    """A cell with weights, over the steps of a sequence of any length, from the front or from the back."""
+    """A cell with weights, scanned over a sequence of any length, forwards or backwards."""
 
     def __init__(self, reverse: bool, dim: int) -> None:
         super().__init__()

@@ -6,10 +6,9 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from onnx_parity.harness.case import Rows, floats, numbers, op
+from onnx_parity.harness.case import BATCH, FLOATS, Keywords, Rows, floats, numbers, op
 
 _LINE, _PLANE, _SPACE = floats(2, 4, 9), floats(2, 4, 9, 8), floats(2, 4, 6, 5, 7)
-_FLOATING = [torch.float32, torch.float64, torch.float16, torch.bfloat16]
 
 _FORMS: Rows = [
     {"kernel_size": 3},
@@ -36,39 +35,33 @@ _UNEVEN: Rows = [
     {"kernel_size": (1, 5), "padding": "same"},
 ]
 
-conv1d = op(
-    nn.Conv1d,
-    _LINE,
-    in_channels=4,
-    out_channels=8,
-    rows=_FORMS,
-    dynamic={"x": {0: "batch", 2: "length"}},
-    sizes={"batch": [1, 5], "length": [5, 12]},
-)
+#: The channels of layers whose input has four.
+_TO_8: Keywords = {"in_channels": 4, "out_channels": 8}
+_TO_6: Keywords = {"in_channels": 4, "out_channels": 6}
+_TO_2: Keywords = {"in_channels": 4, "out_channels": 2, "kernel_size": 3}
+_ANY_LINE = {"x": {0: "batch", 2: "length"}}
+
+conv1d = op(nn.Conv1d, _LINE, rows=_FORMS, **_TO_8, dynamic=_ANY_LINE, sizes={"batch": [1, 5], "length": [5, 12]})
 conv2d = op(
     nn.Conv2d,
     _PLANE,
-    in_channels=4,
-    out_channels=8,
     rows=[*_FORMS, *_UNEVEN],
+    **_TO_8,
     dynamic={"x": {0: "batch", 2: "height", 3: "width"}},
     sizes={"height": [7, 12], "width": [13, 6]},
 )
-conv3d = op(nn.Conv3d, _SPACE, in_channels=4, out_channels=8, rows=_FORMS, dynamic={"x": {0: "batch"}})
+conv3d = op(nn.Conv3d, _SPACE, rows=_FORMS, **_TO_8, dynamic=BATCH)
 
 conv_transpose1d = op(
     nn.ConvTranspose1d,
     _LINE,
-    in_channels=4,
-    out_channels=6,
     rows=_TRANSPOSED_FORMS,
-    dynamic={"x": {0: "batch", 2: "length"}},
+    **_TO_6,
+    dynamic=_ANY_LINE,
     sizes={"batch": [1, 5], "length": [4, 12]},
 )
-conv_transpose2d = op(
-    nn.ConvTranspose2d, _PLANE, in_channels=4, out_channels=6, rows=_TRANSPOSED_FORMS, dynamic={"x": {0: "batch"}}
-)
-conv_transpose3d = op(nn.ConvTranspose3d, _SPACE, in_channels=4, out_channels=6, rows=_TRANSPOSED_FORMS)
+conv_transpose2d = op(nn.ConvTranspose2d, _PLANE, rows=_TRANSPOSED_FORMS, **_TO_6, dynamic=BATCH)
+conv_transpose3d = op(nn.ConvTranspose3d, _SPACE, rows=_TRANSPOSED_FORMS, **_TO_6)
 conv_transpose_to_size = op(
     lambda x, weight: F.conv_transpose2d(x, weight, stride=2, output_padding=(0, 1)), _PLANE, weight=floats(4, 2, 3, 3)
 )
@@ -76,23 +69,21 @@ conv_transpose_to_size = op(
 conv_padding_mode = op(
     nn.Conv2d,
     _PLANE,
-    in_channels=4,
-    out_channels=2,
-    kernel_size=3,
+    **_TO_2,
     padding=[1, (2, 0), "same"],
     padding_mode=["zeros", "reflect", "replicate", "circular"],
     dynamic={"x": {0: "batch", 2: "height"}},
     sizes={"height": [5, 12]},
 )
-conv1d_unbatched = op(nn.Conv1d, floats(4, 9), in_channels=4, out_channels=2, kernel_size=3, padding=[1, "same"])
-conv2d_unbatched = op(nn.Conv2d, floats(4, 9, 8), in_channels=4, out_channels=2, kernel_size=3, stride=2)
-conv3d_unbatched = op(nn.Conv3d, floats(4, 6, 5, 7), in_channels=4, out_channels=2, kernel_size=3)
-conv_transpose2d_unbatched = op(nn.ConvTranspose2d, floats(4, 9, 8), in_channels=4, out_channels=2, kernel_size=3)
+conv1d_unbatched = op(nn.Conv1d, floats(4, 9), **_TO_2, padding=[1, "same"])
+conv2d_unbatched = op(nn.Conv2d, floats(4, 9, 8), **_TO_2, stride=2)
+conv3d_unbatched = op(nn.Conv3d, floats(4, 6, 5, 7), **_TO_2)
+conv_transpose2d_unbatched = op(nn.ConvTranspose2d, floats(4, 9, 8), **_TO_2)
 
 conv2d_weight_input = op(F.conv2d, _PLANE, weight=floats(6, 4, 3, 3), bias=[None, floats(6)])
 conv2d_no_batch = op(F.conv2d, floats(0, 4, 9, 8), weight=floats(6, 4, 3, 3))
-conv2d_dtypes = op(F.conv2d, _PLANE, weight=floats(6, 4, 3, 3), bias=floats(6), dtypes=_FLOATING)
-conv_transpose2d_dtypes = op(F.conv_transpose2d, _PLANE, weight=floats(4, 6, 3, 3), dtypes=_FLOATING)
+conv2d_dtypes = op(F.conv2d, _PLANE, weight=floats(6, 4, 3, 3), bias=floats(6), dtypes=FLOATS)
+conv_transpose2d_dtypes = op(F.conv_transpose2d, _PLANE, weight=floats(4, 6, 3, 3), dtypes=FLOATS)
 conv_tbc = op(torch.conv_tbc, floats(9, 2, 4), weight=floats(3, 4, 6), bias=floats(6), pad=[0, 1])
 
 _WHOLE = [torch.int64, torch.float64]
@@ -125,5 +116,5 @@ conv_transpose_products = op(
         {"weight": numbers(4, 1, 2, 2), "groups": 4, "dilation": 2, "padding": 3},
     ],
     dtypes=_WHOLE,
-    dynamic={"x": {0: "batch"}},
+    dynamic=BATCH,
 )

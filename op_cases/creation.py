@@ -1,33 +1,31 @@
-"""Tensors out of nothing: filled, counted, drawn; and copies in another dtype."""
+"""Creating tensors: filled with a value, ranges, random numbers; and casts to another dtype."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 import torch
 import torch.nn.functional as F
 
-from onnx_parity.harness.case import bools, floats, ints, numbers, op
-
-_FLOATING = [torch.float32, torch.float64, torch.float16, torch.bfloat16]
-_ALL = [*_FLOATING, torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8, torch.bool]
-_DYNAMIC = {"x": {0: "batch"}}
+from onnx_parity.harness.case import ALL_DTYPES, BATCH, FLOATS, bools, floats, ints, numbers, op
 
 # --- filled -----------------------------------------------------------------------------------------------------------
 
 full = op(lambda x, size, value: x + torch.full(size, value), floats(3, 4), size=[(3, 4), (4,), ()], value=[2, 0.5])
-full_dtypes = op(lambda x, dtype: torch.full((9, 8), 3, dtype=dtype), floats(1), dtype=_ALL)
+full_dtypes = op(lambda x, dtype: torch.full((9, 8), 3, dtype=dtype), floats(1), dtype=[*ALL_DTYPES])
 full_inferred = op(lambda x: (torch.full((2,), 1), torch.full((2,), 1.5), torch.full((2,), True)), floats(1))
-full_of_batch = op(lambda x: torch.full((x.shape[0], 2), 7.0), floats(3, 4), dynamic=_DYNAMIC)
-full_like = op(torch.full_like, numbers(9, 8), fill_value=1, dtypes=_ALL, dynamic=_DYNAMIC)
+full_of_batch = op(lambda x: torch.full((x.shape[0], 2), 7.0), floats(3, 4), dynamic=BATCH)
+full_like = op(torch.full_like, numbers(9, 8), fill_value=1, dtypes=ALL_DTYPES, dynamic=BATCH)
 full_like_dtype = op(torch.full_like, floats(3, 4), fill_value=2, dtype=[torch.int64, torch.float64, torch.bool])
-new_full = op(lambda x: (x.new_full((2, 3), 5), x.new_ones(2), x.new_zeros(3)), numbers(1), dtypes=_ALL)
+new_full = op(lambda x: (x.new_full((2, 3), 5), x.new_ones(2), x.new_zeros(3)), numbers(1), dtypes=ALL_DTYPES)
 ones = op(lambda x, dtype: torch.ones(2, 3, dtype=dtype), floats(1), dtype=[None, torch.int64, torch.bool])
 zeros = op(lambda x, dtype: torch.zeros(0, 3, dtype=dtype), floats(1), dtype=[None, torch.int64, torch.bool])
-ones_like = op(torch.ones_like, numbers(9, 8), dtypes=_ALL, dynamic=_DYNAMIC)
-zeros_like = op(torch.zeros_like, numbers(9, 8), dtypes=_ALL, dynamic=_DYNAMIC)
-fill_ = op(lambda x: ((x + 1).fill_(2.5), (x + 1).zero_(), torch.empty(2, 3).fill_(1)), floats(3, 4), dynamic=_DYNAMIC)
+ones_like = op(torch.ones_like, numbers(9, 8), dtypes=ALL_DTYPES, dynamic=BATCH)
+zeros_like = op(torch.zeros_like, numbers(9, 8), dtypes=ALL_DTYPES, dynamic=BATCH)
+fill_ = op(lambda x: ((x + 1).fill_(2.5), (x + 1).zero_(), torch.empty(2, 3).fill_(1)), floats(3, 4), dynamic=BATCH)
 empty = op(lambda x: torch.empty(3, 4).copy_(x), floats(3, 4))
 
-# --- counted ----------------------------------------------------------------------------------------------------------
+# --- ranges -----------------------------------------------------------------------------------------------------------
 
 arange = op(
     lambda x, args, dtype: torch.arange(*args, dtype=dtype),
@@ -36,14 +34,14 @@ arange = op(
     dtype=[None, torch.int64, torch.float32, torch.int32],
 )
 arange_fractional = op(lambda x, args: torch.arange(*args), floats(1), args=[(0.0, 1.0, 0.1), (2.5,), (-1, 1.0, 0.3)])
-arange_of_size = op(lambda x: x + torch.arange(x.shape[0])[:, None], floats(3, 4), dynamic=_DYNAMIC)
+arange_of_size = op(lambda x: x + torch.arange(x.shape[0])[:, None], floats(3, 4), dynamic=BATCH)
 arange_of_size_stepped = op(
     lambda x, dtype: torch.arange(2, 3 * x.shape[0], 3, dtype=dtype),
     floats(3, 4),
     dtype=[None, torch.float32, torch.int32],
-    dynamic=_DYNAMIC,
+    dynamic=BATCH,
 )
-dim_arange = op(torch._dim_arange, floats(3, 4), dim=[0, 1], dynamic=_DYNAMIC)
+dim_arange = op(torch._dim_arange, floats(3, 4), dim=[0, 1], dynamic=BATCH)
 linspace = op(
     lambda x, start, end, steps: x + torch.linspace(start, end, steps)[:1],
     floats(1),
@@ -64,9 +62,9 @@ triangle_indices = op(
     offset=[0, -1, 2],
 )
 
-# --- in another dtype -------------------------------------------------------------------------------------------------
+# --- casts ------------------------------------------------------------------------------------------------------------
 
-to = op(lambda x, dtype: x.to(dtype), numbers(3, 4, low=0), dtype=_ALL, dtypes=_ALL)
+to = op(lambda x, dtype: x.to(dtype), numbers(3, 4, low=0), dtype=[*ALL_DTYPES], dtypes=ALL_DTYPES)
 to_truncates = op(
     lambda x, dtype: x.to(dtype), floats(3, 4, low=-9.0, high=9.0), dtype=[torch.int64, torch.int32, torch.int8]
 )
@@ -75,15 +73,20 @@ to_other = op(lambda x, y: (x.to(y), x.type_as(y)), numbers(3, 4), y=[ints(1), f
 to_named = op(lambda x: (x.float(), x.double(), x.half(), x.long(), x.int(), x.bool(), x.byte()), numbers(3, 4, low=0))
 to_device = op(lambda x: (x.to("cpu"), x.cpu(), x.to("cpu", torch.float64), x.contiguous()), floats(3, 4))
 
-# --- drawn: what does not depend on the draw --------------------------------------------------------------------------
+# --- random numbers: what holds for every draw ------------------------------------------------------------------------
 
-_SHAPES = [torch.rand_like, torch.randn_like]
+
+def times_zero(x: torch.Tensor, f: Callable[[torch.Tensor], torch.Tensor]) -> torch.Tensor:
+    return f(x) * 0 + x
+
+
+_DRAWN_LIKE = [torch.rand_like, torch.randn_like]
 
 rand = op(lambda x: (torch.rand(3, 4) * 0 + x, torch.rand(50) < 1, torch.rand(50) >= 0), floats(3, 4))
 randn = op(lambda x: (torch.randn(3, 4) * 0 + x, torch.randn(50).abs() < 30), floats(3, 4))
-rand_like = op(lambda x, f: f(x) * 0 + x, floats(3, 4), f=_SHAPES, dynamic=_DYNAMIC)
-rand_like_dtypes = op(lambda x, f: f(x) * 0 + x, floats(3, 4), f=_SHAPES, dtypes=_FLOATING)
-rand_dtype = op(lambda x, f: f(x, dtype=torch.float64).abs() * 0, floats(3, 4), f=_SHAPES)
+rand_like = op(times_zero, floats(3, 4), f=_DRAWN_LIKE, dynamic=BATCH)
+rand_like_dtypes = op(times_zero, floats(3, 4), f=_DRAWN_LIKE, dtypes=FLOATS)
+rand_dtype = op(lambda x, f: f(x, dtype=torch.float64).abs() * 0, floats(3, 4), f=_DRAWN_LIKE)
 randint = op(lambda x: (torch.randint(3, 4, (2, 3)), torch.randint(1, (5,)), torch.randint(9, (50,)) < 9), floats(1))
 randint_like = op(
     lambda x: (torch.randint_like(x, 3, 4), torch.randint_like(x, 9) < 9),
@@ -96,17 +99,17 @@ normal = op(
 uniform_ = op(lambda x: ((x * 1).uniform_(2, 2), (x * 1).uniform_(0, 1) <= 1), floats(3, 4))
 normal_ = op(lambda x: (x * 1).normal_(3, 0), floats(3, 4))
 bernoulli = op(
-    lambda x: (torch.bernoulli(torch.zeros_like(x)), torch.bernoulli(x * 0 + 1)), floats(3, 4), dynamic=_DYNAMIC
+    lambda x: (torch.bernoulli(torch.zeros_like(x)), torch.bernoulli(x * 0 + 1)), floats(3, 4), dynamic=BATCH
 )
-bernoulli_p = op(lambda x, p: torch.bernoulli(x, p=p), floats(3, 4), p=[0.0, 1.0], dtypes=_FLOATING)
+bernoulli_p = op(lambda x, p: torch.bernoulli(x, p=p), floats(3, 4), p=[0.0, 1.0], dtypes=FLOATS)
 dropout_eval = op(F.dropout, floats(3, 4), p=0.5, training=False)
-dropout_certain = op(F.dropout, floats(3, 4), p=[0.0, 1.0], training=True, dtypes=_FLOATING)
-#: Silently wrong elsewhere: left out in training. Of equal elements, the kept ones are scaled, and the rest is 0.
+dropout_certain = op(F.dropout, floats(3, 4), p=[0.0, 1.0], training=True, dtypes=FLOATS)
+#: Other exporters silently omit it in training. The elements are equal here: it scales some, and the rest become 0.
 dropout = op(
     lambda x, p: F.dropout(x * 0 + 3, p, training=True).mul((1 - p) / 3).round().sub(0.5).abs(),
     floats(30, 40),
     p=[0.25, 0.5],
-    dynamic=_DYNAMIC,
+    dynamic=BATCH,
 )
 dropout_draws = op(
     lambda x: (F.dropout(x.new_ones(30, 40), 0.5) == 0).any() & (F.dropout(x.new_ones(30, 40), 0.5) == 2).any(),

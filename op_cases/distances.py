@@ -7,9 +7,8 @@ import math
 import torch
 import torch.nn.functional as F
 
-from onnx_parity.harness.case import floats, op
+from onnx_parity.harness.case import WIDE_FLOATS, floats, op
 
-_DTYPES = [torch.float32, torch.float64]
 _ORDERS = [0.0, 1.0, 2.0, 3.5, math.inf]
 
 cdist = op(
@@ -17,10 +16,10 @@ cdist = op(
     floats(2, 4, 3),
     floats(2, 5, 3),
     p=_ORDERS,
-    dtypes=_DTYPES,
+    dtypes=WIDE_FLOATS,
     dynamic={"x0": {0: "batch", 1: "rows"}, "x1": {0: "batch"}},
 )
-cdist_broadcast = op(torch.cdist, floats(4, 3), floats(2, 5, 3), dtypes=_DTYPES)
-cdist_large = op(torch.cdist, floats(30, 8), floats(28, 8), dtypes=_DTYPES)
-pdist = op(F.pdist, floats(5, 3), p=_ORDERS, dtypes=_DTYPES)
+cdist_broadcast = op(torch.cdist, floats(4, 3), floats(2, 5, 3), dtypes=WIDE_FLOATS)
+cdist_large = op(torch.cdist, floats(30, 8), floats(28, 8), dtypes=WIDE_FLOATS)
+pdist = op(F.pdist, floats(5, 3), p=_ORDERS, dtypes=WIDE_FLOATS)
 dist = op(torch.dist, floats(3, 4), floats(4), p=_ORDERS)

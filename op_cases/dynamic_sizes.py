@@ -1,4 +1,4 @@
-"""Sizes that vary, and programs that reckon with them: in views, slices, ranges, numbers, and read from values."""
+"""Dynamic sizes, and programs that compute with them: in views, slices, ranges and numbers; data-dependent sizes."""
 
 from __future__ import annotations
 
@@ -7,10 +7,8 @@ import math
 import torch
 import torch.nn.functional as F
 
-from onnx_parity.harness.case import bools, distinct, floats, given, ints, numbers, op
+from onnx_parity.harness.case import BATCH, BATCHES, bools, distinct, floats, given, ints, numbers, op
 
-BATCH = {"x": {0: "batch"}}
-BATCHES = {"x0": {0: "batch"}, "x1": {0: "batch"}}
 ALL_AXES = {"x": {0: "a", 1: "b", 2: "c"}}
 
 # --- sizes in Python's arithmetic -------------------------------------------------------------------------------------
@@ -157,7 +155,7 @@ cached_mask = op(
     floats(4, 2),
     dynamic={"x0": {0: "queries"}, "x1": {0: "past"}},
 )
-#: Windows of 4, of images whose sides need be no multiple of it.
+#: Windows of 4 pixels, cut from images whose sides need not be multiples of 4.
 windows = op(
     lambda x: (
         F.pad(x, (0, 0, 0, -x.shape[2] % 4, 0, -x.shape[1] % 4))
@@ -181,16 +179,20 @@ none_in_the_example = op(lambda x: torch.cat([x, torch.ones(2, 4)]), floats(0, 4
 
 # --- numbers read from tensors ----------------------------------------------------------------------------------------
 
+
+def write_row_and_column(x: torch.Tensor, i: torch.Tensor) -> torch.Tensor:
+    x = x.clone()
+    x[i] = 7.0
+    x[:, i].add_(1)
+    return x
+
+
 at_place = op(lambda x, i: (x[i], x[:, i], x[..., i, :], x[i, i]), floats(4, 5), i=ints(low=-4, high=4))
 at_place_dynamic = op(
     lambda x, i: x[i], floats(4, 5), ints(low=-2, high=2), dynamic={"x0": {0: "batch"}}, sizes={"batch": (2, 6)}
 )
-write_at_place = op(
-    lambda x, i: (x := x.clone(), x.__setitem__(i, 7.0), x[:, i].add_(1), x)[-1], floats(4, 5), ints(high=4)
-)
-write_at_last_place = op(
-    lambda x, i: (x := x.clone(), x.__setitem__(i, 7.0), x[:, i].add_(1), x)[-1], floats(4, 5), given(-1)
-)
+write_at_place = op(write_row_and_column, floats(4, 5), ints(high=4))
+write_at_last_place = op(write_row_and_column, floats(4, 5), given(-1))
 write_up_to_place = op(
     lambda x, i: (
         x := x.clone(),
@@ -214,7 +216,7 @@ made_by_number = op(
 mask_of_lengths = op(
     lambda lengths: torch.arange(lengths.max().item())[None] < lengths[:, None],
     ints(4, low=1, high=7),
-    dynamic={"x": {0: "batch"}},
+    dynamic=BATCH,
 )
 arithmetic_of_numbers = op(
     lambda x, n: x * n.item() + n.item() // 2 + (n.item() + 1) / 2, floats(3, 4), ints(low=1, high=9)
@@ -232,7 +234,7 @@ numbers_into_tensor = op(
 one_hot_of_greatest = op(F.one_hot, ints(3, 4, high=6))
 repeat_number = op(lambda x, n: x.repeat(n, 1), floats(2, 3), ints(low=1, high=4))
 
-# --- sizes that values decide -----------------------------------------------------------------------------------------
+# --- data-dependent sizes ---------------------------------------------------------------------------------------------
 
 nonzero_then = op(
     lambda x: (torch.zeros(x.nonzero().shape[0]) + 1, x.nonzero().sum(0)), numbers(4, 5, low=-1, high=2), dynamic=BATCH

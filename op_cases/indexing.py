@@ -1,73 +1,58 @@
-"""Reading x[...] in all its forms."""
+"""Reading `x[...]` in all its forms."""
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
+from numpy import s_
 
-from onnx_parity.harness.case import bools, floats, given, ints, numbers, op
+from onnx_parity.harness.case import BATCH, BATCHES, MOVED_DTYPES, Keywords, bools, floats, given, ints, numbers, op
+from onnx_parity.op_cases.indices import BASIC_INDICES
 
-BATCH = {"x": {0: "batch"}}
-ALL = [torch.float32, torch.float64, torch.float16, torch.int64, torch.int32, torch.int8, torch.uint8, torch.bool]
+_ANY_MATRIX: Keywords = {"dynamic": {"x": {0: "rows", 1: "columns"}}, "sizes": {"rows": [2, 7], "columns": [2, 9]}}
 
-# --- ints, slices, None, ... ------------------------------------------------------------------------------------------
+
+def item_of(x: torch.Tensor, index: Any) -> torch.Tensor:
+    return x[index]
+
+
+# --- integers, slices, None, ... --------------------------------------------------------------------------------------
 
 getitem = op(
-    lambda x, index: x[index],
+    item_of,
     floats(4, 5, 6),
     index=[
-        0,
-        -1,
-        (1, 2),
-        (-1, slice(None), -2),
-        slice(1, 3),
-        slice(-3, None),
-        slice(None, -1),
-        slice(None, None, 2),
-        slice(3, 1),
-        slice(1, 100),
-        (slice(None), slice(1, None, 2)),
-        (..., 0),
-        (0, ..., -1),
-        (None, 1),
-        (..., None),
-        (slice(0, 2), None, 0, slice(1, 4, 3)),
-        (None, ..., None),
-        (slice(None), None, slice(2, 4)),
-        (1, 2, 3),
+        *BASIC_INDICES,
+        s_[1:100],
+        s_[:, 1::2],
+        s_[..., 0],
+        s_[0, ..., -1],
+        s_[None, 1],
+        s_[..., None],
+        s_[0:2, None, 0, 1:4:3],
+        s_[None, ..., None],
+        s_[:, None, 2:4],
+        s_[1, 2, 3],
         (),
     ],
 )
-getitem_dtypes = op(lambda x: (x[1], x[:, 1:3], x[::2, -1]), numbers(4, 5), dtypes=ALL)
+getitem_dtypes = op(lambda x: (x[1], x[:, 1:3], x[::2, -1]), numbers(4, 5), dtypes=MOVED_DTYPES)
 getitem_dynamic = op(
-    lambda x, index: x[index],
+    item_of,
     floats(6, 5),
-    index=[
-        0,
-        -1,
-        slice(1, None),
-        slice(None, -1),
-        slice(-4, None),
-        slice(None, None, 2),
-        (slice(None), -2),
-        (..., None),
-    ],
+    index=[s_[0], s_[-1], s_[1:], s_[:-1], s_[-4:], s_[::2], s_[:, -2], s_[..., None]],
     dynamic=BATCH,
     sizes={"batch": [5, 8]},
 )
-getitem_by_size = op(
-    lambda x: x[: x.shape[0] - 1, x.shape[1] // 2 :],
-    floats(4, 5),
-    dynamic={"x": {0: "rows", 1: "columns"}},
-    sizes={"rows": [2, 7], "columns": [2, 9]},
-)
+getitem_by_size = op(lambda x: x[: x.shape[0] - 1, x.shape[1] // 2 :], floats(4, 5), **_ANY_MATRIX)
 chained_views = op(
     lambda x: x[1:][:, 2:].t()[0], floats(4, 5), dynamic={"x": {1: "columns"}}, sizes={"columns": [3, 8]}
 )
 getitem_at_size = op(
     lambda x: (x[:, x.shape[1] - 1], x[x.shape[0] // 2, None, 1:], x[..., x.shape[1] - 2, None]),
     floats(4, 5),
-    dynamic={"x": {0: "rows", 1: "columns"}},
-    sizes={"rows": [2, 7], "columns": [2, 9]},
+    **_ANY_MATRIX,
 )
 select = op(torch.select, floats(3, 4), rows=[{"dim": 0, "index": 1}, {"dim": -1, "index": -1}])
 narrow = op(
@@ -84,7 +69,10 @@ narrow_dynamic = op(lambda x: x.narrow(0, 1, x.shape[0] - 1), floats(3, 5), dyna
 # --- tensors ----------------------------------------------------------------------------------------------------------
 
 by_tensor = op(
-    lambda x, i: x[i], numbers(4, 5), i=[ints(3, low=-4, high=4), ints(2, 3, high=4), ints(0, high=4)], dtypes=ALL
+    lambda x, i: x[i],
+    numbers(4, 5),
+    i=[ints(3, low=-4, high=4), ints(2, 3, high=4), ints(0, high=4)],
+    dtypes=MOVED_DTYPES,
 )
 by_int32 = op(lambda x, i: x[i], floats(4, 5), ints(3, low=-4, high=4, dtype=torch.int32))
 by_list = op(lambda x: (x[[0, -1, 2]], x[:, [1, 3]], x[[0, 1], [2, -2]], x[[[0], [1]], [[2, 3]]]), floats(4, 5))
@@ -105,21 +93,18 @@ by_tensor_dynamic = op(
     dynamic={"x0": {0: "rows"}, "x1": {0: "count"}},
     sizes={"rows": [2, 7]},
 )
-by_arange = op(
-    lambda x, last: x[torch.arange(x.shape[0]), last],
-    floats(3, 5, 2),
-    ints(3, high=5),
-    dynamic={"x0": {0: "batch"}, "x1": {0: "batch"}},
-)
+by_arange = op(lambda x, last: x[torch.arange(x.shape[0]), last], floats(3, 5, 2), ints(3, high=5), dynamic=BATCHES)
 index_select = op(torch.index_select, floats(3, 4), dim=[0, 1, -1], index=[ints(2, high=3), ints(0, high=3)])
-index_select_dtypes = op(torch.index_select, numbers(3, 4), dim=1, index=ints(2, high=3, dtype=torch.int32), dtypes=ALL)
+index_select_dtypes = op(
+    torch.index_select, numbers(3, 4), dim=1, index=ints(2, high=3, dtype=torch.int32), dtypes=MOVED_DTYPES
+)
 index_select_scalar = op(lambda x: x.index_select(0, torch.tensor([0])), floats())
 take = op(torch.take, floats(3, 4), index=[ints(2, 3, low=-12, high=12), ints(0, high=3)])
 take_along_dim = op(torch.take_along_dim, floats(3, 4), ints(3, 4, high=3), dim=[0, 1])
 
 # --- masks ------------------------------------------------------------------------------------------------------------
 
-by_mask = op(lambda x, m: x[m], numbers(3, 4), m=[bools(3, 4), bools(3)], dtypes=ALL)
+by_mask = op(lambda x, m: x[m], numbers(3, 4), m=[bools(3, 4), bools(3)], dtypes=MOVED_DTYPES)
 by_mask_later = op(lambda x, m: (x[:, m], x[..., m]), floats(2, 4, 4), bools(4))
 by_mask_of_two_axes = op(lambda x, m: x[:, m], floats(2, 3, 4, 5), bools(3, 4))
 by_mask_and_slice = op(lambda x, m: (x[m, 1:], x[m, 0], x[m, None]), floats(3, 4), bools(3))
@@ -127,19 +112,19 @@ by_mask_and_tensor = op(
     lambda x, m, i: (x[m, i], x[m][:, i]), floats(3, 4), given([True, False, True]), ints(2, high=4)
 )
 by_constant_mask = op(lambda x: x[torch.tensor([True, False, True])], floats(3, 4))
-#: As masks were before there were bools: torch warns, and takes them.
+#: Masks of bytes, from before torch had booleans: torch warns, and accepts them.
 by_mask_of_bytes = op(
     lambda x, m: (x[m], x[m, 1:], x[x[:, 0] > 0], x.T[:, m]),
     floats(3, 2),
     ints(3, high=3, dtype=torch.uint8),
-    dynamic={"x0": {0: "batch"}, "x1": {0: "batch"}},
+    dynamic=BATCHES,
 )
 by_empty_mask = op(lambda x, m: x[m], floats(3, 4), given([False, False, False]))
 by_scalar_mask = op(lambda x, m: (x[m], x[~m]), floats(3), given(True))
 by_condition = op(lambda x: x[x > 0] * 2, floats(3, 4), dynamic=BATCH)
 masked_select = op(torch.masked_select, floats(3, 4), mask=[bools(3, 4), bools(4), bools(2, 3, 4)])
 masked_size = op(lambda x: x[x > 0].shape[0] + x, floats(3, 4), dynamic=BATCH)
-nonzero = op(torch.nonzero, numbers(3, 4, low=-1, high=2), dtypes=ALL)
+nonzero = op(torch.nonzero, numbers(3, 4, low=-1, high=2), dtypes=MOVED_DTYPES)
 nonzero_special = op(torch.nonzero, floats(3, 4, special=(float("nan"), 0.0, -0.0, float("inf"))))
 nonzero_scalar = op(torch.nonzero, given(2.0))
 nonzero_static = op(

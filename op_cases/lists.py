@@ -1,11 +1,9 @@
-"""Lists of any length, and tensors that may be None, that go into scripts and come out of them."""
+"""Lists of any length, and tensors that may be None, as inputs and outputs of TorchScript."""
 
 import torch
 from torch import Tensor, nn
 
-from onnx_parity.harness.case import ListOf, OrNone, floats, ints, listed, model, op, scripted
-
-BATCH = {"x": {0: "batch"}}
+from onnx_parity.harness.case import BATCH, ListOf, OrNone, floats, ints, listed, model, op, scripted
 
 
 @scripted
@@ -27,7 +25,7 @@ def each_of_a_list(xs: list[Tensor]) -> list[Tensor]:
 
 @scripted
 def changed_list(xs: list[Tensor], i: Tensor) -> tuple[list[Tensor], Tensor]:
-    """The order and the number of its tensors are others."""
+    """The order and the number of the tensors change."""
     xs = list(xs)
     xs.insert(0, xs[-1] * 2)
     last = xs.pop()
@@ -37,7 +35,7 @@ def changed_list(xs: list[Tensor], i: Tensor) -> tuple[list[Tensor], Tensor]:
 
 @scripted
 def unlike(x: Tensor, n: Tensor) -> tuple[list[Tensor], Tensor]:
-    """A list of tensors of other sizes, as long as values have it."""
+    """A list of tensors of different sizes, whose length is data-dependent."""
     parts: list[Tensor] = []
     for i in range(int(n)):
         parts.append(x[: i + 1] * i)
@@ -55,7 +53,7 @@ def maybe_found(x: Tensor) -> Tensor | None:
 
 
 class Masked(nn.Module):
-    """A mask where one is given, which goes out again as well."""
+    """Applies a mask if there is one, and returns it too."""
 
     def __init__(self) -> None:
         super().__init__()

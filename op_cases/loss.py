@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import torch
 import torch.nn.functional as F
 
-from onnx_parity.harness.case import floats, given, ints, op
+from onnx_parity.harness.case import BATCHES, WIDE_FLOATS, floats, given, ints, op
 
 _REDUCTION = ["none", "mean", "sum"]
-#: Where torch has no kernels for halves.
-_WIDE = [torch.float32, torch.float64]
 _X, _Y = floats(3, 4), floats(3, 4)
 _PROBABILITY = floats(3, 4, low=0.05, high=0.95)
-_BATCH = {"x0": {0: "batch"}, "x1": {0: "batch"}}
 
-l1_loss = op(F.l1_loss, _X, _Y, reduction=_REDUCTION, dynamic=_BATCH)
-mse_loss = op(F.mse_loss, _X, _Y, reduction=_REDUCTION, dynamic=_BATCH)
+l1_loss = op(F.l1_loss, _X, _Y, reduction=_REDUCTION, dynamic=BATCHES)
+mse_loss = op(F.mse_loss, _X, _Y, reduction=_REDUCTION, dynamic=BATCHES)
 smooth_l1_loss = op(F.smooth_l1_loss, _X, _Y, reduction=_REDUCTION, beta=[0.0, 0.5, 1.0])
 huber_loss = op(F.huber_loss, _X, _Y, reduction=_REDUCTION, delta=[0.5, 1.0])
 cross_entropy = op(
@@ -41,7 +37,7 @@ nll_loss = op(
     weight=[None, floats(5, low=0.1)],
 )
 nll_loss_any_batch = op(
-    F.nll_loss, floats(4, 5), ints(4, high=5), reduction=_REDUCTION, dynamic=_BATCH, sizes={"batch": [1, 7]}
+    F.nll_loss, floats(4, 5), ints(4, high=5), reduction=_REDUCTION, dynamic=BATCHES, sizes={"batch": [1, 7]}
 )
 nll_loss_plane = op(F.nll_loss, floats(2, 5, 3, 4), ints(2, 3, 4, high=5), reduction=_REDUCTION, ignore_index=[-100, 4])
 nll_loss_all_ignored = op(F.nll_loss, floats(2, 3), given([1, 1]), ignore_index=1, reduction=_REDUCTION)
@@ -56,10 +52,14 @@ binary_cross_entropy_with_logits = op(
 kl_div = op(F.kl_div, _X, _PROBABILITY, reduction=[*_REDUCTION, "batchmean"], log_target=[False, True])
 soft_margin_loss = op(F.soft_margin_loss, _X, given([[1.0, -1.0, 1.0, -1.0]] * 3), reduction=_REDUCTION)
 multi_margin_loss = op(
-    F.multi_margin_loss, floats(4, 5), given([1, 0, 4, 2]), reduction=_REDUCTION, p=[1, 2], dtypes=_WIDE
+    F.multi_margin_loss, floats(4, 5), given([1, 0, 4, 2]), reduction=_REDUCTION, p=[1, 2], dtypes=WIDE_FLOATS
 )
 multilabel_margin_loss = op(
-    F.multilabel_margin_loss, floats(2, 4), given([[3, 0, -1, 1], [2, -1, 0, 0]]), reduction=_REDUCTION, dtypes=_WIDE
+    F.multilabel_margin_loss,
+    floats(2, 4),
+    given([[3, 0, -1, 1], [2, -1, 0, 0]]),
+    reduction=_REDUCTION,
+    dtypes=WIDE_FLOATS,
 )
 multilabel_soft_margin_loss = op(F.multilabel_soft_margin_loss, _X, _PROBABILITY, reduction=_REDUCTION)
 hinge_embedding_loss = op(F.hinge_embedding_loss, _X, given([[1.0, -1.0, 1.0, -1.0]] * 3), reduction=_REDUCTION)

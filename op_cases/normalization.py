@@ -6,9 +6,8 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from onnx_parity.harness.case import Rows, floats, op
+from onnx_parity.harness.case import BATCH, FLOATS, WIDE_FLOATS, Rows, floats, op
 
-_FLOATING = [torch.float32, torch.float64, torch.float16, torch.bfloat16]
 _FORMS: Rows = [
     {},
     {"affine": False},
@@ -17,11 +16,10 @@ _FORMS: Rows = [
     {"affine": False, "track_running_stats": False},
 ]
 _INSTANCES: Rows = [{}, {"affine": True}, {"eps": 0.3}, {"track_running_stats": True}]
-_BATCH = {0: "batch"}
 
-batch_norm1d = op(nn.BatchNorm1d, floats(3, 4, 5), num_features=4, rows=_FORMS, dynamic={"x": _BATCH})
+batch_norm1d = op(nn.BatchNorm1d, floats(3, 4, 5), num_features=4, rows=_FORMS, dynamic=BATCH)
 batch_norm1d_of_vectors = op(
-    nn.BatchNorm1d, floats(3, 4), num_features=4, rows=_FORMS, dynamic={"x": _BATCH}, sizes={"batch": [2, 7]}
+    nn.BatchNorm1d, floats(3, 4), num_features=4, rows=_FORMS, dynamic=BATCH, sizes={"batch": [2, 7]}
 )
 batch_norm2d = op(
     nn.BatchNorm2d, floats(3, 4, 5, 6), num_features=4, rows=_FORMS, dynamic={"x": {0: "batch", 2: "height"}}
@@ -29,7 +27,7 @@ batch_norm2d = op(
 batch_norm3d = op(nn.BatchNorm3d, floats(2, 4, 3, 5, 2), num_features=4, rows=_FORMS)
 batch_norm2d_training = op(
     nn.BatchNorm2d, floats(3, 4, 5, 6), num_features=4, rows=_FORMS, momentum=[0.1, None], train=True,
-    dynamic={"x": _BATCH},
+    dynamic=BATCH,
 )  # fmt: skip
 batch_norm = op(
     F.batch_norm,
@@ -37,7 +35,7 @@ batch_norm = op(
     running_mean=floats(4),
     running_var=floats(4, low=0.5, high=1.5),
     rows=[{}, {"weight": floats(4)}, {"bias": floats(4)}, {"weight": floats(4), "bias": floats(4)}],
-    dtypes=_FLOATING,
+    dtypes=FLOATS,
 )
 batch_norm_mixed = op(
     lambda x, mean, variance: F.batch_norm(x, mean, variance, eps=0.1),
@@ -55,7 +53,7 @@ batch_norm_training = op(
     sizes={"batch": [1, 5], "length": [4, 1]},
 )
 
-instance_norm1d = op(nn.InstanceNorm1d, floats(2, 4, 5), num_features=4, rows=_INSTANCES, dynamic={"x": _BATCH})
+instance_norm1d = op(nn.InstanceNorm1d, floats(2, 4, 5), num_features=4, rows=_INSTANCES, dynamic=BATCH)
 instance_norm2d = op(
     nn.InstanceNorm2d, floats(2, 4, 5, 6), num_features=4, rows=_INSTANCES, dynamic={"x": {0: "batch", 2: "height"}}
 )
@@ -64,7 +62,7 @@ instance_norm_unbatched = op(nn.InstanceNorm1d, floats(4, 5), num_features=4, af
 instance_norm_training = op(
     nn.InstanceNorm1d, floats(2, 4, 5), num_features=4, track_running_stats=[False, True], train=True
 )
-instance_norm_dtypes = op(F.instance_norm, floats(2, 4, 5), weight=floats(4), bias=floats(4), dtypes=_FLOATING)
+instance_norm_dtypes = op(F.instance_norm, floats(2, 4, 5), weight=floats(4), bias=floats(4), dtypes=FLOATS)
 
 layer_norm = op(
     nn.LayerNorm,
@@ -80,7 +78,7 @@ layer_norm_dtypes = op(
     floats(2, 3, 4),
     normalized_shape=(4,),
     rows=[{}, {"weight": floats(4), "bias": floats(4)}],
-    dtypes=_FLOATING,
+    dtypes=FLOATS,
 )
 layer_norm_bias_only = op(F.layer_norm, floats(2, 4), normalized_shape=(4,), bias=floats(4))
 layer_norm_statistics = op(
@@ -90,29 +88,29 @@ layer_norm_mixed = op(
     F.layer_norm, floats(2, 4, dtype=torch.float16), normalized_shape=(4,), weight=floats(4, dtype=torch.float32)
 )
 group_norm = op(
-    nn.GroupNorm, floats(2, 4, 5), num_groups=[1, 2, 4], num_channels=4, affine=[True, False], dynamic={"x": _BATCH}
+    nn.GroupNorm, floats(2, 4, 5), num_groups=[1, 2, 4], num_channels=4, affine=[True, False], dynamic=BATCH
 )
 group_norm_shapes = op(F.group_norm, num_groups=2, rows=[{"input": floats(2, 4)}, {"input": floats(2, 4, 3, 5)}])
 group_norm_any_image = op(
     nn.GroupNorm, floats(2, 4, 5, 6), num_groups=2, num_channels=4, dynamic={"x": {0: "batch", 2: "height", 3: "width"}}
 )
-group_norm_dtypes = op(F.group_norm, floats(2, 4, 5), num_groups=2, weight=floats(4), bias=floats(4), dtypes=_FLOATING)
+group_norm_dtypes = op(F.group_norm, floats(2, 4, 5), num_groups=2, weight=floats(4), bias=floats(4), dtypes=FLOATS)
 rms_norm = op(
     nn.RMSNorm,
     floats(2, 3, 4),
     normalized_shape=[4, (3, 4)],
     elementwise_affine=[True, False],
     eps=[None, 0.1],
-    dynamic={"x": _BATCH},
+    dynamic=BATCH,
 )
-rms_norm_dtypes = op(F.rms_norm, floats(2, 3, 4), normalized_shape=(4,), weight=[None, floats(4)], dtypes=_FLOATING)
+rms_norm_dtypes = op(F.rms_norm, floats(2, 3, 4), normalized_shape=(4,), weight=[None, floats(4)], dtypes=FLOATS)
 local_response_norm = op(
     nn.LocalResponseNorm,
     floats(2, 6, 5, 4),
     size=[2, 3],
     alpha=[1e-4, 0.5],
     k=[1.0, 2.0],
-    dtypes=[torch.float32, torch.float64],
+    dtypes=WIDE_FLOATS,
 )
 normalize = op(F.normalize, floats(3, 4), p=[1.0, 2.0, 3.0], dim=[0, 1])
 normalization_dropout = op(F.dropout, floats(3, 4), p=[0.0, 0.5], training=False)

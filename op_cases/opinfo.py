@@ -1,4 +1,4 @@
-"""torch's own OpInfo samples of the operators that the seeds name; which of them are usable stands in `opinfo.json`."""
+"""PyTorch's OpInfo samples of the operators that torch.onnx documents; `opinfo.json` lists which samples are usable."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from onnx_parity.harness.opinfo import entries
 
 opinfo = entries(
     {
-        # The first list.
+        # Documented first.
         "add": ("add",),
         "sub": ("sub",),
         "mul": ("mul",),
@@ -48,7 +48,7 @@ opinfo = entries(
         "Dropout": ("nn.functional.dropout",),
         "FeatureDropout": ("nn.functional.dropout2d", "nn.functional.dropout3d"),
         "Index": ("__getitem__", "index_put"),
-        # The second list.
+        # Documented later.
         "sqrt": ("sqrt",),
         "sum": ("sum",),
         "prod": ("prod",),
@@ -71,7 +71,7 @@ opinfo = entries(
         "acos": ("acos",),
         "atan": ("atan",),
         "permute": ("permute",),
-        # The third list.
+        # Documented last.
         "adaptive_avg_pool": (
             "nn.functional.adaptive_avg_pool1d",
             "nn.functional.adaptive_avg_pool2d",
@@ -135,7 +135,7 @@ opinfo = entries(
         "upsample_nearest": ("nn.functional.upsample_nearest", "nn.functional.interpolate.nearest"),
         "where": ("where",),
         "zeros_like": ("zeros_like",),
-        # The limitation on lists of tensors.
+        # Documented as the exception to its limitation on lists of tensors.
         "unbind": ("unbind",),
     }
 )

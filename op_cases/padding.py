@@ -1,4 +1,4 @@
-"""Padding: with a constant, by reflection, by replication, around; and cropping."""
+"""Padding: constant, reflection, replication and circular; and cropping by negative padding."""
 
 from __future__ import annotations
 
@@ -6,10 +6,9 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from onnx_parity.harness.case import floats, numbers, op
+from onnx_parity.harness.case import ALL_DTYPES, BATCH, FLOATS, floats, numbers, op
 
-_FLOATING = [torch.float32, torch.float64, torch.float16, torch.bfloat16]
-_ALL = [*_FLOATING, torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8, torch.bool]
+_MODES = ["reflect", "replicate", "circular"]
 
 pad_constant = op(
     F.pad,
@@ -21,15 +20,15 @@ pad_constant = op(
 )
 pad_constant_special = op(F.pad, floats(2, 3), pad=(1, 1), value=[float("inf"), float("-inf"), float("nan")])
 pad_constant_dtypes = op(
-    F.pad, numbers(2, 3, 4), pad=[(1, 2), (-1, 1, 0, -1)], value=[0, 1], dtypes=_ALL, dynamic={"x": {0: "batch"}}
+    F.pad, numbers(2, 3, 4), pad=[(1, 2), (-1, 1, 0, -1)], value=[0, 1], dtypes=ALL_DTYPES, dynamic=BATCH
 )
 pad_empty = op(F.pad, floats(0, 3), pad=[(1, 1), (0, 0, 1, 2)])
-pad_by_size = op(lambda x: F.pad(x, (0, x.shape[0], 1, 0)), floats(2, 3), dynamic={"x": {0: "batch"}})
+pad_by_size = op(lambda x: F.pad(x, (0, x.shape[0], 1, 0)), floats(2, 3), dynamic=BATCH)
 pad_line = op(
     F.pad,
     floats(2, 3, 6),
     pad=[(2, 1), (0, 3), (-1, 2)],
-    mode=["reflect", "replicate", "circular"],
+    mode=_MODES,
     dynamic={"x": {0: "batch", 2: "length"}},
     sizes={"length": [4, 9]},
 )
@@ -37,15 +36,13 @@ pad_plane = op(
     F.pad,
     floats(2, 3, 6, 5),
     pad=[(2, 1, 0, 3), (1, 0, -1, 1)],
-    mode=["reflect", "replicate", "circular"],
+    mode=_MODES,
     dynamic={"x": {0: "batch", 2: "height"}},
     sizes={"height": [5, 8]},
 )
-pad_space = op(F.pad, floats(1, 2, 4, 3, 5), pad=(1, 0, 2, 1, 0, 3), mode=["reflect", "replicate", "circular"])
-pad_unbatched = op(F.pad, floats(3, 6, 5), pad=(2, 1, 0, 3), mode=["reflect", "replicate", "circular"])
-pad_mode_dtypes = op(
-    F.pad, numbers(2, 3, 6), pad=(2, 1), mode=["reflect", "replicate", "circular"], dtypes=[*_FLOATING, torch.int64]
-)
+pad_space = op(F.pad, floats(1, 2, 4, 3, 5), pad=(1, 0, 2, 1, 0, 3), mode=_MODES)
+pad_unbatched = op(F.pad, floats(3, 6, 5), pad=(2, 1, 0, 3), mode=_MODES)
+pad_mode_dtypes = op(F.pad, numbers(2, 3, 6), pad=(2, 1), mode=_MODES, dtypes=[*FLOATS, torch.int64])
 
 constant_pad1d = op(nn.ConstantPad1d, floats(2, 3, 4), padding=[2, (3, 1)], value=3.5)
 constant_pad2d = op(nn.ConstantPad2d, floats(2, 3, 4), padding=[2, (3, 0, 2, 1)], value=3.5)

@@ -8,13 +8,14 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from onnx_parity.harness.case import Rows, floats, given, numbers, op
+from onnx_parity.harness.case import BATCH, FLOATS, NUMBERS, WIDE_FLOATS, Keywords, Rows, floats, given, numbers, op
 
-_FLOATING = [torch.float32, torch.float64, torch.float16, torch.bfloat16]
-_INTS = [torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8]
 _LINE, _PLANE, _SPACE = floats(2, 3, 10), floats(2, 3, 10, 7), floats(2, 3, 5, 7, 6)
-_DYNAMIC = {"x": {0: "batch", 2: "length"}}
-_SIZES = {"batch": [1, 4], "length": [6, 7, 9, 12]}
+_EITHER = [False, True]
+_ANY_LENGTH: Keywords = {
+    "dynamic": {"x": {0: "batch", 2: "length"}},
+    "sizes": {"batch": [1, 4], "length": [6, 7, 9, 12]},
+}
 
 _AVERAGES: Rows = [
     {"kernel_size": 3},
@@ -53,25 +54,23 @@ _UNEVEN_MAXIMA: Rows = [
     {"kernel_size": (2, 3), "stride": (3, 2), "padding": (0, 1), "ceil_mode": True},
 ]
 
-avg_pool1d = op(F.avg_pool1d, _LINE, rows=_AVERAGES, dynamic=_DYNAMIC, sizes=_SIZES)
-avg_pool2d = op(F.avg_pool2d, _PLANE, rows=[*_AVERAGES, *_DIVISORS, *_UNEVEN_AVERAGES], dynamic=_DYNAMIC, sizes=_SIZES)
-avg_pool3d = op(F.avg_pool3d, _SPACE, rows=[*_AVERAGES, *_DIVISORS], dtypes=_FLOATING[:2], dynamic={"x": {0: "batch"}})
+avg_pool1d = op(F.avg_pool1d, _LINE, rows=_AVERAGES, **_ANY_LENGTH)
+avg_pool2d = op(F.avg_pool2d, _PLANE, rows=[*_AVERAGES, *_DIVISORS, *_UNEVEN_AVERAGES], **_ANY_LENGTH)
+avg_pool3d = op(F.avg_pool3d, _SPACE, rows=[*_AVERAGES, *_DIVISORS], dtypes=WIDE_FLOATS, dynamic=BATCH)
 avg_pool_unbatched = op(nn.AvgPool2d, floats(3, 10, 7), kernel_size=3, stride=2, padding=1, ceil_mode=[False, True])
 avg_pool1d_unbatched = op(nn.AvgPool1d, floats(3, 10), kernel_size=3, stride=2, padding=1)
-avg_pool3d_unbatched = op(nn.AvgPool3d, floats(3, 5, 7, 6), kernel_size=3, stride=2, padding=1, dtypes=_FLOATING[:2])
-avg_pool2d_dtypes = op(F.avg_pool2d, numbers(2, 3, 6, 5), kernel_size=2, stride=1, dtypes=[*_FLOATING, torch.int64])
+avg_pool3d_unbatched = op(nn.AvgPool3d, floats(3, 5, 7, 6), kernel_size=3, stride=2, padding=1, dtypes=WIDE_FLOATS)
+avg_pool2d_dtypes = op(F.avg_pool2d, numbers(2, 3, 6, 5), kernel_size=2, stride=1, dtypes=[*FLOATS, torch.int64])
 avg_pool2d_special = op(
     F.avg_pool2d, floats(1, 2, 6, 6, special=(math.inf, -math.inf, math.nan)), kernel_size=2, padding=[0, 1]
 )
 
-max_pool1d = op(F.max_pool1d, _LINE, rows=_MAXIMA, dynamic=_DYNAMIC, sizes=_SIZES)
-max_pool2d = op(F.max_pool2d, _PLANE, rows=[*_MAXIMA, *_UNEVEN_MAXIMA], dynamic=_DYNAMIC, sizes=_SIZES)
-max_pool3d = op(F.max_pool3d, _SPACE, rows=_MAXIMA, dynamic={"x": {0: "batch"}})
-max_pool1d_indices = op(F.max_pool1d, _LINE, rows=_MAXIMA, return_indices=True, dynamic=_DYNAMIC, sizes=_SIZES)
-max_pool2d_indices = op(
-    F.max_pool2d, _PLANE, rows=[*_MAXIMA, *_UNEVEN_MAXIMA], return_indices=True, dynamic=_DYNAMIC, sizes=_SIZES
-)
-max_pool3d_indices = op(F.max_pool3d, _SPACE, rows=_MAXIMA, return_indices=True, dynamic={"x": {0: "batch"}})
+max_pool1d = op(F.max_pool1d, _LINE, rows=_MAXIMA, **_ANY_LENGTH)
+max_pool2d = op(F.max_pool2d, _PLANE, rows=[*_MAXIMA, *_UNEVEN_MAXIMA], **_ANY_LENGTH)
+max_pool3d = op(F.max_pool3d, _SPACE, rows=_MAXIMA, dynamic=BATCH)
+max_pool1d_indices = op(F.max_pool1d, _LINE, rows=_MAXIMA, return_indices=True, **_ANY_LENGTH)
+max_pool2d_indices = op(F.max_pool2d, _PLANE, rows=[*_MAXIMA, *_UNEVEN_MAXIMA], return_indices=True, **_ANY_LENGTH)
+max_pool3d_indices = op(F.max_pool3d, _SPACE, rows=_MAXIMA, return_indices=True, dynamic=BATCH)
 max_pool_unbatched = op(
     nn.MaxPool2d,
     floats(3, 10, 7),
@@ -79,13 +78,11 @@ max_pool_unbatched = op(
     stride=2,
     padding=1,
     ceil_mode=[False, True],
-    return_indices=[False, True],
+    return_indices=_EITHER,
 )
-max_pool1d_unbatched = op(nn.MaxPool1d, floats(3, 10), kernel_size=3, padding=1, return_indices=[False, True])
-max_pool3d_unbatched = op(nn.MaxPool3d, floats(3, 5, 7, 6), kernel_size=3, padding=1, return_indices=[False, True])
-max_pool2d_dtypes = op(
-    F.max_pool2d, numbers(2, 3, 6, 5), kernel_size=3, stride=2, padding=1, dtypes=[*_FLOATING, *_INTS]
-)
+max_pool1d_unbatched = op(nn.MaxPool1d, floats(3, 10), kernel_size=3, padding=1, return_indices=_EITHER)
+max_pool3d_unbatched = op(nn.MaxPool3d, floats(3, 5, 7, 6), kernel_size=3, padding=1, return_indices=_EITHER)
+max_pool2d_dtypes = op(F.max_pool2d, numbers(2, 3, 6, 5), kernel_size=3, stride=2, padding=1, dtypes=NUMBERS)
 max_pool2d_ints_indices = op(
     F.max_pool2d,
     numbers(2, 3, 6, 5, low=-9, high=9),
@@ -93,7 +90,7 @@ max_pool2d_ints_indices = op(
     return_indices=True,
     dtypes=[torch.int64, torch.int32],
 )
-max_pool1d_dtypes = op(F.max_pool1d, numbers(2, 3, 6), kernel_size=3, stride=2, padding=1, dtypes=_FLOATING)
+max_pool1d_dtypes = op(F.max_pool1d, numbers(2, 3, 6), kernel_size=3, stride=2, padding=1, dtypes=FLOATS)
 max_pool2d_ties = op(
     F.max_pool2d, numbers(2, 3, 6, 5, low=0, high=2, dtype=torch.float32), kernel_size=3, padding=1, return_indices=True
 )
@@ -102,7 +99,7 @@ max_pool2d_all_minus_infinity = op(
     given([[[[-math.inf] * 4] * 4, [[0.0, -math.inf, 1.0, -1.0]] * 4]]),
     kernel_size=2,
     padding=[0, 1],
-    return_indices=[False, True],
+    return_indices=_EITHER,
 )
 max_pool2d_dilated_minus_infinity = op(
     F.max_pool2d,
@@ -118,20 +115,22 @@ max_pool2d_nan = op(
     F.max_pool2d,
     given([[[[1.0, 2.0, 2.0, math.nan], [0.0, math.nan, 5.0, -1.0]]]]),
     kernel_size=2,
-    return_indices=[False, True],
+    return_indices=_EITHER,
 )
 max_pool2d_no_batch = op(F.max_pool2d, floats(0, 3, 6, 5), kernel_size=2)
 
-adaptive_avg_pool1d = op(F.adaptive_avg_pool1d, _LINE, output_size=[1, 5, 4, 10, 13], dynamic={"x": {0: "batch"}})
+_LENGTHS = [1, 5, 4, 10, 13]
+_AREAS = [1, (5, 7), (None, 1), (4, 3), (12, 9)]
+_VOLUMES = [1, (5, 1, 3), (2, 3, 4)]
+
+adaptive_avg_pool1d = op(F.adaptive_avg_pool1d, _LINE, output_size=_LENGTHS, dynamic=BATCH)
 adaptive_avg_pool2d = op(
     F.adaptive_avg_pool2d,
     _PLANE,
-    output_size=[1, (5, 7), (None, 1), (4, 3), (12, 9)],
-    dynamic={"x": {0: "batch"}},
+    output_size=_AREAS,
+    dynamic=BATCH,
 )
-adaptive_avg_pool3d = op(
-    F.adaptive_avg_pool3d, _SPACE, output_size=[1, (5, 1, 3), (2, 3, 4)], dynamic={"x": {0: "batch"}}
-)
+adaptive_avg_pool3d = op(F.adaptive_avg_pool3d, _SPACE, output_size=_VOLUMES, dynamic=BATCH)
 adaptive_avg_pool_any_size = op(
     F.adaptive_avg_pool2d, _PLANE, output_size=[1, (1, 7), (None, 1)], dynamic={"x": {0: "batch", 2: "height"}}
 )
@@ -143,37 +142,35 @@ adaptive_avg_pool_channels_last = op(
     ),
     floats(2, 6, 5, 3),
     size=[1, 2],
-    dynamic={"x": {0: "batch"}},
+    dynamic=BATCH,
 )
-adaptive_avg_pool2d_dtypes = op(F.adaptive_avg_pool2d, floats(2, 3, 6, 5), output_size=[1, (4, 3)], dtypes=_FLOATING)
+adaptive_avg_pool2d_dtypes = op(F.adaptive_avg_pool2d, floats(2, 3, 6, 5), output_size=[1, (4, 3)], dtypes=FLOATS)
 adaptive_max_pool1d = op(
     F.adaptive_max_pool1d,
     _LINE,
-    output_size=[1, 5, 4, 10, 13],
-    return_indices=[False, True],
-    dynamic={"x": {0: "batch"}},
+    output_size=_LENGTHS,
+    return_indices=_EITHER,
+    dynamic=BATCH,
 )
 adaptive_max_pool2d = op(
     F.adaptive_max_pool2d,
     _PLANE,
-    output_size=[1, (5, 7), (None, 1), (4, 3), (12, 9)],
-    return_indices=[False, True],
-    dynamic={"x": {0: "batch"}},
+    output_size=_AREAS,
+    return_indices=_EITHER,
+    dynamic=BATCH,
 )
-adaptive_max_pool3d = op(
-    F.adaptive_max_pool3d, _SPACE, output_size=[1, (5, 1, 3), (2, 3, 4)], return_indices=[False, True]
-)
+adaptive_max_pool3d = op(F.adaptive_max_pool3d, _SPACE, output_size=_VOLUMES, return_indices=_EITHER)
 adaptive_max_pool_any_size = op(
     F.adaptive_max_pool2d,
     _PLANE,
     output_size=[1, (1, 7)],
-    return_indices=[False, True],
+    return_indices=_EITHER,
     dynamic={"x": {0: "batch", 2: "height"}},
 )
 adaptive_max_pool_unbatched = op(
-    nn.AdaptiveMaxPool2d, floats(3, 10, 7), output_size=[1, (4, 3)], return_indices=[False, True]
+    nn.AdaptiveMaxPool2d, floats(3, 10, 7), output_size=[1, (4, 3)], return_indices=_EITHER
 )
-adaptive_max_pool2d_dtypes = op(F.adaptive_max_pool2d, floats(2, 3, 6, 5), output_size=(4, 3), dtypes=_FLOATING)
+adaptive_max_pool2d_dtypes = op(F.adaptive_max_pool2d, floats(2, 3, 6, 5), output_size=(4, 3), dtypes=FLOATS)
 lp_pool2d = op(
     F.lp_pool2d, floats(2, 3, 6, 5, low=0.1), norm_type=[1.0, 2.0, 3.0], kernel_size=2, ceil_mode=[False, True]
 )

@@ -1,4 +1,4 @@
-"""Programs of every make: nested arguments, writes in place, autograd functions, torch's modes, wrappers."""
+"""Programs of all kinds: nested arguments, writes in place, autograd functions, torch's modes, wrapped modules."""
 
 from __future__ import annotations
 
@@ -10,12 +10,9 @@ import torch.utils.checkpoint
 from torch import nn
 from torch.nn.utils import parametrizations
 
-from onnx_parity.harness.case import bools, floats, given, ints, numbers, op
+from onnx_parity.harness.case import BATCH, BATCHES, bools, floats, given, ints, numbers, op
 
-BATCH = {"x": {0: "batch"}}
-BATCHES = {"x0": {0: "batch"}, "x1": {0: "batch"}}
-
-# --- what goes in and what comes out ----------------------------------------------------------------------------------
+# --- inputs and outputs -----------------------------------------------------------------------------------------------
 
 
 class Parts(NamedTuple):
@@ -218,7 +215,7 @@ under_autocast = op(
     dtypes=[torch.float32],
     dynamic={"x0": {0: "batch"}},
     tolerance=0.05,
-    because="bfloat16 inside",
+    because="the program computes in bfloat16",
 )
 gradient_modes = op(without_gradients, floats(3, 4), dynamic=BATCH)
 checkpointed = op(
@@ -252,7 +249,7 @@ class Tied(nn.Module):
 
 
 class Built(nn.Module):
-    """A module by the function that makes it."""
+    """A module made by a given function."""
 
     def __init__(self, make: Any) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Order statistics, places in sorted sequences, counts of values."""
+"""Order statistics (median), positions in sorted sequences (searchsorted), and counts of values (bincount, histc)."""
 
 from __future__ import annotations
 
@@ -6,14 +6,12 @@ import math
 
 import torch
 
-from onnx_parity.harness.case import distinct, floats, given, ints, op
+from onnx_parity.harness.case import BATCH, NUMBERS, distinct, floats, given, ints, op
 
-_FLOATING = [torch.float32, torch.float64, torch.float16, torch.bfloat16]
-_INTS = [torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8]
 _GAPS = given([[3.0, math.nan, 1.0, 2.0], [math.nan] * 4, [math.inf, -math.inf, 0.0, math.nan], [4.0, 3.0, 2.0, 1.0]])
 
-median = op(torch.median, distinct(3, 4, 5), dtypes=[*_FLOATING, *_INTS])
-median_of_axis = op(torch.median, distinct(3, 4, 5), dim=[0, 1, -1], keepdim=[False, True], dynamic={"x": {0: "batch"}})
+median = op(torch.median, distinct(3, 4, 5), dtypes=NUMBERS)
+median_of_axis = op(torch.median, distinct(3, 4, 5), dim=[0, 1, -1], keepdim=[False, True], dynamic=BATCH)
 nanmedian = op(torch.nanmedian, distinct(3, 5), rows=[{}, {"dim": 0}, {"dim": 1, "keepdim": True}])
 median_with_gaps = op(lambda x, f: (f(x), f(x, 1).values), _GAPS, f=[torch.median, torch.nanmedian])
 median_scalar = op(lambda x: (torch.median(x), *torch.median(x, 0)), floats())

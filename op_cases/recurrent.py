@@ -6,7 +6,7 @@ import torch
 from torch import nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from onnx_parity.harness.case import Rows, floats, given, ints, op
+from onnx_parity.harness.case import BATCH, IEEE_FLOATS, Keywords, Rows, floats, given, ints, op
 
 _STEPS, _BATCH_FIRST, _UNBATCHED = floats(5, 2, 4), floats(2, 5, 4), floats(5, 4)
 _FORMS: Rows = [
@@ -17,77 +17,66 @@ _FORMS: Rows = [
     {"num_layers": 2, "bidirectional": True, "bias": False},
     {"num_layers": 2, "dropout": 0.5},
 ]
+#: Inputs of four features, and a state of three.
+_SIZES: Keywords = {"input_size": 4, "hidden_size": 3}
+_PROJECTED: Keywords = {"input_size": 4, "hidden_size": 5, "proj_size": 3}
+_CELL: Keywords = {**_SIZES, "bias": [True, False]}
 _ANY_LENGTH = {"x": {0: "steps", 1: "batch"}}
-_FLOATING = [torch.float32, torch.float64, torch.float16]
 
-lstm = op(nn.LSTM, _STEPS, input_size=4, hidden_size=3, rows=_FORMS, dynamic=_ANY_LENGTH)
-gru = op(nn.GRU, _STEPS, input_size=4, hidden_size=3, rows=_FORMS, dynamic=_ANY_LENGTH)
-rnn = op(nn.RNN, _STEPS, input_size=4, hidden_size=3, rows=_FORMS, dynamic=_ANY_LENGTH)
-rnn_relu = op(nn.RNN, _STEPS, input_size=4, hidden_size=3, nonlinearity="relu", rows=_FORMS[2:4], dynamic=_ANY_LENGTH)
+lstm = op(nn.LSTM, _STEPS, **_SIZES, rows=_FORMS, dynamic=_ANY_LENGTH)
+gru = op(nn.GRU, _STEPS, **_SIZES, rows=_FORMS, dynamic=_ANY_LENGTH)
+rnn = op(nn.RNN, _STEPS, **_SIZES, rows=_FORMS, dynamic=_ANY_LENGTH)
+rnn_relu = op(nn.RNN, _STEPS, **_SIZES, nonlinearity="relu", rows=_FORMS[2:4], dynamic=_ANY_LENGTH)
 
 lstm_batch_first = op(
     nn.LSTM,
     _BATCH_FIRST,
-    input_size=4,
-    hidden_size=3,
+    **_SIZES,
     batch_first=True,
     bidirectional=[False, True],
     dynamic={"x": {0: "batch", 1: "steps"}},
 )
-gru_batch_first = op(
-    nn.GRU, _BATCH_FIRST, input_size=4, hidden_size=3, batch_first=True, dynamic={"x": {0: "batch", 1: "steps"}}
-)
-rnn_batch_first = op(nn.RNN, _BATCH_FIRST, input_size=4, hidden_size=3, batch_first=True, num_layers=2)
+gru_batch_first = op(nn.GRU, _BATCH_FIRST, **_SIZES, batch_first=True, dynamic={"x": {0: "batch", 1: "steps"}})
+rnn_batch_first = op(nn.RNN, _BATCH_FIRST, **_SIZES, batch_first=True, num_layers=2)
 
 lstm_initial_states = op(
     nn.LSTM,
     _STEPS,
     (floats(4, 2, 3), floats(4, 2, 3)),
-    input_size=4,
-    hidden_size=3,
+    **_SIZES,
     num_layers=2,
     bidirectional=True,
     bias=[True, False],
     dynamic={"x0": {1: "batch"}, "x1": {1: "batch"}, "x2": {1: "batch"}},
 )
-gru_initial_state = op(
-    nn.GRU, _STEPS, floats(4, 2, 3), input_size=4, hidden_size=3, num_layers=2, bidirectional=True, bias=[True, False]
-)
-rnn_initial_state = op(
-    nn.RNN, _STEPS, floats(2, 2, 3), input_size=4, hidden_size=3, num_layers=2, nonlinearity=["tanh", "relu"]
-)
-lstm_unbatched = op(nn.LSTM, _UNBATCHED, input_size=4, hidden_size=3, bidirectional=[False, True])
-lstm_unbatched_states = op(nn.LSTM, _UNBATCHED, (floats(1, 3), floats(1, 3)), input_size=4, hidden_size=3)
-gru_unbatched = op(nn.GRU, _UNBATCHED, input_size=4, hidden_size=3, num_layers=[1, 2])
-rnn_unbatched = op(nn.RNN, _UNBATCHED, input_size=4, hidden_size=3)
+gru_initial_state = op(nn.GRU, _STEPS, floats(4, 2, 3), **_SIZES, num_layers=2, bidirectional=True, bias=[True, False])
+rnn_initial_state = op(nn.RNN, _STEPS, floats(2, 2, 3), **_SIZES, num_layers=2, nonlinearity=["tanh", "relu"])
+lstm_unbatched = op(nn.LSTM, _UNBATCHED, **_SIZES, bidirectional=[False, True])
+lstm_unbatched_states = op(nn.LSTM, _UNBATCHED, (floats(1, 3), floats(1, 3)), **_SIZES)
+gru_unbatched = op(nn.GRU, _UNBATCHED, **_SIZES, num_layers=[1, 2])
+rnn_unbatched = op(nn.RNN, _UNBATCHED, **_SIZES)
 lstm_projection = op(
     nn.LSTM,
     floats(3, 2, 4),
-    input_size=4,
-    hidden_size=5,
-    proj_size=3,
+    **_PROJECTED,
     rows=[{}, {"bias": False}, {"num_layers": 2, "bidirectional": True}],
     dynamic={"x": {1: "batch"}},
 )
-lstm_projection_states = op(
-    nn.LSTM, _STEPS, (floats(1, 2, 3), floats(1, 2, 5)), input_size=4, hidden_size=5, proj_size=3
-)
-lstm_dtypes = op(nn.LSTM, _STEPS, input_size=4, hidden_size=3, dtypes=_FLOATING)
-gru_dtypes = op(nn.GRU, _STEPS, input_size=4, hidden_size=3, dtypes=_FLOATING)
-rnn_dtypes = op(nn.RNN, _STEPS, input_size=4, hidden_size=3, dtypes=_FLOATING)
+lstm_projection_states = op(nn.LSTM, _STEPS, (floats(1, 2, 3), floats(1, 2, 5)), **_PROJECTED)
+lstm_dtypes = op(nn.LSTM, _STEPS, **_SIZES, dtypes=IEEE_FLOATS)
+gru_dtypes = op(nn.GRU, _STEPS, **_SIZES, dtypes=IEEE_FLOATS)
+rnn_dtypes = op(nn.RNN, _STEPS, **_SIZES, dtypes=IEEE_FLOATS)
 
-lstm_cell = op(nn.LSTMCell, floats(2, 4), input_size=4, hidden_size=3, bias=[True, False], dynamic={"x": {0: "batch"}})
-lstm_cell_states = op(
-    nn.LSTMCell, floats(2, 4), (floats(2, 3), floats(2, 3)), input_size=4, hidden_size=3, bias=[True, False]
-)
-gru_cell = op(nn.GRUCell, floats(2, 4), input_size=4, hidden_size=3, bias=[True, False], dynamic={"x": {0: "batch"}})
-gru_cell_state = op(nn.GRUCell, floats(2, 4), floats(2, 3), input_size=4, hidden_size=3)
-rnn_cell = op(nn.RNNCell, floats(2, 4), input_size=4, hidden_size=3, nonlinearity=["tanh", "relu"], bias=[True, False])
-rnn_cell_unbatched = op(nn.RNNCell, floats(4), floats(3), input_size=4, hidden_size=3)
+lstm_cell = op(nn.LSTMCell, floats(2, 4), **_CELL, dynamic=BATCH)
+lstm_cell_states = op(nn.LSTMCell, floats(2, 4), (floats(2, 3), floats(2, 3)), **_CELL)
+gru_cell = op(nn.GRUCell, floats(2, 4), **_CELL, dynamic=BATCH)
+gru_cell_state = op(nn.GRUCell, floats(2, 4), floats(2, 3), **_SIZES)
+rnn_cell = op(nn.RNNCell, floats(2, 4), **_SIZES, nonlinearity=["tanh", "relu"], bias=[True, False])
+rnn_cell_unbatched = op(nn.RNNCell, floats(4), floats(3), **_SIZES)
 
 
 class _Packed(nn.Module):
-    """Sequences of several lengths through a recurrent layer, packed on the way in and unpacked on the way out."""
+    """A recurrent layer over sequences of different lengths, which are packed before it and unpacked after it."""
 
     def __init__(
         self,

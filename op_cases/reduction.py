@@ -1,4 +1,4 @@
-"""Reductions over axes: sums, extremes and their places, truth, norms, variances."""
+"""Reductions over axes: sums, minimum and maximum with their indices, any and all, norms, variances."""
 
 from __future__ import annotations
 
@@ -6,35 +6,44 @@ import math
 
 import torch
 
-from onnx_parity.harness.case import bools, distinct, floats, given, ints, numbers, op
+from onnx_parity.harness.case import (
+    ALL_DTYPES,
+    BATCH,
+    FLOATS,
+    INTS,
+    NUMBERS,
+    WIDE_FLOATS,
+    bools,
+    distinct,
+    floats,
+    given,
+    ints,
+    numbers,
+    op,
+)
 
-_FLOATING = [torch.float32, torch.float64, torch.float16, torch.bfloat16]
-_INTS = [torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8]
-_NUMBERS = [*_FLOATING, *_INTS]
-_ALL = [*_NUMBERS, torch.bool]
 _DIMS = [None, 0, -1, (0, 2), (-1, -2)]
 _EDGES = given([[math.nan, 1.0, 2.0], [math.inf, -1.0, 0.0], [-math.inf, math.inf, 1.0], [-math.inf, -math.inf, 3.0]])
-_BATCH = {"x": {0: "batch"}}
 _LAST = {"x": {2: "length"}}
 
 # --- sums -------------------------------------------------------------------------------------------------------------
 
 sum_ = op(torch.sum, floats(2, 3, 4), dim=_DIMS, keepdim=[False, True], dynamic=_LAST)
-sum_dtypes = op(torch.sum, numbers(3, 4), dim=[0, 1], dtypes=_ALL)
+sum_dtypes = op(torch.sum, numbers(3, 4), dim=[0, 1], dtypes=ALL_DTYPES)
 sum_to = op(torch.sum, numbers(3, 4), dim=0, dtype=[torch.int32, torch.float64], dtypes=[torch.int64, torch.float32])
 sum_of_all = op(lambda x: (x.sum(), x.sum((0, 1, 2)), x.sum(()), x.sum(dtype=torch.float64)), numbers(2, 3, 4))
 mean = op(torch.mean, floats(2, 3, 4), dim=_DIMS, keepdim=[False, True], dynamic=_LAST)
-mean_dtypes = op(torch.mean, floats(3, 4), dim=[0, 1], dtypes=_FLOATING)
-#: Silently wrong elsewhere: integers averaged as integers.
-mean_of_integers = op(lambda x: (x.mean(0, dtype=torch.float32), x.float().mean()), numbers(3, 4), dtypes=_INTS)
+mean_dtypes = op(torch.mean, floats(3, 4), dim=[0, 1], dtypes=FLOATS)
+#: Other exporters silently average integers as integers.
+mean_of_integers = op(lambda x: (x.mean(0, dtype=torch.float32), x.float().mean()), numbers(3, 4), dtypes=INTS)
 mean_over_space = op(torch.mean, floats(2, 3, 4, 5), dim=(2, 3), keepdim=[False, True], dynamic={"x": {2: "height"}})
-prod = op(torch.prod, numbers(3, 4, low=1, high=3), dim=[0, -1], keepdim=[False, True], dtypes=_ALL)
+prod = op(torch.prod, numbers(3, 4, low=1, high=3), dim=[0, -1], keepdim=[False, True], dtypes=ALL_DTYPES)
 prod_of_all = op(lambda x: (x.prod(), x.prod(dtype=torch.float64)), floats(3, 4))
 nansum = op(lambda x: (torch.nansum(x, 1), torch.nanmean(x, 1)), given([[math.nan, 1.0, 2.0], [0.5, -1.0, math.nan]]))
 count_nonzero = op(
-    lambda x: (torch.count_nonzero(x), torch.count_nonzero(x, 1)), numbers(3, 4, low=-1, high=2), dtypes=_ALL
+    lambda x: (torch.count_nonzero(x), torch.count_nonzero(x, 1)), numbers(3, 4, low=-1, high=2), dtypes=ALL_DTYPES
 )
-#: Of nothing: 0, NaN, 1, and -inf.
+#: Over an empty axis: 0, NaN, 1, and -inf.
 reduction_of_nothing = op(
     lambda x: (x.sum(1), x.mean(1), x.prod(1), x.logsumexp(1), x.any(1), x.all(1), x.norm(dim=1), x.var(1), x.sum(0)),
     floats(2, 0, 3),
@@ -61,25 +70,25 @@ reduction_into = op(
     floats(3, 4),
 )
 
-# --- extremes and their places ----------------------------------------------------------------------------------------
+# --- minimum and maximum with their indices ---------------------------------------------------------------------------
 
-amax = op(torch.amax, distinct(2, 3, 4), dim=[(), 0, -1, (0, 2)], keepdim=[False, True], dtypes=_NUMBERS)
-amin = op(torch.amin, distinct(2, 3, 4), dim=[(), 0, -1, (0, 2)], keepdim=[False, True], dtypes=_NUMBERS)
+amax = op(torch.amax, distinct(2, 3, 4), dim=[(), 0, -1, (0, 2)], keepdim=[False, True], dtypes=NUMBERS)
+amin = op(torch.amin, distinct(2, 3, 4), dim=[(), 0, -1, (0, 2)], keepdim=[False, True], dtypes=NUMBERS)
 amax_of_bools = op(lambda x: (x.amax(0), x.amin(1), x.max(), x.max(0).values), bools(3, 4))
 amax_dynamic = op(torch.amax, floats(2, 3, 4), dim=[-1, (0, 2)], dynamic=_LAST)
-max_of_all = op(lambda x: (x.max(), x.min(), torch.aminmax(x)), distinct(3, 4), dtypes=_NUMBERS)
-max_ = op(torch.max, distinct(2, 3, 4), dim=[0, -1], keepdim=[False, True], dtypes=_NUMBERS)
-min_ = op(torch.min, distinct(2, 3, 4), dim=[1, -2], keepdim=[False, True], dtypes=_NUMBERS)
-max_parts = op(lambda x: (x.max(0).values, x.min(1).indices), distinct(3, 4), dynamic=_BATCH)
+max_of_all = op(lambda x: (x.max(), x.min(), torch.aminmax(x)), distinct(3, 4), dtypes=NUMBERS)
+max_ = op(torch.max, distinct(2, 3, 4), dim=[0, -1], keepdim=[False, True], dtypes=NUMBERS)
+min_ = op(torch.min, distinct(2, 3, 4), dim=[1, -2], keepdim=[False, True], dtypes=NUMBERS)
+max_parts = op(lambda x: (x.max(0).values, x.min(1).indices), distinct(3, 4), dynamic=BATCH)
 aminmax = op(torch.aminmax, distinct(3, 4), dim=[0, -1], keepdim=[False, True])
-argmax = op(torch.argmax, distinct(2, 3, 4), dim=[None, 0, -1], keepdim=[False, True], dtypes=_NUMBERS)
-argmin = op(torch.argmin, distinct(2, 3, 4), dim=[None, 1, -1], keepdim=[False, True], dtypes=_NUMBERS)
-argmax_dynamic = op(torch.argmax, distinct(3, 4), dim=[None, 0, 1], dynamic=_BATCH)
-#: Silently wrong elsewhere: of equal ones, the first.
+argmax = op(torch.argmax, distinct(2, 3, 4), dim=[None, 0, -1], keepdim=[False, True], dtypes=NUMBERS)
+argmin = op(torch.argmin, distinct(2, 3, 4), dim=[None, 1, -1], keepdim=[False, True], dtypes=NUMBERS)
+argmax_dynamic = op(torch.argmax, distinct(3, 4), dim=[None, 0, 1], dynamic=BATCH)
+#: Other exporters are silently wrong about ties: torch returns the index of the first.
 argmax_ties = op(
     lambda x: (x.argmax(), x.argmax(0), x.argmax(1), x.argmin(), x.argmin(1), x.max(1).indices),
     numbers(5, 6, low=0, high=3),
-    dtypes=_NUMBERS,
+    dtypes=NUMBERS,
 )
 argmax_of_nan = op(
     lambda x: (x.argmax(1), x.argmin(1), x.argmax(0), x.argmin(), x.max(1), x.min(0), x.amax(1), x.amin(1)),
@@ -91,18 +100,18 @@ argmax_of_nan = op(
             [1.0, 2.0, math.inf, 3.0],
         ]
     ),
-    dtypes=_FLOATING[:2],
+    dtypes=WIDE_FLOATS,
 )
 reduction_extremes_at_edges = op(
     lambda x: (x.amax(1), x.amin(1), x.argmax(1), x.argmin(1)), given([[-math.inf] * 3, [math.inf] * 3])
 )
 
-# --- truth ------------------------------------------------------------------------------------------------------------
+# --- any and all ------------------------------------------------------------------------------------------------------
 
-any_ = op(torch.any, numbers(2, 3, 4, low=0, high=2), dim=[0, -1, (0, 2)], keepdim=[False, True], dtypes=_ALL)
-all_ = op(torch.all, numbers(2, 3, 4, low=0, high=2), dim=[0, -1, (0, 2)], keepdim=[False, True], dtypes=_ALL)
+any_ = op(torch.any, numbers(2, 3, 4, low=0, high=2), dim=[0, -1, (0, 2)], keepdim=[False, True], dtypes=ALL_DTYPES)
+all_ = op(torch.all, numbers(2, 3, 4, low=0, high=2), dim=[0, -1, (0, 2)], keepdim=[False, True], dtypes=ALL_DTYPES)
 any_of_all = op(
-    lambda x: (x.any(), x.all(), torch.any(x, ()), (x > 0).any(0), (x > -9).all()), numbers(3, 4), dynamic=_BATCH
+    lambda x: (x.any(), x.all(), torch.any(x, ()), (x > 0).any(0), (x > -9).all()), numbers(3, 4), dynamic=BATCH
 )
 
 # --- norms and moments ------------------------------------------------------------------------------------------------
@@ -110,7 +119,7 @@ any_of_all = op(
 norm = op(
     torch.norm, floats(3, 4), p=[0, 1, 2, 3, 0.5, -1, math.inf, -math.inf], dim=[None, 0, (0, 1)], keepdim=[False, True]
 )
-norm_dtypes = op(torch.norm, floats(3, 4), p=[1, 2, 3, math.inf], dim=1, dtypes=_FLOATING)
+norm_dtypes = op(torch.norm, floats(3, 4), p=[1, 2, 3, math.inf], dim=1, dtypes=FLOATS)
 norm_spellings = op(
     lambda x: (
         torch.norm(x),
@@ -131,20 +140,18 @@ vector_norm = op(
         {"dim": -1, "keepdim": True},
         {"ord": 0, "dtype": torch.float64},
     ],
-    dynamic=_BATCH,
+    dynamic=BATCH,
 )
 matrix_norm = op(torch.linalg.matrix_norm, floats(2, 3, 4), ord=["fro", 1, -1, math.inf])
-logsumexp = op(torch.logsumexp, floats(2, 3, 4), dim=[0, -1, (0, 2)], keepdim=[False, True], dtypes=_FLOATING)
+logsumexp = op(torch.logsumexp, floats(2, 3, 4), dim=[0, -1, (0, 2)], keepdim=[False, True], dtypes=FLOATS)
 logsumexp_of_integers = op(torch.logsumexp, ints(3, 4), dim=1)
 logsumexp_large = op(torch.logsumexp, floats(3, 4, low=500.0, high=600.0), dim=1)
 var = op(torch.var, floats(2, 3, 4), dim=[None, 0, (0, 2)], correction=[0, 1, 2], keepdim=[False, True])
-var_dynamic = op(
-    torch.var, floats(3, 4, 5), dim=[0, (0, 2)], correction=[0, 1], dynamic=_BATCH, sizes={"batch": [2, 7]}
-)
-std = op(torch.std, floats(2, 3, 4), dim=[None, -1], unbiased=[False, True], dtypes=_FLOATING)
+var_dynamic = op(torch.var, floats(3, 4, 5), dim=[0, (0, 2)], correction=[0, 1], dynamic=BATCH, sizes={"batch": [2, 7]})
+std = op(torch.std, floats(2, 3, 4), dim=[None, -1], unbiased=[False, True], dtypes=FLOATS)
 moments = op(lambda x: (torch.var_mean(x, 0), torch.std_mean(x, (0, 1)), x.std(), torch.var_mean(x)), floats(3, 4))
 var_of_one = op(lambda x: (x.var(0), x.var(0, correction=0), x.std(0)), floats(1, 4))
-#: Squares beyond what float16 holds.
+#: The squares overflow float16.
 var_of_large = op(
     lambda x: (x.var(1), x.std(1)), floats(3, 8, low=500.0, high=900.0), dtypes=[torch.float16, torch.bfloat16]
 )

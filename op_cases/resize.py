@@ -6,109 +6,44 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from onnx_parity.harness.case import floats, numbers, op
+from onnx_parity.harness.case import BATCH, FLOATS, WIDE_FLOATS, Keywords, floats, numbers, op
 
-_FLOATING = [torch.float32, torch.float64, torch.float16, torch.bfloat16]
 _LINE, _PLANE, _SPACE = floats(2, 3, 7), floats(2, 3, 7, 5), floats(1, 2, 4, 5, 3)
-_HEIGHT = {"x": {0: "batch", 2: "height"}}
-_HEIGHTS = {"batch": [1, 3], "height": [4, 11]}
+_ANY_HEIGHT: Keywords = {"dynamic": {"x": {0: "batch", 2: "height"}}, "sizes": {"batch": [1, 3], "height": [4, 11]}}
 _FACTORS = [2, 3.0, 1.5, 0.5, 0.3, 1.7, 2.6]
 _CORNERS = [False, True]
-#: Places are computed in float32, which rounds differently where the formula is written differently.
-_TOLERANCE, _PLACES = 4e-6, "the places that torch and onnxruntime interpolate at differ by float32's rounding"
+_EITHER_NEAREST = ["nearest", "nearest-exact"]
+_INTERPOLATED: Keywords = {
+    "align_corners": _CORNERS,
+    # Positions are computed in float32, which rounds differently where the formula is written differently.
+    "tolerance": 4e-6,
+    "because": "the positions at which torch and onnxruntime interpolate differ by float32's rounding",
+}
+_LINEAR: Keywords = {"mode": "linear", **_INTERPOLATED}
+_BILINEAR: Keywords = {"mode": "bilinear", **_INTERPOLATED}
+_TRILINEAR: Keywords = {"mode": "trilinear", **_INTERPOLATED}
+_BICUBIC: Keywords = {"mode": "bicubic", **_INTERPOLATED}
 
-nearest1d = op(F.interpolate, _LINE, scale_factor=_FACTORS, mode=["nearest", "nearest-exact"])
-nearest1d_size = op(F.interpolate, _LINE, size=[1, 3, 5, 7, 10, 14, 20], mode=["nearest", "nearest-exact"])
-nearest2d = op(F.interpolate, _PLANE, scale_factor=[*_FACTORS, (2.0, 3.0), (1.0, 1.5)], dynamic=_HEIGHT, sizes=_HEIGHTS)
-nearest2d_size = op(F.interpolate, _PLANE, size=[(14, 10), (9, 8), (3, 2), (7, 5)], dynamic=_HEIGHT, sizes=_HEIGHTS)
-nearest2d_exact = op(
-    F.interpolate, _PLANE, scale_factor=[2, 1.5, 0.3], mode="nearest-exact", dynamic=_HEIGHT, sizes=_HEIGHTS
-)
-nearest3d = op(F.interpolate, _SPACE, scale_factor=[2, 1.5, 0.5], mode=["nearest", "nearest-exact"])
-nearest_dtypes = op(F.interpolate, numbers(1, 2, 4, 3), scale_factor=[2, 1.5], dtypes=[*_FLOATING, torch.uint8])
+nearest1d = op(F.interpolate, _LINE, scale_factor=_FACTORS, mode=_EITHER_NEAREST)
+nearest1d_size = op(F.interpolate, _LINE, size=[1, 3, 5, 7, 10, 14, 20], mode=_EITHER_NEAREST)
+nearest2d = op(F.interpolate, _PLANE, scale_factor=[*_FACTORS, (2.0, 3.0), (1.0, 1.5)], **_ANY_HEIGHT)
+nearest2d_size = op(F.interpolate, _PLANE, size=[(14, 10), (9, 8), (3, 2), (7, 5)], **_ANY_HEIGHT)
+nearest2d_exact = op(F.interpolate, _PLANE, scale_factor=[2, 1.5, 0.3], mode="nearest-exact", **_ANY_HEIGHT)
+nearest3d = op(F.interpolate, _SPACE, scale_factor=[2, 1.5, 0.5], mode=_EITHER_NEAREST)
+nearest_dtypes = op(F.interpolate, numbers(1, 2, 4, 3), scale_factor=[2, 1.5], dtypes=[*FLOATS, torch.uint8])
 
-resize_linear = op(
-    F.interpolate,
-    _LINE,
-    scale_factor=_FACTORS,
-    tolerance=_TOLERANCE,
-    because=_PLACES,
-    mode="linear",
-    align_corners=_CORNERS,
-)
-linear_size = op(
-    F.interpolate,
-    _LINE,
-    size=[1, 3, 7, 10, 14],
-    tolerance=_TOLERANCE,
-    because=_PLACES,
-    mode="linear",
-    align_corners=_CORNERS,
-)
-resize_bilinear = op(
-    F.interpolate,
-    _PLANE,
-    scale_factor=[*_FACTORS, (2.0, 3.0)],
-    tolerance=_TOLERANCE,
-    because=_PLACES,
-    mode="bilinear",
-    align_corners=_CORNERS,
-    dynamic=_HEIGHT,
-    sizes=_HEIGHTS,
-)
-bilinear_size = op(
-    F.interpolate,
-    _PLANE,
-    size=[(14, 10), (9, 8), (3, 2), (1, 1)],
-    tolerance=_TOLERANCE,
-    because=_PLACES,
-    mode="bilinear",
-    align_corners=_CORNERS,
-    dynamic=_HEIGHT,
-    sizes=_HEIGHTS,
-)
+resize_linear = op(F.interpolate, _LINE, scale_factor=_FACTORS, **_LINEAR)
+linear_size = op(F.interpolate, _LINE, size=[1, 3, 7, 10, 14], **_LINEAR)
+resize_bilinear = op(F.interpolate, _PLANE, scale_factor=[*_FACTORS, (2.0, 3.0)], **_BILINEAR, **_ANY_HEIGHT)
+bilinear_size = op(F.interpolate, _PLANE, size=[(14, 10), (9, 8), (3, 2), (1, 1)], **_BILINEAR, **_ANY_HEIGHT)
 bilinear_dtypes = op(
-    F.interpolate, floats(1, 2, 4, 3), scale_factor=[2, 1.5], mode="bilinear", align_corners=_CORNERS, dtypes=_FLOATING
+    F.interpolate, floats(1, 2, 4, 3), scale_factor=[2, 1.5], mode="bilinear", align_corners=_CORNERS, dtypes=FLOATS
 )
-trilinear = op(
-    F.interpolate,
-    _SPACE,
-    scale_factor=[2, 1.5],
-    tolerance=_TOLERANCE,
-    because=_PLACES,
-    mode="trilinear",
-    align_corners=_CORNERS,
-)
-trilinear_size = op(
-    F.interpolate,
-    _SPACE,
-    size=[(8, 3, 4), (1, 2, 2)],
-    tolerance=_TOLERANCE,
-    because=_PLACES,
-    mode="trilinear",
-    align_corners=_CORNERS,
-)
-bicubic = op(
-    F.interpolate,
-    _PLANE,
-    scale_factor=[2, 1.5, 0.5, 1.7],
-    tolerance=_TOLERANCE,
-    because=_PLACES,
-    mode="bicubic",
-    align_corners=_CORNERS,
-    dynamic=_HEIGHT,
-    sizes=_HEIGHTS,
-)
-bicubic_size = op(
-    F.interpolate,
-    _PLANE,
-    size=[(14, 10), (3, 8), (1, 1)],
-    tolerance=_TOLERANCE,
-    because=_PLACES,
-    mode="bicubic",
-    align_corners=_CORNERS,
-)
-bicubic_dtypes = op(F.interpolate, floats(1, 2, 4, 3), scale_factor=1.5, mode="bicubic", dtypes=_FLOATING)
+trilinear = op(F.interpolate, _SPACE, scale_factor=[2, 1.5], **_TRILINEAR)
+trilinear_size = op(F.interpolate, _SPACE, size=[(8, 3, 4), (1, 2, 2)], **_TRILINEAR)
+bicubic = op(F.interpolate, _PLANE, scale_factor=[2, 1.5, 0.5, 1.7], **_BICUBIC, **_ANY_HEIGHT)
+bicubic_size = op(F.interpolate, _PLANE, size=[(14, 10), (3, 8), (1, 1)], **_BICUBIC)
+bicubic_dtypes = op(F.interpolate, floats(1, 2, 4, 3), scale_factor=1.5, mode="bicubic", dtypes=FLOATS)
 antialias = op(
     F.interpolate,
     _PLANE,
@@ -116,13 +51,13 @@ antialias = op(
     mode=["bilinear", "bicubic"],
     align_corners=_CORNERS,
     antialias=True,
-    dtypes=_FLOATING[:2],
-    dynamic={"x": {0: "batch"}},
+    dtypes=WIDE_FLOATS,
+    dynamic=BATCH,
 )
 antialias_factor = op(
-    F.interpolate, _PLANE, scale_factor=[0.4, 1.6], mode=["bilinear", "bicubic"], antialias=True, dtypes=_FLOATING[:2]
+    F.interpolate, _PLANE, scale_factor=[0.4, 1.6], mode=["bilinear", "bicubic"], antialias=True, dtypes=WIDE_FLOATS
 )
-area = op(F.interpolate, _PLANE, size=[(3, 2), (14, 10)], mode="area", dynamic={"x": {0: "batch"}})
+area = op(F.interpolate, _PLANE, size=[(3, 2), (14, 10)], mode="area", dynamic=BATCH)
 recomputed_factor = op(
     F.interpolate, _PLANE, scale_factor=[1.5, 0.4], recompute_scale_factor=True, mode=["nearest", "bilinear"]
 )

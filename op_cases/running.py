@@ -1,4 +1,4 @@
-"""What holds up to and with each element of an axis: running sums, products, extremes, log-sum-exp."""
+"""Cumulative operators: cumsum, cumprod, cummax, cummin, logcumsumexp."""
 
 from __future__ import annotations
 
@@ -6,23 +6,19 @@ import math
 
 import torch
 
-from onnx_parity.harness.case import floats, given, numbers, op
+from onnx_parity.harness.case import ALL_DTYPES, BATCH, FLOATS, floats, given, numbers, op
 
-_FLOATING = [torch.float32, torch.float64, torch.float16, torch.bfloat16]
-_INTS = [torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8]
-_ALL = [*_FLOATING, *_INTS, torch.bool]
-_BATCH = {"x": {0: "batch"}}
 _EDGES = given([[1.0, math.nan, 2.0, math.nan], [-math.inf, -math.inf, 0.0, math.inf], [math.inf, 1.0, 3.0, 0.0]])
 
-cumsum = op(torch.cumsum, numbers(2, 3, 5), dim=[0, 1, -1], dtypes=_ALL)
+cumsum = op(torch.cumsum, numbers(2, 3, 5), dim=[0, 1, -1], dtypes=ALL_DTYPES)
 cumsum_to = op(torch.cumsum, numbers(3, 4), dim=1, dtype=[torch.float64, torch.int32])
-cumsum_dynamic = op(torch.cumsum, floats(3, 4), dim=[0, 1], dynamic=_BATCH)
+cumsum_dynamic = op(torch.cumsum, floats(3, 4), dim=[0, 1], dynamic=BATCH)
 cumsum_spellings = op(lambda x: (x.cumsum(0), (x * 1).cumsum_(1)), floats(3, 4))
-cumprod = op(torch.cumprod, numbers(2, 5, low=1, high=3), dim=[0, -1], dtypes=_ALL)
-#: Ties among them, of which the last one counts.
-cummax = op(torch.cummax, numbers(3, 7), dim=[0, -1], dtypes=_ALL)
-cummin = op(torch.cummin, numbers(3, 7), dim=[0, -1], dtypes=_ALL)
-cummax_dynamic = op(torch.cummax, numbers(3, 7), dim=1, dtypes=[torch.float32], dynamic=_BATCH)
-logcumsumexp = op(torch.logcumsumexp, floats(3, 7, low=-40.0, high=40.0), dim=[0, -1], dtypes=_FLOATING)
+cumprod = op(torch.cumprod, numbers(2, 5, low=1, high=3), dim=[0, -1], dtypes=ALL_DTYPES)
+#: With ties: torch returns the index of the last.
+cummax = op(torch.cummax, numbers(3, 7), dim=[0, -1], dtypes=ALL_DTYPES)
+cummin = op(torch.cummin, numbers(3, 7), dim=[0, -1], dtypes=ALL_DTYPES)
+cummax_dynamic = op(torch.cummax, numbers(3, 7), dim=1, dtypes=[torch.float32], dynamic=BATCH)
+logcumsumexp = op(torch.logcumsumexp, floats(3, 7, low=-40.0, high=40.0), dim=[0, -1], dtypes=FLOATS)
 running_at_edges = op(lambda x, f: f(x, 1), _EDGES, f=[torch.cumsum, torch.cummax, torch.cummin, torch.logcumsumexp])
 running_scalar = op(lambda x, f: f(x, 0), floats(), f=[torch.cumsum, torch.cummax, torch.cummin, torch.logcumsumexp])

@@ -1,6 +1,6 @@
-"""TorchScript: branches and loops that depend on values are kept. Run again at other values and sizes.
+"""TorchScript: data-dependent branches and loops stay in the model. Each case also runs at other values and sizes.
 
-The functions are compiled, so they are annotated with what TorchScript reads.
+TorchScript compiles the functions, and so needs their annotations.
 """
 
 import math
@@ -8,9 +8,8 @@ import math
 import torch
 from torch import Tensor, nn
 
-from onnx_parity.harness.case import floats, ints, model, numbers, op, scripted
+from onnx_parity.harness.case import BATCH, floats, ints, model, numbers, op, scripted
 
-BATCH = {"x": {0: "batch"}}
 ROWS = {"x0": {0: "rows"}}
 
 # --- the examples of torch.onnx's documentation -----------------------------------------------------------------------
@@ -58,7 +57,7 @@ seed_unbind = op(unbound, floats(3, 3))
 
 @scripted
 def two_ways(x: Tensor) -> tuple[Tensor, int, float, bool]:
-    """Tensors and numbers out of either way."""
+    """Both branches return tensors and numbers."""
     if bool(x.sum() > 0):
         y, count, share, flag = x.sin(), 3, 0.25, True
     else:
@@ -79,7 +78,7 @@ def early_returns(x: Tensor) -> Tensor:
 
 @scripted
 def by_size(x: Tensor) -> Tensor:
-    """A size that varies decides when the model runs."""
+    """A dynamic size decides, when the model runs."""
     if x.size(0) > 4:
         return x.mean(0)
     if x.size(0) == 1:
@@ -89,7 +88,7 @@ def by_size(x: Tensor) -> Tensor:
 
 @scripted
 def other_sizes(x: Tensor) -> Tensor:
-    """The ways return other sizes."""
+    """The branches return tensors of different sizes."""
     y = x[:2]
     if bool(x.sum() > 0):
         y = torch.cat([x, x])
@@ -110,7 +109,7 @@ def writes_in_a_branch(x: Tensor) -> Tensor:
 
 @scripted
 def optional(x: Tensor, flag: Tensor) -> Tensor:
-    """None or a tensor, as values have it."""
+    """The values decide whether it is None or a tensor."""
     kept: Tensor | None = None
     if bool(flag > 0):
         kept = x * 2
@@ -121,7 +120,7 @@ def optional(x: Tensor, flag: Tensor) -> Tensor:
 
 @scripted
 def checked(x: Tensor, mode: str = "double") -> Tensor:
-    """Assertions hold; strings are known."""
+    """Assertions hold, and strings are known at export."""
     assert x.numel() < 10**6, f"too many: {x.numel()}"
     if bool(x.abs().sum() < 0):
         raise ValueError("impossible")
@@ -133,7 +132,7 @@ def checked(x: Tensor, mode: str = "double") -> Tensor:
 
 @scripted
 def conditions(x: Tensor, n: Tensor) -> Tensor:
-    """and, or, not, chained comparisons and arithmetic of numbers that depend on values."""
+    """and, or, not, chained comparisons and arithmetic of data-dependent numbers."""
     k = int(n)
     half = k / 2
     if (k > 2 and half < 4.5) or not bool(k % 2):
@@ -198,7 +197,7 @@ def nested(x: Tensor, n: Tensor, m: Tensor) -> tuple[Tensor, float]:
 
 @scripted
 def grows(x: Tensor, n: Tensor) -> Tensor:
-    """What is carried has another size after each iteration."""
+    """The loop-carried tensor has another size after each iteration."""
     for i in range(int(n)):
         x = torch.cat([x, x[:1] * i])
     return x
@@ -248,7 +247,7 @@ def best(x: Tensor, n: Tensor) -> Tensor:
 
 @scripted
 def known_loops(x: Tensor) -> Tensor:
-    """How often is known: written out where that is little, a loop where it is much."""
+    """The number of iterations is known: few iterations are unrolled, many become a loop."""
     for i in range(3):
         x = x + i
     for j in range(200):
@@ -323,7 +322,7 @@ def lists_of_unknown_length(x: Tensor, n: Tensor) -> tuple[list[Tensor], list[in
 
 @scripted
 def backwards(x: Tensor) -> Tensor:
-    """Steps from the last to the first, the results in the order of the steps."""
+    """Iterates from the last step to the first, and returns the results in the order of the sequence."""
     total = torch.zeros_like(x[0])
     totals: list[Tensor] = []
     for i in range(x.size(0) - 1, -1, -1):
@@ -335,7 +334,7 @@ def backwards(x: Tensor) -> Tensor:
 
 @scripted
 def decodes(logits: Tensor, longest: int) -> tuple[Tensor, int]:
-    """Words, until all have ended."""
+    """Decodes words until all sequences have ended."""
     batch = logits.size(0)
     words = torch.zeros([batch, longest], dtype=torch.long, device=logits.device)
     ended = torch.zeros([batch], dtype=torch.bool, device=logits.device)
@@ -369,7 +368,7 @@ def numbers_as_sizes(x: Tensor, n: Tensor) -> tuple[Tensor, Tensor, float]:
 
 @scripted
 def numbers_beside_tensors(x: Tensor, i: Tensor, f: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """A number never widens a tensor, however it came about."""
+    """A number does not change a tensor's dtype, even one that was computed from a tensor."""
     k, s = int(i), float(f)
     return x * s, x + k, i * s, torch.where(x > s, x, x * k)
 
@@ -399,7 +398,7 @@ class Block(nn.Module):
 
 
 class Blocks(nn.Module):
-    """Modules in a list, a method of their own, a norm in evaluation mode."""
+    """Modules in a list, with a method of their own, and a norm in evaluation mode."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -414,7 +413,7 @@ class Blocks(nn.Module):
 
 
 class Cell(nn.Module):
-    """Steps of a recurrent cell, as many as there are."""
+    """A recurrent cell over a sequence of any length."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Views, permutations and copies, and elements arranged anew."""
+"""Views, permutations and copies, and operators that rearrange elements."""
 
 from __future__ import annotations
 
@@ -6,24 +6,28 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from onnx_parity.harness.case import bools, distinct, floats, numbers, op
+from onnx_parity.harness.case import BATCH, bools, distinct, floats, numbers, op
 
 # --- views ------------------------------------------------------------------------------------------------------------
 
-BATCH = {"x": {0: "batch"}}
+#: One dtype of each kind.
+_ONE_OF_EACH = [torch.float32, torch.int64, torch.bool]
 
-view = op(lambda x, size: x.view(size), floats(2, 3, 4), size=[(6, 4), (2, 12), (-1,), (4, -1, 2), (1, 24), (2, 3, 4)])
+
+def viewed(x: torch.Tensor, size: tuple[int, ...]) -> torch.Tensor:
+    return x.view(size)
+
+
+view = op(viewed, floats(2, 3, 4), size=[(6, 4), (2, 12), (-1,), (4, -1, 2), (1, 24), (2, 3, 4)])
 view_of_dynamic = op(lambda x: x.view(x.size(0), -1), floats(2, 3, 4), dynamic=BATCH)
 view_merging_dynamic = op(lambda x: x.view(-1, x.shape[-1]), floats(2, 3, 4), dynamic={"x": {0: "batch", 1: "time"}})
 view_splitting_dynamic = op(
     lambda x: x.view(x.shape[0], x.shape[1], 2, 2), floats(2, 3, 4), dynamic={"x": {0: "batch", 1: "time"}}
 )
 view_as = op(lambda x, other: x.view_as(other), floats(2, 6), other=floats(3, 4))
-view_of_nothing = op(lambda x, size: x.view(size), floats(0, 3), size=[(3, 0), (0,), (2, 0, 5)])
-view_of_scalar = op(lambda x, size: x.view(size), floats(), size=[(1,), (1, 1), ()])
-reshape = op(
-    torch.reshape, numbers(2, 3, 4), shape=[(6, 4), (24,), (-1, 3)], dtypes=[torch.float32, torch.int64, torch.bool]
-)
+view_of_nothing = op(viewed, floats(0, 3), size=[(3, 0), (0,), (2, 0, 5)])
+view_of_scalar = op(viewed, floats(), size=[(1,), (1, 1), ()])
+reshape = op(torch.reshape, numbers(2, 3, 4), shape=[(6, 4), (24,), (-1, 3)], dtypes=_ONE_OF_EACH)
 reshape_of_transposed = op(lambda x: x.t().reshape(-1), floats(2, 3), dynamic=BATCH)
 reshape_as = op(lambda x, other: x.reshape_as(other), floats(2, 6), other=floats(3, 4))
 flatten = op(
@@ -78,11 +82,9 @@ copies = op(
     lambda x: (x.clone(), x.contiguous(), x.detach() + 0), numbers(2, 3), dtypes=[torch.float32, torch.int8, torch.bool]
 )
 
-# --- elements arranged anew -------------------------------------------------------------------------------------------
+# --- operators that rearrange elements --------------------------------------------------------------------------------
 
-flip = op(
-    torch.flip, numbers(2, 3, 4), dims=[(0,), (0, 2), (-1, 1), ()], dtypes=[torch.float32, torch.int64, torch.bool]
-)
+flip = op(torch.flip, numbers(2, 3, 4), dims=[(0,), (0, 2), (-1, 1), ()], dtypes=_ONE_OF_EACH)
 flip_dynamic = op(torch.flip, floats(2, 3), dims=(0, 1), dynamic=BATCH)
 fliplr = op(torch.fliplr, floats(2, 3))
 roll = op(

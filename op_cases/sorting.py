@@ -1,12 +1,11 @@
-"""Sorting, the largest and smallest, distinct values."""
+"""Sorting, top-k, the k-th value, and unique values."""
 
 from __future__ import annotations
 
 import torch
 
-from onnx_parity.harness.case import distinct, floats, given, numbers, op
+from onnx_parity.harness.case import BATCH, distinct, floats, given, numbers, op
 
-BATCH = {"x": {0: "batch"}}
 ORDERED = [torch.float32, torch.float64, torch.float16, torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8]
 SPECIAL = (float("nan"), float("inf"), float("-inf"))
 

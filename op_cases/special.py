@@ -1,4 +1,4 @@
-"""Special functions, over the parts of their ranges where they are computed differently, and at their ends."""
+"""Special functions, in each range where they are computed differently, and at the ends of their domains."""
 
 from __future__ import annotations
 
@@ -6,24 +6,23 @@ import math
 
 import torch
 
-from onnx_parity.harness.case import floats, given, op
+from onnx_parity.harness.case import BATCH, FLOATS, WIDE_FLOATS, floats, given, op
+from onnx_parity.op_cases.function_sweeps import of_one
 
-_FLOATING = [torch.float32, torch.float64, torch.float16, torch.bfloat16]
 _EDGES = given([math.nan, math.inf, -math.inf, 0.0, -0.0, 1.0, -1.0, 2.0, -2.0, 1e-6, 0.5])
-_BATCH = {"x": {0: "batch"}}
 
-erfc = op(torch.erfc, floats(3, 40, low=-4.0, high=6.0), dtypes=_FLOATING, dynamic=_BATCH)
-erfinv = op(torch.erfinv, floats(3, 40, low=-0.99, high=0.99), dtypes=_FLOATING[:2], dynamic=_BATCH)
+erfc = op(torch.erfc, floats(3, 40, low=-4.0, high=6.0), dtypes=FLOATS, dynamic=BATCH)
+erfinv = op(torch.erfinv, floats(3, 40, low=-0.99, high=0.99), dtypes=WIDE_FLOATS, dynamic=BATCH)
 erfinv_near_ends = op(torch.erfinv, given([0.9999, -0.99999, 0.999999, 1 - 6e-8]))
 lgamma = op(
     torch.lgamma,
     floats(3, 40, low=-6.0, high=30.0),
-    dtypes=_FLOATING,
+    dtypes=FLOATS,
     tolerance={torch.float64: 1e-14},
-    because="nine terms of Lanczos' approximation are good to 15 digits, absolutely where it crosses 0",
-    dynamic=_BATCH,
+    because="nine terms of Lanczos' approximation have an error of 1e-15, absolute where the function crosses 0",
+    dynamic=BATCH,
 )
 lgamma_large = op(torch.lgamma, given([1e3, 1e6, 3e30, 1e-3, 1e-20]))
-digamma = op(torch.digamma, floats(3, 40, low=-6.0, high=30.0), dtypes=_FLOATING, dynamic=_BATCH)
-special_at_edges = op(lambda x, f: f(x), _EDGES, f=[torch.erfc, torch.erfinv, torch.lgamma, torch.digamma, torch.angle])
+digamma = op(torch.digamma, floats(3, 40, low=-6.0, high=30.0), dtypes=FLOATS, dynamic=BATCH)
+special_at_edges = op(of_one, _EDGES, f=[torch.erfc, torch.erfinv, torch.lgamma, torch.digamma, torch.angle])
 multigamma = op(torch.mvlgamma, floats(3, 4, low=3.0, high=9.0), p=[1, 3])

@@ -14,12 +14,12 @@ from onnx_parity.exporter.lowering import registry
 def registry_as_it_was() -> Iterator[None]:
     """Takes what a test registers out again."""
     before = {name: dict(functions) for name, functions in registry._lowerings.items()}
-    users = set(registry._by_users)
+    users = set(registry._from_users)
     yield
     registry._lowerings.clear()
     registry._lowerings.update(before)
-    registry._by_users.clear()
-    registry._by_users.update(users)
+    registry._from_users.clear()
+    registry._from_users.update(users)
 
 
 @pytest.fixture(scope="module")

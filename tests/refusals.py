@@ -25,7 +25,7 @@ __all__ = ["Refusal", "Witness", "refusals_in", "refusals_of"]
 _ROOT = Path(__file__).parents[1]
 _BUILTIN = {"NotImplementedError", "RuntimeError", "TypeError", "ValueError"}
 #: Methods that refuse in the words they are given.
-_REFUSING = {"_refuse", "error", "unsupported"}
+_REFUSING = {"_refuse", "error", "require_opset", "unsupported"}
 #: Fewer letters are punctuation around somebody else's words.
 _FEWEST = 8
 

@@ -1,1 +1,1 @@
-"""Operators that torch itself executes, in a graph of ONNX: how they are written, read back and run."""
+"""Operators in an ONNX model that torch executes: how they are encoded as nodes, decoded and run."""

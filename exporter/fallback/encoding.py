@@ -1,8 +1,8 @@
-"""A call of a torch operator as attributes and inputs of an ONNX node, and back.
+"""A call of a torch operator encoded as attributes and inputs of an ONNX node, and decoded again.
 
-Tensors are inputs, and so are sizes that vary; the attribute `inputs` names the parameter that each belongs to, a list
-having as many as it has items. Everything else is an attribute called as the parameter. What is at its default and what
-says nothing of values (device, layout) is left out.
+Tensors and dynamic sizes are inputs; the attribute `inputs` has the parameter of each, repeated for the items of a
+list. All other arguments are attributes with the name of the parameter. Arguments that are at their defaults, or that
+do not affect values (device, layout), are left out.
 """
 
 from __future__ import annotations
@@ -20,25 +20,25 @@ from onnx_parity.exporter.errors import ArgumentError, Unsupported
 
 __all__ = ["ATEN_DOMAIN", "ATEN_OP", "NOT_VALUES", "decoded", "encoded", "header", "operator_of"]
 
-#: Where `torch.onnx` puts such nodes too.
+#: The domain and operator that `torch.onnx` uses too.
 ATEN_DOMAIN = "org.pytorch.aten"
 ATEN_OP = "ATen"
-#: Arguments that say nothing about values: where and how memory is laid out.
+#: Arguments that do not affect values, but where and how they are in memory.
 NOT_VALUES = frozenset(
     {"layout", "device", "pin_memory", "memory_format", "non_blocking", "generator", "requires_grad"}
 )
-#: Attributes that are no parameters of the operator.
-_OPERATOR, _OVERLOAD, _INPUTS, _NOTHING = "operator", "overload_name", "inputs", "nothing"
+#: Attributes that are not parameters of the operator. The last lists the parameters that are None.
+_OPERATOR, _OVERLOAD, _INPUTS, _NONES = "operator", "overload_name", "inputs", "nothing"
 
 
 def operator_of(attributes: Mapping[str, Any]) -> OpOverload:
-    """The operator that a node names."""
+    """The operator that the attributes of a node name."""
     qualified = str(attributes[_OPERATOR])
     namespace, _, name = qualified.rpartition("::")
     packet = getattr(getattr(torch.ops, namespace or "aten"), name, None)
     if packet is None:
         raise ArgumentError(
-            f"the model calls {namespace or 'aten'}::{name}, which this torch does not have: import what defines it"
+            f"the model calls {namespace or 'aten'}::{name}, which is not defined: import the module that defines it"
         )
     operator: OpOverload = getattr(packet, str(attributes.get(_OVERLOAD) or "default"))
     return operator
@@ -47,12 +47,12 @@ def operator_of(attributes: Mapping[str, Any]) -> OpOverload:
 def encoded(
     node: Node, lowered: Callable[[AtenValue], Any], sizes: Callable[[Sequence[Any]], Any]
 ) -> tuple[list[Any], dict[str, Any]]:
-    """The inputs and the attributes, these with the suffixes of `g.op`. `sizes` makes a tensor of sizes that vary."""
+    """The inputs, and the attributes with the suffixes of `g.op`. `sizes` makes a tensor of dynamic sizes."""
     op = node.op
     assert isinstance(op, OpOverload)
     inputs: list[Any] = []
     names: list[str] = []
-    nothing: list[str] = []
+    nones: list[str] = []
     attributes: dict[str, Any] = {}
     for parameter in op._schema.arguments:
         name = parameter.name
@@ -69,18 +69,18 @@ def encoded(
         elif argument is None:
             if parameter.has_default_value() and parameter.default_value is None:
                 continue
-            nothing.append(name)
+            nones.append(name)
         else:
             suffix, stored = _stored(name, argument, str(parameter.real_type))
             attributes[f"{name}_{suffix}"] = stored
     attributes[f"{_INPUTS}_s"] = names
-    if nothing:
-        attributes[f"{_NOTHING}_s"] = nothing
+    if nones:
+        attributes[f"{_NONES}_s"] = nones
     return inputs, attributes
 
 
 def header(op: OpOverload, *, with_operator: bool) -> dict[str, Any]:
-    """The attributes that say which operator it is."""
+    """The attributes that identify the operator."""
     namespace, _, name = op._schema.name.partition("::")
     attributes = {f"{_OPERATOR}_s": name if namespace == "aten" else op._schema.name} if with_operator else {}
     if op._overloadname != "default":
@@ -95,23 +95,23 @@ def _stored(name: str, argument: Any, declared: str) -> tuple[str, Any]:
     if all(isinstance(item, str) for item in items) and items:
         return "s", argument
     if all(isinstance(item, bool) for item in items) and "bool" not in declared:
-        # A number of the schema, where True is not 1.
+        # The schema has a number here, for which True and 1 differ.
         return ("i", []) if not items else ("t", torch.tensor(argument))
     if all(isinstance(item, int) for item in items):
         return "i", argument
     if all(isinstance(item, (int, float)) for item in items):
-        # The attribute is a float32.
+        # A float attribute is a float32.
         exact = all(c_float(item).value == item for item in items)
         return ("f", argument) if exact else ("t", torch.tensor(argument, dtype=torch.float64))
     if isinstance(argument, complex):
         return "t", torch.tensor(argument, dtype=torch.complex128)
     raise Unsupported(
-        f"its argument {name} is {argument!r}, and an attribute of ONNX cannot hold a {type(argument).__name__}"
+        f"its argument {name} is {argument!r}, and an ONNX attribute cannot be a {type(argument).__name__}"
     )
 
 
 def decoded(op: OpOverload, attributes: Mapping[str, Any], tensors: Sequence[torch.Tensor | None]) -> dict[str, Any]:
-    """The arguments of the call: what `encoded` was given."""
+    """The arguments of the call that `encoded` was given."""
     given: dict[str, list[torch.Tensor | None]] = {}
     for name, tensor in zip(attributes.get(_INPUTS, ()), tensors, strict=True):
         given.setdefault(str(name), []).append(tensor)
@@ -122,7 +122,7 @@ def decoded(op: OpOverload, attributes: Mapping[str, Any], tensors: Sequence[tor
             arguments[name] = _from_tensors(given[name], declared)
         elif name in attributes:
             arguments[name] = _from_attribute(attributes[name], declared)
-        elif name in attributes.get(_NOTHING, ()):
+        elif name in attributes.get(_NONES, ()):
             arguments[name] = None
     return arguments
 

@@ -1,4 +1,4 @@
-"""A node of the domain `org.pytorch.aten` as something to call."""
+"""A node of the domain `org.pytorch.aten` as a callable."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ __all__ = ["TorchCall"]
 
 @dataclass(frozen=True, slots=True)
 class TorchCall:
-    """An operator of torch with all of its arguments but the tensors."""
+    """An operator of torch with all arguments except the tensors."""
 
     op: OpOverload
     attributes: Mapping[str, Any]
 
     @classmethod
     def of(cls, attributes: Mapping[str, Any]) -> TorchCall:
-        """From the attributes as protobuf has them."""
+        """The call of a node with these protobuf attributes."""
         plain = {name: _plain(value) for name, value in attributes.items()}
         return cls(operator_of(plain), plain)
 
     def __call__(self, tensors: Sequence[torch.Tensor | None]) -> list[torch.Tensor]:
-        """The tensors that it returns, lists flattened."""
+        """The tensors that the operator returns, with lists flattened."""
         with torch.no_grad():
             result = self.op(**decoded(self.op, self.attributes, tensors))
         return [leaf for leaf in pytree.tree_leaves(result) if isinstance(leaf, torch.Tensor)]

@@ -1,1 +1,1 @@
-"""Models as files: bytes, external data, safetensors, weights that are computed when they are written."""
+"""Writing models: bytes and files, external data, safetensors, weights that are computed when they are written."""

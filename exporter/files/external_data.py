@@ -1,4 +1,4 @@
-"""Where the weights of a model lie when they do not lie in it: which file, and from which byte on."""
+"""External data: the file and the offset of each weight that is not stored in the model itself."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ EXTERNAL_FROM = 1024
 
 @dataclass(frozen=True, slots=True)
 class ExternalData:
-    """How weights lie beside the model: `external_data=ExternalData(shard_size=2 * 10**9)`."""
+    """How weights are stored in files beside the model: `external_data=ExternalData(shard_size=2 * 10**9)`."""
 
-    #: The most bytes of a file of weights; a weight that is larger has one of its own. None: all in one file.
+    #: The maximum size of a file of weights in bytes; a larger weight has a file of its own. None: one file for all.
     shard_size: int | None = None
-    #: Safetensors files in the model's folder. Weights that they hold, byte for byte, are referred to there and not
-    #: written again; weights on the meta device are taken to be those of the same name.
+    #: Safetensors files in the model's folder or below. The model refers to weights that are there, byte for byte, and
+    #: these are not written again. A weight on the meta device is assumed to equal the tensor of the same name.
     safetensors: Sequence[str | os.PathLike[str]] = ()
-    #: Weights begin at multiples of this, so that a runtime can map them.
+    #: The offsets of weights are multiples of this, so that a runtime can map them into memory.
     alignment: int = 4096
 
     def __post_init__(self) -> None:
         if self.shard_size is not None and not _counts_bytes(self.shard_size):
             raise ArgumentError(
-                f"shard_size is {self.shard_size!r}: give the most bytes of a file, or None for one file"
+                f"shard_size is {self.shard_size!r}: give the maximum bytes of a file, or None for one file"
             )
         if not _counts_bytes(self.alignment):
-            raise ArgumentError(f"alignment is {self.alignment!r}: give 1 or more bytes")
+            raise ArgumentError(f"alignment is {self.alignment!r}: give a number of bytes, 1 or more")
         files = self.safetensors
         if not isinstance(files, list | tuple) or not all(isinstance(file, str | os.PathLike) for file in files):
             raise ArgumentError(f"safetensors is {files!r}: give a list of paths")
@@ -49,12 +49,14 @@ def _counts_bytes(number: object) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Place:
+    """Where a weight is stored: the file, relative to the model, and the offset in it."""
+
     location: str
     offset: int
 
 
 class _Shard:
-    """One file of weights, to be written from its first byte to its last."""
+    """One file of weights, under construction."""
 
     def __init__(self, alignment: int) -> None:
         self._alignment = alignment
@@ -84,7 +86,7 @@ class _Shard:
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """Of values by identity, where each lies; and the files to write."""
+    """The place of each value, by its id, and the files to write."""
 
     places: dict[int, Place]
     files: dict[Path, _Shard]
@@ -95,7 +97,7 @@ def external_data_path(path: str | os.PathLike[str]) -> Path:
 
 
 def place(model: ir.Model, target: Path, how: ExternalData) -> Placement:
-    """Decide where each weight of a model that is written to `target` lies."""
+    """The places of the weights of a model that is written to `target`."""
     places: dict[int, Place] = {}
     files = [SafetensorsFile.read(path) for path in how.safetensors]
     locations = [_location(file.path, target) for file in files]
@@ -130,11 +132,11 @@ def _paths(target: Path, count: int, *, always: bool) -> list[Path]:
 
 
 def _location(file: Path, target: Path) -> str:
-    """The file as the model names it. ONNX allows what lies in the model's folder or below."""
+    """The file relative to the model. ONNX allows files in the model's folder and below only."""
     try:
         return file.resolve().relative_to(target.parent.resolve()).as_posix()
     except ValueError:
         raise WriteError(
-            f"the model cannot refer to {file}, which lies outside of its folder, {target.parent}: ONNX allows files "
-            "in it and below. Write the model beside its weights."
+            f"the model cannot refer to {file}, which is not in its folder, {target.parent}, or below, as ONNX "
+            "requires: write the model to the folder of its weights."
         ) from None

@@ -1,4 +1,4 @@
-"""Tensors that are computed when they are written, so that reworking weights needs no memory until then."""
+"""Tensors that are computed when they are written, so that transformed weights need no memory before."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from onnx_parity.exporter.errors import WriteError
 
 __all__ = ["LazyTorchTensor", "WeightTensor", "chunks_of", "one_thread", "torch_of"]
 
-#: Bytes of a reworked weight that are held at a time.
+#: How many bytes of a transformed weight are in memory at a time.
 BLOCK = 1 << 18
 
 
 class WeightTensor(TorchTensor):
-    """A weight of the program. What is made of it asks for its value each time, so that another may be put in place."""
+    """A weight of the program. Tensors computed from it read its value each time, so that it can be replaced."""
 
     def __init__(self, tensor: torch.Tensor) -> None:
         super().__init__(tensor)
         self._held = tensor
 
     @property
-    def raw(self) -> torch.Tensor:  # type: ignore[override]  # onnx_ir's is one in truth, and typed as an attribute
+    def raw(self) -> torch.Tensor:  # type: ignore[override]  # a property in onnx_ir too, and typed as an attribute
         return self._held
 
     def hold(self, tensor: torch.Tensor) -> None:
@@ -36,8 +36,8 @@ class WeightTensor(TorchTensor):
 class LazyTorchTensor(ir.LazyTensor):
     """A tensor of known dtype and shape, computed by torch each time it is asked for.
 
-    With `parts`, its bytes are those of other tensors one after the other, and are written without being joined first.
-    With `rows`, a stretch of the first axis can be computed by itself, and no more than a block is ever held.
+    With `parts`, its bytes are those of other tensors one after the other, and they are written without a copy.
+    With `rows`, some rows can be computed by themselves, and no more than a block of them is in memory at a time.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class LazyTorchTensor(ir.LazyTensor):
         self._rows = rows
 
     def blocks(self) -> Iterator[torch.Tensor]:
-        """The tensor in stretches of its first axis, each of at most `BLOCK` bytes where a row is not larger."""
+        """The tensor in blocks of rows, each of at most `BLOCK` bytes unless one row is larger."""
         length = self.shape.numpy()[0] if self._rows is not None else 0
         if self._rows is None or not length:
             yield self.compute()
@@ -65,8 +65,8 @@ class LazyTorchTensor(ir.LazyTensor):
 
 
 def torch_of(tensor: ir.TensorProtocol) -> torch.Tensor:
-    """The torch tensor behind an initializer, computed now if it is lazy; in the memory of the CPU, like all others."""
-    # Not isinstance, which for onnx_ir's protocols takes 10 us to say no: that was a twelfth of a small export.
+    """The torch tensor of an initializer on the CPU (or the meta device), computed now if it is lazy."""
+    # Not isinstance, which takes 10 us for onnx_ir's protocols: that was a twelfth of a small export.
     if type(tensor) is LazyTorchTensor:
         return tensor.compute()
     if isinstance(tensor, TorchTensor):
@@ -77,8 +77,11 @@ def torch_of(tensor: ir.TensorProtocol) -> torch.Tensor:
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Reworking weights waits for memory, not for arithmetic: beside another busy process, a second thread made saving
-    ResNet-50 take 0.24 to 1.1 s of processor time, and one takes 0.05 s."""
+    """A context in which torch uses one thread, because transforming weights is limited by memory and not arithmetic.
+
+    Beside another busy process, saving ResNet-50 took 0.24 to 1.1 s of processor time with a second thread, and takes
+    0.05 s with one.
+    """
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
@@ -88,7 +91,7 @@ def one_thread() -> Iterator[None]:
 
 
 def chunks_of(tensor: ir.TensorProtocol) -> Iterator[bytes | memoryview]:
-    """A tensor's little-endian bytes, without a copy where they lie contiguous in the CPU's memory."""
+    """A tensor's little-endian bytes, without a copy if it is contiguous and on the CPU."""
     if type(tensor) is LazyTorchTensor:
         for part in tensor.parts:
             yield from chunks_of(part)
@@ -103,7 +106,7 @@ def chunks_of(tensor: ir.TensorProtocol) -> Iterator[bytes | memoryview]:
 def _bytes(tensor: torch.Tensor, name: str | None) -> Iterator[memoryview]:
     if tensor.is_meta:
         raise WriteError(
-            f"the weight {name!r} has no data, being fake or on the meta device: supply the weights, "
+            f"the weight {name!r} has no data, because it is fake or on the meta device: give the weights, "
             "program.apply_weights(model.state_dict())"
         )
     plain = tensor.detach().cpu().contiguous()

@@ -1,7 +1,7 @@
-"""Weights that lie on disk already, in safetensors files: which they are and where, so that a model can refer to them.
+"""Finds weights in safetensors files, so that a model can refer to them instead of storing them again.
 
-A safetensors file begins with the length of a JSON header, eight bytes, and the header: names, dtypes, shapes and
-where the bytes of each tensor lie after it. They lie as ONNX wants them: dense, in order, little-endian.
+A safetensors file begins with the length of a JSON header in eight bytes, and the header: names, dtypes, shapes, and
+the offsets of the bytes of each tensor after it. These are as ONNX requires: dense, row-major, little-endian.
 """
 
 from __future__ import annotations
@@ -37,15 +37,15 @@ _DTYPES = {
     "U64": ir.DataType.UINT64,
     "BOOL": ir.DataType.BOOL,
 }
-#: Longer headers are no headers.
+#: A longer header is taken to be an error.
 _LONGEST_HEADER = 100_000_000
-#: Bytes that are compared at a time.
+#: How many bytes are compared at a time.
 _BLOCK = 1 << 24
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One tensor of a file, from `offset` on."""
+    """One tensor of a file, whose bytes begin at `offset`."""
 
     dtype: ir.DataType | None
     shape: tuple[int, ...]
@@ -60,7 +60,7 @@ class SafetensorsFile:
 
     @classmethod
     def read(cls, path: str | os.PathLike[str]) -> SafetensorsFile:
-        """What the header says. The tensors are not read."""
+        """Read the header, and not the tensors."""
         file = Path(path)
         try:
             with file.open("rb") as opened:
@@ -69,7 +69,7 @@ class SafetensorsFile:
                     raise ValueError(f"a header of {length:,} bytes")
                 header = json.loads(opened.read(length))
             if not isinstance(header, dict):
-                raise ValueError("its header is no table")
+                raise ValueError("its header is not a JSON object")
             entries = {
                 name: Entry(
                     _DTYPES.get(each["dtype"]),
@@ -87,7 +87,7 @@ class SafetensorsFile:
         return cls(file, entries)
 
     def holds(self, name: str, tensor: ir.TensorProtocol) -> Entry | None:
-        """Where the tensor lies, if the file has it: by name, dtype, shape and, unless it has no data, every byte."""
+        """The entry of a tensor, if the file has it by name, dtype, shape and, unless it has no data, every byte."""
         entry = self.entries.get(name)
         if entry is None or entry.dtype is not tensor.dtype or entry.shape != tuple(tensor.shape.numpy()):
             return None
@@ -104,7 +104,7 @@ class SafetensorsFile:
                 ours = np.frombuffer(chunk, np.uint8)
                 for start in range(0, ours.size, _BLOCK):
                     block = ours[start : start + _BLOCK]
-                    # A copy, because the map cannot be closed while an array is a view of it.
+                    # A copy, because the map cannot be closed while there is an array that is a view of it.
                     theirs = np.frombuffer(mapped[position : position + block.size], np.uint8)
                     if not np.array_equal(block, theirs):
                         return False

@@ -1,4 +1,4 @@
-"""The weights of an exported program: where their values lie, and how others are put in their place."""
+"""The weights of an exported program, and their replacement by other values."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ __all__ = ["Weights"]
 
 @dataclass(frozen=True, slots=True)
 class Weights:
-    """By the names that the program has for them."""
+    """Weights by the names that the program has for them."""
 
-    #: What initializers are made of, as they stand or reworked.
+    #: The tensors that initializers are, or that they are computed from.
     sources: Mapping[str, WeightTensor] = field(default_factory=dict)
-    #: Those whose values a lowering has looked at.
+    #: Those whose values a lowering has read.
     built_in: frozenset[str] = frozenset()
-    #: Those that are inputs of the model (`export_params=False`), by input name: their values in the program.
+    #: For those that are inputs of the model (`export_params=False`), their values in the program, by input name.
     as_inputs: Mapping[str, torch.Tensor] = field(default_factory=dict)
 
     @classmethod
@@ -35,7 +35,7 @@ class Weights:
         return cls(sources, built_in, as_inputs)
 
     def apply(self, state_dict: Mapping[str, torch.Tensor], program: object = None) -> None:
-        """Put other values in the place of weights. What was made of them (a fused kernel) is made anew on writing."""
+        """Replace the values of weights. Tensors computed from them (a fused kernel) are computed again on writing."""
         if not isinstance(state_dict, Mapping):
             raise ArgumentError(
                 f"state_dict is {state_dict!r}: give a dict of tensors by the names of weights, model.state_dict()"
@@ -45,7 +45,7 @@ class Weights:
             source = sources.get(name)
             if source is None:
                 warnings.warn(
-                    f"the model has no weight {name!r}: it is left out. Its weights are "
+                    f"the model has no weight {name!r}, which is ignored: its weights are "
                     f"{', '.join(self.sources) or 'none'}",
                     stacklevel=3,
                 )
@@ -56,12 +56,12 @@ class Weights:
             if tensor.dtype is not held.dtype or tensor.shape != held.shape:
                 raise ArgumentError(
                     f"the weight {name!r} is {held.dtype}{list(held.shape)} in the model, and "
-                    f"{tensor.dtype}{list(tensor.shape)} was given"
+                    f"{tensor.dtype}{list(tensor.shape)} was given: give one of the same dtype and shape"
                 )
             if name in self.built_in and not torch.equal(held, tensor):
                 raise ArgumentError(
-                    f"the weight {name!r} cannot be replaced, because the model depends on its value in other ways "
-                    "than by computing with it: put the new value into the module and export again"
+                    f"the weight {name!r} cannot be replaced, because its value was read during the export and is "
+                    "built into the model: set the new value in the module and export again"
                 )
         for name, tensor in state_dict.items():
             if name in sources:
@@ -69,7 +69,7 @@ class Weights:
 
 
 def _under_other_names(program: object, sources: Mapping[str, WeightTensor]) -> dict[str, WeightTensor]:
-    """Weights that the program has under several names are one in the model, under the first."""
+    """The other names of weights that the program has under several names, and the model under the first."""
     if not isinstance(program, torch.nn.Module):
         return {}
     first: dict[int, WeightTensor] = {}

@@ -1,8 +1,8 @@
-"""Bytes and files: an ONNX model written without passing its weights through protobuf.
+"""Serializes a model to bytes or a file without copying its weights into protobuf messages.
 
-A protobuf message is a run of fields, each a tag, a length and bytes. So the small part of the model (nodes, names,
-shapes) is serialized by protobuf, and each weight's bytes follow a hand-written header straight from where they
-lie in memory. A file appears whole, by renaming, or not at all.
+A protobuf message is a sequence of fields, each of which is a tag, a length and bytes. protobuf serializes all but the
+weights (nodes, names, shapes); each weight is a header that is written here, followed by its bytes from memory. A file
+is written under another name and renamed, so that it is never incomplete.
 """
 
 from __future__ import annotations
@@ -48,11 +48,11 @@ class _Weight:
     header: bytes
     data: ir.TensorProtocol
     nbytes: int
-    #: The data lies in another file.
+    #: Whether the data is in another file.
     elsewhere: bool
 
     def head(self) -> bytes:
-        """What precedes the data: tag and length as a field of the graph, the header, the data's own tag and length."""
+        """The bytes before the data: tag and length of the graph's field, the header, tag and length of the data."""
         if self.elsewhere:
             return _tag(_GRAPH_INITIALIZER, len(self.header)) + self.header
         tag = _tag(_TENSOR_RAW_DATA, self.nbytes)
@@ -64,13 +64,13 @@ def size_of_weights(model: ir.Model) -> int:
 
 
 def fits_inline(model: ir.Model) -> bool:
-    """Whether protobuf can hold the model with its weights. What is not weights is allowed a mebibyte."""
+    """Whether the model with its weights is small enough for protobuf. All but the weights may take a mebibyte."""
     return size_of_weights(model) < INLINE_LIMIT - 2**20
 
 
 @leaving_garbage()
 def serialize(model: ir.Model) -> bytes:
-    """The model as bytes, weights inside."""
+    """The model as bytes, including its weights."""
     _refuse_too_large(model)
     with one_thread():
         return b"".join(_chunks(model, external=None))
@@ -78,7 +78,7 @@ def serialize(model: ir.Model) -> bytes:
 
 @leaving_garbage()
 def write_to(model: ir.Model, sink: Sink) -> None:
-    """Write the model, weights inside, to an open binary file."""
+    """Write the model, including its weights, to an open binary file."""
     _refuse_too_large(model)
     try:
         with one_thread():
@@ -89,24 +89,26 @@ def write_to(model: ir.Model, sink: Sink) -> None:
     # A closed file raises a ValueError.
     except (OSError, ValueError) as error:
         raise WriteError(
-            f"cannot write the model to {sink!r}: {_said(error)}. What was written so far is not a model: "
+            f"cannot write the model to {sink!r}: {_message(error)}. What was written so far is not a model: "
             f"it needs {size_of_weights(model):,} bytes and a file opened for writing them."
         ) from error
 
 
 @leaving_garbage()
 def write_file(model: ir.Model, path: str | os.PathLike[str], external_data: bool | ExternalData | None = None) -> None:
-    """Write the model to `path`; with `external_data`, its weights to `<path>.data` beside it, or as that says.
+    """Write the model to `path`; with `external_data`, its weights to `<path>.data`, or as an `ExternalData` says.
 
-    None means: inside, unless the model is larger than protobuf allows.
+    With None, the weights are written into the model unless it is larger than protobuf allows.
     """
-    # A link keeps pointing where it did: what it points to is written.
+    # A symbolic link is kept, and the file that it points to is written.
     try:
         target = Path(os.path.realpath(path))
         is_folder = target.is_dir()
     except (OSError, ValueError) as error:
-        # Too long a name, or one with a zero in it.
-        raise WriteError(f"cannot write the model to {os.fspath(path)!r}: {_said(error)}") from error
+        # The path is too long, or contains a null character.
+        raise WriteError(
+            f"cannot write the model to {os.fspath(path)!r}: {_message(error)}. Give another path."
+        ) from error
     if external_data is None:
         external_data = not fits_inline(model)
     if not external_data:
@@ -115,7 +117,7 @@ def write_file(model: ir.Model, path: str | os.PathLike[str], external_data: boo
         raise WriteError(f"cannot write the model to {target}: it is a folder. Give the name of a file in it.")
     if not target.parent.is_dir():
         raise WriteError(
-            f"cannot write the model to {target}: {target.parent} is no folder that exists. Make it first."
+            f"cannot write the model to {target}: {target.parent} is not an existing folder. Create it first."
         )
     if target.exists() and not target.is_file():
         _write_to_device(model, target, bool(external_data))
@@ -139,9 +141,9 @@ def write_file(model: ir.Model, path: str | os.PathLike[str], external_data: boo
 
 
 def _write_to_device(model: ir.Model, target: Path, external_data: bool) -> None:
-    """A pipe or a device is written to; renaming a file over it would destroy it."""
+    """Write to a pipe or a device, which renaming a file would replace."""
     if external_data:
-        raise WriteError(f"cannot write external data beside {target}, which is no regular file: give another path")
+        raise WriteError(f"cannot write external data beside {target}, which is not a regular file: give another path")
     _refuse_too_large(model)
     try:
         with target.open("wb") as file, one_thread():
@@ -153,7 +155,7 @@ def _write_to_device(model: ir.Model, target: Path, external_data: bool) -> None
         raise _cannot_write(model, target, error) from error
 
 
-def _said(error: OSError | ValueError) -> str:
+def _message(error: OSError | ValueError) -> str:
     return (isinstance(error, OSError) and error.strerror) or str(error).rstrip(".")
 
 
@@ -165,9 +167,9 @@ def _cannot_write(model: ir.Model, target: Path, error: OSError) -> WriteError:
 
 
 def _write_aside(final: Path, chunks: Iterator[bytes | memoryview]) -> Path:
-    """Write into a new file next to `final`; remove it if that fails."""
+    """Write a new file in the folder of `final`, and remove it if that fails."""
     aside = final.with_name(f".{final.name}.{secrets.token_hex(4)}")
-    # Not by tempfile, whose files only their owner may read.
+    # Not with tempfile, whose files only their owner may read.
     with aside.open("xb", buffering=2**20) as file:
         try:
             with one_thread():
@@ -186,7 +188,7 @@ def _refuse_too_large(model: ir.Model) -> None:
     size = size_of_weights(model)
     if size >= INLINE_LIMIT:
         raise WriteError(
-            f"the weights are {size:,} bytes and a model in one file may have {INLINE_LIMIT:,}: "
+            f"the weights have {size:,} bytes, and a model in one file may have {INLINE_LIMIT:,}: "
             "save it to a path with external_data=True"
         )
 
@@ -226,7 +228,7 @@ def _weight(value: ir.Value, external: Placement | None) -> _Weight:
 
 
 def _tag(field: int, length: int) -> bytes:
-    """Tag and length of a length-delimited protobuf field."""
+    """The tag and the length of a length-delimited protobuf field."""
     return _varint(field << 3 | 2) + _varint(length)
 
 

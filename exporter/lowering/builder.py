@@ -3,10 +3,10 @@
     g.op("Elu", x, alpha_f=0.5)                      one output
     values, indices = g.op("TopK", x, k, outputs=2)  two
 
-The interface is the one that symbolic functions of `torch.onnx` know: attributes carry their type as a suffix
-(`_f` float, `_i` int, `_s` string, `_t` tensor, lists likewise), values answer `type().sizes()`. On top of it a Python
-number may stand where a tensor is expected, and takes the dtype that the specification asks of it there.
-The forms that differ between opsets are methods of `onnx_parity.exporter.lowering.opsets.Forms`.
+The interface is that of `torch.onnx`: the suffix of an attribute's name is its type (`_f` float, `_i` int, `_s` string,
+`_t` tensor, and lists of them), and values have `type().sizes()`. Beyond that, an operand may be a Python number, which
+gets the dtype that the specification requires there. What differs between opsets is a method of
+`onnx_parity.exporter.lowering.opsets.Forms`; constants and casts are in `onnx_parity.exporter.lowering.constants`.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn, overload
 
 import onnx_ir as ir
 import torch
-from onnx_ir.tensor_adapters import TorchTensor
 
 from onnx_parity.exporter.capture.graph.graph import Block, Node, operator_name
 from onnx_parity.exporter.capture.graph.graph import Value as AtenValue
 from onnx_parity.exporter.capture.record.autograd_functions import FunctionCall
-from onnx_parity.exporter.dtypes import TENSOR_TYPES, TO_ONNX, result_dtype
+from onnx_parity.exporter.dtypes import TENSOR_TYPES, TO_ONNX
 from onnx_parity.exporter.errors import Unsupported
+from onnx_parity.exporter.lowering.constants import Constants
 from onnx_parity.exporter.lowering.custom.schema_check import check_call
-from onnx_parity.exporter.lowering.opsets import Forms
-from onnx_parity.exporter.lowering.schema.call_plans import Plan, plan_of
-from onnx_parity.exporter.lowering.schema.compute_dtype import not_taken, runs
+from onnx_parity.exporter.lowering.schema.call_plans import CallPlan, call_plan
+from onnx_parity.exporter.lowering.schema.compute_dtype import has_kernel, not_taken
 from onnx_parity.exporter.lowering.schema.signatures import Signature, is_known, signature
+from onnx_parity.exporter.lowering.values.attributes import attribute_of
 from onnx_parity.exporter.lowering.values.model_functions import Functions
 from onnx_parity.exporter.lowering.values.shapes import broadcast
 from onnx_parity.exporter.lowering.values.subgraph import Body
@@ -39,40 +39,32 @@ if TYPE_CHECKING:
 
 __all__ = ["Graph"]
 
-_ATTRIBUTE_TYPES = {
-    "f": (ir.AttributeType.FLOAT, ir.AttributeType.FLOATS),
-    "i": (ir.AttributeType.INT, ir.AttributeType.INTS),
-    "s": (ir.AttributeType.STRING, ir.AttributeType.STRINGS),
-}
-
-#: `onnx::Relu` is how torch.onnx spells ONNX's own out.
-_ONNX_ITSELF = ("onnx", "ai.onnx")
+#: The domains of ONNX's own operators, which torch.onnx also writes as `onnx::Relu`.
+_ONNX_DOMAINS = ("onnx", "ai.onnx")
 
 
-class Graph(Forms):
-    """The ONNX graph under construction, for one opset. Named `g` in lowerings."""
+class Graph(Constants):
+    """The ONNX graph under construction at one opset, which is the argument `g` of lowerings."""
 
     def __init__(self, opset: int) -> None:
+        super().__init__()
         self.opset = opset
         self.nodes: list[ir.Node] = []
-        self.initializers: dict[str, ir.Value] = {}
-        #: Domains besides ONNX's, and the version of each.
+        #: The versions of the domains that nodes have, except ONNX's.
         self.domains: dict[str, int] = {}
-        #: Versions of domains that the user asked for.
+        #: The versions of domains that the user asked for (`custom_opsets`).
         self.versions: Mapping[str, int] = {}
         self.functions = Functions()
-        #: Whether what is emitted is held to the operators' schemas: so it is where others write.
+        #: Whether nodes are checked against the operators' schemas, which is so for users' lowerings.
         self.is_checked = False
-        #: The ATen node that is being lowered: its outputs tell the dtypes and shapes to produce.
-        self.node: Node = None  # type: ignore[assignment]  # until there is one
-        #: The ATen values that something reads.
+        #: The ATen node that is being lowered, whose outputs have the dtypes and shapes that must be returned.
+        self.node: Node = None  # type: ignore[assignment]  # set before the first lowering is called
+        #: The ATen values that are used.
         self.read: frozenset[AtenValue | None] = frozenset()
-        #: Of values that were widened, or rounded from a wider one: that one, and the ATen node that it belongs to.
+        #: For a value that was cast to a wider dtype, or from it: the wide value, and the ATen node that it was for.
         self._wide: dict[tuple[ir.Value, torch.dtype], tuple[Node, Value]] = {}
         self._names: dict[str, int] = {}
-        #: By what was said, and by what that comes to.
-        self._constants: dict[tuple[Any, ...] | None, Value] = {}
-        #: Sizes that have been computed, for all that comes later in the same body or in one within it.
+        #: The values of size expressions whose nodes are in this subgraph, or in one around it.
         self.integers: dict[sympy.Expr, Value] = {}
         self._find_symbol: Callable[[str], tuple[Value, int | None]]
         self._lower_block: Callable[[Block, Sequence[Value], Sequence[AtenValue]], list[Value]]
@@ -88,23 +80,23 @@ class Graph(Forms):
         if self.is_checked:
             _check_operands(name, inputs)
         domain, _, op_type = name.rpartition("::")
-        if domain not in _ONNX_ITSELF and (domain or self._is_users_own(op_type)):
-            operands = [self._plain(operand) for operand in inputs]
-            # Nobody knows its types; whoever returns it from a lowering is told what they should be.
+        if domain not in _ONNX_DOMAINS and (domain or self._is_custom(op_type)):
+            operands = [self._as_value(operand) for operand in inputs]
+            # Its output dtypes are not known. If a lowering returns it, they are those of the ATen operator.
             dtypes = [operands[0].dtype if operands and operands[0] is not None else torch.float32] * outputs
-            results = self.foreign(domain or self._namespace(), op_type, operands, attributes, dtypes)
+            results = self.typed_op(domain or self._namespace(), op_type, operands, attributes, dtypes)
         else:
             given = tuple([operand.dtype if isinstance(operand, Value) else None for operand in inputs])
-            plan = plan_of(op_type, self.opset, given, outputs)
+            plan = call_plan(op_type, self.opset, given, outputs)
             operands = [
                 self._operand(operand, dtype, plan, position)
                 for position, (operand, dtype) in enumerate(zip(inputs, plan.inputs, strict=True))
             ]
             dtypes = [
-                dtype or self._said_dtype(plan.signature, position, attributes)
+                dtype or self._dtype_from_attributes(plan.signature, position, attributes)
                 for position, dtype in enumerate(plan.outputs)
             ]
-            results = self._emit("", op_type, operands, attributes, dtypes)
+            results = self.add_node("", op_type, operands, attributes, dtypes)
             if plan.is_pointwise:
                 shape = broadcast(*[operand for operand in operands if operand is not None])
                 for result in results:
@@ -114,7 +106,7 @@ class Graph(Forms):
                     results[position] = self._narrowed(results[position], wanted)
         return results[0] if outputs == 1 else tuple(results)
 
-    def foreign(
+    def typed_op(
         self,
         domain: str,
         op_type: str,
@@ -123,23 +115,23 @@ class Graph(Forms):
         dtypes: Sequence[torch.dtype],
         version: int | None = None,
     ) -> list[Value]:
-        """An operator whose outputs have these dtypes, whatever ONNX knows of it."""
+        """Add an operator whose outputs have these dtypes, and return them. ONNX's schema of it is not consulted."""
         if domain:
             self.domains[domain] = max(self.domains.get(domain, 1), version or 1)
-        results = self._emit(domain, op_type, operands, attributes, dtypes)
+        results = self.add_node(domain, op_type, operands, attributes, dtypes)
         for result in results:
-            result.is_foreign = True
+            result.has_assumed_dtype = True
         return results
 
-    def _is_users_own(self, op_type: str) -> bool:
-        """Whether a name without a domain means an operator of the user's: ONNX has none, and neither has ATen.
+    def _is_custom(self, op_type: str) -> bool:
+        """Whether `g.op("Foo", x)`, without a domain, is an operator of the domain of the operator that is lowered.
 
-        That is how symbolic functions of custom operators name theirs, `g.op("Foo", x)`.
+        Symbolic functions of custom operators are written so. ONNX must not have an operator of that name.
         """
         return self._namespace() not in ("", "aten") and not is_known(op_type)
 
     def _namespace(self) -> str:
-        """That of the operator being lowered; of an autograd function, its module."""
+        """The namespace of the operator that is being lowered; for an autograd function, its module."""
         node: Node | None = self.node
         if node is None:
             return ""
@@ -147,18 +139,20 @@ class Graph(Forms):
         return call.function.__module__ if isinstance(call, FunctionCall) else operator_name(node.op).partition("::")[0]
 
     def has_kernel(self, op: str, dtype: torch.dtype, type_name: str = "T") -> bool:
-        """Whether ONNX has the operator for the dtype at this opset, and onnxruntime runs it, maybe in a wider one."""
-        return runs(op, dtype, self.opset, type_name)
+        """Whether ONNX has the operator at this opset and onnxruntime a kernel, for the dtype or a wider one."""
+        return has_kernel(op, dtype, self.opset, type_name)
 
-    def _operand(self, operand: Operand | None, dtype: torch.dtype | None, plan: Plan, position: int) -> Value | None:
+    def _operand(
+        self, operand: Operand | None, dtype: torch.dtype | None, plan: CallPlan, position: int
+    ) -> Value | None:
         if operand is None:
             return None
         if isinstance(operand, Value):
             return operand if dtype is None or operand.dtype is dtype else self._widened(operand, dtype)
         if dtype is None:
             raise TypeError(
-                f"{plan.signature.op}: input {position} is the number {operand!r}, and no tensor beside it says its "
-                "dtype"
+                f"{plan.signature.op}: input {position} is the number {operand!r}, whose dtype is not known because no "
+                "other input is a tensor of that type: give g.const(number, dtype)"
             )
         return self.scalar(operand, dtype)
 
@@ -170,21 +164,21 @@ class Graph(Forms):
         return wide
 
     def _narrowed(self, wide: Value, dtype: torch.dtype) -> Value:
-        """A result that was computed in a wider dtype.
+        """The result of an operator that was computed in a wider dtype.
 
-        Later steps of the same ATen operator go on from the wide value: like torch, they round once, at the end.
-        Integers must not, since they wrap around in each step.
+        The next operators of the same lowering use the wide value, so that floats are rounded once, as in torch.
+        Integers are not, because they wrap around in each operator.
         """
         narrow = self.cast(wide, dtype)
         if dtype.is_floating_point:
             self._wide[narrow.ir, wide.dtype] = (self.node, wide)
         return narrow
 
-    def _plain(self, operand: Operand | None) -> Value | None:
+    def _as_value(self, operand: Operand | None) -> Value | None:
         return operand if operand is None or isinstance(operand, Value) else self.const(operand)
 
-    def _said_dtype(self, sig: Signature, position: int, attributes: dict[str, Any]) -> torch.dtype:
-        """The dtype of an output that an attribute says; float32, as ONNX has it, where none does."""
+    def _dtype_from_attributes(self, sig: Signature, position: int, attributes: dict[str, Any]) -> torch.dtype:
+        """The dtype of an output that depends on an attribute; float32, ONNX's default, if that is missing."""
         dtype = torch.float32
         tensor = attributes.get("value_t")
         if tensor is not None:
@@ -196,7 +190,7 @@ class Graph(Forms):
             raise not_taken(sig, sig.output_type(position), dtype, self.opset)
         return dtype
 
-    def _emit(
+    def add_node(
         self,
         domain: str,
         op_type: str,
@@ -204,7 +198,8 @@ class Graph(Forms):
         attributes: dict[str, Any],
         dtypes: Sequence[torch.dtype],
     ) -> list[Value]:
-        given = [_attribute(key, item) for key, item in attributes.items() if item is not None]
+        """Add a node as it is, and return its outputs, which have these dtypes."""
+        given = [attribute_of(key, item) for key, item in attributes.items() if item is not None]
         if self.is_checked:
             kinds = {attribute.name: attribute.type for attribute in given}
             version = (self.versions.get(domain) or self.domains.get(domain, 1)) if domain else self.opset
@@ -212,7 +207,7 @@ class Graph(Forms):
         values = []
         results = []
         for dtype in dtypes:
-            value = ir.Value(name=self.fresh(op_type), type=TENSOR_TYPES[dtype])
+            value = ir.Value(name=self.new_name(op_type), type=TENSOR_TYPES[dtype])
             values.append(value)
             results.append(Value(value, dtype, None))
         node = ir.Node(
@@ -229,18 +224,18 @@ class Graph(Forms):
     def emit(
         self, op_type: str, operands: Sequence[Value | None], dtypes: Sequence[torch.dtype], **attributes: Any
     ) -> list[Value]:
-        """Add an operator whose results' dtypes its specification leaves open: a branch, a loop."""
+        """Add an operator whose output dtypes do not follow from its inputs: If, Loop, Scan."""
         sig = signature(op_type, self.opset)
         for position, dtype in enumerate(dtypes):
             if dtype not in sig.allowed[sig.output_type(position)]:
                 raise not_taken(sig, sig.output_type(position), dtype, self.opset)
-        return self._emit("", op_type, operands, attributes, dtypes)
+        return self.add_node("", op_type, operands, attributes, dtypes)
 
-    # --- bodies of branches and loops -----------------------------------------------------------------------------
+    # --- subgraphs and symbols ------------------------------------------------------------------------------------
 
     @contextmanager
     def body(self) -> Iterator[Body]:
-        """What is emitted inside goes into a body: `If`, `Loop` and `Scan` take its `graph` as an attribute."""
+        """Nodes that are added inside go into a subgraph. If, Loop and Scan take its `graph` as an attribute."""
         outer, node, integers = self.nodes, self.node, self.integers
         self.nodes, self.integers = [], dict(integers)
         body = Body(self)
@@ -251,20 +246,20 @@ class Graph(Forms):
             self.nodes, self.node, self.integers = outer, node, integers
 
     def take_back(self, first: int) -> None:
-        """Remove what was emitted from the node of that number on."""
+        """Remove the nodes from that number on."""
         del self.nodes[first:]
         self.integers.clear()
 
     def lowered(self, block: Block, inputs: Sequence[Value], outputs: Sequence[AtenValue]) -> list[Value]:
-        """The operators of a block, into the body that is open; these of its outputs."""
+        """Lower the nodes of a block into the open subgraph, and return some of its outputs."""
         return self._lower_block(block, inputs, outputs)
 
     def bind_blocks(self, lower: Callable[[Block, Sequence[Value], Sequence[AtenValue]], list[Value]]) -> None:
-        """Say how the operators of a block are lowered."""
+        """Set the function that lowers the nodes of a block."""
         self._lower_block = lower
 
-    def fresh(self, stem: str) -> str:
-        """A name that nothing in the graph has yet."""
+    def new_name(self, stem: str) -> str:
+        """A name that nothing in the graph has yet, and that is reserved by this call."""
         count = self._names.get(stem)
         if count is None:
             self._names[stem] = 1
@@ -277,129 +272,47 @@ class Graph(Forms):
                 self._names[name] = 1
                 return name
 
-    # --- constants ------------------------------------------------------------------------------------------------
-
-    def const(self, value: Number | Sequence[Number] | torch.Tensor, dtype: torch.dtype | None = None) -> Value:
-        """A constant. Equal ones share one tensor."""
-        said = None if isinstance(value, torch.Tensor) else (repr(value), dtype)
-        known = self._constants.get(said)
-        if known is not None:
-            return known
-        tensor = value.to(dtype) if isinstance(value, torch.Tensor) else torch.tensor(value, dtype=dtype)
-        tensor = tensor.detach()
-        key = (tensor.dtype, tuple(tensor.shape), repr(tensor.tolist())) if tensor.numel() <= 64 else None
-        known = self._constants.get(key)
-        if known is None:
-            known = self.initializer(self.fresh("const"), TorchTensor(tensor), tensor.dtype, tuple(tensor.shape))
-            known.constant = tensor
-        self._constants.update((each, known) for each in (said, key) if each is not None)
-        return known
-
-    def initializer(self, name: str, data: ir.TensorProtocol, dtype: torch.dtype, shape: tuple[int, ...]) -> Value:
-        value = ir.Value(name=name, type=TENSOR_TYPES[dtype], shape=ir.Shape(shape), const_value=data)
-        data.name = name
-        self.initializers[name] = value
-        return Value(value, dtype, shape)
-
-    def cast(self, x: Value, dtype: torch.dtype) -> Value:
-        """`x` in another dtype; `x` itself where it has it already."""
-        if x.dtype is dtype:
-            return x
-        if x.is_small and x.constant is not None:
-            return self.const(x.constant, dtype)
-        return self.op("Cast", x, to_i=TO_ONNX[dtype].value)
-
-    def promote(self, *operands: Operand, dtype: torch.dtype | None = None) -> list[Value]:
-        """The operands in the dtype that torch would compute them in; numbers become constants."""
-        if dtype is None:
-            dtype = self.result_type(*operands)
-        return [
-            self.cast(o, dtype) if isinstance(o, Value) else self.scalar(_wrapped(o, dtype), dtype) for o in operands
-        ]
-
-    def result_type(self, *operands: Operand) -> torch.dtype:
-        tensors = [(o.dtype, o.rank) for o in operands if isinstance(o, Value)]
-        return result_dtype(tensors, [o for o in operands if not isinstance(o, Value)])
-
-    def scalar(self, number: Number, dtype: torch.dtype) -> Value:
-        """A 0-d tensor of a Python number, of a size, or of a number that was read from a tensor."""
-        if isinstance(number, torch.SymInt):
-            if number.node.expr.is_Symbol:
-                value, axis = self.symbol(str(number.node.expr))
-                if axis is None and value.shape == ():
-                    return self.cast(value, dtype)
-            return self.cast(self.squeeze(self.ints([number]), [0]), dtype)
-        if isinstance(number, torch.SymFloat):
-            return self.cast(self.squeeze(self.real(number.node.expr), [0]), dtype)
-        if isinstance(number, torch.SymBool):
-            return self.cast(self.squeeze(self.truth(number.node.expr), [0]), dtype)
-        return self.const(number, dtype)
-
     def bind_symbols(self, find: Callable[[str], tuple[Value, int | None]]) -> None:
-        """Say where the size that a symbol stands for can be read: of which value, which axis."""
+        """Set the function that finds the value and the axis whose size a symbol is."""
         self._find_symbol = find
 
     def symbol(self, name: str) -> tuple[Value, int | None]:
+        """The value and its axis whose size the symbol is; without an axis, the symbol is the number in the value."""
         return self._find_symbol(name)
 
     def unsupported(self, reason: str, since: int | None = None) -> NoReturn:
-        """Refuse the operator being lowered: say what cannot be said, and the first opset that can."""
+        """Refuse the operator that is being lowered; `since` is the first opset that can express it, if any."""
         raise Unsupported(reason, since)
 
-    # --- what the operator must return ----------------------------------------------------------------------------
+    # --- the operator that is being lowered -----------------------------------------------------------------------
 
     @property
     def operator(self) -> str:
-        """The name of the ATen operator being lowered, without its overload."""
+        """Its name without the overload: `aten::max`."""
         return operator_name(self.node.op)
 
     @property
     def out(self) -> AtenValue:
-        """The first output of the ATen operator being lowered."""
+        """Its first output."""
         out = self.node.outputs[0]
         assert out is not None
         return out
 
     def is_used(self, output: int) -> bool:
-        """Whether anything depends on that output of the ATen operator: what nobody reads need not be computed."""
+        """Whether one of its outputs is used. One that is not need not be computed."""
         return self.node.outputs[output] in self.read
 
 
 def _check_operands(name: object, inputs: Sequence[object]) -> None:
     if not isinstance(name, str):
-        raise TypeError(f"g.op was given {name!r} for an operator: give its name, g.op('Relu', x)")
+        raise TypeError(f"g.op got {name!r} as the name of an operator: give a string, g.op('Relu', x)")
     for number, operand in enumerate(inputs):
         if operand is not None and not isinstance(operand, Value | torch.Tensor | Number):
             raise TypeError(
-                f"{name}: input {number} is {operand!r}: give a value of the graph, a number, a tensor, or None for "
-                "what is left out"
+                f"{name}: input {number} is {operand!r}: give a value of the graph, a number, a tensor, or None for an "
+                "optional input that is left out"
             )
-
-
-def _wrapped(number: Number, dtype: torch.dtype) -> Number:
-    """What torch makes of a number beside tensors of integers that reach less far."""
-    if type(number) is not int or dtype is torch.bool or dtype.is_floating_point or dtype.is_complex:
-        return number
-    return int(torch.tensor(number).to(dtype).item())
 
 
 def _torch_dtype(onnx_value: int) -> torch.dtype:
     return next(dtype for dtype, onnx in TO_ONNX.items() if onnx.value == onnx_value)
-
-
-def _attribute(key: str, item: Any) -> ir.Attr:
-    name, _, suffix = key.rpartition("_")
-    if suffix == "t" and name:
-        tensor = item if isinstance(item, ir.TensorProtocol) else TorchTensor(item)
-        return ir.Attr(name, ir.AttributeType.TENSOR, tensor)
-    if suffix == "tp" and name:
-        return ir.Attr(name, ir.AttributeType.TYPE_PROTO, item)
-    if suffix == "g" and name:
-        return ir.Attr(name, ir.AttributeType.GRAPH, item)
-    if suffix not in _ATTRIBUTE_TYPES or not name:
-        raise TypeError(f"attribute {key!r} says no type: end its name in _f, _i, _s or _t, as in alpha_f=0.5")
-    one, many = _ATTRIBUTE_TYPES[suffix]
-    convert = {"f": float, "i": int, "s": str}[suffix]
-    if isinstance(item, (list, tuple, torch.Size)):
-        return ir.Attr(name, many, tuple(convert(part) for part in item))
-    return ir.Attr(name, one, convert(item))

@@ -1,4 +1,4 @@
-"""The families of operators. Importing this registers them all."""
+"""All modules with lowerings: importing this one registers every lowering of the package."""
 
 from onnx_parity.exporter.lowering.aten import (  # noqa: F401
     activation,

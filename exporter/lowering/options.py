@@ -1,45 +1,43 @@
-"""How a captured program is written down: in whose operators, with which opset versions, with what besides."""
+"""What can be chosen about a lowering besides the opset and the names: `operator_export_type`, versions, lowerings."""
 
 from __future__ import annotations
 
 import enum
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from torch._ops import OpOverload
 
 from onnx_parity.exporter.lowering.registry import Lowering
 
-__all__ = ["Emission", "OperatorExportTypes"]
+__all__ = ["LoweringOptions", "OperatorExportTypes"]
 
 
 class OperatorExportTypes(enum.Enum):
-    """In whose operators a program is written."""
+    """Whether operators are written as ONNX's or as torch's."""
 
-    #: ONNX's. An operator that has no such form is refused.
+    #: As ONNX's. An operator that has no lowering is refused.
     ONNX = "ONNX"
     #: Every operator as a node of the domain `org.pytorch.aten`, which torch itself executes.
     ONNX_ATEN = "ONNX_ATEN"
-    #: ONNX's, and `org.pytorch.aten` for operators that ONNX has no form for.
+    #: As ONNX's, and in `org.pytorch.aten` where there is no lowering or it refuses.
     ONNX_ATEN_FALLBACK = "ONNX_ATEN_FALLBACK"
-    #: ONNX's, and where there is no form the operator under its own name, in its own namespace: `my_ops::foo`.
+    #: As ONNX's, and where there is no lowering or it refuses, under its own name in its own domain: `my_ops::foo`.
     ONNX_FALLTHROUGH = "ONNX_FALLTHROUGH"
-    #: Every operator as it was recorded: `aten::add`. To be looked at, not to be run.
+    #: Every operator as it was recorded: `aten::add`. Such a model is for inspection and cannot be run.
     RAW = "RAW"
 
 
 @dataclass(frozen=True, slots=True)
-class Emission:
-    """What may be chosen about a lowering, besides the opset and names."""
-
-    style: OperatorExportTypes = OperatorExportTypes.ONNX
-    #: Of domains other than ONNX's: the version to import.
-    opset_versions: Mapping[str, int] = field(default_factory=dict)
-    #: Lowerings for this program alone, before those of the registry.
-    table: Mapping[OpOverload, Lowering] = field(default_factory=dict)
-    #: Write each node's source line and module into its `doc_string`.
-    doc_strings: bool = False
-    #: Weights are given when the model runs: nothing may be made of their values now.
-    weights_vary: bool = False
-    #: Modules become functions: sizes that one has computed are not for others to use.
-    modules_apart: bool = False
+class LoweringOptions:
+    style: OperatorExportTypes
+    #: The versions to import of domains other than ONNX's.
+    opset_versions: Mapping[str, int]
+    #: Lowerings for this program alone, which come before those of the registry.
+    table: Mapping[OpOverload, Lowering]
+    #: Whether the `doc_string` of each node has the operator, the source line and the module.
+    doc_strings: bool
+    #: Weights are given when the model runs, so lowerings must not read their values.
+    weights_are_inputs: bool
+    #: Modules become functions, so a node must not use sizes that were computed for another node.
+    modules_become_functions: bool

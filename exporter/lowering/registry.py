@@ -4,8 +4,8 @@
     def elu(g, self, alpha=1, scale=1, input_scale=1):
         ...
 
-A name may carry an overload (`aten::max.dim`), which is looked up before the bare name. A lowering registered with
-`since` serves that opset and later ones; of several, the newest not above the target is used.
+A name may have an overload (`aten::max.dim`), which is looked up before the name without one. A lowering registered
+with `since` is used at that opset and later ones; of several, the one with the highest `since` up to the target opset.
 """
 
 from __future__ import annotations
@@ -22,38 +22,40 @@ from onnx_parity.exporter.errors import ArgumentError
 __all__ = [
     "Lowering",
     "find",
+    "is_from_user",
     "is_lowered",
-    "is_users",
     "lowered_operators",
     "lowering",
     "operators_named",
-    "operators_of_users",
     "register",
     "unregister",
+    "user_lowered_operators",
 ]
 
 Lowering = Callable[..., Any]
 _F = TypeVar("_F", bound=Lowering)
 
-#: By name, then by the opset from which it serves.
+#: By name, then by the first opset that the lowering is for.
 _lowerings: dict[str, dict[int, Lowering]] = {}
-#: Names under which somebody else than this package has registered.
-_by_users: set[str] = set()
+#: Names for which a user has registered a lowering.
+_from_users: set[str] = set()
 _names: dict[OpOverload | Primitive, tuple[str, str]] = {}
 
 
 def lowering(*names: str, since: int = 1) -> Callable[[_F], _F]:
     """Register the decorated function for operators such as `aten::elu` or `my_ops::foo.overload`."""
     if not names or not all(isinstance(name, str) for name in names):
-        raise ArgumentError("lowering wants the names of operators: write @onnx_parity.lowering('aten::elu')")
+        raise ArgumentError(
+            "lowering takes the names of operators as strings: write @onnx_parity.lowering('aten::elu')"
+        )
 
     if isinstance(since, bool) or not isinstance(since, int):
-        raise ArgumentError(f"since is {since!r}: give the first opset that the lowering is for, an int")
+        raise ArgumentError(f"since is {since!r}: give an int, the first opset that the lowering is for")
 
     def decorate(function: _F) -> _F:
         if not callable(function):
             raise ArgumentError(
-                f"a lowering is a function whose first parameter is g, and {function!r} is none: "
+                f"{function!r} is not a lowering: give a function whose first parameter is g, "
                 "def lower(g, x): return g.op('Relu', x)"
             )
         for name in names:
@@ -68,8 +70,8 @@ def register(name: str, function: Lowering, since: int = 1) -> None:
     if not (namespace and colons and operator):
         raise ArgumentError(f"{name!r} is not the name of an operator: write it as 'namespace::name', e.g. 'aten::elu'")
     _lowerings.setdefault(name, {})[since] = function
-    if is_users(function):
-        _by_users.add(name)
+    if is_from_user(function):
+        _from_users.add(name)
 
 
 def unregister(name: str, since: int = 1) -> None:
@@ -79,11 +81,11 @@ def unregister(name: str, since: int = 1) -> None:
     del functions[since]
     if not functions:
         del _lowerings[name]
-        _by_users.discard(name)
+        _from_users.discard(name)
 
 
-def is_users(function: Lowering) -> bool:
-    """Whether somebody else than this package wrote it."""
+def is_from_user(function: Lowering) -> bool:
+    """Whether the lowering is not one of this package."""
     return not str(function.__module__).startswith("onnx_parity.exporter.")
 
 
@@ -108,13 +110,13 @@ def lowered_operators() -> tuple[str, ...]:
     return tuple(sorted(_lowerings))
 
 
-def operators_of_users() -> list[OpOverload]:
-    """The operators of ATen that users have given lowerings of their own."""
-    return [op for name in _by_users if name.startswith("aten::") for op in operators_named(name)]
+def user_lowered_operators() -> list[OpOverload]:
+    """The operators of ATen for which users have registered lowerings."""
+    return [op for name in _from_users if name.startswith("aten::") for op in operators_named(name)]
 
 
 def operators_named(name: str) -> list[OpOverload]:
-    """Every overload of `aten::max`, or the one that `aten::max.dim` is; none if torch has no such operator."""
+    """All overloads of `aten::max`, or the one that `aten::max.dim` names; none if torch has no such operator."""
     namespace, _, operator = name.partition("::")
     operator, _, overload = operator.partition(".")
     packet = getattr(getattr(torch.ops, namespace), operator, None)
@@ -122,7 +124,7 @@ def operators_named(name: str) -> list[OpOverload]:
         return []
     found = []
     for each in packet.overloads():
-        # TorchScript's overloads, on numbers, have names here and no operators.
+        # The overloads for TorchScript's numbers are listed here and have no kernels.
         if torch._C._dispatch_has_kernel(f"{namespace}::{operator}" + ("" if each == "default" else f".{each}")):
             found.append(getattr(packet, each))
     return [op for op in found if not overload or op._overloadname == overload]

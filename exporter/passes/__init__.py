@@ -1,1 +1,1 @@
-"""ONNX to ONNX: few passes, each earning its place by a measured effect."""
+"""Passes over ONNX models. There are few, and each has a measured effect."""

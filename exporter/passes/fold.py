@@ -1,6 +1,6 @@
-"""Constant folding: nodes whose inputs are all initializers become initializers, computed when they are written.
+"""Constant folding: nodes whose inputs are all initializers become initializers, which are computed when written.
 
-Only operators that rearrange or lightly rework weights are folded; what makes them larger is left to the runtime.
+Only operators that rearrange weights or compute elementwise are folded, unless the result is larger than the inputs.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def _attribute(node: ir.Node, name: str, default: Any) -> Any:
 
 
 def _axes(node: ir.Node, inputs: Sequence[torch.Tensor]) -> list[int]:
-    """Axes were an attribute once and are an input now."""
+    """The axes, which are an attribute in early opsets and an input later."""
     return list(inputs[1].tolist() if len(inputs) > 1 else _attribute(node, "axes", ()))
 
 
@@ -47,13 +47,13 @@ def _split(node: ir.Node, inputs: Sequence[torch.Tensor]) -> Sequence[torch.Tens
 def _joined(inputs: list[torch.Tensor], axis: int) -> torch.Tensor:
     if not inputs[0].is_meta:
         return torch.cat(inputs, dim=axis)
-    # torch's own kernel for meta tensors imports dynamo, 0.4 s of a process's first export.
+    # torch's kernel of cat for meta tensors imports dynamo, which takes 0.4 s of a process's first export.
     shape = list(inputs[0].shape)
     shape[axis] = sum(each.shape[axis] for each in inputs)
     return torch.empty(shape, dtype=inputs[0].dtype, device="meta")
 
 
-#: What keeps or broadcasts shapes. Integer division is left alone: it would fail here where it divides by zero.
+#: Elementwise operators. Integer division is not folded, because torch raises an error for a division by zero.
 _ELEMENTWISE: dict[str, _Evaluate] = {
     "Add": lambda node, inputs: inputs[0] + inputs[1],
     "Sub": lambda node, inputs: inputs[0] - inputs[1],
@@ -67,7 +67,7 @@ _ELEMENTWISE: dict[str, _Evaluate] = {
     "Neg": lambda node, inputs: -inputs[0],
     "Reciprocal": lambda node, inputs: inputs[0].reciprocal(),
 }
-#: How torch computes each operator that is folded.
+#: How each operator that is folded is computed in torch.
 _EVALUATE: dict[str, _Evaluate] = {
     "Transpose": lambda node, inputs: inputs[0].permute(*_attribute(node, "perm", range(inputs[0].ndim)[::-1])),
     "Unsqueeze": _unsqueeze,
@@ -80,7 +80,7 @@ _EVALUATE: dict[str, _Evaluate] = {
 
 
 def fold_constants(model: ir.Model) -> None:
-    """Fold in one sweep, in the bodies of loops too. Costs nothing for nodes with an input that varies."""
+    """Fold the nodes of the graph and of its subgraphs, in one pass over them."""
     graph = model.graph
     for node in list(ir.traversal.RecursiveGraphIterator(graph)):
         evaluate = _EVALUATE.get(node.op_type) if not node.domain else None
@@ -98,6 +98,7 @@ def fold_constants(model: ir.Model) -> None:
 
 
 def _known(value: ir.Value | None) -> ir.TensorProtocol | None:
+    """The tensor of an initializer or a Constant node."""
     if value is None:
         return None
     if value.is_initializer():
@@ -110,7 +111,7 @@ def _known(value: ir.Value | None) -> ir.TensorProtocol | None:
 
 
 def _fold(graph: ir.Graph, node: ir.Node, evaluate: _Evaluate, tensors: list[ir.TensorProtocol]) -> None:
-    # Small tensors (axes, sizes) are read now; of large ones only dtype and shape, through meta tensors.
+    # Small tensors (axes, sizes) are read now. Of large ones only the dtype and shape are, as meta tensors.
     shapes = [
         torch_of(tensor)
         if tensor.nbytes <= 1024
@@ -132,7 +133,7 @@ def _fold(graph: ir.Graph, node: ir.Node, evaluate: _Evaluate, tensors: list[ir.
 
         return run
 
-    # What is of no weight, as sizes are, does not change: in a long chain each step would compute all before it again.
+    # What depends on no weight cannot change, so it is computed now: lazily, each step of a chain repeats those before.
     known = not any(shape.is_meta for shape in shapes) and not any(
         type(tensor) in (WeightTensor, LazyTorchTensor) for tensor in tensors
     )
@@ -152,7 +153,7 @@ def _fold(graph: ir.Graph, node: ir.Node, evaluate: _Evaluate, tensors: list[ir.
 
 
 def _same_bytes(node: ir.Node, tensors: list[ir.TensorProtocol]) -> tuple[ir.TensorProtocol, ...]:
-    """The tensors whose bytes, one after the other, are those of the result; none where it must be computed."""
+    """The tensors whose concatenated bytes are those of the result; none if it must be computed."""
     if node.op_type in ("Unsqueeze", "Squeeze"):
         return (tensors[0],)
     if node.op_type == "Concat" and _attribute(node, "axis", 0) == 0:

@@ -1,4 +1,4 @@
-"""Folds a BatchNormalization into the convolution before it: a node less a layer; weights are scaled when written."""
+"""Fuses a BatchNormalization into the convolution before it, whose weights are scaled when they are written."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ __all__ = ["fuse_batch_norm"]
 
 
 def fuse_batch_norm(model: ir.Model) -> None:
-    """Conv followed by nothing but BatchNormalization, all weights known:
+    """Fuse every Conv whose result only a BatchNormalization reads, if the parameters of both are initializers.
 
-    y = (conv(x, W) + b - mean) * scale / sqrt(var + eps) + shift is a convolution with W and b reworked.
+    y = (conv(x, W) + b - mean) * scale / sqrt(var + eps) + shift is a convolution with other W and b.
     """
     graph = model.graph
     for norm in list(ir.traversal.RecursiveGraphIterator(graph)):
@@ -45,7 +45,7 @@ def _fuse(graph: ir.Graph, conv: ir.Node, norm: ir.Node) -> None:
 
     def kernel_rows(start: int, stop: int) -> torch.Tensor:
         plain = torch_of(kernel).detach()
-        # Scaled in float32: one rounding more than torch's own batch norm does, and half the memory of float64.
+        # Scaled in float32: one rounding more than in torch's batch norm, and half the memory of float64.
         return plain[start:stop] * factor()[start:stop].to(plain.dtype).reshape([-1] + [1] * (plain.ndim - 1))
 
     def new_bias() -> torch.Tensor:
@@ -71,7 +71,7 @@ def _fuse(graph: ir.Graph, conv: ir.Node, norm: ir.Node) -> None:
 
 
 def _replacement(graph: ir.Graph, old: ir.Value, tensor: LazyTorchTensor) -> ir.Value:
-    """An initializer that takes the old one's place and, where nothing else reads that, its name."""
+    """An initializer instead of the old one, with its name if nothing else reads that."""
     assert old.name is not None
     name = old.name
     if old.uses():

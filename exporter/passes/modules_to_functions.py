@@ -1,4 +1,4 @@
-"""Modules as functions of the model: `export_modules_as_functions`. Modules of one class that do the same are one."""
+"""`export_modules_as_functions`: modules become local functions. Equal modules of one class share a function."""
 
 from __future__ import annotations
 
@@ -15,21 +15,23 @@ from onnx_parity.exporter.lowering.values.model_functions import Functions
 
 __all__ = ["modules_to_functions"]
 
-#: Functions came with IR version 8.
+#: The first opset whose IR version, 8, has functions.
 _SINCE = 15
 
 
 def modules_to_functions(
     model: ir.Model, program: object, which: bool | Collection[type[torch.nn.Module]], opset: int
 ) -> None:
-    """Each run of nodes of a chosen module becomes a call of a function; within it, those of its own chosen parts."""
+    """Replace consecutive nodes of a chosen module by a call of a function, and so on inside of the function."""
     if opset < _SINCE:
         raise OpsetError(
-            f"export_modules_as_functions needs opset {_SINCE} or later, the first with functions; opset {opset} was "
-            "asked for"
+            f"export_modules_as_functions needs opset {_SINCE} or later, and opset_version is {opset}: give "
+            f"opset_version={_SINCE}"
         )
     if not isinstance(program, torch.nn.Module):
-        raise ArgumentError("export_modules_as_functions needs a torch.nn.Module, and the program is a function")
+        raise ArgumentError(
+            "export_modules_as_functions needs a torch.nn.Module, and the program is a function: export a module"
+        )
     asked: Any = which
     classes = (torch.nn.Module,) if asked is True else tuple(asked) if isinstance(asked, Collection) else (asked,)
     if not all(isinstance(each, type) for each in classes):
@@ -43,20 +45,20 @@ def modules_to_functions(
     }
     if not modules:
         raise ArgumentError(
-            f"export_modules_as_functions names {', '.join(each.__qualname__ for each in classes)}, and the program "
-            "has no such module"
+            f"export_modules_as_functions is {', '.join(each.__qualname__ for each in classes)}, and the program has "
+            "no such module: give the classes of modules that it has"
         )
     functions = Functions()
     _group(model.graph, "", modules, functions)
     for function in functions.listed():
         model.functions[function.identifier()] = function
-        # onnxruntime puts bodies in the place of calls, and so wants their domains here too.
+        # onnxruntime inlines functions, and so requires the imports of their bodies in the model too.
         model.graph.opset_imports.update(function.opset_imports)
 
 
 def _group(graph: ir.Graph, within: str, modules: dict[str, type], functions: Functions) -> None:
     def module_of(node: ir.Node) -> str:
-        """The outermost chosen module below this one that a node belongs to."""
+        """The path of the outermost chosen module inside of this one that a node belongs to."""
         origin = node.meta.get("origin")
         path = origin.origin.module if isinstance(origin, Node) else ""
         inner = path.removeprefix(within).removeprefix(".").split(".") if path.startswith(within) and path else []
@@ -73,7 +75,7 @@ def _group(graph: ir.Graph, within: str, modules: dict[str, type], functions: Fu
 
 
 def _has_blocks(node: ir.Node) -> bool:
-    """Control flow reads values of the graph around it, and stays where it is."""
+    """Whether a node has subgraphs, which may read any value of the graph and so cannot be moved to a function."""
     return any(attribute.type is ir.AttributeType.GRAPH for attribute in node.attributes.values())
 
 
@@ -107,7 +109,7 @@ def _extract(
 def _copy(
     nodes: Sequence[ir.Node], inputs: Sequence[ir.Value], outputs: Sequence[ir.Value], path: str, graph: ir.Graph
 ) -> ir.Graph:
-    """The nodes as a body, its values named alike for modules that are alike."""
+    """Copies of the nodes as the body of a function, with the same names of values for equal modules."""
     values: dict[ir.Value, ir.Value] = {}
     taken: set[str] = set()
 

@@ -1,4 +1,4 @@
-"""Renames the axes that vary, wherever in a model they are named."""
+"""Renames dynamic axes in all shapes of a model."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from onnx_parity.exporter.errors import ArgumentError
 
 __all__ = ["AxisNames", "rename_axes"]
 
-#: Axes by name, or as they stand in a shape, to their new names.
+#: New names by axis, which is given by name or as the dimension of a shape.
 AxisNames: TypeAlias = Mapping[str, str] | Mapping[str | ir.SymbolicDim, str]
 
 
 def rename_axes(model: ir.Model, names: AxisNames) -> None:
-    """Names in sizes computed from them (`2*batch`) change too."""
+    """Rename axes, also in sizes that are computed from them (`2*batch`)."""
     if not isinstance(names, Mapping):
         raise ArgumentError(f"rename_mapping is {names!r}: give a dict of names, {{'batch': 'N'}}")
     given: Mapping[Any, Any] = names
     for old, new in given.items():
         if not isinstance(old, (str, ir.SymbolicDim)) or not isinstance(new, str) or not new:
             raise ArgumentError(
-                f"rename_mapping gives {new!r} for {old!r}: the names of axes are strings that are not empty"
+                f"rename_mapping has {old!r}: {new!r}: give names of axes, which are strings that are not empty"
             )
     wanted = {str(old.value) if isinstance(old, ir.SymbolicDim) else old: new for old, new in names.items()}
     values = [value for value in _values(model.graph) if value.shape is not None]
@@ -38,13 +38,13 @@ def rename_axes(model: ir.Model, names: AxisNames) -> None:
     unknown = [name for name in wanted if name not in known and not any(_is(value, name) for value in values)]
     if unknown:
         raise ArgumentError(
-            f"no axis of the model is called {unknown[0]!r}: those that vary are {', '.join(sorted(known)) or 'none'}"
+            f"no axis of the model is called {unknown[0]!r}: its dynamic axes are {', '.join(sorted(known)) or 'none'}"
         )
     kept = known - wanted.keys()
     for name in wanted.values():
         if name in kept or list(wanted.values()).count(name) > 1:
             raise ArgumentError(
-                f"two axes would be called {name!r}, which says that their sizes are equal: give each a name of its own"
+                f"two axes would be called {name!r}, which means that their sizes are equal: give them different names"
             )
     if not wanted:
         return

@@ -1,4 +1,4 @@
-"""Weights as inputs: instead of their values (`export_params=False`) or beside them, to be overridden."""
+"""Weights as inputs, without values (`export_params=False`) or with values that a caller may override."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ import torch
 from onnx_parity.exporter.dtypes import TO_ONNX
 from onnx_parity.exporter.errors import ArgumentError
 
-__all__ = ["presented", "turn_weights_into_inputs"]
+__all__ = ["list_initializers_as_inputs", "presented", "turn_weights_into_inputs"]
 
 
 def turn_weights_into_inputs(
     model: ir.Model, weights: Sequence[tuple[str, torch.Tensor]], became: Mapping[str, ir.Value]
 ) -> dict[str, torch.Tensor]:
-    """Each weight an input after the program's own, in the order given, used or not. Returns them by input name."""
+    """Make each weight an input after those of the program, in the given order, used or not. Returns them by input."""
     graph = model.graph
     taken = {value.name for value in (*graph.inputs, *graph.initializers.values())}
     taken |= {output.name for node in graph for output in node.outputs}
@@ -27,8 +27,8 @@ def turn_weights_into_inputs(
         if value is None or value.name not in graph.initializers:
             if name in taken:
                 raise ArgumentError(
-                    f"the weight {name!r} would be an input of the name that an input, an output or a value has: "
-                    "give other input_names and output_names"
+                    f"the weight {name!r} would become an input with the name of another input, output or value: give "
+                    "other input_names and output_names"
                 )
             value = ir.Value(name=name, type=ir.TensorType(TO_ONNX[tensor.dtype]), shape=ir.Shape(tensor.shape))
         else:
@@ -41,9 +41,18 @@ def turn_weights_into_inputs(
     return inputs
 
 
+def list_initializers_as_inputs(model: ir.Model) -> None:
+    """Before IR version 4, which is that of opset 9, every initializer must be an input too.
+
+    onnx_ir's AddInitializersToInputsPass does the same, and importing its module takes 8 ms of a first export.
+    """
+    listed = set(model.graph.inputs)
+    model.graph.inputs.extend(value for value in model.graph.initializers.values() if value not in listed)
+
+
 @contextmanager
 def presented(model: ir.Model, *, with_values: bool, as_inputs: bool) -> Iterator[None]:
-    """Within, the model has its initializers or has none, and lists them among its inputs or does not."""
+    """A context in which the model has no initializers (`with_values=False`), or lists them as inputs (`as_inputs`)."""
     graph = model.graph
     initializers, inputs = list(graph.initializers.values()), list(graph.inputs)
     listed = set(inputs)

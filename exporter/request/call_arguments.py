@@ -1,4 +1,4 @@
-"""Reads the arguments of `export`: the program's own, names of inputs and outputs, the opset."""
+"""The call that is recorded: the program, its arguments, and which parameter each argument belongs to."""
 
 from __future__ import annotations
 
@@ -12,44 +12,21 @@ from torch.nn.parameter import is_lazy
 from torch.utils import _pytree as pytree
 
 from onnx_parity.exporter.dtypes import TO_ONNX
-from onnx_parity.exporter.errors import ArgumentError, OpsetError
-from onnx_parity.exporter.request.marked_inputs import Held, Layout, OrNone, is_input
+from onnx_parity.exporter.errors import ArgumentError
+from onnx_parity.exporter.request.marked_inputs import Held, Layout, OrNone
 
 __all__ = [
-    "DEFAULT_OPSET",
-    "OPSETS",
+    "Call",
     "by_parameter",
-    "checked_names",
-    "checked_opset",
     "checked_program",
-    "input_names_for",
-    "output_names_for",
     "own_example",
     "parameter_names",
     "refuse_unknown_keywords",
     "refuse_unreadable",
     "refuse_unscripted",
-    "refuse_unused_opsets",
     "signature_of",
     "split_args",
 ]
-
-#: Opsets that can be delivered. onnxruntime 1.31 runs those up to 26.
-OPSETS = range(7, 29)
-DEFAULT_OPSET = 18
-
-
-def checked_opset(opset_version: int | None) -> int:
-    if opset_version is None:
-        return DEFAULT_OPSET
-    if isinstance(opset_version, bool) or not isinstance(opset_version, int):
-        raise OpsetError(f"opset_version is {opset_version!r}: give an int from {OPSETS[0]} to {OPSETS[-1]}")
-    if opset_version not in OPSETS:
-        raise OpsetError(
-            f"opset_version={opset_version} cannot be delivered: this exporter writes opsets {OPSETS[0]} to "
-            f"{OPSETS[-1]}. Another one is never substituted; choose the newest that your runtime knows."
-        )
-    return opset_version
 
 
 def split_args(args: Any, kwargs: Mapping[str, Any] | None) -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -64,6 +41,32 @@ def split_args(args: Any, kwargs: Mapping[str, Any] | None) -> tuple[tuple[Any, 
         named = dict(args[-1])
         args = args[:-1]
     return args, named
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A call of a program: its arguments as they are given, and by the parameter each belongs to."""
+
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    #: Those by position first, then those by name, in their order.
+    by_parameter: dict[str, Any]
+
+    @classmethod
+    def of(cls, program: Callable[..., Any], args: Any, kwargs: Mapping[str, Any] | None) -> Call:
+        """Read the arguments. Refuses those that the program has no parameter for, or that ONNX has no form for."""
+        positional, named = split_args(args, kwargs)
+        signature = signature_of(program)
+        refuse_unknown_keywords(args, named, signature)
+        arguments = by_parameter(parameter_names(signature), positional, named)
+        refuse_unreadable(arguments)
+        return cls(positional, named, arguments)
+
+    def with_arguments(self, arguments: Mapping[str, Any]) -> Call:
+        """The same call with other arguments, by the same parameters."""
+        values = list(arguments.values())
+        named = dict(zip(self.kwargs, values[len(self.args) :], strict=True))
+        return Call(tuple(values[: len(self.args)]), named, dict(arguments))
 
 
 def checked_program(model: Any) -> None:
@@ -153,16 +156,6 @@ def refuse_unscripted(program: Callable[..., Any], layout: Layout) -> None:
         )
 
 
-def refuse_unused_opsets(custom_opsets: Mapping[str, int], imported: Mapping[str, int]) -> None:
-    """Versions of domains that the model does not use: most likely a name that is misspelt."""
-    unused = [domain for domain in custom_opsets if domain not in imported]
-    if unused:
-        raise ArgumentError(
-            f"custom_opsets names {unused[0]!r}, of which the model has no operator: its domains are "
-            f"{', '.join(domain or 'ai.onnx' for domain in imported)}"
-        )
-
-
 def signature_of(program: Callable[..., Any]) -> inspect.Signature | None:
     """The signature of a program; None for what was not written in Python."""
     own = getattr(program, "__signature__", None)
@@ -209,70 +202,3 @@ def by_parameter(parameters: Sequence[str], args: tuple[Any, ...], kwargs: Mappi
             f"the program gets {twice[0]!r} twice, by position and by name: give it in args or in kwargs"
         )
     return {**dict(zip(names, args, strict=True)), **kwargs}
-
-
-def input_names_for(arguments: Mapping[str, Any], requested: Sequence[str] | None, weights: int = 0) -> list[str]:
-    """A name for each tensor among the arguments: as requested, from the first; else after its parameter.
-
-    Names beyond those are for the weights.
-    """
-    names: list[str] = []
-    for name, argument in arguments.items():
-        count = sum(map(is_input, pytree.tree_leaves(argument)))
-        names.extend([name] if count == 1 else [f"{name}_{number}" for number in range(count)])
-    requested = checked_names("input_names", requested)
-    excess = len(requested) - len(names) - weights
-    if excess > 0:
-        raise ArgumentError(
-            f"input_names holds {len(requested)} names, and the program has {len(names)} inputs and {weights} weights: "
-            f"leave out the last {excess}"
-        )
-    names[: len(requested)] = requested[: len(names)]
-    _refuse_duplicates("input", [*names, *requested[len(names) :]])
-    return names
-
-
-def output_names_for(
-    count: int, requested: Sequence[str] | None, written: Sequence[str] = (), inputs: Sequence[str] = ()
-) -> list[str]:
-    """Names of what the program returns, and of the new values of what it writes to, none of them an input's."""
-    names = ["output"] if count == 1 else [f"output_{number}" for number in range(count)]
-    names += [f"{name}_written" for name in written]
-    names = [_none_of(inputs, name) for name in names]
-    count += len(written)
-    requested = checked_names("output_names", requested)
-    if len(requested) > count:
-        raise ArgumentError(
-            f"output_names names {len(requested)} outputs ({', '.join(requested)}), and the program returns {count}: "
-            f"leave out the last {len(requested) - count}"
-        )
-    names[: len(requested)] = requested
-    _refuse_duplicates("output", names)
-    for name in requested:
-        if name in inputs:
-            raise ArgumentError(
-                f"an input and an output are called {name!r}, and a model's values have names of their own: give "
-                "another one in output_names"
-            )
-    return names
-
-
-def checked_names(what: str, requested: object) -> list[str]:
-    """Names as they were asked for; whether they are names is seen where it is known what for."""
-    if requested is None:
-        return []
-    if not isinstance(requested, Sequence) or isinstance(requested, str | bytes):
-        raise ArgumentError(f"{what} is {requested!r}: give a list of names, ['x', 'y']")
-    return list(requested)
-
-
-def _none_of(taken: Sequence[str], name: str) -> str:
-    return _none_of(taken, f"{name}_out") if name in taken else name
-
-
-def _refuse_duplicates(what: str, names: Sequence[object]) -> None:
-    for name in names:
-        if not isinstance(name, str) or not name:
-            raise ArgumentError(f"{what}_names holds {name!r}: every name is a string that is not empty")
-        if names.count(name) > 1:
-            raise ArgumentError(f"two {what}s are called {name!r}: give each a name of its own in {what}_names")

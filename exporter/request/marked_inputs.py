@@ -1,4 +1,4 @@
-"""Arguments that are no one tensor, and one input of the model each: a list of any length, a tensor or None."""
+"""Marked inputs: arguments that are one input of the model each, a list of any length or a tensor that may be None."""
 
 from __future__ import annotations
 
@@ -18,10 +18,11 @@ __all__ = [
     "ListOf",
     "Mark",
     "OrNone",
-    "held_by_name",
-    "held_by_shape",
+    "example_of",
     "is_input",
     "without_marks",
+    "wrapped_by_name",
+    "wrapped_by_shape",
 ]
 
 
@@ -45,7 +46,7 @@ class OrNone:
 
         export(torch.jit.script(model), (x, mask), dynamic_axes={"mask": OrNone({0: "batch"})})
 
-    `axes` are those that vary. The example has a tensor, which tells dtype and sizes. The program is a script.
+    `axes` are the dynamic ones. The example has a tensor, which shows dtype and sizes. The program must be a script.
     """
 
     axes: Mapping[int, Any] = field(default_factory=dict)
@@ -59,7 +60,7 @@ Given = torch.Tensor | list[torch.Tensor] | None
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Held:
-    """An argument that is marked, in its place among the others: a leaf to pytree, and so one input."""
+    """A marked argument, wrapped: to pytree it is one leaf, and so it becomes one input."""
 
     mark: Mark
     items: tuple[torch.Tensor, ...]
@@ -115,6 +116,11 @@ def _said(argument: object) -> str:
     return "None" if argument is None else f"a {type(argument).__name__}"
 
 
+def example_of(given: torch.Tensor | Held) -> torch.Tensor:
+    """The tensor that stands for an input."""
+    return given.item if isinstance(given, Held) else given
+
+
 def is_input(leaf: object) -> bool:
     """Whether a leaf of the arguments is an input of the model."""
     return isinstance(leaf, (torch.Tensor, Held))
@@ -123,35 +129,35 @@ def is_input(leaf: object) -> bool:
 # --- marks ------------------------------------------------------------------------------------------------------------
 
 
-def held_by_name(spec: Mapping[str, Any], arguments: dict[str, Any], requested: Sequence[str]) -> dict[str, Any]:
-    """The arguments, those held that `dynamic_axes` marks, by their own name or by that of the input they become."""
+def wrapped_by_name(spec: Mapping[str, Any], arguments: dict[str, Any], requested: Sequence[str]) -> dict[str, Any]:
+    """The arguments, with those wrapped that `dynamic_axes` marks by their own name or by that of their input."""
     marks = {name: mark for name, mark in spec.items() if isinstance(mark, Mark)}
     taken: set[str] = set()
-    held, position = {}, 0
+    wrapped, position = {}, 0
     for name, argument in arguments.items():
         called = requested[position] if position < len(requested) else name
         key = called if called in marks else name
-        held[name] = Held.of(f"dynamic_axes[{key!r}]", argument, marks[key]) if key in marks else argument
+        wrapped[name] = Held.of(f"dynamic_axes[{key!r}]", argument, marks[key]) if key in marks else argument
         taken.add(key)
-        position += sum(map(is_input, pytree.tree_leaves(held[name])))
+        position += sum(map(is_input, pytree.tree_leaves(wrapped[name])))
     unknown = [name for name in marks if name not in taken]
     if unknown:
         raise ArgumentError(
             f"dynamic_axes[{unknown[0]!r}] is a {type(marks[unknown[0]]).__name__}, and no argument of the program is "
             f"called so ({', '.join(arguments)}): it stands for an argument as a whole"
         )
-    return held
+    return wrapped
 
 
-def held_by_shape(what: str, spec: Any, argument: Any) -> Any:
-    """An argument with what `dynamic_shapes` marks in it, at whatever depth, held."""
+def wrapped_by_shape(what: str, spec: Any, argument: Any) -> Any:
+    """An argument with the parts wrapped that `dynamic_shapes` marks in it, at whatever depth."""
     if isinstance(spec, Mark):
         return Held.of(what, argument, spec)
     if type(argument) is dict and isinstance(spec, Mapping):
-        return {key: held_by_shape(f"{what}[{key!r}]", spec.get(key), item) for key, item in argument.items()}
+        return {key: wrapped_by_shape(f"{what}[{key!r}]", spec.get(key), item) for key, item in argument.items()}
     if type(argument) in (list, tuple) and isinstance(spec, (list, tuple)) and len(spec) == len(argument):
         parts = (
-            held_by_shape(f"{what}[{place}]", *pair) for place, pair in enumerate(zip(spec, argument, strict=True))
+            wrapped_by_shape(f"{what}[{place}]", *pair) for place, pair in enumerate(zip(spec, argument, strict=True))
         )
         return type(argument)(parts)
     return argument
@@ -166,7 +172,7 @@ def without_marks(spec: Mapping[str, Any]) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Where in the arguments the inputs are, where some of them are held."""
+    """Where in the arguments the inputs are, if some of them are marked."""
 
     spec: pytree.TreeSpec
     leaves: tuple[Any, ...]
@@ -190,9 +196,9 @@ class Layout:
 
     @property
     def arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """The example's, with what is held held."""
-        held: tuple[tuple[Any, ...], dict[str, Any]] = pytree.tree_unflatten(list(self.leaves), self.spec)
-        return held
+        """The example's arguments, with marked lists and optionals wrapped as single inputs."""
+        arguments: tuple[tuple[Any, ...], dict[str, Any]] = pytree.tree_unflatten(list(self.leaves), self.spec)
+        return arguments
 
     def _paired(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[tuple[Any, Any]]:
         return list(zip(self.leaves, self.spec.flatten_up_to((tuple(args), dict(kwargs))), strict=True))

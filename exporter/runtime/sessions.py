@@ -1,35 +1,86 @@
-"""Runs an exported model: in onnxruntime, or in onnx.reference, the specification's own evaluator."""
+"""Runs models in onnxruntime, and in onnx.reference, the specification's own evaluator.
+
+`ArraySession` is how onnxruntime is given arrays and gives them back, for the harness too. `RuntimeSession` and
+`ReferenceSession` do so with the tensors of an exported program.
+"""
 
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+import numpy as np
 import onnx
 import onnx_ir as ir
 import torch
 import torch.utils.dlpack
 
+from onnx_parity.exporter.arrays import BFLOAT16, Array, Fed, as_tensor, to_array, to_fed, to_tensor
 from onnx_parity.exporter.files import write
 from onnx_parity.exporter.request.marked_inputs import Given
 
 if TYPE_CHECKING:
     import onnxruntime
 
-__all__ = ["Initializer", "ReferenceSession", "RuntimeSession", "errors_of_runtimes", "plain_session"]
+__all__ = [
+    "CPU_PROVIDER",
+    "ArraySession",
+    "Initializer",
+    "ReferenceSession",
+    "RuntimeSession",
+    "errors_of_missing_kernels",
+    "errors_of_runtimes",
+    "item_by_item",
+    "plain_session",
+    "session_options",
+]
 
 #: Makes an onnxruntime session of a model, given as bytes or, when it is large, as a path.
 Initializer = Callable[[str | bytes], "onnxruntime.InferenceSession"]
+
+CPU_PROVIDER = "CPUExecutionProvider"
+#: What onnxruntime logs from: errors, and what ends the process.
+_ERRORS, _FATAL = 3, 4
+_BFLOAT16 = "tensor(bfloat16)"
 
 
 def plain_session(model: str | bytes) -> onnxruntime.InferenceSession:
     import onnxruntime
 
+    return onnxruntime.InferenceSession(model, session_options(), providers=[CPU_PROVIDER])
+
+
+def session_options(*, one_thread: bool = False, level: str = "", silent: bool = False) -> onnxruntime.SessionOptions:
+    """Options of a session. `level` names one of `onnxruntime.GraphOptimizationLevel` in small letters, such as
+    `disable_all`; without it the optimiser does all that it can.
+    """
+    import onnxruntime
+
     options = onnxruntime.SessionOptions()
-    options.log_severity_level = 3
-    return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+    options.log_severity_level = _FATAL if silent else _ERRORS
+    if one_thread:
+        options.intra_op_num_threads = options.inter_op_num_threads = 1
+    if level:
+        options.graph_optimization_level = getattr(onnxruntime.GraphOptimizationLevel, f"ORT_{level.upper()}")
+    return options
+
+
+class ArraySession:
+    """An onnxruntime session that takes and gives arrays, bfloat16 among them, which numpy has not of its own."""
+
+    def __init__(self, session: onnxruntime.InferenceSession) -> None:
+        self._session = session
+        ends = (*session.get_inputs(), *session.get_outputs())
+        self._has_bfloat16 = any(end.type == _BFLOAT16 for end in ends)
+
+    def run(self, feeds: Mapping[str, Fed]) -> list[Any]:
+        """The outputs: arrays, lists of them where the model has sequences, None for an optional without a value."""
+        if not self._has_bfloat16:
+            return list(self._session.run(None, dict(feeds)))
+        values = {name: _ort_value(cast("Array", array)) for name, array in feeds.items()}
+        return [_array(value) for value in self._session.run_with_ort_values(None, values)]
 
 
 class RuntimeSession:
@@ -46,14 +97,11 @@ class RuntimeSession:
             self.session = initializer(self.path)
         else:
             self.session = initializer(write.serialize(model))
+        self._arrays = ArraySession(self.session)
 
     def run(self, feeds: Mapping[str, Given]) -> list[Any]:
-        """The outputs: tensors, lists of them where the model has sequences, None where an optional is none."""
-        ends = (*self.session.get_inputs(), *self.session.get_outputs())
-        if any(not end.type.startswith("tensor") for end in ends):
-            return _run_over_arrays(self.session.run, feeds)
-        values = {name: _ort_value(cast("torch.Tensor", tensor)) for name, tensor in feeds.items()}
-        return [_tensor_of(value) for value in self.session.run_with_ort_values(None, values)]
+        """The outputs: tensors, lists of them where the model has sequences, None for an optional without a value."""
+        return _restored(self._arrays.run(_arrays_of(feeds)), as_tensor)
 
 
 class ReferenceSession:
@@ -62,24 +110,35 @@ class ReferenceSession:
     def __init__(self, model: ir.Model) -> None:
         from onnx.reference import ReferenceEvaluator
 
-        from onnx_parity.exporter.fallback.reference import ATen
+        from onnx_parity.exporter.fallback.onnx_reference import ATen
 
         proto = onnx.load_model_from_string(write.serialize(model))
         self._evaluator = ReferenceEvaluator(proto, new_ops=[ATen])
 
     def run(self, feeds: Mapping[str, Given]) -> list[Any]:
-        return _run_over_arrays(self._evaluator.run, feeds)
+        # Its results may be arrays that the model holds.
+        return _restored(list(self._evaluator.run(None, _arrays_of(feeds))), to_tensor)
 
 
-def _run_over_arrays(run: Callable[..., Any], feeds: Mapping[str, Given]) -> list[Any]:
-    from onnx_parity.exporter.arrays import to_fed, to_tensor
+def _arrays_of(feeds: Mapping[str, Given]) -> dict[str, Fed]:
+    return {name: to_fed(given) for name, given in feeds.items()}
+
+
+def _restored(results: Sequence[Any], tensor_of: Callable[[object], torch.Tensor]) -> list[Any]:
+    """Results of a runtime as tensors, lists of tensors and None."""
 
     def restored(result: Any) -> Any:
         if isinstance(result, list):
-            return [to_tensor(item) for item in result]
-        return None if result is None else to_tensor(result)
+            return [tensor_of(item) for item in result]
+        return None if result is None else tensor_of(result)
 
-    return [restored(result) for result in run(None, {name: to_fed(given) for name, given in feeds.items()})]
+    return [restored(result) for result in results]
+
+
+def item_by_item(outputs: Sequence[Any]) -> list[Any]:
+    """What a model returned: the items of its sequences, and nothing for an optional without a value."""
+    every = [item for output in outputs for item in (output if isinstance(output, list) else [output])]
+    return [item for item in every if item is not None]
 
 
 def errors_of_runtimes() -> tuple[type[Exception], ...]:
@@ -90,18 +149,27 @@ def errors_of_runtimes() -> tuple[type[Exception], ...]:
     return (*of_onnxruntime, RuntimeError, ValueError, TypeError, NotImplementedError)
 
 
-def _ort_value(tensor: torch.Tensor) -> onnxruntime.OrtValue:
-    """A tensor as onnxruntime takes it. numpy has no bfloat16, so that goes as its bits."""
+def errors_of_missing_kernels() -> tuple[type[Exception], ...]:
+    """What onnxruntime raises for a valid model where it has no kernel for an operator, or not for its types."""
+    from onnxruntime.capi.onnxruntime_pybind11_state import NotImplemented as NoKernel
+
+    return (NoKernel,)
+
+
+def _ort_value(array: Array) -> onnxruntime.OrtValue:
+    """onnxruntime takes bfloat16 as its bits."""
     import onnxruntime
 
-    plain = tensor.detach().resolve_conj().resolve_neg().cpu().contiguous()
-    if plain.dtype is torch.bfloat16:
-        bits = plain.view(torch.uint16).numpy()
-        return onnxruntime.OrtValue.ortvalue_from_numpy_with_onnx_type(bits, onnx.TensorProto.BFLOAT16)
-    return onnxruntime.OrtValue.ortvalue_from_numpy(plain.numpy())
+    if array.dtype != BFLOAT16:
+        return onnxruntime.OrtValue.ortvalue_from_numpy(array)
+    # Not ascontiguousarray, which gives a scalar a dimension.
+    bits = np.asarray(array, order="C").view(np.uint16)
+    return onnxruntime.OrtValue.ortvalue_from_numpy_with_onnx_type(bits, onnx.TensorProto.BFLOAT16)
 
 
-def _tensor_of(value: onnxruntime.OrtValue) -> torch.Tensor:
-    if value.data_type() == "tensor(bfloat16)":
-        return torch.utils.dlpack.from_dlpack(value._ortvalue.to_dlpack())
-    return torch.from_numpy(value.numpy())
+def _array(value: onnxruntime.OrtValue) -> Array:
+    """onnxruntime gives bfloat16 to torch only."""
+    if value.data_type() != _BFLOAT16:
+        array: Array = value.numpy()
+        return array
+    return to_array(torch.utils.dlpack.from_dlpack(value._ortvalue.to_dlpack()))

@@ -68,13 +68,14 @@ def verify_onnx_program(
     With `compare_intermediates`, before them each value inside that both have, by its name in the model, in the order
     in which they are computed; all of them are held in memory. `ONNXProgram.verify` says whether that is too far.
     """
-    from onnx_parity.exporter.verification.reference import item_by_item, outputs_of
+    from onnx_parity.exporter.runtime.sessions import item_by_item
+    from onnx_parity.exporter.verification.program_outputs import ProgramOutputs
     from onnx_parity.exporter.verification.trials import Trial
 
-    source = onnx_program.source
-    trial = Trial.given(source, args, kwargs)
+    trial = Trial.given(onnx_program.source, args, kwargs)
     feeds = onnx_program.feeds(trial.args, trial.kwargs)
-    expected = outputs_of(source, onnx_program.returned, trial)
+    in_torch = ProgramOutputs(onnx_program.source, onnx_program.returned, len(onnx_program.model.graph))
+    expected = in_torch.outputs(trial)
     actual = onnx_program.runtime_session().run(feeds)
     names = [
         name if isinstance(output, torch.Tensor) else f"{name}[{number}]"

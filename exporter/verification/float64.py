@@ -1,49 +1,29 @@
-"""Runs a program in another floating dtype than its own: the float64 twin that errors are measured from."""
+"""Runs a program in another floating dtype than its own: the float64 twin that errors are measured from.
+
+Nothing here reaches other threads: `torch.set_default_dtype`, for one, would change what they make.
+"""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cache
+from typing import Any
 
 import torch
 from torch._ops import HigherOrderOperator, OpOverload
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_map
+from torch.utils._pytree import tree_leaves, tree_map, tree_map_only
 
-__all__ = ["in_dtype", "weights_in"]
+__all__ = ["in_dtype"]
 
 
 @contextmanager
 def in_dtype(dtype: torch.dtype) -> Iterator[None]:
     """Within, whatever is computed is in this dtype. Raises TypeError where a write would get lost."""
-    with _uncompiled(), _InDtype(dtype), _made_in(dtype):
+    with _uncompiled(), _InDtype(dtype):
         yield
-
-
-@contextmanager
-def weights_in(module: torch.nn.Module, dtype: torch.dtype) -> Iterator[None]:
-    """A module with weights of this dtype, for operators and modules that look at dtypes before anything is computed.
-
-    A convolution with a bias does, and recurrent layers. It takes memory, which converting for each operator does not.
-    """
-    held = [
-        (owner, name, tensor)
-        for owner in module.modules()
-        for name, tensor in (*owner._parameters.items(), *owner._buffers.items())
-        if tensor is not None and tensor.is_floating_point() and tensor.dtype is not dtype
-    ]
-    converted = {id(tensor): tensor.detach().to(dtype) for _, _, tensor in held}
-    try:
-        for owner, name, tensor in held:
-            own = converted[id(tensor)]
-            # By assignment, because recurrent layers list their weights a second time.
-            is_parameter = isinstance(tensor, torch.nn.Parameter)
-            setattr(owner, name, torch.nn.Parameter(own, requires_grad=False) if is_parameter else own)
-        yield
-    finally:
-        for owner, name, tensor in held:
-            setattr(owner, name, tensor)
 
 
 @contextmanager
@@ -67,6 +47,9 @@ class _InDtype(TorchDispatchMode):
     def __init__(self, dtype: torch.dtype) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self._dtype = dtype
+        default = torch.get_default_dtype()
+        #: What programs get that name no dtype, and what they get here.
+        self._instead = {default: dtype, default.to_complex(): dtype.to_complex()} if default is not dtype else {}
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
@@ -85,7 +68,22 @@ class _InDtype(TorchDispatchMode):
             return func(*tree_map(self._converted_with_bodies, args), **tree_map(self._converted, dict(kwargs)))
         if func._schema.is_mutable:
             self._refuse_lost_write(func, args, kwargs)
-        return func(*map(self._all_converted, args), **{name: self._all_converted(kwargs[name]) for name in kwargs})
+        arguments = [self._all_converted(argument) for argument in args]
+        options = {name: self._all_converted(value) for name, value in kwargs.items()}
+        unnamed = _may_name_a_dtype(func) and options.get("dtype") is None
+        if unnamed and torch.Tag.nondeterministic_seeded in func.tags and not _has_floats(arguments):
+            # To draw first, and see which dtype that has, would draw other numbers next.
+            return func(*arguments, **{**options, "dtype": self._dtype})
+        result = func(*arguments, **options)
+        if not isinstance(result, torch.Tensor) or result.dtype not in self._instead or _has_floats(arguments):
+            return result
+        if unnamed:
+            return func(*arguments, **{**options, "dtype": self._instead[result.dtype]})
+        # Integers, promoted to the default dtype.
+        return func(*tree_map_only(torch.Tensor, self._promoted, arguments), **options)
+
+    def _promoted(self, tensor: torch.Tensor) -> torch.Tensor:
+        return tensor if tensor.is_quantized else tensor.to(self._dtype)
 
     def _converted_with_bodies(self, value: object) -> object:
         """Of control flow: the bodies are run in the dtype too."""
@@ -119,12 +117,12 @@ class _InDtype(TorchDispatchMode):
         return self._dtype if isinstance(value, torch.dtype) and value.is_floating_point else value
 
 
-@contextmanager
-def _made_in(dtype: torch.dtype) -> Iterator[None]:
-    """Tensors that a program makes without naming a dtype have this one."""
-    before = torch.get_default_dtype()
-    torch.set_default_dtype(dtype)
-    try:
-        yield
-    finally:
-        torch.set_default_dtype(before)
+@cache
+def _may_name_a_dtype(func: OpOverload) -> bool:
+    """Whether it makes tensors of the default dtype if it is given none: `zeros` does, `randint` makes integers."""
+    return any(each.name == "dtype" and each.default_value is None for each in func._schema.arguments)
+
+
+def _has_floats(arguments: Sequence[Any]) -> bool:
+    leaves = (leaf for leaf in tree_leaves(arguments) if isinstance(leaf, torch.Tensor))
+    return any(tensor.is_floating_point() or tensor.is_complex() for tensor in leaves)

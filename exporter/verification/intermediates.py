@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 import onnx_ir as ir
 import torch
 
-from onnx_parity.exporter.capture.graph.graph import Graph, Node, Primitive, Value
-from onnx_parity.exporter.capture.record.values_read import outside_of_recording
+from onnx_parity.exporter.capture.evaluate import TensorInterpreter, outside_of_recording
+from onnx_parity.exporter.capture.graph.graph import Graph, Node, Primitive, Value, Varying
+from onnx_parity.exporter.capture.symbolic_number import SymbolicNumber
 from onnx_parity.exporter.dtypes import TO_ONNX
 
 if TYPE_CHECKING:
@@ -53,47 +54,23 @@ def _operator(node: Any) -> Any:
 def computed(graph: Graph, inputs: Sequence[torch.Tensor]) -> dict[Value, torch.Tensor]:
     """What the recorded program's values are in torch. What depends on branches and loops is left out."""
     known: dict[Value, Any] = {item.value: tensor for item, tensor in zip(graph.inputs, inputs, strict=True)}
+
+    def number(size: Varying, tensors: Mapping[Value, Any]) -> Any:
+        sources = tuple((symbol, *graph.symbol_sources[str(symbol)]) for symbol in size.node.expr.free_symbols)
+        return SymbolicNumber(size.node.expr, sources).of(tensors)
+
+    interpreter = TensorInterpreter(number)
     with outside_of_recording(), torch.no_grad():
         for node in graph.live_nodes():
-            if isinstance(node.op, Primitive) or not all(_is_known(value, known) for value in node.inputs()):
-                continue
-            sizes = _sizes(graph, known)
-            if any(str(symbol) not in sizes for size in node.sizes() for symbol in _symbols(size)):
-                continue
-            arguments = {name: _real(argument, known, sizes) for name, argument in node.arguments.items()}
-            result = node.op(**arguments)
-            results = result if isinstance(result, (list, tuple)) else (result,)
-            known |= {
-                output: tensor for output, tensor in zip(node.outputs, results, strict=True) if output is not None
-            }
+            if not isinstance(node.op, Primitive) and _can_run(node, graph, known):
+                interpreter.step(node, known)
     return known
 
 
-def _is_known(value: Value, known: Mapping[Value, Any]) -> bool:
-    return value.constant is not None or value in known
-
-
-def _sizes(graph: Graph, known: Mapping[Value, Any]) -> dict[str, int | float]:
-    """The sizes that vary, and the numbers that were read, as far as they are known by now."""
-    return {
-        name: known[value].item() if axis is None else known[value].shape[axis]
-        for name, (value, axis) in graph.symbol_sources.items()
-        if value in known
-    }
-
-
-def _symbols(size: Any) -> set[Any]:
-    return set() if isinstance(size, int) else size.node.expr.free_symbols
-
-
-def _real(argument: Any, known: Mapping[Value, Any], sizes: Mapping[str, int | float]) -> Any:
-    if isinstance(argument, Value):
-        return known[argument] if argument.constant is None else argument.constant
-    if isinstance(argument, list):
-        return [_real(item, known, sizes) for item in argument]
-    if isinstance(argument, (torch.SymInt, torch.SymFloat)):
-        from sympy import sympify
-
-        number = argument.node.expr.xreplace({symbol: sympify(sizes[str(symbol)]) for symbol in _symbols(argument)})
-        return int(number) if isinstance(argument, torch.SymInt) else float(number)
-    return argument
+def _can_run(node: Node, graph: Graph, known: Mapping[Value, Any]) -> bool:
+    """Whether all is known that an operator takes, and all that its sizes are made of."""
+    if not all(value.constant is not None or value in known for value in node.inputs()):
+        return False
+    sizes = (size for size in node.sizes() if not isinstance(size, int))
+    symbols = (str(symbol) for size in sizes for symbol in size.node.expr.free_symbols)
+    return all(name in graph.symbol_sources and graph.symbol_sources[name][0] in known for name in symbols)

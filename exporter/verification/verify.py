@@ -13,9 +13,16 @@ from onnx_parity.exporter.capture.graph.graph import operator_name
 from onnx_parity.exporter.errors import VerificationError
 from onnx_parity.exporter.files import write
 from onnx_parity.exporter.request.marked_inputs import Given
-from onnx_parity.exporter.runtime.sessions import ReferenceSession, RuntimeSession, errors_of_runtimes
+from onnx_parity.exporter.request.opsets import NEWEST_OF_ONNXRUNTIME
+from onnx_parity.exporter.runtime.sessions import (
+    ReferenceSession,
+    RuntimeSession,
+    errors_of_runtimes,
+    item_by_item,
+)
 from onnx_parity.exporter.verification.oracle import Expected, judge
-from onnx_parity.exporter.verification.reference import as_judged, expectation, item_by_item, outputs_of
+from onnx_parity.exporter.verification.program_outputs import ProgramOutputs
+from onnx_parity.exporter.verification.reference import as_judged
 from onnx_parity.exporter.verification.trials import Trial, other_sizes, trials
 
 if TYPE_CHECKING:
@@ -23,34 +30,77 @@ if TYPE_CHECKING:
 
 __all__ = ["verify"]
 
-#: onnxruntime 1.31 runs models of opsets up to this one; later ones are put to onnx.reference.
-NEWEST_OF_RUNTIME = 26
 _SEARCHES = frozenset({"aten::bucketize", "aten::searchsorted"})
 
 
 def verify(program: ONNXProgram) -> None:
     """Raises `VerificationError` at the first thing that is wrong."""
     with torch.random.fork_rng(devices=[]):
-        _verify(program)
+        _Verification(program).run()
 
 
-def _verify(program: ONNXProgram) -> None:
-    session = _session(program)
-    keeps_order = _searches(program)
-    for trial in trials(program.source, keeps_order):
-        _hold(program, session, trial)
-    refused: list[str] = []
-    tried = 0
-    for trial in other_sizes(program.source, keeps_order):
-        reason = _hold(program, session, trial)
-        refused += [f"{trial.what}: {reason}"] if reason else []
-        tried += 1
-    if refused and len(refused) == tried:
-        raise VerificationError(
-            "axes were asked to vary, and the program itself takes no other sizes of them:\n  - "
-            + "\n  - ".join(refused)
-            + "\nExport with these axes fixed, or write the program for any size."
-        )
+class _Verification:
+    """One program's model, beside the program itself in torch."""
+
+    def __init__(self, program: ONNXProgram) -> None:
+        self._program = program
+        self._in_torch = ProgramOutputs(program.source, program.returned, len(program.model.graph))
+        self._session = _session(program)
+
+    def run(self) -> None:
+        source, keeps_order = self._program.source, _searches(self._program)
+        for trial in trials(source, keeps_order):
+            self._compare(trial)
+        refused: list[str] = []
+        tried = 0
+        for trial in other_sizes(source, keeps_order):
+            reason = self._compare(trial)
+            refused += [f"{trial.what}: {reason}"] if reason else []
+            tried += 1
+        if refused and len(refused) == tried:
+            raise VerificationError(
+                "axes were asked to vary, and the program itself takes no other sizes of them:\n  - "
+                + "\n  - ".join(refused)
+                + "\nExport with these axes fixed, or write the program for any size."
+            )
+
+    def _compare(self, trial: Trial) -> str:
+        """Compare the model with the program. Returns why the program refuses the inputs; empty when it takes them."""
+        program = self._program
+        try:
+            expected = self._in_torch.expected(trial)
+        except VerificationError:
+            raise
+        except Exception as error:
+            if not trial.invented:
+                raise VerificationError(f"the program fails in torch for {trial.what}: {error}") from error
+            return f"{type(error).__name__}: {error}"
+        results = item_by_item(self._run_model(program.feeds(trial.args, trial.kwargs), trial))
+        outputs = [as_judged(result) for result in results]
+        verdict = judge(outputs, expected)
+        if not verdict.passed and len(outputs) == len(expected):
+            verdict = judge(outputs, self._without_random(trial, expected, outputs))
+        if not verdict.passed:
+            raise VerificationError(
+                f"the model does not give what the program gives for {trial.what}: "
+                f"{verdict.detail}. The outputs are {', '.join(program.output_names)}"
+            )
+        return ""
+
+    def _run_model(self, feeds: Mapping[str, Given], trial: Trial) -> list[torch.Tensor]:
+        try:
+            return self._session.run(feeds)
+        except errors_of_runtimes() as error:
+            raise VerificationError(f"the model fails for {trial.what}: {error}") from error
+
+    def _without_random(self, trial: Trial, expected: list[Expected], outputs: list[Array]) -> list[Expected]:
+        """Of outputs that torch itself draws anew each time, only the dtype and the shape can be compared."""
+        first, second = (self._in_torch.outputs(trial) for _ in range(2))
+        wanted = []
+        for want, got, one, other in zip(expected, outputs, first, second, strict=True):
+            fits = got.dtype == want.value.dtype and got.shape == want.value.shape
+            wanted.append(Expected(got) if fits and not torch.equal(one, other) else want)
+        return wanted
 
 
 def _searches(program: ONNXProgram) -> bool:
@@ -62,9 +112,9 @@ def _searches(program: ONNXProgram) -> bool:
 
 
 def _session(program: ONNXProgram) -> RuntimeSession | ReferenceSession:
-    """The model checked and loaded."""
+    """The model checked and loaded; onnx.reference runs those of opsets that onnxruntime does not know."""
     runtime = None
-    if program.opset_version <= NEWEST_OF_RUNTIME:
+    if program.opset_version <= NEWEST_OF_ONNXRUNTIME:
         try:
             runtime = program.runtime_session()
         except errors_of_runtimes() as error:
@@ -77,46 +127,3 @@ def _session(program: ONNXProgram) -> RuntimeSession | ReferenceSession:
     except (onnx.checker.ValidationError, onnx.shape_inference.InferenceError) as error:
         raise VerificationError(f"the model is not valid ONNX: {error}") from error
     return runtime if runtime is not None else ReferenceSession(program.model)
-
-
-def _hold(program: ONNXProgram, session: RuntimeSession | ReferenceSession, trial: Trial) -> str:
-    """Hold the model to the program. Returns why the program refuses the inputs; empty when it takes them."""
-    source, returned = program.source, program.returned
-    try:
-        expected = expectation(source, returned, trial, len(program.model.graph))
-    except VerificationError:
-        raise
-    except Exception as error:
-        if not trial.invented:
-            raise VerificationError(f"the program fails in torch for {trial.what}: {error}") from error
-        return f"{type(error).__name__}: {error}"
-    results = item_by_item(_run(session, program.feeds(trial.args, trial.kwargs), trial))
-    outputs = [as_judged(result) for result in results]
-    verdict = judge(outputs, expected)
-    if not verdict.passed and len(outputs) == len(expected):
-        verdict = judge(outputs, _without_random(program, trial, expected, outputs))
-    if not verdict.passed:
-        raise VerificationError(
-            f"the model does not give what the program gives for {trial.what}: "
-            f"{verdict.detail}. The outputs are {', '.join(program.output_names)}"
-        )
-    return ""
-
-
-def _run(session: RuntimeSession | ReferenceSession, feeds: Mapping[str, Given], trial: Trial) -> list[torch.Tensor]:
-    try:
-        return session.run(feeds)
-    except errors_of_runtimes() as error:
-        raise VerificationError(f"the model fails for {trial.what}: {error}") from error
-
-
-def _without_random(
-    program: ONNXProgram, trial: Trial, expected: list[Expected], outputs: list[Array]
-) -> list[Expected]:
-    """Outputs that torch itself draws anew each time can only be held to a dtype and a shape."""
-    first, second = (outputs_of(program.source, program.returned, trial) for _ in range(2))
-    held = []
-    for want, got, one, other in zip(expected, outputs, first, second, strict=True):
-        fits = got.dtype == want.value.dtype and got.shape == want.value.shape
-        held.append(Expected(got) if fits and not torch.equal(one, other) else want)
-    return held

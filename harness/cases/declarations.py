@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import ast
+from collections.abc import Callable, Iterator
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 
 from onnx_parity.harness.case import Declaration
+
+#: What can bind a name at the top of a module that no assignment there shows.
+_HIDDEN_ASSIGNMENTS = {"exec", "globals", "locals", "setattr", "vars"}
 
 
 def declared_in(module: ModuleType) -> Iterator[tuple[str, Declaration]]:
@@ -22,8 +26,26 @@ def is_declared(name: str, declaration: Declaration, file: Path) -> bool:
     return not name.startswith("_") and declaration.file.resolve() == file.resolve()
 
 
-def declared_under(directory: Path) -> Iterator[tuple[str, Declaration]]:
-    """The declarations of every module of a package directory, such as `op_cases`, imported by its name."""
+def declared_under(directory: Path, wanted: Callable[[str], bool] | None = None) -> Iterator[tuple[str, Declaration]]:
+    """The declarations of every module of a package directory, such as `op_cases`, imported by its name.
+
+    Where only declarations of wanted names are asked for, modules that assign no such name are not imported: those of
+    `model_zoo` import torchvision, which takes as long as torch.
+    """
     for file in sorted(directory.glob("*.py")):
+        if wanted is not None and not _may_assign(file, wanted):
+            continue
         name = directory.name if file.stem == "__init__" else f"{directory.name}.{file.stem}"
-        yield from declared_in(import_module(name))
+        for declared, declaration in declared_in(import_module(name)):
+            if wanted is None or wanted(declared):
+                yield declared, declaration
+
+
+def _may_assign(file: Path, wanted: Callable[[str], bool]) -> bool:
+    """Whether a module assigns a wanted name at its top, or may do so in a way that its source does not show."""
+    functions_and_classes = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+    top = [each for each in ast.parse(file.read_bytes()).body if not isinstance(each, functions_and_classes)]
+    names = [node for each in top for node in ast.walk(each) if isinstance(node, ast.Name)]
+    if any(node.id in _HIDDEN_ASSIGNMENTS for node in names):
+        return True
+    return any(isinstance(node.ctx, ast.Store) and wanted(node.id) for node in names)

@@ -6,8 +6,8 @@ is printed as a declaration, ready to be pasted into the family's file:
     elu = op(torch.nn.functional.elu, floats(0), alpha=0.5)
 
 Sizes that are equal in the declaration stay equal in a draw, so that a product of matrices stays one; those of inputs
-that are given value by value stay as they are. Draws that torch itself refuses, eagerly or when its program is
-recorded, and those that the exporter refuses with a reason, say nothing.
+with fixed values stay as they are. Draws that torch itself refuses, eagerly or when its program is recorded, and those
+that the exporter refuses with a reason, do not count.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ if TYPE_CHECKING:
 
 __all__ = ["ATTEMPTS", "DrawnCase", "can_be_drawn", "search"]
 
-#: Draws a cell. Over all declarations that is some thousand programs.
+#: The number of draws of a cell: some thousand programs for all declarations together.
 EXAMPLES = 25
-#: After so many, refused ones among them, a cell draws no more: of some programs torch refuses nearly every size.
+#: The most draws of a cell, refused ones included: some programs are refused by torch at nearly every size.
 ATTEMPTS = 3 * EXAMPLES
-#: Sizes are drawn from 0 to this. Larger ones find nothing that these do not, and shrink to these.
+#: The largest size that is drawn. Larger ones find no other failures, and shrink to these.
 LARGEST = 6
 
 
@@ -53,12 +53,12 @@ class Layout(StrEnum):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DrawnCase(Case):
-    """Stands for all draws of a declaration."""
+    """The case that represents all draws of a declaration."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Laid(Maker):
-    """An input of the same values, laid out otherwise."""
+    """An input of the same values in another memory layout."""
 
     maker: Maker = dataclasses.field(kw_only=True)
     layout: Layout = dataclasses.field(kw_only=True)
@@ -90,7 +90,7 @@ class Draw:
 
 
 def can_be_drawn(declaration: Declaration) -> bool:
-    """Whether there is anything to draw: operators with inputs whose sizes are not given value by value."""
+    """Whether there is anything to draw: an operator with an input whose values are not fixed."""
     return (
         type(declaration) is Declaration
         and declaration.kind is Kind.OPERATOR
@@ -113,7 +113,7 @@ def search(cell: Cell, run: Callable[[Cell], Outcome]) -> Outcome:
     )
     outcomes: list[Outcome] = []
     attempts = itertools.count()
-    #: Of all draws, of which one is kept.
+    #: The seconds of all draws together, by stage.
     seconds: defaultdict[str, float] = defaultdict(float)
 
     def timed(case: Case) -> Outcome:
@@ -147,7 +147,7 @@ def search(cell: Cell, run: Callable[[Cell], Outcome]) -> Outcome:
 
     try:
         holds()
-        # Nothing but refusals: the last one tells why.
+        # Every draw was refused: the outcome of the declaration's first case says why.
         outcome = outcomes[-1] if outcomes else timed(cases[0])
     except _FoundError as found:
         outcome = found.outcome
@@ -161,7 +161,7 @@ def search(cell: Cell, run: Callable[[Cell], Outcome]) -> Outcome:
 
 
 def _drawn_sizes(cases: Sequence[Case]) -> list[int]:
-    """The declared sizes that a draw replaces: not those of inputs given value by value."""
+    """The declared sizes that a draw replaces: all but those of inputs with fixed values."""
     makers = [maker for case in cases for maker in _makers((*case.declaration.inputs, *case.arguments.values()))]
     given = {size for maker in makers if isinstance(maker, Given) for size in maker.shape}
     return sorted({size for maker in makers for size in maker.shape if size > 1} - given)
@@ -174,7 +174,7 @@ def _says_nothing(outcome: Outcome) -> bool:
 
 
 class _FoundError(Exception):
-    """A draw that does not hold."""
+    """A draw that fails."""
 
     def __init__(self, outcome: Outcome) -> None:
         super().__init__(outcome.reason)

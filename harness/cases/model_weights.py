@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 import torch
 from torch.overrides import TorchFunctionMode
 
-#: Numbers that a constructor draws as fast as it leaves them undrawn.
+#: Up to this many numbers, drawing them costs a constructor no measurable time.
 _FEW = 1 << 14
 
 #: Prime, so that rows of a tiled weight never repeat: two equal rows would hide a transposition.
@@ -55,7 +55,7 @@ class _WithoutRandomFills(TorchFunctionMode):
 def build_module(factory: Callable[..., object], keywords: Mapping[str, object], seed: int) -> torch.nn.Module:
     """`factory(**keywords)` with seeded weights."""
     with _WithoutRandomFills(), torch.random.fork_rng(devices=[]):
-        # Not torch.manual_seed, which spells out the stack for a CUDA that nobody has called yet.
+        # Not torch.manual_seed, which formats the stack in case CUDA is initialised later.
         torch.default_generator.manual_seed(seed)
         module = factory(**keywords)
     if not isinstance(module, torch.nn.Module):
@@ -82,7 +82,7 @@ def fill(module: torch.nn.Module, seed: int) -> None:
         offset = (offset + parameter.numel()) % _TILE
         parameter.mul_(_gain(name) / (parameter[0].numel() ** 0.5))
     for name, buffer in module.named_buffers():
-        # At its defaults of 0 and 1 a batch norm forgets to apply would go unseen.
+        # With the defaults of 0 and 1, an exporter that ignores the statistics would go unnoticed.
         if name.endswith("running_mean"):
             buffer.normal_(0.0, 0.1, generator=generator)
         elif name.endswith("running_var"):

@@ -1,8 +1,8 @@
-"""What is known of torch's OpInfo entries without importing them: which are of no use here, which samples are usable.
+"""Facts about PyTorch's OpInfo entries that need no import of them: entries without cases, and usable samples.
 
 Importing `op_db` takes 2.6 s and drawing every sample of an entry up to a second, so collection does neither. Which
-samples of a declaration file's entries are usable stands in a JSON file beside it, its survey; `parity opinfo survey`
-writes it anew.
+samples of a declaration file's entries are usable is listed in a JSON file beside it, its survey, which
+`parity opinfo-survey` writes anew.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ EXCLUDED: Mapping[str, str] = {
     "torch.ops.aten._flash_attention_forward": _CUDA,
 }
 
-#: Dtypes whose samples of an entry have equal elements, of which torch may take any.
+#: Dtypes in which an entry's samples have ties, where torch may return any of the equal elements.
 UNDETERMINED: Mapping[str, tuple[Dtype, ...]] = {
     "topk": (Dtype.FLOAT16, Dtype.BFLOAT16, Dtype.INT64, Dtype.INT32, Dtype.INT8, Dtype.UINT8),
 }
@@ -88,14 +88,14 @@ Usable: TypeAlias = Mapping[Dtype, tuple[int, ...]]
 class Survey(msgspec.Struct, frozen=True):
     """The samples that torch runs with a tensor among their inputs and with the same result every time."""
 
-    #: The torch whose entries these are; another one may draw more samples, or others.
+    #: The version of torch that was surveyed; another one may draw other samples.
     torch: str
     #: Entry to dtype to the positions of its usable samples: `0-3,7`.
     entries: dict[str, dict[Dtype, str]]
 
 
 def survey_path(declarations: Path) -> Path:
-    """Where the survey of a declaration file stands."""
+    """The path of the survey of a declaration file."""
     return declarations.with_suffix(".json")
 
 
@@ -137,7 +137,7 @@ def parsed(text: str) -> tuple[int, ...]:
 
 
 def spread(positions: Sequence[int], number: int) -> tuple[int, ...]:
-    """So many of the positions, evenly, from the first to the last; all where there are no more."""
+    """This number of the positions, evenly spread from the first to the last; all where there are not more."""
     if len(positions) <= number:
         return tuple(positions)
     step = (len(positions) - 1) / max(number - 1, 1)

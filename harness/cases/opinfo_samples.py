@@ -1,4 +1,4 @@
-"""torch's OpInfo itself: finding an entry of `op_db`, drawing its samples, telling which of them are usable.
+"""PyTorch's OpInfo: finding an entry of `op_db`, drawing its samples, and deciding which of them are usable.
 
 Everything here imports `torch.testing._internal`, which takes seconds: nothing of it may run at collection.
 """
@@ -21,7 +21,7 @@ from torch.utils._pytree import TreeSpec, tree_flatten, tree_leaves, tree_unflat
 from onnx_parity.harness.axes import Dtype
 from onnx_parity.harness.cases.opinfo_entries import DTYPES, EXCLUDED, UNDETERMINED, Usable
 from onnx_parity.harness.cases.seeds import stable_seed
-from onnx_parity.harness.inputs import DeclarationError
+from onnx_parity.harness.declaration_error import DeclarationError
 
 if TYPE_CHECKING:
     from torch.testing._internal.opinfo.core import OpInfo, SampleInput
@@ -31,7 +31,7 @@ _TORCH_DTYPES = frozenset(getattr(torch, dtype) for dtype in DTYPES)
 
 
 class _Place:
-    """Stands where a tensor goes among the leaves of a call."""
+    """The place of a tensor among the leaves of a call."""
 
     def __repr__(self) -> str:
         return "tensor"
@@ -61,7 +61,7 @@ class Sample:
 
     def is_same_call(self, other: Sample) -> bool:
         """Whether the two differ in nothing but the values in their tensors."""
-        # By repr: an argument may be of any type, also one whose == gives no truth value.
+        # By repr, because the == of some types, such as arrays, returns no boolean.
         return (self.spec, repr(self.leaves), self._kinds) == (other.spec, repr(other.leaves), other._kinds)
 
     @property
@@ -105,7 +105,7 @@ class SampleModule(torch.nn.Module):
 
 
 def find_entry(name: str) -> OpInfo:
-    """The entry called so: `clamp`, `nn.functional.pad.constant`, `div.floor_rounding`."""
+    """The entry of this name: `clamp`, `nn.functional.pad.constant`, `div.floor_rounding`."""
     if name in EXCLUDED:
         raise DeclarationError(f"OpInfo entry {name!r} cannot be a case: {EXCLUDED[name]}. Leave it out.")
     entries = all_entries()
@@ -166,7 +166,7 @@ def all_entries() -> Mapping[str, OpInfo]:
 
 @contextmanager
 def _torch_as_it_was() -> Iterator[None]:
-    """torch's test code forbids to set backend flags and wraps calls of scripted functions: not for the next cell."""
+    """Undoes two effects of importing torch's tests: backend flags become frozen, and calls of scripts are wrapped."""
     calls = torch._C.ScriptFunction.__call__, torch._C.ScriptMethod.__call__
     # The module is behind a proxy that hands out its variables and does not take them back.
     variables, flag = torch.backends.flags_frozen.__globals__, "__allow_nonbracketed_mutation_flag"

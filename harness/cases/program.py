@@ -1,4 +1,4 @@
-"""From a case to something that runs: the module, its inputs' names and makers, and its other input sets."""
+"""Building the program of a case: a module, its inputs and the other inputs that it is run with."""
 
 from __future__ import annotations
 
@@ -12,8 +12,11 @@ import torch
 from torch.utils._pytree import tree_leaves, tree_map_only
 
 from onnx_parity.exporter.request.marked_inputs import Given
+from onnx_parity.exporter.verification.module_copy import copied, copied_tensor
 from onnx_parity.harness.axes import Device, Dtype
-from onnx_parity.harness.case import Case, DeclarationError, Input, Maker, OrNone, named_axes
+from onnx_parity.harness.case import Case, Maker, OrNone
+from onnx_parity.harness.cases.arguments import Slot, arguments_of
+from onnx_parity.harness.cases.dynamic_axes import example_sizes, length_of, named_axes
 from onnx_parity.harness.cases.model_weights import build_module
 from onnx_parity.harness.cases.seeds import stable_seed
 from onnx_parity.harness.inputs import Listed
@@ -25,7 +28,7 @@ class InputSet:
     """Which values and which sizes: the example is `InputSet()`."""
 
     draw: int = 0
-    #: Symbol and size, for each symbolic dimension that differs from the example's.
+    #: Name and size of each dynamic axis whose size differs from the example's.
     sizes: tuple[tuple[str, int], ...] = ()
 
     def __str__(self) -> str:
@@ -50,7 +53,7 @@ class Program:
         return tuple(self.makers)
 
     def at_home(self) -> AbstractContextManager[object]:
-        """Where what the program makes for itself lies where it runs, as after `torch.set_default_device`."""
+        """A context in which the program creates tensors on its device, as after `torch.set_default_device`."""
         return nullcontext() if self.device is Device.CPU else torch.device(self.device)
 
     def inputs(self, which: InputSet) -> tuple[Given, ...]:
@@ -63,7 +66,7 @@ class Program:
             seed = stable_seed(self.seed, self.case.label, name, str(which.draw))
             maker = maker.resized(resize) if resize else maker
             if isinstance(maker, Listed):
-                maker = maker.of_length(sizes.get(_length(name), len(maker.items)))
+                maker = maker.of_length(sizes.get(length_of(name), len(maker.items)))
                 made.append([item.to(self.device) for item in maker.make_all(seed, self.dtype)])
             elif isinstance(wanted, OrNone) and which.draw:
                 made.append(None)
@@ -72,64 +75,32 @@ class Program:
         return tuple(made)
 
     def other_sizes(self) -> Iterator[InputSet]:
-        """The sizes to run a dynamic cell again at: all symbols at their first other size, then at their second."""
+        """The sizes at which a dynamic cell runs again: all axes at their first other size, then at their second."""
         declaration = self.case.declaration
-        choices = {
-            symbol: declaration.sizes.get(symbol, (1, example + 3)) for symbol, example in self._example_sizes().items()
-        }
+        examples = example_sizes(declaration.dynamic, self.makers, declaration.place)
+        choices = {symbol: declaration.sizes.get(symbol, (1, example + 3)) for symbol, example in examples.items()}
         for turn in range(max((len(sizes) for sizes in choices.values()), default=0)):
             yield InputSet(sizes=tuple((symbol, sizes[turn % len(sizes)]) for symbol, sizes in choices.items()))
 
-    def _example_sizes(self) -> dict[str, int]:
-        sizes: dict[str, int] = {}
-        place = self.case.declaration.place
-        for name, axes in self.case.declaration.dynamic.items():
-            if name not in self.makers:
-                raise DeclarationError(
-                    f"{place}: dynamic= names input {name!r}; the inputs are {', '.join(self.makers) or 'none'}."
-                )
-            maker = self.makers[name]
-            if isinstance(maker, Listed):
-                sizes[_length(name)] = len(maker.items)
-            shape = maker.shape
-            for axis, symbol in named_axes(axes).items():
-                if axis not in range(len(shape)):
-                    raise DeclarationError(f"{place}: dynamic= names axis {axis} of {name}, whose shape is {shape}.")
-                if sizes.setdefault(symbol, shape[axis]) != shape[axis]:
-                    raise DeclarationError(
-                        f"{place}: {symbol!r} is {sizes[symbol]} in one input and {shape[axis]} in {name}. "
-                        "Give them different names, or the inputs the same size."
-                    )
-        return sizes
+    def run(self, inputs: tuple[Given, ...]) -> list[torch.Tensor]:
+        """The program's outputs, flat. Neither the inputs nor the module are changed by it."""
+        return self.call(copied(self.module), inputs)
 
     @torch.no_grad()
-    def run(self, inputs: tuple[Given, ...]) -> list[torch.Tensor]:
-        """The program's outputs, flat. Neither the inputs nor the module's state are changed by it."""
-        with _state_kept(self.module), _uncompiled(), self.at_home():
-            outputs = self.module(*tree_map_only(torch.Tensor, _copied, inputs))
+    def call(self, module: torch.nn.Module, inputs: tuple[Given, ...]) -> list[torch.Tensor]:
+        """The outputs of a module that stands for the program's own, and may be written to."""
+        with _uncompiled(), self.at_home():
+            outputs = module(*tree_map_only(torch.Tensor, copied_tensor, inputs))
         return [
-            # Python's floats are of 64 bits.
+            # Python's floats have 64 bits.
             leaf if isinstance(leaf, torch.Tensor) else torch.from_numpy(np.asarray(leaf))
             for leaf in tree_leaves(outputs)
             if leaf is not None
         ]
 
 
-def _copied(tensor: torch.Tensor) -> torch.Tensor:
-    """A copy that lies in memory as the tensor does: torch.clone closes gaps, which as_strided would see."""
-    copy = tensor.clone()
-    if copy.stride() == tensor.stride() or 0 in tensor.stride():
-        return copy
-    return torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device=tensor.device).copy_(tensor)
-
-
-def _length(name: str) -> str:
-    """The symbol of how long a list is."""
-    return f"len({name})"
-
-
 class OwnProgram(ABC):
-    """A case of another source than `op` and `model`: it builds its program itself."""
+    """A case that is not declared by `op` or `model`, and builds its program itself."""
 
     __slots__ = ()
 
@@ -142,31 +113,16 @@ def build(case: Case, dtype: Dtype, device: Device, run_seed: int) -> Program:
     if isinstance(case, OwnProgram):
         return case.build(dtype, device, run_seed)
     declaration = case.declaration
-    makers: dict[str, Maker] = {}
-    constants: dict[str, torch.Tensor] = {}
-    several = not (len(declaration.inputs) == 1 and isinstance(declaration.inputs[0], Maker))
-    counter = iter(range(1_000))
-
-    def slot(value: object, name: str | None = None) -> object:
-        """A maker's place among the inputs, as a `Slot`; anything else stays what it is."""
-        if isinstance(value, tuple) and any(isinstance(each, Maker | tuple) for each in value):
-            return tuple(slot(each, f"{name}_{index}" if name else None) for index, each in enumerate(value))
-        if not isinstance(value, Maker):
-            return value
-        name = name or (f"x{next(counter)}" if several else "x")
-        if value.constant:
-            seed = stable_seed(run_seed, case.label, name, "constant")
-            constants[name] = value.make(seed, dtype).to(device)
-        else:
-            makers[name] = value
-        return Slot(name)
-
-    arguments = tuple(slot(_checked(value, declaration.place)) for value in declaration.inputs)
+    arguments = arguments_of(declaration.inputs, case.arguments, declaration.place)
+    constants = {
+        name: maker.make(stable_seed(run_seed, case.label, name, "constant"), dtype).to(device)
+        for name, maker in arguments.constants.items()
+    }
     builds_module = declaration.kind is Kind.MODEL or (
         isinstance(declaration.program, type) and issubclass(declaration.program, torch.nn.Module)
     )
-    keywords = {name: slot(value, name) for name, value in case.arguments.items()}
-    passed = {name: value for name, value in keywords.items() if _holds_slot(value)}
+    keywords = arguments.keywords
+    passed: Mapping[str, object] = {name: value for name, value in keywords.items() if _holds_slot(value)}
     inner: torch.nn.Module | Callable[..., object] = declaration.program
     if builds_module:
         settings = {name: value for name, value in keywords.items() if name not in passed}
@@ -175,20 +131,13 @@ def build(case: Case, dtype: Dtype, device: Device, run_seed: int) -> Program:
             inner.to(getattr(torch, dtype))
     else:
         passed = keywords
-    if isinstance(inner, torch.nn.Module) and not passed and not constants and _is_flat(arguments):
+    if isinstance(inner, torch.nn.Module) and not passed and not constants and _is_flat(arguments.positional):
         module = inner
     else:
-        module = Call(inner, arguments, passed, tuple(makers), constants)
+        module = Call(inner, arguments.positional, passed, tuple(arguments.inputs), constants)
     module.train(declaration.train).to(device)
     weights = sum(tensor.nbytes for tensor in (*module.parameters(), *module.buffers()))
-    return Program(case, dtype, device, run_seed, module, makers, weights)
-
-
-@dataclass(frozen=True, slots=True)
-class Slot:
-    """Where an input goes among a program's arguments."""
-
-    name: str
+    return Program(case, dtype, device, run_seed, module, arguments.inputs, weights)
 
 
 class Call(torch.nn.Module):
@@ -222,15 +171,6 @@ class Call(torch.nn.Module):
         return self.program(*map(fill, self.arguments), **keywords)
 
 
-def _checked(value: Input, place: str) -> Input:
-    if not isinstance(value, Maker | tuple):
-        raise DeclarationError(
-            f"{place}: input {value!r} is a {type(value).__name__}, not a maker. Inputs are makers such as "
-            "floats(2, 3); other arguments are keywords, or belong inside a lambda."
-        )
-    return value
-
-
 def _holds_slot(value: object) -> bool:
     return isinstance(value, Slot) or (isinstance(value, tuple) and any(map(_holds_slot, value)))
 
@@ -241,8 +181,8 @@ def _is_flat(arguments: tuple[object, ...]) -> bool:
 
 @contextmanager
 def _uncompiled() -> Iterator[None]:
-    """What a program says is its meaning. `torch.cond` and its kin compile themselves, in seconds, and fail where the
-    program is run in another dtype.
+    """Programs run eagerly. `torch.cond` and other control flow operators compile themselves otherwise, which takes
+    seconds, and fails where the program is run in another dtype.
     """
 
     def as_it_is(program: object = None, **options: object) -> object:
@@ -254,14 +194,3 @@ def _uncompiled() -> Iterator[None]:
         yield
     finally:
         torch.compile = compiling
-
-
-@contextmanager
-def _state_kept(module: torch.nn.Module) -> Iterator[None]:
-    """A batch norm in training writes its statistics; the next run, and the export, must find them as they were."""
-    before = [(buffer, buffer.clone()) for buffer in module.buffers()] if module.training else []
-    try:
-        yield
-    finally:
-        for buffer, value in before:
-            buffer.copy_(value)

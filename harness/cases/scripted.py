@@ -1,8 +1,8 @@
-"""A case as TorchScript takes it: a module whose `forward` names its inputs, its other arguments written out.
+"""A case as TorchScript: a module whose `forward` names the inputs, and has the other arguments as literals.
 
-The harness calls programs with as many tensors as there are, which TorchScript cannot read. So the call is written as
-source, `program(x0, x1, alpha=0.5)`, and that is scripted. A program that is a lambda, or does what TorchScript does
-not know, has no such form.
+The harness calls programs with `*inputs`, which TorchScript cannot compile. So the call is written as source,
+`program(x0, x1, alpha=0.5)`, and that is scripted. A lambda has no source of its own to compile, and what TorchScript
+does not support cannot be scripted at all.
 """
 
 from __future__ import annotations
@@ -14,13 +14,14 @@ from collections.abc import Mapping
 
 import torch
 
-from onnx_parity.harness.cases.program import Call, Slot
+from onnx_parity.harness.cases.arguments import Slot
+from onnx_parity.harness.cases.program import Call
 
 _numbers = itertools.count()
 
 
 class NotScriptableError(Exception):
-    """The call cannot be written as TorchScript. The message says what of it."""
+    """The call cannot be written as TorchScript. The message names the argument that cannot."""
 
 
 def scripted(module: torch.nn.Module) -> torch.jit.ScriptModule:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import difflib
+import re
 import sys
 from collections import defaultdict
-from collections.abc import Collection
-from fnmatch import fnmatch
+from fnmatch import fnmatchcase
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -15,6 +16,7 @@ import typer
 from onnx_parity.harness.axes import AxisError, Selection, Tier, parse_opsets
 from onnx_parity.harness.commands import defaults
 from onnx_parity.harness.commands.terminal import print_json, print_text, refuse
+from onnx_parity.harness.declaration_error import DeclarationError
 
 
 def list_cases(
@@ -36,26 +38,17 @@ def list_cases(
 
         parity list elu --cells --opsets 9
     """
-    from onnx_parity.harness.cases.declarations import declared_under
-    from onnx_parity.harness.matrix.cells import cells_of
-
     try:
         selection = Selection(tier=tier, opsets=parse_opsets(opsets) if opsets is not None else None)
     except AxisError as error:
         refuse(str(error))
     sys.path.insert(0, str(Path.cwd()))
-    found: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
-    there: set[str] = set()
-    for directory in defaults.DECLARATIONS:
-        for name, declaration in declared_under(directory):
-            place = f"{directory}/{declaration.file.name}:{declaration.line}"
-            there.add(name)
-            for cell in cells_of(name, declaration, selection):
-                there.add(cell.case.label)
-                if fnmatch(cell.case.label, pattern) or fnmatch(name, pattern):
-                    found[cell.case.label, place].append(cell.id)
+    try:
+        found = _found(pattern, selection)
+    except DeclarationError as error:
+        refuse(str(error))
     if not found:
-        refuse(_nothing(pattern, there))
+        refuse(_nothing(pattern, selection))
     if as_json:
         listed = [{"case": label, "place": place, "cells": ids} for (label, place), ids in found.items()]
         print_json(listed)
@@ -66,11 +59,47 @@ def list_cases(
     print_text(f"{len(found)} cases, {sum(map(len, found.values()))} cells", error=cells)
 
 
-def _nothing(pattern: str, there: Collection[str]) -> str:
+def _found(pattern: str, selection: Selection) -> dict[tuple[str, str], list[str]]:
+    """The ids of the cells of each case that the pattern matches, by the case's label and place."""
+    # These import torch, which options that make no sense need not wait for.
+    from onnx_parity.harness.cases.declarations import declared_under
+    from onnx_parity.harness.matrix.cells import cells_of
+
+    found: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
+    for directory in defaults.DECLARATIONS:
+        for name, declaration in declared_under(directory, partial(_may_match, pattern)):
+            place = f"{directory}/{declaration.file.name}:{declaration.line}"
+            wanted = partial(_matches, "*" if _matches(pattern, name) else pattern)
+            for cell in cells_of(name, declaration, selection, wanted):
+                found[cell.case.label, place].append(cell.id)
+    return found
+
+
+def _matches(pattern: str, label: str) -> bool:
+    """Whether the pattern matches: `*` and `?` are wildcards, and the brackets of a label stand for themselves."""
+    return fnmatchcase(label, pattern.replace("[", "[[]"))
+
+
+def _may_match(pattern: str, name: str) -> bool:
+    """Whether the pattern can match a case of the declaration of this name: its label begins with the name."""
+    beginning = re.split(r"[*?]", pattern, maxsplit=1)[0]
+    return name.startswith(beginning) or beginning.startswith(name)
+
+
+def _nothing(pattern: str, selection: Selection) -> str:
+    """Why no cell was found: with the names that are nearest to the pattern, if it matches none."""
+    from onnx_parity.harness.cases.declarations import declared_under
+    from onnx_parity.harness.matrix.cells import cells_of
+
     folders = " and ".join(f"{folder}/" for folder in defaults.DECLARATIONS)
+    there: set[str] = set()
+    for directory in defaults.DECLARATIONS:
+        for name, declaration in declared_under(directory):
+            there.add(name)
+            there.update(cell.case.label for cell in cells_of(name, declaration, selection))
     if not there:
         return f"No cases were found: there are no {folders} here. Run this in the root of a clone of the project."
-    if any(fnmatch(each, pattern) for each in there):
+    if any(_matches(pattern, each) for each in there):
         return f"{pattern} has no cells in this tier at these opsets. Try --tier full, or other --opsets."
     near = ", ".join(difflib.get_close_matches(pattern, sorted(there)))
     hint = f"Similar names: {near}." if near else "`parity list` shows all names."

@@ -77,7 +77,7 @@ def compare(
         parity compare "nn.functional.*pool*" --opsets 9-13 --samples 0
     """
     # Here, because it imports torch, which the other commands do without.
-    from onnx_parity.harness.inputs import DeclarationError
+    from onnx_parity.harness.declaration_error import DeclarationError
 
     sys.path.insert(0, str(Path.cwd()))
     terminal = Console(stderr=True)

@@ -1,8 +1,8 @@
-"""A worker process: one exporter, samples read from standard input, outcomes written to a pipe of their own.
+"""A worker process: one exporter, to which samples come in one by one, and of which outcomes go out.
 
     python -m onnx_parity.harness.comparison.worker EXPORTER SEED DESCRIPTOR
 
-Outcomes do not go to standard output because exporters print there.
+Samples come from standard input. Outcomes go to the descriptor, because exporters print to standard output.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import sys
 import time
 import warnings
 from collections.abc import Iterator
+from contextlib import suppress
 
 import msgspec
 import numpy as np
@@ -19,16 +20,19 @@ import torch
 from torch.utils._pytree import tree_leaves
 
 from onnx_parity.exporter.arrays import Array, is_float, to_array
+from onnx_parity.exporter.runtime.sessions import errors_of_runtimes
 from onnx_parity.harness.axes import ONNXRUNTIME, Device
 from onnx_parity.harness.cases.opinfo_samples import Sample, SampleModule, all_entries, draw_samples, sample_seed
 from onnx_parity.harness.comparison.outcome import Outcome, Task, Verdict
 from onnx_parity.harness.one_line import one_line
+from onnx_parity.harness.running.channel import Channel, die_with
 from onnx_parity.harness.subjects.delivered import Delivered
 from onnx_parity.harness.subjects.exporters import EXPORTERS, Exporter, Request
+from onnx_parity.harness.subjects.runtime_interface import NoKernelError
 from onnx_parity.harness.subjects.runtimes import RUNTIMES
 
 #: Said once, when all that is heavy is imported.
-READY = b"ready\n"
+READY = b"ready"
 
 #: Floats may differ by so much, relative to the element plus absolute; everything else not at all.
 RELATIVE, ABSOLUTE = 1e-3, 1e-4
@@ -73,9 +77,10 @@ def _judged(delivered: Delivered, opset: int, sample: Sample, expected: list[Arr
         for name, tensor in zip(sample.input_names, sample.tensors, strict=True)
         if name in names  # A peer leaves out an input that the result does not depend on.
     }
+    failures: tuple[type[Exception], ...] = (NoKernelError, *errors_of_runtimes())
     try:
         outputs = RUNTIMES[ONNXRUNTIME].load(delivered.model, Device.CPU).run(feeds)
-    except Exception as error:  # noqa: BLE001  onnxruntime's exceptions have no common base.
+    except failures as error:
         return Verdict.BROKEN, f"{ONNXRUNTIME}: {_said(error)}"
     difference = first_difference(list(outputs), expected)
     return (Verdict.WRONG, difference) if difference else (Verdict.RIGHT, "")
@@ -121,15 +126,17 @@ def _said(error: Exception) -> str:
 
 
 def main(exporter: str, seed: int, descriptor: int) -> None:
-    """Answer tasks until standard input ends."""
+    """Answer tasks until there are no more."""
+    die_with(os.getppid())
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
-    answers = os.fdopen(descriptor, "wb", buffering=0)
+    channel = Channel(sys.stdin.fileno(), descriptor)
     all_entries()  # Seconds that are not the first sample's.
-    answers.write(READY)
-    for line in sys.stdin.buffer:
-        for outcome in outcomes(msgspec.json.decode(line, type=Task), EXPORTERS[exporter], seed):
-            answers.write(msgspec.json.encode(outcome) + b"\n")
+    channel.send(READY)
+    with suppress(EOFError):
+        while True:
+            for outcome in outcomes(msgspec.json.decode(channel.receive(), type=Task), EXPORTERS[exporter], seed):
+                channel.send(msgspec.json.encode(outcome))
 
 
 if __name__ == "__main__":

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import select
-import signal
-import subprocess
 import sys
 import tempfile
 import time
@@ -18,6 +14,8 @@ from typing import IO, Self
 import msgspec
 
 from onnx_parity.harness.comparison.outcome import Outcome, Task, Verdict
+from onnx_parity.harness.running.child_process import ChildProcess, ProcessEndedError
+from onnx_parity.harness.running.last_words import error_in
 
 WORKER = "onnx_parity.harness.comparison.worker"
 
@@ -29,22 +27,15 @@ class WorkerStartError(Exception):
     """A worker that did not come up: there is nothing to compare."""
 
 
-class _GoneError(Exception):
-    """The worker died or was killed; the message says how."""
-
-
 class Worker:
     """One exporter in a process of its own, started with the first task and again after a crash."""
 
     def __init__(self, exporter: str, stderr: IO[bytes], *, seed: int, timeout: float, module: str = WORKER) -> None:
         self._exporter = exporter
         self._stderr = stderr
-        self._seed = seed
         self._timeout = timeout
-        self._module = module
-        self._process: subprocess.Popen[bytes] | None = None
-        self._answers = -1
-        self._pending = b""
+        self._command = (sys.executable, "-m", module, exporter, str(seed))
+        self._child: ChildProcess | None = None
 
     @classmethod
     @contextmanager
@@ -61,88 +52,43 @@ class Worker:
         """One outcome an opset, in order; where the process dies, that opset's is `crashed` and the next goes on."""
         left = list(task.opsets)
         while left:
+            child = self._child = self._child or self._start()
             try:
-                self._send(msgspec.structs.replace(task, opsets=tuple(left)))
+                child.send(msgspec.json.encode(msgspec.structs.replace(task, opsets=tuple(left))))
                 while left:
-                    outcome = msgspec.json.decode(self._line(self._timeout), type=Outcome)
+                    outcome = msgspec.json.decode(_answer(child, self._timeout), type=Outcome)
                     left.pop(0)
                     yield outcome
-            except _GoneError as error:
-                yield Outcome(task.point, self._exporter, left.pop(0), Verdict.CRASHED, str(error))
+            except ProcessEndedError as ending:
+                self._child = None
+                yield Outcome(task.point, self._exporter, left.pop(0), Verdict.CRASHED, self._told(ending))
 
     def end(self) -> None:
-        if self._process is not None:
-            self._kill()
+        if self._child is not None:
+            self._child.kill()
+            self._child = None
 
-    def _send(self, task: Task) -> None:
-        process = self._process or self._start()
-        assert process.stdin is not None
-        try:
-            process.stdin.write(msgspec.json.encode(task) + b"\n")
-            process.stdin.flush()
-        except BrokenPipeError as error:
-            raise _GoneError(self._how_it_ended()) from error
-
-    def _start(self) -> subprocess.Popen[bytes]:
-        self._answers, theirs = os.pipe()
-        self._pending = b""
+    def _start(self) -> ChildProcess:
         self._stderr.truncate(0)
         self._stderr.seek(0)
-        command = [sys.executable, "-m", self._module, self._exporter, str(self._seed), str(theirs)]
-        self._process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=self._stderr, pass_fds=(theirs,)
-        )
-        os.close(theirs)
+        child = ChildProcess.spawned(self._command, self._stderr)
         try:
-            self._line(START_SECONDS)
-        except _GoneError as error:
-            raise WorkerStartError(
-                f"the worker of {self._exporter} did not start: it {error}\n{self._last_words()}"
-            ) from error
-        return self._process
+            _answer(child, START_SECONDS)
+        except ProcessEndedError as ending:
+            raise WorkerStartError(f"the worker of {self._exporter} did not start: it {self._told(ending)}") from ending
+        return child
 
-    def _line(self, seconds: float) -> bytes:
-        """The next line that the worker writes within so many seconds."""
-        deadline = time.monotonic() + seconds
-        while b"\n" not in self._pending:
-            ready, _, _ = select.select([self._answers], [], [], max(0.0, deadline - time.monotonic()))
-            if not ready:
-                self._kill()
-                raise _GoneError(f"gave no answer for {seconds:g} s")
-            read = os.read(self._answers, 1 << 16)
-            if not read:
-                raise _GoneError(self._how_it_ended())
-            self._pending += read
-        line, _, self._pending = self._pending.partition(b"\n")
-        return line
-
-    def _how_it_ended(self) -> str:
-        assert self._process is not None
-        code = self._process.wait()
-        self._close()
-        if code < 0:
-            return f"was killed by {signal.Signals(-code).name}"
-        return f"exited with {code}: {self._last_words()}"
-
-    def _last_words(self) -> str:
+    def _told(self, ending: ProcessEndedError) -> str:
+        """How the process ended, and its last words if it had any."""
         self._stderr.seek(0)
-        lines = self._stderr.read().decode(errors="replace").splitlines()
-        return next((line.strip() for line in reversed(lines) if line.strip()), "")
+        words = error_in(self._stderr.read().decode(errors="replace"))
+        return f"{ending}: {words}" if words and str(ending).startswith("exited") else str(ending)
 
-    def _kill(self) -> None:
-        assert self._process is not None
-        self._process.kill()
-        self._process.wait()
-        self._close()
 
-    def _close(self) -> None:
-        assert self._process is not None
-        assert self._process.stdin is not None
-        # What it left unread does not matter any more.
-        with suppress(BrokenPipeError):
-            self._process.stdin.close()
-        os.close(self._answers)
-        self._process = None
+def _answer(child: ChildProcess, seconds: float) -> bytes:
+    """The next answer, if it comes within so many seconds."""
+    asked = time.monotonic()
+    return child.receive(lambda: child.limit_time(seconds, asked, f"gave no answer for {seconds:g} s"))
 
 
 def run_tasks(

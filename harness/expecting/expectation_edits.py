@@ -1,8 +1,9 @@
-"""The smallest edit of an expectations file after which it says what a run found.
+"""The smallest edit of an expectations file after which it describes what a run found.
 
-An expectation whose cells pass is narrowed along as few axes as can be, or removed; failures that nothing foresees get
-an entry each, of one stage and one error, as wide as no cell that passes allows. Its reason and its link are left to
-the person who knows them: until they are written, the file is refused.
+A selector whose cells pass is narrowed along as few axes as possible, or removed; the other selectors of its entry
+stay. Failures that no expectation foresees get new entries. Each covers one stage and one error, and as many cells as
+it can without covering one that passes; selectors that need the same keys share an entry. Its reason and its link are
+left to the person who knows them: until they are written, the file is refused.
 """
 
 from __future__ import annotations
@@ -11,26 +12,28 @@ import itertools
 import json
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import msgspec
 
 from onnx_parity.harness.axes import OPSETS
-from onnx_parity.harness.expecting.expectations import Expectation, Point, opsets_of, parse
+from onnx_parity.harness.expecting.expectations import Expectation, Point, opsets_of, parse_entries
 from onnx_parity.harness.record import Record, Stage, Status
 
-#: The keys by which an expectation is narrowed, those that explain most last.
+#: The keys by which an expectation is narrowed, in the order of how much they usually explain, the most last.
 _AXES = ("capture", "device", "shapes", "exporter", "runtime", "dtype", "opset")
 _POSITIONS = {"dtype": 0, "device": 1, "capture": 2, "exporter": 3, "runtime": 4, "shapes": 5}
 _NUMBERS = re.compile(r"-?\d[\d.e+-]*")
 _BLOCK = re.compile(r"^\[\[known\]\]\s*$", re.MULTILINE)
+#: The stages whose messages give differences of numbers: two that read alike may well have two reasons.
+_COMPARING = (Stage.COMPARE, Stage.RERUN_VALUES, Stage.RERUN_SIZES)
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What a cell did, before any expectation was asked."""
+    """How a cell ended, before any expectation was applied."""
 
     cell: str
     name: str
@@ -44,7 +47,7 @@ class Found:
 
     @classmethod
     def of(cls, record: Record) -> Found | None:
-        """None of a cell that neither passed nor failed."""
+        """None for a cell that neither passed nor failed."""
         match record.status:
             case Status.PASSED | Status.UNEXPECTED_PASS:
                 return cls(record.cell, record.name, record.case, None, "")
@@ -56,35 +59,54 @@ class Found:
 
 @dataclass(slots=True)
 class Edit:
-    """A file as it is to be, and what of it changes."""
+    """The new text of a file, and what changes in it."""
 
     text: str
-    #: One line a change, for the person who asked.
+    #: One line for each change, for the person who asked.
     changes: list[str] = field(default_factory=list)
 
 
 def edit(text: str, path: Path, records: Iterable[Record], versions: Mapping[str, str]) -> Edit:
-    """The file's text so that every cell in `records` ended as it says."""
+    """The edit of the file's text after which every cell in `records` ended as the file expects."""
     everything = [found for record in records if (found := Found.of(record)) is not None]
     blocks = _Blocks(text)
     changes: list[str] = []
     left = everything
-    for number, expectation in enumerate(parse(text, path)):
-        if not expectation.applies(versions):
+    for number, entry in enumerate(parse_entries(text, path)):
+        if not entry[0].applies(versions):
             continue
-        taken = [found for found in left if expectation.matches(found.cell)]
-        holding = [found for found in taken if found.is_foreseen_by(expectation)]
-        if len(holding) == len(taken):
-            left = _without(taken, left)
-            continue
-        kept = _narrowed(expectation, holding, left) if holding else []
-        blocks.replace(number, kept)
-        changes.append(_told(expectation, kept, _without(holding, taken)))
-        left = _without(holding, left)
+        kept: list[Expectation] = []
+        for expectation in entry:
+            taken = [found for found in left if expectation.matches(found.cell)]
+            holding = [found for found in taken if found.is_foreseen_by(expectation)]
+            if len(holding) == len(taken):
+                kept.append(expectation)
+            else:
+                narrower = _narrowed(expectation, holding, left) if holding else []
+                kept += narrower
+                changes.append(_told(expectation, narrower, _without(holding, taken)))
+            left = _without(holding, left)
+        if kept != list(entry):
+            blocks.replace(number, _sharing_entries(kept))
     for added in _foreseeing(left, everything):
         blocks.add(added)
-        changes.append(f"add {_selector(added)}: fails at {added.stage}. Write its reason and its link")
+        changes.append(
+            f"add {', '.join(map(_selector, added))}: fails at {added[0].stage}. Write its reason and its link"
+        )
     return Edit(blocks.text(), changes)
+
+
+def _sharing_entries(expectations: Iterable[Expectation]) -> list[list[Expectation]]:
+    """The expectations grouped by entry: those that differ in nothing but their selector share one."""
+    entries: list[list[Expectation]] = []
+    for expectation in expectations:
+        for entry in entries:
+            if msgspec.structs.replace(expectation, cells=entry[0].cells) == entry[0]:
+                entry.append(expectation)
+                break
+        else:
+            entries.append([expectation])
+    return entries
 
 
 def _told(expectation: Expectation, kept: Sequence[Expectation], others: Sequence[Found]) -> str:
@@ -100,21 +122,28 @@ def _selector(expectation: Expectation) -> str:
     return ", ".join([repr(expectation.cells), *keys])
 
 
-def _foreseeing(left: Sequence[Found], everything: Sequence[Found]) -> Iterator[Expectation]:
-    """New expectations for failures: one for all cases of a declaration that fail alike, or one a case."""
+def _foreseeing(left: Sequence[Found], everything: Sequence[Found]) -> list[list[Expectation]]:
+    """New entries for failures: a selector for all cases of a declaration that fail alike, or one for each case."""
     groups: defaultdict[tuple[str, Stage, str], list[Found]] = defaultdict(list)
     for found in left:
         if found.stage is not None:
             groups[found.name, found.stage, _signature(found.error)].append(found)
+    specific: list[Expectation] = []
+    entries: list[list[Expectation]] = []
     for (name, stage, error), alike in groups.items():
         pool = [found for found in everything if found.name == name]
         cases = {found.case for found in alike}
         cells = f"{cases.pop()}-*" if len(cases) == 1 else f"{name}[*"
-        yield from _narrowed(Expectation(cells, stage, "", "", error), alike, pool)
+        narrowed = _narrowed(Expectation(cells, stage, "", "", error), alike, pool)
+        if stage in _COMPARING:
+            entries += _sharing_entries(narrowed)
+        else:
+            specific += narrowed
+    return [*_sharing_entries(specific), *entries]
 
 
 def _narrowed(wide: Expectation, holding: Sequence[Found], pool: Sequence[Found]) -> list[Expectation]:
-    """What takes all of `holding` and nothing else of `pool`: one expectation, or one a case, or one a cell."""
+    """What matches all of `holding` and nothing else of `pool`: one expectation, or one for each case or cell."""
     at_once = _along_axes(wide, holding, pool)
     if at_once is not None:
         return [at_once]
@@ -132,7 +161,7 @@ def _along_axes(wide: Expectation, holding: Sequence[Found], pool: Sequence[Foun
     for number in range(4):
         for axes in _choices(number):
             narrow = wide
-            # The opset last, against those only that the other axes let through.
+            # The opset comes last, and is chosen against those cells only that the other axes let through.
             for axis in axes:
                 against = [found for found in others if msgspec.structs.replace(narrow, opset="").matches(found.cell)]
                 narrow = msgspec.structs.replace(narrow, **{axis: _values(axis, holding, against)})
@@ -142,7 +171,7 @@ def _along_axes(wide: Expectation, holding: Sequence[Found], pool: Sequence[Foun
 
 
 def _choices(number: int) -> list[tuple[str, ...]]:
-    """Every choice of so many axes, the likeliest first."""
+    """Every choice of this number of axes, the likeliest first."""
     return sorted(itertools.combinations(_AXES, number), key=lambda axes: [-_AXES.index(axis) for axis in axes[::-1]])
 
 
@@ -156,7 +185,7 @@ def _values(axis: str, holding: Sequence[Found], others: Sequence[Found]) -> str
 
 
 def _opsets(wanted: set[int], against: set[int]) -> str:
-    """The simplest text that holds every opset wanted and, where that can be, none against."""
+    """The simplest text that covers every opset in `wanted` and, where possible, none in `against`."""
     free = against - wanted
     low, high = min(wanted), max(wanted)
     if free and high < min(free):
@@ -181,7 +210,7 @@ def _without(taken: Iterable[Found], of: Iterable[Found]) -> list[Found]:
 
 
 def _signature(error: str) -> str:
-    """An error without what changes from one cell to the next."""
+    """An error with its numbers replaced by `*`: they change from one cell to the next."""
     return re.sub(r"\*[\s,*]*\*", "*", _NUMBERS.sub("*", error))
 
 
@@ -201,16 +230,21 @@ class _Blocks:
         self._added: list[str] = []
         self._blocks = [text[start:end] for start, end in itertools.pairwise([*starts, len(text)])]
 
-    def replace(self, number: int, kept: Sequence[Expectation]) -> None:
+    def replace(self, number: int, entries: Sequence[Sequence[Expectation]]) -> None:
         # What follows the last key belongs to the next block: its comment.
         block = self._blocks[number]
         lines = block.splitlines(keepends=True)
-        keys = max(position for position, line in enumerate(lines) if "=" in line and not line.startswith("#"))
-        after = "".join(lines[keys + 1 :]).removeprefix("\n")
-        self._blocks[number] = "".join(f"{_written(each)}\n" for each in kept) + after
+        # The last key may be a list over several lines, which ends with a bracket.
+        last = max(
+            position
+            for position, line in enumerate(lines)
+            if not line.startswith("#") and ("=" in line or line[0] == "]")
+        )
+        after = "".join(lines[last + 1 :]).removeprefix("\n")
+        self._blocks[number] = "".join(f"{_written(entry)}\n" for entry in entries) + after
 
-    def add(self, expectation: Expectation) -> None:
-        self._added.append(_written(expectation))
+    def add(self, entry: Sequence[Expectation]) -> None:
+        self._added.append(_written(entry))
 
     def text(self) -> str:
         kept = self._head + "".join(self._blocks)
@@ -219,13 +253,22 @@ class _Blocks:
         return "\n".join([*([kept.rstrip("\n") + "\n"] if kept.strip() else []), *self._added])
 
 
-def _written(expectation: Expectation) -> str:
-    lines = ["[[known]]"]
-    for key in ("cells", *reversed(_AXES), "packages", "stage", "error", "reason", "link"):
-        value = getattr(expectation, key)
+def _written(entry: Sequence[Expectation]) -> str:
+    """An entry: expectations that differ in their selectors alone."""
+    first = entry[0]
+    lines = ["[[known]]", f"cells  = {_selectors([each.cells for each in entry])}"]
+    for key in (*reversed(_AXES), "packages", "stage", "error", "reason", "link"):
+        value = getattr(first, key)
         if (value and (key, value) != ("error", "*")) or key in ("reason", "link"):
             lines.append(f"{key:6} = {_toml(value)}")
     return "\n".join(lines) + "\n"
+
+
+def _selectors(cells: Sequence[str]) -> str:
+    if len(cells) == 1:
+        return _toml(cells[0])
+    # One line each, so that a selector that is added or removed is a difference of one line.
+    return "".join(["[\n", *(f"    {_toml(each)},\n" for each in cells), "]"])
 
 
 def _toml(value: object) -> str:

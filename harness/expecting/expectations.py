@@ -1,24 +1,30 @@
-"""Expectations: known failures, written down with the stage, the reason and a link, strict both ways.
+"""Expectations: known failures, written down with the stage, the reason and a link, and strict in both directions.
 
-They stand in an `expectations.toml` beside the declarations that they speak of:
+They stand in an `expectations.toml` beside the declarations whose cells they describe:
 
     [[known]]
-    cells  = "topk[k=0]-*"
+    cells  = ["topk[k=0]-*", "sort_nothing[*]-*"]
     opset  = "<10"
     stage  = "load"
     error  = "*kernel*"
-    reason = "the CPU kernel rejects k=0 before opset 10"
+    reason = "the CPU kernel rejects an empty axis before opset 10"
     link   = "https://github.com/microsoft/onnxruntime/issues/..."
 
-`cells` selects by id: `*` stands for anything and `?` for one character; `opset<10`, `opset<=9`, `opset>12`,
-`opset>=13` and `opset9-12` stand for the opsets that they describe; everything else, brackets included, for itself.
-What else is given must hold too: `opset` (`"<10"`, `"7-9,13"`), `dtype`, `device`, `capture`, `exporter`, `runtime`
-and `shapes` (a text or a list of them), `packages` (`{ onnxruntime = "<1.32" }`, as pip writes it; with others the
-expectation says nothing). `error` is a pattern of the failure's own words.
+`cells` is a selector, or a list of selectors that fail for the same reason. A selector matches the ids of cells: `*`
+stands for anything and `?` for one character; `opset<10`, `opset<=9`, `opset>12`, `opset>=13` and `opset9-12` stand for
+the opsets in that range; every other character, brackets included, stands for itself.
+
+The other keys narrow all selectors of the entry: `opset` (`"<10"`, `"7-9,13"`), `dtype`, `device`, `capture`,
+`exporter`, `runtime` and `shapes` (a text or a list of texts), and `packages` (`{ onnxruntime = "<1.32" }`, in pip's
+notation; with other versions the entry is ignored). `error` is a pattern that the failure's message must match.
+
+A cell that passes although a selector matches it fails the run, and so does a selector that matches no cell: each
+selector of a list counts for itself.
 """
 
 from __future__ import annotations
 
+import itertools
 import re
 import tomllib
 from collections.abc import Mapping
@@ -38,7 +44,7 @@ _OPSETS = re.compile(r"opset(?:(?P<relation><=|>=|<|>)(?P<bound>\d+)|(?P<low>\d+
 
 _WILD = re.compile(rf"[*?]|{_OPSETS.pattern}")
 
-#: A cell's id, from its end: a label may hold anything.
+#: A cell's id, read from its end, because a label may hold anything.
 _ID = re.compile(
     r".*-(?P<dtype>[a-z0-9]+)-opset(?P<opset>\d+)-(?P<device>[a-z]+)-(?P<capture>[a-z_]+)-(?P<runtime>[^-]+)"
     rf"(?:-(?!{Shapes.DYNAMIC}$)(?P<exporter>[^-]+))?(?P<dynamic>-{Shapes.DYNAMIC})?"
@@ -52,7 +58,7 @@ class ExpectationError(Exception):
 
 
 class Expectation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One known failure."""
+    """One selector, with the failure that is known of the cells that it matches."""
 
     cells: str
     stage: Stage
@@ -69,7 +75,7 @@ class Expectation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     packages: dict[str, str] = {}
 
     def matches(self, cell: str) -> bool:
-        """Whether it speaks of the cell of this id."""
+        """Whether it describes the cell of this id."""
         return _pattern(self.cells).fullmatch(cell) is not None and self._holds_of(cell)
 
     def _holds_of(self, cell: str) -> bool:
@@ -83,23 +89,23 @@ class Expectation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         ) and (not self.opset or point.opset in opsets_of(self.opset))
 
     def applies(self, versions: Mapping[str, str]) -> bool:
-        """Whether it speaks of an environment with these packages."""
+        """Whether it holds in an environment with these packages."""
         return all(
             package in versions and SpecifierSet(wanted).contains(versions[package], prereleases=True)
             for package, wanted in self.packages.items()
         )
 
     def may_match(self, beginning_of_id: str) -> bool:
-        """Whether it can speak of cells whose ids begin so: most selectors begin with a name or a case."""
+        """Whether it can match cells whose ids begin so: most selectors begin with a name or a case."""
         beginning = _WILD.split(self.cells, maxsplit=1)[0]
         return beginning.startswith(beginning_of_id) or beginning_of_id.startswith(beginning)
 
     def foresees(self, stage: Stage, error: str) -> bool:
-        """Whether a failure is the one that it speaks of."""
+        """Whether a failure is the one that it expects."""
         return stage is self.stage and _words(self.error).fullmatch(error) is not None
 
     def apply(self, record: Record) -> Record:
-        """The record of a cell that this speaks of, as it counts now."""
+        """The record of a cell that this matches, with the status that the expectation gives it."""
         if record.status is Status.PASSED:
             reason = f"expected to fail at {self.stage}: {self.reason}. It passes now: narrow or remove {self.cells!r}"
             return msgspec.structs.replace(record, status=Status.UNEXPECTED_PASS, reason=reason, link=self.link)
@@ -117,7 +123,7 @@ class Expectation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Point(msgspec.Struct, frozen=True):
-    """Where on the axes a cell lies, as its id says. (A record's runtime may be the one that stood in for it.)"""
+    """The position of a cell on the axes, read from its id: a record's runtime may be one that replaced the cell's."""
 
     opset: int
     #: dtype, device, capture, exporter, runtime, shapes.
@@ -145,11 +151,16 @@ def load(path: Path) -> tuple[Expectation, ...]:
     except FileNotFoundError:
         return ()
     except UnicodeDecodeError as error:
-        raise ExpectationError(f"{path}: it is no UTF-8: {error}") from error
+        raise ExpectationError(f"{path}: the file is not encoded in UTF-8: {error}") from error
 
 
 def parse(text: str, path: Path) -> tuple[Expectation, ...]:
-    """The expectations in the text of a file."""
+    """The expectations in the text of a file, in their order: the first one that matches a cell decides."""
+    return tuple(itertools.chain.from_iterable(parse_entries(text, path)))
+
+
+def parse_entries(text: str, path: Path) -> list[tuple[Expectation, ...]]:
+    """The expectations of each `[[known]]` in the text of a file: one for each of its selectors."""
     try:
         tables = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
@@ -157,28 +168,43 @@ def parse(text: str, path: Path) -> tuple[Expectation, ...]:
     entries = tables.pop("known", [])
     if tables:
         raise ExpectationError(f"{path}: it holds {', '.join(tables)}, and may hold [[known]] alone")
+    if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
+        raise ExpectationError(f"{path}: write [[known]] with two brackets before each known failure")
+    return [_of_entry(entry, f"{path}: [[known]] number {number}") for number, entry in enumerate(entries, 1)]
+
+
+def _of_entry(entry: Mapping[str, object], where: str) -> tuple[Expectation, ...]:
+    selectors = entry.get("cells")
+    if selectors == []:
+        raise ExpectationError(f"{where}: cells is an empty list. Write a selector, or remove the entry.")
+    several = selectors if isinstance(selectors, list) else [selectors]
+    for number, selector in enumerate(several):
+        if selector in several[:number]:
+            raise ExpectationError(f"{where}: cells names {selector!r} twice. Remove one of the two.")
+    # Without `cells` it is msgspec that says so.
+    written = [{**entry, "cells": selector} for selector in several] if "cells" in entry else [entry]
     try:
-        expectations = tuple(msgspec.convert(entries, list[Expectation], strict=True))
+        expectations = tuple(msgspec.convert(each, Expectation, strict=True) for each in written)
     except msgspec.ValidationError as error:
         raise ExpectationError(
-            f"{path}: {error}. A [[known]] has four texts: cells, stage (one of {', '.join(Stage)}), reason, link; "
-            f"and may have {', '.join(Expectation.__struct_fields__[4:])}."
+            f"{where}: {error}. A [[known]] has cells (a selector or a list of them), stage (one of "
+            f"{', '.join(Stage)}), reason and link, and may have {', '.join(Expectation.__struct_fields__[4:])}."
         ) from error
     for expectation in expectations:
         if problem := _problem(expectation):
-            raise ExpectationError(f"{path}: {expectation.cells!r} {problem}")
+            raise ExpectationError(f"{where}, {expectation.cells!r}, {problem}")
     return expectations
 
 
 def _problem(expectation: Expectation) -> str:
-    """What is wrong with an expectation that reads well."""
+    """What is wrong with an expectation whose keys and types are right."""
     if not expectation.reason.strip() or not expectation.link.strip():
-        return "needs a reason and a link: who meets it in a year has nothing else to go by."
+        return "needs a reason and a link: whoever meets it in a year has nothing else to go by."
     try:
         for wanted in expectation.packages.values():
             SpecifierSet(wanted)
     except InvalidSpecifier as error:
-        return f"has packages that are not written as pip does: {error}"
+        return f"has packages that are not in pip's notation: {error}"
     if expectation.opset and not opsets_of(expectation.opset):
         of = f"of {OPSETS[0]} to {OPSETS[-1]}"
         return f"has opset = {expectation.opset!r}. Write '<10', '>=13', '9' or '7-9,13', {of}."
@@ -186,7 +212,7 @@ def _problem(expectation: Expectation) -> str:
 
 
 def expected(record: Record, directory: Path) -> Record:
-    """The record as the expectations beside its declaration have it; the first that matches decides."""
+    """The record with the status that the expectations beside its declaration give it; the first match decides."""
     for expectation in _speaking_of(record.case, directory / FILE):
         if expectation.matches(record.cell) and expectation.applies(_versions_here()):
             return expectation.apply(record)
@@ -195,7 +221,7 @@ def expected(record: Record, directory: Path) -> Record:
 
 @lru_cache(maxsize=4)
 def _speaking_of(case: str, path: Path) -> tuple[Expectation, ...]:
-    """Those that can match a cell of this case: its cells come one after the other."""
+    """The expectations that can match a cell of this case. Cached, because the cells of a case run in a row."""
     return tuple(expectation for expectation in load(path) if expectation.may_match(case))
 
 
@@ -206,7 +232,7 @@ def _versions_here() -> dict[str, str]:
 
 @cache
 def opsets_of(text: str) -> frozenset[int]:
-    """`<10` or `7-9,13` as a set of opsets; empty where it makes no sense."""
+    """`<10` or `7-9,13` as a set of opsets; empty where the text is neither."""
     chosen: set[int] = set()
     for part in text.split(","):
         found = _OPSETS.fullmatch(f"opset{part.strip()}")

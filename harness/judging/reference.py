@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-import numpy as np
 import torch
-from torch.utils._pytree import tree_leaves, tree_map_only
+from torch.utils._pytree import tree_leaves
 
-from onnx_parity.exporter.arrays import Fed, Float64Array, to_array, to_fed
+from onnx_parity.exporter.arrays import Fed, to_array, to_fed
 from onnx_parity.exporter.request.marked_inputs import Given
-from onnx_parity.exporter.verification.float64 import in_dtype
-from onnx_parity.exporter.verification.oracle import Expected, expect, judge
+from onnx_parity.exporter.verification.oracle import Expected, judge
+from onnx_parity.exporter.verification.reference import MOVES, Twin, expected_outputs
 from onnx_parity.harness.axes import Device
-from onnx_parity.harness.cases.program import InputSet, Program, build
+from onnx_parity.harness.cases.program import InputSet, Program
 from onnx_parity.harness.cases.seeds import stable_seed
 from onnx_parity.harness.record import Kind
-
-#: How often the inputs are moved to see what the output makes of it. An element with cancellation looks ten times as
-#: stable as it is in one draw of signs out of thirteen; in all of four, three times in a hundred thousand.
-_MOVES = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,15 +43,15 @@ class NondeterministicError(Exception):
 
 def consult(program: Program) -> Reference:
     """Run torch on every input set of a case."""
-    twin = _Twin(program, torch.float64)
-    example = _trial(program, twin, InputSet())
+    judged = _Judged(program)
+    example = judged.trial(InputSet())
     _refuse_nondeterministic(program, example)
     other = InputSet(draw=1)
     values_matter = not _same(example.inputs, program.inputs(other))
     return Reference(
         example=example,
-        other_values=_trial(program, twin, other) if values_matter else None,
-        other_sizes=tuple(_trial(program, twin, sizes) for sizes in program.other_sizes()),
+        other_values=judged.trial(other) if values_matter else None,
+        other_sizes=tuple(judged.trial(sizes) for sizes in program.other_sizes()),
     )
 
 
@@ -68,28 +62,32 @@ def _same(one: tuple[Given, ...], other: tuple[Given, ...]) -> bool:
     )
 
 
-def _trial(program: Program, twin: _Twin, which: InputSet) -> Trial:
-    inputs = program.inputs(which)
-    values = [to_array(output) for output in program.run(inputs)]
-    operator = program.case.declaration.kind is Kind.OPERATOR
-    exact = twin.run(inputs)
-    moved = [twin.run(_moved(inputs, program, turn)) for turn in range(_MOVES)] if operator else []
-    # torch's own error in float64 is not to be had from float64; float32's, scaled, stands for it.
-    coarse = _Twin(program, torch.float32).run(inputs) if any(value.dtype == np.float64 for value in values) else None
-    expected = tuple(
-        expect(
-            value,
-            _output(exact, number),
-            [other for outcome in moved if (other := _output(outcome, number)) is not None],
-            moved_by=torch.finfo(getattr(torch, program.dtype)).eps if moved and program.dtype.is_floating else 0.0,
-            coarse=_output(coarse, number),
-            declared=program.case.declaration.tolerance.get(program.dtype),
-            signed_zeros=program.case.declaration.signed_zeros,
+class _Judged:
+    """A program, and what its outputs are measured from."""
+
+    def __init__(self, program: Program) -> None:
+        self._program = program
+        #: Of a program on integers the dtype's own tolerance is asked, whatever float64 would give.
+        self._twin = Twin(program.module, torch.float64, program.call) if program.dtype.is_floating else None
+        self._coarse = Twin(program.module, torch.float32, program.call) if program.dtype.is_floating else None
+
+    def trial(self, which: InputSet) -> Trial:
+        program = self._program
+        declaration = program.case.declaration
+        inputs = program.inputs(which)
+        seeds = [stable_seed(program.seed, program.case.label, "moved", str(turn)) for turn in range(MOVES)]
+        expected = expected_outputs(
+            [to_array(output) for output in program.run(inputs)],
+            inputs,
+            self._twin,
+            self._coarse,
+            seeds=seeds if declaration.kind is Kind.OPERATOR else (),
+            moved_by=torch.finfo(getattr(torch, program.dtype)).eps if program.dtype.is_floating else 0.0,
+            declared=declaration.tolerance.get(program.dtype),
+            signed_zeros=declaration.signed_zeros,
         )
-        for number, value in enumerate(values)
-    )
-    feeds = {name: to_fed(given) for name, given in zip(program.input_names, inputs, strict=True)}
-    return Trial(which, inputs, feeds, expected)
+        feeds = {name: to_fed(given) for name, given in zip(program.input_names, inputs, strict=True)}
+        return Trial(which, inputs, feeds, tuple(expected))
 
 
 def _refuse_nondeterministic(program: Program, trial: Trial) -> None:
@@ -105,55 +103,3 @@ def _refuse_nondeterministic(program: Program, trial: Trial) -> None:
                 f"output {number} is another one when torch runs the program again on the same inputs. "
                 "Seed what it draws, take it as an input, or return only what does not depend on it."
             )
-
-
-def _output(outputs: Sequence[Float64Array] | None, number: int) -> Float64Array | None:
-    return outputs[number] if outputs is not None and number < len(outputs) else None
-
-
-class _Twin:
-    """The same program with the same weights in another dtype, until it turns out that it has none."""
-
-    def __init__(self, program: Program, dtype: torch.dtype) -> None:
-        self._original = program
-        self._dtype = dtype
-
-    @functools.cached_property
-    def _program(self) -> Program | None:
-        program = self._original
-        if not program.dtype.is_floating:
-            return None
-        if program.weight_bytes:
-            # Built anew rather than converted and back: the exporter may hold the original's storage.
-            program = build(program.case, program.dtype, program.device, program.seed)
-            program.module.to(self._dtype)
-        return program
-
-    def run(self, inputs: tuple[Given, ...]) -> list[Float64Array] | None:
-        if self._program is None:
-            return None
-        converted = tree_map_only(torch.Tensor, lambda t: t.to(self._dtype) if t.is_floating_point() else t, inputs)
-        try:
-            with in_dtype(self._dtype):
-                outputs = self._program.run(converted)
-        except (RuntimeError, TypeError, ValueError):
-            # No kernel, or a program that insists on its dtype: the oracle then falls back to the dtype's tolerance.
-            self._program = None
-            return None
-        return [to_array(output).astype(np.float64) for output in outputs]
-
-
-def _moved(inputs: tuple[Given, ...], program: Program, turn: int) -> tuple[Given, ...]:
-    """The inputs in float64, each number moved by one unit in the last place of the cell's dtype, up or down."""
-    seed = stable_seed(program.seed, program.case.label, "moved", str(turn))
-    generator = torch.Generator().manual_seed(seed)
-
-    def moved(tensor: torch.Tensor) -> torch.Tensor:
-        if not tensor.is_floating_point():
-            return tensor
-        step = torch.finfo(tensor.dtype).eps
-        signs = torch.randint(0, 2, tensor.shape, generator=generator, dtype=torch.float64).mul_(2).sub_(1)
-        return tensor.double() * (1 + step * signs.to(tensor.device))
-
-    everything: tuple[Given, ...] = tree_map_only(torch.Tensor, moved, inputs)
-    return everything

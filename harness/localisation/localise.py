@@ -90,7 +90,8 @@ def _tensors(trial: Trial) -> list[torch.Tensor]:
 
 
 def _example(reference: Reference, trial: Trial, *, sizes_vary: bool) -> Trial:
-    """What to export pieces at: what the cell was, or where it fails at just that, other sizes, so that they vary."""
+    """The inputs that pieces are exported with: the cell's example or, if it fails on that, inputs of other sizes, so
+    that these sizes stay dynamic."""
     if trial is not reference.example or not sizes_vary:
         return reference.example
     # Exporters take an axis of one for one that is broadcast.
@@ -128,7 +129,7 @@ class Execution:
         folder: Path | None,
     ) -> bytes | Path:
         """The piece as a model, its sizes open that are others in the inputs than in the example."""
-        varying = sizes_that_vary(piece, example, inputs)
+        varying = dynamic_sizes(piece, example, inputs)
         try:
             return self._exported(Request(piece, tuple(example), piece.input_names, varying), folder)
         except Exception as error:
@@ -142,7 +143,7 @@ class Execution:
         return self.exporter.capture(request).deliver(self.cell.opset, folder)
 
 
-def sizes_that_vary(
+def dynamic_sizes(
     piece: Piece, example: Sequence[torch.Tensor], inputs: Sequence[torch.Tensor]
 ) -> dict[str, dict[int, str]]:
     """The axes of a piece's inputs that are of another size in the example. Those that are alike in both are one, which

@@ -6,49 +6,21 @@ this project's exporter.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import sympy
 import torch
-from torch._ops import OpOverload
-from torch.utils._pytree import tree_map_only
-from torch.utils._sympy.interp import sympy_interp
-from torch.utils._sympy.reference import PythonReferenceAnalysis
 
+from onnx_parity.exporter.capture.evaluate import call
 from onnx_parity.exporter.capture.graph.graph import Node, Value
+from onnx_parity.exporter.capture.symbolic_number import SymbolicNumber
 
 #: The tensors of a run, by the value of the recording that each is.
 Tensors = Mapping[Value, torch.Tensor]
 
 #: What torch's operators raise where they cannot take what they are given.
 CANNOT_RUN = (RuntimeError, TypeError, ValueError, IndexError, NotImplementedError)
-
-
-@dataclass(frozen=True, slots=True)
-class Number:
-    """A number that varies, among an operator's arguments: of which sizes and values it is made."""
-
-    expression: sympy.Expr
-    #: Of each symbol: the value, and the axis whose size it is; no axis where it is the value itself.
-    sources: tuple[tuple[sympy.Symbol, Value, int | None], ...]
-
-    def of(self, tensors: Tensors) -> Any:
-        """What it is in a run."""
-        known = {
-            symbol: tensors[value].item() if axis is None else tensors[value].shape[axis]
-            for symbol, value, axis in self.sources
-        }
-        return sympy_interp(_Arithmetic, known, self.expression)
-
-
-class _Arithmetic(PythonReferenceAnalysis):
-    """torch's own reading of expressions, with the division of sizes that it leaves to sympy."""
-
-    @staticmethod
-    def int_truediv(a: Any, b: Any) -> Any:
-        return a / b
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,8 +60,7 @@ class Recording:
     def place(self, node: Node) -> str:
         """Where an operator stands: the user's line, the module, and the branches and iterations around it."""
         turn = self.within.get(node, "")
-        place = " in ".join(part for part in (node.origin.where, node.origin.module) if part)
-        return ", ".join(part for part in (place, turn) if part)
+        return ", ".join(part for part in (node.origin.full, turn) if part)
 
 
 class Piece(torch.nn.Module):
@@ -124,24 +95,13 @@ def needs(node: Node) -> Iterator[Value]:
             yield value
     for argument in node.arguments.values():
         for item in argument if isinstance(argument, (list, tuple)) else (argument,):
-            if isinstance(item, Number):
+            if isinstance(item, SymbolicNumber):
                 yield from (value for _, value, _ in item.sources)
 
 
 def run(node: Node, tensors: Tensors) -> Iterator[tuple[Value, torch.Tensor]]:
     """Run a node with torch."""
-    assert isinstance(node.op, OpOverload)
-    arguments = {name: _filled(argument, tensors) for name, argument in node.arguments.items()}
-    try:
-        result = node.op(**arguments)
-    except RuntimeError:
-        # A kernel may lay its result out in another way than its fake did, and then a view does not fit it.
-        if not any(map(_is_strided, arguments.values())):
-            raise
-        result = node.op(**tree_map_only(torch.Tensor, torch.Tensor.contiguous, arguments))
-    for output, tensor in zip(node.outputs, _leaves(result), strict=True):
-        if output is not None:
-            yield output, tensor
+    return call(node, {name: _filled(argument, tensors) for name, argument in node.arguments.items()})
 
 
 def _filled(argument: Any, tensors: Tensors) -> Any:
@@ -149,7 +109,7 @@ def _filled(argument: Any, tensors: Tensors) -> Any:
         return argument.constant if argument.constant is not None else tensors[argument]
     if isinstance(argument, (list, tuple)):
         return [_filled(item, tensors) for item in argument]
-    if isinstance(argument, Number):
+    if isinstance(argument, SymbolicNumber):
         return argument.of(tensors)
     return argument
 
@@ -180,11 +140,3 @@ def run_or_borrow(node: Node, tensors: Tensors, others: Tensors) -> dict[Value, 
         return dict(run(node, tensors))
     except CANNOT_RUN:
         return {output: others[output] for output in node.outputs if output is not None}
-
-
-def _is_strided(argument: object) -> bool:
-    return isinstance(argument, torch.Tensor) and not argument.is_contiguous()
-
-
-def _leaves(result: Any) -> Iterable[Any]:
-    return result if isinstance(result, (list, tuple)) else (result,)

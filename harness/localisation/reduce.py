@@ -20,6 +20,7 @@ from torch.utils._sympy.printers import PythonPrinter
 
 from onnx_parity.exporter.arrays import to_array
 from onnx_parity.exporter.capture.graph.graph import Value
+from onnx_parity.exporter.capture.symbolic_number import SymbolicNumber
 from onnx_parity.exporter.errors import ExportError
 from onnx_parity.exporter.verification.oracle import Expected, Verdict
 from onnx_parity.harness.axes import Tier
@@ -27,13 +28,13 @@ from onnx_parity.harness.judging.bundle import Failure, write
 from onnx_parity.harness.localisation.localise import (
     Localisation,
     Suspect,
+    dynamic_sizes,
     expected_outputs,
     judge_piece,
     piece_of,
-    sizes_that_vary,
     torch_values,
 )
-from onnx_parity.harness.localisation.pieces import Number, Piece, Recording, needs
+from onnx_parity.harness.localisation.pieces import Piece, Recording, needs
 from onnx_parity.harness.results.environment import describe_run
 from onnx_parity.harness.subjects.delivered import Delivered
 
@@ -152,7 +153,7 @@ def source_of(reduced: Reduced, title: str) -> str:
             return names[argument]
         if isinstance(argument, (list, tuple)):
             return f"[{', '.join(map(spelled, argument))}]"
-        if isinstance(argument, Number):
+        if isinstance(argument, SymbolicNumber):
             return _formula(argument, names)
         if isinstance(argument, torch.device):
             return f"torch.device({str(argument)!r})"
@@ -173,15 +174,15 @@ def source_of(reduced: Reduced, title: str) -> str:
     outputs = "".join(f"{names[value]}, " for value in piece.outputs)
     return _SOURCE.format(
         title=title,
-        dynamic=sizes_that_vary(piece, reduced.example, reduced.inputs),
+        dynamic=dynamic_sizes(piece, reduced.example, reduced.inputs),
         inputs=", ".join(piece.input_names),
         body="\n".join(lines),
         outputs=outputs.rstrip(),
     )
 
 
-def _formula(number: Number, names: Mapping[Value, str]) -> str:
-    """A number that varies, of the sizes and values that it is made of."""
+def _formula(number: SymbolicNumber, names: Mapping[Value, str]) -> str:
+    """A symbolic number as Python code over the sizes and values that it is computed from."""
     spelled = {
         str(symbol): f"{names[value]}.item()" if axis is None else f"{names[value]}.shape[{axis}]"
         for symbol, value, axis in number.sources
@@ -196,7 +197,7 @@ from pathlib import Path
 import torch
 
 TENSORS = torch.load(Path(__file__).with_name("tensors.pt"), weights_only=True)
-#: What it fails on, what it is exported at, and the sizes that vary.
+#: What it fails on, what it is exported at, and the dynamic sizes.
 INPUTS = tuple(TENSORS["inputs"])
 EXAMPLE = tuple(TENSORS["example"])
 DYNAMIC_AXES = {dynamic}

@@ -1,85 +1,115 @@
-"""The way that a program takes for given inputs: branches decided and loops unrolled, so that operators alone are left.
+"""The operators that a program runs for given inputs: its branches decided and its loops unrolled.
 
-torch runs the program to find it. Of what it computes no more is held than what the operators to come still need.
+torch runs the program to find them. Of what it computes no more is held than what the operators to come still need.
 """
 
 from __future__ import annotations
 
 import itertools
 from collections import ChainMap
-from collections.abc import Iterator, MutableMapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from typing import Any, NamedTuple
 
 import torch
 
-from onnx_parity.exporter.capture.graph.graph import Block, Graph, Holds, Node, Origin, Primitive, Value, operator_name
+from onnx_parity.exporter.capture.evaluate import Interpreter
+from onnx_parity.exporter.capture.graph.block_primitives import IF, LOOP, SCAN
+from onnx_parity.exporter.capture.graph.graph import (
+    Block,
+    Graph,
+    Holds,
+    Node,
+    Origin,
+    Primitive,
+    Size,
+    Value,
+    Varying,
+    operator_name,
+)
 from onnx_parity.exporter.capture.graph.list_primitives import TO_LIST
-from onnx_parity.exporter.capture.record.blocks import IF, LOOP, SCAN
+from onnx_parity.exporter.capture.symbolic_number import SymbolicNumber
 from onnx_parity.exporter.errors import CaptureError
-from onnx_parity.harness.localisation.pieces import Number, Recording, needs, run
+from onnx_parity.harness.localisation.pieces import Recording, needs, run
 
 __all__ = ["unrolled"]
 
 
-class _Met(NamedTuple):
-    """What a value of the graph is on this way, at this turn of it."""
+class _Unrolled(NamedTuple):
+    """What a value of the graph has become: a value of the unrolled program (in this iteration), and its tensor."""
 
     value: Value
     tensor: torch.Tensor
 
 
-_BLOCKS = {IF: "the branch", LOOP: "the loop", SCAN: "the scan"}
+#: Of the values of a block and of the blocks around it, what they have become.
+_Scope = MutableMapping[Value, _Unrolled]
 
-#: What is known in a block: its own values, and those of the blocks that it stands in.
-_Scope = MutableMapping[Value, _Met]
+_NAMES = {IF: "the branch", LOOP: "the loop", SCAN: "the scan"}
 
 
 @torch.no_grad()
 def unrolled(graph: Graph, inputs: Sequence[torch.Tensor]) -> Recording:
-    """The operators that a program comes to for these inputs, without those that no output and no decision needs."""
-    way = _Way(graph)
+    """The operators that a program runs for these inputs, without those that no output and no decision needs."""
+    unrolling = _Unrolling(graph)
     starts = [item.value for item in graph.inputs]
-    scope = ChainMap({value: _Met(value, tensor) for value, tensor in zip(starts, inputs, strict=True)})
-    met = way.through(Block([], graph.live_nodes(), graph.outputs), scope, "")
+    scope = {value: _Unrolled(value, tensor) for value, tensor in zip(starts, inputs, strict=True)}
+    found = unrolling.through(Block([], graph.live_nodes(), graph.outputs), scope, scope)
     items = [
-        way.items(value, each) if value.holds is Holds.LIST else [each]
-        for value, each in zip(graph.outputs, met, strict=True)
+        unrolling.items(value, each) if value.holds is Holds.LIST else [each]
+        for value, each in zip(graph.outputs, found, strict=True)
     ]
     outputs = tuple(each.value for each in itertools.chain(*items))
-    nodes = _live(way.nodes, {*outputs, *way.decisions})
+    nodes = _live(unrolling.nodes, {*outputs, *unrolling.decisions})
     read = {value for node in nodes for value in needs(node)}
-    given = {value: tensor for value, tensor in way.given.items() if value in read}
-    return Recording(tuple(starts), given, tuple(nodes), outputs, tuple(way.decisions), way.within, tuple(way.blocks))
+    given = {value: tensor for value, tensor in unrolling.given.items() if value in read}
+    decisions, blocks = tuple(unrolling.decisions), tuple(unrolling.blocks)
+    return Recording(tuple(starts), given, tuple(nodes), outputs, decisions, unrolling.within, blocks)
 
 
-@dataclass(eq=False)
-class _Way:
-    graph: Graph
-    nodes: list[Node] = field(default_factory=list)
-    decisions: list[Value] = field(default_factory=list)
-    given: dict[Value, torch.Tensor] = field(default_factory=dict)
-    within: dict[Node, str] = field(default_factory=dict)
-    #: A set that keeps its order.
-    blocks: dict[str, None] = field(default_factory=dict)
-    _plans: dict[Block, list[tuple[Node, list[Value]]]] = field(default_factory=dict)
+class _Unrolling(Interpreter[_Unrolled]):
+    """Runs a graph, and writes down each operator anew, once for each time that it runs."""
 
-    def through(self, block: Block, scope: ChainMap[Value, _Met], turn: str) -> list[_Met]:
-        """Go through a block whose inputs are in the scope; what it gives."""
+    def __init__(self, graph: Graph) -> None:
+        self._graph = graph
+        self.nodes: list[Node] = []
+        #: The values that decided which way the program went.
+        self.decisions: list[Value] = []
+        #: Values that no node makes and that are no inputs: the numbers of iterations.
+        self.given: dict[Value, torch.Tensor] = {}
+        #: Of nodes in a branch or a loop: in which branch or iteration.
+        self.within: dict[Node, str] = {}
+        #: The branches and loops that were met. A set that keeps its order.
+        self.blocks: dict[str, None] = {}
+        self._plans: dict[Block, list[tuple[Node, list[Value]]]] = {}
+        #: The branch or iteration that is running, and those around it.
+        self._turn = ""
+
+    # --- blocks -------------------------------------------------------------------------------------------------------
+
+    def through(self, block: Block, own: dict[Value, _Unrolled], scope: _Scope) -> list[_Unrolled]:
+        """Run a block whose inputs are in its `own` part of the scope; what it gives."""
         for node, spent in self._plan(block):
-            if isinstance(node.op, Primitive):
-                self._primitive(node, scope, turn)
-            else:
-                self._operator(node, scope, turn)
+            self.step(node, scope)
             for value in spent:
                 # What an outer block knows is for the outer block to forget.
-                scope.maps[0].pop(value, None)
-        return [self._met(output, scope) for output in block.outputs]
+                own.pop(value, None)
+        return [self.value(output, scope) for output in block.outputs]
+
+    def block(self, node: Node, block: Block, inputs: Sequence[_Unrolled], scope: _Scope, turn: str) -> list[_Unrolled]:
+        own = dict(zip(block.inputs, inputs, strict=True))
+        around, self._turn = self._turn, self._inside(node, turn)
+        given = self.through(block, own, ChainMap(own, scope))
+        self._turn = around
+        return given
+
+    def _inside(self, node: Node, turn: str) -> str:
+        inner = f"{turn}{node.origin.placed}"
+        return f"{inner}, {self._turn}" if self._turn else inner
 
     def _plan(self, block: Block) -> list[tuple[Node, list[Value]]]:
         """The nodes of a block that are needed, each with the values that none after it needs."""
         if block not in self._plans:
-            nodes = self.graph.live_in(block.nodes, block.outputs)
+            nodes = self._graph.live_in(block.nodes, block.outputs)
             last = {value: place for place, node in enumerate(nodes) for value in self._touched(node)}
             spent: list[list[Value]] = [[] for _ in nodes]
             for value, place in last.items():
@@ -95,172 +125,118 @@ class _Way:
             if not isinstance(size, int):
                 names = map(str, size.node.expr.free_symbols)
                 # Sizes of results may be made of symbols that nothing can be read from, and nothing asks for.
-                yield from (self.graph.symbol_sources[name][0] for name in names if name in self.graph.symbol_sources)
+                yield from (self._graph.symbol_sources[name][0] for name in names if name in self._graph.symbol_sources)
 
-    def _sources(self, number: torch.SymInt | torch.SymFloat) -> Iterator[tuple[Any, Value, int | None]]:
-        for symbol in number.node.expr.free_symbols:
-            yield symbol, *self.graph.symbol_sources[str(symbol)]
+    def primitive(self, node: Node, scope: _Scope) -> Sequence[_Unrolled]:
+        assert isinstance(node.op, Primitive)
+        if node.op in _NAMES:
+            self.blocks[f"{_NAMES[node.op]}{node.origin.placed}"] = None
+        return super().primitive(node, scope)
 
-    def _met(self, value: Value, scope: _Scope) -> _Met:
-        return _Met(value, value.constant) if value.constant is not None else scope[value]
+    def decision(self, value: Value, scope: _Scope) -> torch.Tensor:
+        known = self.value(value, scope)
+        if value.constant is None:
+            self.decisions.append(known.value)
+        return known.tensor
+
+    def goes_on(self, condition: Value, known: _Unrolled) -> bool:
+        if condition.constant is None and known.value not in self.given:
+            self.decisions.append(known.value)
+        return bool(known.tensor)
 
     # --- operators ----------------------------------------------------------------------------------------------------
 
-    def _operator(self, node: Node, scope: _Scope, turn: str) -> None:
+    def operator(self, node: Node, scope: _Scope) -> Iterator[tuple[Value, _Unrolled]]:
         tensors: dict[Value, torch.Tensor] = {}
 
         def here(argument: Any) -> Any:
             if isinstance(argument, Value):
-                met = self._met(argument, scope)
-                tensors[met.value] = met.tensor
-                return met.value
+                known = self.value(argument, scope)
+                tensors[known.value] = known.tensor
+                return known.value
             if isinstance(argument, (list, tuple)):
                 return [here(item) for item in argument]
-            if isinstance(argument, (torch.SymInt, torch.SymFloat)):
+            if isinstance(argument, Varying):
                 sources = [(symbol, here(value), axis) for symbol, value, axis in self._sources(argument)]
-                return Number(argument.node.expr, tuple(sources))
+                return SymbolicNumber(argument.node.expr, tuple(sources))
             return argument
 
         arguments = {name: here(argument) for name, argument in node.arguments.items()}
         outputs = [None if each is None else Value(each.dtype, each.shape, name=each.name) for each in node.outputs]
-        made = dict(self._added(Node(node.op, arguments, node.origin, outputs), tensors, turn))
+        made = self._added(Node(node.op, arguments, node.origin, outputs), tensors, self._turn)
         for recorded, output in zip(node.outputs, outputs, strict=True):
             if recorded is not None and output is not None:
-                scope[recorded] = _Met(output, made[output])
+                yield recorded, _Unrolled(output, made[output])
 
-    def _added(self, node: Node, tensors: dict[Value, torch.Tensor], turn: str) -> Iterator[tuple[Value, torch.Tensor]]:
-        self.nodes.append(node)
-        if turn:
-            self.within[node] = turn
-        yield from run(node, tensors)
+    def list_operation(self, node: Node, scope: _Scope) -> Sequence[_Unrolled]:
+        if node.op == TO_LIST:
+            # Until the program returns it, a list is the tensor that its items lie in.
+            return [self.value(node.arguments["stack"], scope)]
+        raise CaptureError(
+            f"{operator_name(node.op)}{node.origin.placed} works on a list of tensors of unlike sizes, or on what may "
+            "be None: only programs of tensors are taken apart"
+        )
 
-    def items(self, listed: Value, stack: _Met) -> list[_Met]:
-        """Those of a list of tensors, which lie in one."""
+    def items(self, listed: Value, stack: _Unrolled) -> list[_Unrolled]:
+        """The items of a list that the program returns, taken out of the tensor that they lie in."""
         assert listed.node is not None
-        select, origin = torch.ops.aten.select.int, listed.node.origin
-        return [
-            self._computed(select, origin, "", {"self": stack, "dim": 0, "index": number})
-            for number in range(stack.tensor.shape[0])
-        ]
+        return [self._selected(listed.node.origin, stack, number, "") for number in range(stack.tensor.shape[0])]
 
-    def _computed(self, op: Any, origin: Origin, turn: str, arguments: dict[str, Any]) -> _Met:
-        """An operator that the program does not have, and that a loop does."""
+    def slice_of(self, node: Node, whole: _Unrolled, number: int, turn: str) -> _Unrolled:
+        return self._selected(node.origin, whole, number, self._inside(node, turn))
+
+    def stack(self, node: Node, items: list[_Unrolled]) -> _Unrolled:
+        return self._computed(torch.ops.aten.stack.default, node.origin, self._turn, {"tensors": items, "dim": 0})
+
+    def _selected(self, origin: Origin, whole: _Unrolled, number: int, turn: str) -> _Unrolled:
+        arguments = {"self": whole, "dim": 0, "index": number}
+        return self._computed(torch.ops.aten.select.int, origin, turn, arguments)
+
+    def _computed(self, op: Any, origin: Origin, turn: str, arguments: dict[str, Any]) -> _Unrolled:
+        """An operator that the graph does not have, and that a loop stands for."""
         tensors: dict[Value, torch.Tensor] = {}
 
         def here(argument: Any) -> Any:
-            if isinstance(argument, _Met):
+            if isinstance(argument, _Unrolled):
                 tensors[argument.value] = argument.tensor
                 return argument.value
             return [here(item) for item in argument] if isinstance(argument, list) else argument
 
         output = Value(torch.float32, ())
         node = Node(op, {name: here(argument) for name, argument in arguments.items()}, origin, [output])
-        ((_, tensor),) = self._added(node, tensors, turn)
+        tensor = self._added(node, tensors, turn)[output]
         output.dtype, output.shape = tensor.dtype, tuple(tensor.shape)
-        return _Met(output, tensor)
+        return _Unrolled(output, tensor)
 
-    # --- branches and loops -------------------------------------------------------------------------------------------
+    def _added(self, node: Node, tensors: Mapping[Value, torch.Tensor], turn: str) -> dict[Value, torch.Tensor]:
+        self.nodes.append(node)
+        if turn:
+            self.within[node] = turn
+        return dict(run(node, tensors))
 
-    def _primitive(self, node: Node, scope: ChainMap[Value, _Met], turn: str) -> None:
-        if node.op in _BLOCKS:
-            self.blocks[_at(_BLOCKS[node.op], node)] = None
-        if node.op == IF:
-            results = self._branch(node, scope, turn)
-        elif node.op == LOOP:
-            results = self._loop(node, scope, turn)
-        elif node.op == SCAN:
-            results = self._scan(node, scope, turn)
-        elif node.op == TO_LIST:
-            # Until the program returns it, a list is the tensor that its items lie in.
-            results = [self._met(node.arguments["stack"], scope)]
-        else:
-            raise CaptureError(
-                f"{operator_name(node.op)} at {node.origin.where} is about a list of tensors of other sizes, or None"
-            )
-        for output, met in zip(node.outputs, results, strict=True):
-            assert output is not None
-            scope[output] = met
+    # --- values -------------------------------------------------------------------------------------------------------
 
-    def _decided(self, value: Value, scope: _Scope) -> torch.Tensor:
-        met = self._met(value, scope)
-        if value.constant is None:
-            self.decisions.append(met.value)
-        return met.tensor
+    def value(self, value: Value, scope: Mapping[Value, _Unrolled]) -> _Unrolled:
+        # A weight stays the value that it is.
+        return scope[value] if value.constant is None else _Unrolled(value, value.constant)
 
-    def _branch(self, node: Node, scope: ChainMap[Value, _Met], turn: str) -> list[_Met]:
-        name = "then" if self._decided(node.arguments["condition"], scope) else "orelse"
-        said = _at("true branch" if name == "then" else "false branch", node)
-        return self.through(node.arguments[name], scope.new_child(), _joined(said, turn))
-
-    def _loop(self, node: Node, scope: ChainMap[Value, _Met], turn: str) -> list[_Met]:
-        block: Block = node.arguments["block"]
-        state = [self._met(value, scope) for value in node.arguments["initial"]]
-        trips, going = node.arguments["trips"], node.arguments["condition"]
-        limit = None if trips is None else int(self._decided(trips, scope))
-        goes_on = True if going is None else bool(self._decided(going, scope))
-        collected: list[list[_Met]] = [[] for _ in block.outputs[1 + len(state) :]]
-        number = 0
-        while goes_on and (limit is None or number < limit):
-            counted = self._known(torch.tensor(number)), self._known(torch.tensor(True))
-            inside = scope.new_child(dict(zip(block.inputs, (*counted, *state), strict=True)))
-            going_on, *rest = self.through(
-                block, inside, _joined(_at(f"iteration {number + 1} of the loop", node), turn)
-            )
-            goes_on = bool(going_on.tensor)
-            if block.outputs[0].constant is None and going_on.value not in self.given:
-                self.decisions.append(going_on.value)
-            state = rest[: len(state)]
-            for items, item in zip(collected, rest[len(state) :], strict=True):
-                items.append(item)
-            number += 1
-        outputs = node.outputs[len(state) :]
-        return [*state, *self._stacked(node, collected, outputs, scope, turn)]
-
-    def _scan(self, node: Node, scope: ChainMap[Value, _Met], turn: str) -> list[_Met]:
-        block: Block = node.arguments["block"]
-        state = [self._met(value, scope) for value in node.arguments["initial"]]
-        over = [self._met(value, scope) for value in node.arguments["over"]]
-        collected: list[list[_Met]] = [[] for _ in block.outputs[len(state) :]]
-        for number in range(over[0].tensor.shape[0]):
-            inner = _joined(_at(f"iteration {number + 1} of the scan", node), turn)
-            select = torch.ops.aten.select.int
-            slices = [
-                self._computed(select, node.origin, inner, {"self": each, "dim": 0, "index": number}) for each in over
-            ]
-            inside = scope.new_child(dict(zip(block.inputs, (*state, *slices), strict=True)))
-            given = self.through(block, inside, inner)
-            state = given[: len(state)]
-            for items, item in zip(collected, given[len(state) :], strict=True):
-                items.append(item)
-        return [*state, *self._stacked(node, collected, node.outputs[len(state) :], scope, turn)]
-
-    def _stacked(
-        self,
-        node: Node,
-        collected: Sequence[list[_Met]],
-        outputs: Sequence[Value | None],
-        scope: _Scope,
-        turn: str,
-    ) -> Iterator[_Met]:
-        for items, output in zip(collected, outputs, strict=True):
-            assert output is not None
-            if items:
-                yield self._computed(torch.ops.aten.stack.default, node.origin, turn, {"tensors": items, "dim": 0})
-            else:
-                sizes = [0, *(self._size(size, scope) for size in output.shape[1:])]
-                yield self._known(torch.zeros(sizes, dtype=output.dtype))
-
-    def _size(self, size: int | torch.SymInt, scope: _Scope) -> int:
-        if isinstance(size, int):
-            return size
-        met = {symbol: (scope[value], axis) for symbol, value, axis in self._sources(size)}
-        sources = tuple((symbol, each.value, axis) for symbol, (each, axis) in met.items())
-        return int(Number(size.node.expr, sources).of(dict(each for each, _ in met.values())))
-
-    def _known(self, tensor: torch.Tensor) -> _Met:
+    def literal(self, tensor: torch.Tensor) -> _Unrolled:
         value = Value(tensor.dtype, tuple(tensor.shape))
         self.given[value] = tensor
-        return _Met(value, tensor)
+        return _Unrolled(value, tensor)
+
+    def tensor(self, known: _Unrolled) -> torch.Tensor:
+        return known.tensor
+
+    def size(self, size: Size, scope: _Scope) -> int:
+        if isinstance(size, int):
+            return size
+        sources = tuple(self._sources(size))
+        return int(SymbolicNumber(size.node.expr, sources).of({value: scope[value].tensor for _, value, _ in sources}))
+
+    def _sources(self, number: Varying) -> Iterator[tuple[Any, Value, int | None]]:
+        for symbol in number.node.expr.free_symbols:
+            yield symbol, *self._graph.symbol_sources[str(symbol)]
 
 
 def _live(nodes: Sequence[Node], wanted: set[Value]) -> list[Node]:
@@ -270,11 +246,3 @@ def _live(nodes: Sequence[Node], wanted: set[Value]) -> list[Node]:
             live.append(node)
             wanted.update(needs(node))
     return live[::-1]
-
-
-def _at(turn: str, node: Node) -> str:
-    return f"{turn} at {node.origin.where}" if node.origin.where else turn
-
-
-def _joined(inner: str, outer: str) -> str:
-    return f"{inner}, {outer}" if outer else inner

@@ -1,1 +1,1 @@
-"""The cells of the matrix: ids, selection, shards, and which cells a change can have touched."""
+"""The cells of the matrix: ids, selection, shards, and which cells a change can affect."""

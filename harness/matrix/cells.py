@@ -1,4 +1,4 @@
-"""Cells: the points of the matrix, their ids, and which of them a selection holds.
+"""Cells: the points of the matrix, their ids, and which of them a selection contains.
 
 An id reads `case-dtype-opset-device-capture-runtime`, then `-exporter` where it is not this project's own, then
 `-dynamic` where axes are symbolic:
@@ -60,7 +60,7 @@ class Cell:
 def cells_of(
     name: str, declaration: Declaration, selection: Selection, wanted: Callable[[str], bool] = lambda label: True
 ) -> Iterator[Cell]:
-    """The cells of one declaration, those that share work next to each other: of cases whose labels are wanted."""
+    """The cells of a declaration's cases whose labels are wanted. Cells that share work follow each other."""
     if not selection.tier.includes(declaration.tier):
         return
     shapes = tuple(Shapes) if declaration.dynamic else (Shapes.STATIC,)
@@ -71,7 +71,7 @@ def cells_of(
             principal = dtype is dtypes[0] and form is Shapes.STATIC
             opsets = declaration.opsets(selection, _breadth(number, principal))
             if declaration.kind is Kind.MODEL and dtype not in declaration.dtypes and selection.dtypes is None:
-                # The operators that it is made of are run in every dtype at all of them.
+                # The other opsets are covered by the cases of its operators, which run in every dtype.
                 opsets = tuple(opset for opset in opsets if opset in FEW_OPSETS)
             for capture in selection.captures_of(exporter):
                 for opset, device, runtime in _lanes(selection, opsets, principal):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from onnx_parity.harness.axes import (
@@ -45,7 +45,7 @@ def find_cell(cell: str, directories: Sequence[Path]) -> Cell:
     selection = _selection(point)
     label = cell[: point.start()]
     sys.path.insert(0, str(Path.cwd()))
-    declared = {name: declaration for name, declaration in _declared(directories) if label.startswith(name)}
+    declared = dict(_declared(directories, label.startswith))
     for name, declaration in declared.items():
         for each in cells_of(name, declaration, selection):
             if each.id == cell:
@@ -61,13 +61,15 @@ def find_cell(cell: str, directories: Sequence[Path]) -> Cell:
     raise NoSuchCellError(f"there is no case {label}" + (f"; the nearest is {near[0]}." if near else "."))
 
 
-def _declared(directories: Sequence[Path]) -> Iterator[tuple[str, Declaration]]:
+def _declared(
+    directories: Sequence[Path], wanted: Callable[[str], bool] | None = None
+) -> Iterator[tuple[str, Declaration]]:
     for directory in directories:
-        yield from declared_under(directory)
+        yield from declared_under(directory, wanted)
 
 
 def _selection(point: re.Match[str]) -> Selection:
-    """What holds the cell and little else. The id's end is the runtime, then perhaps an exporter and `dynamic`."""
+    """A selection of few cells besides this one. An id ends with the runtime, and perhaps an exporter and `dynamic`."""
     if int(point["opset"]) not in OPSETS:
         raise NoSuchCellError(f"there is no opset {point['opset']} here, only {OPSETS[0]} to {OPSETS[-1]}.")
     runtime, _, exporter = point["rest"].removesuffix("-dynamic").partition("-")

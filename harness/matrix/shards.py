@@ -1,4 +1,4 @@
-"""Shards: which of so many parts of a run a cell belongs to.
+"""Shards: which of N parts of a run a cell belongs to.
 
 The cells of a case at one dtype stay together, for they share their work. Without recorded durations a hash of their
 name decides: a case keeps its shard whatever else is added. With them, the longest go first to the emptiest shard;
@@ -43,7 +43,9 @@ def parse_shard(text: str, durations: Path | None) -> Shard:
     number, of = int(found[1]), int(found[2])
     if durations is None:
         return Shard(number, of)
-    read_info(durations)  # It says so where there is no run. Other machines would have other shards without it.
+    read_info(
+        durations
+    )  # Raises where there is no run: without it this machine would divide the cells differently from others.
     return Shard(number, of, balance(read_records(durations), of))
 
 
@@ -52,7 +54,7 @@ def group_of(case: str, dtype: str) -> str:
 
 
 def balance(records: Iterable[Record], of: int) -> dict[str, int]:
-    """Group to shard: the longest first, each to the shard that has the least to do."""
+    """Each group with its shard: the longest first, each to the shard with the shortest time so far."""
     seconds: defaultdict[str, float] = defaultdict(float)
     for record in records:
         seconds[group_of(record.case, record.dtype)] += record.elapsed or sum(record.seconds.values())

@@ -1,9 +1,9 @@
-"""What need not be run again: the cells that nothing which changed since an earlier run can have touched.
+"""`--since`: which cells need not be run again, because nothing that they depend on changed since an earlier run.
 
-Another package, machine, seed or part of the harness touches every cell; so does a part of the exporter that is not a
-family of lowerings. A family touches the cells that have one of its operators. A declaration touches its own cells.
-What did not pass, and what an expectation speaks of, is always run again, and so is one group of cells in twenty,
-others each time: a change that this reasoning misses is found within twenty runs.
+Every cell depends on the packages, the machine, the seed, the harness, and all of the exporter but the families of
+lowerings. A cell depends on those families that lower one of its operators, and on its own declaration. Cells that did
+not pass, and cells that an expectation matches, are always run again. So is one group of cells in twenty, another one
+each time: a change that these rules miss is found within twenty runs.
 """
 
 from __future__ import annotations
@@ -29,14 +29,15 @@ from onnx_parity.harness.store import RunStoreError, read_info, read_records
 if TYPE_CHECKING:
     from onnx_parity.harness.pytest_plugin.items import CellItem
 
-#: Of so many groups of cells that need not be run, one is.
+#: Of this many groups of cells that need not be run again, one is.
 SAMPLE = 20
+_PACKAGE = "onnx_parity"
 _FAMILIES = "exporter/lowering/families.py"
 
 
 @dataclass(frozen=True)
 class Since:
-    """An earlier run, and what has changed since."""
+    """An earlier run, and the files that have changed since."""
 
     info: RunInfo
     #: By cell.
@@ -48,7 +49,7 @@ class Since:
         return self.info.turn + 1
 
     def carry(self, item: CellItem) -> Record | None:
-        """The record that the cell need not be run again for."""
+        """The record of the earlier run that stands for the cell, or None where the cell is to be run again."""
         record = self.records.get(item.cell.id)
         if record is None or record.status not in (Status.PASSED, Status.UNSUPPORTED, Status.ABSENT):
             return None
@@ -68,7 +69,7 @@ class Since:
 
     @cached_property
     def _words(self) -> frozenset[str] | None:
-        """Every word in the families that changed, operators' names among them; None if more than families changed."""
+        """All words in the families that changed, operators' names among them; None if other files changed too."""
         if not self.changed:
             return frozenset()
         importers = _importers()
@@ -87,13 +88,13 @@ class Since:
 
 
 def since(run: Path, seed: int) -> Since:
-    """The run to carry from, with what has changed."""
+    """The earlier run whose records may be carried over, with the files that have changed."""
     info = read_info(run)
     if info.seed != seed:
         raise RunStoreError(f"{run} was run with --seed {info.seed}: its cells had other inputs. Give that seed here.")
     now = contents()
     around = (info.packages, info.platform) == (package_versions(), platform_name())
-    # Runs of version 1 do not say what they ran.
+    # The records of runs of version 1 do not name the files that they ran through.
     if not around or not info.contents:
         return Since(info, {}, frozenset())
     changed = frozenset(file for file in {**now, **info.contents} if now.get(file) != info.contents.get(file))
@@ -101,7 +102,7 @@ def since(run: Path, seed: int) -> Since:
 
 
 def source_of(item: CellItem) -> str:
-    """A hash of what declares the cell."""
+    """A hash of the source that declares the cell."""
     case = item.cell.case
     return declared_as(case.declaration.file, case.name)
 
@@ -117,7 +118,7 @@ def _base(operator: str) -> str:
 
 @cache
 def _importers() -> dict[str, frozenset[str]]:
-    """File of the exporter to the files that import it."""
+    """Each file of the exporter with the files that import it."""
     folder = room_folder("exporter")
     importers: dict[str, set[str]] = {}
     for path in folder.rglob("*.py"):
@@ -143,4 +144,4 @@ def _imported(path: Path) -> set[str]:
         elif isinstance(node, ast.ImportFrom) and node.module:
             found.add(node.module)
             found.update(f"{node.module}.{alias.name}" for alias in node.names)
-    return {module.replace(".", "/") for module in found}
+    return {module.removeprefix(f"{_PACKAGE}.").replace(".", "/") for module in found}

@@ -24,7 +24,8 @@ from onnx_parity.harness.pytest_plugin.failure_block import block
 from onnx_parity.harness.pytest_plugin.part import Part, Split, resumable
 from onnx_parity.harness.record import Kind, Record, RunEnd, RunInfo, Status
 from onnx_parity.harness.results.environment import describe_run, missing_here
-from onnx_parity.harness.running.cell_process import CellProcess, ProcessEndedError
+from onnx_parity.harness.running.cell_process import CellProcess
+from onnx_parity.harness.running.child_process import ProcessEndedError
 from onnx_parity.harness.running.last_words import last_words
 from onnx_parity.harness.running.limits import Limits, own_resident_mib
 from onnx_parity.harness.running.run_log import RunLog, stderr_path

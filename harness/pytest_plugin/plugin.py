@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -21,6 +21,7 @@ import pytest
 
 from onnx_parity.harness import axes
 from onnx_parity.harness.axes import Capture, Device, Dtype, Selection, Tier
+from onnx_parity.harness.declaration_error import DeclarationError
 from onnx_parity.harness.escaping import visible_line
 from onnx_parity.harness.expecting.expectations import FILE, ExpectationError
 from onnx_parity.harness.pytest_plugin.cell_report import CellReport, outcome_of, packed, unpacked
@@ -170,6 +171,16 @@ def pytest_pycollect_makeitem(collector: pytest.Module, name: str, obj: object) 
         return None
     matrix = collector.config.stash[_MATRIX]
     return DeclarationCollector.from_parent(collector, name=name, declaration=obj, runner=matrix)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report() -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    report = yield
+    raised = getattr(getattr(report, "call", None), "excinfo", None)
+    # A mistake in a declaration is told by its message, which names the file and the line, not by a traceback.
+    if raised is not None and isinstance(raised.value, DeclarationError):
+        report.longrepr = str(raised.value)
+    return report
 
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:

@@ -23,3 +23,11 @@ def last_words(path: Path) -> list[str]:
     if len(stack) > len(shown):
         shown.append(f"  ... {len(stack) - len(shown)} frames more")
     return [*lines[max(0, begins - _BEFORE) : begins], *shown]
+
+
+def error_in(stderr: str) -> str:
+    """The first line of the error that a traceback ends with; without a traceback, the last line."""
+    lines = [line for line in stderr.splitlines() if line.strip()]
+    frames = [number for number, line in enumerate(lines) if line.startswith("  File ")]
+    after_traceback = (line for line in lines[frames[-1] :] if not line.startswith(" ")) if frames else iter(lines[-1:])
+    return next(after_traceback, "").strip()

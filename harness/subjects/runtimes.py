@@ -6,16 +6,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
-import numpy as np
 import onnx
-import torch
-import torch.utils.dlpack
 from onnx.reference import ReferenceEvaluator
 
-from onnx_parity.exporter.arrays import BFLOAT16, Array, Fed, to_array
-from onnx_parity.exporter.verification.reference import item_by_item
+from onnx_parity.exporter.arrays import Fed
+from onnx_parity.exporter.runtime.sessions import (
+    CPU_PROVIDER,
+    ArraySession,
+    errors_of_missing_kernels,
+    item_by_item,
+    session_options,
+)
 from onnx_parity.harness.axes import (
     BACKEND,
     ONNX_REFERENCE,
@@ -50,14 +53,13 @@ class OnnxRuntime:
 
     def load(self, model: bytes | Path, device: Device) -> Session:
         import onnxruntime
-        from onnxruntime.capi.onnxruntime_pybind11_state import NotImplemented as NoImplementation
 
         options = _session_options(self.level)
-        providers = [cuda.provider()] if device is Device.CUDA else ["CPUExecutionProvider"]
+        providers = [cuda.provider()] if device is Device.CUDA else [CPU_PROVIDER]
         source = str(model) if isinstance(model, Path) else model
         try:
             session = onnxruntime.InferenceSession(source, options, providers=providers)
-        except NoImplementation as error:
+        except errors_of_missing_kernels() as error:
             raise NoKernelError(one_line(str(error))) from error
         if device is Device.CUDA and cuda.PROVIDER not in session.get_providers():
             # It says so on stderr at most, and runs on the CPU: a pass would be one of another lane.
@@ -69,48 +71,17 @@ class OnnxRuntime:
 
 @cache
 def _session_options(level: str) -> onnxruntime.SessionOptions:
-    import onnxruntime
-
-    options = onnxruntime.SessionOptions()
+    named = {"": "", OPTIMISATION_LEVELS[0]: "disable_all"}.get(level, f"enable_{level}")
     # The matrix runs a process a core; a pool of threads in each would only contend.
-    options.intra_op_num_threads = 1
-    options.inter_op_num_threads = 1
-    options.log_severity_level = 4
-    if level:
-        named = "ORT_DISABLE_ALL" if level == OPTIMISATION_LEVELS[0] else f"ORT_ENABLE_{level.upper()}"
-        options.graph_optimization_level = getattr(onnxruntime.GraphOptimizationLevel, named)
-    return options
+    return session_options(one_thread=True, level=named, silent=True)
 
 
 class _OnnxRuntimeSession:
     def __init__(self, session: onnxruntime.InferenceSession) -> None:
-        self._session = session
-        ends = [*session.get_inputs(), *session.get_outputs()]
-        self._has_bfloat16 = any(end.type == "tensor(bfloat16)" for end in ends)
+        self._session = ArraySession(session)
 
     def run(self, feeds: Mapping[str, Fed]) -> Sequence[object]:
-        if self._has_bfloat16:
-            values = {name: _to_ort_value(cast("Array", array)) for name, array in feeds.items()}
-            return [_from_ort_value(value) for value in self._session.run_with_ort_values(None, values)]
-        return item_by_item(self._session.run(None, dict(feeds)))
-
-
-def _to_ort_value(array: Array) -> onnxruntime.OrtValue:
-    """onnxruntime takes bfloat16 only as the bits of it, and said so."""
-    import onnxruntime
-
-    if array.dtype != BFLOAT16:
-        return onnxruntime.OrtValue.ortvalue_from_numpy(array)
-    # Not ascontiguousarray, which gives a scalar a dimension.
-    bits = np.asarray(array, order="C").view(np.uint16)
-    return onnxruntime.OrtValue.ortvalue_from_numpy_with_onnx_type(bits, onnx.TensorProto.BFLOAT16)
-
-
-def _from_ort_value(value: onnxruntime.OrtValue) -> Array:
-    if value.data_type() != "tensor(bfloat16)":
-        array: Array = value.numpy()
-        return array
-    return to_array(torch.utils.dlpack.from_dlpack(value._ortvalue.to_dlpack()))
+        return item_by_item(self._session.run(feeds))
 
 
 @dataclass(frozen=True)

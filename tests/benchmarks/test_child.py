@@ -79,11 +79,3 @@ def test_child_that_fails_says_why(tmp_path: Path) -> None:
 def test_child_that_hangs_is_ended(tmp_path: Path) -> None:
     job = TimeJob(Subject.FLOOR, "elu", path=str(tmp_path / "elu.bin"), dynamic=False, warm=1)
     assert children.run(job, tmp_path, timeout=0.01) == Failure("no outcome after 0.01 s")
-
-
-def test_error_is_the_first_line_after_the_traceback() -> None:
-    frame = 'Traceback (most recent call last):\n  File "a.py", line 1\n    f()\n'
-    stderr = f"warned\n{frame}mod.Error: no f\nDo this:\n  that\n"
-    assert children.error_in(stderr) == "mod.Error: no f"
-    assert children.error_in("Segmentation fault\n") == "Segmentation fault"
-    assert children.error_in("") == ""

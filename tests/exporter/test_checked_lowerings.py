@@ -28,7 +28,7 @@ def export(lowering: Callable[..., Any], opset: int = 18) -> onnx_parity.ONNXPro
         (lambda g, x: g.op("Max"), "Max takes 1 inputs or more at opset 18 (data_0), and got 0"),
         (
             lambda g, x: g.op("Clip", None, x),
-            "Clip got None for its input input, which cannot be left out at opset 18",
+            "Clip got None for its input input, which is required at opset 18: give a value",
         ),
         (lambda g, x: g.op("Erf", x, alpha_f=1.0), "Erf has no attribute 'alpha' at opset 18: it has none"),
         (
@@ -37,31 +37,34 @@ def export(lowering: Callable[..., Any], opset: int = 18) -> onnx_parity.ONNXPro
         ),
         (
             lambda g, x: g.op("Elu", x, alpha_i=1),
-            "Elu takes FLOAT for its attribute 'alpha' at opset 18, and got INT: write alpha_f=..., a list for several",
+            "Elu takes FLOAT for its attribute 'alpha' at opset 18, and got INT: write alpha_f=..., with a list for "
+            "several",
         ),
-        (lambda g, x: g.op("Cast", x), "Cast needs its attribute 'to' at opset 18"),
+        (lambda g, x: g.op("Cast", x), "Cast requires its attribute 'to' at opset 18: give it as a keyword argument"),
         (lambda g, x: g.op("Erf", x, outputs=2)[0], "Erf has 1 output at opset 18, and 2 were asked for"),
         (lambda g, x: g.op("Dropout", x, outputs=3)[0], "Dropout has 1 to 2 outputs at opset 18, and 3 were asked for"),
         (
             lambda g, x: g.op("Add", x, "b"),
-            "Add: input 1 is 'b': give a value of the graph, a number, a tensor, or None for what is left out",
+            "Add: input 1 is 'b': give a value of the graph, a number, a tensor, or None for an optional "
+            "input that is left out",
         ),
-        (lambda g, x: g.op(3, x), "g.op was given 3 for an operator: give its name, g.op('Relu', x)"),
+        (lambda g, x: g.op(3, x), "g.op got 3 as the name of an operator: give a string, g.op('Relu', x)"),
         (
             lambda g, x: g.op("ai.onnx.ml::Scalar", x),
-            "ONNX has no operator Scalar in its domain ai.onnx.ml, version 1",
+            "ONNX has no operator Scalar in version 1 of its domain ai.onnx.ml: check its name",
         ),
         (
             lambda g, x: g.op("Add", x, g.op("Cast", x, to_i=11)),
-            "Add takes inputs of one dtype for T, and got torch.float32 and torch.float64: cast one first",
+            "Add takes inputs of one dtype for T, and got torch.float32 and torch.float64: cast one of them",
         ),
         (
             lambda g, x: g.op("Add", 1, 2),
-            "Add: input 0 is the number 1, and no tensor beside it says its dtype",
+            "Add: input 0 is the number 1, whose dtype is not known because no other input is a tensor of that type: "
+            "give g.const(number, dtype)",
         ),
         (
             lambda g, x: g.op("Reshape", x, g.op("Shape", x)).sizes,
-            "the shape of Reshape is not known: take it from an argument or from g.out",
+            "the shape of Reshape is not known: use that of an argument or of g.out",
         ),
     ],
 )
@@ -77,9 +80,12 @@ def test_calls_that_onnx_does_not_know(lowering: Callable[..., Any], message: st
     [
         (
             lambda g, x: g.op("Foo", x),
-            "aten::erf: ONNX has no operator Foo: one of another domain is written with it, 'my_domain::Foo'",
+            "aten::erf: ONNX has no operator Foo: if it belongs to another domain, write 'my_domain::Foo'",
         ),
-        (lambda g, x: g.op("Upsample", x), "aten::erf: ONNX removed Upsample in opset 10: write what took its place"),
+        (
+            lambda g, x: g.op("Upsample", x),
+            "aten::erf: ONNX removed Upsample in opset 10: use the operator that replaces it",
+        ),
         (lambda g, x: g.op("Swish", x), "aten::erf: ONNX has Swish only from opset 24 (possible from opset 24)"),
     ],
 )
@@ -156,7 +162,7 @@ def test_symbolic_of_an_autograd_function() -> None:
         ),
         (
             lambda x: onnx_parity.ops.symbolic("Foo", (x,), dtype=x.dtype, shape=x.shape),
-            "onnx_parity::onnx_operator: ONNX has no operator Foo: one of another domain is written with it, "
+            "onnx_parity::onnx_operator: ONNX has no operator Foo: if it belongs to another domain, write "
             "'my_domain::Foo'",
         ),
         (
@@ -192,8 +198,8 @@ def test_a_symbolic_of_another_rank_than_forward(dynamic_axes: dict[str, dict[in
     with pytest.raises(onnx_parity.LoweringError) as caught:
         onnx_parity.export(program, (torch.ones(3), torch.ones(3)), input_names=["x", "y"], dynamic_axes=dynamic_axes)
     assert str(caught.value) == (
-        "the lowering of onnx_parity.autograd_function.default returned a tensor of 0 axes where torch returns one of "
-        f"1\n      at {__file__}:{program.__code__.co_firstlineno + 1} "
+        "the lowering of onnx_parity.autograd_function.default returned a tensor of 0 axes, and torch returns one of "
+        f"1: return one of that rank\n      at {__file__}:{program.__code__.co_firstlineno + 1}"
     )
 
 

@@ -138,8 +138,8 @@ def test_other_shapes_need_opset_11() -> None:
         onnx_parity.export(program, (X,), opset_version=10)
     assert str(caught.value) == (
         "1 operator cannot be exported to opset 10:\n"
-        "  - prim::If: its branches return the shapes [1, 3] and [2, 3], and have to return the same "
-        f"(possible from opset 11)\n      at {line(program, 1)}\n"
+        "  - prim::If: its branches return different shapes, [1, 3] and [2, 3], which ONNX's If does not allow at "
+        f"this opset (possible from opset 11)\n      at {line(program, 1)}\n"
         "Export with opset_version=11 or later."
     )
     exported = onnx_parity.export(program, (X,), opset_version=11)
@@ -160,8 +160,8 @@ def test_a_tensor_does_not_leave_its_branch_by_the_back_door() -> None:
     with pytest.raises(onnx_parity.CaptureError) as caught:
         onnx_parity.export(program, (X,))
     assert str(caught.value) == (
-        f"the program takes a tensor out of a branch or loop, to use it at {line(program, 6)}, by other means than "
-        "returning it: it exists only while that runs. Return it from the function"
+        f"a tensor that is computed in a branch or loop is used after it, at {line(program, 6)}, and the branch or "
+        "loop does not return it: return it from its function"
     )
 
 
@@ -172,8 +172,8 @@ def test_a_value_of_a_loop_cannot_be_looked_at() -> None:
     with pytest.raises(onnx_parity.CaptureError) as caught:
         onnx_parity.export(program, (X,))
     assert str(caught.value) == (
-        f"the program turned a tensor into a Python value at {line(program, 1)}, inside of a loop that is kept: it is "
-        "another value in each iteration. Keep it a tensor"
+        f"the program turned a tensor into a Python value at {line(program, 1)}, inside a loop that is "
+        "exported as a loop: its value changes from one iteration to the next. Keep it a tensor"
     )
 
 

@@ -110,13 +110,13 @@ def test_external_data_can_be_mapped_and_run(program: onnx_parity.ONNXProgram, t
         ("{folder}", "cannot write the model to {folder}: it is a folder. Give the name of a file in it."),
         (
             "{folder}/none/model.onnx",
-            "cannot write the model to {folder}/none/model.onnx: {folder}/none is no folder that exists. "
-            "Make it first.",
+            "cannot write the model to {folder}/none/model.onnx: {folder}/none is not an existing folder. "
+            "Create it first.",
         ),
         (
             "{folder}/file/model.onnx",
-            "cannot write the model to {folder}/file/model.onnx: {folder}/file is no folder that exists. "
-            "Make it first.",
+            "cannot write the model to {folder}/file/model.onnx: {folder}/file is not an existing folder. "
+            "Create it first.",
         ),
     ],
 )
@@ -146,7 +146,9 @@ def test_what_is_no_destination(program: onnx_parity.ONNXProgram, tmp_path: Path
     ):
         program.save(closed)
     for name, reason in (("a" * 300, "File name too long"), ("a\0b", "embedded null byte")):
-        with pytest.raises(onnx_parity.WriteError, match=f"^cannot write the model to .*: {reason}$"):
+        with pytest.raises(
+            onnx_parity.WriteError, match=rf"^cannot write the model to .*: {reason}\. Give another path\.$"
+        ):
             program.save(tmp_path / name)
     (tmp_path / "old").write_bytes(b"old")
     with (
@@ -163,5 +165,5 @@ def test_external_data_has_no_place_beside_a_pipe(program: onnx_parity.ONNXProgr
     with pytest.raises(onnx_parity.WriteError) as caught:
         program.save(pipe, external_data=True)
     assert str(caught.value) == (
-        f"cannot write external data beside {pipe}, which is no regular file: give another path"
+        f"cannot write external data beside {pipe}, which is not a regular file: give another path"
     )

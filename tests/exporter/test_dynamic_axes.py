@@ -127,7 +127,7 @@ def test_size_that_becomes_a_number_is_fixed(program: Callable[[torch.Tensor], t
     assert f"  - 'batch' at {where}: the program needs batch to be 3\n" in str(caught.value)
 
 
-def test_decision_by_a_size_is_said() -> None:
+def test_branch_on_a_dynamic_size_is_warned_about() -> None:
     def decides(x: torch.Tensor) -> torch.Tensor:
         if x.shape[0] > 2:
             return x + 1
@@ -136,8 +136,9 @@ def test_decision_by_a_size_is_said() -> None:
     x = torch.ones(3, 4)
     line = inspect.getsourcelines(decides)[1] + 1
     message = (
-        f"the program decides by a size that varies at {__file__}:{line}: batch > 2 is True in the example, and the "
-        "exported model goes that way for every size. Decide by what does not vary, or export a model for each way"
+        f"the program branches on a dynamic size at {__file__}:{line}: batch > 2 is True in the example, and the "
+        "exported model takes that branch for every size. Branch on something that is not dynamic, or export one model "
+        "for each branch"
     )
     with pytest.warns(onnx_parity.TracerWarning) as caught:
         program = onnx_parity.export(decides, (x,), dynamic_axes={"x": {0: "batch"}})
@@ -232,7 +233,7 @@ def test_loop_that_counts_to_a_size_is_refused() -> None:
     assert f"  - 'batch' at {where}: the program needs batch > 3 to be False\n" in str(caught.value)
 
 
-def test_squeezing_an_axis_that_varies_is_a_decision() -> None:
+def test_squeezing_a_dynamic_axis_is_a_branch() -> None:
     def squeezes(x: torch.Tensor) -> torch.Tensor:
         return x.squeeze(0) + 1
 
@@ -240,7 +241,7 @@ def test_squeezing_an_axis_that_varies_is_a_decision() -> None:
     with pytest.warns(onnx_parity.TracerWarning) as caught:
         program = onnx_parity.export(squeezes, (torch.ones(3, 4),), dynamic_axes={"x": {0: "batch"}})
     assert str(caught[0].message).startswith(
-        f"the program decides by a size that varies at {where}: Eq(batch, 1) is False in the example"
+        f"the program branches on a dynamic size at {where}: Eq(batch, 1) is False in the example"
     )
     assert_agrees(program, squeezes, torch.rand(5, 4))
     with pytest.raises(onnx_parity.DynamicAxisError) as refused:
@@ -271,7 +272,7 @@ def test_example_of_size_one_that_the_program_broadcasts() -> None:
     assert str(caught.value) == (
         f"the program failed while it was recorded at {where}: RuntimeError: The size of tensor a (batch) must match "
         "the size of tensor b (5) at non-singleton dimension 0)\n"
-        "The size of 'batch' is 0 or 1 in the example, and was taken to be 2, so that nothing is decided by what only "
-        "these sizes do. Give an example of another size; if the program needs this one, leave the axis out of "
-        "dynamic_axes."
+        "The size of 'batch' is 0 or 1 in the example. It was recorded as 2, because what holds for empty axes and for "
+        "axes of size 1 (which broadcast) does not hold for other sizes. Give an example of another size; if the "
+        "program needs this one, leave the axis out of dynamic_axes."
     )

@@ -74,7 +74,7 @@ def test_automatic_axis_that_is_fixed_is_static() -> None:
         (
             ({0: "n"},),
             "dynamic_shapes has 1 entries for 2 arguments with tensors (x, scale): give one for each, "
-            "None where nothing varies",
+            "None where nothing is dynamic",
         ),
         ({"y": {0: "n"}}, "dynamic_shapes names 'y', which is no argument of the program (x, scale)"),
         ((("n",), None), "dynamic_shapes['x'] has 1 entries, and 'x' has 2 axes"),

@@ -81,14 +81,14 @@ def test_what_is_not_possible() -> None:
     with pytest.raises(NotImplementedError) as refused:
         onnx_parity.ops.symbolic("mine::Foo", (X,), dtype=X.dtype, shape=X.shape)
     assert str(refused.value) == (
-        "mine::Foo is known to the model's runtime only, and is not computed in torch: call it where "
-        "onnx_parity.is_in_onnx_export() is true, and something of the same meaning elsewhere"
+        "mine::Foo is not an operator of ONNX, so only the runtime of the model can compute it: call it where "
+        "onnx_parity.is_in_onnx_export() is true, and an equivalent in torch elsewhere"
     )
     with pytest.raises(onnx_parity.ArgumentError) as caught:
         onnx_parity.ops.symbolic("Relu", (X,), {"t": torch.ones(1)}, dtype=X.dtype, shape=X.shape)
     assert str(caught.value) == (
-        "the attribute 't' of Relu is tensor([1.]): attributes are ints, floats, strings, bools, and lists of them"
+        "the attribute 't' of Relu is tensor([1.]): give an int, a float, a string, a bool, or a list of them"
     )
     with pytest.raises(onnx_parity.ArgumentError) as caught:
         onnx_parity.ops.symbolic_multi_out("Relu", (X,), dtypes=(X.dtype,), shapes=())
-    assert str(caught.value) == "Relu was given 1 dtypes and 0 shapes: one each an output"
+    assert str(caught.value) == "Relu got 1 dtypes and 0 shapes: give one of each for every output"

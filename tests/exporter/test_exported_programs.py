@@ -110,7 +110,8 @@ def test_axes_can_be_named_and_not_added(everything: torch.export.ExportedProgra
     with pytest.raises(onnx_parity.ArgumentError) as caught:
         onnx_parity.export(everything, dynamic_axes={"x": [1]})
     assert str(caught.value) == (
-        "axis 1 of 'x' does not vary in the exported program: call torch.export.export with dynamic_shapes that say so"
+        "axis 1 of 'x' is static in the exported program: call torch.export.export with dynamic_shapes that make it "
+        "dynamic"
     )
 
 

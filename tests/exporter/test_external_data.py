@@ -128,7 +128,7 @@ def test_every_dtype_and_tensors_without_elements(tmp_path: Path) -> None:
     [
         (b"", "a header of 0 bytes"),
         (b"\xff" * 20, "a header of 18,446,744,073,709,551,615 bytes"),
-        (b"\x02\0\0\0\0\0\0\0[]", "its header is no table"),
+        (b"\x02\0\0\0\0\0\0\0[]", "its header is not a JSON object"),
         (b"\x05\0\0\0\0\0\0\0nojso", "Expecting value: line 1 column 1 (char 0)"),
     ],
 )
@@ -152,16 +152,16 @@ def test_what_is_not_possible(tmp_path: Path) -> None:
     with pytest.raises(onnx_parity.WriteError) as caught:
         onnx_parity.export(deep(), X, folder / "model.onnx", external_data=ExternalData(safetensors=(weights,)))
     assert str(caught.value) == (
-        f"the model cannot refer to {weights}, which lies outside of its folder, {folder}: ONNX allows files in it and "
-        "below. Write the model beside its weights."
+        f"the model cannot refer to {weights}, which is not in its folder, {folder}, or below, as ONNX "
+        "requires: write the model to the folder of its weights."
     )
     assert list(folder.iterdir()) == []
     with pytest.raises(onnx_parity.ArgumentError) as wrong:
         ExternalData(shard_size=0)
-    assert str(wrong.value) == "shard_size is 0: give the most bytes of a file, or None for one file"
+    assert str(wrong.value) == "shard_size is 0: give the maximum bytes of a file, or None for one file"
     with pytest.raises(onnx_parity.ArgumentError) as wrong:
         ExternalData(alignment=0)
-    assert str(wrong.value) == "alignment is 0: give 1 or more bytes"
+    assert str(wrong.value) == "alignment is 0: give a number of bytes, 1 or more"
     options: dict[str, Any] = {"shard_size": "1 GB", "alignment": None, "safetensors": "model.safetensors"}
     for name, given in options.items():
         with pytest.raises(onnx_parity.ArgumentError) as wrong:

@@ -134,8 +134,8 @@ def test_without_the_extensions_it_is_said_what_to_install(monkeypatch: pytest.M
     with pytest.raises(onnx_parity.ExportError) as caught:
         program(FLOATS)
     assert str(caught.value) == (
-        "the model calls operators of torch, and onnxruntime reaches them through onnxruntime-extensions, which is "
-        "not installed: pip install onnxruntime-extensions, or run the model with call_reference"
+        "the model calls operators of torch, for which onnxruntime needs onnxruntime-extensions, which is not "
+        "installed: pip install onnxruntime-extensions, or run the model with call_reference"
     )
 
 
@@ -146,8 +146,8 @@ def test_dtypes_that_would_end_the_process_are_refused() -> None:
     with pytest.raises(onnx_parity.ExportError) as caught:
         program(FLOATS.half())
     assert str(caught.value) == (
-        "node_ATen calls an operator of torch with a tensor of FLOAT16, which Python operators of "
-        "onnxruntime-extensions do not take: run the model with call_reference"
+        "node_ATen calls an operator of torch with a tensor of FLOAT16, which onnxruntime-extensions does not "
+        "pass to Python: run the model with call_reference"
     )
 
 
@@ -160,7 +160,7 @@ def test_operators_that_this_torch_does_not_have() -> None:
     with pytest.raises(onnx_parity.ArgumentError) as caught:
         program.call_reference(FLOATS)
     assert str(caught.value) == (
-        "the model calls parity_gone::gone, which this torch does not have: import what defines it"
+        "the model calls parity_gone::gone, which is not defined: import the module that defines it"
     )
 
 
@@ -174,7 +174,7 @@ def test_what_an_attribute_cannot_hold_is_refused() -> None:
         def symbolic(g: Any, x: Any) -> Any:
             return g.op("Add", x, x)
 
-    with pytest.raises(onnx_parity.UnsupportedOperatorsError, match="an attribute of ONNX cannot hold a FunctionCall"):
+    with pytest.raises(onnx_parity.UnsupportedOperatorsError, match="an ONNX attribute cannot be a FunctionCall"):
         onnx_parity.export(lambda x: Own.apply(x) + 1, FLOATS, aten=True)  # type: ignore[no-untyped-call]
 
 

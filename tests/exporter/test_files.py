@@ -78,8 +78,8 @@ def test_kill_in_the_middle_leaves_the_old_file(tmp_path: Path) -> None:
             sys.executable,
             "-c",
             textwrap.dedent("""
-                import sys, time, torch, exporter
-                from exporter import write
+                import sys, time, torch, onnx_parity
+                from onnx_parity.exporter.files import write
                 program = onnx_parity.export(torch.nn.Linear(3000, 3000), (torch.ones(1, 3000),))
                 chunks = write.chunks_of
                 def slowly(tensor):
@@ -113,7 +113,7 @@ def test_more_than_one_file_can_hold(tmp_path: Path) -> None:
         nn.Linear(30_000, 20_000, bias=False, device="meta"), (torch.ones(1, 30_000, device="meta"),)
     )
     message = (
-        "the weights are 2,400,000,000 bytes and a model in one file may have 2,147,483,647: "
+        "the weights have 2,400,000,000 bytes, and a model in one file may have 2,147,483,647: "
         "save it to a path with external_data=True"
     )
     with pytest.raises(onnx_parity.WriteError) as caught:
@@ -135,7 +135,7 @@ def test_weights_without_data(tmp_path: Path, external_data: bool) -> None:
     with pytest.raises(onnx_parity.WriteError) as caught:
         program.save(tmp_path / "model.onnx", external_data=external_data)
     assert str(caught.value) == (
-        "the weight '0.weight' has no data, being fake or on the meta device: supply the weights, "
+        "the weight '0.weight' has no data, because it is fake or on the meta device: give the weights, "
         "program.apply_weights(model.state_dict())"
     )
     assert os.listdir(tmp_path) == []
@@ -145,7 +145,7 @@ def test_memory_of_saving(tmp_path: Path) -> None:
     """Peak memory while saving, over what the weights already take, is at most a quarter of them."""
     done = run(
         """
-        import resource, sys, torch, exporter
+        import resource, sys, torch, onnx_parity
         model = torch.nn.Sequential(*[torch.nn.Linear(1500, 1500) for _ in range(12)])
         small = torch.nn.Linear(3, 3)
         onnx_parity.export(small, (torch.ones(1, 3),), sys.argv[1])

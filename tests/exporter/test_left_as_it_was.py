@@ -36,8 +36,8 @@ def test_failure_names_the_line_and_restores() -> None:
     line = Fails.forward.__code__.co_firstlineno + 3
     assert str(caught.value) == (
         f"the program failed while it was recorded at {__file__}:{line}: ValueError: no good\n"
-        "Call it with the same arguments without exporting: if it fails there too, mend it there first. "
-        "If not, it did something that a recording over fake tensors cannot follow (numpy, .data_ptr(), a C extension)."
+        "Call it with the same arguments without exporting. If it fails there too, correct it there first. "
+        "If not, it does something that cannot be followed over fake tensors (numpy, .data_ptr(), a C extension)."
     )
     assert isinstance(caught.value.__cause__, ValueError)
     assert model.count is count and torch.equal(count, torch.zeros(2)) and model.cache is None
@@ -104,7 +104,7 @@ def test_threads_export_at_once() -> None:
     assert failures == []
 
 
-@pytest.mark.filterwarnings("error::onnx_parity.errors.OnnxExporterWarning")
+@pytest.mark.filterwarnings("error::onnx_parity.exporter.errors.OnnxExporterWarning")
 def test_errors_are_caught_by_the_names_of_torch_onnx() -> None:
     with pytest.raises(onnx_parity.OnnxExporterError, match="the program failed while it was recorded"):
         onnx_parity.export(Fails(), (torch.ones(2),))

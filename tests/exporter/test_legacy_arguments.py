@@ -115,7 +115,7 @@ def test_a_weight_that_would_be_an_input_of_a_taken_name() -> None:
     with pytest.raises(onnx_parity.ArgumentError) as caught:
         onnx_parity.export(Unused(), X, export_params=False)
     assert str(caught.value) == (
-        "the weight 'x' would be an input of the name that an input, an output or a value has: "
+        "the weight 'x' would become an input with the name of another input, output or value: "
         "give other input_names and output_names"
     )
 
@@ -274,7 +274,7 @@ def test_is_in_onnx_export_ours_and_torch_s() -> None:
     assert not onnx_parity.is_in_onnx_export() and not torch.onnx.is_in_onnx_export()
 
 
-def test_threads_that_export_at_once_leave_torch_s_answer_as_it_was() -> None:
+def test_torch_s_answer_is_that_of_the_thread_that_asks() -> None:
     import torch.onnx
 
     entered, leave = threading.Barrier(2), threading.Event()
@@ -291,7 +291,7 @@ def test_threads_that_export_at_once_leave_torch_s_answer_as_it_was() -> None:
     thread = threading.Thread(target=onnx_parity.export, args=(waits, X))
     thread.start()
     onnx_parity.export(enters, X)
-    assert torch.onnx.is_in_onnx_export() and not onnx_parity.is_in_onnx_export()
+    assert not torch.onnx.is_in_onnx_export() and not onnx_parity.is_in_onnx_export()
     leave.set()
     thread.join()
     assert not torch.onnx.is_in_onnx_export()

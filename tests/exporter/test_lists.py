@@ -181,14 +181,14 @@ def test_opsets_that_have_none_are_named() -> None:
     with pytest.raises(onnx_parity.UnsupportedOperatorsError) as caught:
         onnx_parity.export(doubles, (RAGGED,), dynamic_axes={"xs": ListOf({0: "rows"})}, opset_version=12)
     assert [(each.operator, each.reason, each.since) for each in caught.value.refusals] == [
-        ("prim::Loop", "ONNX's branches and loops return sequences only from opset 13", 13)
+        ("prim::Loop", "ONNX's If and Loop do not return sequences at this opset", 13)
     ]
     with pytest.raises(onnx_parity.UnsupportedOperatorsError) as caught:
         onnx_parity.export(sometimes, (ALIKE[0], ALIKE[0]), dynamic_axes={"y": OrNone()}, opset_version=14)
     assert caught.value.refusals[0].reason == "ONNX has optionals only from opset 15"
     with pytest.raises(onnx_parity.UnsupportedOperatorsError) as caught:
         onnx_parity.export(handed_on, (RAGGED,), dynamic_axes={"xs": ListOf({0: "rows"})}, opset_version=13)
-    assert caught.value.refusals[0].reason == "ONNX's Identity takes sequences only from opset 14"
+    assert caught.value.refusals[0].reason == "ONNX's Identity does not take sequences at this opset"
 
 
 @torch.jit.script
@@ -247,16 +247,16 @@ def test_names_of_no_argument_are_refused() -> None:
 
 def test_python_takes_no_list_apart() -> None:
     remedy = (
-        "Python does that once, while the program is recorded: do it in a function with @torch.jit.script, or export "
-        "torch.jit.script(model)"
+        "Python would do that only once, while the program is recorded. Do it in a function with @torch.jit.script, or "
+        "export torch.jit.script(model)"
     )
     for program in (lambda xs: xs[0] * 2, lambda xs: sum(x.sum() for x in xs), lambda xs: xs[0] * len(xs)):
         with pytest.raises(onnx_parity.CaptureError) as caught:
             onnx_parity.export(program, (ALIKE,), dynamic_axes={"xs": ListOf()})
-        assert str(caught.value) == f"the program takes a list apart whose length varies. {remedy}"
+        assert str(caught.value) == f"the program takes apart a list of unknown length. {remedy}"
     with pytest.raises(onnx_parity.CaptureError) as caught:
         onnx_parity.export(lambda xs: torch.cat(xs), (ALIKE,), dynamic_axes={"xs": ListOf()})  # noqa: PLW0108
-    assert str(caught.value).startswith("the program hands a list whose length varies to an operator at ")
+    assert str(caught.value).startswith("the program passes a list of unknown length to an operator at ")
     assert str(caught.value).endswith(remedy)
 
 

@@ -139,13 +139,14 @@ def test_wrong_weights() -> None:
     with pytest.raises(onnx_parity.ArgumentError) as caught:
         program.apply_weights({"linear.weight": torch.ones(3, 3)})
     assert str(caught.value) == (
-        "the weight 'linear.weight' is torch.float32[2, 3] in the model, and torch.float32[3, 3] was given"
+        "the weight 'linear.weight' is torch.float32[2, 3] in the model, and torch.float32[3, 3] was given: give one "
+        "of the same dtype and shape"
     )
     with pytest.raises(onnx_parity.ArgumentError) as caught:
         program.apply_weights({"where": torch.tensor([True, True, True])})
     assert str(caught.value) == (
-        "the weight 'where' cannot be replaced, because the model depends on its value in other ways than by computing "
-        "with it: put the new value into the module and export again"
+        "the weight 'where' cannot be replaced, because its value was read during the export and is built into the "
+        "model: set the new value in the module and export again"
     )
     for wrong, message in (
         (3, "state_dict is 3: give a dict of tensors by the names of weights, model.state_dict()"),
@@ -154,7 +155,9 @@ def test_wrong_weights() -> None:
         with pytest.raises(onnx_parity.ArgumentError) as caught:
             program.apply_weights(wrong)  # type: ignore[arg-type]
         assert str(caught.value) == message
-    with pytest.warns(UserWarning, match="the model has no weight 'other': it is left out. Its weights are ") as warned:
+    with pytest.warns(
+        UserWarning, match="the model has no weight 'other', which is ignored: its weights are "
+    ) as warned:
         program.apply_weights({"other": torch.ones(1)})
     assert warned[0].filename == __file__
 
@@ -219,13 +222,13 @@ def test_axes_renamed() -> None:
     assert program(torch.ones(4, 1)).shape == (8, 1)
     with pytest.raises(onnx_parity.ArgumentError) as caught:
         program.rename_axes({"batch": "M"})
-    assert str(caught.value) == "no axis of the model is called 'batch': those that vary are N, width"
+    assert str(caught.value) == "no axis of the model is called 'batch': its dynamic axes are N, width"
     wrong: Any
     for wrong, message in (
         (3, "rename_mapping is 3: give a dict of names, {'batch': 'N'}"),
-        ({"N": 3}, "rename_mapping gives 3 for 'N': the names of axes are strings that are not empty"),
-        ({3: "N"}, "rename_mapping gives 'N' for 3: the names of axes are strings that are not empty"),
-        ({"N": ""}, "rename_mapping gives '' for 'N': the names of axes are strings that are not empty"),
+        ({"N": 3}, "rename_mapping has 'N': 3: give names of axes, which are strings that are not empty"),
+        ({3: "N"}, "rename_mapping has 3: 'N': give names of axes, which are strings that are not empty"),
+        ({"N": ""}, "rename_mapping has 'N': '': give names of axes, which are strings that are not empty"),
     ):
         with pytest.raises(onnx_parity.ArgumentError) as caught:
             program.rename_axes(wrong)
@@ -240,8 +243,8 @@ def test_axes_that_differ_keep_names_that_differ() -> None:
         with pytest.raises(onnx_parity.ArgumentError) as caught:
             program.rename_axes(wrong)
         assert str(caught.value) == (
-            f"two axes would be called {wrong['rows']!r}, which says that their sizes are equal: "
-            "give each a name of its own"
+            f"two axes would be called {wrong['rows']!r}, which means that their sizes are equal: "
+            "give them different names"
         )
     program.rename_axes({})
     program.rename_axes({"rows": "columns", "columns": "rows"})

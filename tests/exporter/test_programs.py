@@ -193,7 +193,8 @@ def test_weights_supplied_later(where: str, tmp_path: Path) -> None:
     with pytest.raises(onnx_parity.WriteError) as caught:
         program.save(tmp_path / "model.onnx")
     assert str(caught.value).endswith(
-        "has no data, being fake or on the meta device: supply the weights, program.apply_weights(model.state_dict())"
+        "has no data, because it is fake or on the meta device: give the weights, "
+        "program.apply_weights(model.state_dict())"
     )
     assert not list(tmp_path.iterdir())
     program.apply_weights({name: value for name, value in model.state_dict().items() if "tracked" not in name})

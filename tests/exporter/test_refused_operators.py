@@ -1,4 +1,4 @@
-"""What ONNX cannot say of torch's own operators: refused in these words, with the line and the opset that can."""
+"""Operators of torch that cannot be exported: the message, with the line and the first opset that can express it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MASK = torch.tensor([True, False])
 PACKED = (torch.ones(4, 2, 3), torch.tensor([4, 2]))
 BOXES = (torch.ones(4, 4), torch.ones(4))
 
-VARIES = {"x": {2: "h"}}
+DYNAMIC = {"x": {2: "h"}}
 
 
 @torch.jit.script
@@ -59,103 +59,105 @@ def case(
     return pytest.param(program, args, opset, dynamic or {}, message, id=message)
 
 
-OF_SIZES_THAT_VARY = [
+OF_DYNAMIC_SIZES = [
     case(
         lambda x, y: F.adaptive_avg_pool2d(x, (y.shape[0], 4)),
         (X, SIZE),
-        "aten::_adaptive_avg_pool2d: adaptive pooling to a number of bins that varies: give a number, or leave that "
-        "axis out of dynamic_axes",
-        dynamic={**VARIES, "y": {0: "n"}},
+        "aten::_adaptive_avg_pool2d: adaptive pooling to a dynamic output_size is not supported: give a constant, or "
+        "remove that axis from dynamic_axes",
+        dynamic={**DYNAMIC, "y": {0: "n"}},
     ),
     case(
         lambda x, y: F.scaled_dot_product_attention(y, x, x, enable_gqa=True),
         (torch.ones(1, 4, 4, 4), torch.ones(1, 8, 4, 4)),
-        "aten::scaled_dot_product_attention: grouped attention over a number of heads that varies: leave that axis out "
-        "of dynamic_axes",
+        "aten::scaled_dot_product_attention: enable_gqa=True with a dynamic number of heads is not supported: remove "
+        "that axis from dynamic_axes",
         dynamic={"x": {1: "heads"}, "y": {1: "more"}},
     ),
     case(
         F.pdist,
         (ROWS,),
-        "aten::_pdist_forward: the pairs of rows are counted at export: leave their axis out of dynamic_axes",
+        "aten::_pdist_forward: the number of rows must be known at export: remove that axis from dynamic_axes",
         dynamic={"input_0": {0: "rows"}},
     ),
     case(
         lambda x: x.cumsum(2),
         (X,),
-        "aten::cumsum: running over an axis whose size varies needs CumSum of opset 11 (possible from opset 11)",
+        "aten::cumsum: along a dynamic axis it needs ONNX's CumSum (possible from opset 11)",
         opset=10,
-        dynamic=VARIES,
+        dynamic=DYNAMIC,
     ),
     case(
         lambda x: x.cummax(2)[0],
         (X,),
-        "aten::cummax: it runs over an axis whose size varies, for which ONNX has no operator: leave that axis out of "
-        "dynamic_axes",
-        dynamic=VARIES,
+        "aten::cummax: ONNX has no operator that computes it along a dynamic axis: remove that axis from dynamic_axes",
+        dynamic=DYNAMIC,
     ),
     case(
         lambda x: x.topk(x.shape[2] // 2, 3)[0],
         (X,),
-        "aten::topk: TopK takes a k that varies only from opset 10 (possible from opset 10)",
+        "aten::topk: k is a dynamic size, and ONNX's TopK takes only a constant at this opset (possible from opset 10)",
         opset=9,
-        dynamic=VARIES,
+        dynamic=DYNAMIC,
     ),
     case(
         lambda x: F.pad(x, (x.shape[2], 0)),
         (X,),
-        "aten::constant_pad_nd: Pad takes amounts that vary only from opset 11 in constant mode "
+        "aten::constant_pad_nd: ONNX's Pad in mode 'constant' does not take dynamic amounts at this opset "
         "(possible from opset 11)",
         opset=10,
-        dynamic=VARIES,
+        dynamic=DYNAMIC,
     ),
     case(
         lambda x: x.flip(2),
         (X,),
-        "aten::flip: a backward slice of an axis that varies needs Slice of opset 10 (possible from opset 10)",
+        "aten::flip: a slice with a negative step of a dynamic axis needs ONNX's Slice with steps "
+        "(possible from opset 10)",
         opset=9,
-        dynamic=VARIES,
+        dynamic=DYNAMIC,
     ),
     case(
         lambda x: torch.arange(x.shape[2]),
         (X,),
-        "aten::arange: counting along an axis that varies needs NonZero of opset 9 (possible from opset 9)",
+        "aten::arange: counting along a dynamic axis needs ONNX's NonZero (possible from opset 9)",
         opset=8,
-        dynamic=VARIES,
+        dynamic=DYNAMIC,
     ),
     case(
         lambda x: torch.zeros(x.shape[2] & 3),
         (X,),
-        "aten::zeros: a size is BitwiseFn_bitwise_and(h, 3), and BitwiseFn_bitwise_and over sizes has no form here",
-        dynamic=VARIES,
+        "aten::zeros: the size BitwiseFn_bitwise_and(h, 3) cannot be written in ONNX: BitwiseFn_bitwise_and of sizes "
+        "is not supported",
+        dynamic=DYNAMIC,
     ),
     case(
         lambda x: x * torch.sym_max(x.shape[2] * 0.5, 3.0),
         (X,),
-        "aten::mul.Tensor: a number is computed by Max(3.0, 0.5*ToFloat(h)), and Max over real numbers has no form "
-        "here",
-        dynamic=VARIES,
+        "aten::mul.Tensor: the number Max(3.0, 0.5*ToFloat(h)) cannot be written in ONNX: Max of real numbers is not "
+        "supported",
+        dynamic=DYNAMIC,
     ),
     case(
         lambda x: F.avg_pool2d(x, 2, padding=1, count_include_pad=False),
         (X.double(),),
-        "aten::avg_pool2d: an average of torch.float64 over an axis that varies: onnxruntime averages float32 only, so "
-        "cast to it",
-        dynamic=VARIES,
+        "aten::avg_pool2d: an average pooling of torch.float64 over a dynamic axis is not supported, because "
+        "onnxruntime pools torch.float32 only: cast to torch.float32 before it",
+        dynamic=DYNAMIC,
     ),
     case(
         lambda x: F.max_pool2d(x, 2, return_indices=True),
         (X,),
-        "aten::max_pool2d_with_indices: the indices of a max_pool of torch.float32 over an axis that varies: leave it "
-        "out of dynamic_axes (possible from opset 8)",
+        "aten::max_pool2d_with_indices: the indices of a max_pool of torch.float32 over a dynamic axis cannot be "
+        "written without ONNX's MaxPool: remove that axis from dynamic_axes (possible from opset 8)",
         opset=7,
-        dynamic=VARIES,
+        dynamic=DYNAMIC,
     ),
     case(
         lambda x: F.interpolate(x, (4, 4), mode="bilinear", antialias=True),
         (X,),
-        "aten::_upsample_bilinear2d_aa: antialiased resizing of an axis that varies: leave it out of dynamic_axes",
-        dynamic=VARIES,
+        "aten::_upsample_bilinear2d_aa: antialiased resizing of a dynamic axis is not supported: remove it from "
+        "dynamic_axes",
+        dynamic=DYNAMIC,
     ),
 ]
 
@@ -163,25 +165,25 @@ OF_DTYPES = [
     case(
         torch.fmod,
         (X.double(), X.double()),
-        "aten::fmod.Tensor: a remainder of torch.float64 needs Mod of opset 10 (possible from opset 10)",
+        "aten::fmod.Tensor: the remainder of torch.float64 needs ONNX's Mod (possible from opset 10)",
         opset=9,
     ),
     case(
         lambda x: F.interpolate(x, (4, 4), mode="bilinear", antialias=True),
         (X.to(torch.uint8),),
-        "aten::_upsample_bilinear2d_aa: antialiased resizing of torch.uint8: convert to torch.float32 before it, and "
-        "back after",
+        "aten::_upsample_bilinear2d_aa: antialiased resizing of torch.uint8 is not supported: convert to torch.float32 "
+        "before it, and back after",
     ),
     case(
         lambda x: F.interpolate(x, (4, 4), mode="bicubic"),
         (X.to(torch.uint8),),
-        "aten::upsample_bicubic2d: cubic interpolation of torch.uint8: convert to torch.float32 before it, and back "
-        "after",
+        "aten::upsample_bicubic2d: cubic interpolation of torch.uint8 is not supported: convert to torch.float32 "
+        "before it, and back after",
     ),
     case(
         lambda x: x.view(torch.int32),
         (X,),
-        "aten::view.dtype: ONNX has no operator that reads the bits of torch.float32 as torch.int32",
+        "aten::view.dtype: ONNX has no operator that reinterprets the bits of torch.float32 as torch.int32",
     ),
     case(
         lambda x: torch.sin(x * 1j),
@@ -200,67 +202,71 @@ OF_OPERATORS = [
     case(
         into_another_size,
         (ROWS,),
-        "aten::slice_scatter: an out= of 1 along axis 0 where 2 are written: give it their size",
+        "aten::slice_scatter: out= has size 1 along axis 0 and the result has size 2: give it the result's size",
     ),
     case(
         lambda weight, bags: torch.embedding_bag(weight, bags, torch.tensor([0, 2]))[1],
         (ROWS, torch.tensor([0, 1, 0])),
-        "aten::_embedding_bag_forward_only: ONNX has no form for what embedding_bag says beside its result: use that "
-        "alone, as F.embedding_bag does",
+        "aten::_embedding_bag_forward_only: the program uses an output of embedding_bag beside the first, and only the "
+        "first can be exported: call F.embedding_bag, which returns that alone",
     ),
     case(
         lambda x: torch.ops.aten._linalg_det(x)[1],
         (torch.eye(3),),
-        "aten::_linalg_det: ONNX has no form for the factors that a determinant is found by: use the determinant alone",
+        "aten::_linalg_det: the program uses the LU decomposition that _linalg_det returns beside the determinant, and "
+        "only the determinant can be exported: call torch.linalg.det",
     ),
     case(
         lambda x, mask, place: x.index_put((mask, place), torch.zeros(())),
         (ROWS, MASK, torch.tensor([0])),
-        "aten::index_put: assignment to as many places as masks or sizes that vary make needs ScatterND "
+        "aten::index_put: an assignment to a data-dependent number of elements needs ONNX's ScatterND "
         "(possible from opset 11)",
         opset=10,
     ),
     case(
         collected,
         (ROWS.bfloat16(),),
-        "prim::tolist: ONNX's sequences and optionals hold no torch.bfloat16: cast what they hold to torch.float32",
+        "prim::tolist: ONNX has no sequences and optionals of torch.bfloat16: cast the tensors in them to "
+        "torch.float32",
     ),
     case(
         lambda x: x.median(1)[0],
         (torch.zeros(2, 0),),
-        "aten::median.dim: the median of no elements stands at no place: ask for it where there are some",
+        "aten::median.dim: the median of an empty axis has no index; export with a non-empty axis",
     ),
     case(
         lambda data, counts: torch._VF._pad_packed_sequence(data, counts, True, 0.0, 6)[0],
         (torch.ones(5, 3), torch.tensor([2, 2, 1])),
-        "aten::_pad_packed_sequence: ONNX has no form for unpacking to a given number of steps: pad the result instead",
+        "aten::_pad_packed_sequence: total_length of pad_packed_sequence is not supported: leave it out, and pad the "
+        "result instead",
     ),
     case(
         over_packed(proj_size=2),
         PACKED,
-        "aten::lstm.data: aten::lstm with projections has no form over packed sequences: give it padded ones",
+        "aten::lstm.data: aten::lstm with projections over packed sequences is not supported: give it padded sequences",
     ),
     case(
         over_packed(dtype=torch.float64),
         (PACKED[0].double(), PACKED[1]),
-        "aten::lstm.data: aten::lstm of torch.float64 has no form over packed sequences: give it padded ones",
+        "aten::lstm.data: aten::lstm of torch.float64 over packed sequences is not supported: give it padded sequences",
     ),
     case(
         lambda boxes, scores: torchvision.ops.nms(boxes, scores, 0.5),
         BOXES,
-        "torchvision::nms: suppressing boxes needs NonMaxSuppression of opset 10 (possible from opset 10)",
+        "torchvision::nms: ONNX has NonMaxSuppression only from opset 10 (possible from opset 10)",
         opset=9,
     ),
     case(
         lambda x, boxes: torchvision.ops.roi_align(x, [boxes, boxes], 2),
         (X, BOXES[0]),
-        "torchvision::roi_align: averages over boxes need RoiAlign of opset 10 (possible from opset 10)",
+        "torchvision::roi_align: ONNX has RoiAlign only from opset 10 (possible from opset 10)",
         opset=9,
     ),
     case(
         lambda x, boxes: torchvision.ops.roi_align(x, [boxes, boxes], 2, aligned=True),
         (X, BOXES[0]),
-        "torchvision::roi_align: aligned=True needs RoiAlign of opset 16 (possible from opset 16)",
+        "torchvision::roi_align: aligned=True needs half-pixel coordinates, which ONNX's RoiAlign does not have at "
+        "this opset (possible from opset 16)",
         opset=15,
     ),
 ]
@@ -268,9 +274,9 @@ OF_OPERATORS = [
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize(
-    ("program", "args", "opset", "dynamic", "message"), [*OF_SIZES_THAT_VARY, *OF_DTYPES, *OF_OPERATORS]
+    ("program", "args", "opset", "dynamic", "message"), [*OF_DYNAMIC_SIZES, *OF_DTYPES, *OF_OPERATORS]
 )
-def test_operators_that_cannot_be_said_are_refused(
+def test_operators_that_cannot_be_exported_are_refused(
     program: Callable[..., Any], args: tuple[Any, ...], opset: int, dynamic: dict[str, dict[int, str]], message: str
 ) -> None:
     with pytest.raises(onnx_parity.UnsupportedOperatorsError) as caught:
@@ -286,11 +292,11 @@ def test_recurrence_by_steps_needs_their_number() -> None:
     with pytest.raises(onnx_parity.UnsupportedOperatorsError) as caught:
         onnx_parity.export(lstm, (PACKED[0],), dynamic_axes={"input": {0: "steps"}})
     assert caught.value.refusals[0].reason == (
-        "aten::lstm with projections is written step by step, and here their number varies: leave that axis out of "
-        "dynamic_axes"
+        "aten::lstm with projections is written step by step, so the number of steps must be known at export: remove "
+        "that axis from dynamic_axes"
     )
 
 
 def test_a_size_that_is_rounded() -> None:
-    exported = onnx_parity.export(lambda x: torch.zeros(round(x.shape[2] * 0.5)), (X,), dynamic_axes=VARIES)
+    exported = onnx_parity.export(lambda x: torch.zeros(round(x.shape[2] * 0.5)), (X,), dynamic_axes=DYNAMIC)
     assert [exported(X[:, :, :size]).shape[0] for size in (8, 7, 5, 3)] == [4, 4, 2, 2]

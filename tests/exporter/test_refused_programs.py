@@ -66,9 +66,9 @@ def test_dtypes_that_torch_would_not_compute_are_the_program_s_fault(
     with pytest.raises(onnx_parity.CaptureError) as caught:
         onnx_parity.export(program, (X,), input_names=["x"], dynamic_axes=dynamic_axes)
     assert str(caught.value) == (
-        f"torch does not compute aten.{'linear' if with_module else 'mm'}.default at "
-        f"{__file__}:{program.__code__.co_firstlineno + 1}, though it records it: {torchs.value}\n"
-        "Call the program with the same arguments without exporting: it fails there too. Mend it there first."
+        f"torch records aten.{'linear' if with_module else 'mm'}.default at "
+        f"{__file__}:{program.__code__.co_firstlineno + 1}, but does not compute it: {torchs.value}\n"
+        "Calling the program with the same arguments fails without exporting too: correct it there first."
     )
 
 
@@ -129,7 +129,7 @@ def test_a_decision_by_a_number_that_is_computed() -> None:
         onnx_parity.export(program, (torch.ones(4, 2, 3), torch.tensor([4, 2])))
     place = f"{__file__}:{inspect.getsourcelines(program)[1] + 2}"
     assert str(caught.value) == (
-        f"the program decided by a number that it computed from values at {place}: u1 > 6\n"
-        "What it is depends on the input, so neither way can be built in. Decide by sizes of inputs, use "
-        "torch.where or torch.cond, or promise what holds with torch._check."
+        f"the program branches on a number that it computed from values at {place}: u1 > 6\n"
+        "The number depends on the input, so neither branch can be built in. Branch on sizes of inputs, use "
+        "torch.where or torch.cond, or state what always holds with torch._check."
     )

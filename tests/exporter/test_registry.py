@@ -123,19 +123,25 @@ def broken(g: Any, x: Any) -> Any:
     [
         (
             wrong_dtype,
-            "the lowering of parity_tests.cube.default returned torch.bool where torch returns torch.float32\n"
-            "      at {where} ",
+            "the lowering of parity_tests.cube.default returned torch.bool, and torch returns torch.float32: "
+            "cast the result, g.cast(y, torch.float32)\n"
+            "      at {where}",
         ),
         (
             wrong_rank,
-            "the lowering of parity_tests.cube.default returned a tensor of 3 axes where torch returns one of 2\n"
-            "      at {where} ",
+            "the lowering of parity_tests.cube.default returned a tensor of 3 axes, and torch returns one of 2: "
+            "return one of that rank\n"
+            "      at {where}",
         ),
-        (too_many, "the lowering of parity_tests.cube.default returned 2 values; it has 1"),
+        (
+            too_many,
+            "the lowering of parity_tests.cube.default returned 2 values, and the operator has 1 outputs: return one "
+            "value for each\n      at {where}",
+        ),
         (
             broken,
             "the lowering of parity_tests.cube.default (tests.exporter.test_registry.broken at {own}) failed "
-            "with KeyError: 'missing'\n      at {where} ",
+            "with KeyError: 'missing'\n      at {where}",
         ),
     ],
 )
@@ -151,9 +157,9 @@ def test_faulty_lowerings(function: Callable[..., Any], message: str) -> None:
 def test_names_that_are_none() -> None:
     with pytest.raises(ValueError, match="'relu' is not the name of an operator: write it as 'namespace::name'"):
         onnx_parity.lowering("relu")(wrong_dtype)
-    with pytest.raises(ValueError, match="since is '9': give the first opset that the lowering is for, an int"):
+    with pytest.raises(ValueError, match="since is '9': give an int, the first opset that the lowering is for"):
         onnx_parity.lowering("aten::relu", since="9")  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="a lowering is a function whose first parameter is g, and 3 is none: "):
+    with pytest.raises(ValueError, match="3 is not a lowering: give a function whose first parameter is g, "):
         onnx_parity.lowering("aten::relu")(3)  # type: ignore[type-var]
     with pytest.raises(ValueError, match="3 is not the name of a function: write 'domain::Name'"):
         onnx_parity.local_function(3)  # type: ignore[arg-type]

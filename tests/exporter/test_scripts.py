@@ -12,6 +12,7 @@ from torch import nn
 from torch.jit._trace import _script_if_tracing as script_if_tracing
 
 import onnx_parity
+from onnx_parity.exporter.capture.script.operator_arguments import DTYPE_OF_NUMBER
 from tests.exporter.test_control_flow import operators
 
 X = torch.ones(2, 3)
@@ -123,7 +124,7 @@ def changes_its_mind(x):  # type: ignore[no-untyped-def]
 
 @torch.jit.script
 def slope_of_values(x):  # type: ignore[no-untyped-def]
-    return torch._C._nn.leaky_relu(x, float(x.sum()))
+    return torch._C._nn.softplus(x, float(x.sum()))
 
 
 @torch.jit.script
@@ -151,17 +152,17 @@ def under_another_name(x):  # type: ignore[no-untyped-def]
     [
         (
             chooses_a_word,
-            "a branch or loop makes a variable 'a' one time and 'b' another: "
+            "a variable is 'a' or 'b', depending on which branch or iteration has run: "
             "only tensors and numbers can depend on values",
         ),
         (
             changes_its_mind,
             "a variable is a float32 tensor of 2 axes before the loop and a float64 tensor of 2 axes after an "
-            "iteration: ONNX wants one dtype and one number of axes throughout",
+            "iteration: in ONNX it has one dtype and one number of axes in all iterations",
         ),
         (
             slope_of_values,
-            "aten::leaky_relu takes a number that depends on values, and ONNX has no form for that: give a constant, "
+            "aten::softplus takes a number that depends on values, and ONNX has no form for that: give a constant, "
             "or choose with torch.where or `if`",
         ),
         (
@@ -184,22 +185,64 @@ def test_what_cannot_be_said_is_refused(script: Callable[..., Any], message: str
     assert place.startswith(f"{__file__}:")
 
 
-def test_attributes_of_modules_are_not_kept() -> None:
-    class Counter(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.count = 0
+@torch.jit.script
+def numbers_and_tensors(x):  # type: ignore[no-untyped-def]
+    return x.size(0), (0.5, True), x + 1, x.numel() > 3
 
-        def forward(self, x: torch.Tensor) -> torch.Tensor:
-            self.count += 1
-            return x + self.count
 
-    with pytest.raises(onnx_parity.CaptureError) as caught:
-        onnx_parity.export(torch.jit.script(Counter()), (X,))
-    assert str(caught.value).startswith(
-        "the script assigns to the attribute 'count' of a module. A model keeps nothing from one run to the next: "
-        "return the value (at "
-    )
+def test_numbers_that_a_script_returns_are_outputs() -> None:
+    for axes in (None, {"x": {0: "rows"}}):
+        exported = onnx_parity.export(numbers_and_tensors, (X,), dynamic_axes=axes)
+        outputs = exported.model_proto.graph.output
+        assert [each.type.tensor_type.elem_type for each in outputs] == [7, 11, 9, 1, 9]
+        assert [len(each.type.tensor_type.shape.dim) for each in outputs] == [0, 0, 0, 2, 0]
+        rows, pair, y, more = exported(X)
+        assert (rows, pair, y.tolist(), more) == (2, (0.5, True), [[2.0] * 3] * 2, True)
+    only = onnx_parity.export(sizes, (X,))
+    assert only(X) == [2, 3]
+
+
+@torch.jit.script
+def sizes(x):  # type: ignore[no-untyped-def]
+    return x.size()
+
+
+@torch.jit.script
+def by_dtype(x):  # type: ignore[no-untyped-def]
+    if x.dtype == torch.float32:
+        return x + 1
+    if x.dtype in [torch.int, torch.int64]:
+        return x - 1
+    return (x if x.dtype != torch.float64 else x * 2).to(x.dtype)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.float16, torch.int32, torch.int64])
+def test_dtypes_are_compared(dtype: torch.dtype) -> None:
+    x = torch.arange(4, dtype=dtype)
+    found = onnx_parity.export(by_dtype, (x,))(x)
+    assert torch.equal(found, by_dtype(x)) and found.dtype is dtype
+
+
+def test_scalar_tensors_are_float32() -> None:
+    @torch.jit.script
+    def scalars(x):  # type: ignore[no-untyped-def]
+        return torch.scalar_tensor(x.size(0)), torch.scalar_tensor(int(x.sum())), torch.tensor(x.size(0))
+
+    for axes in (None, {"x": {0: "rows"}}):
+        exported = onnx_parity.export(scalars, (X,), dynamic_axes=axes)
+        assert [each.dtype for each in exported(X)] == [torch.float32, torch.float32, torch.int64]
+        assert [each.item() for each in exported(X)] == [2, 6, 2]
+
+
+def test_dtypes_are_numbered_as_torchscript_numbers_them() -> None:
+    for number, dtype in DTYPE_OF_NUMBER.items():
+        if "q" not in str(dtype) and not str(dtype).startswith("torch.bits"):
+            assert dtype_of(torch.empty(0, dtype=dtype)) == number
+
+
+@torch.jit.script
+def dtype_of(x):  # type: ignore[no-untyped-def]
+    return x.dtype
 
 
 def test_buffers_written_in_a_branch() -> None:

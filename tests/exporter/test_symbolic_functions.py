@@ -82,8 +82,8 @@ def test_a_lowering_that_would_never_be_called_is_refused() -> None:
     with pytest.raises(onnx_parity.ArgumentError) as caught:
         onnx_parity.register_custom_op_symbolic("aten::reshape", lambda g, x, shape: x, 9)
     assert str(caught.value) == (
-        "a lowering of aten::reshape would never be called: torch turns it into other operators before it can be "
-        "recorded. Register one for those: capture_program(...).operators names them"
+        "a lowering of aten::reshape would never be called, because torch always decomposes that operator: register "
+        "lowerings of the operators that capture_program(...).operators lists"
     )
 
 
@@ -93,7 +93,7 @@ def test_too_few_parameters() -> None:
         onnx_parity.export(nn.ELU(0.5), X)
     assert (
         "it takes 1 arguments after g, and aten::elu has 4 (self, alpha, scale, input_scale), "
-        "of which alpha is 0.5 here" in str(caught.value)
+        "of which alpha is 0.5 here: add parameters up to that one" in str(caught.value)
     )
 
 
@@ -136,7 +136,7 @@ def test_types_of_operators_that_onnx_does_not_know() -> None:
 def test_attributes_without_a_type() -> None:
     onnx_parity.register_custom_op_symbolic("aten::relu", lambda g, x: g.op("Elu", x, alpha=1.0), 9)
     with pytest.raises(
-        onnx_parity.LoweringError, match="attribute 'alpha' says no type: end its name in _f, _i, _s or _t"
+        onnx_parity.LoweringError, match="attribute 'alpha' has no type: end its name in _f, _i, _s or _t"
     ):
         onnx_parity.export(torch.relu, X)
 
@@ -156,7 +156,7 @@ def test_numbers_take_the_dtype_of_the_value() -> None:
         (("v", "i"), "symbolic got 4 arguments after g, and parse_args describes 2: give a descriptor for each"),
         (
             ("i", "v", "f", "i"),
-            "the argument 'a' is computed by the program and not known at export: describe it as 'v'",
+            "the argument 'a' is computed at run time and not known at export: describe it as 'v'",
         ),
     ],
 )
@@ -194,9 +194,13 @@ def test_every_descriptor() -> None:
     )
     assert got[:7] == ["value", 2, [1, 2], 3.0, [4.0], True, "text"]
     assert torch.equal(got[7], torch.tensor(5)) and got[8] is None
-    with pytest.raises(ValueError, match="parse_args was given 'x': descriptors are v, i, is, f, fs, b, s, t, none"):
+    with pytest.raises(
+        ValueError, match="parse_args got the descriptor 'x': give one of v, i, is, f, fs, b, s, t, none"
+    ):
         parse_args("x")
-    with pytest.raises(TypeError, match=r"the argument 'i' is \[1, 2\], and parse_args describes it as 'i'"):
+    with pytest.raises(
+        TypeError, match=r"the argument 'i' is \[1, 2\], and parse_args describes it as 'i': write 'is' or 'fs'"
+    ):
         parse_args("v", "i")(all_names)(None, "v", [1, 2])  # type: ignore[call-arg]
 
 
@@ -313,8 +317,8 @@ def test_functions_of_onnxscript_in_the_table() -> None:
     [
         (
             {"nonsense": lambda g: g},
-            "custom_translation_table holds 'nonsense', which is no operator: give torch.ops.namespace.name, one of "
-            "its overloads, or 'namespace::name'",
+            "custom_translation_table has the key 'nonsense', which is not an operator: give torch.ops.namespace.name, "
+            "one of its overloads, or 'namespace::name'",
         ),
         (
             {"aten::relu": 3},
@@ -352,7 +356,7 @@ def test_a_lowering_that_returns_no_value_is_said(result: object) -> None:
     with pytest.raises(onnx_parity.LoweringError) as caught:
         onnx_parity.export(torch.nn.ELU(), torch.ones(2), custom_translation_table={"aten::elu": lambda g, *_: result})
     assert str(caught.value).startswith(
-        f"the lowering of aten.elu.default returned {result} where a value of the graph is due, such as g.op returns"
+        f"the lowering of aten.elu.default returned {result}: return a value of the graph, such as g.op returns"
     )
 
 
@@ -360,7 +364,7 @@ def test_what_cannot_be_registered() -> None:
     register: Any = onnx_parity.register_custom_op_symbolic
     for arguments, message in (
         ((3, print, 9), "symbolic_name is 3: write it as 'namespace::name', e.g. 'aten::elu'"),
-        (("::elu", print, "9"), "opset_version is '9': give the first opset that it is for, an int"),
+        (("::elu", print, "9"), "opset_version is '9': give an int, the first opset that it is for"),
         (
             ("::elu", 3, 9),
             "symbolic_fn is 3: give a function whose first parameter is g, def lower(g, x): return g.op('Relu', x)",
@@ -372,4 +376,7 @@ def test_what_cannot_be_registered() -> None:
     bare: Any = onnx_parity.lowering
     with pytest.raises(onnx_parity.ArgumentError) as caught:
         bare(print)
-    assert str(caught.value) == "lowering wants the names of operators: write @onnx_parity.lowering('aten::elu')"
+    assert (
+        str(caught.value)
+        == "lowering takes the names of operators as strings: write @onnx_parity.lowering('aten::elu')"
+    )

@@ -140,8 +140,8 @@ def test_torch_s_own_attention() -> None:
     with pytest.raises(onnx_parity.CaptureError) as caught:
         onnx_parity.export(lambda *inputs: torchs(*inputs, softcap=2.0), QKV)
     assert str(caught.value).startswith(
-        "torch.onnx.ops.attention with softcap, or with qk_matmul_output_mode, computes something else than ONNX's "
-        f"Attention: call onnx_parity.ops.attention (at {__file__}:"
+        "torch.onnx.ops.attention with softcap or qk_matmul_output_mode does not compute what ONNX's Attention does: "
+        f"call onnx_parity.ops.attention (at {__file__}:"
     )
 
 
@@ -157,15 +157,21 @@ def test_torch_s_own_rotary_embedding() -> None:
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: attention(QKV[0], *FLAT[1:]), "attention takes Q, K and V of 3 axes, or of 4, and got 4, 3, 3"),
-        (lambda: attention(*FLAT), "attention needs q_num_heads and kv_num_heads where Q, K and V have 3 axes"),
+        (
+            lambda: attention(QKV[0], *FLAT[1:]),
+            "attention takes Q, K and V of 3 axes, or of 4, and got 4, 3, 3: reshape them",
+        ),
+        (
+            lambda: attention(*FLAT),
+            "attention needs the numbers of heads if Q, K and V have 3 axes: give q_num_heads and kv_num_heads",
+        ),
         (
             lambda: attention(*FLAT, q_num_heads=4, kv_num_heads=3),
-            "attention got 4 heads of Q and 3 of K: the one divides the other",
+            "attention got 4 heads of Q and 3 of K: the first must be a multiple of the second",
         ),
         (
             lambda: attention(*QKV, past_key=PAST[0]),
-            "attention takes past_key and past_value together, or neither",
+            "attention got one of past_key and past_value: give both or neither",
         ),
         (lambda: attention(*QKV, qk_matmul_output_mode=4), "qk_matmul_output_mode is 4: give 0, 1, 2 or 3"),
         (
@@ -173,11 +179,14 @@ def test_torch_s_own_rotary_embedding() -> None:
             "softmax_precision is 7: give the number of a floating type of ONNX, 1 for float, 10 for float16, "
             "11 for double, 16 for bfloat16",
         ),
-        (lambda: rotary_embedding(MASK, *CACHES), "rotary_embedding takes X of 3 or 4 axes, and got 2"),
-        (lambda: rotary_embedding(FLAT[0], *CACHES), "rotary_embedding needs num_heads where X has 3 axes"),
+        (lambda: rotary_embedding(MASK, *CACHES), "rotary_embedding takes X of 3 or 4 axes, and got 2: reshape it"),
+        (
+            lambda: rotary_embedding(FLAT[0], *CACHES),
+            "rotary_embedding needs the number of heads if X has 3 axes: give num_heads",
+        ),
         (
             lambda: rotary_embedding(QKV[0], *CACHES),
-            "rotary_embedding takes caches of 3 axes without position_ids, and got 2 and 2",
+            "rotary_embedding takes caches of 3 axes without position_ids, and got 2 and 2: reshape them",
         ),
     ],
 )

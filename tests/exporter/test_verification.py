@@ -17,7 +17,7 @@ import onnx_parity
 from onnx_parity.exporter.testing import assert_onnx_program
 from onnx_parity.exporter.verification import VerificationInfo, verify_onnx_program
 from onnx_parity.exporter.verification.float64 import in_dtype
-from onnx_parity.exporter.verification.reference import expectation
+from onnx_parity.exporter.verification.program_outputs import ProgramOutputs
 from onnx_parity.exporter.verification.trials import Trial
 from tests.exporter.subjects import Classifier, Counter, images
 
@@ -242,7 +242,7 @@ def test_assert_onnx_program_counts_outputs_and_knows_its_backends() -> None:
         assert_onnx_program(program, backend="tvm")  # type: ignore[arg-type]
     with pytest.raises(onnx_parity.ArgumentError, match="rtol is -1: give a number that is not negative, or None"):
         assert_onnx_program(program, rtol=-1)
-    with pytest.raises(onnx_parity.ArgumentError, match=r"program is 3: give what exporter\.export returns"):
+    with pytest.raises(onnx_parity.ArgumentError, match=r"program is 3: give what onnx_parity\.export returns"):
         assert_onnx_program(3)  # type: ignore[arg-type]
     with pytest.raises(onnx_parity.ArgumentError, match="x is a tensor in the model, and 3 was given: give a tensor"):
         verify_onnx_program(program, args=3)  # type: ignore[arg-type]
@@ -381,7 +381,7 @@ def test_sorted_sequences_stay_sorted(axes: dict[str, dict[int, str]] | None) ->
 def test_modules_that_look_at_dtypes_first_are_judged_from_float64(module: nn.Module, x: torch.Tensor) -> None:
     weights = dict(module.named_parameters())
     program = onnx_parity.export(module, (x,))
-    expected = expectation(program.source, program.returned, Trial("the example inputs", (x,), {}), nodes=1)
+    expected = ProgramOutputs(program.source, program.returned, nodes=1).expected(Trial("the example inputs", (x,), {}))
     assert all(own is weights[name] and own.dtype is torch.float32 for name, own in module.named_parameters())
     outputs = torch.utils._pytree.tree_leaves(copy.deepcopy(module).double()(x.double()))
     for each, output in zip(expected, outputs, strict=True):

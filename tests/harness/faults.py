@@ -36,7 +36,7 @@ LIMITS = ("--stage-seconds", "60,check=2,load=2", *MEMORY_LIMIT)
 #: Without what costs an inner pytest seconds to import and says nothing of the plug-in.
 LEAN = (
     "-p",
-    "onnx_parity.harness.pytest_plugin.plugin",
+    "onnx_parity",
     "-p",
     "no:hypothesispytest",
     "-p",

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import pytest
 
+from onnx_parity.exporter.request import opsets as exporters
 from onnx_parity.harness.axes import (
     EXPORTER_NAMES,
+    MIDDLE_OPSET,
     ONNX_REFERENCE,
     ONNXRUNTIME,
+    ONNXRUNTIME_OPSETS,
+    OPSETS,
     AxisError,
     Breadth,
     Device,
@@ -16,6 +20,12 @@ from onnx_parity.harness.axes import (
     parse_names,
     parse_opsets,
 )
+
+
+def test_opsets_are_the_exporter_s() -> None:
+    assert tuple(exporters.OPSETS) == OPSETS
+    assert ONNXRUNTIME_OPSETS[-1] == exporters.NEWEST_OF_ONNXRUNTIME
+    assert exporters.DEFAULT_OPSET == MIDDLE_OPSET
 
 
 @pytest.mark.parametrize(

@@ -330,7 +330,7 @@ def test_a_pytest_that_is_killed_has_failed_itself(project: Path, monkeypatch: p
 def test_what_any_command_may_run_into_is_told_in_a_line(
     project: Path, monkeypatch: pytest.MonkeyPatch, error: BaseException, told: str
 ) -> None:
-    def fail(directory: Path) -> None:
+    def fail(directory: Path, wanted: object = None) -> None:
         raise error
 
     monkeypatch.setattr("onnx_parity.harness.cases.declarations.declared_under", fail)
@@ -346,7 +346,7 @@ def test_a_place_that_cannot_be_made_is_told_in_a_line(project: Path) -> None:
 
 
 def test_a_reader_who_leaves_is_no_error_of_the_command(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(directory: Path) -> None:
+    def fail(directory: Path, wanted: object = None) -> None:
         raise BrokenPipeError(errno.EPIPE, "Broken pipe")
 
     monkeypatch.setattr("onnx_parity.harness.cases.declarations.declared_under", fail)

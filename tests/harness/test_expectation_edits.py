@@ -36,6 +36,19 @@ stage  = "compare"
 reason = "off"
 link   = "https://example.org/2"
 """
+TOGETHER = """
+# These two have one reason.
+[[known]]
+cells  = [
+    "topk[k=1]-*",
+    "elu-*",
+]
+stage  = "load"
+reason = "no kernel"
+link   = "https://example.org/1"
+
+# The next.
+"""
 
 
 def record(
@@ -130,6 +143,46 @@ def test_what_speaks_of_another_environment_is_left_alone() -> None:
     assert edit(text, PATH, records, {"onnxruntime": "1.19.2"}).changes != []
 
 
+def test_of_a_list_the_selector_whose_cells_pass_is_removed_and_the_others_stay() -> None:
+    records = [record("topk[k=1]", 9, Stage.LOAD), record("elu", 9, None)]
+    done = edit(TOGETHER + KERNEL, PATH, records, {})
+    assert done.changes == ["remove 'elu-*': 1 of its cells pass now"]
+    alone = TOGETHER.replace('[\n    "topk[k=1]-*",\n    "elu-*",\n]', '"topk[k=1]-*"')
+    assert done.text == alone + KERNEL
+    assert edit(
+        TOGETHER, PATH, [record("topk[k=1]", 9, None), record("elu", 9, None)], {}
+    ).text == "\n# These two have " + ("one reason.\n# The next.\n")
+
+
+def test_of_three_selectors_one_is_removed_by_taking_its_line_away() -> None:
+    three = TOGETHER.replace('    "elu-*",\n', '    "elu-*",\n    "relu-*",\n')
+    records = [record("topk[k=1]", 9, Stage.LOAD), record("elu", 9, None), record("relu", 9, Stage.LOAD)]
+    assert proposed(three, records) == three.replace('    "elu-*",\n', "")
+
+
+def test_of_a_list_the_selector_whose_cells_pass_is_narrowed_in_an_entry_of_its_own() -> None:
+    records = [record("topk[k=1]", 9, Stage.LOAD), record("elu", 9, Stage.LOAD), record("elu", 13, None)]
+    done = edit(TOGETHER, PATH, records, {})
+    assert done.changes == ["narrow 'elu-*' to 'elu-*', opset = <=9: 1 of its cells pass now"]
+    whole, narrowed = parse(done.text, PATH)
+    assert (whole.cells, whole.opset, narrowed.cells, narrowed.opset) == ("topk[k=1]-*", "", "elu-*", "<=9")
+    assert whole.reason == narrowed.reason == "no kernel"
+
+
+def test_failures_with_the_same_error_share_an_entry_unless_numbers_were_compared() -> None:
+    def failures(stage: Stage) -> list[Record]:
+        return [record(case, 9, stage, f"no kernel for {number}") for number, case in enumerate(("sort", "topk"))]
+
+    assert proposed("", failures(Stage.LOAD)) == (
+        '[[known]]\ncells  = [\n    "sort-*",\n    "topk-*",\n]\nstage  = "load"\nerror  = "no kernel for *"\n'
+        'reason = ""\nlink   = ""\n'
+    )
+    assert edit("", PATH, failures(Stage.LOAD), {}).changes == [
+        "add 'sort-*', 'topk-*': fails at load. Write its reason and its link"
+    ]
+    assert proposed("", failures(Stage.COMPARE)).count("[[known]]") == 2
+
+
 _CELLS = [
     (case, opset, dtype)
     for case, opset, dtype in itertools.product(
@@ -140,7 +193,10 @@ _OUTCOMES = st.sampled_from([(None, ""), (None, ""), (Stage.LOAD, "no kernel for
 
 
 @settings(max_examples=200, deadline=None)
-@given(st.lists(_OUTCOMES, min_size=len(_CELLS), max_size=len(_CELLS)), st.sampled_from(["", KERNEL, KERNEL + ELU]))
+@given(
+    st.lists(_OUTCOMES, min_size=len(_CELLS), max_size=len(_CELLS)),
+    st.sampled_from(["", KERNEL, KERNEL + ELU, TOGETHER, TOGETHER + ELU]),
+)
 def test_after_an_edit_the_expectations_say_what_was_found(outcomes: list[tuple[Stage | None, str]], text: str) -> None:
     records = [
         record(case, opset, stage, error, dtype)
@@ -182,5 +238,5 @@ def test_an_entry_without_its_reason_is_refused(tmp_path: Path) -> None:
     known = Expectation("topk*", Stage.LOAD, "", "")
     assert known.matches("topk-float32-opset9-cpu-trace-onnxruntime")
     text = proposed("", [record("topk", 9, Stage.LOAD)])
-    with pytest.raises(ExpectationError, match="needs a reason and a link: who meets it in a year has"):
+    with pytest.raises(ExpectationError, match="needs a reason and a link: whoever meets it in a year has"):
         parse(text, PATH)

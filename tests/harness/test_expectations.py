@@ -7,8 +7,16 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from onnx_parity.harness.expecting.expectations import Expectation, ExpectationError, expected, load
+from onnx_parity.harness.expecting.expectations import (
+    Expectation,
+    ExpectationError,
+    expected,
+    load,
+    parse,
+    parse_entries,
+)
 from onnx_parity.harness.record import Record, Stage, Status
+from tests.harness.faults import LEAN, run_project
 from tests.records import RECORD
 
 TOPK = "topk[k=0]-float32-opset{}-cpu-trace-onnxruntime"
@@ -133,30 +141,53 @@ def test_the_file_beside_the_declarations_is_read(tmp_path: Path) -> None:
     assert expected(replace(failed, cell="relu"), tmp_path).reason == "second"
 
 
+_WHAT_A_KNOWN_HAS = (
+    ". A [[known]] has cells (a selector or a list of them), stage (one of build, reference, export, check, load, run, "
+)
+
+
+def entry(cells: str = '"a"', stage: str = "load", more: str = "") -> str:
+    return f'[[known]]\ncells = {cells}\nstage = "{stage}"\nreason = "b"\nlink = "c"\n{more}\n'
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
         (
-            '[[known]]\ncells = "a"\nstage = "lode"\nreason = "b"\nlink = "c"',
-            "Invalid enum value 'lode' - at `$[0].stage`",
-        ),
-        ('[[known]]\ncells = "a"\nstage = "load"\nlink = "c"', "Object missing required field `reason` - at `$[0]`"),
-        (
-            '[[known]]\ncells = "a"\nstage = "load"\nreason = "b"\nlink = "c"\nopsets = "9"',
-            "Object contains unknown field `opsets` - at `$[0]`",
+            entry() + entry(stage="lode"),
+            f"[[known]] number 2: Invalid enum value 'lode' - at `$.stage`{_WHAT_A_KNOWN_HAS}",
         ),
         (
-            '[[known]]\ncells = "a"\nstage = "load"\nreason = "b"\nlink = "c"\nopset = "<7"',
-            "'a' has opset = '<7'. Write '<10', '>=13', '9' or '7-9,13', of 7 to 28.",
+            '[[known]]\ncells = "a"\nstage = "load"\nlink = "c"',
+            f"[[known]] number 1: Object missing required field `reason`{_WHAT_A_KNOWN_HAS}",
         ),
         (
-            '[[known]]\ncells = "a"\nstage = "load"\nreason = "b"\nlink = "c"\npackages = { torch = "2.1" }',
-            "'a' has packages that are not written as pip does: Invalid specifier: '2.1'",
+            '[[known]]\nstage = "load"\nreason = "b"\nlink = "c"',
+            f"[[known]] number 1: Object missing required field `cells`{_WHAT_A_KNOWN_HAS}",
         ),
+        (
+            entry(more='opsets = "9"'),
+            f"[[known]] number 1: Object contains unknown field `opsets`{_WHAT_A_KNOWN_HAS}",
+        ),
+        (
+            entry(more='opset = "<7"'),
+            "[[known]] number 1, 'a', has opset = '<7'. Write '<10', '>=13', '9' or '7-9,13', of 7 to 28.",
+        ),
+        (
+            entry(more='packages = { torch = "2.1" }'),
+            "[[known]] number 1, 'a', has packages that are not in pip's notation: Invalid specifier: '2.1'",
+        ),
+        (entry("[]"), "[[known]] number 1: cells is an empty list. Write a selector, or remove the entry."),
+        (entry('["a", "b", "a"]'), "[[known]] number 1: cells names 'a' twice. Remove one of the two."),
+        (
+            entry('["a", 1]'),
+            f"[[known]] number 1: Expected `str`, got `int` - at `$.cells`{_WHAT_A_KNOWN_HAS}",
+        ),
+        ('[known]\ncells = "a"', "write [[known]] with two brackets before each known failure"),
         ("[[known", "Expected ']]' at the end of an array declaration"),
     ],
 )
-def test_a_file_that_makes_no_sense_says_where(tmp_path: Path, text: str, message: str) -> None:
+def test_a_file_with_a_mistake_names_the_entry_and_the_mistake(tmp_path: Path, text: str, message: str) -> None:
     path = tmp_path / "expectations.toml"
     path.write_text(text)
     with pytest.raises(ExpectationError) as error:
@@ -164,12 +195,30 @@ def test_a_file_that_makes_no_sense_says_where(tmp_path: Path, text: str, messag
     assert str(error.value).startswith(f"{path}: {message}")
 
 
+def test_each_selector_of_a_list_is_an_expectation_of_its_own() -> None:
+    alone = parse(entry('"elu*"', more='opset = "<10"') + entry('"relu-*"', more='opset = "<10"'), Path("x.toml"))
+    together = parse(entry('["elu*", "relu-*"]', more='opset = "<10"'), Path("x.toml"))
+    assert together == alone
+    assert [each.cells for each in together] == ["elu*", "relu-*"]
+    assert [len(each) for each in parse_entries(entry('["elu*", "relu-*"]') + entry(), Path("x.toml"))] == [2, 1]
+
+
+def test_of_a_list_the_selector_that_matched_a_cell_which_passes_is_named(tmp_path: Path) -> None:
+    (tmp_path / "expectations.toml").write_text(entry('["elu*", "topk*"]'))
+    load.cache_clear()
+    cell = "topk-float32-opset9-cpu-trace-onnxruntime"
+    passed = replace(record(Status.PASSED, Stage.RERUN_VALUES), cell=cell, case="topk")
+    applied = expected(passed, tmp_path)
+    assert applied.status is Status.UNEXPECTED_PASS
+    assert applied.reason == "expected to fail at load: b. It passes now: narrow or remove 'topk*'"
+
+
 def test_a_file_in_another_encoding_says_so(tmp_path: Path) -> None:
     path = tmp_path / "expectations.toml"
     path.write_bytes("# für später\n".encode("latin-1"))
     with pytest.raises(ExpectationError) as caught:
         load(path)
-    assert str(caught.value).startswith(f"{path}: it is no UTF-8: 'utf-8' codec can't decode byte 0xfc")
+    assert str(caught.value).startswith(f"{path}: the file is not encoded in UTF-8: 'utf-8' codec can't decode byte 0x")
 
 
 def test_a_table_of_another_name_is_refused(tmp_path: Path) -> None:
@@ -178,3 +227,20 @@ def test_a_table_of_another_name_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ExpectationError) as caught:
         load(path)
     assert str(caught.value) == f"{path}: it holds knwon, and may hold [[known]] alone"
+
+
+def test_a_selector_of_a_list_that_matches_no_cell_is_named(tmp_path: Path) -> None:
+    cases = tmp_path / "some_cases"
+    cases.mkdir()
+    (cases / "__init__.py").touch()
+    (cases / "activation.py").write_text(
+        "import torch.nn.functional as F\nfrom onnx_parity.harness.case import floats, op\n"
+        "elu = op(F.elu, floats(2, 3))\n"
+    )
+    (cases / "expectations.toml").write_text(entry('["elu-*-opset9-*", "elo-*"]'))
+    ended = run_project(tmp_path, "pytest", *LEAN, "-n", "0", "some_cases/expectations.toml")
+    assert "1 failed, 1 passed" in ended.text
+    told = (
+        "some_cases/expectations.toml: 'elo-*' matches no cell of some_cases/. Remove it, or correct it; the nearest is"
+    )
+    assert told in ended.text

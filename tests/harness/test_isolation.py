@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from onnx_parity.harness.record import Record, Stage, Status
-from onnx_parity.harness.running.cell_process import CellProcess, ProcessEndedError
+from onnx_parity.harness.running.cell_process import CellProcess
+from onnx_parity.harness.running.child_process import ProcessEndedError
 from onnx_parity.harness.running.limits import Limits
 from onnx_parity.harness.store import InFlight, read_records
 from tests.harness.faults import (

@@ -8,7 +8,7 @@ import pytest
 
 from onnx_parity.harness.axes import AxisError
 from onnx_parity.harness.record import Stage
-from onnx_parity.harness.running.last_words import last_words
+from onnx_parity.harness.running.last_words import error_in, last_words
 from onnx_parity.harness.running.limits import (
     STAGE_SECONDS,
     Limits,
@@ -65,3 +65,11 @@ def test_last_words_are_those_before_the_stack_and_its_innermost_frames(tmp_path
     assert words[13:] == [*frames[:15], "  ... 25 frames more"]
     path.write_text("only\nwords\n")
     assert last_words(path) == ["only", "words"]
+
+
+def test_error_is_the_first_line_after_the_traceback() -> None:
+    frame = 'Traceback (most recent call last):\n  File "a.py", line 1\n    f()\n'
+    stderr = f"warned\n{frame}mod.Error: no f\nDo this:\n  that\n"
+    assert error_in(stderr) == "mod.Error: no f"
+    assert error_in("Segmentation fault\n") == "Segmentation fault"
+    assert error_in("") == ""

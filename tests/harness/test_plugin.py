@@ -20,7 +20,7 @@ pytest_plugins = "pytester"
 #: Without what costs an inner pytest seconds to import and says nothing of the plug-in.
 _LEAN = (
     "-p",
-    "onnx_parity.harness.pytest_plugin.plugin",
+    "onnx_parity",
     "-p",
     "no:hypothesispytest",
     "-p",

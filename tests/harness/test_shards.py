@@ -88,9 +88,7 @@ def test_the_command_says_where_they_are_merged(tmp_path: Path) -> None:
     merged = CliRunner().invoke(app, ["merge", *map(str, shards), "--into", str(tmp_path / "merged"), "--json"])
     assert json.loads(merged.stdout) == {"run": str((tmp_path / "merged" / "last").resolve())}
     alone = CliRunner().invoke(app, ["merge", str(shards[0])])
-    missing = (
-        "The runs cannot be merged: shard 2 of 2 is missing. Run it, name its folder too, or pass --partial.\n"
-    )
+    missing = "The runs cannot be merged: shard 2 of 2 is missing. Run it, name its folder too, or pass --partial.\n"
     assert (alone.exit_code, alone.stderr) == (2, missing)
 
 

@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from onnx import TensorProto, helper
 
 from onnx_parity.harness.axes import Device, Dtype, Shapes
-from onnx_parity.harness.case import Declaration, floats, ints, op
+from onnx_parity.harness.case import floats, op
 from onnx_parity.harness.judging.outcome import Outcome
 from onnx_parity.harness.matrix.cells import Cell
 from onnx_parity.harness.record import Blame, Stage, Status
@@ -264,21 +264,6 @@ def test_what_cannot_run_here_is_absent_and_says_why() -> None:
     if reason := RUNTIMES["onnxruntime"].missing(Device.CUDA):
         outcome = run(elu, cell(_ELU, device=Device.CUDA))
         assert (outcome.status, outcome.reason) == (Status.ABSENT, reason)
-
-
-def test_a_dynamic_axis_that_no_input_has_is_the_cases_fault() -> None:
-    def refused(declaration: Declaration) -> str:
-        outcome = run(elu, cell(declaration, shapes=Shapes.DYNAMIC))
-        assert (outcome.status, outcome.blame) == (Status.FAILED, Blame.CASE)
-        return outcome.reason.rpartition(".py:")[2].partition(": ")[2]
-
-    assert refused(op(F.elu, floats(2, 3), dynamic={"y": {0: "n"}})) == "dynamic= names input 'y'; the inputs are x."
-    assert refused(op(F.elu, floats(2, 3), dynamic={"x": {2: "n"}})) == (
-        "dynamic= names axis 2 of x, whose shape is (2, 3)."
-    )
-    assert refused(op(torch.add, floats(2, 3), ints(3), dynamic={"x0": {0: "n"}, "x1": {0: "n"}})) == (
-        "'n' is 2 in one input and 3 in x1. Give them different names, or the inputs the same size."
-    )
 
 
 def test_our_own_exporter_passes_at_the_first_and_the_last_opset() -> None:

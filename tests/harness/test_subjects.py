@@ -175,7 +175,7 @@ def test_a_runtime_that_is_neither_known_nor_a_backend_is_refused(text: str) -> 
 def test_any_function_that_is_called_as_torch_onnx_export_is_a_subject() -> None:
     static, dynamic = outcomes(_ELU, at(18, exporters=("onnx_parity:export",)))
     assert (static.status, dynamic.status) == (Status.PASSED, Status.PASSED)
-    assert dynamic.cell.id == "case-float32-opset18-cpu-trace-onnxruntime-exporter:export-dynamic"
+    assert dynamic.cell.id == "case-float32-opset18-cpu-trace-onnxruntime-onnx_parity:export-dynamic"
     assert "rerun_sizes" in dynamic.seconds
 
 

@@ -18,7 +18,9 @@ import start
 
 ROOT = Path(start.__file__).parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
-PACKAGES: list[str] = PROJECT["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]
+WHEEL = PROJECT["tool"]["hatch"]["build"]["targets"]["wheel"]
+#: The folders of the clone, and where an installation has each of them.
+INSTALLED: dict[str, str] = WHEEL["sources"]
 SUPPORTED = [f"{major}.{minor}" for major, minor in start.SUPPORTED]
 
 
@@ -95,15 +97,22 @@ def test_pre_commit_formats_with_the_pinned_ruff() -> None:
     assert Version(revision[1]) == PINS["ruff"]
 
 
-@pytest.mark.parametrize("package", PACKAGES)
-def test_package_ships_its_types(package: str) -> None:
-    assert (ROOT / package / "__init__.py").is_file()
-    assert (ROOT / package / "py.typed").is_file()
+@pytest.mark.parametrize("folder", INSTALLED)
+def test_folder_is_installed_in_the_one_package(folder: str) -> None:
+    assert (ROOT / folder / "__init__.py").is_file()
+    assert INSTALLED[folder] == f"onnx_parity/{folder}"
+    # In the clone, links stand where an installation has the folders themselves.
+    assert (ROOT / "onnx_parity" / folder).resolve() == ROOT / folder
 
 
-def test_every_room_is_packaged() -> None:
-    rooms = {path.parent.name for path in ROOT.glob("*/__init__.py")}
-    assert rooms - {"tests", "benchmarks"} == set(PACKAGES)
+def test_every_folder_is_packaged() -> None:
+    folders = {path.parent.name for path in ROOT.glob("*/__init__.py")}
+    assert folders - {"tests", "benchmarks", "onnx_parity"} == set(INSTALLED)
+    assert set(WHEEL["only-include"]) == {"onnx_parity/__init__.py", "onnx_parity/py.typed", *INSTALLED}
+
+
+def test_package_ships_its_types() -> None:
+    assert (ROOT / "onnx_parity" / "py.typed").is_file()
 
 
 def test_console_command_and_plugin_are_installed() -> None:
@@ -111,5 +120,7 @@ def test_console_command_and_plugin_are_installed() -> None:
     (command,) = entry_points(group="console_scripts", name="parity")
     assert command.value == scripts["parity"]
     assert callable(command.load())
-    (plugin,) = entry_points(group="pytest11", name="onnx_parity.harness.pytest_plugin.plugin")
-    assert plugin.load().__name__ == "onnx_parity.harness.pytest_plugin.plugin"
+    plugins: dict[str, str] = PROJECT["project"]["entry-points"]["pytest11"]
+    (plugin,) = entry_points(group="pytest11", name="onnx_parity")
+    assert plugin.value == plugins["onnx_parity"]
+    assert plugin.load().__name__ == plugin.value

@@ -177,6 +177,16 @@ def test_no_folder_and_no_file_is_too_large() -> None:
     assert {file: number for file, number in lines.items() if number > MOST_LINES} == {}
 
 
+def test_no_lowering_asks_for_the_opset() -> None:
+    against = [
+        (path.name, node.lineno)
+        for path in files("exporter/lowering/aten")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Attribute) and node.attr == "opset"
+    ]
+    assert against == [], "what differs between opsets is a method of exporter/lowering/opsets"
+
+
 def test_exporter_leans_on_no_other_exporter() -> None:
     forbidden = ("torch.onnx", "onnxscript")
     assert [

@@ -25,7 +25,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 from onnx_parity.exporter.capture.fakes.fake_mode import Fakes
 from onnx_parity.exporter.capture.fakes.pointwise import Metadata, like_which
 from onnx_parity.exporter.capture.graph.graph import Size
-from onnx_parity.exporter.capture.replace.dispatch import SHAPES, original, without_keeping
+from onnx_parity.exporter.capture.replace.dispatch import original, result_of_whole, without_keeping
 
 __all__ = ["ResultMemo", "describe"]
 
@@ -191,8 +191,9 @@ def _tensors(arguments: Any) -> Iterator[FakeTensor]:
 @functools.cache
 def _kernel(func: OpOverload) -> Callable[..., Any] | None:
     """What says of tensors without data what the operator returns, and does nothing else."""
-    if original(func) in SHAPES:
-        return SHAPES[original(func)]
+    ours = result_of_whole(original(func))
+    if ours is not None:
+        return ours
     # What falls apart into others may have one among them that is more than its kernel; so may what others define.
     name, has_kernel = func.name(), torch._C._dispatch_has_computed_kernel_for_dispatch_key
     if func.namespace != "aten" or func.has_kernel_for_dispatch_key(_IMPLICIT):

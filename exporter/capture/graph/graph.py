@@ -1,7 +1,7 @@
 """The ATen graph: what every way of capturing produces and every lowering reads.
 
 A node is an `OpOverload` with its arguments bound by schema name. A value is a tensor with a dtype and
-a shape whose sizes are ints, or `SymInt`s where they may vary. A branch or a loop is a node too, of a `Primitive`,
+a shape whose sizes are ints, or `SymInt`s where they are dynamic. A branch or a loop is a node too, of a `Primitive`,
 with a `Block` for each of its bodies among its arguments. Nothing here computes.
 """
 
@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
+
+from onnx_parity.exporter.errors import line_and_module, on_its_own_line
 
 if TYPE_CHECKING:
     import sympy
@@ -50,38 +52,62 @@ DTYPES = {
 
 
 class Origin(NamedTuple):
-    """Where a node came from: the user's line, and the path of the module that was running."""
+    """Where a node came from: the user's line, and the path of the module that was running. Either may be unknown.
+
+    All texts that name a line of the user's program take the words from here.
+    """
 
     file: str
     line: int
-    module: str
+    module: str = ""
 
     @property
     def where(self) -> str:
+        """The line: `model.py:12`, or nothing."""
         return f"{self.file}:{self.line}" if self.file else ""
 
     @property
     def placed(self) -> str:
-        """What goes into a sentence: ` at model.py:12`; the module, where all of a program is torch's; or nothing."""
+        """The words inside a sentence: ` at model.py:12`; ` in module features.0` if no line is known; or nothing."""
         if self.file:
             return f" at {self.where}"
         return f" in module {self.module}" if self.module else ""
 
+    @property
+    def in_brackets(self) -> str:
+        """The words at the end of a sentence: ` (at model.py:12)`, or nothing."""
+        return f" ({self.placed.strip()})" if self.placed else ""
+
+    @property
+    def full(self) -> str:
+        """All that is known: `model.py:12 in features.0`, or nothing."""
+        return line_and_module(self.where, self.module)
+
+    @property
+    def placed_in_full(self) -> str:
+        """The words inside a sentence for all that is known: ` at model.py:12 in features.0`, or nothing."""
+        return f" at {self.full}" if self.file else self.placed
+
+    @property
+    def on_its_own_line(self) -> str:
+        """The words below a sentence, with the line break before them, or nothing."""
+        return on_its_own_line(self.where, self.module)
+
 
 class Holds(enum.Enum):
-    """What a value is."""
+    """What kind of thing a value is."""
 
     TENSOR = enum.auto()
-    #: A list of tensors of its dtype and rank, of a length that depends on values. Sizes that vary differ from item to
-    #: item: they are no symbols that could be read.
+    #: A list of tensors of its dtype and rank, of a length that depends on values. Its symbolic sizes differ from item
+    #: to item, and cannot be read.
     LIST = enum.auto()
     #: Such a tensor, or none, as values have it.
     OPTIONAL = enum.auto()
 
 
 class Value:
-    """A tensor of the program, or what `holds` says of some. With `constant` set, its value is known: a parameter, a
-    buffer, a literal.
+    """A tensor of the program, or a list or an optional of tensors, as `holds` says. If `constant` is set, the value is
+    known: a parameter, a buffer, a literal.
     """
 
     __slots__ = ("constant", "dtype", "holds", "name", "node", "shape")
@@ -109,7 +135,7 @@ class Value:
 
 @dataclass(frozen=True, slots=True)
 class Primitive:
-    """What is no operator of torch's dispatcher: a branch, a loop, what is done to a list of unknown length."""
+    """An operation that torch's dispatcher does not have: a branch, a loop, an operation on a list."""
 
     name: str
 
@@ -195,11 +221,11 @@ class Graph:
     _size_names: dict[sympy.Basic, str] = field(default_factory=dict)
 
     def size_name(self, size: Varying) -> str:
-        """What a size that varies is called in a shape: `batch`, `2*batch`."""
+        """The name of a symbolic size in a shape: `batch`, `2*batch`."""
         expression = size.node.expr
         name = self._size_names.get(expression)
         if name is None:
-            # sympy orders the terms of a sum to print it: 0.8 of the 1.3 s that a DenseNet of varying sizes took here.
+            # sympy orders the terms of a sum to print it: 0.8 of the 1.3 s that a DenseNet with dynamic axes took here.
             names = {s: type(s)(self.axis_names.get(str(s), str(s))) for s in expression.free_symbols}
             name = self._size_names[expression] = str(expression.xreplace(names))
         return name

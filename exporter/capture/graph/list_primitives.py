@@ -1,4 +1,4 @@
-"""What is done to lists and to what may be None, where no operator of torch's does it; and what it gives for values."""
+"""The primitives on lists and on optionals, for which torch has no operators, and what each computes."""
 
 from __future__ import annotations
 

@@ -97,19 +97,19 @@ def nearest_user_place(frame: FrameType | None) -> Place | None:
     return None
 
 
-def last_user_line(error: BaseException) -> str:
-    """The innermost line of the user's own code that an error came through; empty if there is none."""
-    where = ""
+def last_user_line(error: BaseException) -> Origin:
+    """The innermost line of the user's own code that an error came through; without a file if there is none."""
+    found = Origin("", 0)
     traceback = error.__traceback__
     while traceback is not None:
         frame = traceback.tb_frame
         if frame.f_code is _NODE_RUN:
             file, line = _line_of(frame.f_locals["n"])
-            where = f"{file}:{line}" if file else where
+            found = Origin(file, line) if file else found
         elif _users(frame.f_code):
-            where = f"{frame.f_code.co_filename}:{traceback.tb_lineno}"
+            found = Origin(frame.f_code.co_filename, traceback.tb_lineno)
         traceback = traceback.tb_next
-    return where
+    return found
 
 
 def _line_of(node: fx.Node) -> tuple[str, int]:
@@ -170,5 +170,4 @@ class OriginFinder:
 
 def refused_here(text: str) -> CaptureError:
     """A refusal of what the program does at the line that is running."""
-    where = OriginFinder(None).find().where
-    return CaptureError(f"{text}{f' (at {where})' if where else ''}")
+    return CaptureError(f"{text}{OriginFinder(None).find().in_brackets}")

@@ -1,7 +1,7 @@
-"""Branches and loops of a recording: their bodies are recorded apart, into blocks of the graph.
+"""Branches and loops of a recording: their bodies are recorded separately, into blocks of the graph.
 
-A *leaf* is what a program holds: a tensor, a Python number, None. What differs between two branches, or changes in a
-loop, leaves the block as a value of the graph; what stays the same stays what it is.
+A *leaf* is a tensor, a Python number, or None. A leaf that differs between two branches, or that changes in a loop, is
+an output of the block; one that does not stays what it is.
 """
 
 from __future__ import annotations
@@ -13,14 +13,13 @@ from typing import Any
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
 
+from onnx_parity.exporter.capture.graph.block_primitives import IF, LOOP, SCAN
 from onnx_parity.exporter.capture.graph.graph import (
     DTYPES,
     Block,
     Holds,
     Node,
-    Primitive,
     Size,
-    Value,
     same_shape,
     same_size,
 )
@@ -38,13 +37,9 @@ from onnx_parity.exporter.capture.record.leaves import (
 )
 from onnx_parity.exporter.errors import CaptureError
 
-__all__ = ["IF", "LOOP", "SCAN", "SEEN_TWICE", "Blocks", "Iteration", "UnlikeItems"]
+__all__ = ["SEEN_TWICE", "Blocks", "Iteration", "UnlikeItems"]
 
 asks_for_its_caller(__file__)
-
-IF = Primitive("prim::If")
-LOOP = Primitive("prim::Loop")
-SCAN = Primitive("higher_order::scan")
 
 SEEN_TWICE = (
     "a branch or loop writes in place to a tensor that has another name, or a view, around it: write to a clone of it"
@@ -52,9 +47,9 @@ SEEN_TWICE = (
 
 
 class UnlikeItems(CaptureError):
-    """What a loop collects in one place are tensors of another size in each iteration, which cannot be stacked.
+    """The tensors that a loop collects in one place differ in size between iterations, so they cannot be stacked.
 
-    The loop is recorded again then, that place being a list.
+    The loop is then recorded again with a list in that place.
     """
 
     def __init__(self, place: int) -> None:
@@ -64,9 +59,9 @@ class UnlikeItems(CaptureError):
 
 @dataclass(frozen=True, slots=True)
 class Iteration:
-    """What one pass through a loop's body came to."""
+    """What one iteration of a loop's body gives."""
 
-    #: Whether there is another one: a truth, or a tensor of one.
+    #: Whether there is another iteration: True, or a tensor of one bool.
     going: Leaf
     carried: Sequence[Leaf]
     #: Tensors of which those of all iterations are wanted, stacked.
@@ -84,13 +79,25 @@ class _Shared:
     place: int
 
 
+@dataclass(frozen=True, slots=True)
+class _Side:
+    """One body of a branch that was recorded."""
+
+    #: Its copies of the shared tensors.
+    own: Sequence[torch.Tensor]
+    nodes: list[Node]
+    #: What it returned, and then the shared tensors as it left them; and the same as the recorder knows it.
+    leaves: Sequence[Leaf]
+    settled: Sequence[Leaf]
+
+
 @dataclass(slots=True)
 class _Carried:
-    """One leaf that a loop hands from each iteration to the next, and what is known of it in all of them."""
+    """One leaf that a loop hands from each iteration to the next, and what holds for it in all of them."""
 
     start: Leaf
     varies: bool
-    #: The axes whose size is another in each iteration.
+    #: The axes whose size differs between iterations.
     free: set[int] = field(default_factory=set)
     inside: Leaf = None
     #: Which of the shared tensors it is.
@@ -112,60 +119,68 @@ class Blocks(Leaves):
         shared: Sequence[torch.Tensor] = (),
         flatten: Callable[[Any, Any], Callable[[Any], Sequence[Leaf]]] | None = None,
     ) -> list[Leaf]:
-        """Record both ways; give what either returns, one by one.
+        """Record both bodies of a branch; give the leaves of the result.
 
-        The `shared` tensors are handed to both: what a way writes to them is written to them afterwards. `flatten` is
-        asked, once both results are known, how to take them apart.
+        The `shared` tensors are passed to both: what a body writes to them is written to them afterwards. `flatten` is
+        called with both results, and gives the function that takes either apart into leaves.
         """
         asked = self.recorder.value_of(self.take(condition))
         inner = self.settled(shared)
-        ways: list[tuple[Any, list[torch.Tensor], list[Node]]] = []
-        for way in (then, orelse):
-            with self.recorder.block() as nodes:
-                own = [self.give(tensor) for tensor in inner]
-                ways.append((way(own), own, nodes))
-        taken_apart = flatten(ways[0][0], ways[1][0]) if flatten is not None else list
-        sides: list[tuple[list[Leaf], list[Leaf]]] = []
-        for result, own, nodes in ways:
-            with self.recorder.block(nodes):
-                # What is one of the shared tensors is that afterwards, not another of the same value.
-                places = {id(tensor): _Shared(place) for place, tensor in enumerate(own)}
-                leaves = [places.get(id(leaf), leaf) for leaf in taken_apart(result)] + own
-                settled = self.settled(leaves)
-            sides.append((leaves, settled))
-        (returned, ones), (_, others) = sides
-        then_nodes, else_nodes = ways[0][2], ways[1][2]
-        if len(ones) != len(others):
-            counts = [len(each) - len(shared) for each in (ones, others)]
+        sides = self._sides((then, orelse), inner, flatten)
+        counts = [len(side.settled) - len(shared) for side in sides]
+        if counts[0] != counts[1]:
             raise self.error(
                 f"one branch returns {counts[0]} values and the other {counts[1]}: return as many from both"
             )
         results: list[Leaf] = []
         made: list[FakeTensor] = []
-        then_ends: list[Value] = []
-        else_ends: list[Value] = []
-        for original, one, other in zip(returned, ones, others, strict=True):
-            if same_leaf(one, other):
-                results.append(shared[one.place] if isinstance(one, _Shared) else original)
+        ends: list[tuple[FakeTensor, FakeTensor]] = []
+        for original, leaves in zip(sides[0].leaves, zip(*(side.settled for side in sides), strict=True), strict=True):
+            if same_leaf(*leaves):
+                results.append(shared[leaves[0].place] if isinstance(leaves[0], _Shared) else original)
                 continue
-            one, other = (
-                self.take(own[leaf.place]) if isinstance(leaf, _Shared) else leaf
-                for leaf, (_, own, _) in zip((one, other), ways, strict=True)
-            )
-            with self.recorder.block(then_nodes):
-                a = self.tensor(one, other)
-            with self.recorder.block(else_nodes):
-                b = self.tensor(other, a)
-            made.append(self._merged(a, b))
-            then_ends.append(self.recorder.value_of(a))
-            else_ends.append(self.recorder.value_of(b))
+            ends.append(self._as_tensors(sides, leaves))
+            made.append(self._merged(*ends[-1]))
             results.append(self.give(made[-1]))
         if made:
-            then_block, else_block = Block([], then_nodes, then_ends), Block([], else_nodes, else_ends)
-            self.recorder.add(IF, {"condition": asked, "then": then_block, "orelse": else_block}, made)
-        count = len(results) - len(shared)
-        self._write(shared, inner, results[count:])
-        return results[:count]
+            values = [[self.recorder.value_of(end[number]) for end in ends] for number in (0, 1)]
+            blocks = [Block([], side.nodes, outputs) for side, outputs in zip(sides, values, strict=True)]
+            self.recorder.add(IF, {"condition": asked, "then": blocks[0], "orelse": blocks[1]}, made)
+        self._write(shared, inner, results[counts[0] :])
+        return results[: counts[0]]
+
+    def _sides(
+        self,
+        bodies: Sequence[Callable[[Sequence[torch.Tensor]], Any]],
+        inner: Sequence[Leaf],
+        flatten: Callable[[Any, Any], Callable[[Any], Sequence[Leaf]]] | None,
+    ) -> list[_Side]:
+        """Record both bodies of a branch, each into nodes of its own, and take their results apart."""
+        ran: list[tuple[Any, list[torch.Tensor], list[Node]]] = []
+        for body in bodies:
+            with self.recorder.block() as nodes:
+                own = [self.give(tensor) for tensor in inner]
+                ran.append((body(own), own, nodes))
+        taken_apart = flatten(ran[0][0], ran[1][0]) if flatten is not None else list
+        sides: list[_Side] = []
+        for result, own, nodes in ran:
+            with self.recorder.block(nodes):
+                # What is one of the shared tensors is that afterwards, not another of the same value.
+                places = {id(tensor): _Shared(place) for place, tensor in enumerate(own)}
+                leaves = [places.get(id(leaf), leaf) for leaf in taken_apart(result)] + own
+                sides.append(_Side(own, nodes, leaves, self.settled(leaves)))
+        return sides
+
+    def _as_tensors(self, sides: Sequence[_Side], leaves: tuple[Leaf, Leaf]) -> tuple[FakeTensor, FakeTensor]:
+        """What differs between the two branches, as a tensor in either: the nodes that make it one go there."""
+        one, other = (
+            self.take(side.own[leaf.place]) if isinstance(leaf, _Shared) else leaf
+            for leaf, side in zip(leaves, sides, strict=True)
+        )
+        with self.recorder.block(sides[0].nodes):
+            first = self.tensor(one, other)
+        with self.recorder.block(sides[1].nodes):
+            return first, self.tensor(other, first)
 
     def _write(self, tensors: Sequence[torch.Tensor], before: Sequence[Leaf], after: Sequence[Leaf]) -> None:
         """Write to tensors what a block wrote to its own copies of them."""
@@ -176,7 +191,7 @@ class Blocks(Leaves):
                 tensor.copy_(new)
 
     def _merged(self, one: FakeTensor, other: FakeTensor) -> FakeTensor:
-        """What is known of a tensor that is one of two."""
+        """A stand-in for a tensor that is one of two: sizes in which they differ are unknown."""
         if one.dtype is not other.dtype:
             raise self.error(f"one branch returns {one.dtype} and the other {other.dtype}: cast one of them")
         if one.ndim != other.ndim:
@@ -202,12 +217,13 @@ class Blocks(Leaves):
         shared: Sequence[torch.Tensor] = (),
         varying: Sequence[bool] | None = None,
     ) -> tuple[list[Leaf], list[torch.Tensor]]:
-        """Record a loop of `trips` iterations (None: any number) while `going`. Gives what it carried, at its end, and
-        what it collected, stacked.
+        """Record a loop of `trips` iterations (None: any number) while `going`. Gives what is carried, after the last
+        iteration, and what was collected, stacked.
 
-        The body is recorded with what is known before the first iteration. Where that does not hold for the second,
-        less is taken for granted and the body is recorded again. `varying` says what is known to change. The `shared`
-        tensors are handed to the body too: what it writes to them is written to them afterwards.
+        The body is recorded on the assumption that leaves and sizes stay as they are before the first iteration. Where
+        that turns out wrong, the assumption is dropped and the body is recorded again. `varying` marks leaves that are
+        known to change. The `shared` tensors are passed to the body too: what it writes to them is written to them
+        afterwards.
         """
         initial = [*initial, *shared]
         starts = self.settled(initial)
@@ -218,7 +234,7 @@ class Blocks(Leaves):
             item.shared = places.get(id(leaf))
         before = self.recorder.checkpoint()
         while (recorded := self._iteration(carried, len(shared), body)) is None:
-            # Each time one variable more changes, or one axis more: that comes to an end.
+            # Each time, one more variable or one more axis is known to change, so this ends.
             self.recorder.restore(before)
             before = self.recorder.checkpoint()
         block, goes_on, collected = recorded
@@ -248,7 +264,7 @@ class Blocks(Leaves):
         shared: Sequence[torch.Tensor],
         after: Sequence[Leaf],
     ) -> None:
-        """What a body writes in place to one tensor would be seen in another that shares its memory."""
+        """Refuse a body that writes in place to a tensor whose memory another tensor around it shares."""
         changed = [tensor for tensor, new in zip(shared, after, strict=True) if self.take(new) is not self.take(tensor)]
         own = [
             leaf
@@ -280,7 +296,7 @@ class Blocks(Leaves):
     def _iteration(
         self, carried: list[_Carried], shared: int, body: _Body
     ) -> tuple[Block, Leaf, list[FakeTensor]] | None:
-        """The body's block, whether it goes on, and what it collects; None where too much was taken for granted."""
+        """The body's block, whether it goes on, and what it collects; None where an assumption turned out wrong."""
         recorder, outer = self.recorder, self.recorder.nodes
         with recorder.block() as nodes:
             number, going = recorder.stand_in(torch.int64, ()), recorder.stand_in(torch.bool, ())
@@ -297,7 +313,7 @@ class Blocks(Leaves):
             for item, leaf in zip(carried[:split], given, strict=True):
                 item.written = item.varies and isinstance(leaf, torch.Tensor) and self.take(leaf) is not item.inside
             outs = self.settled([*done.carried, *own])
-            # All of them are asked, so that one more attempt does for all.
+            # No short cut: one more attempt then does for all leaves.
             for place, (item, leaf) in enumerate(zip(carried, done.carried, strict=False)):
                 if item.shared is not None and leaf is own[item.shared] and not item.varies:
                     outs[place] = item.start
@@ -321,7 +337,7 @@ class Blocks(Leaves):
         return self.recorder.stand_in(start.dtype, shape, start.device, self._holds_what(self.take(start)))
 
     def _holds(self, item: _Carried, out: Leaf, outer: list[Node]) -> bool:
-        """Whether what was taken for granted holds after an iteration; from now on, less is."""
+        """Whether the assumptions about a leaf hold after an iteration. Those that do not are dropped."""
         if not item.varies:
             if same_leaf(item.start, out) or out is UNSET:
                 return True
@@ -339,7 +355,7 @@ class Blocks(Leaves):
         if dtype is not inside.dtype or len(shape) != inside.ndim:
             raise self.error(
                 f"a variable is {spelled(item.start)} before the loop and {spelled(out)} after an iteration: "
-                "ONNX wants one dtype and one number of axes throughout"
+                "in ONNX it has one dtype and one number of axes in all iterations"
             )
         grown = {axis for axis, (a, b) in enumerate(zip(inside.shape, shape, strict=True)) if not same_size(a, b)}
         if grown <= item.free:
@@ -364,9 +380,9 @@ class Blocks(Leaves):
         over: Sequence[torch.Tensor],
         body: Callable[[Sequence[torch.Tensor], Sequence[torch.Tensor]], Sequence[torch.Tensor]],
     ) -> list[torch.Tensor]:
-        """Record a pass over the first axis of tensors; give what it carries at its end, and the rest, stacked.
+        """Record a scan over the first axis of tensors. Gives what is carried at its end, and other results stacked.
 
-        The body takes what is carried and the slices, and returns what is carried and whatever else.
+        The body takes what is carried and a slice of each tensor, and returns what is carried and any other tensors.
         """
         recorder = self.recorder
         starts, wholes = self.settled(initial), self.settled(over)

@@ -1,4 +1,4 @@
-"""Leaves: what a program holds while it is recorded (a tensor, a number, None), and each as a tensor of the graph."""
+"""Leaves: what a program computes with while it is recorded (tensors, numbers, None), as tensors of the graph."""
 
 from __future__ import annotations
 
@@ -35,25 +35,25 @@ _COMPARISONS: dict[str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = 
 
 @dataclass(frozen=True, slots=True)
 class Absent:
-    """In the place of a tensor of which nothing is known yet."""
+    """Stands for a tensor of which nothing is known yet."""
 
     said: str
 
 
-#: What a variable holds on a way on which nothing was assigned to it. Nobody reads it.
+#: The value of a variable in a branch that does not assign to it, where nobody reads it.
 UNSET = Absent("not set")
 #: The items of an empty list, in one tensor.
 EMPTY = Absent("an empty list")
 
 
 class Leaves:
-    """Between what the program has and what the recorder knows."""
+    """Converts between the tensors that the program has and the fake tensors that the recorder knows."""
 
     def __init__(self, recorder: Recorder) -> None:
         self.recorder = recorder
 
     def take(self, tensor: torch.Tensor) -> FakeTensor:
-        """What the recorder knows a tensor of the program as."""
+        """The recorder's fake tensor for a tensor of the program."""
         tensor = unwrapped(tensor)
         if isinstance(tensor, FakeTensor) and self.recorder.knows(tensor):
             return tensor
@@ -61,7 +61,7 @@ class Leaves:
             return self.recorder.constant(tensor)
 
     def give(self, leaf: Leaf) -> Leaf:
-        """A leaf as the program may have it: writes to a tensor are seen."""
+        """A leaf as the program gets it: a tensor is wrapped, so that writes to it are seen."""
         level = torch._C._functorch.maybe_current_level()
         if level is None or not isinstance(leaf, FakeTensor):
             return leaf
@@ -78,7 +78,7 @@ class Leaves:
             return self.tensor(self.anything_like(like, leaf is EMPTY))
         if not is_number(leaf):
             raise self.error(
-                f"a branch or loop makes a variable {spelled(leaf)} one time and {spelled(like)} another: "
+                f"a variable is {spelled(leaf)} or {spelled(like)}, depending on which branch or iteration has run: "
                 "only tensors and numbers can depend on values"
             )
         with self.innermost():
@@ -96,7 +96,7 @@ class Leaves:
         return self.recorder.reader.depends_on_input(self.recorder.value_of(self.take(tensor)))
 
     def truth(self, leaf: Leaf) -> Leaf:
-        """A condition: True, False, or a tensor of one truth."""
+        """A condition as True, False, or a tensor of one bool."""
         if isinstance(leaf, torch.Tensor):
             return leaf if leaf.dtype is torch.bool else leaf != 0
         if not isinstance(leaf, torch.SymBool):
@@ -104,7 +104,7 @@ class Leaves:
         return self._over_sizes(leaf.node.expr)
 
     def _over_sizes(self, expression: sympy.Basic) -> Leaf:
-        """What a statement about sizes that vary is at run time."""
+        """A condition on dynamic sizes, as a tensor that is computed when the model runs."""
         name = type(expression).__name__
         if name in ("BooleanTrue", "BooleanFalse"):
             return bool(expression)
@@ -133,11 +133,10 @@ class Leaves:
         return temporarily_clear_interpreter_stack()
 
     def error(self, text: str) -> CaptureError:
-        where = self.recorder.origins.find().where
-        return CaptureError(f"{text}{f' (at {where})' if where else ''}")
+        return CaptureError(f"{text}{self.recorder.origins.find().in_brackets}")
 
     def anything_like(self, leaf: Leaf, empty: bool) -> Leaf:
-        """Something of the kind of a leaf, for a variable that nobody reads before it is assigned to."""
+        """A placeholder of the dtype and rank of a leaf, for a variable that is assigned to before it is read."""
         if not isinstance(leaf, torch.Tensor):
             return False if isinstance(leaf, bool) else 0.0 if isinstance(leaf, float) else 0
         if self.recorder.value_of(self.take(leaf)).holds is Holds.LIST:

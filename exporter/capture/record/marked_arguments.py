@@ -1,4 +1,4 @@
-"""Inputs that hold tensors, lists of any length and what may be None, as a program that is recorded is given them."""
+"""Marked inputs of a recording, lists of any length and tensors that may be None: what the program is called with."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from onnx_parity.exporter.capture.record.results import TensorList, TensorOrNone
 from onnx_parity.exporter.errors import CaptureError
 from onnx_parity.exporter.request.marked_inputs import Held, ListOf
 
-__all__ = ["HeldInput"]
+__all__ = ["MarkedInput"]
 
 
-class HeldInput:
-    """One of them: the graph's input, and what the program is given for it."""
+class MarkedInput:
+    """A marked input: the graph's value, and the object that the program is called with."""
 
     def __init__(self, recorder: Recorder, held: Held, name: str, shape: Sequence[Size]) -> None:
         self.name = name
@@ -30,14 +30,14 @@ class HeldInput:
         self.value: Value = recorder.value_of(self._handle)
         self.value.name = name
         recorder.reader.examples[self.value] = held.given
-        #: What the program may write to, and what each was before.
+        #: Tensors that the program is given, and the value of each before it runs.
         self._given: list[tuple[torch.Tensor, Value]] = []
 
     @classmethod
     def of_list(
         cls, recorder: Recorder, held: Held, name: str, axes: Mapping[int, str], axis_names: dict[str, str]
-    ) -> HeldInput:
-        """A list: the axes that vary are each item's own, whatever else is called so."""
+    ) -> MarkedInput:
+        """A list. Its dynamic axes are symbols of their own, even if other inputs have axes of the same names."""
         symbols = recorder.fakes.symbols
         if symbols is None:
             raise NeedsSymbols
@@ -48,7 +48,7 @@ class HeldInput:
         return cls(recorder, held, name, shape)
 
     def handed_out(self, known: Mapping[str, tuple[Value, int]]) -> TensorList | TensorOrNone:
-        """What the program is given. `known` are the sizes that can be read of other inputs."""
+        """What the program is called with. `known` are the symbols that can be read from other inputs."""
         handle, recorder = self._handle, self._recorder
         leaves = Leaves(recorder)
         if self._is_list and any(not isinstance(size, int) for size in self.value.shape):
@@ -73,7 +73,7 @@ class HeldInput:
         return given
 
     def refuse_written(self) -> None:
-        """Called when the program has run."""
+        """Refuse writes in place to the input. Called when the program has run."""
         leaves = Leaves(self._recorder)
         if any(self._recorder.value_of(leaves.take(given)) is not before for given, before in self._given):
             what = "the items of the list" if self._is_list else "the tensor, which may be None,"

@@ -1,4 +1,4 @@
-"""Leaves modules as they were: buffers, which have stand-ins during the recording, and attributes that it assigned."""
+"""Restores modules after a recording: buffers, which stand-ins replace meanwhile, and attributes that it assigned."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-__all__ = ["Buffer", "attribute_at", "buffers_of", "preserved"]
+__all__ = ["Buffer", "attribute_at", "buffers_of", "compiled_attributes", "preserved"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +81,15 @@ def attribute_at(root: torch.nn.Module, path: str) -> Any:
     *parts, name = path.split(".")
     for part in parts:
         root = root._modules[part]  # type: ignore[assignment]
+    if isinstance(root, torch.jit.ScriptModule):
+        return root._c.getattr(name)
     return root._buffers[name] if name in root._buffers else root.__dict__[name]
+
+
+def compiled_attributes(module: torch.jit.ScriptModule) -> dict[str, Any]:
+    """What a compiled module holds beside parameters and other modules. Lists and dicts are copies."""
+    attributes = module._concrete_type.get_attributes()
+    return {name: module._c.getattr(name) for name, (_, is_parameter) in attributes.items() if not is_parameter}
 
 
 def _changed(now: dict[str, Any], before: dict[str, Any]) -> list[str]:

@@ -110,7 +110,7 @@ def _refuse_empty(leaves: Leaves, items: Leaf) -> None:
 
 
 def _any_item(leaves: Leaves, items: torch.Tensor) -> list[Size]:
-    """The sizes of an item: anew for each that is taken out, where they vary."""
+    """The sizes of an item; those that differ between items are a new symbol for each item that is taken out."""
     sizes: Sequence[Size] = leaves.take(items).shape
     return [size if isinstance(size, int) else leaves.new_size(size) for size in sizes]
 

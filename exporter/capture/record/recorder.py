@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -12,6 +12,7 @@ from torch._ops import OpOverload
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from onnx_parity.exporter.capture.evaluate import outside_of_modes
 from onnx_parity.exporter.capture.fakes.fake_mode import Fakes
 from onnx_parity.exporter.capture.fakes.pointwise import Metadata
 from onnx_parity.exporter.capture.fakes.result_cache import ResultMemo, describe
@@ -19,9 +20,9 @@ from onnx_parity.exporter.capture.graph.graph import Holds, Node, Origin, Primit
 from onnx_parity.exporter.capture.graph.list_primitives import TO_LIST
 from onnx_parity.exporter.capture.graph.origin import OriginFinder
 from onnx_parity.exporter.capture.record.autograd_functions import AUTOGRAD_FUNCTION, FunctionCall
-from onnx_parity.exporter.capture.record.values_read import Reader, outside_of_modes
+from onnx_parity.exporter.capture.record.values_read import Reader
 from onnx_parity.exporter.capture.replace.dispatch import original, without_keeping
-from onnx_parity.exporter.capture.sizes.result_sizes import SIZES
+from onnx_parity.exporter.capture.replace.registry import Kind, functions
 from onnx_parity.exporter.errors import CaptureError
 
 __all__ = ["NeedsSymbols", "OwnTensorWritten", "Recorder", "own_tensor_written", "unwrapped"]
@@ -37,12 +38,12 @@ class NeedsSymbols(CaptureError):
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """What was known of symbols before a block was recorded."""
+    """What was known of symbols before a block was recorded, so that it can be recorded again."""
 
     sizes: dict[str, Any]
     scalars: dict[str, Any]
     assumptions: dict[Any, Any]
-    said: int
+    warnings_due: int
 
 
 _CPU = torch.device("cpu")
@@ -59,6 +60,8 @@ _READS = frozenset(
         torch.ops.aten.is_nonzero.default,
     }
 )
+
+_RESULTS_WITH_DYNAMIC_SIZES = functions(Kind.RESULT_WITH_DYNAMIC_SIZES)
 
 _parameter_names: dict[OpOverload, tuple[str, ...]] = {}
 
@@ -114,6 +117,8 @@ class Recorder(TorchDispatchMode):
         self._writable: set[int] = set()
         #: Of each symbol, a value of the program that has that size, and the axis.
         self.size_sources: dict[str, tuple[Value, int]] = {}
+        #: Asked when the program has returned, with the program, for attributes that are others now, by name.
+        self.at_end: list[Callable[[object], Mapping[str, Any]]] = []
         self.reader = Reader(self.size_sources, origins, fakes.symbols, strict)
 
     # --- values ---------------------------------------------------------------------------------------------------
@@ -162,7 +167,7 @@ class Recorder(TorchDispatchMode):
     def stand_in(
         self, dtype: torch.dtype, shape: Sequence[Size], device: torch.device = _CPU, holds: Holds = Holds.TENSOR
     ) -> FakeTensor:
-        """A tensor that no operator made, as blocks take and return them; or for what holds tensors."""
+        """A fake tensor that no operator made: an input or output of a block, or one for a list or an optional."""
         fake = self._memo.contiguous(dtype, tuple(shape), device)
         value = Value(dtype, tuple(shape), holds=holds)
         self._values[id(fake)] = (fake, value)
@@ -171,7 +176,7 @@ class Recorder(TorchDispatchMode):
         return fake
 
     def release(self) -> None:
-        """Let go of the fake tensors, when all is recorded: they lie in cycles, and a large program's are megabytes."""
+        """Drop the fake tensors once all is recorded: they lie in cycles, and take megabytes in a large program."""
         self._values.clear()
         self._metadata.clear()
         self._constants.clear()
@@ -205,13 +210,16 @@ class Recorder(TorchDispatchMode):
             self._refuse_foreign_write(func, args)
         decomposition = self._decomposition_of(original(func))
         if decomposition is not None:
-            return self._decompose(decomposition, args, kwargs)
+            result = self._decompose(decomposition, args, kwargs)
+            if result is not NotImplemented:
+                return result
         with without_keeping():
-            sizes = SIZES.get(original(func)) if self.fakes.symbols is not None else None
+            dynamic = self.fakes.symbols is not None
+            result_of = _RESULTS_WITH_DYNAMIC_SIZES.get(original(func)) if dynamic else None
             result = NotImplemented
-            if sizes is not None:
+            if result_of is not None:
                 with self.fakes:
-                    result = sizes(*args, **kwargs)
+                    result = result_of(*args, **kwargs)
             if result is NotImplemented:
                 result = self._memo.call(func, types, args, kwargs)
         self._record(original(func), args, kwargs, result)
@@ -283,7 +291,7 @@ class Recorder(TorchDispatchMode):
         self.nodes.append(node)
 
     def add(self, op: Primitive, arguments: dict[str, Any], results: Sequence[FakeTensor]) -> None:
-        """Record what is no operator of the dispatcher, and which stand-ins are what it returns."""
+        """Record a primitive, which the dispatcher does not have; `results` are the stand-ins that it returns."""
         node = Node(op, arguments, self.origins.find())
         for fake in results:
             value = self._values[id(fake)][1]
@@ -292,7 +300,7 @@ class Recorder(TorchDispatchMode):
         self.nodes.append(node)
 
     def listed(self, stack: Value) -> Value:
-        """The list of the tensors that lie along the first axis of one."""
+        """Record the list of the tensors along the first axis of `stack`."""
         node = Node(TO_LIST, {"stack": stack}, self.origins.find())
         value = Value(stack.dtype, stack.shape[1:], node=node, holds=Holds.LIST)
         node.outputs.append(value)
@@ -303,7 +311,7 @@ class Recorder(TorchDispatchMode):
 
     @contextmanager
     def block(self, nodes: list[Node] | None = None) -> Iterator[list[Node]]:
-        """What is recorded inside goes into nodes of their own, or to the end of these."""
+        """Within, operators are recorded into a new list of nodes, or at the end of the given one."""
         outer = self.nodes
         self.nodes = [] if nodes is None else nodes
         try:
@@ -312,10 +320,10 @@ class Recorder(TorchDispatchMode):
             self.nodes = outer
 
     def checkpoint(self) -> Checkpoint:
-        """What to give to `restore` where a block is to be recorded anew."""
+        """The state that `restore` goes back to when a block is recorded again."""
         symbols, reader = self.fakes.symbols, self.reader
         assumptions = symbols.assumptions if symbols is not None else {}
-        return Checkpoint(dict(self.size_sources), dict(reader.scalars), dict(assumptions), len(reader.said))
+        return Checkpoint(dict(self.size_sources), dict(reader.scalars), dict(assumptions), len(reader.warnings_due))
 
     def restore(self, checkpoint: Checkpoint) -> None:
         # The reader knows these by the objects that they are.
@@ -324,7 +332,7 @@ class Recorder(TorchDispatchMode):
             known.update(before)
         if self.fakes.symbols is not None:
             self.fakes.symbols.assumptions = checkpoint.assumptions
-        del self.reader.said[checkpoint.said :]
+        del self.reader.warnings_due[checkpoint.warnings_due :]
 
     def _note_sizes(self, value: Value) -> None:
         """Sizes that depend on values (of x[x > 0]) are symbols too: they can be read where they first appear."""
@@ -348,14 +356,14 @@ class Recorder(TorchDispatchMode):
             return func(*tensors)
 
     def read_out(self, tensor: torch.Tensor) -> torch.Tensor:
-        """What a tensor that the program holds is for the example inputs."""
+        """The values of a tensor of the program for the example inputs."""
         tensor = unwrapped(tensor)
         if not self.knows(tensor):
             return tensor
         return self.reader.read([self.value_of(tensor)])[0]
 
     def _stays_symbolic(self, func: OpOverload, args: tuple[Any, ...]) -> bool:
-        """A number that depends on an input can be a symbol; a truth cannot."""
+        """Whether a number that is read becomes a symbol. Booleans cannot: Python branches on them at once."""
         if func is not _NUMBER_OF or self._freezes or args[0].dtype is torch.bool or args[0].dtype.is_complex:
             return False
         if not self.reader.depends_on_input(self.value_of(args[0])):
@@ -375,9 +383,8 @@ def unwrapped(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def own_tensor_written(name: str, origin: Origin) -> OwnTensorWritten:
-    where = f" at {origin.where}" if origin.where else ""
     what = f"{name!r}, which" if name else "a tensor that"
     return OwnTensorWritten(
-        f"the program writes in place{where} to {what} is neither made in it nor one of its inputs or buffers. "
+        f"the program writes in place{origin.placed} to {what} is neither made in it nor one of its inputs or buffers. "
         "Register that tensor with register_buffer, or write to a copy of it."
     )

@@ -40,12 +40,12 @@ class TensorList:
     stacked: bool
 
     REMEDY: ClassVar[str] = (
-        "Python does that once, while the program is recorded: do it in a function with @torch.jit.script, or export "
-        "torch.jit.script(model)"
+        "Python would do that only once, while the program is recorded. Do it in a function with @torch.jit.script, or "
+        "export torch.jit.script(model)"
     )
 
     def _refuse(self, *_: object) -> NoReturn:
-        raise CaptureError(f"the program takes a list apart whose length varies. {self.REMEDY}")
+        raise CaptureError(f"the program takes apart a list of unknown length. {self.REMEDY}")
 
     __iter__ = __len__ = __getitem__ = __contains__ = __bool__ = __add__ = __radd__ = _refuse
 
@@ -70,7 +70,7 @@ class Kind(enum.Enum):
     """What becomes of one thing that a program returned."""
 
     TENSOR = enum.auto()
-    #: A number that varies: an output of one element, which is given back as an int, a float or a bool.
+    #: A number that depends on the input: an output of one element, which is returned as an int, a float or a bool.
     NUMBER = enum.auto()
     #: A list whose length depends on values: a sequence of tensors, or of tensors that are given back as numbers.
     LIST = enum.auto()
@@ -112,8 +112,8 @@ def spelled_structure(spec: pytree.TreeSpec) -> str:
     return repr(pytree.tree_unflatten([_Leaf()] * spec.num_leaves, spec))
 
 
-def taken_apart(result: Any) -> tuple[Returned, list[torch.Tensor]]:
-    """The structure of a result, and the tensors in it."""
+def taken_apart(result: Any, numbers_are_outputs: bool = False) -> tuple[Returned, list[torch.Tensor]]:
+    """The structure of a result, and the tensors in it. A number that is known can be an output too."""
     leaves, spec = pytree.tree_flatten(result)
     kinds: list[Kind] = []
     plain: list[Any] = []
@@ -129,7 +129,7 @@ def taken_apart(result: Any) -> tuple[Returned, list[torch.Tensor]]:
             kinds.append(Kind.OPTIONAL)
             assert leaf.optional is not None, "only a script returns it"
             tensors.append(leaf.optional)
-        elif isinstance(leaf, Varying):
+        elif isinstance(leaf, Varying) or (numbers_are_outputs and type(leaf) in DTYPES):
             kinds.append(Kind.NUMBER)
             tensors.append(torch.scalar_tensor(cast("int", leaf), dtype=DTYPES[type(leaf)]))
         elif isinstance(leaf, _PLAIN):

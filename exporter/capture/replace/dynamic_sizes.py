@@ -1,39 +1,51 @@
-"""Operators written out anew where torch's own way would take a size that varies, or a value, for a fixed number."""
+"""Composite operators written out anew where torch's own way would fix a dynamic size, or read a value as a number."""
 
 from __future__ import annotations
 
 import itertools
 import sys
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, cast
 
 import torch
-from torch._ops import OpOverload
 
 from onnx_parity.exporter.capture.graph.graph import Size, same_shape, same_size
+from onnx_parity.exporter.capture.replace.registry import instead_of
 
-__all__ = ["VARYING", "linspace"]
+__all__ = ["linspace"]
 
 _aten = torch.ops.aten
 
 
+@instead_of(_aten._shape_as_tensor.default, why="torch's own fills memory with the sizes, and a fake tensor has none")
+def _shape_as_tensor(x: torch.Tensor) -> torch.Tensor:
+    sizes = [torch.scalar_tensor(size, dtype=torch.int64, device=x.device) for size in x.shape]
+    return torch.stack(sizes) if sizes else torch.empty(0, dtype=torch.int64, device=x.device)
+
+
+@instead_of(_aten._reshape_from_tensor.default, why="torch's own reads the memory of the tensor that holds the sizes")
+def _reshape_from_tensor(x: torch.Tensor, shape: torch.Tensor) -> torch.Tensor:
+    return x.reshape([cast("int", size.item()) for size in shape.unbind(0)])
+
+
+@instead_of(_aten._dim_arange.default, why="torch's own asks for the size as a plain int")
 def _dim_arange(like: torch.Tensor, dim: int) -> torch.Tensor:
-    # torch's own asks for the size as a plain int.
     return torch.arange(like.shape[dim], device=like.device)
 
 
+@instead_of(_aten.chunk.default, why="torch's own asks how many parts there are, which fixes the size of the axis")
 def _chunk(x: torch.Tensor, chunks: int, dim: int = 0) -> Any:
-    # torch's own asks how many parts there are: as many as were asked for, unless the axis is too short for so many.
+    # There are as many as were asked for, unless the axis is too short for so many.
     size = x.shape[dim]
     if isinstance(size, int) or chunks < 1:
-        return _aten.chunk.default.decompose(x, chunks, dim)
+        return NotImplemented
     if _is_zero(size % chunks):
         part = size // chunks
         return [_aten.slice.Tensor(x, dim, number * part, (number + 1) * part) for number in range(chunks)]
     part = (size + chunks - 1) // chunks
     as_asked = (size + part - 1) // part == chunks
     if isinstance(as_asked, torch.SymBool) and not size.node.shape_env.decided(as_asked.node.expr):
-        return _aten.chunk.default.decompose(x, chunks, dim)
+        return NotImplemented
     return x.split_with_sizes([*[part] * (chunks - 1), size - part * (chunks - 1)], dim)
 
 
@@ -41,48 +53,54 @@ def _is_zero(size: Size) -> bool:
     return bool((size if isinstance(size, int) else size.node.expr) == 0)
 
 
+@instead_of(
+    _aten.tensor_split.sections, why="torch's own asks which parts are longer, which fixes the size of the axis"
+)
 def _tensor_split(x: torch.Tensor, sections: Size, dim: int = 0) -> Any:
-    # torch's own asks which parts are longer.
     size = x.shape[dim]
     if isinstance(size, int) or not isinstance(sections, int):
-        return _aten.tensor_split.sections.decompose(x, sections, dim)
+        return NotImplemented
     whole, longer = size // sections, size % sections
     starts = [whole * part + torch.sym_min(part, longer) for part in range(sections + 1)]
     return [_aten.slice.Tensor(x, dim, start, end) for start, end in itertools.pairwise(starts)]
 
 
+@instead_of(_aten.tensor_split.tensor_indices_or_sections, why="torch's own reads the memory of the tensor of indices")
 def _tensor_split_at(x: torch.Tensor, places: torch.Tensor, dim: int = 0) -> Any:
-    # torch's own reads the memory of the places.
     if places.ndim == 0:
-        return _tensor_split(x, places.item(), dim)  # type: ignore[arg-type]
+        return _aten.tensor_split.sections(x, places.item(), dim)
     bounds = [0, *(places[number].item() for number in range(places.shape[0])), sys.maxsize]
     return [_aten.slice.Tensor(x, dim, start, end) for start, end in itertools.pairwise(bounds)]
 
 
+@instead_of(_aten.one_hot.default, why="torch's own reads the greatest value as a plain int")
 def _one_hot(x: torch.Tensor, num_classes: int = -1) -> Any:
-    # torch's own reads the greatest value as a plain int.
     if num_classes != -1:
-        return _aten.one_hot.default.decompose(x, num_classes)
+        return NotImplemented
     classes = torch.arange(x.max().item() + 1, device=x.device)
     return (x.unsqueeze(-1) == classes).to(torch.int64)
 
 
+_LAYS_OUT_ANEW = "torch's own lays out anew, with as_strided, the means of images whose channels come last in memory"
+
+
+@instead_of(_aten.adaptive_avg_pool2d.default, why=_LAYS_OUT_ANEW)
 def _adaptive_avg_pool2d(x: torch.Tensor, sizes: list[Size]) -> Any:
-    # torch's own lays out anew, with as_strided, the means of images whose channels come last in memory.
-    return x.mean((-1, -2), True) if [*sizes] == [1, 1] else _aten.adaptive_avg_pool2d.default.decompose(x, sizes)
+    return x.mean((-1, -2), True) if [*sizes] == [1, 1] else NotImplemented
 
 
+@instead_of(_aten.adaptive_avg_pool3d.default, why=_LAYS_OUT_ANEW)
 def _adaptive_avg_pool3d(x: torch.Tensor, sizes: list[Size]) -> Any:
-    return (
-        x.mean((-1, -2, -3), True) if [*sizes] == [1, 1, 1] else _aten.adaptive_avg_pool3d.default.decompose(x, sizes)
-    )
+    return x.mean((-1, -2, -3), True) if [*sizes] == [1, 1, 1] else NotImplemented
 
 
+@instead_of(
+    _aten.take_along_dim.default, why="torch's own asks for the sizes that the two are broadcast to as plain ints"
+)
 def _take_along_dim(x: torch.Tensor, indices: torch.Tensor, dim: int | None = None) -> Any:
-    # torch's own asks for the sizes that the two are broadcast to as plain ints.
     static = all(isinstance(size, int) for size in (*x.shape, *indices.shape))
     if static or (dim is not None and x.ndim != indices.ndim) or indices.dtype is not torch.int64:
-        return _aten.take_along_dim.default.decompose(x, indices, dim)
+        return NotImplemented
     if dim is None:
         return x.reshape(-1).gather(0, indices.reshape(-1))
     along = dim % x.ndim
@@ -113,16 +131,3 @@ def linspace(start: float, end: float, steps: int, *, dtype: torch.dtype | None 
     step = (end - start) / torch.sym_max(steps - 1, 1)
     walked = torch.where(places < (steps + 1) // 2, start + step * places, end - step * (steps - 1 - places))
     return walked.to(dtype or torch.get_default_dtype())
-
-
-#: What is done instead.
-VARYING: dict[OpOverload, Callable[..., Any]] = {
-    _aten._dim_arange.default: _dim_arange,
-    _aten.chunk.default: _chunk,
-    _aten.tensor_split.sections: _tensor_split,
-    _aten.tensor_split.tensor_indices_or_sections: _tensor_split_at,
-    _aten.one_hot.default: _one_hot,
-    _aten.take_along_dim.default: _take_along_dim,
-    _aten.adaptive_avg_pool2d.default: _adaptive_avg_pool2d,
-    _aten.adaptive_avg_pool3d.default: _adaptive_avg_pool3d,
-}

@@ -1,4 +1,4 @@
-"""Operators in place whose functionalization takes no sizes that vary: written as what they compute, copied back."""
+"""Operators in place whose functionalization takes no dynamic sizes: written as what they compute, copied back."""
 
 from __future__ import annotations
 
@@ -6,20 +6,16 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch._ops import OpOverload, OpOverloadPacket
+from torch._ops import OpOverloadPacket
 
-__all__ = ["WRITTEN"]
+from onnx_parity.exporter.capture.replace.registry import instead_of
 
 _aten = torch.ops.aten
-#: torch 2.13 checks the shapes of these on tensors of plain sizes.
 _NAMES = (
     "addr_", "clamp_", "clamp_max_", "clamp_min_", "copysign_", "cumprod_", "cumsum_", "exponential_", "floor_divide_",
     "hardsigmoid_", "hardswish_", "hardtanh_", "heaviside_", "index_fill_", "lcm_", "ldexp_", "logit_", "nan_to_num_",
     "renorm_", "sinc_", "threshold_", "tril_", "triu_", "xlogy_",
 )  # fmt: skip
-
-
-#: torch 2.13 computes the shapes of these in float32 where they are of half as many bits, and cannot cast for that.
 _IN_HALVES = (
     "abs_", "acos_", "acosh_", "addmm_", "asin_", "asinh_", "atan2_", "atan_", "atanh_", "ceil_", "celu_", "cos_",
     "cosh_", "deg2rad_", "digamma_", "elu_", "eq_", "erf_", "erfc_", "erfinv_", "exp2_", "exp_", "expm1_",
@@ -30,45 +26,48 @@ _IN_HALVES = (
 )  # fmt: skip
 _HALVES = (torch.float16, torch.bfloat16)
 
+_CHECKS_PLAIN_SIZES = "torch 2.13's functionalization checks the shapes of these on tensors of plain sizes"
+_CANNOT_CAST = (
+    "torch 2.13's functionalization computes the shapes of these in float32 where the tensor is float16 or bfloat16, "
+    "and cannot cast symbols for that"
+)
 
-def _varies(x: torch.Tensor) -> bool:
+
+def _has_dynamic_sizes(x: torch.Tensor) -> bool:
     return any(isinstance(size, torch.SymInt) for size in x.shape)
 
 
-def _varies_in_halves(x: torch.Tensor) -> bool:
-    return x.dtype in _HALVES and _varies(x)
+def _has_dynamic_sizes_in_halves(x: torch.Tensor) -> bool:
+    return x.dtype in _HALVES and _has_dynamic_sizes(x)
 
 
 def _copied_back(functional: OpOverloadPacket, where: Callable[[torch.Tensor], bool]) -> Callable[..., Any]:
-    def instead(self: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor | None:
-        return self.copy_(functional(self, *args, **kwargs)) if where(self) else None
+    def instead(self: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
+        return self.copy_(functional(self, *args, **kwargs)) if where(self) else NotImplemented
 
     return instead
 
 
-def _normal(self: torch.Tensor, mean: float = 0, std: float = 1, *, generator: Any = None) -> torch.Tensor | None:
-    if not _varies_in_halves(self):
-        return None
+for _names, _where, _why in (
+    (_NAMES, _has_dynamic_sizes, _CHECKS_PLAIN_SIZES),
+    (_IN_HALVES, _has_dynamic_sizes_in_halves, _CANNOT_CAST),
+):
+    for _name in _names:
+        _in_place, _functional = getattr(_aten, _name), getattr(_aten, _name.removesuffix("_"))
+        _overloads = [getattr(_in_place, overload) for overload in _in_place.overloads()]
+        instead_of(*_overloads, why=_why)(_copied_back(_functional, _where))
+
+
+@instead_of(_aten.normal_.default, why=_CANNOT_CAST)
+def _normal(self: torch.Tensor, mean: float = 0, std: float = 1, *, generator: Any = None) -> Any:
+    if not _has_dynamic_sizes_in_halves(self):
+        return NotImplemented
     return self.copy_(_aten.normal_functional.default(self, mean, std, generator=generator))
 
 
-def _fill_diagonal(self: torch.Tensor, fill_value: float, wrap: bool = False) -> torch.Tensor | None:
-    if wrap or self.ndim != 2 or not _varies(self):
-        return None
+@instead_of(_aten.fill_diagonal_.default, why=_CHECKS_PLAIN_SIZES)
+def _fill_diagonal(self: torch.Tensor, fill_value: float, wrap: bool = False) -> Any:
+    if wrap or self.ndim != 2 or not _has_dynamic_sizes(self):
+        return NotImplemented
     self.diagonal().fill_(fill_value)
     return self
-
-
-def _of_name(name: str, where: Callable[[torch.Tensor], bool]) -> dict[OpOverload, Callable[..., Any]]:
-    in_place, functional = getattr(_aten, name), getattr(_aten, name.removesuffix("_"))
-    return {getattr(in_place, overload): _copied_back(functional, where) for overload in in_place.overloads()}
-
-
-#: What is done instead, where that returns something.
-WRITTEN: dict[OpOverload, Callable[..., Any]] = {
-    _aten.fill_diagonal_.default: _fill_diagonal,
-    _aten.normal_.default: _normal,
-}
-for _names, _where in ((_NAMES, _varies), (_IN_HALVES, _varies_in_halves)):
-    for _name in _names:
-        WRITTEN.update(_of_name(_name, _where))

@@ -2,15 +2,35 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import torch
+from torch._ops import OpOverload
 
-__all__ = ["UNFUSED"]
+from onnx_parity.exporter.capture.replace.registry import instead_of
 
 _aten = torch.ops.aten
 
+_WHY = "on a GPU torch computes it by one fused kernel, which has no lowering and no equal in ONNX"
 
+
+def _instead_on_a_gpu_of(op: OpOverload) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """As `instead_of`, on any other device than the CPU. On a CPU torch decomposes the operator."""
+
+    def register(function: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(function)
+        def instead(*args: Any, **kwargs: Any) -> Any:
+            return function(*args, **kwargs) if args[0].device.type != "cpu" else NotImplemented
+
+        instead_of(op, why=_WHY)(instead)
+        return function
+
+    return register
+
+
+@_instead_on_a_gpu_of(_aten.lstm_cell.default)
 def _lstm_cell(
     input: torch.Tensor,
     hx: Sequence[torch.Tensor],
@@ -26,6 +46,7 @@ def _lstm_cell(
     return leaving.sigmoid() * cell.tanh(), cell
 
 
+@_instead_on_a_gpu_of(_aten.gru_cell.default)
 def _gru_cell(
     input: torch.Tensor,
     hx: torch.Tensor,
@@ -41,17 +62,10 @@ def _gru_cell(
     return hidden
 
 
+@_instead_on_a_gpu_of(_aten.grid_sampler.default)
 def _grid_sampler(
     input: torch.Tensor, grid: torch.Tensor, interpolation_mode: int, padding_mode: int, align_corners: bool
 ) -> torch.Tensor:
     sample = _aten.grid_sampler_2d if input.dim() == 4 else _aten.grid_sampler_3d
     sampled: torch.Tensor = sample(input, grid, interpolation_mode, padding_mode, align_corners)
     return sampled
-
-
-#: What is done instead on any other device than the CPU.
-UNFUSED: dict[str, Callable[..., object]] = {
-    "aten::lstm_cell": _lstm_cell,
-    "aten::gru_cell": _gru_cell,
-    "aten::grid_sampler": _grid_sampler,
-}

@@ -1,4 +1,4 @@
-"""Upsampling by factors, as upsampling to sizes: torch's own rewriting fixes sizes that vary."""
+"""Upsampling by factors, as upsampling to sizes."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ import torch
 from torch._ops import OpOverload
 
 from onnx_parity.exporter.capture.graph.graph import Size
+from onnx_parity.exporter.capture.replace.registry import instead_of
 
-__all__ = ["UPSAMPLING", "UPSAMPLING_TO_SIZES"]
+__all__ = ["UPSAMPLING_TO_SIZES"]
 
 _aten = torch.ops.aten
 _NAMES = (
@@ -44,8 +45,8 @@ def _to_sizes(to_sizes: OpOverload) -> Callable[..., Any]:
     return instead
 
 
+#: The operators that take sizes.
 UPSAMPLING_TO_SIZES: tuple[OpOverload, ...] = tuple(getattr(_aten, name).default for name in _NAMES)
-#: Of each operator that takes sizes or factors, what is recorded instead.
-UPSAMPLING: dict[OpOverload, Callable[..., Any]] = {
-    getattr(_aten, name).vec: _to_sizes(getattr(_aten, name).default) for name in _NAMES
-}
+
+for _to in UPSAMPLING_TO_SIZES:
+    instead_of(_to.overloadpacket.vec, why="torch computes the sizes from the factors as plain ints")(_to_sizes(_to))

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import torch
 from torch._ops import OpOverload
 
-__all__ = ["COPIES"]
+from onnx_parity.exporter.capture.replace.registry import decomposition_of
 
 _aten = torch.ops.aten
 
-#: torch 2.13's own kernels for these ask for storage offsets, which tensors of varying sizes do not have.
-COPIES: dict[OpOverload, Callable[..., Any]] = {
+_VIEWS: dict[OpOverload, OpOverload] = {
     _aten.alias_copy.default: _aten.alias.default,
     _aten.detach_copy.default: _aten.detach.default,
     _aten.diagonal_copy.default: _aten.diagonal.default,
@@ -35,3 +31,8 @@ COPIES: dict[OpOverload, Callable[..., Any]] = {
     _aten.unsqueeze_copy.default: _aten.unsqueeze.default,
     _aten.view_copy.default: _aten.reshape.default,
 }
+
+for _copy, _view in _VIEWS.items():
+    decomposition_of(
+        _copy, why="torch 2.13's own asks for storage offsets, which tensors of dynamic sizes do not have"
+    )(_view)

@@ -3,24 +3,28 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
-from torch._ops import OpOverload
 
 from onnx_parity.exporter.capture.graph.graph import Size
 from onnx_parity.exporter.capture.graph.origin import refused_here
+from onnx_parity.exporter.capture.replace.registry import decomposition_of
 
-__all__ = ["STRIDED"]
+_aten = torch.ops.aten
+
+_WHY = "it speaks of places in memory, and a recording has values: the elements that stand there are picked by index"
 
 
+@decomposition_of(_aten.as_strided.default, _aten.as_strided_copy.default, why=_WHY)
 def _as_strided(
     self: torch.Tensor, size: Sequence[Size], stride: Sequence[Size], storage_offset: Size | None = None
 ) -> torch.Tensor:
     return torch.take(self, _places(self, size, stride, storage_offset))
 
 
+@decomposition_of(_aten.as_strided_scatter.default, why=_WHY)
 def _as_strided_scatter(
     self: torch.Tensor,
     src: torch.Tensor,
@@ -54,11 +58,3 @@ def _memory(size: Sequence[Any], stride: Sequence[Any], offset: Any) -> list[int
     """The places in memory of the elements, row by row."""
     steps = [range(0, extent * step, step) if step else [0] * extent for extent, step in zip(size, stride, strict=True)]
     return [offset + sum(place) for place in itertools.product(*steps)]
-
-
-_aten = torch.ops.aten
-STRIDED: dict[OpOverload, Callable[..., torch.Tensor]] = {
-    _aten.as_strided.default: _as_strided,
-    _aten.as_strided_copy.default: _as_strided,
-    _aten.as_strided_scatter.default: _as_strided_scatter,
-}

@@ -269,21 +269,6 @@ def _of_dict(blocks: Blocks, step: Step, arguments: list[Any]) -> Any:
     return ScriptList(list(getattr(arguments[0], step.kind.removeprefix("aten::"))()))
 
 
-@step_of("aten::__contains__")
-def _contains(blocks: Blocks, step: Step, arguments: list[Any]) -> Any:
-    within, item = arguments
-    items = within if isinstance(within, (dict, str)) else _known(blocks, within).items
-    if not isinstance(items, (dict, str)) and any(
-        isinstance(each, (torch.Tensor, torch.SymInt)) for each in (*items, item)
-    ):
-        same = [compute(blocks, "eq", [each, item], "bool") for each in items]
-        result: Any = False
-        for each in same:
-            result = compute(blocks, "__or__", [result, each], "bool")
-        return result
-    return item in items
-
-
 @step_of("aten::format")
 def _format(blocks: Blocks, step: Step, arguments: list[Any]) -> str:
     text, *values = arguments

@@ -17,10 +17,11 @@ from onnx_parity.exporter.capture.graph.origin import refused_here
 from onnx_parity.exporter.capture.record.blocks import SEEN_TWICE, Blocks, Iteration, UnlikeItems
 from onnx_parity.exporter.capture.record.leaves import EMPTY, Leaf, is_number, share_memory
 from onnx_parity.exporter.capture.record.results import TensorList, TensorOrNone, mark_number
-from onnx_parity.exporter.capture.script import container_ops  # noqa: F401  (adds its steps)
+from onnx_parity.exporter.capture.script import comparisons, container_ops  # noqa: F401  (they add their steps)
 from onnx_parity.exporter.capture.script.block_captures import Outside
 from onnx_parity.exporter.capture.script.numbers import NUMERIC, compute, converted
-from onnx_parity.exporter.capture.script.operator_arguments import Part, arguments_of, taken_in
+from onnx_parity.exporter.capture.script.numbers_in_operators import written_with_tensors
+from onnx_parity.exporter.capture.script.operator_arguments import Part, arguments_of, depends_on_values, taken_in
 from onnx_parity.exporter.capture.script.parse import Body, Operator, Script, Step, parsed
 from onnx_parity.exporter.capture.script.tensor_ops import STEPS
 from onnx_parity.exporter.capture.script.values import (
@@ -160,6 +161,18 @@ class Interpreter:
 
     def _operate(self, operator: Operator, arguments: list[Any]) -> Any:
         """An operator of the dispatcher."""
+        numbers = [
+            value
+            for parameter, value in zip(operator.parameters, arguments, strict=False)
+            if not parameter.takes_tensor
+        ]
+        if any(map(depends_on_values, numbers)):
+            names = (parameter.name for parameter in operator.parameters)
+            given = dict(zip(names, map(self._as_argument, arguments), strict=False))
+            with torch._C.DisableTorchFunction():
+                result = written_with_tensors(self.blocks, operator.call, given)
+            if result is not NotImplemented:
+                return taken_in(result)
         operator, prepared = arguments_of(self.blocks, operator, [self._as_argument(value) for value in arguments])
         positional: list[Any] = []
         named: dict[str, Any] = {}
@@ -236,7 +249,7 @@ class Interpreter:
             f"the script raises an exception{origin.placed}, depending on values. An ONNX model cannot: it goes on "
             "as if there was nothing to raise for"
         )
-        self.blocks.recorder.reader.said.append((text, origin))
+        self.blocks.recorder.reader.warnings_due.append((text, origin))
 
     def _loop(self, step: Step, env: dict[int, Any]) -> Sequence[Any]:
         limit, going, *state = (env[number] for number in step.inputs)

@@ -12,16 +12,45 @@ from onnx_parity.exporter.capture.record.results import TensorList, TensorOrNone
 from onnx_parity.exporter.capture.script.parse import Operator, described
 from onnx_parity.exporter.capture.script.values import Maybe, ScriptList
 
-__all__ = ["Part", "arguments_of", "taken_in"]
+__all__ = [
+    "DTYPE_OF_NUMBER",
+    "NUMBER_OF_DTYPE",
+    "NUMBER_OF_LAYOUT",
+    "Part",
+    "arguments_of",
+    "beside",
+    "depends_on_values",
+    "taken_in",
+]
 
-#: Of an overload that takes numbers, the one that takes tensors in their place.
+#: TorchScript has dtypes and layouts as numbers, counted in these orders; so do the constants of its graphs.
+DTYPE_OF_NUMBER = dict(
+    enumerate(
+        (
+            torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64, torch.float16, torch.float32, torch.float64,
+            torch.complex32, torch.complex64, torch.complex128, torch.bool, torch.qint8, torch.quint8, torch.qint32,
+            torch.bfloat16, torch.quint4x2, torch.quint2x4, torch.bits1x8, torch.bits2x4, torch.bits4x2, torch.bits8,
+            torch.bits16, torch.float8_e5m2, torch.float8_e4m3fn, torch.float8_e5m2fnuz, torch.float8_e4m3fnuz,
+            torch.uint16, torch.uint32, torch.uint64,
+        )
+    )
+)  # fmt: skip
+NUMBER_OF_DTYPE = {dtype: number for number, dtype in DTYPE_OF_NUMBER.items()}
+NUMBER_OF_LAYOUT = {torch.strided: 0, torch.sparse_coo: 1}
+
+#: Of an overload that takes numbers, those that may take tensors in their place.
 _OVER_TENSORS = {
-    "Scalar": "Tensor",
-    "Tensor_Scalar": "Tensor_Tensor",
-    "int_Scalar": "int_Tensor",
-    "ScalarOther": "self",
-    "ScalarSelf": "self",
-    "default": "Tensor",
+    "Scalar": ("Tensor", "Tensor_Tensor", "default"),
+    "Tensor_Scalar": ("Tensor_Tensor",),
+    "int_Scalar": ("int_Tensor",),
+    "ScalarOther": ("self",),
+    "ScalarSelf": ("self",),
+    "default": ("Tensor",),
+    "Scalar_mode": ("Tensor_mode",),
+    "scalar": ("default",),
+    "Scalar_Tensor": ("Tensor",),
+    "Scalar_Self": ("Tensor",),
+    "Scalar_Other": ("Tensor",),
 }
 _EXAMPLES = {torch.bool: True, torch.int64: 1, torch.float64: 1.0}
 
@@ -48,7 +77,9 @@ def taken_in(value: Any) -> Any:
         return ScriptList(stack=value.tensor) if value.stacked else ScriptList(sequence=value.tensor)
     if isinstance(value, TensorOrNone):
         return Maybe(value.present, value.value)
-    return value
+    if isinstance(value, torch.dtype):
+        return NUMBER_OF_DTYPE[value]
+    return NUMBER_OF_LAYOUT[value] if isinstance(value, torch.layout) else value
 
 
 def arguments_of(blocks: Blocks, operator: Operator, values: Sequence[Any]) -> tuple[Operator, list[Any]]:
@@ -68,11 +99,16 @@ def arguments_of(blocks: Blocks, operator: Operator, values: Sequence[Any]) -> t
         for place, parameter in enumerate(sibling.parameters):
             value = prepared[place] if place < len(prepared) else None
             if parameter.takes_tensor and value is not None and operator.parameters[place].takes_scalar:
-                prepared[place] = _beside(blocks, anchor, value)
+                prepared[place] = beside(blocks, anchor, value)
     for place in wrong:
         if sibling is None or place not in scalars:
             prepared[place] = _number(blocks, operator, prepared[place])
     return sibling or operator, prepared
+
+
+def depends_on_values(number: Any) -> bool:
+    """Whether a number is not known: it is in a tensor, or a symbol of sizes."""
+    return isinstance(number, (torch.Tensor, torch.SymInt))
 
 
 def _holds_tensor(value: Any) -> bool:
@@ -84,15 +120,16 @@ def _holds_tensor(value: Any) -> bool:
 def _over_tensors(operator: Operator, places: Sequence[int]) -> Operator | None:
     """The overload of the same parameters that takes tensors at these places."""
     packet = operator.call.overloadpacket
-    name = _OVER_TENSORS.get(operator.call._overloadname)
-    if name is None or name not in packet.overloads():
-        return None
-    found = described(getattr(packet, name))
-    same = found is not None and len(found.parameters) == len(operator.parameters)
-    return found if found and same and all(found.parameters[place].takes_tensor for place in places) else None
+    for name in _OVER_TENSORS.get(operator.call._overloadname, ()):
+        found = described(getattr(packet, name)) if name in packet.overloads() else None
+        if found is None or len(found.parameters) != len(operator.parameters):
+            continue
+        if all(found.parameters[place].takes_tensor for place in places):
+            return found
+    return None
 
 
-def _beside(blocks: Blocks, anchor: torch.Tensor, number: Any) -> torch.Tensor:
+def beside(blocks: Blocks, anchor: torch.Tensor, number: Any) -> torch.Tensor:
     """A number as a tensor that counts no more beside another one than a number does."""
     tensor = number if isinstance(number, torch.Tensor) else blocks.give(blocks.tensor(number))
     dtype = torch.result_type(anchor, _EXAMPLES[tensor.dtype])

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -13,8 +14,10 @@ from weakref import WeakKeyDictionary
 import torch
 from torch._ops import OpOverload
 
-__all__ = ["Body", "Operator", "Script", "Step", "described", "parsed"]
+__all__ = ["ASSIGNED_ATTRIBUTE", "Body", "Operator", "Script", "Step", "described", "parsed"]
 
+#: A step that TorchScript does not have: gives an object that keeps a module attribute to which scripts assign.
+ASSIGNED_ATTRIBUTE = "onnx_parity::assigned_attribute"
 _LINE = re.compile(r'File "([^"]+)", line (\d+)')
 _SCHEMA = re.compile(r"([\w:]+)(?:\.(\w+))?\(")
 #: What changes a list or a dict.
@@ -146,6 +149,11 @@ class _Parser:
         self._constants: dict[int, Any] = {}
         #: Values that are others: results of ways that are always taken, attributes that were read before.
         self._renamed: dict[int, int] = {}
+        #: The names of attributes that are assigned to somewhere.
+        all_nodes: Any = graph.findAllNodes  # type: ignore[attr-defined]
+        self._assigned = {node.s("name") for node in all_nodes("prim::SetAttr", True)}
+        #: Numbers for values that are no values of torch's graph.
+        self._numbers = itertools.count(-1, -1)
         inputs = [value.unique() for value in graph.inputs()]
         #: The module and what is read from it. That is done first of all: a block that writes to a buffer captures it.
         self._parts = set(inputs[:1])
@@ -185,7 +193,11 @@ class _Parser:
                 node.s("name") if node.hasAttribute("name") else "",
                 node,
             )
-            if kind == "prim::GetAttr" and inputs[0] in self._parts:
+            of_part = kind in ("prim::GetAttr", "prim::SetAttr") and inputs[0] in self._parts
+            if of_part and step.name in self._assigned and not _is_module(outputs):
+                step.inputs = (self._assigned_attribute(step), *inputs[1:])
+                steps.append(step)
+            elif of_part:
                 first = self._attributes.setdefault((inputs[0], step.name), step)
                 self._parts.update(first.outputs)
                 if first is not step:
@@ -194,10 +206,24 @@ class _Parser:
                 steps.append(step)
         return steps
 
+    def _assigned_attribute(self, step: Step) -> int:
+        """What stands for a module's attribute that the script reads or assigns to here."""
+        key = (step.inputs[0], step.name)
+        if key not in self._attributes:
+            self._attributes[key] = replace(
+                step, kind=ASSIGNED_ATTRIBUTE, inputs=step.inputs[:1], outputs=(next(self._numbers),)
+            )
+        return self._attributes[key].outputs[0]
+
     def _ids(self, values: Any) -> Iterator[int]:
         for value in values:
             number = value.unique()
             yield self._renamed.get(number, number)
+
+
+def _is_module(outputs: Sequence[torch._C.Value]) -> bool:
+    """Whether what a step gives is a part of the module."""
+    return any(isinstance(value.type(), torch._C.ClassType) for value in outputs)
 
 
 @cache
@@ -222,7 +248,7 @@ def described(call: OpOverload) -> Operator | None:
     if not any("Tensor" in kind for kind in (*types, *(str(result.type) for result in schema.returns))):
         return None
     parameters = tuple(
-        Parameter(parameter.name, parameter.kwarg_only, "Tensor" in kind, "number" in kind)
+        Parameter(parameter.name, parameter.kwarg_only, "Tensor" in kind, "number" in kind or kind == "float")
         for parameter, kind in zip(schema.arguments, types, strict=True)
     )
     returns_view = not schema.is_mutable and any(result.alias_info for result in schema.returns)

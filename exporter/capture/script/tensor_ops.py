@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import torch
 
+from onnx_parity.exporter.capture.graph.graph import same_size
 from onnx_parity.exporter.capture.record.blocks import Blocks
 from onnx_parity.exporter.capture.record.leaves import UNSET
 from onnx_parity.exporter.capture.record.results import TensorList
+from onnx_parity.exporter.capture.script.module_attributes import ModuleAttributes
 from onnx_parity.exporter.capture.script.numbers import compute, converted
-from onnx_parity.exporter.capture.script.operator_arguments import Part, taken_in
-from onnx_parity.exporter.capture.script.parse import Step
+from onnx_parity.exporter.capture.script.operator_arguments import (
+    DTYPE_OF_NUMBER,
+    NUMBER_OF_DTYPE,
+    NUMBER_OF_LAYOUT,
+    taken_in,
+)
+from onnx_parity.exporter.capture.script.parse import ASSIGNED_ATTRIBUTE, Step
 from onnx_parity.exporter.capture.script.values import Instance, Maybe, ScriptList, stacked
 
 __all__ = ["STEPS", "in_python", "step_of"]
@@ -39,9 +47,12 @@ def _get_attribute(blocks: Blocks, step: Step, arguments: list[Any]) -> Any:
     owner = arguments[0]
     if isinstance(owner, Instance):
         return owner.attributes[step.name]
-    path = f"{owner.path}.{step.name}" if owner.path else step.name
-    value = owner.module.getattr(step.name)
-    return Part(value, path) if isinstance(value, (torch._C.ScriptModule, torch._C.ScriptObject)) else taken_in(value)
+    return ModuleAttributes.of(blocks).read(owner, step.name)
+
+
+@step_of(ASSIGNED_ATTRIBUTE)
+def _assigned_attribute(blocks: Blocks, step: Step, arguments: list[Any]) -> Instance:
+    return ModuleAttributes.of(blocks).assigned(arguments[0], step.name)
 
 
 @step_of("prim::SetAttr")
@@ -49,8 +60,8 @@ def _set_attribute(blocks: Blocks, step: Step, arguments: list[Any]) -> None:
     owner, value = arguments
     if not isinstance(owner, Instance):
         raise blocks.error(
-            f"the script assigns to the attribute {step.name!r} of a module. A model keeps nothing from one run to the "
-            "next: return the value"
+            f"the script assigns to the attribute {step.name!r} of a module that it chose by values: assign to one "
+            "that is named"
         )
     owner.attributes[step.name] = value
 
@@ -121,6 +132,15 @@ def _size(blocks: Blocks, step: Step, arguments: list[Any]) -> Any:
     return x.shape[axis[0]] if axis else ScriptList(list(x.shape))
 
 
+@step_of("aten::_pad_packed_sequence")
+def _unpack_sequence(blocks: Blocks, step: Step, arguments: list[Any]) -> Any:
+    """To as many steps as the packed sequence has: that need not be said, and the operator takes no symbol."""
+    data, batch_sizes, batch_first, value, steps = arguments
+    if not isinstance(steps, torch.SymInt) or not same_size(steps, batch_sizes.shape[0]):
+        return NotImplemented
+    return torch.ops.aten._pad_packed_sequence(data, batch_sizes, batch_first, value, -1)
+
+
 @step_of("aten::dim")
 def _dim(blocks: Blocks, step: Step, arguments: list[Any]) -> int:
     return int(arguments[0].ndim)
@@ -132,8 +152,8 @@ def _numel(blocks: Blocks, step: Step, arguments: list[Any]) -> Any:
 
 
 @step_of("prim::dtype")
-def _dtype(blocks: Blocks, step: Step, arguments: list[Any]) -> Any:
-    return arguments[0].dtype
+def _dtype(blocks: Blocks, step: Step, arguments: list[Any]) -> int:
+    return NUMBER_OF_DTYPE[arguments[0].dtype]
 
 
 @step_of("prim::device")
@@ -141,9 +161,14 @@ def _device(blocks: Blocks, step: Step, arguments: list[Any]) -> Any:
     return arguments[0].device
 
 
+@step_of("prim::type", "prim::index")
+def _of_device(blocks: Blocks, step: Step, arguments: list[Any]) -> Any:
+    return getattr(arguments[0], step.kind.removeprefix("prim::"))
+
+
 @step_of("prim::layout")
-def _layout(blocks: Blocks, step: Step, arguments: list[Any]) -> Any:
-    return arguments[0].layout
+def _layout(blocks: Blocks, step: Step, arguments: list[Any]) -> int:
+    return NUMBER_OF_LAYOUT[arguments[0].layout]
 
 
 @step_of(
@@ -200,11 +225,16 @@ def _read(blocks: Blocks, value: Any, returns: str, known: Callable[[Any], Any])
 def _to_tensor(blocks: Blocks, step: Step, arguments: list[Any]) -> Any:
     """Numbers as a tensor. What there is in Python is made as Python does."""
     data, *options = arguments
+    if step.operator is not None and step.operator.writes:
+        out = options[-1]
+        return out.copy_(_to_tensor(blocks, replace(step, operator=None), [data, NUMBER_OF_DTYPE[out.dtype]]))
     if step.kind == "aten::as_tensor" and isinstance(data, torch.Tensor) and step.operator is not None:
         return NotImplemented
     dtype = options[0] if options else None
-    if isinstance(dtype, int):
-        dtype = _DTYPES[dtype]
+    if dtype is not None:
+        dtype = DTYPE_OF_NUMBER[dtype]
+    elif step.kind == "aten::scalar_tensor":
+        dtype = torch.get_default_dtype()
     flat, shape = _flat(blocks, data)
     if isinstance(flat, torch.Tensor):
         made = flat
@@ -226,15 +256,3 @@ def _flat(blocks: Blocks, data: Any) -> tuple[Any, list[int]]:
         return stacked(data, blocks), []
     parts = [_flat(blocks, item) for item in data.items]
     return [number for numbers, _ in parts for number in numbers], [len(parts), *(parts[0][1] if parts else [])]
-
-
-#: torch numbers its dtypes in this order.
-_DTYPES = dict(
-    enumerate(
-        (
-            torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64, torch.float16, torch.float32, torch.float64,
-            torch.complex32, torch.complex64, torch.complex128, torch.bool, torch.qint8, torch.quint8, torch.qint32,
-            torch.bfloat16,
-        )
-    )
-)  # fmt: skip

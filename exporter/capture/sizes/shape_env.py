@@ -187,6 +187,10 @@ class HintedShapeEnv(ShapeEnv):
         """Whether the example has it, rather than values that the program computes."""
         return bool(size.node.expr.free_symbols <= self._example.keys())
 
+    def is_of_input(self, name: str) -> bool:
+        """Whether a symbol, by its name, is the size of an input."""
+        return any(str(symbol) == name for symbol in self._example)
+
     def never_negative(self, number: torch.SymInt) -> bool:
         """Whether it surely is none of those that count from the end of an axis, no axis being empty."""
         known = number.node.expr.free_symbols & self._ranges.keys()

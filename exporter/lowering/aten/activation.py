@@ -1,4 +1,4 @@
-"""Activations: thresholds, smooth gates, softmax. Formulas of one tensor, and of a weight for prelu."""
+"""Activation functions: relu and its variants, exponential and piecewise linear ones, softmax."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from onnx_parity.exporter.lowering.builder import Graph
 from onnx_parity.exporter.lowering.registry import lowering
 from onnx_parity.exporter.lowering.values.value import Value
 
-# --- of two slopes ----------------------------------------------------------------------------------------------------
+# --- two slopes -------------------------------------------------------------------------------------------------------
 
 
 @lowering("aten::relu")
@@ -19,7 +19,7 @@ def relu(g: Graph, self: Value) -> Value:
 
 
 def _sloped(g: Graph, x: Value, slope: Value) -> Value:
-    """x where it is positive, slope * x where not"""
+    """x where x > 0, else slope * x"""
     zero = g.const(0, x.dtype)
     return g.op("Add", g.op("Relu", x), g.op("Mul", slope, g.extreme("Min", x, zero)))
 
@@ -33,7 +33,7 @@ def leaky_relu(g: Graph, self: Value, negative_slope: float = 0.01) -> Value:
 
 @lowering("aten::_prelu_kernel")
 def prelu(g: Graph, self: Value, weight: Value) -> Value:
-    # torch has already given the weight the rank of the input.
+    # torch has reshaped the weight to the rank of the input.
     return g.op("PRelu", self, weight) if g.has_kernel("PRelu", self.dtype) else _sloped(g, self, weight)
 
 
@@ -41,7 +41,7 @@ def prelu(g: Graph, self: Value, weight: Value) -> Value:
 def rrelu(
     g: Graph, self: Value, noise: Value, lower: float = 1 / 8, upper: float = 1 / 3, training: bool = False
 ) -> tuple[Value, Value] | Value:
-    """A slope for negative numbers: in training drawn for each, else the mean one"""
+    """leaky_relu whose slope is random for each element in training, and the mean of its bounds otherwise"""
     if not training:
         return leaky_relu(g, self, (lower + upper) / 2)
     drawn = g.cast(g.uniform(g.out.shape, torch.float32), self.dtype)
@@ -79,7 +79,7 @@ def softplus(g: Graph, self: Value, beta: float = 1, threshold: float = 20) -> V
     scaled = self if beta == 1 else g.op("Mul", self, beta)
     y = g.softplus(scaled)
     y = y if beta == 1 else g.op("Div", y, beta)
-    # From there on, the two are the same number.
+    # From this threshold on, both formulas round to the same number.
     if threshold >= -math.log(torch.finfo(self.dtype).eps):
         return y
     return g.where(g.greater(scaled, g.const(threshold, self.dtype)), self, y)
@@ -97,7 +97,7 @@ def mish(g: Graph, self: Value) -> Value:
 
 @lowering("aten::gelu")
 def gelu(g: Graph, self: Value, approximate: str = "none") -> Value:
-    """x * cdf(x); with approximate="tanh", that of a logistic distribution"""
+    """x * cdf(x) of the normal distribution, or with approximate="tanh" its approximation"""
     if approximate == "none":
         return g.elementary("Gelu", self)
     if g.has_kernel("Gelu", self.dtype):
@@ -119,7 +119,7 @@ def glu(g: Graph, self: Value, dim: int = -1) -> Value:
     return g.op("Mul", a, g.op("Sigmoid", b))
 
 
-# --- of straight pieces -----------------------------------------------------------------------------------------------
+# --- piecewise linear -------------------------------------------------------------------------------------------------
 
 
 @lowering("aten::threshold")
@@ -151,7 +151,7 @@ def hardswish(g: Graph, self: Value) -> Value:
 
 @lowering("aten::softshrink")
 def softshrink(g: Graph, self: Value, lambd: float = 0.5) -> Value:
-    """x moved towards 0 by lambd, as far as 0"""
+    """x - lambd, x + lambd, or 0 where |x| <= lambd"""
     return g.op("Sub", self, g.clip(self, -lambd, lambd))
 
 

@@ -1,6 +1,6 @@
-"""Adaptive pooling: a given number of bins over each axis, of unequal width where it does not divide the size.
+"""Adaptive pooling, which is given the number of windows (bins) along each axis.
 
-Bin i of n over an axis of a given size reaches from floor(i * size / n) to ceil((i + 1) * size / n).
+Bin i of n covers floor(i * size / n) to ceil((i + 1) * size / n). The bins have equal widths only where n divides size.
 """
 
 from __future__ import annotations
@@ -19,7 +19,9 @@ from onnx_parity.exporter.lowering.registry import lowering
 from onnx_parity.exporter.lowering.values.shapes import product, same_size, shaped
 from onnx_parity.exporter.lowering.values.value import Value
 
-_BINS_VARY = "adaptive pooling to a number of bins that varies: give a number, or leave that axis out of dynamic_axes"
+_DYNAMIC_BINS = (
+    "adaptive pooling to a dynamic output_size is not supported: give a constant, or remove that axis from dynamic_axes"
+)
 
 
 @lowering("aten::_adaptive_avg_pool2d", "aten::_adaptive_avg_pool3d")
@@ -50,18 +52,18 @@ def adaptive_max_pool(g: Graph, self: Value, output_size: list[Size]) -> list[Va
         results = max_over(g, x, Windows(g, self, axes, kernel, kernel, 0), wants_indices)
         return [g.squeeze(result, [0]) for result in results] if unbatched else results
     x = self
-    places = None
-    # The last axis first, so that of equal maxima the first in reading order is found, as torch does.
+    indices = None
+    # The last axis first, so that of equal maxima the first in row-major order is found, as in torch.
     for axis in reversed(range(first, self.rank)):
         wanted = output_size[axis - first]
         if wants_indices:
-            places = _place_of_maximum(g, x, axis, wanted, places, self.sizes)
+            indices = _index_of_maximum(g, x, axis, wanted, indices, self.sizes)
         x = _over_bins(g, x, axis, wanted, "Max")
-    return [x] if places is None else [x, places]
+    return [x] if indices is None else [x, indices]
 
 
 def _even_bins(sizes: tuple[Size, ...], wanted: list[Size]) -> list[int] | None:
-    """The width of the bins along each axis, where all bins are alike."""
+    """The width of the bins along each axis if all bins of an axis have the same, else None."""
     widths = []
     for size, bins in zip(sizes, wanted, strict=True):
         if not (isinstance(size, int) and isinstance(bins, int) and size and size % bins == 0):
@@ -75,7 +77,7 @@ def _over_bins(g: Graph, x: Value, axis: int, wanted: Size, how: Literal["Mean",
     if same_size(x.sizes[axis], wanted):
         return x
     if not isinstance(wanted, int):
-        g.unsupported(_BINS_VARY)
+        g.unsupported(_DYNAMIC_BINS)
     sizes = (*x.sizes[:axis], wanted, *x.sizes[axis + 1 :])
     if wanted == 1:
         return shaped(g.reduce(how, x, [axis], True), sizes)
@@ -89,20 +91,20 @@ def _over_bins(g: Graph, x: Value, axis: int, wanted: Size, how: Literal["Mean",
 
 
 def _in_bins(g: Graph, x: Value, axis: int, wanted: int) -> tuple[Value, Value | None, Value]:
-    """`x` with its axis as bins and, behind, the elements of each; which of them are in the bin; how many are.
+    """`x` with `axis` replaced by two, the bins and the elements of each; a mask of these elements; how many it keeps.
 
-    Where the size varies every bin holds the whole axis. None: each holds one element, and it is in.
+    For a dynamic axis, the second axis is the whole axis for every bin. The mask is None if each bin has one element.
     """
     size = x.sizes[axis]
     trailing = [1] * (x.rank - 1 - axis)
     if isinstance(size, int):
         starts, widths = _bins(size, wanted)
         offsets = torch.arange(int(widths.max()))
-        places = (starts[:, None] + offsets[None, :]).clamp(max=size - 1)
+        indices = (starts[:, None] + offsets[None, :]).clamp(max=size - 1)
         inside = offsets[None, :] < widths[:, None]
         binned = shaped(
-            g.op("Gather", x, g.const(places), axis_i=axis),
-            (*x.sizes[:axis], *places.shape, *x.sizes[axis + 1 :]),
+            g.op("Gather", x, g.const(indices), axis_i=axis),
+            (*x.sizes[:axis], *indices.shape, *x.sizes[axis + 1 :]),
         )
         width = g.const(widths.reshape(-1, *trailing))
         if len(offsets) == 1:
@@ -112,11 +114,11 @@ def _in_bins(g: Graph, x: Value, axis: int, wanted: int) -> tuple[Value, Value |
     number = g.const(torch.arange(wanted)[:, None])
     start = g.op("Div", g.op("Mul", number, length), wanted)
     stop = g.op("Div", g.op("Add", g.op("Mul", g.op("Add", number, 1), length), wanted - 1), wanted)
-    place = g.unsqueeze(g.iota(size), [0])
-    within = g.op("And", g.op("Not", g.less(place, start)), g.less(place, stop))
+    index = g.unsqueeze(g.iota(size), [0])
+    is_inside = g.op("And", g.op("Not", g.less(index, start)), g.less(index, stop))
     behind = list(range(2, 2 + len(trailing)))
     width = g.unsqueeze(g.squeeze(g.op("Sub", stop, start), [1]), list(range(1, 1 + len(trailing))))
-    return g.unsqueeze(x, [axis]), g.unsqueeze(within, behind), width
+    return g.unsqueeze(x, [axis]), g.unsqueeze(is_inside, behind), width
 
 
 def _bins(size: int, wanted: int) -> tuple[torch.Tensor, torch.Tensor]:
@@ -125,22 +127,22 @@ def _bins(size: int, wanted: int) -> tuple[torch.Tensor, torch.Tensor]:
     return starts, -(-(number + 1) * size // wanted) - starts
 
 
-def _place_of_maximum(
-    g: Graph, x: Value, axis: int, wanted: Size, places: Value | None, sizes: tuple[Size, ...]
+def _index_of_maximum(
+    g: Graph, x: Value, axis: int, wanted: Size, indices: Value | None, sizes: tuple[Size, ...]
 ) -> Value:
-    """Where in its plane each bin's maximum stands, given where each of the elements came from."""
+    """The index of each bin's maximum in the flattened plane, given the indices of the elements of `x` so far."""
     unchanged = same_size(x.sizes[axis], wanted)
     here = g.expand(g.along(wanted, axis, x.rank), x.sizes) if unchanged else _argmax(g, x, axis, wanted)
-    if places is None:
+    if indices is None:
         return here
-    before = places if unchanged else g.gather_elements(places, here, axis)
+    before = indices if unchanged else g.gather_elements(indices, here, axis)
     return shaped(g.op("Add", g.op("Mul", here, g.scalar(product(sizes[axis + 1 :]), torch.int64)), before), here.shape)
 
 
 def _argmax(g: Graph, x: Value, axis: int, wanted: Size) -> Value:
-    """Along its axis, where each bin's maximum stands."""
+    """The index along the axis of each bin's maximum."""
     if not isinstance(wanted, int):
-        g.unsupported(_BINS_VARY)
+        g.unsupported(_DYNAMIC_BINS)
     sizes = (*x.sizes[:axis], wanted, *x.sizes[axis + 1 :])
     if wanted == 1:
         return shaped(g.op("ArgMax", x, axis_i=axis, keepdims_i=1), sizes)

@@ -1,4 +1,4 @@
-"""Attention: softmax(query @ key.T) @ value, with every kind of mask."""
+"""Scaled dot product attention, and the softmax that is 0 for rows of -inf."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ def scaled_dot_product_attention(
     g: Graph, query: Value, key: Value, value: Value, attn_mask: Value | None = None, dropout_p: float = 0,
     is_causal: bool = False, scale: float | None = None, enable_gqa: bool = False,
 ) -> Value:  # fmt: skip
-    """softmax(query @ key.T * scale + mask) @ value; a row that may attend to nothing gives zeros, not NaN"""
+    """softmax(query @ key.T * scale + mask) @ value, and 0 for a row whose mask excludes everything"""
     plain = attn_mask is None and not dropout_p and {query.rank, key.rank, value.rank} == {4}
     if plain and _shares_batch(query, key, value, enable_gqa) and g.has_kernel("Attention", query.dtype, "T1"):
         return g.op("Attention", query, key, value, is_causal_i=int(is_causal) or None, scale_f=scale)
     if same_size(key.sizes[-2], 0):
-        # torch looks at no mask then.
+        # torch ignores the mask then.
         return g.full(g.out.shape, 0, g.out.dtype)
     if enable_gqa:
         key, value = _repeated(g, key, query), _repeated(g, value, query)
@@ -37,7 +37,7 @@ def scaled_dot_product_attention(
 
 @lowering("aten::_safe_softmax")
 def safe_softmax(g: Graph, self: Value, dim: int, dtype: torch.dtype | None = None) -> Value:
-    """Softmax, of a row of nothing but -inf zeros"""
+    """Softmax, and 0 for a row of -inf only"""
     x = g.cast(self, g.out.dtype)
     axis = dim % max(self.rank, 1)
     highest = g.reduce("Max", x, [axis], True)
@@ -46,7 +46,7 @@ def safe_softmax(g: Graph, self: Value, dim: int, dtype: torch.dtype | None = No
 
 
 def _shares_batch(query: Value, key: Value, value: Value, grouped: bool) -> bool:
-    """Whether nothing is left to broadcast: ONNX's Attention does not."""
+    """Whether the batch axes are equal: ONNX's Attention does not broadcast them."""
     batches = [tensor.sizes[: 1 if grouped else 2] for tensor in (query, key, value)]
     return all(same_size(a, b) for other in batches[1:] for a, b in zip(batches[0], other, strict=True))
 
@@ -55,12 +55,12 @@ def _scores(g: Graph, query: Value, key: Value, scale: float | None) -> Value:
     swap = [*range(key.rank - 2), key.rank - 1, key.rank - 2]
     size = query.sizes[-1]
     if scale is None and isinstance(size, int):
-        # Of no features, all scores are 0.
+        # Without features all scores are 0, whatever the scale.
         scale = 1 / math.sqrt(size or 1)
     if scale is None:
         scaled = g.op("Div", query, g.op("Sqrt", g.scalar(size, query.dtype)))
     elif query.dtype is torch.float64 and isinstance(size, int):
-        # onnxruntime fuses a scalar into the product, and rounds it to float32.
+        # onnxruntime fuses a scalar factor into the MatMul, as a float32.
         scaled = g.op("Mul", query, g.const(torch.full([size], scale, dtype=torch.float64)))
     else:
         scaled = g.op("Mul", query, scale)
@@ -68,11 +68,13 @@ def _scores(g: Graph, query: Value, key: Value, scale: float | None) -> Value:
 
 
 def _repeated(g: Graph, x: Value, query: Value) -> Value:
-    """Heads of keys and values, each as often as queries share it."""
+    """Keys or values with each head repeated for all the heads of the query that share it."""
     *batch, heads, length, size = x.sizes
     wanted = query.sizes[-3]
     if not (isinstance(heads, int) and isinstance(wanted, int)):
-        g.unsupported("grouped attention over a number of heads that varies: leave that axis out of dynamic_axes")
+        g.unsupported(
+            "enable_gqa=True with a dynamic number of heads is not supported: remove that axis from dynamic_axes"
+        )
     times = wanted // heads
     if times == 1:
         return x
@@ -81,7 +83,7 @@ def _repeated(g: Graph, x: Value, query: Value) -> Value:
 
 
 def _causal_mask(g: Graph, scores: Value) -> Value:
-    """Row i attends to columns up to i."""
+    """True where the column is at most the row."""
     rows, columns = scores.sizes[-2:]
     if isinstance(rows, int) and isinstance(columns, int):
         return g.const(torch.ones(rows, columns, dtype=torch.bool).tril())
@@ -112,5 +114,5 @@ def _weights(g: Graph, scores: Value, mask: Value | None, *, may_be_empty: bool)
 
 
 def _empty_rows(mask: torch.Tensor) -> torch.Tensor:
-    """Which rows may attend to nothing: their softmax is NaN, and torch makes it zeros."""
+    """The rows whose mask excludes everything: their softmax is NaN, which torch replaces by zeros."""
     return ~mask.any(-1) if mask.dtype is torch.bool else mask.amax(-1) == -math.inf

@@ -1,4 +1,4 @@
-"""Comparing, choosing, and logic: truth values, bits, extremes, clamping."""
+"""Comparisons, where, maximum and minimum, clamp, and logical and bitwise operators."""
 
 from __future__ import annotations
 
@@ -34,15 +34,15 @@ def where(g: Graph, condition: Value, self: Operand, other: Operand) -> Value:
 
 @lowering("aten::isnan")
 def isnan(g: Graph, self: Value) -> Value:
-    return g.not_number(self) if self.dtype.is_floating_point else g.full(g.out.shape, False, torch.bool)
+    return g.is_nan(self) if self.dtype.is_floating_point else g.full(g.out.shape, False, torch.bool)
 
 
 @lowering("aten::isinf")
 def isinf(g: Graph, self: Value) -> Value:
-    return g.infinite(self) if self.dtype.is_floating_point else g.full(g.out.shape, False, torch.bool)
+    return g.is_infinite(self) if self.dtype.is_floating_point else g.full(g.out.shape, False, torch.bool)
 
 
-# --- extremes ---------------------------------------------------------------------------------------------------------
+# --- max and min ------------------------------------------------------------------------------------------------------
 
 
 @lowering("aten::maximum")
@@ -57,13 +57,13 @@ def minimum(g: Graph, self: Value, other: Value) -> Value:
 
 @lowering("aten::fmax", "aten::fmin")
 def number_extreme(g: Graph, self: Value, other: Value) -> Value:
-    """The larger or smaller one; a number rather than NaN"""
+    """The larger or smaller one, and NaN only if both are"""
     which: Literal["Max", "Min"] = "Max" if g.operator == "aten::fmax" else "Min"
     a, b = g.promote(self, other, dtype=g.out.dtype)
     if not a.dtype.is_floating_point:
         return g.extreme(which, a, b)
-    first = g.where(g.not_number(a), b, a)
-    second = g.where(g.not_number(b), a, b)
+    first = g.where(g.is_nan(a), b, a)
+    second = g.where(g.is_nan(b), a, b)
     return g.extreme(which, first, second)
 
 
@@ -105,7 +105,7 @@ def logical_not(g: Graph, self: Value) -> Value:
 def bitwise_not(g: Graph, self: Value) -> Value:
     if self.dtype is torch.bool:
         return g.op("Not", self)
-    # In two's complement, -1 - x; -1 wraps around to all ones of an unsigned type.
+    # In two's complement this is -1 - x. In an unsigned type -1 wraps around to all ones.
     ones = torch.tensor(-1).to(self.dtype)
     return g.op("Sub", g.const(ones), self)
 

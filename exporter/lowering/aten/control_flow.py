@@ -1,4 +1,4 @@
-"""Branches and loops: nodes with blocks become operators with graphs inside."""
+"""Branches, loops and scans: nodes with blocks become operators with subgraphs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from onnx_parity.exporter.lowering.values.value import Value
 @lowering("prim::If")
 def if_(g: Graph, condition: Value, then: Block, orelse: Block) -> list[Value | None]:
     used = [number for number in range(len(g.node.outputs)) if g.is_used(number)]
-    g.check_carried([then.outputs[number] for number in used])
+    g.check_returned([then.outputs[number] for number in used])
     g.check_branches([(then.outputs[number].shape, orelse.outputs[number].shape) for number in used])
     graphs = []
     for block in (then, orelse):

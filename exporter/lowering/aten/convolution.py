@@ -1,4 +1,4 @@
-"""Convolutions of any number of spatial axes, and their transposes."""
+"""Convolutions and transposed convolutions over any number of spatial axes."""
 
 from __future__ import annotations
 
@@ -43,9 +43,10 @@ def convolution(
 def _transposed(
     g: Graph, x: Value, weight: Value, bias: Value | None, shared: dict[str, Any], padding: list[int], extra: list[int]
 ) -> Value:
-    """`extra` output elements at the end of each axis: as many fewer are cut off there, the rest is added.
+    """A transposed convolution with `extra` output elements at the end of each axis.
 
-    onnxruntime takes an output_padding below the stride only, where torch compares it with the dilation as well.
+    They reduce the padding at the end, and become output_padding beyond that. onnxruntime takes an output_padding that
+    is smaller than the stride, and torch one that is smaller than the stride or the dilation: the rest is a Pad.
     """
     end = [max(0, p - e) for p, e in zip(padding, extra, strict=True)]
     added = [max(0, e - p) for p, e in zip(padding, extra, strict=True)]
@@ -64,17 +65,17 @@ def _per_channel(g: Graph, bias: Value, axes: int) -> Value:
 
 @lowering("aten::conv_tbc")
 def conv_tbc(g: Graph, self: Value, weight: Value, bias: Value, pad: int = 0) -> Value:
-    """A convolution over (time, batch, channel), with weights (time, in, out)"""
+    """A convolution of (time, batch, channel) with weights (time, in, out)"""
     y = g.op("Conv", g.transpose(self, [1, 2, 0]), g.transpose(weight, [2, 1, 0]), bias, pads_i=[pad, pad])
     return g.transpose(y, [2, 0, 1])
 
 
 def batched(g: Graph, x: Value, axes: int) -> tuple[Value, bool]:
-    """torch takes a single sample too; ONNX wants a batch. Says whether there was none."""
+    """`x` with a batch axis, and whether that was missing: torch takes a single sample too, ONNX does not."""
     return (g.unsqueeze(x, [0]), True) if x.rank == axes + 1 else (x, False)
 
 
 def spread(numbers: list[int] | int, axes: int) -> list[int]:
-    """One number for all axes, or one for each."""
+    """One number for each axis; torch takes one number for all as well."""
     numbers = numbers if isinstance(numbers, list) else [numbers]
     return numbers * axes if len(numbers) == 1 else numbers

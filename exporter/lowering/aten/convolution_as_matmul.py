@@ -1,4 +1,4 @@
-"""Convolutions as products of matrices, in the dtypes in which onnxruntime or ONNX has none: integers, float64."""
+"""Convolutions written as MatMul, for dtypes that ONNX or onnxruntime does not convolve: integers and float64."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def convolved(
     g: Graph, x: Value, weight: Value, stride: Sequence[int], padding: Sequence[int], dilation: Sequence[int],
     groups: int, counts: Sequence[Size],
 ) -> Value:  # fmt: skip
-    """What the kernel meets at each place, gathered axis by axis, times the kernel. `counts` are the output's sizes."""
+    """The windows, gathered axis by axis, times the kernel. `counts` are the spatial sizes of the result."""
     batch = x.sizes[0]
     out, each, *kernel = [int(size) for size in weight.sizes]
     axes = len(kernel)
@@ -29,9 +29,9 @@ def convolved(
         taps = g.const(torch.arange(kernel[axis])[None, :] * dilation[axis])
         starts = g.op("Mul", g.unsqueeze(g.iota(counts[axis]), [1]), stride[axis])
         x = g.op("Gather", x, g.op("Add", starts, taps), axis_i=3 + 2 * axis)
-    # (batch, group, channel, place, tap, place, tap, ...) to (batch, group, places, channel and taps).
-    places, taps_of = [3 + 2 * axis for axis in range(axes)], [4 + 2 * axis for axis in range(axes)]
-    x = g.transpose(x, [0, 1, *places, 2, *taps_of])
+    # (batch, group, channel, window, tap, window, tap, ...) to (batch, group, windows, channel and taps).
+    windows, taps_of = [3 + 2 * axis for axis in range(axes)], [4 + 2 * axis for axis in range(axes)]
+    x = g.transpose(x, [0, 1, *windows, 2, *taps_of])
     x = g.reshape(x, [batch, groups, product(counts), each * math.prod(kernel)])
     matrix = g.transpose(g.reshape(weight, [groups, out // groups, each * math.prod(kernel)]), [0, 2, 1])
     y = g.transpose(g.matmul(x, matrix), [0, 1, 3, 2])
@@ -42,7 +42,7 @@ def convolved_backwards(
     g: Graph, x: Value, weight: Value, stride: Sequence[int], padding: Sequence[int], dilation: Sequence[int],
     groups: int, extra: Sequence[int], counts: Sequence[Size],
 ) -> Value:  # fmt: skip
-    """A transposed convolution: the input with zeros between its elements, convolved with the kernel turned round."""
+    """A transposed convolution: the input with zeros between its elements, convolved with the flipped kernel."""
     taken, out, *kernel = [int(size) for size in weight.sizes]
     before, after = [0, 0], [0, 0]
     for axis, (step, size) in enumerate(zip(stride, kernel, strict=True)):
@@ -51,19 +51,19 @@ def convolved_backwards(
         after.append(reach + extra[axis] - (step - 1))
         x = _spread_out(g, x, 2 + axis, step)
     x = g.pad(x, before, after)
-    turned = g.transpose(
+    flipped = g.transpose(
         g.reshape(weight, [groups, taken // groups, out, *kernel]), [0, 2, 1, *range(3, 3 + len(kernel))]
     )
-    turned = g.reshape(turned, [groups * out, taken // groups, *kernel])
+    flipped = g.reshape(flipped, [groups * out, taken // groups, *kernel])
     for axis, size in enumerate(kernel):
-        turned = g.op("Gather", turned, g.const(torch.arange(size).flip(0)), axis_i=2 + axis)
-    turned = g.reshape(turned, [groups * out, taken // groups, *kernel])
+        flipped = g.op("Gather", flipped, g.const(torch.arange(size).flip(0)), axis_i=2 + axis)
+    flipped = g.reshape(flipped, [groups * out, taken // groups, *kernel])
     ones = [1] * len(kernel)
-    return convolved(g, x, turned, ones, [0] * len(kernel), dilation, groups, counts)
+    return convolved(g, x, flipped, ones, [0] * len(kernel), dilation, groups, counts)
 
 
 def _spread_out(g: Graph, x: Value, axis: int, step: int) -> Value:
-    """Each element followed by zeros up to the next step."""
+    """`x` with step - 1 zeros after each element of an axis."""
     if step == 1:
         return x
     sizes = [*x.sizes[: axis + 1], 1, *x.sizes[axis + 1 :]]

@@ -1,4 +1,4 @@
-"""Tensors out of nothing: filled with a number, counted, and copies in another dtype."""
+"""New tensors: filled with a number, or evenly spaced numbers."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def ones(g: Graph, self: Value | None = None, size: object = None, dtype: object
 def empty(
     g: Graph, self: Value | None = None, size: object = None, stride: object = None, dtype: object = None
 ) -> Value:
-    # What lies in fresh memory means nothing: zeros are as good.
+    # The values of uninitialized memory have no meaning: zeros will do.
     return _filled(g, 0)
 
 
@@ -50,29 +50,29 @@ def _filled(g: Graph, value: Operand) -> Value:
 
 @lowering("aten::arange")
 def arange(g: Graph, end: Number, start: Number = 0, step: Number = 1, dtype: object = None) -> Value:
-    """start, start + step, ... below end; as many as torch says"""
+    """start, start + step, ... below end"""
     numbers = [number for number in (start, end, step) if isinstance(number, (int, float))]
     if len(numbers) == 3:
         return g.const(torch.arange(*numbers, dtype=g.out.dtype))
-    places = g.cast(g.iota(g.out.shape[0]), g.out.dtype)
+    indices = g.cast(g.iota(g.out.shape[0]), g.out.dtype)
     by_one, from_zero = isinstance(step, int) and step == 1, isinstance(start, int) and start == 0
-    scaled = places if by_one else g.op("Mul", places, g.scalar(step, g.out.dtype))
+    scaled = indices if by_one else g.op("Mul", indices, g.scalar(step, g.out.dtype))
     return scaled if from_zero else g.op("Add", scaled, g.scalar(start, g.out.dtype))
 
 
 @lowering("aten::linspace")
 def linspace(g: Graph, start: Operand, end: Operand, steps: int, dtype: object = None) -> Value:
-    """From both ends towards the middle, as torch does, so that both ends are exact"""
+    """Computed from both ends towards the middle, as in torch, so that both ends are exact"""
     if not isinstance(start, Value) and not isinstance(end, Value):
         return g.const(torch.linspace(start, end, steps, dtype=g.out.dtype))  # type: ignore[arg-type]
     wide = g.out.dtype if g.out.dtype.is_floating_point else torch.float64
     low, high = (g.promote(g.promote(x, dtype=g.out.dtype)[0], dtype=wide)[0] for x in (start, end))
     step = g.op("Div", g.op("Sub", high, low), max(steps - 1, 1))
-    places = torch.arange(steps)
-    first = places < (steps + 1) // 2
-    walked = g.op("Mul", step, g.const(torch.where(first, places, places - (steps - 1)), wide))
-    base = g.where(g.const(first), low, high)
-    return g.cast(g.op("Add", base, walked), g.out.dtype)
+    indices = torch.arange(steps)
+    is_first_half = indices < (steps + 1) // 2
+    offset = g.op("Mul", step, g.const(torch.where(is_first_half, indices, indices - (steps - 1)), wide))
+    base = g.where(g.const(is_first_half), low, high)
+    return g.cast(g.op("Add", base, offset), g.out.dtype)
 
 
 @lowering("aten::logspace.default")

@@ -1,4 +1,4 @@
-"""What holds up to and with each element of an axis: sums, products, extremes and their places, log-sum-exp."""
+"""Cumulative operators: cumsum, cumprod, cummax, cummin, logcumsumexp."""
 
 from __future__ import annotations
 
@@ -17,36 +17,36 @@ from onnx_parity.exporter.lowering.values.value import Value
 @lowering("aten::cumsum")
 def cumsum(g: Graph, self: Value, dim: int, dtype: object = None) -> Value:
     x = g.cast(self, g.out.dtype)
-    return x if x.rank == 0 else g.running("Sum", x, dim % x.rank)
+    return x if x.rank == 0 else g.cumulative("Sum", x, dim % x.rank)
 
 
 @lowering("aten::cumprod")
 def cumprod(g: Graph, self: Value, dim: int, dtype: object = None) -> Value:
     x = g.cast(self, g.out.dtype)
-    return x if x.rank == 0 else g.running("Prod", x, dim % x.rank)
+    return x if x.rank == 0 else g.cumulative("Prod", x, dim % x.rank)
 
 
 @lowering("aten::cummax", "aten::cummin")
-def running_extreme(g: Graph, self: Value, dim: int) -> tuple[Value, Value]:
-    """The extreme so far and its place, the last one of equals; NaN once there was one"""
+def cummax_or_cummin(g: Graph, self: Value, dim: int) -> tuple[Value, Value]:
+    """The maximum or minimum so far, and the index of the last equal one; NaN from the first NaN on"""
     if self.rank == 0:
         return self, g.const(0, torch.int64)
     axis = dim % self.rank
     largest = g.operator == "aten::cummax"
     x = g.cast(self, torch.int32) if self.dtype is torch.bool else self
-    places = g.expand(g.along(self.sizes[axis], axis, self.rank), self.sizes)
+    indices = g.expand(g.along(self.sizes[axis], axis, self.rank), self.sizes)
     low, high = extremes(x.dtype)
 
     def join(earlier: Sequence[Value], here: Sequence[Value]) -> Sequence[Value]:
         before, now = earlier[0], here[0]
         is_better = g.greater_or_equal(now, before) if largest else g.less_or_equal(now, before)
         if x.dtype.is_floating_point:
-            is_better = g.op("Or", g.not_number(now), g.op("And", is_better, g.op("Not", g.not_number(before))))
+            is_better = g.op("Or", g.is_nan(now), g.op("And", is_better, g.op("Not", g.is_nan(before))))
         taken = shaped(is_better, self.sizes)
         return [g.where(taken, new, old) for new, old in zip(here, earlier, strict=True)]
 
-    values, indices = g.doubled([x, places], [low if largest else high, 0], axis, join)
-    return g.cast(values, self.dtype), indices
+    values, found = g.scan_by_doubling([x, indices], [low if largest else high, 0], axis, join)
+    return g.cast(values, self.dtype), found
 
 
 @lowering("aten::logcumsumexp")
@@ -54,12 +54,14 @@ def logcumsumexp(g: Graph, self: Value, dim: int) -> Value:
     x = g.cast(self, torch.float32) if self.dtype in (torch.float16, torch.bfloat16) else self
     if x.rank == 0:
         return self
-    [total] = g.doubled([x], [-math.inf], dim % x.rank, lambda earlier, here: [_added_logs(g, earlier[0], here[0])])
+    [total] = g.scan_by_doubling(
+        [x], [-math.inf], dim % x.rank, lambda earlier, here: [_added_logs(g, earlier[0], here[0])]
+    )
     return g.cast(total, self.dtype)
 
 
 def _added_logs(g: Graph, a: Value, b: Value) -> Value:
-    """log(exp(a) + exp(b)), which is m + log(1 + exp(n - m)), where m is the larger"""
+    """log(exp(a) + exp(b)), which is m + log(1 + exp(n - m)) where m is the larger of the two and n the smaller"""
     larger = shaped(g.extreme("Max", a, b), a.sizes)
     grown = g.op("Add", larger, g.log_of_one_plus(g.op("Exp", g.op("Neg", g.op("Abs", g.op("Sub", a, b))))))
-    return g.where(shaped(g.infinite(larger), a.sizes), larger, shaped(grown, a.sizes))
+    return g.where(shaped(g.is_infinite(larger), a.sizes), larger, shaped(grown, a.sizes))

@@ -16,17 +16,17 @@ from onnx_parity.exporter.lowering.values.value import Value
 
 @lowering("aten::_cdist_forward")
 def cdist(g: Graph, x1: Value, x2: Value, p: float, compute_mode: int | None = None) -> Value:
-    """Of each row to each: the norm of their difference"""
+    """From each row of x1 to each row of x2, the norm of their difference"""
     one, other = g.unsqueeze(x1, [x1.rank - 1]), g.unsqueeze(x2, [x2.rank - 2])
     return _norm(g, g.op("Sub", one, other), p, (*g.out.shape, x1.sizes[-1]))
 
 
 @lowering("aten::_pdist_forward")
 def pdist(g: Graph, self: Value, p: float = 2) -> Value:
-    """Of each row to those below it"""
+    """From each row to those after it"""
     rows = self.sizes[0]
     if not isinstance(rows, int):
-        g.unsupported("the pairs of rows are counted at export: leave their axis out of dynamic_axes")
+        g.unsupported("the number of rows must be known at export: remove that axis from dynamic_axes")
     one, other = torch.triu_indices(rows, rows, offset=1)
     difference = g.op("Sub", g.gather(self, g.const(one), 0), g.gather(self, g.const(other), 0))
     return _norm(g, difference, p, (*g.out.shape, self.sizes[1]))

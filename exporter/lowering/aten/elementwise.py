@@ -1,4 +1,4 @@
-"""Functions of one number, element by element: roots, exponentials, trigonometry, rounding, signs, and powers."""
+"""Elementwise functions of one tensor: roots, exponentials, trigonometry, rounding, signs; and powers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from onnx_parity.exporter.lowering.registry import lowering
 from onnx_parity.exporter.lowering.values.shapes import shaped
 from onnx_parity.exporter.lowering.values.value import Operand, Value
 
-#: Those that ONNX has under the same name, and that return floats.
+#: Functions that ONNX has under the same name, and that return floats.
 _FUNCTIONS = {
     f"aten::{name}": name.capitalize()
     for name in (
@@ -20,7 +20,7 @@ _FUNCTIONS = {
         "sinh", "cosh", "asinh", "acosh", "atanh",
     )
 }  # fmt: skip
-#: Those that leave integers as they are.
+#: Functions that return integers unchanged.
 _ROUNDINGS = {"aten::ceil": "Ceil", "aten::floor": "Floor", "aten::round": "Round"}
 
 
@@ -92,7 +92,7 @@ def neg(g: Graph, self: Value) -> Value:
 
 @lowering("aten::sign", "aten::sgn")
 def sign(g: Graph, self: Value) -> Value:
-    """-1, 0 or 1; of NaN, where ONNX's Sign says nothing, 0"""
+    """-1, 0 or 1, and 0 for NaN, for which ONNX's Sign is not specified"""
     if self.dtype is torch.bool:
         return self
     return g.sign_by_comparison(self) if self.dtype.is_floating_point else g.sign(self)
@@ -100,10 +100,10 @@ def sign(g: Graph, self: Value) -> Value:
 
 @lowering("aten::angle")
 def angle(g: Graph, self: Value) -> Value:
-    """pi where it is below 0, else 0; NaN stays"""
+    """pi where x < 0, else 0, and NaN for NaN"""
     x = g.cast(self, g.out.dtype)
-    turned = shaped(g.op("Mul", g.cast(g.less(x, g.const(0, x.dtype)), x.dtype), math.pi), x.shape)
-    return g.where(shaped(g.not_number(x), x.shape), x, turned)
+    negative = shaped(g.op("Mul", g.cast(g.less(x, g.const(0, x.dtype)), x.dtype), math.pi), x.shape)
+    return g.where(shaped(g.is_nan(x), x.shape), x, negative)
 
 
 @lowering("aten::signbit")
@@ -130,7 +130,7 @@ def pow_(g: Graph, self: Operand, exponent: Operand) -> Value:
 
 
 def _small_power(g: Graph, x: Value, exponent: float) -> Value | None:
-    """Powers that a few multiplications make, exactly and, of integers, with torch's wrap-around."""
+    """Powers as a few multiplications, which are exact and, for integers, wrap around as in torch; else None."""
     if exponent == 1:
         return x
     if exponent == 0.5:
@@ -150,13 +150,14 @@ def _small_power(g: Graph, x: Value, exponent: float) -> Value | None:
 
 
 def _integer_power(g: Graph, base: Value, exponent: Value) -> Value:
-    """Binary exponentiation, wrapping around: runtimes compute integer powers in floating point, inexact from 2**53 on.
+    """Binary exponentiation that wraps around: runtimes compute integer powers as floats, exact below 2**53.
 
-    Exponents of 2**16 and more, where all but 0, 1 and -1 have long overflowed, count as the last below it.
+    Exponents of 2**16 and more, for which the powers of all numbers but 0, 1 and -1 have overflowed, are replaced by
+    the largest exponent below with the same parity.
     """
     b, e = (g.cast(x, torch.int64) for x in (base, exponent))
     zero, one, two = (g.const(number, torch.int64) for number in (0, 1, 2))
-    # A negative power of 1 or -1 is the positive one, of anything else it is 0.
+    # A negative power of 1 or -1 equals the positive one, and that of any other number is 0.
     fits = g.op("Or", g.greater_or_equal(e, zero), g.equal(g.op("Abs", b), one))
     e = g.op("Abs", e)
     bits = min(16, 8 * exponent.dtype.itemsize)

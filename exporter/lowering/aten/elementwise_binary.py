@@ -1,4 +1,4 @@
-"""Functions of two numbers beyond arithmetic: the angle and the length of a point, and a number with another's sign."""
+"""Elementwise functions of two tensors beyond arithmetic: copysign, atan2, hypot; and the sign bit."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from onnx_parity.exporter.lowering.values.value import Operand, Value
 
 
 def sign_bit(g: Graph, x: Value) -> Value:
-    """Whether a number is below zero, or the zero that is: 1/-0 is -infinity."""
+    """Whether a number is negative or -0.0, whose reciprocal is -infinity."""
     zero = g.const(0, x.dtype)
     if not x.dtype.is_floating_point:
         return shaped(g.less(x, zero), x.shape)
@@ -20,7 +20,7 @@ def sign_bit(g: Graph, x: Value) -> Value:
 
 
 def _with_sign(g: Graph, magnitude: Value, negative: Value) -> Value:
-    """Times 1 or -1: a choice between the two would lose the sign of zero, as onnxruntime's Where does."""
+    """A product with 1 or -1, because onnxruntime's Where does not keep the sign of zero."""
     sign = g.op("Sub", g.const(1, magnitude.dtype), g.op("Mul", g.cast(negative, magnitude.dtype), 2))
     return g.op("Mul", magnitude, sign)
 
@@ -33,11 +33,11 @@ def copysign(g: Graph, self: Value, other: Operand) -> Value:
 
 @lowering("aten::atan2")
 def atan2(g: Graph, self: Value, other: Value) -> Value:
-    """The angle of the point (other, self): atan(|y| / |x|), turned into its quadrant"""
+    """The angle of the point (other, self): atan(|y| / |x|), moved into its quadrant"""
     y, x = g.promote(self, other, dtype=g.out.dtype)
     up, along = g.op("Abs", y), g.op("Abs", x)
     ratio = shaped(g.op("Div", up, along), g.out.shape)
-    # 0/0 is the angle 0, and infinity over infinity that of the diagonal.
+    # For 0/0 the angle is 0, and for infinity / infinity it is that of the diagonal.
     ratio = g.where(_both(g, up, along, 0.0), g.const(0, x.dtype), ratio)
     ratio = g.where(_both(g, up, along, math.inf), g.const(1, x.dtype), ratio)
     angle = shaped(g.elementary("Atan", ratio), g.out.shape)
@@ -52,12 +52,12 @@ def _both(g: Graph, a: Value, b: Value, number: float) -> Value:
 
 @lowering("aten::hypot")
 def hypot(g: Graph, self: Value, other: Value) -> Value:
-    """m * sqrt(1 + (n/m)²), where m is the larger: no square overflows"""
+    """m * sqrt(1 + (n/m)²), where m is the larger of |a| and |b| and n the smaller: no square overflows"""
     a, b = (g.op("Abs", each) for each in g.promote(self, other, dtype=g.out.dtype))
     larger, smaller = g.extreme("Max", a, b), g.extreme("Min", a, b)
     infinity = g.const(math.inf, a.dtype)
-    nothing = shaped(g.equal(larger, g.const(0, a.dtype)), g.out.shape)
-    ratio = g.op("Div", smaller, g.where(nothing, g.const(1, a.dtype), shaped(larger, g.out.shape)))
+    is_zero = shaped(g.equal(larger, g.const(0, a.dtype)), g.out.shape)
+    ratio = g.op("Div", smaller, g.where(is_zero, g.const(1, a.dtype), shaped(larger, g.out.shape)))
     length = g.op("Mul", larger, g.op("Sqrt", g.op("Add", g.op("Mul", ratio, ratio), 1)))
-    endless = shaped(g.op("Or", g.equal(a, infinity), g.equal(b, infinity)), g.out.shape)
-    return g.where(endless, infinity, shaped(length, g.out.shape))
+    is_infinite = shaped(g.op("Or", g.equal(a, infinity), g.equal(b, infinity)), g.out.shape)
+    return g.where(is_infinite, infinity, shaped(length, g.out.shape))

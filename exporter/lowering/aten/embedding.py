@@ -1,4 +1,4 @@
-"""Embeddings: rows of a table picked by index, alone or in bags."""
+"""Embedding lookup, alone or reduced over bags."""
 
 from __future__ import annotations
 
@@ -22,25 +22,25 @@ def embedding(
     scale_grad_by_freq: bool = False,
     sparse: bool = False,
 ) -> Value:
-    # padding_idx, scale_grad_by_freq and sparse speak of gradients only.
+    # padding_idx, scale_grad_by_freq and sparse only affect gradients.
     return g.op("Gather", weight, indices, axis_i=0)
 
 
 @lowering("aten::embedding_renorm")
 def embedding_renorm(g: Graph, self: Value, indices: Value, max_norm: float, norm_type: float) -> Value:
-    """Of the rows that are looked up, those longer than `max_norm` are scaled down to it"""
-    places = g.reshape(indices, [product(indices.sizes)])
-    rows = shaped(g.op("Gather", self, places, axis_i=0), [*places.sizes, *self.sizes[1:]])
+    """The table, with the rows that are looked up scaled down to a norm of at most `max_norm`"""
+    index = g.reshape(indices, [product(indices.sizes)])
+    rows = shaped(g.op("Gather", self, index, axis_i=0), [*index.sizes, *self.sizes[1:]])
     norm = _norm(g, rows, norm_type)
     limit = g.const(max_norm, rows.dtype)
     scale = g.op("Div", limit, g.op("Add", norm, g.const(1e-7, rows.dtype)))
     too_long, scale = (shaped(each, norm.sizes) for each in (g.greater(norm, limit), scale))
     scaled = g.op("Mul", rows, g.where(too_long, scale, g.const(1, rows.dtype)))
-    return g.scatter_rows(self, places, scaled)
+    return g.scatter_rows(self, index, scaled)
 
 
 def _norm(g: Graph, rows: Value, order: float) -> Value:
-    """(sum |x|^p)^(1/p) of each row."""
+    """(sum |x|**p)**(1/p) of each row."""
     if order == 2:
         return g.reduce("L2", rows, [1], keepdim=True)
     magnitude = shaped(g.op("Abs", rows), rows.sizes)
@@ -69,27 +69,28 @@ def embedding_bag(
     include_last_offset: bool = False,
     padding_idx: int = -1,
 ) -> Value:
-    """The rows of each bag summed, averaged, or their greatest element by element; an empty bag gives zeros"""
+    """The sum, mean or elementwise maximum of the rows of each bag; zeros for an empty bag"""
     if any(g.is_used(output) for output in (1, 2, 3)):
         g.unsupported(
-            "ONNX has no form for what embedding_bag says beside its result: use that alone, as F.embedding_bag does"
+            "the program uses an output of embedding_bag beside the first, and only the first can be exported: call "
+            "F.embedding_bag, which returns that alone"
         )
     bags, width = g.out.shape
     count = indices.sizes[0]
     if any(isinstance(size, int) and size == 0 for size in (count, bags)):
         return g.full([bags, width], 0, weight.dtype)
-    places, member = g.cast(indices, torch.int64), _bag_of(g, offsets, count)
+    index, bag = g.cast(indices, torch.int64), _bag_of(g, offsets, count)
     if padding_idx >= 0:
-        padding = g.equal(places, g.const(padding_idx, torch.int64))
-        member = shaped(g.where(padding, g.scalar(bags, torch.int64), member), [count])
+        padding = g.equal(index, g.const(padding_idx, torch.int64))
+        bag = shaped(g.where(padding, g.scalar(bags, torch.int64), bag), [count])
 
     def per_bag(rows: Value, sizes: list[Size], greatest: bool = False) -> Value:
-        # What is left out, as padding or behind the last offset, goes into one more bag.
+        # Rows that belong to no bag, as padding or after the last offset, go into one more bag, which is dropped.
         start = g.full([bags + 1, *sizes], -math.inf if greatest else 0, rows.dtype)
-        reduced = g.scatter_rows(start, member, rows, "max" if greatest else "add")
+        reduced = g.scatter_rows(start, bag, rows, "max" if greatest else "add")
         return shaped(g.slice(reduced, [0], [0], [bags]), [bags, *sizes])
 
-    rows = g.op("Gather", weight, places, axis_i=0)
+    rows = g.op("Gather", weight, index, axis_i=0)
     if per_sample_weights is not None:
         rows = g.op("Mul", rows, g.unsqueeze(per_sample_weights, [1]))
     result = per_bag(rows, [width], greatest=mode == _MAX)
@@ -103,7 +104,7 @@ def embedding_bag(
 
 
 def _bag_of(g: Graph, offsets: Value, count: Size) -> Value:
-    """The number of the bag that each index is in: how many of the bags after the first start at it or before."""
+    """The number of the bag of each index: one less than the number of bags that start at it or before."""
     starts = g.unsqueeze(g.cast(offsets, torch.int64), [1])
     started = g.op("Not", g.less(g.along(count, 1, 2), starts))
     number = g.reduce("Sum", g.cast(started, torch.int64), [0], keepdim=False)

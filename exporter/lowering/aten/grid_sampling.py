@@ -1,7 +1,7 @@
-"""Reading an image between its pixels, at the places that a grid names.
+"""grid_sample: an image interpolated at the coordinates that a grid gives.
 
-Written out for opsets before GridSample, one row of pixels at a time: along each axis a place has its taps, the pixels
-that it is made of and their weights; a sample is the sum over all combinations of taps.
+Where the opset has no GridSample it is written out. Along each axis a coordinate has its taps: the pixels that it is
+interpolated from, and their weights. A sample is the sum over all combinations of the taps of the axes.
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ import torch
 
 from onnx_parity.exporter.capture.graph.graph import Size
 from onnx_parity.exporter.lowering.builder import Graph
-from onnx_parity.exporter.lowering.opsets.resizing import Interpolation, OffImage
+from onnx_parity.exporter.lowering.opsets.spatial import Interpolation, OffImage
 from onnx_parity.exporter.lowering.registry import lowering
 from onnx_parity.exporter.lowering.values.shapes import product, shaped
 from onnx_parity.exporter.lowering.values.value import Value
 
-#: As torch numbers them.
+#: By torch's numbers of them.
 _MODES: tuple[Interpolation, ...] = ("bilinear", "nearest", "bicubic")
 _OFF_IMAGE: tuple[OffImage, ...] = ("zeros", "border", "reflection")
 #: The parameter of the cubic convolution, as in torch.
-_SHARPNESS = -0.75
+_CUBIC_A = -0.75
 
-#: Of one axis: where a tap lies, and its weight; None where that is 1.
+#: Along one axis, the coordinate of a pixel and its weight; None stands for a weight of 1.
 _Tap = tuple[Value, Value | None]
 
 
@@ -43,15 +43,15 @@ def _written_out(g: Graph, image: Value, grid: Value, mode: Interpolation, off: 
     rows: list[Size] = [batch, product(out)]
     taps = []
     for axis, size in enumerate(spatial):
-        # A grid names the last axis first.
+        # The grid has the coordinate of the last axis first.
         number = len(spatial) - 1 - axis
-        named = g.reshape(g.slice(grid, [grid.rank - 1], [number], [number + 1]), rows)
-        place = _in_pixels(g, shaped(named, rows), size, align_corners)
+        normalized = g.reshape(g.slice(grid, [grid.rank - 1], [number], [number + 1]), rows)
+        coordinate = _in_pixels(g, shaped(normalized, rows), size, align_corners)
         if mode == "bicubic":
-            found = [(_onto_image(g, tap, size, off, align_corners), weight) for tap, weight in _cubic(g, place)]
+            found = [(_onto_image(g, tap, size, off, align_corners), weight) for tap, weight in _cubic(g, coordinate)]
         else:
-            place = _onto_image(g, place, size, off, align_corners)
-            found = _linear(g, place) if mode == "bilinear" else [(g.elementary("Round", place), None)]
+            coordinate = _onto_image(g, coordinate, size, off, align_corners)
+            found = _linear(g, coordinate) if mode == "bilinear" else [(g.elementary("Round", coordinate), None)]
         taps.append(found)
     pixels = _pixel_rows(g, image)
     total: Value | None = None
@@ -63,81 +63,83 @@ def _written_out(g: Graph, image: Value, grid: Value, mode: Interpolation, off: 
 
 
 def _pixel_rows(g: Graph, image: Value) -> Value:
-    """A row of channels for each pixel, so that one Gather reads them all."""
+    """The image as a row of channels for each pixel, so that one Gather reads all channels."""
     batch, channels, *spatial = image.sizes
     sizes = [product([batch, *spatial]), channels]
     return shaped(g.reshape(g.transpose(image, [0, *range(2, image.rank), 1]), sizes), sizes)
 
 
 def _tapped(g: Graph, pixels: Value, taps: Sequence[_Tap], sizes: Sequence[Size], rows: Sequence[Size]) -> Value:
-    """The pixels that taps of all axes meet in, times their weights; off the image there is nothing."""
-    places = [g.unsqueeze(g.iota(sizes[0]), [1])]
+    """The pixels at one tap of each axis, times their weights, and 0 outside of the image."""
+    indices = [g.unsqueeze(g.iota(sizes[0]), [1])]
     weight: Value | None = None
     inside: Value | None = None
-    for (place, share), size in zip(taps, sizes[1:], strict=True):
-        zero, last = g.const(0, place.dtype), g.scalar(size - 1, place.dtype)
-        on = g.op("Not", g.op("Or", g.less(place, zero), g.greater(place, last)))
+    for (coordinate, share), size in zip(taps, sizes[1:], strict=True):
+        zero, last = g.const(0, coordinate.dtype), g.scalar(size - 1, coordinate.dtype)
+        on = g.op("Not", g.op("Or", g.less(coordinate, zero), g.greater(coordinate, last)))
         inside = on if inside is None else g.op("And", inside, on)
         if share is not None:
             weight = share if weight is None else g.op("Mul", weight, share)
-        # NaN is on no pixel; the place is only to be one that can be read.
-        bounded = g.extreme("Max", g.extreme("Min", place, last), zero)
-        places.append(g.cast(g.where(shaped(g.not_number(bounded), rows), zero, shaped(bounded, rows)), torch.int64))
+        # A coordinate of NaN is outside of the image: any valid index will do, since its pixel is not used.
+        bounded = g.extreme("Max", g.extreme("Min", coordinate, last), zero)
+        indices.append(g.cast(g.where(shaped(g.is_nan(bounded), rows), zero, shaped(bounded, rows)), torch.int64))
     assert inside is not None
-    read = g.op("Gather", pixels, g.linear(places, sizes), axis_i=0)
+    read = g.op("Gather", pixels, g.flat_index(indices, sizes), axis_i=0)
     if weight is not None:
         read = g.op("Mul", read, g.unsqueeze(shaped(weight, rows), [2]))
     inside = shaped(g.unsqueeze(shaped(inside, rows), [2]), [*rows, 1])
     return g.where(inside, shaped(read, [*rows, pixels.sizes[1]]), g.const(0, pixels.dtype))
 
 
-def _in_pixels(g: Graph, place: Value, size: Size, align_corners: bool) -> Value:
-    """From -1 and 1 to the centres of the outermost pixels, or to their outer edges."""
-    extent = g.scalar(size - 1 if align_corners else size, place.dtype)
-    scaled = g.op("Mul", g.op("Add", place, 1), g.op("Mul", extent, 0.5))
-    return shaped(scaled if align_corners else g.op("Sub", scaled, 0.5), place.shape)
+def _in_pixels(g: Graph, coordinate: Value, size: Size, align_corners: bool) -> Value:
+    """Coordinates in pixels, where -1 and 1 are the centres of the outermost pixels, or their outer edges."""
+    extent = g.scalar(size - 1 if align_corners else size, coordinate.dtype)
+    scaled = g.op("Mul", g.op("Add", coordinate, 1), g.op("Mul", extent, 0.5))
+    return shaped(scaled if align_corners else g.op("Sub", scaled, 0.5), coordinate.shape)
 
 
-def _onto_image(g: Graph, place: Value, size: Size, off: OffImage, align_corners: bool) -> Value:
-    """A place off the image moved onto it; where zeros are to be read there, it stays."""
+def _onto_image(g: Graph, coordinate: Value, size: Size, off: OffImage, align_corners: bool) -> Value:
+    """Coordinates outside of the image moved onto its border or reflected; unchanged if zeros are read there."""
     if off == "zeros":
-        return place
-    zero, last = g.const(0, place.dtype), g.scalar(size - 1, place.dtype)
+        return coordinate
+    zero, last = g.const(0, coordinate.dtype), g.scalar(size - 1, coordinate.dtype)
     if off == "reflection":
-        place = _reflected(g, place, size, align_corners)
-    return shaped(g.extreme("Max", g.extreme("Min", place, last), zero), place.shape)
+        coordinate = _reflected(g, coordinate, size, align_corners)
+    return shaped(g.extreme("Max", g.extreme("Min", coordinate, last), zero), coordinate.shape)
 
 
-def _reflected(g: Graph, place: Value, size: Size, align_corners: bool) -> Value:
-    """Folded between the centres, or the edges, of the outermost pixels: up and down again over twice that span."""
+def _reflected(g: Graph, coordinate: Value, size: Size, align_corners: bool) -> Value:
+    """Coordinates reflected at the centres, or the outer edges, of the outermost pixels."""
     if align_corners and isinstance(size, int) and size == 1:
-        return g.op("Mul", place, 0)
+        return g.op("Mul", coordinate, 0)
     low = 0.0 if align_corners else -0.5
-    # Of a single pixel the centres are one: every place is on it, and there is nothing to divide by.
-    span = g.scalar(torch.sym_max(size - 1, 1) if align_corners else size, place.dtype)
-    distance = g.op("Abs", g.op("Sub", place, low) if low else place)
+    # With a single pixel the span is 0: it must not be divided by, and every coordinate is that pixel.
+    span = g.scalar(torch.sym_max(size - 1, 1) if align_corners else size, coordinate.dtype)
+    distance = g.op("Abs", g.op("Sub", coordinate, low) if low else coordinate)
     turns = g.op("Floor", g.op("Div", distance, span))
     rest = g.op("Sub", distance, g.op("Mul", turns, span))
     pairs = g.op("Floor", g.op("Mul", turns, 0.5))
-    is_odd = g.equal(g.op("Sub", turns, g.op("Add", pairs, pairs)), g.const(1, place.dtype))
+    is_odd = g.equal(g.op("Sub", turns, g.op("Add", pairs, pairs)), g.const(1, coordinate.dtype))
     folded = g.where(
-        shaped(is_odd, place.shape), shaped(g.op("Sub", span, rest), place.shape), shaped(rest, place.shape)
+        shaped(is_odd, coordinate.shape),
+        shaped(g.op("Sub", span, rest), coordinate.shape),
+        shaped(rest, coordinate.shape),
     )
-    return shaped(g.op("Add", folded, low) if low else folded, place.shape)
+    return shaped(g.op("Add", folded, low) if low else folded, coordinate.shape)
 
 
-def _linear(g: Graph, place: Value) -> list[_Tap]:
-    low = g.op("Floor", place)
-    part = g.op("Sub", place, low)
-    return [(low, g.op("Sub", g.const(1, place.dtype), part)), (g.op("Add", low, 1), part)]
+def _linear(g: Graph, coordinate: Value) -> list[_Tap]:
+    low = g.op("Floor", coordinate)
+    part = g.op("Sub", coordinate, low)
+    return [(low, g.op("Sub", g.const(1, coordinate.dtype), part)), (g.op("Add", low, 1), part)]
 
 
-def _cubic(g: Graph, place: Value) -> list[_Tap]:
-    low = g.op("Floor", place)
-    part = g.op("Sub", place, low)
-    rest = g.op("Sub", g.const(1, place.dtype), part)
+def _cubic(g: Graph, coordinate: Value) -> list[_Tap]:
+    low = g.op("Floor", coordinate)
+    part = g.op("Sub", coordinate, low)
+    rest = g.op("Sub", g.const(1, coordinate.dtype), part)
     return [
-        (shaped(g.op("Add", low, number), place.shape), weight(g, g.op("Add", distance, 1) if away else distance))
+        (shaped(g.op("Add", low, number), coordinate.shape), weight(g, g.op("Add", distance, 1) if away else distance))
         for number, distance, weight, away in (
             (-1, part, _far_weight, True),
             (0, part, _near_weight, False),
@@ -148,12 +150,12 @@ def _cubic(g: Graph, place: Value) -> list[_Tap]:
 
 
 def _near_weight(g: Graph, x: Value) -> Value:
-    """((a + 2) x - (a + 3)) x² + 1, for a distance of at most 1"""
-    scaled = g.op("Sub", g.op("Mul", x, _SHARPNESS + 2), _SHARPNESS + 3)
+    """((a + 2) x - (a + 3)) x² + 1, for a distance x of at most 1"""
+    scaled = g.op("Sub", g.op("Mul", x, _CUBIC_A + 2), _CUBIC_A + 3)
     return g.op("Add", g.op("Mul", g.op("Mul", scaled, x), x), 1)
 
 
 def _far_weight(g: Graph, x: Value) -> Value:
-    """((a x - 5a) x + 8a) x - 4a, for a distance between 1 and 2"""
-    scaled = g.op("Mul", g.op("Sub", g.op("Mul", x, _SHARPNESS), 5 * _SHARPNESS), x)
-    return g.op("Sub", g.op("Mul", g.op("Add", scaled, 8 * _SHARPNESS), x), 4 * _SHARPNESS)
+    """((a x - 5a) x + 8a) x - 4a, for a distance x between 1 and 2"""
+    scaled = g.op("Mul", g.op("Sub", g.op("Mul", x, _CUBIC_A), 5 * _CUBIC_A), x)
+    return g.op("Sub", g.op("Mul", g.op("Add", scaled, 8 * _CUBIC_A), x), 4 * _CUBIC_A)

@@ -1,4 +1,4 @@
-"""Indexing: x[...] and x[...] = y, in the operators that torch makes of them."""
+"""Indexing: the operators that torch records for x[...] and x[...] = y."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from onnx_parity.exporter.lowering.values.value import Value
 def select(g: Graph, self: Value, dim: int, index: Size) -> Value:
     axis = dim % self.rank
     size = self.sizes[axis]
-    place = index % size if isinstance(index, int) and isinstance(size, int) else index
-    return g.gather(self, g.scalar(place, torch.int64), axis)
+    from_front = index % size if isinstance(index, int) and isinstance(size, int) else index
+    return g.gather(self, g.scalar(from_front, torch.int64), axis)
 
 
 @lowering("aten::slice.Tensor")
@@ -41,17 +41,17 @@ def select_scatter(g: Graph, self: Value, src: Value, dim: int, index: Size) -> 
     new = g.unsqueeze(g.cast(src, self.dtype), [axis])
     if not isinstance(index, int) and not never_negative(index):
         return _scattered(g, self, new, axis, g.ints([index]))
-    start, stop = _stretch(index, 1, self.sizes[axis])
+    start, stop = _bounds_of_length(index, 1, self.sizes[axis])
     return _spliced(g, self, new, axis, start, stop)
 
 
-def _stretch(start: Size, length: Size, size: Size) -> tuple[Size, Size]:
-    """Where `length` places from `start` on begin and stop, as `_bounds` has it."""
+def _bounds_of_length(start: Size, length: Size, size: Size) -> tuple[Size, Size]:
+    """The bounds of a slice of `length` elements from `start` on, as `_bounds` returns them."""
     if isinstance(start, int) and isinstance(size, int) and start < 0:
         start = start + size
     stop = start + length
-    runs_out = isinstance(start, int) and start < 0 and isinstance(stop, int) and stop == 0
-    return start, sys.maxsize if runs_out else stop
+    ends_axis = isinstance(start, int) and start < 0 and isinstance(stop, int) and stop == 0
+    return start, sys.maxsize if ends_axis else stop
 
 
 @lowering("aten::slice_scatter")
@@ -66,45 +66,47 @@ def slice_scatter(
     if known and isinstance(length := src.sizes[axis], int):
         room = len(range(begin, stop, step))
         if room != length:
-            g.unsupported(f"an out= of {room} along axis {axis} where {length} are written: give it their size")
+            g.unsupported(
+                f"out= has size {room} along axis {axis} and the result has size {length}: give it the result's size"
+            )
     if step == 1 and _covers(begin, stop, size):
         return new
     if step == 1:
-        splice = _spliced if _in_order(begin, stop) else _spliced_by_places
+        splice = _spliced if _in_order(begin, stop) else _spliced_at_run_time
         return splice(g, self, new, axis, begin, stop)
-    places = g.slice(g.iota(size), [0], [begin], [stop], [step])
+    indices = g.slice(g.iota(size), [0], [begin], [stop], [step])
     if known:
-        places = g.const(list(range(begin, stop, step)) or torch.empty(0, dtype=torch.int64), torch.int64)
-    return _scattered(g, self, new, axis, places)
+        indices = g.const(list(range(begin, stop, step)) or torch.empty(0, dtype=torch.int64), torch.int64)
+    return _scattered(g, self, new, axis, indices)
 
 
-def _scattered(g: Graph, x: Value, new: Value, axis: int, places: Value) -> Value:
-    """`x` with what stands at some places along `axis` replaced."""
+def _scattered(g: Graph, x: Value, new: Value, axis: int, index: Value) -> Value:
+    """`x` with the slices at some indices along `axis` replaced."""
     order = [axis, *(other for other in range(x.rank) if other != axis)]
     updates = g.transpose(new, order)
-    written = g.scatter_rows(g.transpose(x, order), shaped(places, updates.sizes[:1]), updates)
+    written = g.scatter_rows(g.transpose(x, order), shaped(index, updates.sizes[:1]), updates)
     return g.transpose(written, [order.index(other) for other in range(x.rank)])
 
 
 def _in_order(start: Size, stop: Size) -> bool:
-    """Whether a slice surely does not stop before it starts, and its bounds surely count from the same end."""
+    """Whether it is known that a slice does not stop before it starts, and that its bounds count from the same end."""
     if isinstance(stop, int):
         return stop == sys.maxsize or (isinstance(start, int) and (start == 0 or (start < 0) == (stop < 0)))
     return never_negative(start) and never_negative(stop - start)
 
 
-def _spliced_by_places(g: Graph, x: Value, middle: Value, axis: int, start: Size, stop: Size) -> Value:
-    """`x` with as much replaced as lies between `start` and `stop` at run time, which may be nothing."""
+def _spliced_at_run_time(g: Graph, x: Value, middle: Value, axis: int, start: Size, stop: Size) -> Value:
+    """`x` with x[start:stop] replaced, whose bounds are computed at run time and may be out of order."""
     size = x.sizes[axis]
-    first = g.place(start, size)
-    last = g.extreme("Max", g.place(stop, size), first)
+    first = g.bound(start, size)
+    last = g.extreme("Max", g.bound(stop, size), first)
     front = g.between(x, axis, g.const([0]), first)
     cut = g.between(middle, axis, g.const([0]), g.op("Sub", last, first))
     return g.op("Concat", front, cut, g.between(x, axis, last, g.ints([size])), axis_i=axis)
 
 
 def _spliced(g: Graph, x: Value, middle: Value, axis: int, start: Size, stop: Size) -> Value:
-    """`x` with everything from `start` to `stop` along `axis` replaced."""
+    """`x` with x[start:stop] along `axis` replaced."""
     parts = [middle]
     if not (isinstance(start, int) and start == 0):
         parts.insert(0, g.slice(x, [axis], [0], [start]))
@@ -114,7 +116,7 @@ def _spliced(g: Graph, x: Value, middle: Value, axis: int, start: Size, stop: Si
 
 
 def _bounds(size: Size, start: Size | None, end: Size | None) -> tuple[Size, Size]:
-    """Where a slice begins and stops: inside the axis, if its size is known; else as given: ONNX counts like Python."""
+    """The bounds of a slice, limited to the axis if its size is known. ONNX takes negative ones as Python does."""
     begin: Size = 0 if start is None else start
     stop: Size = sys.maxsize if end is None else end
     if isinstance(size, int):
@@ -125,6 +127,7 @@ def _bounds(size: Size, start: Size | None, end: Size | None) -> tuple[Size, Siz
 
 
 def _covers(begin: Size, stop: Size, size: Size) -> bool:
+    """Whether it is known that the slice is the whole axis."""
     if not (isinstance(begin, int) and begin == 0):
         return False
     if isinstance(stop, int):
@@ -145,15 +148,15 @@ def index_select(g: Graph, self: Value, dim: int, index: Value) -> Value:
 
 @dataclass(frozen=True, slots=True)
 class _Indexed:
-    """The axes that tensors index, and the places that they name along each: from the front, where they are several."""
+    """Axes that are indexed with tensors, and the indices into each; with several of them, none is negative."""
 
     axes: list[int]
-    places: list[Value]
-    #: The shape of the tensors together; None where it is known at run time only.
+    indices: list[Value]
+    #: The shape that the index tensors broadcast to; None if it is only known at run time.
     shape: list[Size] | None
     rank: int
-    #: How many axes come before the shape of the tensors. It takes the place of axes that stand together; it comes
-    #: first where they stand apart, as in NumPy.
+    #: How many axes of the result come before those of the index tensors. As in NumPy, these replace the indexed axes
+    #: if those are adjacent, and come first otherwise.
     before: int
 
 
@@ -163,39 +166,39 @@ def _is_mask(index: Value) -> bool:
 
 def _indexed(g: Graph, x: Value, indices: list[Value | None]) -> _Indexed:
     tensors = [item for item in indices if item is not None]
-    # One index alone goes into an operator that counts from the end itself where the opset has it.
+    # A single index is given to an operator that takes negative indices itself where the opset allows it.
     alone = len(tensors) == 1
     axes: list[int] = []
-    places: list[Value] = []
+    per_axis: list[Value] = []
     axis = 0
     for item in indices:
         if item is None:
             axis += 1
         elif _is_mask(item):
-            places.extend(_coordinates(g, item))
+            per_axis.extend(_coordinates(g, item))
             axes.extend(range(axis, axis + item.rank))
             axis += item.rank
         else:
             axes.append(axis)
-            places.append(item if alone else g.from_front(item, x.sizes[axis]))
+            per_axis.append(item if alone else g.from_front(item, x.sizes[axis]))
             axis += 1
     open_shape = any(_is_mask(item) for item in tensors)
     shape = None if open_shape else _broadcast([item.sizes for item in tensors])
     rank = max(1 if _is_mask(item) else item.rank for item in tensors)
     together = axes == list(range(axes[0], axes[0] + len(axes)))
-    return _Indexed(axes, places, shape, rank, before=axes[0] if together else 0)
+    return _Indexed(axes, per_axis, shape, rank, before=axes[0] if together else 0)
 
 
 def _coordinates(g: Graph, mask: Value) -> list[Value]:
-    """The places that a mask picks, along each of its axes."""
+    """The indices of the true elements of a mask, along each of its axes."""
     if mask.constant is not None:
-        return [g.const(places) for places in mask.constant.nonzero(as_tuple=True)]
+        return [g.const(indices) for indices in mask.constant.nonzero(as_tuple=True)]
     found = g.op("NonZero", g.cast(mask, torch.bool))
     return [g.op("Gather", found, g.const(axis, torch.int64), axis_i=0) for axis in range(mask.rank)]
 
 
 def _broadcast(shapes: list[tuple[Size, ...]]) -> list[Size] | None:
-    """The shape that these broadcast to; None where sizes that vary may be equal or not."""
+    """The shape that these broadcast to; None if that depends on dynamic sizes."""
     result: list[Size] = []
     for axis in range(-max(map(len, shapes)), 0):
         sizes = [shape[axis] for shape in shapes if len(shape) >= -axis and not same_size(shape[axis], 1)]
@@ -206,7 +209,7 @@ def _broadcast(shapes: list[tuple[Size, ...]]) -> list[Size] | None:
 
 
 def _front(g: Graph, x: Value, axes: list[int]) -> tuple[Value, list[int], list[Size]]:
-    """`x` with these axes first and made one; the order that brought them there, and the sizes of the others."""
+    """`x` with these axes moved to the front and flattened; the permutation; and the sizes of the other axes."""
     order = [*axes, *(axis for axis in range(x.rank) if axis not in axes)]
     moved = g.transpose(x, order)
     rest = list(moved.sizes[len(axes) :])
@@ -218,7 +221,7 @@ def _front(g: Graph, x: Value, axes: list[int]) -> tuple[Value, list[int], list[
 
 @lowering("aten::index.Tensor", "aten::_unsafe_index.Tensor")
 def index(g: Graph, self: Value, indices: list[Value | None]) -> Value:
-    """x[i, :, j]: the axes with an index give way to the shape of the broadcast indices"""
+    """x[i, :, j]: the indexed axes are replaced by the axes of the broadcast indices"""
     tensors = [item for item in indices if item is not None]
     if len(tensors) == 1 and _is_mask(tensors[0]):
         return _compressed(g, self, tensors[0], indices.index(tensors[0]))
@@ -226,8 +229,8 @@ def index(g: Graph, self: Value, indices: list[Value | None]) -> Value:
         return g.gather(self, tensors[0], indices.index(tensors[0]))
     found = _indexed(g, self, indices)
     flat, _, rest = _front(g, self, found.axes)
-    places = g.linear(found.places, [self.sizes[axis] for axis in found.axes])
-    picked = g.op("Gather", flat, places, axis_i=0)
+    rows = g.flat_index(found.indices, [self.sizes[axis] for axis in found.axes])
+    picked = g.op("Gather", flat, rows, axis_i=0)
     rank = found.rank + len(rest)
     front = list(range(found.rank))
     others = list(range(found.rank, rank))
@@ -235,7 +238,7 @@ def index(g: Graph, self: Value, indices: list[Value | None]) -> Value:
 
 
 def _compressed(g: Graph, x: Value, mask: Value, axis: int) -> Value:
-    """What stands under a mask that covers some axes, these made one."""
+    """x[:, mask], where the mask has one axis or more."""
     over = x.sizes[axis : axis + mask.rank]
     if mask.rank != 1:
         x = g.reshape(x, [*x.sizes[:axis], product(over), *x.sizes[axis + mask.rank :]])
@@ -255,26 +258,26 @@ def index_put(g: Graph, self: Value, indices: list[Value | None], values: Value,
     if len(tensors) == 1 and _is_mask(tensors[0]):
         return _put_under_mask(g, self, tensors[0], indices.index(tensors[0]), new, accumulate)
     found = _indexed(g, self, indices)
-    if found.shape is None and g.opset < 11:
-        g.unsupported("assignment to as many places as masks or sizes that vary make needs ScatterND", since=11)
+    if found.shape is None:
+        g.require_opset(11, "an assignment to a data-dependent number of elements needs ONNX's ScatterND")
     flat, order, rest = _front(g, self, found.axes)
-    places = g.linear(found.places, [self.sizes[axis] for axis in found.axes])
+    rows = g.flat_index(found.indices, [self.sizes[axis] for axis in found.axes])
     updates = _index_first(g, new, found, len(rest))
     if found.shape is None:
-        # Only at run time is it known how many places there are.
-        updates = g.op("Expand", updates, g.op("Concat", g.op("Shape", places), g.ints(rest), axis_i=0))
+        # The number of rows is data-dependent.
+        updates = g.op("Expand", updates, g.op("Concat", g.op("Shape", rows), g.ints(rest), axis_i=0))
         line: list[Size] = [-1]
     else:
         updates = g.expand(updates, [*found.shape, *rest])
         line = [product(found.shape)]
     if found.rank != 1:
-        places, updates = g.reshape(places, line), g.reshape(updates, [*line, *rest])
-    written = g.scatter_rows(flat, shaped(places, line), updates, "add" if accumulate else None)
+        rows, updates = g.reshape(rows, line), g.reshape(updates, [*line, *rest])
+    written = g.scatter_rows(flat, shaped(rows, line), updates, "add" if accumulate else None)
     return _put_back(g, written, self, found.axes, order)
 
 
 def _index_first(g: Graph, values: Value, found: _Indexed, rest: int) -> Value:
-    """Values laid out as x[...] is, with the axes of the index brought to the front."""
+    """The values of x[...] = y with the axes of the index moved to the front."""
     rank = found.rank + rest
     missing = rank - values.rank
     if found.before == 0 or values.rank == 0:
@@ -292,16 +295,16 @@ def _put_back(g: Graph, written: Value, x: Value, axes: list[int], order: list[i
 
 
 def _put_under_mask(g: Graph, x: Value, mask: Value, axis: int, values: Value, accumulate: bool) -> Value:
-    """x[:, mask] = y. One y for all places under the mask is a choice; one for each is written in order."""
+    """x[:, mask] = y. It is a Where if y is the same for all true elements of the mask, else y is written in order."""
     after = x.rank - axis - mask.rank
     counted = values.rank > after and not same_size(values.sizes[values.rank - after - 1], 1)
     flags = g.cast(mask, torch.bool)
     if not counted:
         spread = values
         if values.rank > after:
-            # The one axis of what the mask picks stands for all axes that the mask covers.
-            place = values.rank - after - 1
-            sizes = [*values.sizes[:place], *([1] * mask.rank), *values.sizes[place + 1 :]]
+            # In the values, one axis stands for all axes of the mask.
+            axis_of_mask = values.rank - after - 1
+            sizes = [*values.sizes[:axis_of_mask], *([1] * mask.rank), *values.sizes[axis_of_mask + 1 :]]
             spread = g.reshape(values, sizes)
         if accumulate:
             spread = _sum(g, x, spread)

@@ -1,4 +1,4 @@
-"""Joining, taking apart and repeating: `cat`, `split`, `unbind`, `repeat`."""
+"""Concatenating, splitting and repeating: cat, stack, split, unbind, repeat."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from onnx_parity.exporter.lowering.values.value import Value
 
 @lowering("aten::cat")
 def cat(g: Graph, tensors: list[Value], dim: int = 0) -> Value:
-    # torch lets empty vectors stand among tensors of any rank.
+    # torch ignores empty vectors among tensors of any other rank.
     rank = len(g.out.shape)
     parts = [g.cast(x, g.out.dtype) for x in tensors if not (x.rank == 1 and rank != 1 and x.sizes[0] == 0)]
     return parts[0] if len(parts) == 1 else g.op("Concat", *parts, axis_i=dim % rank)
@@ -34,7 +34,7 @@ def split(
     split_size: object = None,
     split_sizes: object = None,
 ) -> list[Value]:
-    # torch has worked out the sizes of the parts.
+    # torch has computed the sizes of the parts.
     axis = dim % self.rank
     return g.split(self, axis, [part.shape[axis] for part in g.node.outputs if part is not None])
 

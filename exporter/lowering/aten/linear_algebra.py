@@ -1,4 +1,4 @@
-"""Products of matrices: mm, addmm, bmm, matmul, linear; and determinants."""
+"""Matrix products: mm, addmm, bmm, matmul, linear, bilinear; and determinants."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from onnx_parity.exporter.lowering.values.value import Value
 
 @lowering("aten::mm", "aten::bmm", "aten::mv", "aten::dot", "aten::matmul")
 def matmul(g: Graph, self: Value, mat2: Value | None = None, **other: Value) -> Value:
-    """ONNX's MatMul is numpy's, as torch's is; the second operand goes by many names (mat2, vec, tensor, other)"""
+    """numpy's matmul, in ONNX and in torch; the second operand has several names (mat2, vec, tensor, other)"""
     (second,) = (mat2,) if mat2 is not None else other.values()
     return g.matmul(self, second)
 
@@ -20,14 +20,11 @@ def matmul(g: Graph, self: Value, mat2: Value | None = None, **other: Value) -> 
 @lowering("aten::addmm")
 def addmm(g: Graph, self: Value, mat1: Value, mat2: Value, beta: float = 1, alpha: float = 1) -> Value:
     """beta * self + alpha * mat1 @ mat2"""
-    if self.dtype.is_floating_point or g.opset >= 9:
-        if beta == 0:
-            # 0 * self must not let NaN through, so self is left out.
-            return _scaled(g, g.matmul(mat1, mat2), alpha)
-        # Of products over nothing, onnxruntime's Gemm returns C without its factor.
-        held = fits_attribute(alpha, self.dtype) and fits_attribute(beta, self.dtype)
-        if self.dtype.is_floating_point and held and not same_size(mat1.sizes[1], 0):
-            return g.op("Gemm", mat1, mat2, self, alpha_f=alpha, beta_f=beta)
+    are_exact = fits_attribute(alpha, self.dtype) and fits_attribute(beta, self.dtype)
+    # Where the axis summed over is empty, onnxruntime's Gemm returns C without its factor.
+    is_empty = same_size(mat1.sizes[1], 0)
+    if beta != 0 and self.dtype.is_floating_point and are_exact and not is_empty:
+        return g.op("Gemm", mat1, mat2, self, alpha_f=alpha, beta_f=beta)
     return _sum_of_products(g, self, g.matmul(mat1, mat2), beta, alpha)
 
 
@@ -43,6 +40,7 @@ def baddbmm(g: Graph, self: Value, beta: float = 1, alpha: float = 1, **factors:
 def _sum_of_products(g: Graph, self: Value, product: Value, beta: float, alpha: float) -> Value:
     scaled = _scaled(g, product, alpha)
     if beta == 0:
+        # In torch, NaN in self does not reach the result then.
         return scaled
     return g.op("Add", self if beta == 1 else g.op("Mul", self, beta), scaled)
 
@@ -52,21 +50,24 @@ def _scaled(g: Graph, product: Value, alpha: float) -> Value:
         return product
     if fits_attribute(alpha, product.dtype):
         return g.op("Mul", product, alpha)
-    # A single number beside a MatMul is taken into onnxruntime's FusedMatMul, which holds it in float32.
+    # onnxruntime fuses a scalar factor into its FusedMatMul, as a float32.
     return g.op("Mul", product, g.full(g.out.shape[-1:], alpha, product.dtype))
 
 
 @lowering("aten::_linalg_det")
 def determinant(g: Graph, A: Value) -> Value:
-    """The determinant alone of what torch returns. onnxruntime has Det in float32 only, and doubles go into no other"""
+    """The first of torch's outputs. onnxruntime has Det in float32 only, and no wider dtype for float64"""
     if g.is_used(1) or g.is_used(2):
-        g.unsupported("ONNX has no form for the factors that a determinant is found by: use the determinant alone")
+        g.unsupported(
+            "the program uses the LU decomposition that _linalg_det returns beside the determinant, and only the "
+            "determinant can be exported: call torch.linalg.det"
+        )
     return g.op("Det", A)
 
 
 @lowering("aten::bilinear")
 def bilinear(g: Graph, input1: Value, input2: Value, weight: Value, bias: Value | None = None) -> Value:
-    """For each output a matrix: input1 @ weight[o] @ input2"""
+    """input1 @ weight[o] @ input2 for each output o"""
     outputs, first, second = weight.sizes
     rows = product_of(input1.sizes[:-1])
     one, two = g.reshape(input1, [rows, first]), g.reshape(input2, [rows, 1, second])
@@ -81,9 +82,7 @@ def bilinear(g: Graph, input1: Value, input2: Value, weight: Value, bias: Value 
 @lowering("aten::linear")
 def linear(g: Graph, input: Value, weight: Value, bias: Value | None = None) -> Value:
     """input @ weight.T + bias"""
-    has_gemm = (bias is not None or g.opset >= 11) and not same_size(input.sizes[-1], 0)
-    if input.rank == 2 and weight.rank == 2 and has_gemm:
-        operands = [input, weight, *([] if bias is None else [bias])]
-        return g.op("Gemm", *operands, transB_i=1)
+    if input.rank == 2 and weight.rank == 2 and not same_size(input.sizes[-1], 0):
+        return g.linear(input, weight, bias)
     product = g.matmul(input, g.transpose(weight, [1, 0]) if weight.rank == 2 else weight)
     return product if bias is None else g.op("Add", product, bias)

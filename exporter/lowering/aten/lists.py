@@ -1,4 +1,4 @@
-"""Lists whose length depends on values, and what may be None: sequences and optionals of ONNX."""
+"""Lists of data-dependent length and optional tensors: ONNX's sequences and optionals."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from onnx_parity.exporter.lowering.values.value import Value
 
 @lowering("prim::list_length")
 def list_length(g: Graph, items: Value) -> Value:
-    return g.held("SequenceLength", [items], torch.int64, Holds.TENSOR)
+    return g.sequence_op("SequenceLength", [items], torch.int64, Holds.TENSOR)
 
 
 @lowering("prim::list_item")
@@ -31,13 +31,13 @@ def list_of(g: Graph, items: Sequence[Value]) -> Value:
 
 @lowering("prim::list_of_none")
 def list_of_none(g: Graph, dtype: torch.dtype) -> Value:
-    return g.held("SequenceEmpty", [], dtype, Holds.LIST, dtype_i=TO_ONNX[dtype].value)
+    return g.sequence_op("SequenceEmpty", [], dtype, Holds.LIST, dtype_i=TO_ONNX[dtype].value)
 
 
 @lowering("prim::tolist")
 def tolist(g: Graph, stack: Value) -> Value:
-    """The tensors that lie along the first axis of one"""
-    return g.held("SplitToSequence", [stack], stack.dtype, Holds.LIST, axis_i=0, keepdims_i=0)
+    """The slices of a tensor along its first axis"""
+    return g.sequence_op("SplitToSequence", [stack], stack.dtype, Holds.LIST, axis_i=0, keepdims_i=0)
 
 
 @lowering("prim::list_insert")
@@ -47,7 +47,7 @@ def list_insert(g: Graph, items: Value, item: Value, place: Value | None = None)
 
 @lowering("prim::list_erase")
 def list_erase(g: Graph, items: Value, place: Value) -> Value:
-    return g.held("SequenceErase", [items, place], items.dtype, Holds.LIST)
+    return g.sequence_op("SequenceErase", [items, place], items.dtype, Holds.LIST)
 
 
 @lowering("prim::list_cat")
@@ -62,7 +62,7 @@ def list_stack(g: Graph, tensors: Value, dim: int) -> Value:
 
 @lowering("prim::list_stacked")
 def list_stacked(g: Graph, items: Value, none: Sequence[Size], dtype: torch.dtype) -> Value:
-    """onnxruntime joins no empty sequence: there is always one item too many"""
+    """The items, stacked. onnxruntime does not concatenate an empty sequence, so one item is appended and sliced off"""
     more = g.list_insert(items, g.full(none, 0, dtype))
     stack = g.list_joined(more, 0, new_axis=True)
     stack.shape = g.out.shape
@@ -71,10 +71,10 @@ def list_stacked(g: Graph, items: Value, none: Sequence[Size], dtype: torch.dtyp
 
 @lowering("prim::presence")
 def presence(g: Graph, given: Value, none: Sequence[Size]) -> list[Value]:
-    """Whether there is something, and what; zeros where there is nothing, which nobody looks at"""
-    present = g.held("OptionalHasElement", [given], torch.bool, Holds.TENSOR)
+    """Whether an optional has an element, and the element, or unused zeros if it has none"""
+    present = g.sequence_op("OptionalHasElement", [given], torch.bool, Holds.TENSOR)
     with g.body() as there:
-        there.returns([g.held("OptionalGetElement", [given], given.dtype, Holds.TENSOR)])
+        there.returns([g.sequence_op("OptionalGetElement", [given], given.dtype, Holds.TENSOR)])
     with g.body() as absent:
         absent.returns([g.full(none, 0, given.dtype)])
     return [present, *g.emit("If", [present], [given.dtype], then_branch_g=there.graph, else_branch_g=absent.graph)]
@@ -82,11 +82,11 @@ def presence(g: Graph, given: Value, none: Sequence[Size]) -> list[Value]:
 
 @lowering("prim::optional")
 def optional(g: Graph, present: Value, value: Value) -> Value:
-    g.check_carried([g.out])
+    g.check_returned([g.out])
     with g.body() as there:
-        there.returns([g.held("Optional", [value], value.dtype, Holds.OPTIONAL)])
+        there.returns([g.sequence_op("Optional", [value], value.dtype, Holds.OPTIONAL)])
     with g.body() as absent:
         kind = ir.TypeAndShape(TENSOR_TYPES[value.dtype], None)
-        absent.returns([g.held("Optional", [], value.dtype, Holds.OPTIONAL, type_tp=kind)])
+        absent.returns([g.sequence_op("Optional", [], value.dtype, Holds.OPTIONAL, type_tp=kind)])
     (made,) = g.emit("If", [present], [value.dtype], then_branch_g=there.graph, else_branch_g=absent.graph)
     return made

@@ -1,4 +1,4 @@
-"""Losses that torch's own decomposition gets wrong; all others fall apart into simpler operators."""
+"""Losses that torch decomposes wrongly; all others are recorded as the operators that they consist of."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from onnx_parity.exporter.lowering.values.value import Value
 
 @lowering("aten::multilabel_margin_loss_forward")
 def multilabel_margin_loss_forward(g: Graph, self: Value, target: Value, reduction: int) -> list[Value]:
-    """The mean over classes of max(0, 1 - x[y] + x[i]), for labels y up to the first -1 and classes i that are none
+    """The mean over classes of max(0, 1 - x[y] + x[i]), for labels y before the first -1 and other classes i
 
-    torch 2.13's decomposition counts what stands after the -1 as well.
+    torch 2.13's decomposition also counts labels after the -1.
     """
     classes = self.sizes[-1]
     last = self.rank - 1
@@ -23,11 +23,11 @@ def multilabel_margin_loss_forward(g: Graph, self: Value, target: Value, reducti
     end = g.where(g.equal(target, absent), order, g.scalar(classes, torch.int64))
     is_label = shaped(g.less(order, g.reduce("Min", end, [last], True)), target.shape)
     label = shaped(g.where(is_label, target, absent), target.shape)
-    # (..., label, class): which class each label is, and whether any label is that class.
+    # (..., label, class): whether the label is that class; and (..., class): whether any label is.
     is_class = g.equal(g.unsqueeze(label, [self.rank]), g.along(classes, self.rank, self.rank + 1))
     is_any = shaped(g.reduce("Max", g.cast(is_class, torch.float32), [last], False), self.shape)
-    place = shaped(g.where(is_label, target, g.const(0, torch.int64)), target.shape)
-    own = g.gather_elements(self, place, last)
+    index = shaped(g.where(is_label, target, g.const(0, torch.int64)), target.shape)
+    own = g.gather_elements(self, index, last)
     margin = g.op("Add", g.op("Sub", 1, g.unsqueeze(own, [self.rank])), g.unsqueeze(self, [last]))
     counted = g.op(
         "And", g.unsqueeze(is_label, [self.rank]), g.op("Not", g.cast(g.unsqueeze(is_any, [last]), torch.bool))

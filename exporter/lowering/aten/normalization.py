@@ -1,4 +1,4 @@
-"""Normalization: batch, instance, layer, group and root-mean-square norms, in inference and in training."""
+"""Normalizations: batch, instance, layer, group and RMS norm, in inference and in training."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from onnx_parity.exporter.lowering.values.shapes import product, same_size
 from onnx_parity.exporter.lowering.values.value import Value
 
 
-def _as_one(g: Graph, *tensors: Value | None) -> list[Value | None]:
-    """In one dtype: torch normalises halves with statistics and weights in float32 too."""
+def _in_one_dtype(g: Graph, *tensors: Value | None) -> list[Value | None]:
+    """All in one dtype: torch also normalizes halves with statistics and weights in float32."""
     dtypes = [tensor.dtype for tensor in tensors if tensor is not None]
     dtype = dtypes[0]
     for other in dtypes[1:]:
@@ -27,7 +27,7 @@ def batch_norm(
     training: bool, momentum: float, eps: float, cudnn_enabled: bool = True,
 ) -> Value:  # fmt: skip
     """(x - mean) / sqrt(var + eps) * weight + bias, with the running statistics"""
-    x, scale, shift, mean, variance = _as_one(g, input, weight, bias, running_mean, running_var)
+    x, scale, shift, mean, variance = _in_one_dtype(g, input, weight, bias, running_mean, running_var)
     assert x is not None and mean is not None and variance is not None
     if fits_attribute(eps, x.dtype):
         scale = g.full([input.sizes[1]], 1, x.dtype) if scale is None else scale
@@ -45,12 +45,12 @@ def native_batch_norm(
     g: Graph, input: Value, weight: Value | None, bias: Value | None, running_mean: Value | None = None,
     running_var: Value | None = None, training: bool = True, momentum: float = 0.1, eps: float = 1e-5,
 ) -> list[Value | None]:  # fmt: skip
-    """In training: normalise with the batch's own statistics, move the running ones towards them"""
+    """In training, normalized with the statistics of the batch, which also update the running statistics"""
     if not training:
         assert running_mean is not None and running_var is not None
         y = batch_norm(g, input, weight, bias, running_mean, running_var, False, momentum, eps)
         return [y, None, None, running_mean, running_var][: len(g.node.outputs)]
-    # torch takes the statistics of halves in float32, and moves the running ones in it.
+    # For halves, torch computes and updates the statistics in float32.
     dtype = torch.promote_types(input.dtype, torch.float32)
     x, scale, shift = (None if each is None else g.cast(each, dtype) for each in (input, weight, bias))
     assert x is not None
@@ -64,19 +64,19 @@ def native_batch_norm(
     if len(g.node.outputs) == 5 and running_mean is not None and running_var is not None:
         size = product([input.sizes[axis] for axis in axes])
         if same_size(size, 0):
-            # A batch of nothing moves no statistics.
+            # An empty batch does not update the statistics.
             results += [running_mean, running_var]
         else:
             count = g.scalar(size, x.dtype)
             unbiased = g.op("Div", g.op("Mul", g.squeeze(variance, axes), count), g.op("Sub", count, 1))
             results += [
-                _moved(g, g.cast(running_mean, dtype), g.squeeze(mean, axes), momentum),
-                _moved(g, g.cast(running_var, dtype), unbiased, momentum),
+                _updated(g, g.cast(running_mean, dtype), g.squeeze(mean, axes), momentum),
+                _updated(g, g.cast(running_var, dtype), unbiased, momentum),
             ]
     return [None if out is None else g.cast(y, out.dtype) for y, out in zip(results, g.node.outputs, strict=True)]
 
 
-def _moved(g: Graph, running: Value, batch: Value, momentum: float) -> Value:
+def _updated(g: Graph, running: Value, batch: Value, momentum: float) -> Value:
     return g.op("Add", g.op("Mul", running, 1 - momentum), g.op("Mul", batch, momentum))
 
 
@@ -85,7 +85,7 @@ def instance_norm(
     g: Graph, input: Value, weight: Value | None, bias: Value | None, running_mean: Value | None,
     running_var: Value | None, use_input_stats: bool, momentum: float, eps: float, cudnn_enabled: bool = True,
 ) -> Value:  # fmt: skip
-    x, scale, shift = _as_one(g, input, weight, bias)
+    x, scale, shift = _in_one_dtype(g, input, weight, bias)
     assert x is not None
     return g.cast(g.instance_norm(x, scale, shift, eps), input.dtype)
 
@@ -95,7 +95,7 @@ def native_layer_norm(
     g: Graph, input: Value, normalized_shape: list[Size], weight: Value | None, bias: Value | None, eps: float
 ) -> list[Value | None]:
     axes = len(normalized_shape)
-    x, scale, shift = _as_one(g, input, weight, bias)
+    x, scale, shift = _in_one_dtype(g, input, weight, bias)
     assert x is not None
     results: list[Value | None] = [g.cast(g.layer_norm(x, axes, scale, shift, eps), input.dtype)]
     if g.is_used(1) or g.is_used(2):
@@ -109,7 +109,7 @@ def native_group_norm(
     g: Graph, input: Value, weight: Value | None, bias: Value | None, N: Size, C: Size, HxW: Size, group: int,
     eps: float,
 ) -> list[Value | None]:  # fmt: skip
-    x, scale, shift = _as_one(g, input, weight, bias)
+    x, scale, shift = _in_one_dtype(g, input, weight, bias)
     assert x is not None
     results: list[Value | None] = [g.cast(g.group_norm(x, group, scale, shift, eps), input.dtype)]
     if g.is_used(1) or g.is_used(2):
@@ -119,7 +119,7 @@ def native_group_norm(
 
 
 def _statistics(g: Graph, x: Value, over: list[int], eps: float) -> list[Value]:
-    """The mean and the inverse of the deviation."""
+    """The mean and the reciprocal of the standard deviation."""
     mean = g.reduce("Mean", x, over, True)
     centred = g.op("Sub", x, mean)
     variance = g.reduce("Mean", g.op("Mul", centred, centred), over, True)
@@ -130,7 +130,7 @@ def _statistics(g: Graph, x: Value, over: list[int], eps: float) -> list[Value]:
 def rms_norm(
     g: Graph, input: Value, normalized_shape: list[Size], weight: Value | None = None, eps: float | None = None
 ) -> Value:
-    x, scale = _as_one(g, input, weight)
+    x, scale = _in_one_dtype(g, input, weight)
     assert x is not None
     epsilon = torch.finfo(input.dtype).eps if eps is None else eps
     return g.cast(g.rms_norm(x, len(normalized_shape), scale, epsilon), g.out.dtype)

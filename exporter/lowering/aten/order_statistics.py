@@ -1,4 +1,4 @@
-"""Order statistics, places in sorted sequences, and counts of values: medians, searchsorted, bincount, histc."""
+"""Medians, searchsorted and bucketize, bincount and histc."""
 
 from __future__ import annotations
 
@@ -24,31 +24,31 @@ def median(g: Graph, self: Value, dim: int, keepdim: bool = False) -> tuple[Valu
 
 
 def _median(g: Graph, x: Value, axis: int, keepdim: bool) -> tuple[Value, Value]:
-    """The lower of the middle two of those that count: all, where NaN is above all else, or all but NaN."""
+    """The lower median and its index. In median, NaN is larger than all numbers; nanmedian ignores it."""
     size = x.sizes[axis]
     if isinstance(size, int) and size == 0:
-        g.unsupported("the median of no elements stands at no place: ask for it where there are some")
-    ordered, places = g.top_k(x, size, axis, largest=False)
+        g.unsupported("the median of an empty axis has no index; export with a non-empty axis")
+    ordered, indices = g.top_k(x, size, axis, largest=False)
     one = [*x.sizes[:axis], 1, *x.sizes[axis + 1 :]]
     middle = g.full(one, (size - 1) // 2, torch.int64)
     if x.dtype.is_floating_point:
-        missing = shaped(g.not_number(x), x.sizes)
+        missing = shaped(g.is_nan(x), x.sizes)
         absent = shaped(g.reduce("Sum", g.cast(missing, torch.int64), [axis], keepdim=True), one)
         counted = g.op("Sub", g.scalar(size, torch.int64), absent)
         if g.operator == "aten::nanmedian":
-            # Of none that counts it is NaN, which comes first then.
+            # If all are NaN the median is NaN, the first element.
             last = g.extreme("Max", g.op("Sub", counted, 1), g.const(0, torch.int64))
             middle = shaped(g.op("Div", last, 2), one)
         else:
-            # Any NaN is the median: the first of those that stand above all numbers.
+            # If any is NaN it is the median: the first element after all numbers.
             is_missing = shaped(g.greater(absent, g.const(0, torch.int64)), one)
             middle = g.where(is_missing, shaped(counted, one), middle)
-    found = [g.gather_elements(each, middle, axis) for each in (ordered, places)]
-    value, place = found if keepdim else (g.squeeze(each, [axis]) for each in found)
-    return value, place
+    found = [g.gather_elements(each, middle, axis) for each in (ordered, indices)]
+    value, index = found if keepdim else (g.squeeze(each, [axis]) for each in found)
+    return value, index
 
 
-# --- places in sorted sequences ---------------------------------------------------------------------------------------
+# --- search in sorted sequences ---------------------------------------------------------------------------------------
 
 
 @lowering("aten::searchsorted")
@@ -61,7 +61,7 @@ def searchsorted(
     side: str | None = None,
     sorter: Value | None = None,
 ) -> Value:
-    """How many of the sequence stand before each value"""
+    """The index at which each value is to be inserted to keep the sequence sorted"""
     sequence = sorted_sequence
     if sorter is not None:
         sequence = g.gather_elements(sequence, sorter, sequence.rank - 1)
@@ -76,7 +76,7 @@ def bucketize(g: Graph, self: Operand, boundaries: Value, out_int32: bool = Fals
 
 
 def _before(g: Graph, sequence: Value, values: Value, right: bool, out_int32: bool) -> Value:
-    """The count of `not (each >= value)`, or with `right` of `not (each > value)`: NaN stands behind all."""
+    """The count of `not (each >= value)`, or with `right` of `not (each > value)`, so that NaN is inserted last."""
     dtype = g.result_type(sequence, values)
     each, value = g.cast(sequence, dtype), g.cast(values, dtype)
     each = g.unsqueeze(each, list(range(values.rank)) if each.rank == 1 else [each.rank - 1])
@@ -92,9 +92,9 @@ def _before(g: Graph, sequence: Value, values: Value, right: bool, out_int32: bo
 
 @lowering("aten::bincount")
 def bincount(g: Graph, self: Value, weights: Value | None = None, minlength: int = 0) -> Value:
-    """How often, or with what weight, each number up to the largest occurs"""
+    """How often each number up to the largest occurs, or the sum of the weights of its occurrences"""
     x = g.cast(self, torch.int64)
-    # Of no numbers the largest is 0, one below none.
+    # Without numbers there are no bins: the largest is -1 then.
     largest = g.reduce("Max", g.op("Concat", x, g.const([-1], torch.int64), axis_i=0), [0], keepdim=True)
     count = g.extreme("Max", g.op("Add", largest, 1), g.const([minlength], torch.int64))
     bins = g.iota_below(count)
@@ -108,18 +108,18 @@ def bincount(g: Graph, self: Value, weights: Value | None = None, minlength: int
 
 @lowering("aten::histc")
 def histc(g: Graph, self: Value, bins: int = 100, min: float = 0, max: float = 0) -> Value:
-    """How many lie in each of `bins` equal parts between the two, or between the least and the greatest of all"""
+    """How many elements are in each of `bins` equal intervals from min to max, or over the range of the elements"""
     size = product(self.sizes)
     x = shaped(g.reshape(self, [size]), [size])
     low, high = g.const(min, x.dtype), g.const(max, x.dtype)
     if min == max:
         low, high = (g.reduce(how, x, [0], keepdim=False) for how in ("Min", "Max"))
-    # All alike, they lie in the middle of a part of the line two wide.
-    alike = g.cast(g.equal(low, high), x.dtype)
-    low, high = g.op("Sub", low, alike), g.op("Add", high, alike)
-    place = g.op("Mul", g.op("Div", g.op("Sub", x, low), g.op("Sub", high, low)), bins)
-    part = g.extreme("Min", g.op("Floor", place), g.const(bins - 1, x.dtype))
+    # If all elements are equal, the range is made 2 wide, with them in the middle.
+    is_equal = g.cast(g.equal(low, high), x.dtype)
+    low, high = g.op("Sub", low, is_equal), g.op("Add", high, is_equal)
+    position = g.op("Mul", g.op("Div", g.op("Sub", x, low), g.op("Sub", high, low)), bins)
+    bin_index = g.extreme("Min", g.op("Floor", position), g.const(bins - 1, x.dtype))
     inside = g.op("And", g.op("Not", g.less(x, low)), g.op("Not", g.greater(x, high)))
-    hits = g.equal(g.unsqueeze(g.const(torch.arange(bins), x.dtype), [1]), g.unsqueeze(shaped(part, [size]), [0]))
+    hits = g.equal(g.unsqueeze(g.const(torch.arange(bins), x.dtype), [1]), g.unsqueeze(shaped(bin_index, [size]), [0]))
     hits = g.op("And", hits, g.unsqueeze(shaped(inside, [size]), [0]))
     return g.reduce("Sum", g.cast(hits, x.dtype), [1], keepdim=False)

@@ -1,7 +1,7 @@
-"""Packed sequences: the steps of all sequences of a batch one after the other, step by step, without the padding.
+"""Packed sequences: the first steps of all sequences of a batch, then the second steps, and so on, without padding.
 
-`batch_sizes` says how many sequences have each step; sequences are sorted, the longest first, so that these are always
-the first ones. ONNX's recurrent operators want them padded, and the lengths.
+`batch_sizes` has the number of sequences that have each step. The sequences are sorted by length, the longest first, so
+these are always the first ones. ONNX's recurrent operators take padded sequences and their lengths instead.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def pad_packed_sequence(
     g: Graph, data: Value, batch_sizes: Value, batch_first: bool, padding_value: float, total_length: int
 ) -> list[Value]:
     if total_length > 0:
-        g.unsupported("ONNX has no form for unpacking to a given number of steps: pad the result instead")
+        g.unsupported("total_length of pad_packed_sequence is not supported: leave it out, and pad the result instead")
     padding = Padding(g, batch_sizes)
     y = padded(g, data, padding)
     has_step = g.unsqueeze(padding.has_step, list(range(2, data.rank + 1)))
@@ -39,12 +39,12 @@ def pad_packed_sequence(
 
 
 class Padding:
-    """Where the steps of packed sequences go in a padded batch (step, sequence), as `batch_sizes` has it."""
+    """How packed sequences become a padded batch (step, sequence), computed from `batch_sizes`."""
 
     def __init__(self, g: Graph, batch_sizes: Value) -> None:
         batch = g.unsqueeze(g.iota_below(g.slice(batch_sizes, [0], [0], [1])), [0])
         sizes = g.unsqueeze(batch_sizes, [1])
-        #: Which sequences have which steps.
+        #: (step, sequence): whether the sequence has the step.
         self.has_step = g.less(batch, sizes)
         flags = g.cast(self.has_step, torch.int64)
         self.lengths = g.reduce("Sum", flags, [0], False)
@@ -52,22 +52,22 @@ class Padding:
         is_before = g.less(g.unsqueeze(step, [0]), g.unsqueeze(step, [1]))
         before = g.op("Mul", g.cast(is_before, torch.int64), g.unsqueeze(batch_sizes, [0]))
         starts = g.reduce("Sum", before, [1], False)
-        # Where there is no step, any place will do.
-        self.places = g.op("Mul", g.op("Add", g.unsqueeze(starts, [1]), batch), flags)
+        #: (step, sequence): the index in the packed data, and 0 where the sequence does not have the step.
+        self.indices = g.op("Mul", g.op("Add", g.unsqueeze(starts, [1]), batch), flags)
 
 
 def padded(g: Graph, data: Value, padding: Padding) -> Value:
-    """(step, sequence, ...), with other steps' values where a sequence has none."""
-    return g.op("Gather", data, padding.places, axis_i=0)
+    """(step, sequence, ...), with values of other steps as padding."""
+    return g.op("Gather", data, padding.indices, axis_i=0)
 
 
 def repacked(g: Graph, x: Value, padding: Padding, rank: int) -> Value:
-    """Packed again, from (step, sequence, ...) of a rank."""
+    """Padded data (step, sequence, ...) packed again."""
     return _kept(g, _flat(g, x, rank), _flat(g, padding.has_step, 2))
 
 
 def _flat(g: Graph, x: Value, rank: int) -> Value:
-    """Steps and sequences as one axis."""
+    """The first two axes, steps and sequences, flattened to one."""
     return g.op("Reshape", x, g.const([-1], torch.int64)) if rank <= 2 else _joined(g, x, rank)
 
 

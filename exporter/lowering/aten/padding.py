@@ -1,4 +1,4 @@
-"""Padding: with a constant, by reflection, by replication, around."""
+"""Padding: constant, by reflection, by replication, circular."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def circular_pad(g: Graph, self: Value, pad: list[Size]) -> Value:
 
 
 def _ends(x: Value, pad: list[Size]) -> tuple[list[Size], list[Size]]:
-    """What is added before and after each axis; torch lists (before, after) pairs from the last axis on."""
+    """The amounts before and after each axis; torch lists (before, after) pairs, the last axis first."""
     before: list[Size] = [0] * x.rank
     after: list[Size] = [0] * x.rank
     for number in range(len(pad) // 2):

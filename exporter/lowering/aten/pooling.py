@@ -1,8 +1,9 @@
-"""Pooling over windows: average and maximum. (`adaptive_pooling` has the kinds that choose their windows themselves.)
+"""Average and maximum pooling over windows of a given size; see `adaptive_pooling` for a given number of windows.
 
-torch and ONNX disagree on what `ceil_mode` divides by, so it is never left to the runtime: the overhang of the last
-window is written into `pads`, which AveragePool does not count. Over an axis that varies, a stride less one of it
-rounds up at every size, or as much as keeps torch's last window, which begins within the input.
+With `ceil_mode` the last window may extend beyond the input. torch and ONNX disagree on how many elements of it an
+average divides by, so ONNX's ceil_mode is not used: the overhang is added to `pads`, which AveragePool does not count.
+Along a dynamic axis the overhang is stride - 1, which rounds up at every size, or less where torch drops a last window
+that does not start within the input.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from onnx_parity.exporter.lowering.values.value import Value
 
 
 class Windows:
-    """The geometry of a pooling: per spatial axis its kernel, stride, padding, dilation and overhang."""
+    """The windows of a pooling: kernel, stride, padding, dilation and overhang of each spatial axis."""
 
     def __init__(
         self, g: Graph, x: Value, axes: int, kernel: list[int], stride: list[int] | None, padding: list[int] | int,
@@ -41,16 +42,16 @@ class Windows:
         self.overhang = [self._overhang(g, axis) if ceil_mode else 0 for axis in range(axes)]
 
     def _overhang(self, g: Graph, axis: int) -> int:
-        """How far windows reach past the padded end, or past it at some size."""
+        """How far the last window extends beyond the padded axis; for a dynamic axis, at most."""
         size, count, stride, padding = self.sizes[axis], self.counts[axis], self.stride[axis], self.padding[axis]
         if isinstance(size, int) and isinstance(count, int):
             return max(0, (count - 1) * stride + self.reach[axis] - size - 2 * padding)
-        # A last window begins within the input, if only at its last element: torch drops any other.
+        # torch drops a last window that does not start within the input.
         return min(stride, self.reach[axis] - padding) - 1
 
     @property
     def end(self) -> list[int]:
-        """The padding after each axis, overhang included."""
+        """The padding at the end of each axis, including the overhang."""
         return [padding + overhang for padding, overhang in zip(self.padding, self.overhang, strict=True)]
 
 
@@ -59,7 +60,7 @@ def avg_pool(
     g: Graph, self: Value, kernel_size: list[int], stride: list[int] | None = None, padding: list[int] | int = 0,
     ceil_mode: bool = False, count_include_pad: bool = True, divisor_override: int | None = None,
 ) -> Value:  # fmt: skip
-    """The sum of each window over the number of its elements: padding counts if asked to, overhang never"""
+    """The mean of each window. Padding counts as elements if `count_include_pad`, and overhang never does"""
     axes = int(g.operator[-2])
     x, unbatched = batched(g, self, axes)
     windows = Windows(g, self, axes, kernel_size, stride, padding, ceil_mode=ceil_mode)
@@ -90,18 +91,19 @@ def _with_zeros(g: Graph, x: Value, before: list[int], after: list[int]) -> Valu
 
 
 def _average_by_taps(g: Graph, x: Value, windows: Windows, counts_padding: bool, divisor: int | None) -> Value:
-    """The windows' sums, divided as torch divides the dtype: integers towards zero."""
+    """The sums of the windows, divided by their sizes: integers are truncated, as in torch."""
     total = _by_taps(g, _with_zeros(g, x, windows.padding, windows.end), windows, "Add")
     return g.op("Div", total, divisor if divisor is not None else _window_sizes(g, windows, x.dtype, counts_padding))
 
 
 def _window_sizes(g: Graph, windows: Windows, dtype: torch.dtype, counts_padding: bool) -> Value:
-    """How many elements each window has, less what lies outside of the input, or outside of its padding."""
+    """The number of elements of each window that are in the input, or in the input and its padding."""
     counts = torch.ones([1, 1, *[1] * windows.axes], dtype=dtype)
     for axis, (size, count) in enumerate(zip(windows.sizes, windows.counts, strict=True)):
         if not (isinstance(size, int) and isinstance(count, int)):
             g.unsupported(
-                f"an average of {dtype} over an axis that varies: onnxruntime averages float32 only, so cast to it"
+                f"an average pooling of {dtype} over a dynamic axis is not supported, because onnxruntime pools "
+                "torch.float32 only: cast to torch.float32 before it"
             )
         padding = windows.padding[axis]
         low, high = (-padding, size + padding) if counts_padding else (0, size)
@@ -126,19 +128,15 @@ def max_pool(
 
 
 def max_over(g: Graph, x: Value, windows: Windows, wants_indices: bool) -> list[Value]:
-    """The maxima of the windows and, if wanted, where in its plane each stands."""
-    # onnxruntime's fast kernel makes -3.4e38 of a window of nothing but -inf; asked for indices, it takes another.
-    careful = x.dtype not in (torch.float64, *_INTS) and _may_be_minus_infinity(x)
+    """The maxima of the windows and, if wanted, their indices in the flattened plane."""
+    # For a window of -inf only, onnxruntime's fast kernel returns -3.4e38; the one that also returns indices does not.
+    keeps_minus_infinity = x.dtype not in (torch.float64, *_INTS) and _may_be_minus_infinity(x)
     dilated = any(d != 1 for d in windows.dilation)
-    # ONNX wants less padding than kernel, also where dilation makes the window wider.
+    # ONNX requires padding smaller than the kernel, even where dilation makes the window wider.
     wide = any(end >= kernel for end, kernel in zip(windows.end, windows.kernel, strict=True))
-    if (
-        (dilated and g.opset < 10)
-        or (wants_indices and g.opset < 8)
-        # Of a Pad with zeros, an unsigned lowest, onnxruntime makes padding of MaxPool again.
-        or (wide and x.dtype is torch.uint8)
-        or not g.has_kernel("MaxPool", x.dtype)
-    ):
+    # onnxruntime fuses a Pad with zeros, the lowest uint8, into the MaxPool, whose padding is then too wide again.
+    is_fused = wide and x.dtype is torch.uint8
+    if is_fused or not g.can_max_pool(x.dtype, dilated=dilated, indices=wants_indices):
         lowest = extremes(x.dtype)[0]
         padded = g.pad(x, [0, 0, *windows.padding], [0, 0, *windows.end], value=lowest)
         if wants_indices:
@@ -157,29 +155,29 @@ def max_over(g: Graph, x: Value, windows: Windows, wants_indices: bool) -> list[
         "dilations_i": windows.dilation if dilated else None,
     }
     if not wants_indices:
-        return [_max(g, x, careful, attributes)]
+        return [_max(g, x, keeps_minus_infinity, attributes)]
     pooled, indices = g.op("MaxPool", x, **attributes, outputs=2)
-    # ONNX counts through the whole tensor, torch within each plane.
-    _, place = _divided(g, indices, product(plane))
-    return [pooled, _without_padding(g, place, windows, plane) if wide else place]
+    # ONNX's indices are into the whole flattened tensor, and torch's into each plane.
+    _, in_plane = _divmod(g, indices, product(plane))
+    return [pooled, _without_padding(g, in_plane, windows, plane) if wide else in_plane]
 
 
-def _divided(g: Graph, places: Value, length: Size) -> tuple[Value, Value]:
-    """Which part of that length each place is in, and where in it."""
-    divisor = g.scalar(length, torch.int64)
-    parts: Value = g.op("Div", places, divisor)
-    return parts, g.op("Sub", places, g.op("Mul", parts, divisor))
+def _divmod(g: Graph, indices: Value, size: Size) -> tuple[Value, Value]:
+    """The quotient and the remainder of indices, which are not negative."""
+    divisor = g.scalar(size, torch.int64)
+    quotient: Value = g.op("Div", indices, divisor)
+    return quotient, g.op("Sub", indices, g.op("Mul", quotient, divisor))
 
 
-def _without_padding(g: Graph, places: Value, windows: Windows, padded: list[Size]) -> Value:
-    """Places in a padded plane as places in the plane itself."""
+def _without_padding(g: Graph, indices: Value, windows: Windows, padded: list[Size]) -> Value:
+    """Indices into a padded plane as indices into the plane itself."""
     flat, stride = None, g.scalar(1, torch.int64)
     for axis in reversed(range(windows.axes)):
-        # What is left for the first axis is its own.
-        places, along = _divided(g, places, padded[axis]) if axis else (places, places)
+        # The first axis has the quotient that is left.
+        indices, along = _divmod(g, indices, padded[axis]) if axis else (indices, indices)
         if windows.padding[axis]:
             along = g.op("Sub", along, g.scalar(windows.padding[axis], torch.int64))
-            # Of a window of nothing but -inf, the padding comes first: torch takes the first element inside.
+            # In a window of -inf only, the padding comes first, and torch returns the first element of the input.
             first = g.remainder(along, g.scalar(windows.dilation[axis], torch.int64))
             along = g.where(g.less(along, g.scalar(0, torch.int64)), first, along)
         along = g.op("Mul", along, stride)
@@ -189,12 +187,12 @@ def _without_padding(g: Graph, places: Value, windows: Windows, padded: list[Siz
     return flat
 
 
-def _max(g: Graph, x: Value, careful: bool, attributes: dict[str, Any]) -> Value:
-    if careful and g.opset >= 8:
+def _max(g: Graph, x: Value, keeps_minus_infinity: bool, attributes: dict[str, Any]) -> Value:
+    if keeps_minus_infinity and g.can_max_pool(x.dtype, indices=True):
         y: Value = g.op("MaxPool", x, **attributes, outputs=2)[0]
         return y
     y = g.op("MaxPool", x, **attributes)
-    if not careful:
+    if not keeps_minus_infinity:
         return y
     above = g.cast(g.greater(x, g.const(-math.inf, x.dtype)), torch.float32)
     any_above = g.greater(g.op("MaxPool", above, **attributes), g.const(0, torch.float32))
@@ -202,11 +200,12 @@ def _max(g: Graph, x: Value, careful: bool, attributes: dict[str, Any]) -> Value
 
 
 _INTS = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
-#: What these return is never -inf, or only where their input was so already and a network's values are lost anyway.
+#: Operators that never return -inf, or only if the values of the network have overflowed already.
 _ABOVE_MINUS_INFINITY = frozenset(
     {"Relu", "Sigmoid", "HardSigmoid", "Softmax", "Exp", "Abs", "Softplus", "Tanh", "Elu", "LeakyRelu", "Gelu",
      "Conv", "ConvTranspose", "Gemm", "MatMul", "BatchNormalization", "InstanceNormalization", "LayerNormalization"}
 )  # fmt: skip
+#: Operators that return -inf only if their inputs, or the first input of all but Concat, contain it.
 _PASS_ON = frozenset({"Concat", "MaxPool", "AveragePool", "Identity", "Dropout", "Transpose", "Reshape", "Unsqueeze"})
 
 
@@ -225,7 +224,7 @@ def _may_be_minus_infinity(x: Value) -> bool:
 
 
 def _by_taps(g: Graph, x: Value, windows: Windows, how: str) -> Value:
-    """Sums or maxima without a pooling operator: axis by axis, one strided slice for each tap of the kernel."""
+    """Sums or maxima without a pooling operator: along each axis, of one strided slice for each tap of the kernel."""
     for axis in range(windows.axes):
         taps = [_tap(g, x, windows, [axis], [tap]) for tap in range(windows.kernel[axis])]
         total = taps[0]
@@ -236,29 +235,30 @@ def _by_taps(g: Graph, x: Value, windows: Windows, how: str) -> Value:
 
 
 def _tap(g: Graph, x: Value, windows: Windows, axes: Sequence[int], taps: Sequence[int]) -> Value:
-    """What one tap of the kernel meets along some axes as the window moves."""
+    """The elements at one tap of the kernel along some axes, for all windows."""
     spatial = [x.rank - windows.axes + axis for axis in axes]
     starts = [tap * windows.dilation[axis] for axis, tap in zip(axes, taps, strict=True)]
     strides = [windows.stride[axis] for axis in axes]
     counts = [windows.counts[axis] for axis in axes]
     stops = [s + (c - 1) * stride + 1 for s, c, stride in zip(starts, counts, strides, strict=True)]
     sizes = list(x.sizes)
-    for place, count in zip(spatial, counts, strict=True):
-        sizes[place] = count
+    for axis, count in zip(spatial, counts, strict=True):
+        sizes[axis] = count
     return shaped(g.slice(x, spatial, starts, stops, strides), sizes)
 
 
 def _maxima_by_taps(g: Graph, x: Value, windows: Windows) -> list[Value]:
-    """Maxima and their places without a pooling operator: of equal ones the first."""
+    """Maxima and the indices of the first of equal ones, without a pooling operator."""
     if not all(isinstance(size, int) for size in (*windows.sizes, *windows.counts)):
-        since = 10 if any(d != 1 for d in windows.dilation) else 8
-        g.unsupported(
-            f"the indices of a max_pool of {x.dtype} over an axis that varies: leave it out of dynamic_axes",
-            since if g.opset < since else None,
+        reason = (
+            f"the indices of a max_pool of {x.dtype} over a dynamic axis cannot be written without ONNX's MaxPool: "
+            "remove that axis from dynamic_axes"
         )
+        g.require_opset(10 if any(d != 1 for d in windows.dilation) else 8, reason)
+        g.unsupported(reason)
     sizes = [int(size) for size in windows.sizes]
     axes = range(windows.axes)
-    best = places = None
+    best = indices = None
     for taps in itertools.product(*(range(kernel) for kernel in windows.kernel)):
         met = _tap(g, x, windows, axes, taps)
         flat = torch.zeros([1] * windows.axes, dtype=torch.int64)
@@ -269,20 +269,20 @@ def _maxima_by_taps(g: Graph, x: Value, windows: Windows) -> list[Value]:
             along = along.reshape([-1 if a == axis else 1 for a in axes])
             flat = flat * sizes[axis] + along
             inside = inside & (along >= 0) & (along < sizes[axis])
-        place = g.expand(g.const(flat.broadcast_to([int(count) for count in windows.counts])), met.sizes)
-        if best is None or places is None:
-            best, places = met, place
+        index = g.expand(g.const(flat.broadcast_to([int(count) for count in windows.counts])), met.sizes)
+        if best is None or indices is None:
+            best, indices = met, index
             first_is_real = inside
             continue
         better = g.greater(met, best)
         if x.dtype.is_floating_point:
-            better = g.op("Or", better, g.not_number(met))
+            better = g.op("Or", better, g.is_nan(met))
         if not bool(first_is_real.all()):
-            # A window that began outside takes the first element inside, however low it is.
+            # In a window that starts in the padding, the first element of the input is taken, however low it is.
             fresh = g.const((inside & ~first_is_real).broadcast_to([int(count) for count in windows.counts]))
             better = g.op("Or", better, fresh)
             first_is_real = first_is_real | inside
         best = shaped(g.where(better, met, best), met.shape)
-        places = shaped(g.where(better, place, places), met.shape)
-    assert best is not None and places is not None
-    return [best, places]
+        indices = shaped(g.where(better, index, indices), met.shape)
+    assert best is not None and indices is not None
+    return [best, indices]

@@ -1,4 +1,4 @@
-"""Operators that draw random numbers, dropout in training among them."""
+"""Random numbers, and dropout in training mode."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def native_dropout(g: Graph, input: Value, p: float, train: bool | None) -> tupl
         return input, g.full(g.out.shape, True, torch.bool)
     if p == 1:
         return g.op("Mul", input, 0), g.full(g.out.shape, False, torch.bool)
-    if g.opset >= 12 and not g.is_used(1):
+    if g.has_training_dropout and not g.is_used(1):
         return g.dropout(input, p), None
     kept = g.op("Not", g.less(g.uniform(g.out.shape, torch.float32), g.const(p, torch.float32)))
     return g.op("Mul", input, g.op("Mul", g.cast(kept, input.dtype), 1 / (1 - p))), kept
@@ -23,15 +23,15 @@ def native_dropout(g: Graph, input: Value, p: float, train: bool | None) -> tupl
 
 @lowering("aten::bernoulli")
 def bernoulli(g: Graph, self: Value, p: float | Value | None = None) -> Value:
-    """1 with probability p, else 0; without p, the tensor holds the probabilities"""
-    drawn = g.uniform(g.out.shape, torch.float32)
+    """1 with probability p, else 0; without p, the input has the probabilities"""
+    sample = g.uniform(g.out.shape, torch.float32)
     [chance] = g.promote(self if p is None else p, dtype=torch.float32)
-    return g.cast(g.less(drawn, chance), g.out.dtype)
+    return g.cast(g.less(sample, chance), g.out.dtype)
 
 
 @lowering("aten::rand", "aten::rand_like")
 def rand(g: Graph, self: Value | None = None, size: object = None, dtype: object = None) -> Value:
-    return g.cast(g.uniform(g.out.shape, _drawn(g)), g.out.dtype)
+    return g.cast(g.uniform(g.out.shape, _random_dtype(g)), g.out.dtype)
 
 
 @lowering(
@@ -46,29 +46,29 @@ def randn(
     std: Operand = 1,
     dtype: object = None,
 ) -> Value:
-    drawn = g.cast(g.normal(g.out.shape, _drawn(g)), g.out.dtype)
-    scaled = drawn if std == 1 else g.op("Mul", *g.promote(drawn, std, dtype=g.out.dtype))
+    sample = g.cast(g.normal(g.out.shape, _random_dtype(g)), g.out.dtype)
+    scaled = sample if std == 1 else g.op("Mul", *g.promote(sample, std, dtype=g.out.dtype))
     return scaled if mean == 0 else g.op("Add", *g.promote(scaled, mean, dtype=g.out.dtype))
 
 
 @lowering("aten::uniform")
 def uniform(g: Graph, self: Value, to: float = 1, **bounds: float) -> Value:
-    """Between `from` and `to`; the former is no name for a parameter in Python"""
+    """Between `from`, which cannot be the name of a parameter in Python, and `to`"""
     low = bounds.get("from", 0.0)
-    drawn = g.cast(g.uniform(g.out.shape, _drawn(g)), g.out.dtype)
-    return g.op("Add", g.op("Mul", drawn, to - low), low)
+    sample = g.cast(g.uniform(g.out.shape, _random_dtype(g)), g.out.dtype)
+    return g.op("Add", g.op("Mul", sample, to - low), low)
 
 
 @lowering("aten::randint", "aten::randint.low", "aten::randint_like", "aten::randint_like.low_dtype")
 def randint(
     g: Graph, high: int, low: int = 0, self: Value | None = None, size: object = None, dtype: object = None
 ) -> Value:
-    """floor(low + u * (high - low)) where u is drawn from [0, 1)"""
-    drawn = g.uniform(g.out.shape, torch.float64)
-    scaled = g.op("Add", g.op("Mul", drawn, g.scalar(high - low, torch.float64)), g.scalar(low, torch.float64))
+    """floor(low + u * (high - low)) where u is random in [0, 1)"""
+    sample = g.uniform(g.out.shape, torch.float64)
+    scaled = g.op("Add", g.op("Mul", sample, g.scalar(high - low, torch.float64)), g.scalar(low, torch.float64))
     return g.cast(g.op("Floor", scaled), g.out.dtype)
 
 
-def _drawn(g: Graph) -> torch.dtype:
-    """Runtimes draw float32 and float64."""
+def _random_dtype(g: Graph) -> torch.dtype:
+    """The dtype of the random numbers, before they are cast: runtimes have float32 and float64."""
     return torch.float64 if g.out.dtype is torch.float64 else torch.float32

@@ -1,4 +1,4 @@
-"""Elements arranged anew: flipped, rolled, along diagonals, above and below them, in sliding windows."""
+"""Rearranged elements: flip, roll, diagonals and triangles of matrices, sliding windows."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def flip(g: Graph, self: Value, dims: list[int]) -> Value:
 
 @lowering("aten::roll")
 def roll(g: Graph, self: Value, shifts: list[Size], dims: Sequence[int] = ()) -> Value:
-    """The last `shift` slices come first; without `dims`, of all elements in a row"""
+    """The last `shift` slices moved to the front; without `dims`, of the flattened tensor"""
     if any(isinstance(size, int) and size == 0 for size in self.sizes):
         return self
     if not dims:
@@ -49,13 +49,13 @@ def _rolled(g: Graph, x: Value, axis: int, shift: Size) -> Value:
 
 
 def _diagonal_last(x: Value, dim1: int, dim2: int) -> list[int]:
-    """The order of axes that ends with these two."""
+    """The permutation of the axes that moves these two to the end."""
     first, second = dim1 % x.rank, dim2 % x.rank
     return [*(axis for axis in range(x.rank) if axis not in (first, second)), first, second]
 
 
-def _diagonal_places(g: Graph, columns: Size, offset: int, length: Size) -> Value:
-    """Where the elements of a diagonal stand in a matrix read row by row."""
+def _diagonal_indices(g: Graph, columns: Size, offset: int, length: Size) -> Value:
+    """The indices of the elements of a diagonal in the flattened matrix."""
     start = offset if offset >= 0 else -offset * columns
     if isinstance(columns, int) and isinstance(length, int) and isinstance(start, int):
         return g.const(torch.arange(length) * (columns + 1) + start)
@@ -65,17 +65,17 @@ def _diagonal_places(g: Graph, columns: Size, offset: int, length: Size) -> Valu
 
 @lowering("aten::diagonal")
 def diagonal(g: Graph, self: Value, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Value:
-    """The two axes made one, from which the diagonal is gathered"""
+    """The two axes are flattened, and the diagonal is gathered"""
     order = _diagonal_last(self, dim1, dim2)
     *batch, rows, columns = (self.sizes[axis] for axis in order)
     moved = g.transpose(self, order)
     flat = g.reshape(moved, [*batch, rows * columns])
-    return g.op("Gather", flat, _diagonal_places(g, columns, offset, g.out.shape[-1]), axis_i=len(batch))
+    return g.op("Gather", flat, _diagonal_indices(g, columns, offset, g.out.shape[-1]), axis_i=len(batch))
 
 
 @lowering("aten::diagonal_scatter")
 def diagonal_scatter(g: Graph, self: Value, src: Value, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Value:
-    """The two axes made one and brought to the front, where the rows of the diagonal are written"""
+    """The two axes are moved to the front and flattened, and the rows of the diagonal are scattered"""
     *rest, first, second = _diagonal_last(self, dim1, dim2)
     order = [first, second, *rest]
     rows, columns, *batch = (self.sizes[axis] for axis in order)
@@ -84,24 +84,24 @@ def diagonal_scatter(g: Graph, self: Value, src: Value, offset: int = 0, dim1: i
         return self
     flat = g.reshape(g.transpose(self, order), [rows * columns, *batch])
     updates = g.transpose(g.cast(src, self.dtype), [src.rank - 1, *range(src.rank - 1)])
-    written = g.scatter_rows(flat, _diagonal_places(g, columns, offset, length), updates)
+    written = g.scatter_rows(flat, _diagonal_indices(g, columns, offset, length), updates)
     whole = g.reshape(written, [rows, columns, *batch])
     return g.transpose(whole, [order.index(axis) for axis in range(self.rank)])
 
 
 @lowering("aten::diag_embed")
 def diag_embed(g: Graph, self: Value, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Value:
-    """Each place of the new matrices picks its element, or the zero that stands behind them all"""
+    """Each element of the matrices is gathered from the input, or from a zero appended to it"""
     *batch, length = self.sizes
     size = length + abs(offset)
     row, column = g.along(size, 0, 2), g.along(size, 1, 2)
     on_diagonal = g.cast(g.equal(g.op("Add", row, g.const(offset, torch.int64)), column), torch.int64)
-    # The element comes from the row, or from the column below the main diagonal.
+    # Its index is the row, or below the main diagonal the column.
     element = row if offset >= 0 else column
-    behind = g.scalar(length, torch.int64)
-    picks = g.op("Add", behind, g.op("Mul", on_diagonal, g.op("Sub", element, behind)))
+    zero = g.scalar(length, torch.int64)
+    index = g.op("Add", zero, g.op("Mul", on_diagonal, g.op("Sub", element, zero)))
     with_zero = g.op("Concat", self, g.full([*batch, 1], 0, self.dtype), axis_i=len(batch))
-    made = g.op("Gather", with_zero, picks, axis_i=len(batch))
+    made = g.op("Gather", with_zero, index, axis_i=len(batch))
     rank = len(batch) + 2
     order = list(range(len(batch)))
     for axis, source in sorted([(dim1 % rank, rank - 2), (dim2 % rank, rank - 1)]):
@@ -111,14 +111,14 @@ def diag_embed(g: Graph, self: Value, offset: int = 0, dim1: int = -2, dim2: int
 
 @lowering("aten::tril", "aten::triu")
 def triangle(g: Graph, self: Value, diagonal: Size = 0) -> Value:
-    """What stands on the diagonal and below it (above it); zeros elsewhere"""
+    """The elements on and below (above) the diagonal, and zeros elsewhere"""
     upper = g.operator == "aten::triu"
     return g.triangle(self, diagonal, upper)
 
 
 @lowering("aten::tril_indices", "aten::triu_indices")
 def triangle_indices(g: Graph, row: int, col: int, offset: int = 0, dtype: torch.dtype | None = None) -> Value:
-    """Rows and columns of the places that a triangle keeps: known, since the sizes are"""
+    """The rows and columns of the elements of a triangle, which are known because the sizes are"""
     indices = torch.triu_indices if g.operator == "aten::triu_indices" else torch.tril_indices
     return g.const(indices(row, col, offset, dtype=g.out.dtype))
 
@@ -137,7 +137,7 @@ def unfold(g: Graph, self: Value, dimension: int, size: int, step: int) -> Value
 
 
 def _windows(g: Graph, count: Size, step: int, taps: int, dilation: int) -> Value:
-    """The places that each window looks at: [window, tap]."""
+    """The indices of the elements of each window: [window, tap]."""
     starts = g.op("Mul", g.along(count, 0, 2), g.const(step, torch.int64))
     return g.op("Add", starts, g.const(torch.arange(taps)[None, :] * dilation))
 
@@ -146,13 +146,13 @@ def _windows(g: Graph, count: Size, step: int, taps: int, dilation: int) -> Valu
 def im2col(
     g: Graph, self: Value, kernel_size: list[int], dilation: list[int], padding: list[int], stride: list[int]
 ) -> Value:
-    """Sliding blocks as columns: pad, gather rows and columns of each block, flatten"""
+    """Sliding blocks as columns: the rows and the columns of each block are gathered, then flattened"""
     whole = self if self.rank == 4 else g.unsqueeze(self, [0])
     x = g.pad(whole, [0, 0, *padding], [0, 0, *padding])
     for number, axis in ((0, 2), (1, 4)):
         extent = whole.sizes[2 + number] + 2 * padding[number]
         count = (extent - dilation[number] * (kernel_size[number] - 1) - 1) // stride[number] + 1
-        places = _windows(g, count, stride[number], kernel_size[number], dilation[number])
-        x = g.op("Gather", x, places, axis_i=axis)
+        indices = _windows(g, count, stride[number], kernel_size[number], dilation[number])
+        x = g.op("Gather", x, indices, axis_i=axis)
     # Now (batch, channel, row, tap row, column, tap column).
     return g.reshape(g.transpose(x, [0, 1, 3, 5, 2, 4]), g.out.shape)

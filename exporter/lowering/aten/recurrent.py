@@ -1,4 +1,4 @@
-"""Recurrent networks: LSTM, GRU and RNN, of any number of layers, in both directions."""
+"""Recurrent networks: LSTM, GRU and RNN of any number of layers, in one or both directions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from onnx_parity.exporter.lowering.values.value import Value
 
 @dataclass(frozen=True, slots=True)
 class _Cell:
-    """How ONNX names the operator, and in which order it holds torch's gates."""
+    """ONNX's operator, the order in which it has torch's gates, and how many states it returns."""
 
     op: str
     gates: tuple[int, ...]
@@ -25,9 +25,9 @@ class _Cell:
     attributes: dict[str, Any]
 
 
-# torch holds an LSTM's gates as input, forget, cell, output; ONNX as input, output, forget, cell.
+# The gates of an LSTM are input, forget, cell, output in torch, and input, output, forget, cell in ONNX.
 _LSTM = _Cell("LSTM", (0, 3, 1, 2), 2, {})
-# torch holds a GRU's as reset, update, new; ONNX as update, reset, hidden. torch resets after the product.
+# Those of a GRU are reset, update, new in torch, and update, reset, hidden in ONNX. torch resets after the product.
 _GRU = _Cell("GRU", (1, 0, 2), 1, {"linear_before_reset_i": 1})
 _RNN_TANH = _Cell("RNN", (0,), 1, {})
 _RNN_RELU = _Cell("RNN", (0,), 1, {"activations_s": ["Relu"]})
@@ -72,7 +72,7 @@ def gru_or_rnn_over_packed(
 
 
 class _Layers:
-    """A stack of layers. `params` runs layer by layer, direction by direction: weights, then biases."""
+    """A stack of layers. `params` has the weights and then the biases, layer by layer and direction by direction."""
 
     def __init__(
         self, g: Graph, cell: _Cell, params: list[Value], has_biases: bool, num_layers: int, dropout: float,
@@ -87,7 +87,7 @@ class _Layers:
         each = len(params) // (num_layers * self.directions)
         self.projects = each == (5 if has_biases else 3)
         self.params = [params[i : i + each] for i in range(0, len(params), each)]
-        #: How long each sequence is; None where all are as long as the batch.
+        #: The lengths of the sequences; None if all have every step of the batch.
         self.lengths: Value | None = None
         self.hidden = int(params[0].sizes[0]) // len(cell.gates)
 
@@ -95,7 +95,7 @@ class _Layers:
         g = self.g
         if batch_first:
             x = g.transpose(x, [1, 0, 2])
-        # onnxruntime registers kernels in float64 for these two, which then say that they do not support it.
+        # onnxruntime registers float64 kernels for these two, and they fail at run time.
         stepwise = self.projects or (x.dtype is torch.float64 and self.cell.op in ("LSTM", "GRU"))
         initial = [self._per_layer(state, zeros=stepwise) for state in states]
         finals: list[list[Value]] = [[] for _ in states]
@@ -114,14 +114,14 @@ class _Layers:
         g = self.g
         if self.projects or data.dtype is torch.float64:
             what = "with projections" if self.projects else "of torch.float64"
-            g.unsupported(f"{g.operator} {what} has no form over packed sequences: give it padded ones")
+            g.unsupported(f"{g.operator} {what} over packed sequences is not supported: give it padded sequences")
         padding = Padding(g, batch_sizes)
         self.lengths = g.cast(padding.lengths, torch.int32)
         y, *finals = self.run(padded(g, data, padding), states, batch_first=False)
         return (repacked(g, y, padding, 3), *finals)
 
     def _per_layer(self, state: Value, *, zeros: bool) -> list[Value | None]:
-        """The initial state of each layer; None stands for zeros, which ONNX's operators assume."""
+        """The initial state of each layer; None stands for zeros, the default of ONNX's operators."""
         if state.filled == 0 and not zeros:
             return [None] * self.num_layers
         return list(self.g.split(state, 0, [self.directions] * self.num_layers))
@@ -148,11 +148,11 @@ class _Layers:
     def _layer(self, layer: int, x: Value, initial: list[Value | None]) -> tuple[Value, list[Value]]:
         g = self.g
         params = self.params[layer * self.directions : (layer + 1) * self.directions]
-        weights = self._joined([self._gates(p[0]) for p in params])
-        recurrent = self._joined([self._gates(p[1]) for p in params])
+        weights = self._stacked([self._gates(p[0]) for p in params])
+        recurrent = self._stacked([self._gates(p[1]) for p in params])
         biases = None
         if self.has_biases:
-            biases = self._joined([g.op("Concat", self._gates(p[2]), self._gates(p[3]), axis_i=0) for p in params])
+            biases = self._stacked([g.op("Concat", self._gates(p[2]), self._gates(p[3]), axis_i=0) for p in params])
         attributes = dict(self.cell.attributes)
         if self.directions == 2:
             attributes["direction_s"] = "bidirectional"
@@ -168,13 +168,13 @@ class _Layers:
         return g.op("Reshape", g.transpose(y, [0, 2, 1, 3]), g.ints([0, 0, -1])), last
 
     def _gates(self, parameter: Value) -> Value:
-        """A weight or bias with its gates in ONNX's order."""
+        """A weight or bias with the gates in ONNX's order."""
         if len(self.cell.gates) == 1:
             return parameter
         parts = self.g.split(parameter, 0, [self.hidden] * len(self.cell.gates))
         return self.g.op("Concat", *[parts[gate] for gate in self.cell.gates], axis_i=0)
 
-    def _joined(self, parameters: list[Value]) -> Value:
-        """Both directions under a new first axis."""
+    def _stacked(self, parameters: list[Value]) -> Value:
+        """The parameters of the directions stacked along a new first axis."""
         stacked = [self.g.unsqueeze(parameter, [0]) for parameter in parameters]
         return stacked[0] if len(stacked) == 1 else self.g.op("Concat", *stacked, axis_i=0)

@@ -1,6 +1,6 @@
-"""Recurrent cells written out step by step, for what ONNX's LSTM, GRU and RNN cannot say or onnxruntime does not run.
+"""Recurrent layers written out step by step, where ONNX's LSTM, GRU and RNN lack a feature or onnxruntime a kernel.
 
-A cell takes the input's and the state's share of the gates and the state before, and returns the state after.
+A step takes the contributions of the input and of the state to the gates, and the state, and returns the next state.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Step: TypeAlias = Callable[[Graph, Value, Value, "list[Value]", int], "list[Valu
 
 @dataclass(frozen=True, slots=True)
 class Parameters:
-    """Of one layer in one direction, in torch's layout; the projection is an LSTM's (`proj_size`)."""
+    """The parameters of one layer in one direction, in torch's layout; an LSTM may have a projection (`proj_size`)."""
 
     input: Value
     state: Value
@@ -54,7 +54,7 @@ def rnn_relu_step(g: Graph, x: Value, h: Value, state: list[Value], hidden: int)
     return [g.op("Relu", g.op("Add", x, h))]
 
 
-#: By ATen operator: the cell, and how many gates it has.
+#: By ATen operator: its step, and the number of its gates.
 STEPS: dict[str, tuple[Step, int]] = {
     "aten::lstm": (lstm_step, 4),
     "aten::gru": (gru_step, 3),
@@ -66,14 +66,14 @@ STEPS: dict[str, tuple[Step, int]] = {
 def run_direction(
     g: Graph, operator: str, x: Value, state: list[Value], parameters: Parameters, backwards: bool
 ) -> tuple[Value, list[Value]]:
-    """One layer in one direction over (step, batch, feature): its outputs, and its states (batch, hidden) at last."""
+    """One layer in one direction over (step, batch, feature): its outputs, and its final states (batch, hidden)."""
     step, gates = STEPS[operator]
     steps = x.sizes[0]
     if not isinstance(steps, int):
         what = "with projections" if parameters.projection is not None else f"of {x.dtype}"
         g.unsupported(
-            f"{operator} {what} is written step by step, and here their number varies: leave that axis out of "
-            "dynamic_axes"
+            f"{operator} {what} is written step by step, so the number of steps must be known at export: remove that "
+            "axis from dynamic_axes"
         )
     hidden = int(parameters.state.sizes[0]) // gates
     batch = x.sizes[1]

@@ -1,4 +1,4 @@
-"""Reductions over axes: sums, extremes and their places, norms, variances."""
+"""Reductions over axes: sums, means, maxima and minima and their indices, any and all, norms, variances."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Dims = int | list[int] | None
 
 
 def axes_of(x: Value, dim: Dims) -> list[int] | None:
-    """The axes that `dim` means, from 0; None for all: in torch no dims at all mean all of them."""
+    """The axes of `dim`, none of them negative; None for all axes, which an empty list means too."""
     if dim is None or (isinstance(dim, list) and not dim):
         return None
     dims = dim if isinstance(dim, list) else [dim]
@@ -31,7 +31,7 @@ def _reduce(
     dim: Dims,
     keepdim: bool = False,
 ) -> Value:
-    """Reduce. A 0-d tensor has no axes, but may have dim 0: it goes as a vector of one element."""
+    """A reduction. torch takes dim 0 of a 0-d tensor, so it is reshaped to a vector of one element."""
     if x.rank == 0:
         return g.reduce(how, g.reshape(x, [1]), [0], keepdim=False)
     return g.reduce(how, x, axes_of(x, dim), keepdim)
@@ -44,7 +44,7 @@ def _count(x: Value, dim: Dims) -> Size:
 
 
 def _accumulating(g: Graph, x: Value) -> Value:
-    """In the dtype in which torch adds up: halves in float32, where squares neither overflow nor vanish."""
+    """`x` in the dtype in which torch accumulates: halves in float32, where squares neither overflow nor underflow."""
     return g.cast(x, torch.float32) if x.dtype in (torch.float16, torch.bfloat16) else x
 
 
@@ -71,12 +71,12 @@ def _mean(g: Graph, x: Value, dim: Dims, keepdim: bool) -> Value:
     count = _count(x, dim)
     if isinstance(count, int) and count > 0:
         return _reduce(g, "Mean", x, dim, keepdim)
-    # What the mean of none is, ONNX leaves to the runtime, and runtimes give 0. torch says 0 / 0.
+    # ONNX does not specify the mean of an empty axis, and runtimes return 0. In torch it is 0 / 0.
     total = _reduce(g, "Sum", _accumulating(g, x), dim, keepdim)
     return g.cast(g.op("Div", total, g.scalar(count, total.dtype)), x.dtype)
 
 
-# --- extremes ---------------------------------------------------------------------------------------------------------
+# --- max, min ---------------------------------------------------------------------------------------------------------
 
 
 @lowering("aten::amax", "aten::max.default")
@@ -90,7 +90,7 @@ def amin(g: Graph, self: Value, dim: Dims = None, keepdim: bool = False) -> Valu
 
 
 def _extreme(g: Graph, which: Literal["Max", "Min"], x: Value, dim: Dims, keepdim: bool) -> Value:
-    """The extreme, to which 0 is added, or NaN where there is one: it comes through sums, and not through maxima."""
+    """The maximum or minimum, plus 0 times a sum: a sum returns NaN if any element is, and ReduceMax may not."""
     extreme = _reduce(g, which, x, dim, keepdim)
     if not x.dtype.is_floating_point:
         return extreme
@@ -107,40 +107,40 @@ def aminmax(g: Graph, self: Value, dim: int | None = None, keepdim: bool = False
 def extreme_with_index(g: Graph, self: Value, dim: int, keepdim: bool = False) -> tuple[Value | None, Value | None]:
     which: Literal["Max", "Min"] = "Max" if g.operator == "aten::max" else "Min"
     value = _extreme(g, which, self, dim, keepdim) if g.is_used(0) else None
-    return value, _place(g, f"Arg{which}", self, dim, keepdim) if g.is_used(1) else None
+    return value, _index_of_extreme(g, f"Arg{which}", self, dim, keepdim) if g.is_used(1) else None
 
 
 @lowering("aten::argmax")
 def argmax(g: Graph, self: Value, dim: int | None = None, keepdim: bool = False) -> Value:
-    return _place(g, "ArgMax", self, dim, keepdim)
+    return _index_of_extreme(g, "ArgMax", self, dim, keepdim)
 
 
 @lowering("aten::argmin")
 def argmin(g: Graph, self: Value, dim: int | None = None, keepdim: bool = False) -> Value:
-    return _place(g, "ArgMin", self, dim, keepdim)
+    return _index_of_extreme(g, "ArgMin", self, dim, keepdim)
 
 
-def _place(g: Graph, op: str, x: Value, dim: int | None, keepdim: bool) -> Value:
-    """Of equal ones the first."""
+def _index_of_extreme(g: Graph, op: str, x: Value, dim: int | None, keepdim: bool) -> Value:
+    """The index of the first of equal maxima or minima."""
     if x.rank == 0:
         return g.const(0, torch.int64)
     if x.dtype.is_floating_point:
-        x = _ranked(g, x, op == "ArgMax")
+        x = _with_nan_as_infinity(g, x, op == "ArgMax")
     if dim is None:
-        place = g.op(op, g.reshape(x, [_count(x, None)]), axis_i=0, keepdims_i=keepdim)
-        return g.reshape(place, [1] * x.rank) if keepdim else place
+        index = g.op(op, g.reshape(x, [_count(x, None)]), axis_i=0, keepdims_i=keepdim)
+        return g.reshape(index, [1] * x.rank) if keepdim else index
     return g.op(op, x, axis_i=dim % x.rank, keepdims_i=keepdim)
 
 
-def _ranked(g: Graph, x: Value, largest: bool) -> Value:
-    """NaN, which to torch is the most extreme of all, and to runtimes is not, as infinity; infinities just below it."""
+def _with_nan_as_infinity(g: Graph, x: Value, largest: bool) -> Value:
+    """NaN as infinity, and infinity as the largest finite number: runtimes do not return the index of NaN."""
     sign = 1 if largest else -1
     limit = g.const(sign * torch.finfo(x.dtype).max, x.dtype)
     below = g.extreme("Min" if largest else "Max", x, limit)
-    return g.where(g.not_number(x), g.const(sign * math.inf, x.dtype), below)
+    return g.where(g.is_nan(x), g.const(sign * math.inf, x.dtype), below)
 
 
-# --- truth ------------------------------------------------------------------------------------------------------------
+# --- any, all ---------------------------------------------------------------------------------------------------------
 
 
 @lowering("aten::any")
@@ -150,7 +150,7 @@ def any_(g: Graph, self: Value, dim: Dims = None, keepdim: bool = False) -> Valu
 
 @lowering("aten::all")
 def all_(g: Graph, self: Value, dim: Dims = None, keepdim: bool = False) -> Value:
-    """Not any is not"""
+    """Whether none is false"""
     untrue = shaped(g.op("Not", g.cast(self, torch.bool)), self.shape)
     return g.cast(g.op("Not", _any(g, untrue, dim, keepdim)), g.out.dtype)
 
@@ -158,7 +158,7 @@ def all_(g: Graph, self: Value, dim: Dims = None, keepdim: bool = False) -> Valu
 def _any(g: Graph, truth: Value, dim: Dims, keepdim: bool) -> Value:
     if dim == []:
         return truth
-    # The sum of none is 0, whereas the largest of none would be the lowest of all.
+    # The sum of an empty axis is 0, and its maximum would be the lowest number.
     return g.cast(_reduce(g, "Sum", g.cast(truth, torch.int32), dim, keepdim), torch.bool)
 
 
@@ -174,7 +174,7 @@ def count_nonzero(g: Graph, self: Value, dim: Dims = None) -> Value:
 def vector_norm(
     g: Graph, self: Value, ord: float = 2, dim: Dims = None, keepdim: bool = False, dtype: object = None
 ) -> Value:
-    """(sum |x|**ord) ** (1 / ord), and what that tends to at 0 and infinity"""
+    """(sum |x|**ord) ** (1 / ord), and its limits for 0 and infinity"""
     x = _accumulating(g, g.cast(self, g.out.dtype))
     if ord in (1, 2):
         norm = _reduce(g, "L1" if ord == 1 else "L2", x, dim, keepdim)

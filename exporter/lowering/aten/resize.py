@@ -1,8 +1,8 @@
 """Upsampling: nearest, linear and cubic interpolation over one to three spatial axes, with and without antialiasing.
 
-ONNX's Resize is used where it is sure to pick the same elements as torch. Elsewhere (before opset 11, in dtypes that it
-does not take, by factors whose rounding may differ) each axis in turn is gathered, tap by tap, at places computed as
-torch does.
+ONNX's Resize is used where it is certain to select the same elements as torch. Elsewhere (before opset 11, for dtypes
+that it does not take, for factors whose rounding may differ) each axis in turn is interpolated with Gather, from
+indices that are computed as in torch.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from onnx_parity.exporter.lowering.values.value import Number, Value
 
 @dataclass(frozen=True, slots=True)
 class _Axis:
-    """One spatial axis: its place, the sizes before and after, and the factor that the user gave."""
+    """One spatial axis: its number, its sizes before and after, and the factor that the user gave."""
 
-    place: int
+    number: int
     before: Size
     after: Size
     factor: float | None
 
     @property
     def whole_factor(self) -> int | None:
-        """The factor, where every element is simply repeated."""
+        """The factor, if it is an integer."""
         if isinstance(self.before, int) and isinstance(self.after, int):
             if not self.before or self.after % self.before:
                 return None
@@ -40,7 +40,7 @@ class _Axis:
 
     @property
     def keeps_ratio(self) -> bool:
-        """Whether the factor is just the ratio of the sizes."""
+        """Whether the factor is the ratio of the sizes."""
         if self.factor is None:
             return True
         known = isinstance(self.before, int) and isinstance(self.after, int)
@@ -48,7 +48,7 @@ class _Axis:
 
     @property
     def holds_in_float32(self) -> bool:
-        """Whether the factor in float32, multiplied in whatever precision, arrives at the same size."""
+        """Whether the factor rounded to float32 gives the same size, in every precision of the multiplication."""
         if self.factor is None:
             return False
         if isinstance(self.before, int):
@@ -73,7 +73,7 @@ def upsample_nearest(
     g: Graph, self: Value, output_size: list[Size], scales: float | None = None, scales_d: float | None = None,
     scales_h: float | None = None, scales_w: float | None = None,
 ) -> Value:  # fmt: skip
-    """Element floor(i / factor), or floor((i + 1/2) / factor) in the exact kind"""
+    """Element floor(i / factor), or floor((i + 1/2) / factor) in the exact variant"""
     axes = _axes(g, self, _given(len(output_size), scales, scales_d, scales_h, scales_w))
     factors = [axis.whole_factor for axis in axes]
     if None not in factors and g.can_repeat(self.dtype):
@@ -82,7 +82,7 @@ def upsample_nearest(
     shift = 0.5 if "exact" in g.operator else 0.0
     for axis in axes:
         if axis.whole_factor != 1:
-            x = _gathered(g, x, axis, _Places(g, axis, x.dtype).nearest(shift))
+            x = _gathered(g, x, axis, _Source(g, axis, x.dtype).nearest(shift))
     return x
 
 
@@ -108,39 +108,44 @@ def upsample_antialiased(
     g: Graph, self: Value, output_size: list[Size], align_corners: bool, scales_h: float | None = None,
     scales_w: float | None = None,
 ) -> Value:  # fmt: skip
-    """A weighted mean of as many elements as an output element covers. onnxruntime's antialias weighs them otherwise"""
+    """A weighted mean of the elements that an output element covers; onnxruntime's antialias has other weights"""
     mode = "bilinear" if "bilinear" in g.operator else "bicubic"
     x = self
     for axis in _axes(g, self, [scales_h, scales_w]):
         if not (isinstance(axis.before, int) and isinstance(axis.after, int)):
-            g.unsupported("antialiased resizing of an axis that varies: leave it out of dynamic_axes")
+            g.unsupported("antialiased resizing of a dynamic axis is not supported: remove it from dynamic_axes")
         if not self.dtype.is_floating_point:
-            g.unsupported(f"antialiased resizing of {self.dtype}: convert to torch.float32 before it, and back after")
-        x = _mixed(g, x, axis.place, _antialiasing(axis.before, axis.after, axis.factor, mode, align_corners))
+            g.unsupported(
+                f"antialiased resizing of {self.dtype} is not supported: convert to torch.float32 before it, and back "
+                "after"
+            )
+        x = _mixed(g, x, axis.number, _antialiasing(axis.before, axis.after, axis.factor, mode, align_corners))
     return x
 
 
 def _given(axes: int, *scales: float | None) -> list[float | None]:
-    """The factors of the axes: 1d has its own name for its one, 2d and 3d share theirs."""
+    """The factors of the axes: for one axis the argument `scales`, else scales_d, scales_h and scales_w."""
     return [scales[0]] if axes == 1 else list(scales[-axes:])
 
 
 def _interpolated(g: Graph, x: Value, axes: list[_Axis], mode: str, corners: bool) -> Value:
     if not x.dtype.is_floating_point:
-        g.unsupported(f"{mode} interpolation of {x.dtype}: convert to torch.float32 before it, and back after")
-    if g.opset >= 11 and g.has_kernel("Resize", x.dtype, "T1"):
+        g.unsupported(
+            f"{mode} interpolation of {x.dtype} is not supported: convert to torch.float32 before it, and back after"
+        )
+    if g.can_interpolate(x.dtype):
         outer = x.rank - len(axes)
         if corners or all(axis.keeps_ratio for axis in axes):
             return g.interpolated(x, mode, corners, g.out.shape, None)
         if all(axis.holds_in_float32 for axis in axes):
             return g.interpolated(x, mode, corners, g.out.shape, [1.0] * outer + [axis.factor or 1.0 for axis in axes])
     for axis in axes:
-        places = _Places(g, axis, x.dtype)
-        taps = places.linear(corners) if mode == "linear" else places.cubic(corners)
+        source = _Source(g, axis, x.dtype)
+        taps = source.linear(corners) if mode == "linear" else source.cubic(corners)
         parts = []
-        for place, weight in taps:
-            behind = list(range(1, x.rank - axis.place))
-            parts.append(g.op("Mul", _gathered(g, x, axis, place), g.unsqueeze(weight, behind)))
+        for index, weight in taps:
+            behind = list(range(1, x.rank - axis.number))
+            parts.append(g.op("Mul", _gathered(g, x, axis, index), g.unsqueeze(weight, behind)))
         total = parts[0]
         for part in parts[1:]:
             total = g.op("Add", total, part)
@@ -149,15 +154,15 @@ def _interpolated(g: Graph, x: Value, axes: list[_Axis], mode: str, corners: boo
 
 
 def _resized(x: Value, axis: _Axis) -> tuple[Size, ...]:
-    return (*x.sizes[: axis.place], axis.after, *x.sizes[axis.place + 1 :])
+    return (*x.sizes[: axis.number], axis.after, *x.sizes[axis.number + 1 :])
 
 
-def _gathered(g: Graph, x: Value, axis: _Axis, places: Value) -> Value:
-    return shaped(g.op("Gather", x, places, axis_i=axis.place), _resized(x, axis))
+def _gathered(g: Graph, x: Value, axis: _Axis, indices: Value) -> Value:
+    return shaped(g.op("Gather", x, indices, axis_i=axis.number), _resized(x, axis))
 
 
 def _mixed(g: Graph, x: Value, axis: int, weights: torch.Tensor) -> Value:
-    """Each element along an axis as a mix of those that were there, by a matrix (before, after)."""
+    """A product along an axis with a matrix (size before, size after) of weights."""
     swap = list(range(x.rank))
     swap[axis], swap[-1] = swap[-1], swap[axis]
     mixed = g.matmul(g.transpose(x, swap), g.const(weights.to(x.dtype)))
@@ -165,26 +170,29 @@ def _mixed(g: Graph, x: Value, axis: int, weights: torch.Tensor) -> Value:
 
 
 def _antialiasing(before: int, after: int, factor: float | None, mode: str, corners: bool) -> torch.Tensor:
-    """The weights of one axis, read off torch's own resizing of the unit vectors."""
+    """The weights along one axis: torch's own resizing of the unit vectors."""
     units = torch.eye(before, dtype=torch.float64).reshape(before, 1, 1, before)
     kernel = torch.ops.aten._upsample_bilinear2d_aa if mode == "bilinear" else torch.ops.aten._upsample_bicubic2d_aa
     weights: torch.Tensor = kernel(units, [1, after], corners, None, factor)
     return weights.reshape(before, after)
 
 
-class _Places:
-    """Where the elements along an output axis come from, computed as torch does, at run time where sizes vary."""
+class _Source:
+    """The input indices of the elements along an output axis, and their weights, computed as in torch.
+
+    They are computed at run time where sizes are dynamic.
+    """
 
     def __init__(self, g: Graph, axis: _Axis, dtype: torch.dtype) -> None:
         self.g = g
         self.axis = axis
-        #: torch computes places in float32 for halves too.
+        #: torch computes indices of halves in float32 too.
         self.dtype = torch.float64 if dtype is torch.float64 else torch.float32
         self.result = dtype
 
     def nearest(self, shift: float) -> Value:
         g = self.g
-        # In float32 whatever the dtype, as torch has it.
+        # In float32 for every dtype, as in torch.
         self.dtype = torch.float32
         source = g.op("Mul", self._shifted(g.cast(g.iota(self.axis.after), self.dtype), shift), self._ratio(False))
         return self._inside(g.cast(g.op("Floor", source), torch.int64))
@@ -196,23 +204,23 @@ class _Places:
             source = g.op("Relu", source)
         first = g.op("Floor", source)
         weight = g.op("Sub", source, first)
-        place = self._inside(g.cast(first, torch.int64))
+        index = self._inside(g.cast(first, torch.int64))
         return [
-            (place, g.cast(g.op("Sub", 1, weight), self.result)),
-            (self._inside(g.op("Add", place, 1)), g.cast(weight, self.result)),
+            (index, g.cast(g.op("Sub", 1, weight), self.result)),
+            (self._inside(g.op("Add", index, 1)), g.cast(weight, self.result)),
         ]
 
     def cubic(self, corners: bool) -> list[tuple[Value, Value]]:
-        """Cubic convolution with a = -3/4: weights of the elements one and two to either side."""
+        """Cubic convolution with a = -3/4: the two elements on either side, and their weights."""
         g = self.g
         source = self._source(corners)
         first = g.op("Floor", source)
         after = g.op("Sub", source, first)
-        place = g.cast(first, torch.int64)
+        index = g.cast(first, torch.int64)
         distances = [g.op("Add", after, 1), after, g.op("Sub", 1, after), g.op("Sub", 2, after)]
         weights = [self._far(distances[0]), self._near(distances[1]), self._near(distances[2]), self._far(distances[3])]
         return [
-            (self._inside(g.op("Add", place, offset), lower=True), g.cast(weight, self.result))
+            (self._inside(g.op("Add", index, offset), lower=True), g.cast(weight, self.result))
             for offset, weight in zip((-1, 0, 1, 2), weights, strict=True)
         ]
 
@@ -238,14 +246,14 @@ class _Places:
         return self.g.op("Add", number, shift) if shift else number
 
     def _ratio(self, corners: bool) -> Value:
-        """How far to go in the input for one step in the output."""
+        """The distance in the input of adjacent output elements."""
         g = self.g
         before, after, factor = self.axis.before, self.axis.after, self.axis.factor
         if corners:
             if isinstance(after, int) and after == 1:
                 return g.const(0.0, self.dtype)
             if not isinstance(after, int):
-                # At a size of 1 there is one place, the first, whatever the ratio.
+                # At an output size of 1 the only index is 0, whatever the ratio.
                 steps = g.op("Max", g.op("Sub", self._number(after), 1), g.const(1, self.dtype))
                 return g.op("Div", g.op("Sub", self._number(before), 1), steps)
             return g.op("Div", g.op("Sub", self._number(before), 1), float(after - 1))
@@ -256,9 +264,9 @@ class _Places:
     def _number(self, size: Number) -> Value:
         return self.g.scalar(size, self.dtype)
 
-    def _inside(self, place: Value, lower: bool = False) -> Value:
-        """No place past the last element, nor before the first where that can be."""
+    def _inside(self, index: Value, lower: bool = False) -> Value:
+        """Indices limited to the last element, and to the first where they can be negative."""
         g = self.g
         if lower:
-            place = g.extreme("Max", place, g.const(0, torch.int64))
-        return g.extreme("Min", place, g.op("Sub", g.scalar(self.axis.before, torch.int64), 1))
+            index = g.extreme("Max", index, g.const(0, torch.int64))
+        return g.extreme("Min", index, g.op("Sub", g.scalar(self.axis.before, torch.int64), 1))

@@ -1,4 +1,4 @@
-"""Rotary embeddings, as ONNX's operator of opset 23 and as what it is made of."""
+"""Rotary embeddings: ONNX's operator, which came with opset 23, or the operators that it consists of."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def rotary_embedding(
             "RotaryEmbedding", x, cos_cache, sin_cache, position_ids, interleaved_i=int(interleaved) or None,
             num_heads_i=num_heads or None, rotary_embedding_dim_i=rotary_embedding_dim or None,
         )  # fmt: skip
-    # A flat tensor has its heads after the positions.
+    # A tensor of three axes has the heads in the last one.
     heads_axis = 1 if x.rank == 4 else 2
     y = x if x.rank == 4 else g.reshape(x, [*x.sizes[:2], num_heads, x.sizes[2] // num_heads])
     size = rotary_embedding_dim or y.sizes[3]

@@ -1,4 +1,4 @@
-"""Gathering and scattering along an axis and under masks: `gather`, `scatter_add`, `index_copy`, `masked_fill`, ..."""
+"""Gathering and scattering along an axis and with masks: gather, scatter_add, index_copy, masked_fill, ..."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from onnx_parity.exporter.lowering.registry import lowering
 from onnx_parity.exporter.lowering.values.shapes import broadcast, product, same_shape, same_size, shaped
 from onnx_parity.exporter.lowering.values.value import Number, Operand, Value
 
-#: torch's names of reductions, and ONNX's.
+#: ONNX's names of reductions by torch's.
 _REDUCTIONS: dict[str | None, Reduction | None] = {
     None: None,
     "add": "add", "sum": "add", "mean": "add", "multiply": "mul", "prod": "mul", "amax": "max", "amin": "min",
@@ -25,13 +25,13 @@ def _is_empty(x: Value) -> bool:
     return any(isinstance(size, int) and size == 0 for size in x.sizes)
 
 
-def _lined(g: Graph, x: Value) -> Value:
-    """A 0-d tensor as a vector of one element."""
+def _at_least_1d(g: Graph, x: Value) -> Value:
+    """`x`, and a 0-d tensor as a vector of one element."""
     return g.reshape(x, [1]) if x.rank == 0 else x
 
 
-def _unlined(g: Graph, x: Value) -> Value:
-    """As the operator must return it."""
+def _as_returned(g: Graph, x: Value) -> Value:
+    """The result, and a vector as a 0-d tensor where the operator returns that."""
     return g.reshape(x, []) if not g.out.shape else x
 
 
@@ -43,8 +43,8 @@ def gather(g: Graph, self: Value, dim: int, index: Value, sparse_grad: bool = Fa
     """y[i, j] = x[index[i, j], j], for dim 0"""
     if _is_empty(index):
         return g.full(index.sizes, 0, self.dtype)
-    x = _lined(g, self)
-    return _unlined(g, g.gather_elements(x, _lined(g, index), dim % x.rank))
+    x = _at_least_1d(g, self)
+    return _as_returned(g, g.gather_elements(x, _at_least_1d(g, index), dim % x.rank))
 
 
 @lowering(
@@ -68,13 +68,13 @@ def scatter(
         reduce = "add"
     if _is_empty(index):
         return self
-    x, places = _lined(g, self), _lined(g, index)
-    new = g.full(places.sizes, value, self.dtype) if src is None else _fitted(g, _lined(g, src), places)
-    return _unlined(g, g.scatter_elements(x, places, new, dim % x.rank, _REDUCTIONS[reduce]))
+    x, indices = _at_least_1d(g, self), _at_least_1d(g, index)
+    new = g.full(indices.sizes, value, self.dtype) if src is None else _fitted(g, _at_least_1d(g, src), indices)
+    return _as_returned(g, g.scatter_elements(x, indices, new, dim % x.rank, _REDUCTIONS[reduce]))
 
 
 def _fitted(g: Graph, src: Value, index: Value) -> Value:
-    """As much of `src` as the index speaks of."""
+    """`src` sliced to the sizes of the index."""
     axes = [axis for axis in range(index.rank) if not same_size(src.sizes[axis], index.sizes[axis])]
     if not axes:
         return src
@@ -85,21 +85,21 @@ def _fitted(g: Graph, src: Value, index: Value) -> Value:
 def scatter_reduce(
     g: Graph, self: Value, dim: int, index: Value, src: Value, reduce: str, include_self: bool = True
 ) -> Value:
-    """As `scatter`, what lands on one place being reduced with what was there, or without it"""
+    """scatter whose updates of one element are reduced, with the element itself or without it"""
     if _is_empty(index):
         return self
-    x, places = _lined(g, self), _lined(g, index)
-    new, axis = _fitted(g, _lined(g, src), places), dim % x.rank
+    x, indices = _at_least_1d(g, self), _at_least_1d(g, index)
+    new, axis = _fitted(g, _at_least_1d(g, src), indices), dim % x.rank
     if not include_self:
-        x = g.scatter_elements(x, places, g.full(places.sizes, _neutral(reduce, self.dtype), self.dtype), axis)
+        x = g.scatter_elements(x, indices, g.full(indices.sizes, _neutral(reduce, self.dtype), self.dtype), axis)
     total = _reduced(
-        g, lambda old, updates, how: g.scatter_elements(old, places, updates, axis, how), x, new, _REDUCTIONS[reduce]
+        g, lambda old, updates, how: g.scatter_elements(old, indices, updates, axis, how), x, new, _REDUCTIONS[reduce]
     )
     if reduce == "mean":
-        ones = g.full(places.sizes, 1, torch.int64)
-        count = g.scatter_elements(g.full(x.sizes, int(include_self), torch.int64), places, ones, axis, "add")
+        ones = g.full(indices.sizes, 1, torch.int64)
+        count = g.scatter_elements(g.full(x.sizes, int(include_self), torch.int64), indices, ones, axis, "add")
         total = _mean(g, total, count, include_self)
-    return _unlined(g, total)
+    return _as_returned(g, total)
 
 
 def _reduced(
@@ -109,14 +109,14 @@ def _reduced(
     updates: Value,
     reduction: Reduction | None,
 ) -> Value:
-    """What `scatter` makes of these. Runtimes forget NaN in extremes; in torch it stays where it stood or lands."""
+    """The result of `scatter`. Runtimes may lose NaN in maxima and minima, and torch does not."""
     result = scatter(x, updates, reduction)
     if reduction not in ("max", "min") or not x.dtype.is_floating_point:
         return result
-    stood, came = (g.cast(shaped(g.not_number(value), value.sizes), torch.int32) for value in (x, updates))
-    landed = scatter(stood, came, "add")
-    is_missing = shaped(g.greater(landed, g.const(0, torch.int32)), x.sizes)
-    return g.where(is_missing, g.const(float("nan"), x.dtype), shaped(result, x.sizes))
+    old_nan, new_nan = (g.cast(shaped(g.is_nan(value), value.sizes), torch.int32) for value in (x, updates))
+    count = scatter(old_nan, new_nan, "add")
+    is_nan = shaped(g.greater(count, g.const(0, torch.int32)), x.sizes)
+    return g.where(is_nan, g.const(float("nan"), x.dtype), shaped(result, x.sizes))
 
 
 def _neutral(reduce: str, dtype: torch.dtype) -> Number:
@@ -127,7 +127,7 @@ def _neutral(reduce: str, dtype: torch.dtype) -> Number:
 
 def _mean(g: Graph, total: Value, count: Value, include_self: bool) -> Value:
     if not include_self:
-        # Where nothing landed, the element itself is its mean.
+        # An element without updates is its own mean.
         count = g.extreme("Max", count, g.const(1, torch.int64))
     if total.dtype.is_floating_point:
         return g.op("Div", total, g.cast(count, total.dtype))
@@ -145,12 +145,12 @@ def _rows_written(
         return x
     source = g.cast(source, x.dtype) if factor == 1 else g.op("Mul", source, g.scalar(factor, source.dtype))
     if x.rank == 0:
-        return _unlined(g, _rows_written(g, _lined(g, x), 0, index, g.reshape(source, [1]), reduction))
+        return _as_returned(g, _rows_written(g, _at_least_1d(g, x), 0, index, g.reshape(source, [1]), reduction))
     order = [dim, *(axis for axis in range(x.rank) if axis != dim)]
     front = g.transpose(x, order)
-    news = g.transpose(source, order) if x.rank > 1 else g.reshape(source, _lined(g, index).sizes)
-    places = _lined(g, index)
-    written = _reduced(g, lambda old, updates, how: g.scatter_rows(old, places, updates, how), front, news, reduction)
+    news = g.transpose(source, order) if x.rank > 1 else g.reshape(source, _at_least_1d(g, index).sizes)
+    indices = _at_least_1d(g, index)
+    written = _reduced(g, lambda old, updates, how: g.scatter_rows(old, indices, updates, how), front, news, reduction)
     return g.transpose(written, [order.index(axis) for axis in range(x.rank)])
 
 
@@ -219,7 +219,7 @@ def _flat(g: Graph, x: Value) -> Value:
     return g.reshape(x, [product(x.sizes)])
 
 
-# --- under masks --------------------------------------------------------------------------------------------------
+# --- with masks ---------------------------------------------------------------------------------------------------
 
 
 @lowering("aten::masked_fill")
@@ -232,7 +232,7 @@ def masked_fill(g: Graph, self: Value, mask: Value, value: Operand) -> Value:
 def masked_select(g: Graph, self: Value, mask: Value) -> Value:
     sizes = broadcast(self, mask) or torch.broadcast_shapes(self.sizes, mask.sizes)
     x, flags = _spread(g, self, sizes), _spread(g, g.cast(mask, torch.bool), sizes)
-    return g.op("Compress", _flat(g, _lined(g, x)), _flat(g, _lined(g, flags)), axis_i=0)
+    return g.op("Compress", _flat(g, _at_least_1d(g, x)), _flat(g, _at_least_1d(g, flags)), axis_i=0)
 
 
 @lowering("aten::masked_scatter")

@@ -1,4 +1,4 @@
-"""Shapes: views, permutations, copies. No values change, and none is moved to another shape than asked for."""
+"""Views, permutations and copies, which change shapes and dtypes only."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ def to_copy(g: Graph, self: Value, dtype: torch.dtype | None = None) -> Value:
 
 @lowering("aten::copy", "aten::copy_")
 def copy(g: Graph, self: Value, src: Value) -> Value:
-    """In place it ends the recording of what a buffer or input was written, which is an output if that was asked"""
+    """`src` in the dtype and shape of `self`; copy_ is recorded for a buffer or an input that the program writes to"""
     x = g.cast(src, g.out.dtype)
     return x if same_shape(x.sizes, self.sizes) else g.expand(x, g.out.shape)
 
 
 @lowering("aten::view", "aten::_unsafe_view", "aten::_reshape_alias")
 def view(g: Graph, self: Value, **_shape: object) -> Value:
-    # torch has worked out the shape, however it was asked for.
+    # torch has computed the shape, in whatever way the program gives it.
     sizes = g.out.shape
     if same_shape(sizes, self.sizes):
         return self
@@ -43,7 +43,7 @@ def view(g: Graph, self: Value, **_shape: object) -> Value:
 @lowering("aten::view.dtype")
 def view_dtype(g: Graph, self: Value, dtype: torch.dtype) -> Value:
     if self.dtype is not dtype:
-        g.unsupported(f"ONNX has no operator that reads the bits of {self.dtype} as {dtype}")
+        g.unsupported(f"ONNX has no operator that reinterprets the bits of {self.dtype} as {dtype}")
     return self
 
 

@@ -1,4 +1,4 @@
-"""Sorting, the largest and smallest few, distinct values, and places of what is not zero."""
+"""topk, sort and kthvalue, nonzero, unique values, and repeat_interleave."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from onnx_parity.exporter.lowering.values.value import Number, Value
 def topk(
     g: Graph, self: Value, k: Size, dim: int = -1, largest: bool = True, sorted: bool = True
 ) -> tuple[Value, Value]:
-    # Sorted or not, torch promises no other order.
-    return _first(g, self, k, dim, largest)
+    # With sorted=False, torch promises no order.
+    return _top_k(g, self, k, dim, largest)
 
 
-def _first(g: Graph, x: Value, k: Size, dim: int, largest: bool) -> tuple[Value, Value]:
+def _top_k(g: Graph, x: Value, k: Size, dim: int, largest: bool) -> tuple[Value, Value]:
     if x.rank == 0:
         if isinstance(k, int) and k == 0:
             return g.full([], 0, x.dtype), g.full([], 0, torch.int64)
@@ -31,27 +31,27 @@ def _first(g: Graph, x: Value, k: Size, dim: int, largest: bool) -> tuple[Value,
 def sort(
     g: Graph, self: Value, dim: int = -1, descending: bool = False, stable: bool | None = None
 ) -> tuple[Value, Value]:
-    """All of the axis as the first few; these are stable, as ONNX orders ties by place"""
-    return _first(g, self, self.sizes[dim % self.rank] if self.rank else 1, dim, descending)
+    """topk of the whole axis, which is stable because TopK orders equal elements by index"""
+    return _top_k(g, self, self.sizes[dim % self.rank] if self.rank else 1, dim, descending)
 
 
 @lowering("aten::kthvalue")
 def kthvalue(g: Graph, self: Value, k: Size, dim: int = -1, keepdim: bool = False) -> tuple[Value, Value]:
-    """The last of the k smallest"""
-    values, places = _first(g, self, k, dim, largest=False)
+    """The last of the k smallest elements"""
+    values, indices = _top_k(g, self, k, dim, largest=False)
     if self.rank == 0:
-        return values, places
+        return values, indices
     axis = dim % self.rank
-    last = [g.slice(part, [axis], [k - 1], [k]) for part in (values, places)]
+    last = [g.slice(part, [axis], [k - 1], [k]) for part in (values, indices)]
     first, second = last if keepdim else [g.squeeze(part, [axis]) for part in last]
     return first, second
 
 
-# --- what is not zero ---------------------------------------------------------------------------------------------
+# --- nonzero elements ---------------------------------------------------------------------------------------------
 
 
-def _coordinates(g: Graph, x: Value) -> Value:
-    """A row of places for each element that is not zero."""
+def _nonzero_rows(g: Graph, x: Value) -> Value:
+    """A row of indices for each element that is not zero."""
     flags = x if x.dtype is torch.bool else g.not_equal(x, g.const(0, x.dtype))
     if x.rank == 0:
         rows = g.op("NonZero", g.reshape(flags, [1]))
@@ -61,16 +61,16 @@ def _coordinates(g: Graph, x: Value) -> Value:
 
 @lowering("aten::nonzero")
 def nonzero(g: Graph, self: Value) -> Value:
-    return _coordinates(g, self)
+    return _nonzero_rows(g, self)
 
 
 @lowering("aten::nonzero_static")
 def nonzero_static(g: Graph, self: Value, size: int, fill_value: int = -1) -> Value:
-    """The first `size` of these rows; where there are fewer, rows of `fill_value` behind them"""
+    """The first `size` rows of nonzero, followed by rows of `fill_value` if there are fewer"""
     padding = g.full([size, self.rank], fill_value, torch.int64)
     if self.rank == 0 or size == 0:
         return padding
-    return g.slice(g.op("Concat", _coordinates(g, self), padding, axis_i=0), [0], [0], [size])
+    return g.slice(g.op("Concat", _nonzero_rows(g, self), padding, axis_i=0), [0], [0], [size])
 
 
 # --- distinct values ----------------------------------------------------------------------------------------------
@@ -80,14 +80,14 @@ def nonzero_static(g: Graph, self: Value, size: int, fill_value: int = -1) -> Va
 def unique(
     g: Graph, self: Value, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False
 ) -> tuple[Value, ...]:
-    """Equal values stand together once sorted"""
+    """The runs of equal values of the sorted elements"""
     size = product(self.sizes)
     flat = g.reshape(self, [size])
-    ordered, places = g.top_k(flat, size, 0, largest=False)
+    ordered, indices = g.top_k(flat, size, 0, largest=False)
     distinct, inverse, counts = _runs(g, ordered, 0, return_inverse, return_counts)
     if inverse is not None:
         blank = g.full([size], 0, torch.int64)
-        inverse = g.reshape(g.scatter_rows(blank, places, inverse), self.sizes)
+        inverse = g.reshape(g.scatter_rows(blank, indices, inverse), self.sizes)
     return distinct, *_asked_for(g, inverse, counts)
 
 
@@ -95,7 +95,7 @@ def unique(
 def unique_dim(
     g: Graph, self: Value, dim: int, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False
 ) -> tuple[Value, ...]:
-    """Slices are compared from their first element on, as in torch"""
+    """Slices are ordered by their first different element, in ONNX as in torch"""
     distinct, _, inverse, counts = g.op("Unique", self, axis_i=dim % self.rank, sorted_i=1, outputs=4)
     return distinct, *_asked_for(g, inverse if return_inverse else None, counts if return_counts else None)
 
@@ -115,14 +115,14 @@ def unique_consecutive(
 
 
 def _asked_for(g: Graph, *results: Value | None) -> list[Value]:
-    """In the place of results that nobody asked for, torch returns empty tensors."""
+    """The results, and empty tensors, as in torch, instead of those that were not asked for."""
     return [g.full([0], 0, torch.int64) if result is None else result for result in results]
 
 
 def _runs(
     g: Graph, x: Value, axis: int, return_inverse: bool, return_counts: bool
 ) -> tuple[Value, Value | None, Value | None]:
-    """Of each run of equal slices the first; for each slice the number of its run; the length of each run."""
+    """The first slice of each run of equal ones; for each slice, the number of its run; the length of each run."""
     size = x.sizes[axis]
     if isinstance(size, int) and size == 0:
         nothing = g.full([0], 0, torch.int64)
@@ -136,7 +136,7 @@ def _runs(
     starts = g.op("Concat", g.const([True], torch.bool), changes, axis_i=0)
     inverse = counts = None
     if return_inverse:
-        inverse = shaped(g.op("Sub", g.counted(starts, size), g.const(1, torch.int64)), [size])
+        inverse = shaped(g.op("Sub", g.cumulative_count(starts, size), g.const(1, torch.int64)), [size])
     if return_counts:
         first = g.reshape(g.op("NonZero", starts), [-1])
         ends = g.op("Concat", g.slice(first, [0], [1], [2**63 - 1]), g.ints([size]), axis_i=0)
@@ -146,12 +146,12 @@ def _runs(
 
 @lowering("aten::repeat_interleave.Tensor")
 def repeat_interleave(g: Graph, repeats: Value, output_size: Number | None = None) -> Value:
-    """[0] * repeats[0] + [1] * repeats[1] + ...: place j belongs to the first entry whose copies end beyond j"""
+    """[0] * repeats[0] + [1] * repeats[1] + ...: element j is the number of entries whose copies end at j or before"""
     if repeats.constant is not None:
         return g.cast(g.const(torch.repeat_interleave(repeats.constant)), repeats.dtype)
     size = repeats.sizes[0]
-    ends = g.cumulative(g.cast(repeats, torch.int64), size)
+    ends = g.cumsum_of_vector(g.cast(repeats, torch.int64), size)
     total = g.reduce("Sum", g.cast(repeats, torch.int64), [0], keepdim=True)
-    places = g.iota(output_size) if isinstance(output_size, int) else g.iota_below(total)
-    passed = g.op("Not", g.less(g.unsqueeze(places, [1]), g.unsqueeze(ends, [0])))
+    indices = g.iota(output_size) if isinstance(output_size, int) else g.iota_below(total)
+    passed = g.op("Not", g.less(g.unsqueeze(indices, [1]), g.unsqueeze(ends, [0])))
     return g.cast(g.reduce("Sum", g.cast(passed, torch.int64), [1], keepdim=False), repeats.dtype)

@@ -1,4 +1,4 @@
-"""Special functions that ONNX has no operators for: erfc, erfinv, lgamma, digamma. All are computed in float64."""
+"""Special functions that ONNX has no operators for: erfc, erfinv, lgamma, digamma, computed in float64."""
 
 from __future__ import annotations
 
@@ -20,9 +20,10 @@ _ERFC = (
     2.3940380830391146e-12, -6.886027526497553e-12, 8.944879273090725e-13, 3.130921399342958e-13,
     -1.1270822361367252e-13,
 )  # fmt: skip
-#: Terms of it that narrower dtypes need: off by 6e-9 at most.
+#: The number of its terms that narrower dtypes need, with an error of at most 6e-9.
 _ERFC_TERMS = 13
-#: Of the inverse of erf, in w = -log(1 - x²) - 2.5 and, from w = 5 on, in its root less 3 (M. Giles, 2012).
+#: M. Giles, 2012: the inverse of erf is x times a polynomial in w - 2.5, or from w = 5 on in sqrt(w) - 3, where
+#: w = -log(1 - x²).
 _INVERSE_NEAR = (
     2.81022636e-08, 3.43273939e-07, -3.5233877e-06, -4.39150654e-06, 0.00021858087, -0.00125372503, -0.00417768164,
     0.246640727, 1.50140941,
@@ -36,9 +37,9 @@ _LANCZOS = (
     0.99999999999980993, 676.5203681218851, -1259.1392167224028, 771.32342877765313, -176.61502916214059,
     12.507343278686905, -0.13857109526572012, 9.9843695780195716e-6, 1.5056327351493116e-7,
 )  # fmt: skip
-#: B(2n) / 2n, from the highest n down: digamma(x) = log(x) - 1/2x - the sum of these over x**2n.
+#: B(2n) / 2n, from the highest n down: digamma(x) = log(x) - 1 / 2x - the sum of B(2n) / 2n / x**2n.
 _STIRLING = (1 / 12, -691 / 32760, 1 / 132, -1 / 240, 1 / 252, -1 / 120, 1 / 12)
-#: How far digamma goes up before that holds.
+#: By how much digamma increases its argument so that the series converges.
 _STEPS = 10
 
 
@@ -73,14 +74,14 @@ def erfc(g: Graph, self: Value) -> Value:
     tail = g.op("Mul", t, g.op("Exp", g.op("Sub", series, g.op("Mul", z, z))))
     found = _choose(g, g.less(x, _number(g, 0)), g.op("Sub", _number(g, 2), tail), tail)
     if g.out.dtype is torch.float64:
-        # Where the exponent is near 0 its error counts in full.
+        # Near 0 the error of the exponent is not reduced by the exponential.
         found = _choose(g, g.less(z, _number(g, 0.75)), g.op("Sub", _number(g, 1), g.elementary("Erf", x)), found)
     return _result(g, found)
 
 
 @lowering("aten::erfinv")
 def erfinv(g: Graph, self: Value) -> Value:
-    """An approximation of single precision, and two steps of Newton's"""
+    """An approximation in single precision, and two steps of Newton's method"""
     x = _wide(g, self)
     w = g.op("Neg", g.op("Log", g.op("Mul", g.op("Sub", _number(g, 1), x), g.op("Add", x, 1))))
     near = g.polynomial(_INVERSE_NEAR, g.op("Sub", w, 2.5))
@@ -89,7 +90,7 @@ def erfinv(g: Graph, self: Value) -> Value:
     for _ in range(2):
         slope = g.op("Mul", g.op("Exp", g.op("Neg", g.op("Mul", y, y))), 2 / math.sqrt(math.pi))
         y = g.op("Sub", y, g.op("Div", g.op("Sub", g.elementary("Erf", y), x), slope))
-    # 1 and -1 divided by 0 are the infinities that it has there.
+    # At 1 and -1 it is infinite, with the sign of x / 0.
     is_end = g.equal(g.op("Abs", x), _number(g, 1))
     return _result(g, _choose(g, is_end, g.op("Div", x, _number(g, 0)), y))
 
@@ -106,16 +107,16 @@ def lgamma(g: Graph, self: Value) -> Value:
     t = g.op("Add", z, 7.5)
     power = g.op("Sub", g.op("Mul", g.op("Add", z, 0.5), g.op("Log", t)), t)
     result = g.op("Add", g.op("Add", power, g.op("Log", total)), 0.5 * math.log(2 * math.pi))
-    # Of the part after the point, so that it is exactly 0 at integers, where the function is infinite.
+    # The sine of the fractional part is exactly 0 at integers, where the function is infinite.
     sine = g.op("Abs", g.op("Sin", g.op("Mul", g.op("Sub", x, g.op("Floor", x)), math.pi)))
     mirrored = g.op("Sub", g.op("Log", g.op("Div", _number(g, math.pi), sine)), result)
     found = _choose(g, reflected, mirrored, result)
-    return _result(g, _choose(g, g.infinite(x), _number(g, math.inf), found))
+    return _result(g, _choose(g, g.is_infinite(x), _number(g, math.inf), found))
 
 
 @lowering("aten::digamma")
 def digamma(g: Graph, self: Value) -> Value:
-    """Ten steps up to where Stirling's series holds; below 0, digamma(1 - x) - pi / tan(pi x)"""
+    """Stirling's series at x + 10, less 1 / (x + n) for n from 0 to 9; below 0, digamma(1 - x) - pi / tan(pi x)"""
     x = _wide(g, self)
     reflected = g.less(x, _number(g, 0))
     z = _choose(g, reflected, g.op("Sub", _number(g, 1), x), x)
@@ -130,7 +131,7 @@ def digamma(g: Graph, self: Value) -> Value:
     part = _choose(g, reflected, g.op("Sub", x, g.op("Floor", x)), _number(g, 0.5))
     sine, cosine = (g.op(name, g.op("Mul", part, math.pi)) for name in ("Sin", "Cos"))
     turned = g.op("Div", g.op("Mul", cosine, math.pi), sine)
-    # Infinity times 0 is no number, which is what the function is at negative integers.
+    # Infinity times 0 is NaN, the value of the function at negative integers.
     nothing = g.op("Mul", g.op("Reciprocal", sine), 0)
     mirrored = g.op("Add", g.op("Sub", result, turned), nothing)
     return _result(g, _choose(g, reflected, mirrored, result))

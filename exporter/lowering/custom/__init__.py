@@ -1,1 +1,1 @@
-"""Lowerings from outside of this package: users' symbolic functions, local functions, operators called by name."""
+"""Users' lowerings: symbolic functions, local functions, operators that a program calls by name; and their checks."""

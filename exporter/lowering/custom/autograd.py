@@ -1,4 +1,4 @@
-"""Autograd functions with a `symbolic`: it writes the node, called as its forward was."""
+"""Autograd functions with a `symbolic`, which is called with the arguments of the forward and adds the nodes."""
 
 from __future__ import annotations
 

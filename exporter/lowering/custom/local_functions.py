@@ -1,4 +1,4 @@
-"""Functions of the model's own (`FunctionProto`): an operator that comes with its body, so that any runtime has it.
+"""Local functions (`FunctionProto`): operators whose bodies are in the model, so that every runtime has them.
 
 @onnx_parity.local_function("my_domain::Foo")
 def foo(g, x, y, alpha):
@@ -28,15 +28,16 @@ from onnx_parity.exporter.lowering.values.value import Value
 __all__ = ["from_proto", "local_function"]
 
 _F = TypeVar("_F", bound=Callable[..., Any])
-#: Functions came with IR version 8.
+#: The first opset whose IR version, 8, has functions.
 _SINCE = 15
+_NO_FUNCTIONS = "ONNX models have local functions only from IR version 8 on, which is that of opset 15"
 
 
 def local_function(name: str) -> Callable[[_F], _F]:
-    """Make a lowering write a call of a function of the model, and the function itself once.
+    """Make a function that adds nodes add a call of a local function instead, and the local function once.
 
-    Tensors among the arguments become its inputs. Anything else is built into its body, so a function that is called
-    with other numbers, or at other opsets, is another function: `Foo_1`.
+    Tensors among the arguments become its inputs. All other arguments are built into its body, so a call with other
+    numbers is a call of another function, `Foo_1`.
     """
     given: Any = name
     domain, _, op_type = given.rpartition("::") if isinstance(given, str) else ("", "", "")
@@ -48,7 +49,7 @@ def local_function(name: str) -> Callable[[_F], _F]:
 
         @functools.wraps(function)
         def call(g: Graph, *args: Any, **kwargs: Any) -> Any:
-            _refuse_early(g)
+            g.require_opset(_SINCE, _NO_FUNCTIONS)
             named = {**dict(zip(parameters, args, strict=False)), **kwargs}
             outer = {name: value for name, value in named.items() if isinstance(value, Value)}
             body = _Body(g)
@@ -56,7 +57,7 @@ def local_function(name: str) -> Callable[[_F], _F]:
             result = function(body, **{**named, **inner})
             results = list(result) if isinstance(result, (list, tuple)) else [result]
             unique = g.functions.add(domain, op_type, body.finished(domain, op_type, list(inner.values()), results))
-            outputs = g.foreign(domain, unique, list(outer.values()), {}, [item.dtype for item in results])
+            outputs = g.typed_op(domain, unique, list(outer.values()), {}, [item.dtype for item in results])
             for output, item in zip(outputs, results, strict=True):
                 output.shape = item.shape
             return outputs[0] if not isinstance(result, (list, tuple)) else tuple(outputs)
@@ -67,19 +68,21 @@ def local_function(name: str) -> Callable[[_F], _F]:
 
 
 def from_proto(proto: onnx.FunctionProto) -> Lowering:
-    """A lowering that calls a function given as protobuf, by its inputs and attributes in the operator's order."""
+    """A lowering that calls a function given as protobuf, with inputs and attributes in the order of the operator."""
 
     def lower(g: Graph, **arguments: Any) -> Any:
-        _refuse_early(g)
+        g.require_opset(_SINCE, _NO_FUNCTIONS)
         values = [value for value in arguments.values() if value is None or isinstance(value, Value)]
         others = [value for value in arguments.values() if not (value is None or isinstance(value, Value))]
         names = [*proto.attribute, *(attribute.name for attribute in proto.attribute_proto)]
         if len(others) > len(names):
-            raise TypeError(f"{proto.domain}::{proto.name} has {len(names)} attributes, and got {len(others)}")
+            raise TypeError(
+                f"{proto.domain}::{proto.name} has {len(names)} attributes and got {len(others)}: give it one for each"
+            )
         attributes = {f"{name}_{_suffix(value)}": value for name, value in zip(names, others, strict=False)}
         g.functions.add(proto.domain, proto.name, ir.serde.deserialize_function(proto))
         dtypes = [output.dtype for output in g.node.outputs if output is not None]
-        return tuple(g.foreign(proto.domain, proto.name, values, attributes, dtypes))
+        return tuple(g.typed_op(proto.domain, proto.name, values, attributes, dtypes))
 
     lower.__module__, lower.__qualname__ = proto.domain, proto.name
     return lower
@@ -90,13 +93,8 @@ def _suffix(value: Any) -> str:
     return "f" if isinstance(first, float) else "s" if isinstance(first, str) else "i"
 
 
-def _refuse_early(g: Graph) -> None:
-    if g.opset < _SINCE:
-        g.unsupported("ONNX has functions of the model's own only from IR version 8, that of opset 15", since=_SINCE)
-
-
 class _Body(Graph):
-    """`g` within a function: constants are nodes there, since a function has no initializers."""
+    """`g` in the body of a function, where constants are nodes because a function has no initializers."""
 
     def __init__(self, outer: Graph) -> None:
         super().__init__(outer.opset)
@@ -107,7 +105,7 @@ class _Body(Graph):
         self.bind_symbols(self._symbol_of_input)
 
     def input(self, name: str, outer: Value) -> Value:
-        value = Value(ir.Value(name=self.fresh(name), type=outer.ir.type), outer.dtype, outer.shape)
+        value = Value(ir.Value(name=self.new_name(name), type=outer.ir.type), outer.dtype, outer.shape)
         self._inputs.append(value)
         return value
 
@@ -133,4 +131,6 @@ class _Body(Graph):
             for axis, size in enumerate(value.shape or ()):
                 if not isinstance(size, int) and str(size.node.expr) == name:
                     return value, axis
-        return self.unsupported(f"the size {name} is that of no input of the function: read it with g.op('Shape', x)")
+        return self.unsupported(
+            f"the size {name} is not that of an input of the local function: read it with g.op('Shape', x)"
+        )

@@ -1,4 +1,4 @@
-"""Operators of ONNX that a program calls by name: `onnx_parity.ops.symbolic`, and torch's own such calls."""
+"""Operators of ONNX that a program calls by name: `onnx_parity.ops.symbolic` and `torch.onnx.ops.symbolic`."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def onnx_operator(
 
 
 @lowering("onnx_symbolic::_symbolic", "onnx_symbolic::_symbolic_multi_out")
-def torchs(
+def torch_onnx_operator(
     g: Graph,
     inputs: list[Value | None],
     op_type: str,
@@ -47,7 +47,7 @@ def torchs(
     version: int | None = None,
     **_: Any,
 ) -> tuple[Value, ...]:
-    """`torch.onnx.ops.symbolic`: attributes are listed by name, type, and where among the type's values theirs are."""
+    """`torch.onnx.ops.symbolic`, which lists attributes by name, type, and the range of their values of that type."""
     stores: dict[str, Sequence[Any]] = {"i": attr_ints, "f": attr_floats, "s": attr_strs}
     attributes = {}
     for key, kind, (start, end) in zip(attr_keys, attr_types, attr_pos, strict=True):
@@ -66,15 +66,14 @@ def _emitted(
     version: int | None,
     metadata: dict[str, str],
 ) -> tuple[Value, ...]:
-    if version is not None and not domain and version > g.opset:
-        g.unsupported(f"the program asks for {op_type} of opset {version}", since=version)
     if not domain:
+        g.require_opset(version or 1, f"the program asks for {op_type} of opset {version}")
         signature(op_type, g.opset)
     suffixed = {f"{name}_{_suffix(value)}": value for name, value in attributes.items()}
     outputs = [output.dtype for output in g.node.outputs if output is not None]
     g.is_checked = True
     try:
-        results = g.foreign(domain, op_type, inputs, suffixed, outputs, version)
+        results = g.typed_op(domain, op_type, inputs, suffixed, outputs, version)
     except TypeError as error:
         g.unsupported(str(error))
     g.nodes[-1].metadata_props.update(metadata)

@@ -1,4 +1,4 @@
-"""Ranks of what somebody else's lowering has emitted, as ONNX's own shape inference tells them."""
+"""The ranks of what a user's lowering returns, by ONNX's shape inference."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from onnx_parity.exporter.files.lazy_tensors import WeightTensor
 
 __all__ = ["ranks_of"]
 
-#: The sizes that a Reshape is given are a tensor that inference reads. None is longer.
+#: Shape inference reads the shape that a Reshape is given. No such tensor has more elements.
 _FEW = 64
 
 
 def ranks_of(nodes: Sequence[ir.Node], imports: Mapping[str, int]) -> dict[ir.Value, int]:
-    """The ranks of what nodes give, as far as ONNX knows them. What has a body, whose values lie outside, is left."""
+    """The ranks of the outputs of nodes, where ONNX can infer them. Nothing is inferred if a node has a subgraph."""
     if any(attribute.type is ir.AttributeType.GRAPH for node in nodes for attribute in node.attributes.values()):
         return {}
     made = {output.name: output for node in nodes for output in node.outputs}
@@ -42,7 +42,7 @@ def ranks_of(nodes: Sequence[ir.Node], imports: Mapping[str, int]) -> dict[ir.Va
 
 
 def _may_be_sizes(tensor: ir.TensorProtocol | None) -> TypeGuard[ir.TensorProtocol]:
-    """Whether it is known, and read by inference. A weight's value may come later."""
+    """Whether shape inference may read it. The values of weights may be replaced later."""
     if tensor is None or isinstance(tensor, WeightTensor):
         return False
     return tensor.dtype is ir.DataType.INT64 and tensor.size <= _FEW

@@ -1,4 +1,4 @@
-"""Calls of ONNX's operators that somebody else than this package writes, held to the operator's schema at once."""
+"""Checks calls of ONNX's operators in users' lowerings against the schemas, so that the error names their line."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import onnx_ir as ir
 __all__ = ["check_call"]
 
 _Option = onnx.defs.OpSchema.FormalParameterOption
-#: What the suffix of an attribute's name says of its type.
+#: The suffix that a keyword argument has for an attribute of each type.
 _SUFFIXES = {
     ir.AttributeType.FLOAT: "_f",
     ir.AttributeType.FLOATS: "_f",
@@ -32,15 +32,14 @@ def check_call(
     attributes: Mapping[str, ir.AttributeType],
     outputs: int,
 ) -> None:
-    """Raise `TypeError` unless the operator can be called so: inputs, attributes and their types, outputs.
-
-    What ONNX does not know, being in somebody's own domain, is not checked.
-    """
+    """Raise `TypeError` if inputs, attributes or outputs do not fit the schema. Unknown operators are not checked."""
     try:
         schema = onnx.defs.get_schema(op, opset, domain)
     except onnx.defs.SchemaError:
         if domain == "ai.onnx.ml":
-            raise TypeError(f"ONNX has no operator {op} in its domain {domain}, version {opset}") from None
+            raise TypeError(
+                f"ONNX has no operator {op} in version {opset} of its domain {domain}: check its name"
+            ) from None
         return
     at = f"at opset {opset}"
     count = max((number + 1 for number, given in enumerate(is_given) if given), default=0)
@@ -50,7 +49,7 @@ def check_call(
         raise TypeError(f"{op} takes {wanted} {at}{f' ({names})' if names else ''}, and got {count}")
     for parameter, given in zip(schema.inputs, is_given, strict=False):
         if not given and parameter.option is _Option.Single:
-            raise TypeError(f"{op} got None for its input {parameter.name}, which cannot be left out {at}")
+            raise TypeError(f"{op} got None for its input {parameter.name}, which is required {at}: give a value")
     for name, kind in attributes.items():
         known = schema.attributes.get(name)
         if known is None:
@@ -60,11 +59,11 @@ def check_call(
         if kind is not wanted_kind:
             raise TypeError(
                 f"{op} takes {wanted_kind.name} for its attribute {name!r} {at}, and got {kind.name}: write "
-                f"{name}{_SUFFIXES.get(wanted_kind, '')}=..., a list for several"
+                f"{name}{_SUFFIXES.get(wanted_kind, '')}=..., with a list for several"
             )
     for name, known in schema.attributes.items():
         if known.required and name not in attributes:
-            raise TypeError(f"{op} needs its attribute {name!r} {at}")
+            raise TypeError(f"{op} requires its attribute {name!r} {at}: give it as a keyword argument")
     if not schema.min_output <= outputs <= schema.max_output:
         wanted = _counted(schema.min_output, schema.max_output, "output")
         raise TypeError(f"{op} has {wanted} {at}, and {outputs} were asked for")

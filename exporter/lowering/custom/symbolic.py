@@ -1,4 +1,4 @@
-"""Lowerings as `torch.onnx` has them: symbolic functions, called by position, registered for an opset or one export.
+"""Symbolic functions in the interface of `torch.onnx`: called by position, registered for an opset or for one export.
 
 @parse_args("v", "f")
 def symbolic_foo(g, x, alpha):
@@ -22,7 +22,13 @@ from onnx_parity.exporter.errors import ArgumentError
 from onnx_parity.exporter.fallback.encoding import NOT_VALUES
 from onnx_parity.exporter.lowering.builder import Graph
 from onnx_parity.exporter.lowering.custom.local_functions import from_proto
-from onnx_parity.exporter.lowering.registry import Lowering, operators_named, operators_of_users, register, unregister
+from onnx_parity.exporter.lowering.registry import (
+    Lowering,
+    operators_named,
+    register,
+    unregister,
+    user_lowered_operators,
+)
 
 __all__ = [
     "TranslationTable",
@@ -32,16 +38,16 @@ __all__ = [
     "unregister_custom_op_symbolic",
 ]
 
-#: Operator to lowering: a function whose first parameter is `g`, or a function of ONNX.
+#: Lowerings by operator; each is a function whose first parameter is `g`, or a function of ONNX.
 TranslationTable: TypeAlias = "Mapping[Any, Any]"
 
 
 def register_custom_op_symbolic(symbolic_name: str, symbolic_fn: Callable[..., Any], opset_version: int) -> None:
-    """Have `symbolic_fn(g, *arguments)` write the operator `namespace::name`, from an opset on.
+    """Lower the operator `namespace::name` with `symbolic_fn(g, *arguments)`, from an opset on.
 
-    Its arguments are those of the operator's schema, in order; if its parameters are called as the schema's, by name.
-    Tensors are values of the graph, everything else is what the program passed. Of several registrations the
-    newest not above the target opset serves.
+    The arguments are those of the operator's schema, by name if the parameters have the schema's names, else in order.
+    Tensors are values of the graph, and all other arguments are what the program passed. Of several registrations, the
+    one with the highest opset up to the target opset is used.
     """
     if not callable(symbolic_fn):
         raise ArgumentError(
@@ -55,12 +61,12 @@ def register_custom_op_symbolic(symbolic_name: str, symbolic_fn: Callable[..., A
 
 
 def unregister_custom_op_symbolic(symbolic_name: str, opset_version: int) -> None:
-    """Undo `register_custom_op_symbolic` for that opset. What was registered for others serves again."""
+    """Undo `register_custom_op_symbolic` for that opset. Registrations for other opsets remain."""
     unregister(_checked(symbolic_name, opset_version), since=opset_version)
 
 
 def translations(table: TranslationTable) -> dict[OpOverload, Lowering]:
-    """`custom_translation_table` as lowerings by overload."""
+    """The lowerings of a `custom_translation_table` by overload."""
     if not isinstance(table, Mapping):
         raise ArgumentError(
             f"custom_translation_table is {table!r}: give a dict of lowerings, "
@@ -75,15 +81,15 @@ def translations(table: TranslationTable) -> dict[OpOverload, Lowering]:
 
 
 def kept_for_users(table: Mapping[OpOverload, Lowering]) -> AbstractContextManager[None]:
-    """Within, operators that a user lowers are recorded whole, also those that torch writes in others."""
-    return keeping_also([*table, *operators_of_users()])
+    """A context in which operators that a user lowers are recorded whole, even if torch decomposes them otherwise."""
+    return keeping_also([*table, *user_lowered_operators()])
 
 
 def _checked(symbolic_name: str, opset_version: int) -> str:
     if not isinstance(symbolic_name, str):
         raise ArgumentError(f"symbolic_name is {symbolic_name!r}: write it as 'namespace::name', e.g. 'aten::elu'")
     if isinstance(opset_version, bool) or not isinstance(opset_version, int):
-        raise ArgumentError(f"opset_version is {opset_version!r}: give the first opset that it is for, an int")
+        raise ArgumentError(f"opset_version is {opset_version!r}: give an int, the first opset that it is for")
     return _qualified(symbolic_name)
 
 
@@ -94,8 +100,8 @@ def _qualified(name: str) -> str:
 def _refuse_falling_apart(op: OpOverload) -> None:
     if falls_apart(op):
         raise ArgumentError(
-            f"a lowering of {op._schema.name} would never be called: torch turns it into other operators before it can "
-            "be recorded. Register one for those: capture_program(...).operators names them"
+            f"a lowering of {op._schema.name} would never be called, because torch always decomposes that operator: "
+            "register lowerings of the operators that capture_program(...).operators lists"
         )
 
 
@@ -107,8 +113,8 @@ def _operators_of(key: Any) -> list[OpOverload]:
     found = operators_named(_qualified(key)) if isinstance(key, str) and "::" in key else []
     if not found:
         raise ArgumentError(
-            f"custom_translation_table holds {key!r}, which is no operator: give torch.ops.namespace.name, one of its "
-            "overloads, or 'namespace::name'"
+            f"custom_translation_table has the key {key!r}, which is not an operator: give torch.ops.namespace.name, "
+            "one of its overloads, or 'namespace::name'"
         )
     return found
 
@@ -147,7 +153,8 @@ def _as_lowering(function: Callable[..., Any]) -> Lowering:
         if len(given) > takes:
             raise TypeError(
                 f"it takes {takes} arguments after g, and {schema.name} has {len(schema.arguments)} "
-                f"({', '.join(p.name for p in schema.arguments)}), of which {given[-1][0]} is {given[-1][1]!r} here"
+                f"({', '.join(p.name for p in schema.arguments)}), of which {given[-1][0]} is {given[-1][1]!r} here: "
+                "add parameters up to that one"
             )
         return function(g, *(value for _, value, _ in given))
 
@@ -155,7 +162,7 @@ def _as_lowering(function: Callable[..., Any]) -> Lowering:
 
 
 def _is_left_out(value: Any, parameter: Any, taken: list[inspect.Parameter], position: int) -> bool:
-    """Whether the last argument need not be passed: it says nothing, and the function can do without it."""
-    says_nothing = parameter.name in NOT_VALUES or (parameter.has_default_value() and value == parameter.default_value)
-    does_without = position > len(taken) or taken[position - 1].default is not inspect.Parameter.empty
-    return says_nothing and does_without
+    """Whether the last argument need not be passed: it is at its default, and the function does not require it."""
+    is_default = parameter.name in NOT_VALUES or (parameter.has_default_value() and value == parameter.default_value)
+    is_optional = position > len(taken) or taken[position - 1].default is not inspect.Parameter.empty
+    return is_default and is_optional

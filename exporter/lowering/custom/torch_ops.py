@@ -1,4 +1,4 @@
-"""Puts a torch operator into the ONNX graph as it is, for torch to execute or for the user's own runtime."""
+"""Adds an operator of torch to the ONNX graph as it is, to be executed by torch or by the user's own runtime."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ __all__ = ["as_aten", "as_recorded"]
 
 
 def as_aten(g: Graph, node: Node, lowered: Callable[[AtenValue], Value]) -> tuple[Value | None, ...]:
-    """A node `org.pytorch.aten::ATen`, which names the operator in an attribute."""
+    """A node `org.pytorch.aten::ATen` with the name of the operator as an attribute."""
     return _emit(g, node, lowered, ATEN_DOMAIN, ATEN_OP, with_operator=True)
 
 
 def as_recorded(g: Graph, node: Node, lowered: Callable[[AtenValue], Value]) -> tuple[Value | None, ...]:
-    """A node of the operator's own name in its own namespace: `aten::add`, `my_ops::foo`."""
+    """A node with the operator's own name, and its namespace as the domain: `aten::add`, `my_ops::foo`."""
     namespace, _, name = operator_name(node.op).partition("::")
     return _emit(g, node, lowered, namespace, name, with_operator=False)
 
@@ -39,6 +39,6 @@ def _emit(
     inputs, attributes = encoded(node, lowered, g.ints)
     dtypes = [output.dtype for output in node.outputs if output is not None]
     results = iter(
-        g.foreign(domain, op_type, inputs, header(node.op, with_operator=with_operator) | attributes, dtypes)
+        g.typed_op(domain, op_type, inputs, header(node.op, with_operator=with_operator) | attributes, dtypes)
     )
     return tuple(None if output is None else next(results) for output in node.outputs)

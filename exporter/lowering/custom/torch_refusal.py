@@ -1,4 +1,4 @@
-"""Calls that torch records and would not compute: its meta kernels do not ask whether dtypes go together."""
+"""Finds out whether torch refuses a call that it has recorded: its meta kernels accept all combinations of dtypes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["torchs_refusal"]
 
 
 def torchs_refusal(node: Node) -> str | None:
-    """What torch says where it refuses to compute a node whose operands are of several dtypes."""
+    """The message of the error with which torch refuses a node whose operands have several dtypes, if it does."""
     dtypes = {value.dtype for value in node.inputs()}
     if not isinstance(node.op, OpOverload) or node.op.namespace != "aten" or len(dtypes) < 2:
         return None
@@ -27,7 +27,7 @@ def torchs_refusal(node: Node) -> str | None:
 
 
 def _standing_for(argument: Any) -> Any:
-    """An argument of that dtype and shape, whose numbers nobody has to hold in memory."""
+    """An argument of the same dtype and shape that takes no memory."""
     if isinstance(argument, AtenValue):
         sizes = [_standing_for(size) for size in argument.shape]
         return torch.zeros((), dtype=argument.dtype).expand(sizes)
@@ -37,6 +37,6 @@ def _standing_for(argument: Any) -> Any:
         import sympy
 
         number = sympy.sympify(argument.node.expr.xreplace(argument.node.shape_env.hints))
-        # What depends on values may be anything: two is nothing special.
+        # A data-dependent number may have any value: 2 has no special meaning.
         return argument.node.pytype(2 if number.free_symbols else number)
     return argument

@@ -1,43 +1,50 @@
-"""Where ONNX versions differ. Each method emits the right form for the target opset; lowerings never ask which it is.
+"""Everything that depends on the target opset. Each method of `Forms` emits the nodes that the target opset has for it.
 
-What came late is written out in terms of what was there before. What cannot be said at all raises `Unsupported`
-with the first opset that can. One module a theme.
+An operator that came with a later opset is written out in operators of the target opset. Where that is impossible, the
+method raises `Unsupported`, which names the first opset that can express it. Lowerings call these methods and never
+read `g.opset` themselves. There is one module for each group of operators.
 """
 
 from onnx_parity.exporter.lowering.opsets.axes_input import AxesForms
-from onnx_parity.exporter.lowering.opsets.bits import BitForms
-from onnx_parity.exporter.lowering.opsets.branches import BranchForms
-from onnx_parity.exporter.lowering.opsets.comparing import ChoiceForms
+from onnx_parity.exporter.lowering.opsets.bitwise import BitwiseForms
+from onnx_parity.exporter.lowering.opsets.comparing import ComparisonForms
+from onnx_parity.exporter.lowering.opsets.control_flow import ControlFlowForms
+from onnx_parity.exporter.lowering.opsets.cumulative import CumulativeForms
+from onnx_parity.exporter.lowering.opsets.division import DivisionForms
 from onnx_parity.exporter.lowering.opsets.elementary import ElementaryForms
-from onnx_parity.exporter.lowering.opsets.late import LateForms
-from onnx_parity.exporter.lowering.opsets.matmul import ProductForms
+from onnx_parity.exporter.lowering.opsets.matmul import MatmulForms
 from onnx_parity.exporter.lowering.opsets.norms import NormForms
-from onnx_parity.exporter.lowering.opsets.ordering import OrderForms
 from onnx_parity.exporter.lowering.opsets.padding import PaddingForms
-from onnx_parity.exporter.lowering.opsets.reals import RealForms
-from onnx_parity.exporter.lowering.opsets.resizing import ResizeForms
-from onnx_parity.exporter.lowering.opsets.sequences import ListForms
-from onnx_parity.exporter.lowering.opsets.shape_arithmetic import SizeForms
-from onnx_parity.exporter.lowering.opsets.slice_split import PartForms
+from onnx_parity.exporter.lowering.opsets.random import RandomForms
+from onnx_parity.exporter.lowering.opsets.reshaping import ReshapeForms
+from onnx_parity.exporter.lowering.opsets.sequences import SequenceForms
+from onnx_parity.exporter.lowering.opsets.slice_split import SliceForms
+from onnx_parity.exporter.lowering.opsets.softmax import SoftmaxForms
+from onnx_parity.exporter.lowering.opsets.spatial import SpatialForms
+from onnx_parity.exporter.lowering.opsets.sympy_expressions import ExpressionForms
+from onnx_parity.exporter.lowering.opsets.top_k import TopKForms
 
 __all__ = ["Forms"]
 
 
 class Forms(
     AxesForms,
-    SizeForms,
-    PartForms,
-    PaddingForms,
-    ProductForms,
-    RealForms,
-    ResizeForms,
-    BitForms,
-    BranchForms,
-    ChoiceForms,
+    BitwiseForms,
+    ComparisonForms,
+    ControlFlowForms,
+    CumulativeForms,
+    DivisionForms,
     ElementaryForms,
-    LateForms,
-    ListForms,
+    ExpressionForms,
+    MatmulForms,
     NormForms,
-    OrderForms,
+    PaddingForms,
+    RandomForms,
+    ReshapeForms,
+    SequenceForms,
+    SliceForms,
+    SoftmaxForms,
+    SpatialForms,
+    TopKForms,
 ):
-    """The half of `g` that knows versions."""
+    """The methods of `g` whose result depends on the opset."""

@@ -1,4 +1,4 @@
-"""Axes: an attribute at first, an input later."""
+"""Squeeze, Unsqueeze and the reductions, whose axes are an attribute in early opsets and an input later; Transpose."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Reduction = Literal["Sum", "Mean", "Prod", "Max", "Min", "L1", "L2", "LogSumExp"
 
 
 class AxesForms(Base):
-    """Squeezing, unsqueezing, reducing, permuting."""
+    """Operators over axes."""
 
     def _with_axes(self, op: str, x: Value, axes: Sequence[int] | None, since: int, **attributes: Any) -> Value:
         if axes is None or self.opset < since:
@@ -47,7 +47,7 @@ class AxesForms(Base):
         return result
 
     def reduce(self, how: Reduction, x: Value, axes: Sequence[int] | None, keepdim: bool) -> Value:
-        """Reduce over `axes`, over all of them for None."""
+        """Reduce over `axes`, or over all axes for None."""
         since = 13 if how == "Sum" else 18
         if axes is not None and not axes:
             return x

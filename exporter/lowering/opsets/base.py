@@ -1,4 +1,4 @@
-"""What the forms of all themes stand on: the graph's own primitives, and each other."""
+"""What the modules of this folder use of the graph under construction, and of each other."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import torch
 
 from onnx_parity.exporter.capture.graph.graph import Block, Size
 from onnx_parity.exporter.capture.graph.graph import Value as AtenValue
+from onnx_parity.exporter.errors import Unsupported
 from onnx_parity.exporter.lowering.values.subgraph import Body
 from onnx_parity.exporter.lowering.values.value import Number, Operand, Value
 
@@ -22,12 +23,12 @@ __all__ = ["Base"]
 
 
 class Base(ABC):
-    """The graph being written, as the forms see it."""
+    """The graph under construction, of which each module of this folder implements some methods."""
 
     opset: int
-    #: Of the body that is open, or of the whole graph.
+    #: The nodes of the subgraph that is being written, or of the whole graph.
     nodes: list[ir.Node]
-    #: Sizes that have been computed.
+    #: The values of size expressions whose nodes have been written.
     integers: dict[sympy.Expr, Value]
 
     @overload
@@ -45,13 +46,13 @@ class Base(ABC):
     @abstractmethod
     def scalar(self, number: Number, dtype: torch.dtype) -> Value: ...
     @abstractmethod
-    def fresh(self, stem: str) -> str: ...
+    def new_name(self, stem: str) -> str: ...
     @abstractmethod
     def emit(
         self, op_type: str, operands: Sequence[Value | None], dtypes: Sequence[torch.dtype], **attributes: Any
     ) -> list[Value]: ...
     @abstractmethod
-    def _emit(
+    def add_node(
         self,
         domain: str,
         op_type: str,
@@ -68,7 +69,12 @@ class Base(ABC):
     @abstractmethod
     def symbol(self, name: str) -> tuple[Value, int | None]: ...
 
-    # Forms that forms of other themes use.
+    def require_opset(self, since: int, reason: str) -> None:
+        """Refuse the operator that is being lowered if the target opset is before `since`, the first that has it."""
+        if self.opset < since:
+            raise Unsupported(reason, since)
+
+    # Methods of one module that other modules use.
     @abstractmethod
     def size(self, x: Value, axis: int) -> Value: ...
     @abstractmethod
@@ -83,6 +89,8 @@ class Base(ABC):
     def integer(self, expression: sympy.Expr) -> Value: ...
     @abstractmethod
     def rounded(self, expression: sympy.Expr) -> Value | None: ...
+    @abstractmethod
+    def truth(self, statement: sympy.Basic) -> Value: ...
     @abstractmethod
     def real(self, expression: sympy.Expr) -> Value: ...
     @abstractmethod
@@ -115,7 +123,7 @@ class Base(ABC):
         self, x: Value, before: Sequence[Size], after: Sequence[Size], mode: Any = "constant", value: Number = 0
     ) -> Value: ...
     @abstractmethod
-    def not_number(self, x: Value) -> Value: ...
+    def is_nan(self, x: Value) -> Value: ...
     @abstractmethod
     def where(self, condition: Value, a: Value, b: Value) -> Value: ...
     @abstractmethod
@@ -129,10 +137,14 @@ class Base(ABC):
     @abstractmethod
     def expand(self, x: Value, sizes: Sequence[Size]) -> Value: ...
     @abstractmethod
-    def handed_on(self, value: Value) -> Value: ...
+    def identity(self, value: Value) -> Value: ...
     @abstractmethod
-    def check_carried(self, values: Sequence[AtenValue]) -> None: ...
+    def check_returned(self, values: Sequence[AtenValue]) -> None: ...
     @abstractmethod
     def iota(self, size: Size) -> Value: ...
     @abstractmethod
     def iota_below(self, size: Value) -> Value: ...
+    @abstractmethod
+    def along(self, size: Size, axis: int, rank: int) -> Value: ...
+    @abstractmethod
+    def cumulative_count(self, flags: Value, size: Size) -> Value: ...

@@ -1,7 +1,7 @@
-"""Elementary functions: ONNX's operator where there is one that runs, elsewhere the function written out in others.
+"""Elementary functions: ONNX's operator where onnxruntime runs it, else written out in other operators.
 
-ONNX got Sinh and its kin, Erf and Sign in opset 9, Round in 11, and has no Expm1 and Log1p at all; onnxruntime computes
-about half of them in float32 only. The formulas keep the relative accuracy of small results, and come right at
+Erf and the hyperbolic functions came with opset 9, Round with opset 11, and ONNX has no expm1 and log1p. onnxruntime
+computes about half of them in float32 only. The formulas keep the relative accuracy of small results, and are right at
 infinities and NaN.
 """
 
@@ -42,10 +42,10 @@ _ERF: dict[torch.dtype, tuple[float, Sequence[float], Sequence[float]]] = {
 
 
 class ElementaryForms(Base):
-    """Functions of one number."""
+    """Functions of one tensor, element by element."""
 
     def elementary(self, name: str, x: Value) -> Value:
-        """The function that ONNX calls `name`, whether or not it can be had as one operator here."""
+        """The function that ONNX calls `name`, as one operator or written out."""
         written_out = _WRITTEN_OUT.get(name)
         if written_out is None or self.has_kernel(name, x.dtype):
             return self.op(name, x)
@@ -58,8 +58,8 @@ class ElementaryForms(Base):
         return self.op("Mul", self.op("Tanh", self.op("Mul", x, 0.5)), self.op("Add", self.op("Exp", x), 1))
 
     def log_of_one_plus(self, x: Value) -> Value:
-        """log(1 + x), corrected by what 1 + x lost to rounding: (x - (u - 1)) / u where u = 1 + x"""
-        # Bounded, so that the correction is finite where the logarithm is not.
+        """log(1 + x), corrected for the rounding of 1 + x: log(u) + (x - (u - 1)) / u where u = 1 + x"""
+        # Limited, so that the correction is finite where the logarithm is not.
         bounded = self.clip(x, -1 + torch.finfo(x.dtype).eps, 1e30)
         u = self.op("Add", bounded, 1)
         correction = self.op("Div", self.op("Sub", bounded, self.op("Sub", u, 1)), u)
@@ -76,7 +76,7 @@ class ElementaryForms(Base):
         return self.op("Mul", self.op("Floor", self.op("Abs", x)), self.sign(x))
 
     def polynomial(self, coefficients: Sequence[float], x: Value) -> Value:
-        """Of the highest power first."""
+        """The polynomial with these coefficients, that of the highest power first."""
         total = self.const(coefficients[0], x.dtype)
         for coefficient in coefficients[1:]:
             total = self.op("Add", self.op("Mul", total, x), coefficient)
@@ -93,7 +93,7 @@ class ElementaryForms(Base):
         )
 
     def _round(self, x: Value) -> Value:
-        """To the nearest integer, halves to the even one."""
+        """To the nearest integer, halves to the even one"""
         low = self.op("Floor", x)
         part = self.op("Sub", x, low)
         halved = self.op("Mul", low, 0.5)
@@ -103,7 +103,7 @@ class ElementaryForms(Base):
         return self.op("Add", low, self.cast(up, x.dtype))
 
     def _sinh(self, x: Value) -> Value:
-        """tanh(x/2) * (1 + cosh(x)): no cancellation near 0"""
+        """tanh(x/2) * (1 + cosh(x)), which has no cancellation near 0"""
         return self.op("Mul", self.op("Tanh", self.op("Mul", x, 0.5)), self.op("Add", self._cosh(x), 1))
 
     def _cosh(self, x: Value) -> Value:
@@ -138,10 +138,10 @@ class ElementaryForms(Base):
         return self.op("Div", self.op("Sin", x), self.op("Cos", x))
 
     def _atan(self, x: Value) -> Value:
-        """y + r: y is the float32 operator's, r = (x cos y - sin y) / (cos y + x sin y), its error's tangent"""
+        """y + (x cos y - sin y) / (cos y + x sin y), where y is Atan in float32 and the fraction corrects its error"""
         y = self.cast(self.op("Atan", self.cast(x, torch.float32)), torch.float64)
         sine, cosine = self.op("Sin", y), self.op("Cos", y)
-        # Bounded, so that infinity times a cosine near 0 is a number.
+        # Limited, so that infinity times a cosine near 0 is a number.
         x = self.clip(x, -1e300, 1e300)
         rest = self.op(
             "Div",

@@ -1,9 +1,9 @@
-"""Places that tensors name: reading there, and writing there, one by one or reduced together.
+"""Gathering and scattering with index tensors, and iota.
 
-Gather always was; GatherElements, ScatterElements and ScatterND came with opset 11, their reductions with 16 and 18.
-Before, reading becomes one Gather from the flattened tensor, and writing is turned round: for each element of the
-result it is found which update, if any, lands on it (`_hits`), and that one is gathered. Gather takes every dtype and
-moves values as they are: infinities and NaN come through unharmed, which a product with a one-hot mask would not let.
+Gather is in every opset. GatherElements, ScatterElements and ScatterND came with opset 11, their reductions with opsets
+16 and 18. Before, elements are gathered by one Gather from the flattened tensor, and scattering becomes gathering: for
+each element of the result, `_hits` computes which update is written to it, if any, and that one is gathered. Gather
+takes every dtype and copies values unchanged, whereas a product with a one-hot mask makes NaN of infinities.
 """
 
 from __future__ import annotations
@@ -15,22 +15,22 @@ import torch
 
 from onnx_parity.exporter.capture.graph.graph import Size
 from onnx_parity.exporter.dtypes import extremes
-from onnx_parity.exporter.errors import Unsupported
 from onnx_parity.exporter.lowering.opsets.base import Base
 from onnx_parity.exporter.lowering.values.shapes import same_size, shaped
 from onnx_parity.exporter.lowering.values.value import Number, Value
 
-__all__ = ["PlaceForms", "Reduction"]
+__all__ = ["GatherScatterForms", "Reduction"]
 
 Reduction = Literal["add", "mul", "max", "min"]
 
-#: Of each reduction: the opset that brought it, and the reduction over an axis that does the same.
+#: For each reduction, the first opset whose scatter operators have it.
 _SINCE: dict[Reduction | None, int] = {None: 11, "add": 16, "mul": 16, "max": 18, "min": 18}
+#: For each reduction, the ONNX operator `Reduce...` that computes it over an axis.
 _OVER_AXIS = {"add": "Sum", "mul": "Prod", "max": "Max", "min": "Min"}
 
 
-class PlaceForms(Base):
-    """Counting places, gathering, scattering."""
+class GatherScatterForms(Base):
+    """Iota, gathering and scattering."""
 
     def iota(self, size: Size) -> Value:
         """0, 1, ... below `size`."""
@@ -39,16 +39,15 @@ class PlaceForms(Base):
         return shaped(self.iota_below(self.ints([size])), [size])
 
     def iota_below(self, size: Value) -> Value:
-        """0, 1, ... below a size that is computed, a vector of one element."""
+        """0, 1, ... below a size that is computed at run time, a vector of one element."""
         if self.opset >= 11:
             return self.op("Range", self.const(0, torch.int64), self.squeeze(size, [0]), self.const(1, torch.int64))
-        if self.opset < 9:
-            raise Unsupported("counting along an axis that varies needs NonZero of opset 9", since=9)
+        self.require_opset(9, "counting along a dynamic axis needs ONNX's NonZero")
         ones = self.op("ConstantOfShape", size, value_t=torch.ones(1, dtype=torch.int64))
         return self.op("Reshape", self.op("NonZero", ones), self.const([-1], torch.int64))
 
     def from_front(self, index: Value, size: Size) -> Value:
-        """An index that may count from the end, counted from the front, int64."""
+        """An int64 index without negative entries, which count from the end of the axis."""
         if index.constant is not None:
             known = index.constant.to(torch.int64)
             if bool((known >= 0).all()):
@@ -62,21 +61,21 @@ class PlaceForms(Base):
         wrapped = self.cast(self.less(places, self.const(0, torch.int64)), torch.int64)
         return shaped(self.op("Add", places, self.op("Mul", wrapped, length)), index.shape)
 
-    def linear(self, places: Sequence[Value], sizes: Sequence[Size]) -> Value:
-        """One index into several axes taken together; the places of each are broadcast."""
-        total = places[0]
-        for place, size in zip(places[1:], sizes[1:], strict=True):
-            total = self.op("Add", self.op("Mul", total, self.scalar(size, torch.int64)), place)
+    def flat_index(self, indices: Sequence[Value], sizes: Sequence[Size]) -> Value:
+        """The index into several axes flattened to one, from broadcast indices into each of them."""
+        total = indices[0]
+        for index, size in zip(indices[1:], sizes[1:], strict=True):
+            total = self.op("Add", self.op("Mul", total, self.scalar(size, torch.int64)), index)
         return total
 
     def along(self, size: Size, axis: int, rank: int) -> Value:
-        """0, 1, ... along one axis of `rank`."""
+        """0, 1, ... along one of `rank` axes, the others of size 1."""
         return self.unsqueeze(self.iota(size), [other for other in range(rank) if other != axis])
 
-    # --- reading --------------------------------------------------------------------------------------------------
+    # --- gathering ------------------------------------------------------------------------------------------------
 
     def gather(self, x: Value, index: Value, axis: int) -> Value:
-        """Slices of `x` along `axis`. Before opset 11 an index does not count from the end."""
+        """Slices of `x` along `axis`. Before opset 11 indices must not be negative."""
         if self.opset < 11:
             index = self.from_front(index, x.sizes[axis])
         elif index.dtype not in (torch.int32, torch.int64):
@@ -87,20 +86,20 @@ class PlaceForms(Base):
         """y[i, j] = x[index[i, j], j], for axis 0."""
         if self.opset >= 11:
             return shaped(self.op("GatherElements", x, self.cast(index, torch.int64), axis_i=axis), index.sizes)
-        places = [self.along(size, other, index.rank) for other, size in enumerate(index.sizes)]
-        places[axis] = self.from_front(index, x.sizes[axis])
+        indices = [self.along(size, other, index.rank) for other, size in enumerate(index.sizes)]
+        indices[axis] = self.from_front(index, x.sizes[axis])
         flat = self.reshape(x, [-1])
-        return shaped(self.op("Gather", flat, self.linear(places, x.sizes), axis_i=0), index.sizes)
+        return shaped(self.op("Gather", flat, self.flat_index(indices, x.sizes), axis_i=0), index.sizes)
 
-    # --- writing --------------------------------------------------------------------------------------------------
+    # --- scattering -----------------------------------------------------------------------------------------------
 
     def scatter_rows(self, x: Value, index: Value, updates: Value, reduction: Reduction | None = None) -> Value:
-        """x[index[i]] = updates[i], for a vector `index`; updates of one row are reduced, or the last one stays."""
-        carrier = _carrier(x.dtype, reduction)
-        old, new = self.cast(x, carrier), self.cast(updates, carrier)
+        """x[index[i]] = updates[i] for a vector `index`; several updates of a row are reduced, or the last one wins."""
+        computed = _compute_dtype(x.dtype, reduction)
+        old, new = self.cast(x, computed), self.cast(updates, computed)
         if self.opset >= _SINCE[reduction]:
-            places = self.unsqueeze(self.cast(index, torch.int64), [1])
-            y = self.op("ScatterND", old, places, new, reduction_s=reduction)
+            indices = self.unsqueeze(self.cast(index, torch.int64), [1])
+            y = self.op("ScatterND", old, indices, new, reduction_s=reduction)
         else:
             hits = self._hits(self.from_front(index, x.sizes[0]), x.sizes[0], index.sizes[0])
             y = self._gathered_updates(old, hits, new, reduction, by_element=False)
@@ -110,33 +109,43 @@ class PlaceForms(Base):
         self, x: Value, index: Value, updates: Value, axis: int, reduction: Reduction | None = None
     ) -> Value:
         """x[index[i, j], j] = updates[i, j], for axis 0; `index` may be smaller than `x` along the other axes."""
-        carrier = _carrier(x.dtype, reduction)
-        old, new = self.cast(x, carrier), self.cast(updates, carrier)
+        computed = _compute_dtype(x.dtype, reduction)
+        old, new = self.cast(x, computed), self.cast(updates, computed)
         if self.opset >= _SINCE[reduction]:
             y = self.op("ScatterElements", old, self.cast(index, torch.int64), new, axis_i=axis, reduction_s=reduction)
         elif self.opset >= 9 and reduction is None:
             y = self.op("Scatter", old, self.from_front(index, x.sizes[axis]), new, axis_i=axis)
         else:
-            y = self._scattered_to_aligned(old, index, new, axis, reduction)
+            y = self._scatter_by_gathering(old, index, new, axis, reduction)
         return shaped(self.cast(y, x.dtype), x.sizes)
 
-    def _scattered_to_aligned(
+    def scatter_masked(self, x: Value, mask: Value, updates: Value) -> Value:
+        """`x` with the rows that a boolean vector selects replaced by the first rows of `updates`, in order."""
+        size = x.sizes[0]
+        here = self.iota(size)
+        # x and updates are joined: row n, if selected, is updated from size + (how many are selected up to n) - 1.
+        update = self.op("Add", self.cumulative_count(mask, size), self.scalar(size - 1, torch.int64))
+        offset = self.op("Mul", self.cast(mask, torch.int64), self.op("Sub", update, here))
+        both = self.op("Concat", x, updates, axis_i=0)
+        return shaped(self.op("Gather", both, self.op("Add", here, offset), axis_i=0), x.sizes)
+
+    def _scatter_by_gathering(
         self, x: Value, index: Value, updates: Value, axis: int, reduction: Reduction | None
     ) -> Value:
-        """Bring the axis to the front, and `index` and `updates` to the sizes of `x` along the others."""
+        """Scatter without an operator: with `axis` first, and `index` and `updates` padded to the sizes of `x`."""
         order = [axis, *(other for other in range(x.rank) if other != axis)]
         back = [order.index(other) for other in range(x.rank)]
         front = self.transpose(x, order)
         size, count = x.sizes[axis], index.sizes[axis]
         rows, news = (
-            shaped(self.transpose(self._aligned(value, index, x, axis, filler), order), [count, *front.sizes[1:]])
+            shaped(self.transpose(self._padded_to(value, index, x, axis, filler), order), [count, *front.sizes[1:]])
             for value, filler in ((self.from_front(index, size), -1), (updates, 0))
         )
         y = self._gathered_updates(front, self._hits(rows, size, count), news, reduction, by_element=True)
         return self.transpose(y, back)
 
-    def _aligned(self, value: Value, index: Value, x: Value, axis: int, filler: Number) -> Value:
-        """Fill up to the sizes of `x` along all axes but `axis`."""
+    def _padded_to(self, value: Value, index: Value, x: Value, axis: int, filler: Number) -> Value:
+        """`value`, which has the sizes of `index`, padded to the sizes of `x` along all axes but `axis`."""
         missing: list[Size] = [
             0 if other == axis or same_size(own, all_of) else all_of - own
             for other, (own, all_of) in enumerate(zip(index.sizes, x.sizes, strict=True))
@@ -144,16 +153,16 @@ class PlaceForms(Base):
         return self.pad(shaped(value, index.sizes), [0] * x.rank, missing, value=filler)
 
     def _hits(self, rows: Value, size: Size, count: Size) -> Value:
-        """For each row of the result and each update: the update's number from 1 where it lands there, else 0."""
+        """For each row of the result and each update: the number of the update, from 1, if it is for the row, or 0."""
         rest = rows.rank - 1
-        lands = self.op(
+        matches = self.op(
             "Equal",
             self.unsqueeze(self.iota(size), list(range(1, 2 + rest))),
             self.unsqueeze(rows, [0]),
         )
         numbers = self.op("Add", self.iota(count), self.const(1, torch.int64))
         number = self.unsqueeze(numbers, [0, *range(2, 2 + rest)])
-        return shaped(self.op("Mul", self.cast(lands, torch.int64), number), [size, count, *rows.sizes[1:]])
+        return shaped(self.op("Mul", self.cast(matches, torch.int64), number), [size, count, *rows.sizes[1:]])
 
     def _gathered_updates(
         self, x: Value, hits: Value, updates: Value, reduction: Reduction | None, by_element: bool
@@ -163,28 +172,28 @@ class PlaceForms(Base):
         if any(isinstance(extent, int) and extent == 0 for extent in (size, count)):
             return x
         if reduction is None:
-            # The last update that lands here, or else the row itself: both are rows of the two joined.
+            # x and updates are joined, and for each row its last update is gathered, or else the row itself.
             last = self.reduce("Max", hits, [1], keepdim=False)
             if not isinstance(count, int):
-                # There may be none, and runtimes differ in what the greatest of none is.
+                # There may be no updates, and runtimes differ in what ReduceMax of an empty axis is.
                 last = self.extreme("Max", last, self.const(0, torch.int64))
-            landed = self.cast(self.cast(last, torch.bool), torch.int64)
+            is_updated = self.cast(self.cast(last, torch.bool), torch.int64)
             here = self.along(size, 0, hits.rank - 1)
             offset = self.op("Sub", self.op("Add", last, self.scalar(size - 1, torch.int64)), here)
-            pick = shaped(self.op("Add", here, self.op("Mul", landed, offset)), [size, *hits.sizes[2:]])
+            pick = shaped(self.op("Add", here, self.op("Mul", is_updated, offset)), [size, *hits.sizes[2:]])
             both = shaped(self.op("Concat", x, updates, axis_i=0), [size + count, *rest])
             return self.gather_elements(both, pick, 0) if by_element else self.op("Gather", both, pick, axis_i=0)
         neutral = self.full([1, *rest], _neutral(x.dtype, reduction), x.dtype)
         options = shaped(self.op("Concat", neutral, updates, axis_i=0), [count + 1, *rest])
         if by_element:
-            places = [hits, *(self.along(extent, 2 + axis, hits.rank) for axis, extent in enumerate(rest))]
-            landing = self.op("Gather", self.reshape(options, [-1]), self.linear(places, options.sizes), axis_i=0)
+            indices = [hits, *(self.along(extent, 2 + axis, hits.rank) for axis, extent in enumerate(rest))]
+            chosen = self.op("Gather", self.reshape(options, [-1]), self.flat_index(indices, options.sizes), axis_i=0)
         else:
-            landing = self.op("Gather", options, hits, axis_i=0)
-        landing = shaped(landing, [size, count, *rest])
-        return self._joined(x, self.reduce(_OVER_AXIS[reduction], landing, [1], keepdim=False), reduction)
+            chosen = self.op("Gather", options, hits, axis_i=0)
+        chosen = shaped(chosen, [size, count, *rest])
+        return self._reduced(x, self.reduce(_OVER_AXIS[reduction], chosen, [1], keepdim=False), reduction)
 
-    def _joined(self, a: Value, b: Value, reduction: Reduction) -> Value:
+    def _reduced(self, a: Value, b: Value, reduction: Reduction) -> Value:
         if reduction == "max":
             return self.extreme("Max", a, b)
         if reduction == "min":
@@ -192,14 +201,15 @@ class PlaceForms(Base):
         return self.op("Add" if reduction == "add" else "Mul", a, b)
 
 
-def _carrier(dtype: torch.dtype, reduction: Reduction | None) -> torch.dtype:
-    """The dtype in which the runtime scatters: it moves any, and reduces neither halves nor booleans."""
+def _compute_dtype(dtype: torch.dtype, reduction: Reduction | None) -> torch.dtype:
+    """The dtype in which onnxruntime scatters: it copies every dtype, and reduces neither halves nor booleans."""
     if reduction is None:
         return dtype
     return {torch.float16: torch.float32, torch.bfloat16: torch.float32, torch.bool: torch.int32}.get(dtype, dtype)
 
 
 def _neutral(dtype: torch.dtype, reduction: Reduction) -> Number:
+    """The number that changes nothing when it is reduced with another."""
     if reduction in ("add", "mul"):
         return int(reduction == "mul")
     lowest, highest = extremes(dtype)

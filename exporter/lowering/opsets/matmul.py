@@ -1,4 +1,4 @@
-"""Products of matrices."""
+"""Matrix products: MatMul, which takes integers from opset 9 on, and Gemm, whose bias is optional from opset 11 on."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ from onnx_parity.exporter.lowering.opsets.base import Base
 from onnx_parity.exporter.lowering.values.shapes import same_size
 from onnx_parity.exporter.lowering.values.value import Value
 
-__all__ = ["ProductForms"]
+__all__ = ["MatmulForms"]
 
 
-class ProductForms(Base):
-    """MatMul, which took integers from opset 9 on."""
+class MatmulForms(Base):
+    """MatMul and Gemm."""
 
     def matmul(self, a: Value, b: Value) -> Value:
-        """numpy's product: over the last axis of `a` and the last but one of `b`, batches broadcast."""
-        # A product over nothing is 0, where onnxruntime's MatMul returns what lies in memory.
-        over_nothing = a.shape is not None and same_size(a.shape[-1], 0)
-        if (a.dtype.is_floating_point or self.opset >= 9) and not over_nothing:
+        """numpy's matmul: over the last axis of `a` and the last but one of `b`, the others broadcast."""
+        # A product over an empty axis is 0, and onnxruntime's MatMul returns uninitialized memory.
+        is_empty = a.shape is not None and same_size(a.shape[-1], 0)
+        if (a.dtype.is_floating_point or self.opset >= 9) and not is_empty:
             return self.op("MatMul", a, b)
         row, column = a.rank == 1, b.rank == 1
         # (..., m, k, 1) * (..., 1, k, n), summed over k.
@@ -26,3 +26,11 @@ class ProductForms(Base):
         rank = max(left.rank, right.rank) - 1
         product = self.reduce("Sum", self.op("Mul", left, right), [rank - 1], False)
         return self.squeeze(product, [rank - 2] * row + [rank - 1] * column)
+
+    def linear(self, x: Value, weight: Value, bias: Value | None) -> Value:
+        """x @ weight.T + bias, of two matrices."""
+        if bias is not None:
+            return self.op("Gemm", x, weight, bias, transB_i=1)
+        if self.opset < 11:
+            return self.matmul(x, self.transpose(weight, [1, 0]))
+        return self.op("Gemm", x, weight, transB_i=1)

@@ -1,4 +1,4 @@
-"""Norms: operators that came one by one, and what they say in simpler ones, for older opsets and for float64."""
+"""Normalizations: ONNX's operators where the opset and onnxruntime have them, else written out in simpler ones."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["NormForms"]
 
 
 class NormForms(Base):
-    """Layer, root-mean-square, instance and group norm. Weights and biases are in the input's dtype, or None."""
+    """Layer, RMS, instance and group norm. Weights and biases have the dtype of the input, or are None."""
 
     def standardised(self, x: Value, over: Sequence[int], epsilon: float) -> Value:
         """(x - mean) / sqrt(variance + epsilon)"""
@@ -27,7 +27,7 @@ class NormForms(Base):
         return shaped(y if bias is None else self.op("Add", y, bias), x.shape)
 
     def layer_norm(self, x: Value, axes: int, weight: Value | None, bias: Value | None, epsilon: float) -> Value:
-        """Normalise over the last `axes` axes. LayerNormalization came with opset 17."""
+        """Normalize over the last `axes` axes. LayerNormalization came with opset 17."""
         if self.has_kernel("LayerNormalization", x.dtype) and fits_attribute(epsilon, x.dtype):
             scale = self.full(x.sizes[x.rank - axes :], 1, x.dtype) if weight is None else weight
             operands = [x, scale, *([] if bias is None else [bias])]
@@ -45,7 +45,7 @@ class NormForms(Base):
         )
 
     def instance_norm(self, x: Value, weight: Value | None, bias: Value | None, epsilon: float) -> Value:
-        """Normalise each channel of each sample."""
+        """Normalize each channel of each sample."""
         if self.has_kernel("InstanceNormalization", x.dtype) and fits_attribute(epsilon, x.dtype):
             channels = [x.sizes[1]]
             scale = self.full(channels, 1, x.dtype) if weight is None else weight
@@ -55,7 +55,7 @@ class NormForms(Base):
         return self.affine(y, self.per_channel(weight, x), self.per_channel(bias, x))
 
     def group_norm(self, x: Value, groups: int, weight: Value | None, bias: Value | None, epsilon: float) -> Value:
-        """Normalise groups of channels of each sample. GroupNormalization takes a weight a channel from opset 21 on."""
+        """Normalize groups of channels. GroupNormalization takes one weight for each channel from opset 21 on."""
         if self.opset >= 21 and self.has_kernel("GroupNormalization", x.dtype) and fits_attribute(epsilon, x.dtype):
             channels = [x.sizes[1]]
             scale = self.full(channels, 1, x.dtype) if weight is None else weight
@@ -66,5 +66,5 @@ class NormForms(Base):
         return self.affine(self.reshape(y, x.sizes), self.per_channel(weight, x), self.per_channel(bias, x))
 
     def per_channel(self, vector: Value | None, x: Value) -> Value | None:
-        """A vector over channels, ready to broadcast against (batch, channel, ...)."""
+        """A vector over channels, reshaped to broadcast with (batch, channel, ...)."""
         return None if vector is None else self.unsqueeze(vector, list(range(1, x.rank - 1)))

@@ -1,4 +1,4 @@
-"""Padding: one operator that learnt its modes and dtypes over the years, blocks joined on before it had."""
+"""Pad, whose modes and dtypes grew over the opsets; where it lacks one, blocks are concatenated."""
 
 from __future__ import annotations
 
@@ -8,53 +8,53 @@ from typing import Literal, TypeAlias
 import torch
 
 from onnx_parity.exporter.capture.graph.graph import Size
-from onnx_parity.exporter.errors import Unsupported
 from onnx_parity.exporter.lowering.opsets.base import Base
+from onnx_parity.exporter.lowering.opsets.slice_split import AXIS_END
 from onnx_parity.exporter.lowering.values.shapes import shaped
 from onnx_parity.exporter.lowering.values.value import Number, Value
 
 __all__ = ["PadMode", "PaddingForms"]
 
-#: ONNX's names: a constant, mirrored without the edge, the edge repeated, the other end.
+#: ONNX's names of the modes: a constant, the reflection without the edge, the edge repeated, the opposite end.
 PadMode: TypeAlias = Literal["constant", "reflect", "edge", "wrap"]
-
-_END = torch.iinfo(torch.int64).max
 
 
 class PaddingForms(Base):
-    """Padding by every mode, at every opset, of every dtype."""
+    """Padding in every mode and dtype, at every opset."""
 
     def pad(
         self, x: Value, before: Sequence[Size], after: Sequence[Size], mode: PadMode = "constant", value: Number = 0
     ) -> Value:
-        """Pad every axis; negative numbers crop."""
+        """Pad every axis; negative amounts crop."""
         result = self._padded(x, [*before, *after], mode, value)
         if result is x or x.shape is None:
             return result
         return shaped(result, [low + size + high for low, size, high in zip(before, x.shape, after, strict=True)])
 
     def _padded(self, x: Value, amounts: Sequence[Size], mode: PadMode, value: Number) -> Value:
-        varies = not all(isinstance(amount, int) for amount in amounts)
-        if mode == "constant" or varies:
-            return self._grown(x, amounts, mode, value)
+        is_known = all(isinstance(amount, int) for amount in amounts)
+        if mode == "constant" or not is_known:
+            return self._pad(x, amounts, mode, value)
         grown = [max(0, int(amount)) for amount in amounts]
         cropped = [min(0, int(amount)) for amount in amounts]
         if mode == "wrap":
-            # torch goes around what is left; the other modes mirror what was there.
-            return self._grown(self._cropped(x, cropped), grown, mode, value)
-        return self._cropped(self._grown(x, grown, mode, value), cropped)
+            # In this mode torch crops before it pads, in the others after it.
+            return self._pad(self._cropped(x, cropped), grown, mode, value)
+        return self._cropped(self._pad(x, grown, mode, value), cropped)
 
     def _cropped(self, x: Value, amounts: Sequence[int]) -> Value:
         rank = len(amounts) // 2
         axes = [axis for axis in range(rank) if amounts[axis] or amounts[axis + rank]]
         if not axes:
             return x
-        result = self.slice(x, axes, [-amounts[axis] for axis in axes], [amounts[axis + rank] or _END for axis in axes])
+        result = self.slice(
+            x, axes, [-amounts[axis] for axis in axes], [amounts[axis + rank] or AXIS_END for axis in axes]
+        )
         if x.shape is not None:
             shaped(result, [size + amounts[axis] + amounts[axis + rank] for axis, size in enumerate(x.shape)])
         return result
 
-    def _grown(self, x: Value, amounts: Sequence[Size], mode: PadMode, value: Number) -> Value:
+    def _pad(self, x: Value, amounts: Sequence[Size], mode: PadMode, value: Number) -> Value:
         if all(isinstance(amount, int) and amount == 0 for amount in amounts):
             return x
         if self.opset >= (19 if mode == "wrap" else 11):
@@ -62,19 +62,19 @@ class PaddingForms(Base):
             return self.op("Pad", x, self.ints(amounts), *([] if fill is None else [fill]), mode_s=mode)
         if not all(isinstance(amount, int) for amount in amounts):
             since = 19 if mode == "wrap" else 11
-            raise Unsupported(f"Pad takes amounts that vary only from opset {since} in {mode} mode", since=since)
+            self.require_opset(since, f"ONNX's Pad in mode {mode!r} does not take dynamic amounts at this opset")
         if mode != "wrap" and x.dtype.is_floating_point:
             return self.op("Pad", x, mode_s=mode, pads_i=amounts, value_f=value)
         rank = len(amounts) // 2
         for axis in range(rank):
-            x = self._grown_axis(x, axis, int(amounts[axis]), int(amounts[axis + rank]), mode, value)
+            x = self._padded_axis(x, axis, int(amounts[axis]), int(amounts[axis + rank]), mode, value)
         return x
 
-    def _grown_axis(self, x: Value, axis: int, before: int, after: int, mode: PadMode, value: Number) -> Value:
-        """One axis grown by blocks joined on at its ends, or cropped."""
+    def _padded_axis(self, x: Value, axis: int, before: int, after: int, mode: PadMode, value: Number) -> Value:
+        """One axis padded by concatenating a block at each end, or cropped."""
         sizes = x.sizes
         if before < 0 or after < 0:
-            x = self.slice(x, [axis], [max(0, -before)], [min(0, after) or _END])
+            x = self.slice(x, [axis], [max(0, -before)], [min(0, after) or AXIS_END])
         parts = [
             self._block(x, sizes, axis, before, mode, value, at_end=False) if before > 0 else None,
             x,
@@ -90,9 +90,9 @@ class PaddingForms(Base):
         if mode == "constant":
             return self.full([*sizes[:axis], amount, *sizes[axis + 1 :]], value, x.dtype)
         if mode == "wrap":
-            return self.slice(x, [axis], [0 if at_end else -amount], [amount if at_end else _END])
+            return self.slice(x, [axis], [0 if at_end else -amount], [amount if at_end else AXIS_END])
         if mode == "edge":
-            edge = self.slice(x, [axis], [-1 if at_end else 0], [_END if at_end else 1])
+            edge = self.slice(x, [axis], [-1 if at_end else 0], [AXIS_END if at_end else 1])
             return self.op("Concat", *[edge] * amount, axis_i=axis) if amount > 1 else edge
         mirrored = self.slice(x, [axis], [-amount - 1 if at_end else 1], [-1 if at_end else amount + 1])
         return self.op("Gather", mirrored, self.const(list(range(amount))[::-1], torch.int64), axis_i=axis)

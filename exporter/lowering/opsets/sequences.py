@@ -1,4 +1,4 @@
-"""Sequences and optionals of ONNX: values that hold tensors, from the opset that has them."""
+"""Sequences and optionals of ONNX, and which opsets let control flow and Identity return them."""
 
 from __future__ import annotations
 
@@ -15,61 +15,59 @@ from onnx_parity.exporter.lowering.opsets.base import Base
 from onnx_parity.exporter.lowering.schema.signatures import signature
 from onnx_parity.exporter.lowering.values.value import Value
 
-__all__ = ["ListForms"]
+__all__ = ["SequenceForms"]
 
-#: The opsets from which a branch or a loop returns them, and Identity hands them on.
-_CARRIED_SINCE = {Holds.TENSOR: 1, Holds.LIST: 13, Holds.OPTIONAL: 16}
-_HANDED_ON_SINCE = {Holds.TENSOR: 1, Holds.LIST: 14, Holds.OPTIONAL: 16}
-_SAID = {Holds.LIST: "sequences", Holds.OPTIONAL: "optionals"}
+#: The first opsets whose If and Loop return such values, and whose Identity takes them.
+_RETURNED_SINCE = {Holds.LIST: 13, Holds.OPTIONAL: 16}
+_IDENTITY_SINCE = {Holds.LIST: 14, Holds.OPTIONAL: 16}
+_PLURAL = {Holds.LIST: "sequences", Holds.OPTIONAL: "optionals"}
+
+#: The type constraints of the operators lack bfloat16 at every opset.
+NO_BFLOAT16 = "ONNX has no sequences and optionals of torch.bfloat16: cast the tensors in them to torch.float32"
 
 
-#: Of their constraints of types, at every opset.
-HOLDS_NO_BFLOAT16 = "ONNX's sequences and optionals hold no torch.bfloat16: cast what they hold to torch.float32"
+class SequenceForms(Base):
+    """Operators on sequences and optionals."""
 
-
-class ListForms(Base):
-    """What is done to sequences and optionals."""
-
-    def held(
+    def sequence_op(
         self, op: str, operands: Sequence[Value | None], dtype: torch.dtype, holds: Holds, **attributes: Any
     ) -> Value:
-        """An operator that takes or gives what holds tensors, of one dtype."""
+        """An operator that takes or returns sequences or optionals of one dtype."""
         signature(op, self.opset)
         if torch.bfloat16 in (dtype, *(operand.dtype for operand in operands if operand is not None)):
-            raise Unsupported(HOLDS_NO_BFLOAT16)
-        (result,) = self._emit("", op, operands, attributes, [dtype])
+            raise Unsupported(NO_BFLOAT16)
+        (result,) = self.add_node("", op, operands, attributes, [dtype])
         result.ir.type = type_of(dtype, holds)
         return result
 
-    def check_carried(self, values: Sequence[AtenValue]) -> None:
-        """Refuse what branches and loops return from a later opset on."""
+    def check_returned(self, values: Sequence[AtenValue]) -> None:
+        """Refuse values that If and Loop return only from a later opset on."""
         for value in values:
-            since = _CARRIED_SINCE[value.holds]
-            if self.opset < since:
-                raise Unsupported(
-                    f"ONNX's branches and loops return {_SAID[value.holds]} only from opset {since}", since
+            if value.holds is not Holds.TENSOR:
+                self.require_opset(
+                    _RETURNED_SINCE[value.holds],
+                    f"ONNX's If and Loop do not return {_PLURAL[value.holds]} at this opset",
                 )
 
-    def handed_on(self, value: Value) -> Value:
+    def identity(self, value: Value) -> Value:
         """The same value under another name."""
         holds = value.holds
-        since = _HANDED_ON_SINCE[holds]
-        if self.opset < since:
-            raise Unsupported(f"ONNX's Identity takes {_SAID[holds]} only from opset {since}", since)
+        if holds is not Holds.TENSOR:
+            self.require_opset(_IDENTITY_SINCE[holds], f"ONNX's Identity does not take {_PLURAL[holds]} at this opset")
         result = self.op("Identity", value)
         result.ir.type = value.ir.type
         return result
 
     def list_item(self, items: Value, place: Value) -> Value:
-        return self.held("SequenceAt", [items, place], items.dtype, Holds.TENSOR)
+        return self.sequence_op("SequenceAt", [items, place], items.dtype, Holds.TENSOR)
 
     def list_of(self, items: Sequence[Value]) -> Value:
-        return self.held("SequenceConstruct", items, items[0].dtype, Holds.LIST)
+        return self.sequence_op("SequenceConstruct", items, items[0].dtype, Holds.LIST)
 
     def list_insert(self, items: Value, item: Value, place: Value | None = None) -> Value:
         operands = [items, item, place] if place is not None else [items, item]
-        return self.held("SequenceInsert", operands, items.dtype, Holds.LIST)
+        return self.sequence_op("SequenceInsert", operands, items.dtype, Holds.LIST)
 
     def list_joined(self, items: Value, axis: int, *, new_axis: bool = False) -> Value:
         attributes = {"axis_i": axis, "new_axis_i": 1} if new_axis else {"axis_i": axis}
-        return self.held("ConcatFromSequence", [items], items.dtype, Holds.TENSOR, **attributes)
+        return self.sequence_op("ConcatFromSequence", [items], items.dtype, Holds.TENSOR, **attributes)

@@ -1,1 +1,1 @@
-"""What an ONNX operator takes at an opset: its signature, the runtime's kernels, the dtype to compute in."""
+"""What ONNX operators take at an opset: signatures, the kernels of onnxruntime, and the dtypes to compute in."""

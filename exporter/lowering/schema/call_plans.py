@@ -1,4 +1,4 @@
-"""What an operator at an opset makes of inputs of some dtypes: worked out once, and the same for every later call."""
+"""The dtypes of a call of an ONNX operator: those of its inputs and outputs, and the casts around it. Cached."""
 
 from __future__ import annotations
 
@@ -8,39 +8,39 @@ from functools import cache
 
 import torch
 
-from onnx_parity.exporter.lowering.schema.compute_dtype import carrier, not_taken
+from onnx_parity.exporter.lowering.schema.compute_dtype import compute_dtype, not_taken
 from onnx_parity.exporter.lowering.schema.signatures import POINTWISE, Signature, signature
 
-__all__ = ["Plan", "plan_of"]
+__all__ = ["CallPlan", "call_plan"]
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
-    """Dtypes are None where only the call can tell: an input's that is a number, an output's that an attribute says."""
+class CallPlan:
+    """For an operator at an opset and the dtypes of its inputs. What only the call itself determines is None."""
 
     signature: Signature
-    #: What each input is to be computed in.
+    #: The dtype to which each input is cast; None for a number whose dtype no tensor determines.
     inputs: tuple[torch.dtype | None, ...]
-    #: What each output comes in.
+    #: The dtype of each output; None if an attribute determines it.
     outputs: tuple[torch.dtype | None, ...]
-    #: What is to be made of an output that comes in another dtype than the tensors that went in.
+    #: The dtype to which each output is cast, where it is computed in a wider dtype than that of the tensors.
     narrowed: tuple[torch.dtype | None, ...]
-    #: The outputs have the shape of the inputs, broadcast.
+    #: Whether the outputs have the broadcast shape of the inputs.
     is_pointwise: bool
 
 
 @cache
-def plan_of(op: str, opset: int, dtypes: tuple[torch.dtype | None, ...], outputs: int) -> Plan:
-    """The plan for inputs of these dtypes, None for those that are no tensors. Raises `Unsupported`."""
+def call_plan(op: str, opset: int, dtypes: tuple[torch.dtype | None, ...], outputs: int) -> CallPlan:
+    """The plan for inputs of these dtypes, with None for numbers. Raises `Unsupported`."""
     sig = signature(op, opset)
     bound = _bound(sig, dtypes)
-    computed = {name: carrier(sig, name, dtype, opset) for name, dtype in bound.items()}
+    computed = {name: compute_dtype(sig, name, dtype, opset) for name, dtype in bound.items()}
     names = [sig.output_type(position) for position in range(outputs)]
     made = tuple(computed.get(name) or sig.fixed(name) for name in names)
     for name, dtype in zip(names, made, strict=True):
         if dtype is not None and dtype not in sig.allowed[name]:
             raise not_taken(sig, name, dtype, opset)
-    return Plan(
+    return CallPlan(
         signature=sig,
         inputs=tuple(_input(sig, position, dtype, computed) for position, dtype in enumerate(dtypes)),
         outputs=made,
@@ -50,7 +50,7 @@ def plan_of(op: str, opset: int, dtypes: tuple[torch.dtype | None, ...], outputs
 
 
 def _bound(sig: Signature, dtypes: Sequence[torch.dtype | None]) -> dict[str, torch.dtype]:
-    """Of each type constraint, the dtype that the tensors among the inputs give it."""
+    """The dtype of each type constraint, which the tensors among the inputs determine."""
     bound: dict[str, torch.dtype] = {}
     for position, dtype in enumerate(dtypes):
         if dtype is not None:
@@ -58,7 +58,7 @@ def _bound(sig: Signature, dtypes: Sequence[torch.dtype | None]) -> dict[str, to
             first = bound.setdefault(name, dtype)
             if first is not dtype and not sig.heterogeneous:
                 raise TypeError(
-                    f"{sig.op} takes inputs of one dtype for {name}, and got {first} and {dtype}: cast one first"
+                    f"{sig.op} takes inputs of one dtype for {name}, and got {first} and {dtype}: cast one of them"
                 )
     return bound
 

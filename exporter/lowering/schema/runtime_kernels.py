@@ -1,8 +1,7 @@
-"""What onnxruntime's CPU provider has kernels for, where that is less than the ONNX specification allows.
+"""The dtypes for which onnxruntime's CPU provider has kernels, where these are fewer than in the ONNX specification.
 
-A model may be right and still not load: onnxruntime refuses what it has no kernel for. Of two forms that mean the
-same, the one that it runs is emitted. float16 needs no care, onnxruntime computes it in float32 by itself; bfloat16
-and integers do.
+onnxruntime does not load a valid model if it lacks a kernel. Of two equivalent forms, the one that it runs is emitted.
+float16 is not considered, because onnxruntime computes it in float32 by itself; bfloat16 and integers are.
 """
 
 from __future__ import annotations
@@ -29,9 +28,9 @@ _LETTERS = {
     "?": torch.bool,
 }
 
-#: Operator (and the type constraint, where it is not T), then from which opset on there are kernels for which dtypes.
-#: An operator that is not here runs in all dtypes of the specification. onnxruntime 1.31.1; a test compares the table
-#: with what it says of itself.
+#: The operator, with the type constraint if that is not T; then the dtypes with kernels from an opset on. An operator
+#: that is missing has kernels for all dtypes of the specification. For onnxruntime 1.31.1; a test compares the table
+#: with the kernels that onnxruntime lists.
 _TABLE = """
 Abs 7:fdlihbBHIL
 Acos 7:f
@@ -154,7 +153,7 @@ Where 9:fdlibBI
 
 
 def kernel_dtypes(op: str, type_name: str, opset: int) -> frozenset[torch.dtype] | None:
-    """The dtypes for which onnxruntime has a kernel at an opset; None where it has one for all that ONNX allows."""
+    """The dtypes for which onnxruntime has a kernel at an opset; None if it has one for each that ONNX allows."""
     newest = None
     for since, dtypes in _table().get((op, type_name), ()):
         if since <= opset:

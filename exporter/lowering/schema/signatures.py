@@ -1,4 +1,4 @@
-"""What the ONNX specification says of an operator at an opset: its type constraints, as torch dtypes, ready to use."""
+"""The signature of an ONNX operator at an opset: its type constraints as torch dtypes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from onnx_parity.exporter.errors import Unsupported
 
 __all__ = ["POINTWISE", "Signature", "is_known", "signature"]
 
-#: Operators whose result has the shape of their inputs, broadcast.
+#: Operators whose result has the broadcast shape of the inputs.
 POINTWISE = frozenset(
     (
         "Abs", "Acos", "Acosh", "Add", "And", "Asin", "Asinh", "Atan", "Atanh", "BitwiseAnd", "BitwiseNot",
@@ -46,14 +46,14 @@ _FROM_STRING: dict[str, torch.dtype] = {
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """Types are named by constraint (`T`), so that inputs and outputs of one name share one dtype."""
+    """Inputs and outputs with the same type constraint (`T`) have one dtype."""
 
     op: str
     since_version: int
     inputs: tuple[str, ...]
-    #: The last input (output) stands for any number of them.
+    #: Whether the last input stands for any number of inputs.
     variadic_input: bool
-    #: Inputs of a variadic parameter may differ in type.
+    #: Whether the inputs of the variadic parameter may have different types.
     heterogeneous: bool
     outputs: tuple[str, ...]
     allowed: dict[str, frozenset[torch.dtype]]
@@ -65,20 +65,20 @@ class Signature:
         return self.outputs[min(position, len(self.outputs) - 1)]
 
     def fixed(self, type_name: str) -> torch.dtype | None:
-        """The dtype, where the specification leaves no choice."""
+        """The dtype of a type constraint that allows only one, else None."""
         allowed = self.allowed[type_name]
         return next(iter(allowed)) if len(allowed) == 1 else None
 
 
 @cache
 def signature(op: str, opset: int) -> Signature:
-    """The signature of an operator at an opset. Raises `Unsupported`, naming the first opset that has it."""
+    """The signature of an operator at an opset. Raises `Unsupported` with the first opset that has the operator."""
     try:
         schema = onnx.defs.get_schema(op, opset)
     except onnx.defs.SchemaError:
         raise _missing(op) from None
     if schema.deprecated:
-        raise Unsupported(f"ONNX removed {op} in opset {schema.since_version}: write what took its place")
+        raise Unsupported(f"ONNX removed {op} in opset {schema.since_version}: use the operator that replaces it")
     allowed = {
         constraint.type_param_str: _dtypes(constraint.allowed_type_strs) for constraint in schema.type_constraints
     }
@@ -118,5 +118,5 @@ def is_known(op: str) -> bool:
 def _missing(op: str) -> Unsupported:
     first = _first_versions().get(op)
     if first is None:
-        return Unsupported(f"ONNX has no operator {op}: one of another domain is written with it, 'my_domain::{op}'")
+        return Unsupported(f"ONNX has no operator {op}: if it belongs to another domain, write 'my_domain::{op}'")
     return Unsupported(f"ONNX has {op} only from opset {first}", since=first)

@@ -1,1 +1,1 @@
-"""The values that lowerings work with, and the subgraphs and functions that they are written into."""
+"""The values that lowerings compute with, their attributes and shapes, and subgraphs and functions."""

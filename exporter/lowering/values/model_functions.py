@@ -1,4 +1,4 @@
-"""The functions of a model under construction: those alike are one, those of one name have numbers."""
+"""The local functions of a model under construction: equal ones are shared, others of one name are numbered."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ __all__ = ["Functions"]
 
 
 class Functions:
-    """By domain and name, in the order in which they were first called."""
+    """Functions by domain and name, in the order in which they were added."""
 
     def __init__(self) -> None:
         self._functions: dict[ir.OperatorIdentifier, ir.Function] = {}
         self._bodies: dict[tuple[str, str], dict[bytes, str]] = {}
 
     def add(self, domain: str, name: str, function: ir.Function) -> str:
-        """The name under which a function of that body can be called."""
-        # Compared under one name, since that is what makes like ones differ.
+        """Add a function, unless an equal one is known, and return the name by which it is called."""
+        # Functions are compared as if they had one name, because equal ones differ in their number.
         function.name = name
         body = ir.to_proto(function).SerializeToString(deterministic=True)
         bodies = self._bodies.setdefault((domain, name), {})

@@ -1,4 +1,4 @@
-"""Sizes compared, multiplied and written onto values. None asks what a symbol is: that would fix it."""
+"""Comparison and products of sizes, and shapes of values. Nothing here asks for the number of a dynamic size."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["broadcast", "never_negative", "product", "same_shape", "same_size", 
 
 
 def broadcast(*values: Value) -> tuple[Size, ...] | None:
-    """The shape that values broadcast to; None where it cannot be told."""
+    """The shape that values broadcast to; None if it is not known at export."""
     result: list[Size] = []
     for value in values:
         if value.shape is None:
@@ -26,13 +26,13 @@ def broadcast(*values: Value) -> tuple[Size, ...] | None:
     return tuple(result)
 
 
-def never_negative(place: Size) -> bool:
-    """Whether a place on an axis is surely counted from its front."""
-    return place >= 0 if isinstance(place, int) else bool(place.node.shape_env.never_negative(place))
+def never_negative(number: Size) -> bool:
+    """Whether a size, or an index computed from sizes, is known not to be negative."""
+    return number >= 0 if isinstance(number, int) else bool(number.node.shape_env.never_negative(number))
 
 
 def product(sizes: Sequence[Size]) -> Size:
-    """How many elements a tensor of these sizes has."""
+    """The number of elements of a tensor of these sizes."""
     count: Size = 1
     for size in sizes:
         count = count * size
@@ -40,7 +40,7 @@ def product(sizes: Sequence[Size]) -> Size:
 
 
 def shaped(value: Value, sizes: Sequence[Size] | None) -> Value:
-    """A value whose shape is now known."""
+    """The value, with its shape set to `sizes` if it was not known."""
     if value.shape is None and sizes is not None:
         value.shape = tuple(sizes)
     return value

@@ -1,4 +1,4 @@
-"""Graphs inside of the graph: the bodies of branches and loops, while they are written."""
+"""Subgraphs under construction: the bodies of If, Loop and Scan."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["Body"]
 
 
 class Body:
-    """A graph inside of the graph, which may use all that is outside of it."""
+    """A subgraph, whose nodes may use all values of the graphs around it."""
 
     def __init__(self, g: Base) -> None:
         self._g = g
@@ -28,20 +28,20 @@ class Body:
         self.graph: ir.Graph
 
     def input(self, stem: str, dtype: torch.dtype, shape: Sequence[Size], holds: Holds = Holds.TENSOR) -> Value:
-        """One more input of the body."""
+        """Add an input."""
         onnx_shape = ir.Shape([size if isinstance(size, int) else None for size in shape])
-        value = ir.Value(name=self._g.fresh(stem), type=type_of(dtype, holds), shape=onnx_shape)
+        value = ir.Value(name=self._g.new_name(stem), type=type_of(dtype, holds), shape=onnx_shape)
         self._inputs.append(value)
         return Value(value, dtype, tuple(shape))
 
     def returns(self, values: Sequence[Value]) -> None:
-        """The body's outputs. What it does not make itself is handed out through an Identity, as ONNX wants it."""
+        """Set the outputs. ONNX requires results of the body's own nodes, so others are passed through an Identity."""
         made = {output for node in self._g.nodes for output in node.outputs}
         for value in values:
             if value.ir not in made:
-                value = self._g.handed_on(value)
+                value = self._g.identity(value)
             made.discard(value.ir)
             self._outputs.append(value.ir)
 
     def close(self, nodes: list[ir.Node]) -> None:
-        self.graph = ir.Graph(self._inputs, self._outputs, nodes=nodes, name=self._g.fresh("body"))
+        self.graph = ir.Graph(self._inputs, self._outputs, nodes=nodes, name=self._g.new_name("body"))

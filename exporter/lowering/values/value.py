@@ -1,4 +1,4 @@
-"""A tensor in the ONNX graph, as lowerings see it."""
+"""A value of the ONNX graph as lowerings use it: with torch's dtype, torch's shape, and its constant if known."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ Number: TypeAlias = bool | int | float | complex | Varying
 
 
 class Value:
-    """A tensor: its dtype is always known, its shape where it is the result of an ATen operator."""
+    """A value whose dtype is always known, and whose shape is known if it is the result of an ATen operator."""
 
-    __slots__ = ("_constant", "dtype", "filled", "ir", "is_foreign", "looked_at", "shape")
+    __slots__ = ("_constant", "dtype", "filled", "has_assumed_dtype", "ir", "is_constant_read", "shape")
 
     def __init__(self, value: ir.Value, dtype: torch.dtype, shape: tuple[Size, ...] | None) -> None:
         self.ir = value
         self.dtype = dtype
         self.shape = shape
         self._constant: torch.Tensor | None = None
-        #: Whether a lowering has asked for its value, and may have built that in.
-        self.looked_at = False
-        #: The number that it is filled with, where that is known.
+        #: Whether a lowering has read the constant, so that the model may depend on it in any way.
+        self.is_constant_read = False
+        #: The number that all elements are equal to, if known.
         self.filled: Number | None = None
-        #: The result of an operator that ONNX knows nothing of, whose dtype is a guess.
-        self.is_foreign = False
+        #: Whether it is the result of an operator that ONNX does not know, whose dtype is therefore assumed.
+        self.has_assumed_dtype = False
 
     @property
     def constant(self) -> torch.Tensor | None:
-        """The value, where it is known and a lowering may look at it."""
-        self.looked_at = self._constant is not None
+        """The tensor, if it is known at export and will not be replaced later."""
+        self.is_constant_read = self._constant is not None
         return self._constant
 
     @constant.setter
@@ -44,12 +44,12 @@ class Value:
 
     @property
     def is_small(self) -> bool:
-        """Whether its value is known and of so few elements that a copy costs nothing."""
+        """Whether the constant is known and has few elements. This does not count as reading it."""
         return self._constant is not None and self._constant.numel() <= 64
 
     @property
     def holds(self) -> Holds:
-        """What it is: a tensor, or what holds some."""
+        """Whether it is a tensor, a sequence or an optional."""
         match self.ir.type:
             case ir.SequenceType():
                 return Holds.LIST
@@ -59,9 +59,9 @@ class Value:
 
     @property
     def sizes(self) -> tuple[Size, ...]:
-        """The shape, for lowerings that need it."""
+        """The shape. Raises `TypeError` if it is not known."""
         if self.shape is None:
-            raise TypeError(f"the shape of {self.ir.name} is not known: take it from an argument or from g.out")
+            raise TypeError(f"the shape of {self.ir.name} is not known: use that of an argument or of g.out")
         return self.shape
 
     @property
@@ -69,12 +69,12 @@ class Value:
         return len(self.sizes)
 
     def type(self) -> TensorType:
-        """What symbolic functions written for `torch.onnx` ask."""
+        """The type, in the interface of `torch.onnx`."""
         return TensorType(self.dtype, self.shape)
 
     def setType(self, given: TensorType) -> Value:
-        """What they say of operators that ONNX does not know. Sizes are known from torch, and need not be said."""
-        if self.is_foreign:
+        """Set the dtype of the result of an operator that ONNX does not know. Sizes are ignored: torch knows them."""
+        if self.has_assumed_dtype:
             self.dtype = given.dtype()
         return self
 
@@ -83,7 +83,7 @@ class Value:
 
 
 class TensorType:
-    """The type of a value, in the words of `torch.onnx`."""
+    """The type of a value, in the interface of `torch.onnx`."""
 
     __slots__ = ("_dtype", "_shape")
 
@@ -92,7 +92,7 @@ class TensorType:
         self._shape = shape
 
     def sizes(self) -> list[int | None] | None:
-        """The sizes, None where one may vary; None altogether where the rank is not known."""
+        """The sizes, with None for each dynamic one; None if the rank is not known."""
         return None if self._shape is None else [size if isinstance(size, int) else None for size in self._shape]
 
     def dim(self) -> int | None:
@@ -126,5 +126,5 @@ _SCALAR_TYPES = {
     torch.complex128: "ComplexDouble",
 }
 
-#: What may stand where an operator takes a tensor.
+#: What `g.op` takes as an input.
 Operand: TypeAlias = Value | Number

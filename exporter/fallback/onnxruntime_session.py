@@ -1,6 +1,6 @@
-"""Operators of the domain `org.pytorch.aten` in onnxruntime, whose extensions hand them to Python and so to torch.
+"""The domain `org.pytorch.aten` for onnxruntime, whose extensions let it call Python functions, and so torch.
 
-Its Python operators have fixed types, so each node becomes an operator of its own in a copy of the model.
+Such functions are operators with fixed types, so each node becomes an operator of its own in a copy of the model.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 
 __all__ = ["torch_session"]
 
-#: Python operators are registered with the process, under names that must differ.
+#: Python operators are registered for the whole process, under different names.
 _numbers = itertools.count()
-#: The domain of onnxruntime-extensions' own operators, which Python's belong to.
+#: The domain of onnxruntime-extensions' operators, including those in Python.
 _EXTENSIONS = "ai.onnx.contrib"
-#: What onnxruntime-extensions calls element types. It has names for more, and ends the process where it meets them.
+#: onnxruntime-extensions' names of element types. It has more of them, with which it crashes.
 _TYPES: dict[int, str] = {
     onnx.TensorProto.FLOAT: "dt_float",
     onnx.TensorProto.DOUBLE: "dt_double",
@@ -42,15 +42,15 @@ _TYPES: dict[int, str] = {
 
 
 def torch_session(model: str | bytes) -> onnxruntime.InferenceSession:
-    """An onnxruntime session of a model, given as bytes or a path, with operators of torch in it."""
+    """An onnxruntime session for a model with operators of torch, given as bytes or a path."""
     import onnxruntime
 
     try:
         import onnxruntime_extensions
     except ImportError as error:
         raise ExportError(
-            "the model calls operators of torch, and onnxruntime reaches them through onnxruntime-extensions, which is "
-            "not installed: pip install onnxruntime-extensions, or run the model with call_reference"
+            "the model calls operators of torch, for which onnxruntime needs onnxruntime-extensions, which is not "
+            "installed: pip install onnxruntime-extensions, or run the model with call_reference"
         ) from error
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 3
@@ -61,20 +61,20 @@ def torch_session(model: str | bytes) -> onnxruntime.InferenceSession:
         for node in graph.node:
             if node.domain == ATEN_DOMAIN:
                 _register(node, types, onnxruntime_extensions)
-    # Only now: the library is asked what operators there are, and a later one would crash the process.
+    # Only now, because the list of operators is read here, and one that is registered later crashes the process.
     options.register_custom_ops_library(onnxruntime_extensions.get_library_path())
     if all(entry.domain != _EXTENSIONS for entry in proto.opset_import):
         proto.opset_import.append(onnx.helper.make_opsetid(_EXTENSIONS, 1))
     if isinstance(model, bytes):
         return onnxruntime.InferenceSession(proto.SerializeToString(), options, providers=["CPUExecutionProvider"])
-    # Beside the original, so that both find the weights.
+    # In the folder of the original, where its external data is.
     path = Path(model).with_suffix(".torch.onnx")
     onnx.save(proto, path)
     return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
 
 
 def _graphs(graph: onnx.GraphProto) -> Iterator[onnx.GraphProto]:
-    """The graph and the bodies in it, outer ones first."""
+    """The graph and its subgraphs, outer ones first."""
     yield graph
     for node in graph.node:
         for attribute in node.attribute:
@@ -83,14 +83,14 @@ def _graphs(graph: onnx.GraphProto) -> Iterator[onnx.GraphProto]:
 
 
 def _types(graph: onnx.GraphProto) -> dict[str, int]:
-    """Of its values, the types. (Values of one model have names of their own, also in its bodies.)"""
+    """The types of its values. (The names of values are unique in a model, also in subgraphs.)"""
     values = (*graph.input, *graph.output, *graph.value_info)
     types = {value.name: value.type.tensor_type.elem_type for value in values}
     return types | {tensor.name: tensor.data_type for tensor in graph.initializer}
 
 
 def _register(node: onnx.NodeProto, types: dict[str, int], extensions: Any) -> None:
-    """Turn the node into one of a Python operator that does what it did."""
+    """Replace the node by a Python operator that calls torch."""
     attributes = {attribute.name: onnx.helper.get_attribute_value(attribute) for attribute in node.attribute}
     call = TorchCall.of(attributes)
     present = [bool(name) for name in node.input]
@@ -123,7 +123,7 @@ def _type(types: dict[str, int], name: str, node: onnx.NodeProto, extensions: An
     if known is None:
         dtype = onnx.TensorProto.DataType.Name(types.get(name, 0))
         raise ExportError(
-            f"{node.name} calls an operator of torch with a tensor of {dtype}, which Python operators of "
-            "onnxruntime-extensions do not take: run the model with call_reference"
+            f"{node.name} calls an operator of torch with a tensor of {dtype}, which onnxruntime-extensions does not "
+            "pass to Python: run the model with call_reference"
         )
     return getattr(extensions.PyCustomOpDef, known)

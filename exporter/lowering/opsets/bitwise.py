@@ -1,4 +1,4 @@
-"""Integers bit by bit: BitwiseAnd and its kin came with opset 18, shifts of signed integers never."""
+"""Bitwise operators, which came with opset 18, and shifts, which ONNX does not have for signed integers."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import torch
 from onnx_parity.exporter.lowering.opsets.base import Base
 from onnx_parity.exporter.lowering.values.value import Value
 
-__all__ = ["BitForms"]
+__all__ = ["BitwiseForms"]
 
 
-class BitForms(Base):
-    """Bitwise operators and shifts."""
+class BitwiseForms(Base):
+    """And, or, xor and shifts of integers."""
 
     def bitwise(self, how: Literal["And", "Or", "Xor"], a: Value, b: Value) -> Value:
         if self.opset >= 18:
@@ -22,31 +22,31 @@ class BitForms(Base):
         rank = max(a.rank, b.rank)
         wide = [self.cast(x, torch.int64) for x in (a, b)]
         result = None
-        # 32 bits at a time: onnxruntime 1.31 adds up integers in float64, exact below 2**53 only.
+        # 32 bits at a time: onnxruntime 1.31 sums integers in float64, which is exact only below 2**53.
         for first in range(0, 8 * a.dtype.itemsize, 32):
             bits = range(first, min(first + 32, 8 * a.dtype.itemsize))
             part = self._bitwise(how, *(self._bits(x, bits, rank) for x in wide))
-            weighed = self.op("Mul", part, self._powers_of_two([bit - first for bit in bits], rank))
-            total = self.reduce("Sum", weighed, [0], keepdim=False)
+            weighted = self.op("Mul", part, self._powers_of_two([bit - first for bit in bits], rank))
+            total = self.reduce("Sum", weighted, [0], keepdim=False)
             result = total if result is None else self.op("Add", result, self.op("Mul", total, 1 << first))
         assert result is not None
         return self.cast(result, a.dtype)
 
     def _bitwise(self, how: Literal["And", "Or", "Xor"], a: Value, b: Value) -> Value:
-        """Of tensors of 0 and 1: ab, a + b - ab, or a + b - 2ab"""
+        """For tensors of 0 and 1: ab, a + b - ab, or a + b - 2ab"""
         both: Value = self.op("Mul", a, b)
         if how == "And":
             return both
         return self.op("Sub", self.op("Add", a, b), both if how == "Or" else self.op("Mul", both, 2))
 
     def shift_left(self, x: Value, by: Value) -> Value:
-        """x * 2**by, wrapping around: by 64 and more, 0"""
+        """x * 2**by, which wraps around and is 0 for 64 and more"""
         powers = self._powers_of_two(range(65), 0)
         chosen = self.op("Gather", powers, self.extreme("Min", by, self.const(64, by.dtype)), axis_i=0)
         return self.cast(self.op("Mul", self.cast(x, torch.int64), chosen), x.dtype)
 
     def shift_right(self, x: Value, by: Value) -> Value:
-        """x / 2**by rounded down, in two steps because 2**63 is no int64"""
+        """x / 2**by rounded down, in two steps because 2**63 is not an int64"""
         powers = self._powers_of_two(range(33), 0)
         low = self.extreme("Min", by, self.const(32, by.dtype))
         high = self.extreme("Min", self.op("Sub", by, low), self.const(32, by.dtype))
@@ -56,13 +56,13 @@ class BitForms(Base):
         return self.cast(shifted, x.dtype)
 
     def _bits(self, x: Value, bits: Sequence[int], rank: int) -> Value:
-        """These bits, along an axis in front of the others."""
+        """Some bits of each element, along a new first axis."""
         low = self._powers_of_two([min(bit, 32) for bit in bits], rank)
         high = self._powers_of_two([max(bit - 32, 0) for bit in bits], rank)
         two = self.const(2, torch.int64)
         return self.remainder(self.floor_divide(self.floor_divide(x, low), high), two)
 
     def _powers_of_two(self, exponents: Sequence[int], rank: int) -> Value:
-        """A vector along an axis in front of `rank` others. 2**63 and 2**64 wrap around as they do in int64."""
+        """Powers of two along the first of `rank` + 1 axes. 2**63 and 2**64 wrap around as they do in int64."""
         powers = torch.tensor([-(1 << 63) if exponent == 63 else (1 << exponent) % (1 << 64) for exponent in exponents])
         return self.const(powers.reshape([-1] + [1] * rank))

@@ -1,4 +1,4 @@
-"""Branches, loops and scans, where their versions differ."""
+"""If, Loop and Scan, where their versions differ."""
 
 from __future__ import annotations
 
@@ -8,45 +8,47 @@ import torch
 
 from onnx_parity.exporter.capture.graph.graph import Block, Size
 from onnx_parity.exporter.capture.graph.graph import Value as AtenValue
-from onnx_parity.exporter.errors import Unsupported
 from onnx_parity.exporter.lowering.opsets.base import Base
 from onnx_parity.exporter.lowering.values.shapes import same_shape
 from onnx_parity.exporter.lowering.values.value import Value
 
-__all__ = ["BranchForms"]
+__all__ = ["ControlFlowForms"]
 
-#: Writes a loop's body: takes the iteration's number, whether to go on and what is carried; returns the last two, and
-#: what is collected.
-_Write = Callable[[Value, Value, list[Value]], Sequence[Value]]
+#: Writes the body of a Loop. Takes the number of the iteration, the condition and the carried values; returns the
+#: condition and the carried values of the next iteration, and the values that the Loop stacks.
+_WriteBody = Callable[[Value, Value, list[Value]], Sequence[Value]]
 
 
-class BranchForms(Base):
-    """If, Loop and Scan."""
+class ControlFlowForms(Base):
+    """Loops and scans, and what the branches of an If may return."""
 
     def check_branches(self, shapes: Sequence[tuple[Sequence[Size], Sequence[Size]]]) -> None:
-        """Until opset 11 the branches of an If had to return the same shapes."""
+        """Before opset 11 the branches of an If must return the same shapes."""
         if self.opset < 11:
             for one, other in shapes:
                 if not same_shape(one, other):
-                    raise Unsupported(
-                        f"its branches return the shapes {list(one)} and {list(other)}, and have to return the same",
-                        since=11,
+                    self.require_opset(
+                        11,
+                        f"its branches return different shapes, {list(one)} and {list(other)}, which ONNX's If does "
+                        "not allow at this opset",
                     )
 
     def loop(self, trips: Value | None, condition: Value | None, initial: Sequence[Value], block: Block) -> list[Value]:
-        """The block takes the iteration's number, whether to go on, and what it carries."""
+        """A Loop whose body is a block that takes the number of the iteration, the condition and the carried values."""
 
         def write(number: Value, going: Value, carried: list[Value]) -> Sequence[Value]:
             return self.lowered(block, [number, going, *carried], block.outputs)
 
-        self.check_carried(block.outputs)
+        self.check_returned(block.outputs)
         return self._loop(
             trips, condition, initial, block.inputs[2:], [value.dtype for value in block.outputs[1:]], write
         )
 
     def scan(self, initial: Sequence[Value], over: Sequence[Value], block: Block) -> list[Value]:
-        """A pass over the first axis of tensors; a Loop that picks the slices before opset 9, and where there may be
-        none: onnxruntime's Scan fails over nothing.
+        """A scan over the first axis of tensors.
+
+        It is a Loop that gathers the slices before opset 9, and where the axis may be empty: onnxruntime's Scan fails
+        then.
         """
         dtypes = [value.dtype for value in block.outputs]
         length = over[0].sizes[0]
@@ -72,9 +74,9 @@ class BranchForms(Base):
         initial: Sequence[Value],
         inside: Sequence[AtenValue],
         dtypes: Sequence[torch.dtype],
-        write: _Write,
+        write: _WriteBody,
     ) -> list[Value]:
-        # Until opset 11 a Loop had to carry something.
+        # Before opset 11 a Loop must have a carried value.
         idle = [self.const(True)] if self.opset < 11 and not initial else []
         with self.body() as body:
             number, going = body.input("iteration", torch.int64, ()), body.input("going", torch.bool, ())
@@ -84,5 +86,5 @@ class BranchForms(Base):
             body.returns([goes_on, *unused, *rest])
         all_dtypes = [*(value.dtype for value in idle), *dtypes]
         if condition is None:
-            condition = self.const(True)  # It may be left out, which onnx.reference takes for false.
+            condition = self.const(True)  # ONNX makes it optional, and onnx.reference takes a missing one for false.
         return self.emit("Loop", [trips, condition, *idle, *initial], all_dtypes, body_g=body.graph)[len(idle) :]

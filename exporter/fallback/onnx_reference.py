@@ -1,6 +1,6 @@
-"""Operators of the domain `org.pytorch.aten` in onnx.reference: torch computes them.
+"""The domain `org.pytorch.aten` for onnx.reference: an operator that torch computes.
 
-onnx.reference.ReferenceEvaluator(model, new_ops=[onnx_parity.exporter.fallback.reference.ATen])
+onnx.reference.ReferenceEvaluator(model, new_ops=[onnx_parity.exporter.fallback.onnx_reference.ATen])
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Result sizes of operators whose sizes torch gets wrong, or slowly, where they are symbols."""
+"""Results, as tensors without values, of operators whose sizes torch gets wrong, or slowly, where sizes are symbols."""
 
 from __future__ import annotations
 
@@ -12,42 +12,63 @@ from torch._ops import OpOverload
 from torch._subclasses.fake_tensor import FakeTensor
 
 from onnx_parity.exporter.capture.graph.graph import Size, same_shape, same_size
+from onnx_parity.exporter.capture.replace.registry import result_with_dynamic_sizes
 from onnx_parity.exporter.capture.replace.upsampling import UPSAMPLING_TO_SIZES
-from onnx_parity.exporter.capture.sizes.matmul_sizes import PRODUCT_SIZES
 
 if TYPE_CHECKING:
     from onnx_parity.exporter.capture.sizes.shape_env import HintedShapeEnv
 
-__all__ = ["SIZES"]
+_aten = torch.ops.aten
+
+_SIZES_OF_THE_EXAMPLE = "torch 2.13's fake kernel takes its sizes from the example"
 
 
+@result_with_dynamic_sizes(
+    _aten.constant_pad_nd.default,
+    why="torch 2.13's fake kernel takes its sizes from the example, and fails on negative numbers",
+)
 def _padded(self: torch.Tensor, pad: Sequence[Size], value: float = 0) -> torch.Tensor:
-    # torch 2.13's meta kernel takes its sizes from the example, and fails on negative numbers.
     sizes: list[Size] = list(self.shape)
     for number, amount in enumerate(pad):
         sizes[-1 - number // 2] += amount
     return torch.empty(sizes, dtype=self.dtype, device=self.device)
 
 
+@result_with_dynamic_sizes(
+    _aten.unique_consecutive.default,
+    why=(
+        "torch 2.13's fake kernel counts the axis from the front only, and torch 2.11's gives indices and "
+        "counts the dtype of the values"
+    ),
+)
 def _runs(self: torch.Tensor, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None) -> Any:
-    # torch 2.13's fake kernel counts the axis from the front only.
     axis = None if dim is None else dim % max(self.ndim, 1)
-    return _with_places(torch.ops.aten.unique_consecutive.default)(self, return_inverse, return_counts, axis)
+    return _with_places(_aten.unique_consecutive.default)(self, return_inverse, return_counts, axis)
 
 
 def _with_places(unique: OpOverload) -> Callable[..., Any]:
-    # torch 2.11's fake kernels give places and counts the dtype of the values.
-    def sizes(self: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
+    def result(self: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
         values, *others = unique(self, *args, **kwargs)
         return values, *(torch.empty(each.shape, dtype=torch.int64, device=self.device) for each in others)
 
-    return sizes
+    return result
 
 
+for _op in (_aten._unique2.default, _aten.unique_dim.default):
+    result_with_dynamic_sizes(_op, why="torch 2.11's fake kernel gives indices and counts the dtype of the values")(
+        _with_places(_op)
+    )
+
+
+@result_with_dynamic_sizes(
+    _aten.bincount.default,
+    why=(
+        "torch 2.11's fake kernel gives sums of weights the dtype of counts; no torch's knows that of no "
+        "numbers torch returns counts, with weights or without"
+    ),
+)
 def _bins(self: torch.Tensor, weights: torch.Tensor | None = None, minlength: int = 0) -> torch.Tensor:
-    # torch 2.11's fake kernel gives sums of weights the dtype of counts, and no torch's knows that of no numbers
-    # torch returns counts, weighed or not.
-    counts: torch.Tensor = torch.ops.aten.bincount.default(self, weights, minlength)
+    counts: torch.Tensor = _aten.bincount.default(self, weights, minlength)
     if weights is None or same_size(self.shape[0], 0):
         dtype = torch.int64
     else:
@@ -55,10 +76,10 @@ def _bins(self: torch.Tensor, weights: torch.Tensor | None = None, minlength: in
     return torch.empty(counts.shape, dtype=dtype, device=self.device)
 
 
+@result_with_dynamic_sizes(_aten.im2col.default, why=_SIZES_OF_THE_EXAMPLE)
 def _blocks(
     self: torch.Tensor, kernel_size: list[int], dilation: list[int], padding: list[int], stride: list[int]
 ) -> torch.Tensor:
-    # torch 2.13's meta kernel takes its sizes from the example.
     *batch, channels, height, width = self.shape
     count: Size = 1
     for size, kernel, gap, pad, step in zip((height, width), kernel_size, dilation, padding, stride, strict=True):
@@ -67,6 +88,12 @@ def _blocks(
     return torch.empty(sizes, dtype=self.dtype, device=self.device)
 
 
+_ASKS_FOR_THE_LAST_WINDOW = "torch drops a last window that begins past the input, and asks the example if there is one"
+
+
+@result_with_dynamic_sizes(
+    _aten.avg_pool1d.default, _aten.avg_pool2d.default, _aten.avg_pool3d.default, why=_ASKS_FOR_THE_LAST_WINDOW
+)
 def _averaged(
     self: torch.Tensor, kernel_size: list[int], stride: Sequence[int] = (), padding: Sequence[int] | int = 0,
     ceil_mode: bool = False, *options: object,
@@ -75,6 +102,7 @@ def _averaged(
     return sizes if sizes is NotImplemented else torch.empty(sizes, dtype=self.dtype, device=self.device)
 
 
+@result_with_dynamic_sizes(_aten.max_pool1d.default, why=_ASKS_FOR_THE_LAST_WINDOW)
 def _maxima(
     self: torch.Tensor, kernel_size: list[int], stride: Sequence[int] = (), padding: Sequence[int] | int = 0,
     dilation: Sequence[int] | int = 1, ceil_mode: bool = False,
@@ -83,13 +111,15 @@ def _maxima(
     return sizes if sizes is NotImplemented else torch.empty(sizes, dtype=self.dtype, device=self.device)
 
 
+@result_with_dynamic_sizes(
+    _aten.max_pool2d_with_indices.default, _aten.max_pool3d_with_indices.default, why=_ASKS_FOR_THE_LAST_WINDOW
+)
 def _maxima_and_places(self: torch.Tensor, *options: Any) -> Any:
     maxima = _maxima(self, *options)
     return maxima if maxima is NotImplemented else (maxima, torch.empty_like(maxima, dtype=torch.int64))
 
 
 def _sizes_of_windows(x: torch.Tensor, kernel: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool) -> Any:
-    # torch drops a last window that begins past the input, and asks the example whether there is one.
     axes = len(kernel)
     stride, padding, dilation = (_spread(each, axes) for each in (stride or kernel, padding, dilation))
     reach = [gap * (each - 1) + 1 for each, gap in zip(kernel, dilation, strict=True)]
@@ -110,13 +140,18 @@ def _spread(numbers: Sequence[int] | int, axes: int) -> list[int]:
     return each * axes if len(each) == 1 else each
 
 
+@result_with_dynamic_sizes(
+    *UPSAMPLING_TO_SIZES, why="torch's fake kernels go through indexing, which does not take sizes that are symbols"
+)
 def _upsampled(self: torch.Tensor, output_size: Sequence[Size], *options: object) -> torch.Tensor:
-    # torch's meta kernels go through indexing, which does not take sizes that are symbols.
     return torch.empty([*self.shape[:2], *output_size], dtype=self.dtype, device=self.device)
 
 
+@result_with_dynamic_sizes(
+    _aten.cat.default,
+    why=("torch's own is right, but a third of the time that a DenseNet of dynamic height and width takes to record"),
+)
 def _joined(tensors: Sequence[torch.Tensor], dim: int = 0) -> torch.Tensor:
-    # Not wrong in torch, but a third of the time that a DenseNet of varying height and width takes to record.
     # An empty vector may stand beside tensors of any rank.
     whole = [x for x in tensors if x.ndim != 1 or not same_size(x.shape[0], 0)] or tensors[:1]
     sizes: list[Size] = list(whole[0].shape)
@@ -140,8 +175,15 @@ def _in_example(size: Size) -> bool:
     return isinstance(size, int) or size.node.shape_env.is_in_example(size)
 
 
+@result_with_dynamic_sizes(
+    _aten.view.default,
+    _aten._unsafe_view.default,
+    why=(
+        "torch's sizes are expressions such as p // (p // 4) for the 4 of a window, and more of the like in "
+        "whatever follows"
+    ),
+)
 def _viewed(self: torch.Tensor, size: Sequence[Size]) -> Any:
-    # torch's has p // (p // 4) for the 4 of a window, and more of the like in whatever follows.
     if any(isinstance(each, int) and each < 0 for each in size) or not _is_surely_contiguous(self):
         return NotImplemented
     return torch.empty([*size], dtype=self.dtype, device=self.device)
@@ -157,8 +199,16 @@ def _is_surely_contiguous(x: torch.Tensor) -> bool:
     return True
 
 
+@result_with_dynamic_sizes(
+    _aten.squeeze.default,
+    _aten.squeeze.dim,
+    _aten.squeeze.dims,
+    why=(
+        "torch takes a dynamic size not to be 1; where it is 1 the result has another rank, so the example "
+        "decides and it is put on record"
+    ),
+)
 def _squeezed(self: torch.Tensor, dim: int | Sequence[int] | None = None) -> torch.Tensor:
-    # torch takes a size that varies not to be 1. Where it is 1, the result has another rank: the program decides.
     dims = (
         range(self.ndim) if dim is None else [d % max(self.ndim, 1) for d in ([dim] if isinstance(dim, int) else dim)]
     )
@@ -175,13 +225,19 @@ def _is_one(size: Size) -> bool:
     return symbols.decided(Eq(size.node.expr, 1))
 
 
+@result_with_dynamic_sizes(
+    _aten._pack_padded_sequence.default, why="torch has no kernel for it that goes without values"
+)
 def _packed(input: torch.Tensor, lengths: torch.Tensor, batch_first: bool) -> tuple[torch.Tensor, torch.Tensor]:
-    """The steps of all sequences, and how many sequences have each: torch has no kernel that goes without values."""
+    """The steps of all sequences, and how many sequences have each."""
     rows, steps = _unknown_size(input), _unknown_size(input)
     data = torch.empty([rows, *input.shape[2:]], dtype=input.dtype, device=input.device)
     return data, torch.empty([steps], dtype=torch.int64)
 
 
+@result_with_dynamic_sizes(
+    _aten._pad_packed_sequence.default, why="torch has no kernel for it that goes without values"
+)
 def _unpacked(
     data: torch.Tensor, batch_sizes: torch.Tensor, batch_first: bool, padding_value: float, total_length: int
 ) -> tuple[torch.Tensor, torch.Tensor]:
@@ -197,6 +253,13 @@ def _unknown_size(like: torch.Tensor) -> torch.SymInt:
     return like.fake_mode.shape_env.create_unbacked_symint()
 
 
+@result_with_dynamic_sizes(
+    _aten.lstm.data,
+    _aten.gru.data,
+    _aten.rnn_tanh.data,
+    _aten.rnn_relu.data,
+    why="torch reads the number of sequences at each step as plain ints",
+)
 def _recurrent_over_packed(
     data: torch.Tensor, batch_sizes: torch.Tensor, hx: Any, params: list[torch.Tensor], has_biases: bool,
     num_layers: int, dropout: float, train: bool, bidirectional: bool,
@@ -208,8 +271,11 @@ def _recurrent_over_packed(
     return output, *(torch.empty_like(state) for state in states)
 
 
+@result_with_dynamic_sizes(
+    _aten.slice.Tensor,
+    why=("torch asks whether the axis reaches the bounds and goes by the answer, which another size may not bear out"),
+)
 def _part(x: torch.Tensor, dim: int = 0, start: Any = None, end: Any = None, step: int = 1) -> Any:
-    # torch asks whether the axis reaches the bounds and goes by the answer, which another size may not bear out.
     axis = dim % x.ndim
     size: Size = x.shape[axis]
     if isinstance(size, int):
@@ -228,8 +294,13 @@ def _part(x: torch.Tensor, dim: int = 0, start: Any = None, end: Any = None, ste
     return torch.empty(sizes, dtype=x.dtype, device=x.device)
 
 
+@result_with_dynamic_sizes(
+    _aten.index.Tensor,
+    why=(
+        "torch's fake kernel decides by guards where each element lies in memory, ten milliseconds for a mask's count"
+    ),
+)
 def _picked(x: torch.Tensor, indices: list[torch.Tensor | None]) -> Any:
-    # torch's meta kernel decides by guards what lies where, ten milliseconds for a mask's count.
     given = [(axis, index) for axis, index in enumerate(indices) if index is not None]
     if len(given) != 1:
         return NotImplemented
@@ -240,7 +311,7 @@ def _picked(x: torch.Tensor, indices: list[torch.Tensor | None]) -> Any:
         covered = index.ndim
         if not same_shape(index.shape, x.shape[axis : axis + covered]):
             return NotImplemented
-        taken = [torch.ops.aten.nonzero.default(index).shape[0]]
+        taken = [_aten.nonzero.default(index).shape[0]]
     return torch.empty([*x.shape[:axis], *taken, *x.shape[axis + covered :]], dtype=x.dtype, device=x.device)
 
 
@@ -279,42 +350,3 @@ def _smaller(one: Size, other: Size) -> Size:
 def _larger(one: Size, other: Size) -> Size:
     greatest: Size = torch.sym_max(one, other)
     return greatest
-
-
-#: Operator to a function of the same arguments that returns an empty tensor of the right size; or `NotImplemented`,
-#: where torch has it right.
-SIZES: dict[OpOverload, Callable[..., Any]] = {
-    torch.ops.aten.constant_pad_nd.default: _padded,
-    torch.ops.aten.im2col.default: _blocks,
-    torch.ops.aten.avg_pool1d.default: _averaged,
-    torch.ops.aten.avg_pool2d.default: _averaged,
-    torch.ops.aten.avg_pool3d.default: _averaged,
-    torch.ops.aten.max_pool1d.default: _maxima,
-    torch.ops.aten.max_pool2d_with_indices.default: _maxima_and_places,
-    torch.ops.aten.max_pool3d_with_indices.default: _maxima_and_places,
-    torch.ops.aten.unique_consecutive.default: _runs,
-    torch.ops.aten._unique2.default: _with_places(torch.ops.aten._unique2.default),
-    torch.ops.aten.unique_dim.default: _with_places(torch.ops.aten.unique_dim.default),
-    torch.ops.aten.bincount.default: _bins,
-    torch.ops.aten.cat.default: _joined,
-    torch.ops.aten.slice.Tensor: _part,
-    torch.ops.aten.index.Tensor: _picked,
-    torch.ops.aten.view.default: _viewed,
-    torch.ops.aten._unsafe_view.default: _viewed,
-    torch.ops.aten.squeeze.default: _squeezed,
-    torch.ops.aten.squeeze.dim: _squeezed,
-    torch.ops.aten.squeeze.dims: _squeezed,
-    torch.ops.aten._pack_padded_sequence.default: _packed,
-    torch.ops.aten._pad_packed_sequence.default: _unpacked,
-    **PRODUCT_SIZES,
-    **dict.fromkeys(UPSAMPLING_TO_SIZES, _upsampled),
-    **dict.fromkeys(
-        (
-            torch.ops.aten.lstm.data,
-            torch.ops.aten.gru.data,
-            torch.ops.aten.rnn_tanh.data,
-            torch.ops.aten.rnn_relu.data,
-        ),
-        _recurrent_over_packed,
-    ),
-}

@@ -1,0 +1,81 @@
+"""The words of the errors and warnings of a recording: the program failed, it fixed a dynamic axis, it chose by one."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from onnx_parity.exporter.capture.graph.origin import last_user_line
+from onnx_parity.exporter.capture.record.results import TensorList
+from onnx_parity.exporter.capture.record.values_read import TracerWarning
+from onnx_parity.exporter.errors import CaptureError, DynamicAxisError, FrozenValueError
+
+if TYPE_CHECKING:
+    from onnx_parity.exporter.capture.sizes.shape_env import Assumption, HintedShapeEnv
+
+__all__ = ["failed_while_recorded", "fixed_axes", "warn_of_branches_on_sizes"]
+
+
+def failed_while_recorded(
+    error: Exception, axis_names: Mapping[str, str] | None = None, unlike_the_example: Sequence[str] = ()
+) -> CaptureError:
+    """The error for a program that raised `error` while it was recorded.
+
+    `axis_names` are the names of dynamic axes by symbol. `unlike_the_example` are the symbols of sizes that were not
+    recorded as they are in the example, which may be why the program failed.
+    """
+    placed = last_user_line(error).placed
+    if isinstance(error, TypeError) and TensorList.__name__ in str(error):
+        return CaptureError(f"the program passes a list of unknown length to an operator{placed}. {TensorList.REMEDY}")
+    # It is imported by whatever raised such an error; programs of static sizes do without.
+    from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
+
+    if isinstance(error, GuardOnDataDependentSymNode):
+        return CaptureError(
+            f"the program branches on a number that it computed from values{placed}: {error.cond}\n"
+            "The number depends on the input, so neither branch can be built in. Branch on sizes of inputs, use "
+            "torch.where or torch.cond, or state what always holds with torch._check."
+        )
+    if axis_names and unlike_the_example:
+        names = ", ".join(repr(axis_names[symbol]) for symbol in unlike_the_example)
+        named = re.sub(r"\bs\d+\b", lambda symbol: axis_names.get(symbol[0], symbol[0]), str(error))
+        return CaptureError(
+            f"the program failed while it was recorded{placed}: {type(error).__name__}: {named}\n"
+            f"The size of {names} is 0 or 1 in the example. It was recorded as 2, because what holds for empty axes "
+            "and for axes of size 1 (which broadcast) does not hold for other sizes. Give an example of another size; "
+            "if the program needs this one, leave the axis out of dynamic_axes."
+        )
+    return CaptureError(
+        f"the program failed while it was recorded{placed}: {type(error).__name__}: {error}\n"
+        "Call it with the same arguments without exporting. If it fails there too, correct it there first. "
+        "If not, it does something that cannot be followed over fake tensors (numpy, .data_ptr(), a C extension)."
+    )
+
+
+def warn_of_branches_on_sizes(symbols: HintedShapeEnv, axis_names: Mapping[str, str], strict: bool) -> None:
+    """Warn where the user's code branched on a dynamic size; raise `FrozenValueError` instead if `strict`."""
+    for assumption in symbols.assumptions.values():
+        if assumption.by_user and not assumption.fixes():
+            origin = assumption.origin
+            text = (
+                f"the program branches on a dynamic size{origin.placed}: {assumption.spelled(axis_names)} is "
+                f"{assumption.answer} in the example, and the exported model takes that branch for every size. "
+                "Branch on something that is not dynamic, or export one model for each branch"
+            )
+            if strict:
+                raise FrozenValueError(text)
+            warnings.warn_explicit(text, TracerWarning, origin.file, origin.line)
+
+
+def fixed_axes(fixed: Mapping[str, Assumption], axis_names: Mapping[str, str]) -> DynamicAxisError:
+    """The error for dynamic axes that the program needs to have one size; `fixed` says by which assumption."""
+    lines = "\n".join(
+        f"  - {name!r}{known.origin.placed}: the program needs {known.spelled(axis_names)} to be {known.answer}"
+        for name, known in fixed.items()
+    )
+    return DynamicAxisError(
+        f"{len(fixed)} dynamic ax{'es are' if len(fixed) > 1 else 'is is'} fixed by the program:\n{lines}\n"
+        "Write those lines for any size (x.shape[i] instead of a number), or leave the axes out of dynamic_axes."
+    )

@@ -1,0 +1,235 @@
+"""The interpreter of the recorded ATen graph: what its nodes compute on real tensors, branches and loops included."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections import ChainMap
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any, Generic, TypeVar
+
+import torch
+from torch._functorch.pyfunctorch import temporarily_clear_interpreter_stack
+from torch._ops import OpOverload
+from torch.utils._pytree import tree_map_only
+
+from onnx_parity.exporter.capture.graph.block_primitives import IF, LOOP, SCAN
+from onnx_parity.exporter.capture.graph.graph import Block, Node, Primitive, Size, Value, Varying
+from onnx_parity.exporter.capture.graph.list_primitives import ON_VALUES
+from onnx_parity.exporter.capture.replace.dispatch import without_keeping
+
+__all__ = ["Interpreter", "TensorInterpreter", "call", "outside_of_modes", "outside_of_recording"]
+
+#: What an interpreter knows of a value: its tensor, and maybe more.
+T = TypeVar("T")
+_VIEWS = frozenset({torch.ops.aten.view.default, torch.ops.aten._unsafe_view.default, torch.ops.aten.reshape.default})
+
+
+class Interpreter(ABC, Generic[T]):
+    """Runs nodes. A scope holds what is known of the values of a block and of the blocks around it.
+
+    What branches, loops and scans do is written here, once; subclasses say what an operator does.
+    """
+
+    def run(self, nodes: Sequence[Node], scope: MutableMapping[Value, T]) -> None:
+        """Run nodes in order; what they give goes into the scope."""
+        for node in nodes:
+            self.step(node, scope)
+
+    def step(self, node: Node, scope: MutableMapping[Value, T]) -> None:
+        if not isinstance(node.op, Primitive):
+            scope.update(self.operator(node, scope))
+            return
+        for output, result in zip(node.outputs, self.primitive(node, scope), strict=True):
+            assert output is not None
+            scope[output] = result
+
+    # --- what subclasses say ------------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def operator(self, node: Node, scope: MutableMapping[Value, T]) -> Iterable[tuple[Value, T]]:
+        """What an operator of torch gives, by the outputs of the node."""
+
+    @abstractmethod
+    def list_operation(self, node: Node, scope: MutableMapping[Value, T]) -> Sequence[T]:
+        """What a primitive without blocks gives: an operation on a list, or on what may be None."""
+
+    @abstractmethod
+    def literal(self, tensor: torch.Tensor) -> T:
+        """What is known of a tensor that no node makes: a weight, the number of an iteration."""
+
+    @abstractmethod
+    def tensor(self, known: T) -> torch.Tensor: ...
+
+    @abstractmethod
+    def size(self, size: Size, scope: MutableMapping[Value, T]) -> int: ...
+
+    @abstractmethod
+    def slice_of(self, node: Node, whole: T, number: int, turn: str) -> T:
+        """Of what a scan goes over, the slice of one iteration."""
+
+    @abstractmethod
+    def stack(self, node: Node, items: list[T]) -> T:
+        """What a loop or scan has collected, along a new first axis; there is at least one."""
+
+    # --- values -------------------------------------------------------------------------------------------------------
+
+    def value(self, value: Value, scope: Mapping[Value, T]) -> T:
+        return scope[value] if value.constant is None else self.literal(value.constant)
+
+    def decision(self, value: Value, scope: MutableMapping[Value, T]) -> torch.Tensor:
+        """A value that decides which way the program goes, or how often."""
+        return self.tensor(self.value(value, scope))
+
+    def goes_on(self, condition: Value, known: T) -> bool:
+        """Whether a loop goes on after an iteration, by the first output of its block."""
+        return bool(self.tensor(known))
+
+    # --- branches and loops -------------------------------------------------------------------------------------------
+
+    def primitive(self, node: Node, scope: MutableMapping[Value, T]) -> Sequence[T]:
+        if node.op == IF:
+            return self._branch(node, scope)
+        if node.op == LOOP:
+            return self._loop(node, scope)
+        if node.op == SCAN:
+            return self._scan(node, scope)
+        return self.list_operation(node, scope)
+
+    def block(
+        self, node: Node, block: Block, inputs: Sequence[T], scope: MutableMapping[Value, T], turn: str
+    ) -> list[T]:
+        """Run a block of a node; `turn` says for a reader which one, or which iteration, it is."""
+        inside = ChainMap(dict(zip(block.inputs, inputs, strict=True)), scope)
+        self.run(block.nodes, inside)
+        return [self.value(value, inside) for value in block.outputs]
+
+    def _branch(self, node: Node, scope: MutableMapping[Value, T]) -> list[T]:
+        if self.decision(node.arguments["condition"], scope):
+            return self.block(node, node.arguments["then"], (), scope, "true branch")
+        return self.block(node, node.arguments["orelse"], (), scope, "false branch")
+
+    def _loop(self, node: Node, scope: MutableMapping[Value, T]) -> list[T]:
+        block: Block = node.arguments["block"]
+        state = [self.value(value, scope) for value in node.arguments["initial"]]
+        trips, condition = node.arguments["trips"], node.arguments["condition"]
+        limit = None if trips is None else int(self.decision(trips, scope))
+        going = True if condition is None else bool(self.decision(condition, scope))
+        collected: list[list[T]] = [[] for _ in block.outputs[1 + len(state) :]]
+        number = 0
+        while going and (limit is None or number < limit):
+            inputs = [self.literal(torch.tensor(number)), self.literal(torch.tensor(True)), *state]
+            goes_on, *rest = self.block(node, block, inputs, scope, f"iteration {number + 1} of the loop")
+            going = self.goes_on(block.outputs[0], goes_on)
+            state = rest[: len(state)]
+            for items, item in zip(collected, rest[len(state) :], strict=True):
+                items.append(item)
+            number += 1
+        return [*state, *self._stacked(node, collected, node.outputs[len(state) :], scope)]
+
+    def _scan(self, node: Node, scope: MutableMapping[Value, T]) -> list[T]:
+        block: Block = node.arguments["block"]
+        state = [self.value(value, scope) for value in node.arguments["initial"]]
+        over = [self.value(value, scope) for value in node.arguments["over"]]
+        collected: list[list[T]] = [[] for _ in block.outputs[len(state) :]]
+        for number in range(self.tensor(over[0]).shape[0]):
+            turn = f"iteration {number + 1} of the scan"
+            slices = [self.slice_of(node, whole, number, turn) for whole in over]
+            given = self.block(node, block, [*state, *slices], scope, turn)
+            state = given[: len(state)]
+            for items, item in zip(collected, given[len(state) :], strict=True):
+                items.append(item)
+        return [*state, *self._stacked(node, collected, node.outputs[len(state) :], scope)]
+
+    def _stacked(
+        self,
+        node: Node,
+        collected: Sequence[list[T]],
+        outputs: Sequence[Value | None],
+        scope: MutableMapping[Value, T],
+    ) -> Iterator[T]:
+        for items, output in zip(collected, outputs, strict=True):
+            if items:
+                yield self.stack(node, items)
+            else:
+                assert output is not None
+                sizes = [self.size(size, scope) for size in output.shape[1:]]
+                yield self.literal(torch.zeros([0, *sizes], dtype=output.dtype))
+
+
+class TensorInterpreter(Interpreter[Any]):
+    """On tensors. `number` gives a symbolic number in a scope; lists are Python's, and what may be None is None."""
+
+    def __init__(self, number: Callable[[Varying, Mapping[Value, Any]], bool | int | float]) -> None:
+        self._number = number
+
+    def operator(self, node: Node, scope: MutableMapping[Value, Any]) -> Iterable[tuple[Value, Any]]:
+        arguments = self._arguments(node, scope)
+        if node.op in _VIEWS and node.outputs[0] is not None:
+            # Of a tensor without elements nobody could tell what a -1 stands for.
+            arguments["size"] = [self.size(size, scope) for size in node.outputs[0].shape]
+        return call(node, arguments)
+
+    def list_operation(self, node: Node, scope: MutableMapping[Value, Any]) -> Sequence[Any]:
+        assert isinstance(node.op, Primitive)
+        given = ON_VALUES[node.op.name](**self._arguments(node, scope))
+        return given if isinstance(given, tuple) else (given,)
+
+    def literal(self, tensor: torch.Tensor) -> Any:
+        return tensor
+
+    def tensor(self, known: Any) -> torch.Tensor:
+        tensor: torch.Tensor = known
+        return tensor
+
+    def size(self, size: Size, scope: MutableMapping[Value, Any]) -> int:
+        return size if isinstance(size, int) else int(self._number(size, scope))
+
+    def slice_of(self, node: Node, whole: Any, number: int, turn: str) -> Any:
+        return whole[number]
+
+    def stack(self, node: Node, items: list[Any]) -> Any:
+        return torch.stack(items)
+
+    def _arguments(self, node: Node, scope: Mapping[Value, Any]) -> dict[str, Any]:
+        return {name: self._real(argument, scope) for name, argument in node.arguments.items()}
+
+    def _real(self, argument: Any, scope: Mapping[Value, Any]) -> Any:
+        if isinstance(argument, Value):
+            return self.value(argument, scope)
+        if isinstance(argument, (list, tuple)):
+            return [self._real(item, scope) for item in argument]
+        if isinstance(argument, Varying):
+            return self._number(argument, scope)
+        return argument
+
+
+def call(node: Node, arguments: Mapping[str, Any]) -> Iterator[tuple[Value, Any]]:
+    """What a node's operator gives for real arguments, by the outputs of the node."""
+    assert isinstance(node.op, OpOverload)
+    try:
+        result = node.op(**arguments)
+    except RuntimeError:
+        # A kernel may lay its result out in another way than its fake did, and then a view does not fit it.
+        if not any(map(_is_strided, arguments.values())):
+            raise
+        result = node.op(**tree_map_only(torch.Tensor, torch.Tensor.contiguous, dict(arguments)))
+    results = result if isinstance(result, (list, tuple)) else (result,)
+    for output, tensor in zip(node.outputs, results, strict=True):
+        if output is not None:
+            yield output, tensor
+
+
+def _is_strided(argument: object) -> bool:
+    return isinstance(argument, torch.Tensor) and not argument.is_contiguous()
+
+
+@contextmanager
+def outside_of_recording() -> Iterator[None]:
+    """Where operators compute. The program itself may ask (`if x.nonzero().shape[0] > 4:`), outside of any operator."""
+    with outside_of_modes(), temporarily_clear_interpreter_stack(), without_keeping():
+        yield
+
+
+def outside_of_modes() -> AbstractContextManager[Any]:
+    return torch.utils._python_dispatch._disable_current_modes()

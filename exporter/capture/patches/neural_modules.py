@@ -1,0 +1,44 @@
+"""Modules of `torch.nn` that do otherwise while they are recorded: fused kernels, checks, and several devices."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch.nn.parallel import DistributedDataParallel
+
+from onnx_parity.exporter.capture.patches.patch import FunctionCode, Patch
+
+__all__ = ["PATCHES"]
+
+
+def _no_fast_path(torchs: Callable[[], bool]) -> bool:
+    """The fused attention and encoder-layer kernels are one opaque operator; their written-out path exports."""
+    return False
+
+
+def _check_unless_packed(
+    torchs: Callable[..., None],
+    self: torch.nn.RNNBase,
+    input: torch.Tensor,
+    hidden: Any,
+    batch_sizes: torch.Tensor | None,
+) -> None:
+    """The check compares a state's size with the number of packed sequences, which is known at run time only."""
+    if batch_sizes is None:
+        torchs(self, input, hidden, batch_sizes)
+
+
+def _on_one_device(torchs: Callable[..., Any], self: Any, *args: Any, **kwargs: Any) -> Any:
+    """`DataParallel` hands parts of a batch to copies of its module on other devices; the module itself will do."""
+    return self.module(*args, **kwargs)
+
+
+PATCHES: tuple[Patch, ...] = (
+    FunctionCode(lambda: torch.backends.mha.get_fastpath_enabled, _no_fast_path),
+    FunctionCode(lambda: torch.nn.RNNBase.check_forward_args, _check_unless_packed),
+    FunctionCode(lambda: torch.nn.LSTM.check_forward_args, _check_unless_packed),
+    FunctionCode(lambda: torch.nn.DataParallel.forward, _on_one_device),
+    FunctionCode(lambda: DistributedDataParallel.forward, _on_one_device),
+)

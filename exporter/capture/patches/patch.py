@@ -1,0 +1,236 @@
+"""The one way to put something into torch, or into another library, while programs are recorded, and to take it out.
+
+1. What is put in is put in when the first recording starts and taken out when the last one ends, in whatever order
+   recordings start, end and fail: `Patches` counts them, under one lock.
+2. All threads meet what is put in, and only those that record shall notice. So a function of ours is called where
+   this thread is recording, and torch's own everywhere else: `FunctionCode` and `FunctionAttribute` see to that. Who
+   puts in an object by `Attribute`, or writes a `Patch` of another kind, sees to it himself (`this_thread.py`).
+3. What somebody else has put over ours meanwhile is left to them. By the second rule it does no harm that ours stays
+   below theirs.
+"""
+
+from __future__ import annotations
+
+import builtins
+import functools
+import logging
+import sys
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import CodeType, FunctionType
+from typing import Any
+
+from onnx_parity.exporter.capture.patches.this_thread import records_here
+
+__all__ = ["Attribute", "FunctionAttribute", "FunctionCode", "LogFilter", "Patch", "Patches", "imported"]
+
+#: What is called in a thread that records: torch's own function, and its arguments.
+Ours = Callable[..., Any]
+#: Finds what something is to be put into, once it is there.
+Finder = Callable[[], Any]
+
+_lock = threading.RLock()
+_ABSENT: Any = object()
+
+
+class Patch(ABC):
+    """One thing that is put into torch."""
+
+    @abstractmethod
+    def put_in(self) -> bool:
+        """False where there is nothing to put it into: a library that has not been imported."""
+
+    @abstractmethod
+    def take_out(self) -> None: ...
+
+
+class Patches:
+    """What is put in with the first that asks for it, and taken out with the last."""
+
+    def __init__(self, *patches: Patch) -> None:
+        self._in_use = 0
+        self._put_in: list[Patch] = []
+        self._not_yet = list(patches)
+
+    @contextmanager
+    def in_place(self) -> Iterator[None]:
+        with _lock:
+            self._in_use += 1
+            try:
+                # At each start, for a library may have been imported since the last.
+                for patch in tuple(self._not_yet):
+                    if patch.put_in():
+                        self._not_yet.remove(patch)
+                        self._put_in.append(patch)
+            except BaseException:
+                self._leave()
+                raise
+        try:
+            yield
+        finally:
+            with _lock:
+                self._leave()
+
+    def _leave(self) -> None:
+        self._in_use -= 1
+        if self._in_use == 0:
+            for patch in reversed(self._put_in):
+                patch.take_out()
+            self._not_yet += self._put_in
+            self._put_in = []
+
+
+def imported(module: str) -> Finder:
+    """Finds a module, if it has been imported."""
+    return lambda: sys.modules.get(module)
+
+
+class Attribute(Patch):
+    """An attribute of a module, a class or an object that is another one meanwhile.
+
+    `made_of` is given torch's own, and makes of it what is put in: something that is torch's own for all threads but
+    those that record.
+    """
+
+    def __init__(self, owner: Finder, name: str, made_of: Callable[[Any], Any]) -> None:
+        self._find_owner = owner
+        self._name = name
+        self._made_of = made_of
+        self._owner: Any = None
+        self._torchs = _ABSENT
+        self._ours = _ABSENT
+
+    def put_in(self) -> bool:
+        owner = self._find_owner()
+        if owner is None:
+            return False
+        found = vars(owner).get(self._name, _ABSENT)
+        if owner is not self._owner or (found is not self._torchs and found is not self._ours):
+            # A module finds among the builtins what it does not have.
+            reached = getattr(owner, self._name, getattr(builtins, self._name, None))
+            self._owner, self._torchs, self._ours = owner, found, self._made_of(reached)
+        setattr(owner, self._name, self._ours)
+        return True
+
+    def take_out(self) -> None:
+        if vars(self._owner).get(self._name) is not self._ours:
+            return
+        if self._torchs is _ABSENT:
+            delattr(self._owner, self._name)
+        else:
+            setattr(self._owner, self._name, self._torchs)
+
+
+class FunctionAttribute(Attribute):
+    """A function or method that is an attribute, and may be written in C.
+
+    `ours` is called instead of torch's own, which it is given before the arguments. Who has kept a reference to torch's
+    own goes on calling that: see `FunctionCode`.
+    """
+
+    def __init__(self, owner: Finder, name: str, ours: Ours) -> None:
+        super().__init__(owner, name, functools.partial(_chosen_by_thread, ours, records_here))
+
+
+class FunctionCode(Patch):
+    """A function of Python that has other code meanwhile: ours is called under whatever name the function was imported.
+
+    `ours` is given a function that does what torch's own does, and the arguments. It is called in threads in which the
+    answer to `here` is yes.
+    """
+
+    def __init__(self, function: Finder, ours: Ours, *, here: Callable[[], bool] = records_here) -> None:
+        self._find_function = function
+        self._make = functools.partial(_chosen_by_thread, ours, here)
+        self._function: Any = None
+        self._torchs: Any = None
+        self._ours: CodeType | None = None
+
+    def put_in(self) -> bool:
+        function = self._find_function()
+        if not isinstance(function, FunctionType):
+            return False
+        code = function.__code__
+        if function is not self._function or (code is not self._torchs.__code__ and code is not self._ours):
+            self._function, self._torchs = function, _copied(function)
+            self._ours = _code_that_calls(self._make(self._torchs), code.co_freevars)
+        assert self._ours is not None
+        # Who reads the source of the function, as TorchScript does to compile it, shall find torch's own.
+        function.__dict__.setdefault("__wrapped__", self._torchs)
+        function.__code__ = self._ours
+        return True
+
+    def take_out(self) -> None:
+        if self._function.__code__ is self._ours:
+            self._function.__code__ = self._torchs.__code__
+        if self._function.__dict__.get("__wrapped__") is self._torchs:
+            del self._function.__wrapped__
+
+
+class LogFilter(Patch):
+    """Keeps a logger of torch's silent in threads that record."""
+
+    def __init__(self, logger: str) -> None:
+        self._logger = logging.getLogger(logger)
+
+    def put_in(self) -> bool:
+        self._logger.addFilter(_is_to_be_logged)
+        return True
+
+    def take_out(self) -> None:
+        self._logger.removeFilter(_is_to_be_logged)
+
+
+def _is_to_be_logged(record: logging.LogRecord) -> bool:
+    return not records_here()
+
+
+def _chosen_by_thread(ours: Ours, here: Callable[[], bool], torchs: Callable[..., Any]) -> Callable[..., Any]:
+    """A function that is ours where the answer is yes in the thread that calls it, and torch's own otherwise."""
+
+    @functools.wraps(torchs)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return ours(torchs, *args, **kwargs) if here() else torchs(*args, **kwargs)
+
+    return call
+
+
+def _copied(function: FunctionType) -> FunctionType:
+    """Another function of the same code. It names no `__wrapped__`: that would lead back to the function itself."""
+    copied = FunctionType(
+        function.__code__, function.__globals__, function.__name__, function.__defaults__, function.__closure__
+    )
+    copied.__kwdefaults__ = function.__kwdefaults__
+    for name in functools.WRAPPER_ASSIGNMENTS:
+        setattr(copied, name, getattr(function, name))
+    copied.__dict__.update(function.__dict__)
+    return copied
+
+
+_PLACE_OF_THE_CALLEE = "a constant of the code, in the place of which stands the function that it calls"
+
+
+def _code_that_calls(callee: Callable[..., Any], free_variables: tuple[str, ...]) -> CodeType:
+    """Code that hands its arguments on, for a function of these free variables: only such code can be put into it.
+
+    It runs among the globals of torch's function, where no name of ours is known: the callee is one of its constants.
+    """
+    code = _code_of(free_variables)
+    return code.replace(co_consts=tuple(callee if each == _PLACE_OF_THE_CALLEE else each for each in code.co_consts))
+
+
+@functools.cache
+def _code_of(free_variables: tuple[str, ...]) -> CodeType:
+    names = ", ".join(free_variables)
+    source = (
+        f"def around({names}):\n"
+        f"    def call(*args, **kwargs):\n"
+        f"        ({names})\n"
+        f"        callee = {_PLACE_OF_THE_CALLEE!r}\n"
+        f"        return callee(*args, **kwargs)\n"
+    )
+    (around,) = (each for each in compile(source, __file__, "exec").co_consts if isinstance(each, CodeType))
+    (code,) = (each for each in around.co_consts if isinstance(each, CodeType))
+    return code

@@ -1,0 +1,44 @@
+"""Calls of compiled TorchScript, which are recorded with their branches and loops."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from onnx_parity.exporter.capture.patches.patch import FunctionAttribute, Patch
+from onnx_parity.exporter.capture.patches.this_thread import recorder_here
+from onnx_parity.exporter.capture.record.blocks import Blocks
+
+__all__ = ["PATCHES"]
+
+
+def _call(torchs: Callable[..., Any], callee: Any, *args: Any, **kwargs: Any) -> Any:
+    """A compiled function or method."""
+    from onnx_parity.exporter.capture.script.interpreter import run_script
+
+    return run_script(Blocks(recorder_here()), callee, args, kwargs)
+
+
+def _is_tracing(torchs: Callable[[], bool]) -> bool:
+    """What `_script_if_tracing` asks: functions whose authors want them compiled, and so their branches kept."""
+    return True
+
+
+def _compiled_or_itself(torchs: Callable[..., Any], function: Callable[..., Any]) -> Callable[..., Any]:
+    """Compiled, where TorchScript can; it cannot where a part of it was replaced."""
+    try:
+        compiled: Callable[..., Any] = torchs(function)
+    except RuntimeError:
+        return function
+    return compiled
+
+
+PATCHES: tuple[Patch, ...] = (
+    FunctionAttribute(lambda: torch._C.ScriptFunction, "__call__", _call),
+    FunctionAttribute(lambda: torch._C.ScriptMethod, "__call__", _call),
+    # What `_script_if_tracing` calls. Others who ask whether TorchScript traces are told no.
+    FunctionAttribute(lambda: torch.jit._trace, "is_tracing", _is_tracing),
+    FunctionAttribute(lambda: torch.jit._trace, "script", _compiled_or_itself),
+)

@@ -1,0 +1,23 @@
+"""Methods that read a tensor's memory: a fake tensor has none, and torch's own give what happens to lie there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch._functorch.pyfunctorch import temporarily_clear_interpreter_stack
+
+from onnx_parity.exporter.capture.patches.patch import FunctionAttribute, Patch
+from onnx_parity.exporter.capture.patches.this_thread import recorder_here
+
+__all__ = ["PATCHES"]
+
+
+def _read(torchs: Callable[..., Any], self: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
+    value = recorder_here().read_out(self)
+    with torch.utils._python_dispatch._disable_current_modes(), temporarily_clear_interpreter_stack():
+        return torchs(value.detach(), *args, **kwargs)
+
+
+PATCHES: tuple[Patch, ...] = tuple(FunctionAttribute(lambda: torch.Tensor, name, _read) for name in ("numpy", "tolist"))

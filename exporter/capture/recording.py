@@ -1,0 +1,252 @@
+"""One recording: run the program once over fake tensors, and make a graph of what it did.
+
+What goes wrong is raised as one of the errors that `trace` knows another attempt for, or as an error for the user.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch._ops import OpOverload
+from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException
+
+from onnx_parity.exporter.capture.capture_errors import failed_while_recorded, fixed_axes, warn_of_branches_on_sizes
+from onnx_parity.exporter.capture.fakes.fake_mode import Fakes
+from onnx_parity.exporter.capture.graph.graph import Graph, Holds, Value
+from onnx_parity.exporter.capture.graph.origin import OriginFinder
+from onnx_parity.exporter.capture.patches.recording import recording_surroundings
+from onnx_parity.exporter.capture.record.lifted import Lifting
+from onnx_parity.exporter.capture.record.module_state import buffers_of, preserved
+from onnx_parity.exporter.capture.record.recorder import NeedsSymbols, OwnTensorWritten, Recorder, own_tensor_written
+from onnx_parity.exporter.capture.record.results import Kind, Returned, Written, taken_apart
+from onnx_parity.exporter.capture.recorded_inputs import RecordedInputs
+from onnx_parity.exporter.capture.replace.dispatch import keeping_composites
+from onnx_parity.exporter.capture.sizes.subscripts import SymbolicSubscripts
+from onnx_parity.exporter.capture.weight_names import name_finder
+from onnx_parity.exporter.errors import CaptureError, ExportError
+from onnx_parity.exporter.request.dynamic_axes import Axes
+
+if TYPE_CHECKING:
+    from onnx_parity.exporter.capture.sizes.shape_env import Assumption, HintedShapeEnv
+
+__all__ = ["Attempt", "AutomaticAxesFixed", "SymbolicNumberFailed", "ToRecord", "Traced", "record"]
+
+_SCRIPTS = (torch.jit.ScriptModule, torch._C.ScriptFunction)
+
+
+@dataclass(slots=True)
+class Traced:
+    """A recorded program and how its outputs were structured."""
+
+    graph: Graph
+    returned: Returned
+    #: Names of buffers, inputs and attributes that the program wrote to, and whose new values are not outputs.
+    written: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class ToRecord:
+    """A program, its arguments, and what the caller chose; the same in every attempt."""
+
+    program: Callable[..., Any]
+    args: Sequence[Any]
+    kwargs: Mapping[str, Any]
+    input_names: Sequence[str]
+    decomposition_of: Callable[[OpOverload], Callable[..., Any] | None]
+    weight_names: Sequence[str]
+    strict: bool
+    return_written: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """How a program is recorded this time. The cheapest way comes first; a failure says what the next attempt needs."""
+
+    axes: Axes
+    #: Sizes, and numbers that are read from tensors, may be symbols.
+    symbolic: bool
+    #: Tensors that the program owns are followed as its inputs are, so that it may write to copies of them.
+    lifts: bool = False
+    #: Numbers that are read from tensors are those of the example.
+    freezes: bool = False
+
+
+class SymbolicNumberFailed(Exception):
+    """The recording failed after a number that depends on an input had become a symbol."""
+
+
+class AutomaticAxesFixed(Exception):
+    """The program fixes axes that were to be dynamic only if they can be (`Dim.AUTO`)."""
+
+    def __init__(self, names: frozenset[str]) -> None:
+        super().__init__()
+        self.names = names
+
+
+def record(wanted: ToRecord, attempt: Attempt) -> Traced:
+    """Record the program in one attempt."""
+    recording = _Recording(wanted, attempt)
+    recording.run()
+    recording.check()
+    return recording.traced()
+
+
+class _Recording:
+    def __init__(self, wanted: ToRecord, attempt: Attempt) -> None:
+        self._wanted = wanted
+        self._attempt = attempt
+        self._symbols = symbols = _shape_env() if attempt.symbolic else None
+        self._recorder = recorder = Recorder(
+            Fakes(symbols),
+            OriginFinder(wanted.program),
+            name_finder(wanted.program, wanted.weight_names),
+            wanted.decomposition_of,
+            wanted.strict,
+            attempt.lifts,
+            attempt.freezes,
+        )
+        if symbols is not None:
+            symbols.read_symbol = recorder.reader.read_symbol
+            symbols.module_running = lambda: recorder.origins.find().module
+        self._inputs = RecordedInputs(recorder, wanted.args, wanted.kwargs, wanted.input_names, attempt.axes)
+        self._buffers = buffers_of(wanted.program)
+        self._buffer_fakes = [recorder.writable(recorder.constant(buffer.tensor)) for buffer in self._buffers]
+        #: What the program assigned to buffers and attributes: the new tensors, and the names of what is no tensor.
+        self._assigned: dict[str, torch.Tensor] = {}
+        self._assigned_others: list[str] = []
+        #: The tensors of the program that were lifted.
+        self._lifted: Sequence[torch.Tensor] = ()
+        self._returned: Returned
+        #: The values of what the program returned, of `_assigned` and of `_lifted`.
+        self._outputs: list[Value] = []
+        self._assigned_values: list[Value] = []
+        self._lifted_values: list[Value] = []
+
+    # --- the program runs ---------------------------------------------------------------------------------------------
+
+    def run(self) -> None:
+        """Run the program inside all that follows it."""
+        recorder = self._recorder
+        try:
+            subscripts = SymbolicSubscripts() if self._symbols is not None else nullcontext()
+            with recording_surroundings(recorder), subscripts, recorder, keeping_composites():
+                called = torch.func.functionalize(self._called, remove="mutations")
+                values = [recorder.value_of(result) for result in called(self._inputs.fakes, self._buffer_fakes)]
+        except (ExportError, DynamicOutputShapeException, DataDependentOutputException):
+            raise
+        except Exception as error:
+            raise self._failure(error) from error
+        returned = len(values) - len(self._assigned) - len(self._lifted)
+        lifted = len(values) - len(self._lifted)
+        self._outputs, self._assigned_values = values[:returned], values[returned:lifted]
+        self._lifted_values = values[lifted:]
+
+    def _called(self, tensors: list[torch.Tensor], buffers: list[torch.Tensor]) -> list[torch.Tensor]:
+        """Call the program, inside of `functionalize`. Gives every tensor whose value is wanted afterwards."""
+        recorder, program = self._recorder, self._wanted.program
+        args, kwargs = self._inputs.arguments(tensors)
+        lifting: AbstractContextManager[Lifting | None] = Lifting(recorder) if self._attempt.lifts else nullcontext()
+        with preserved(program, self._buffers, buffers, recorder.was_read) as assigned, lifting as lifted:
+            result = program(*args, **kwargs)
+            for changed in recorder.at_end:
+                assigned.update(changed(program))
+        self._inputs.refuse_written()
+        self._assigned = {name: new for name, new in assigned.items() if isinstance(new, torch.Tensor)}
+        self._assigned_others = [name for name in assigned if name not in self._assigned]
+        # A script says by its types what it returns: a number is an output whether it is known or not.
+        is_script = isinstance(self._wanted.program, _SCRIPTS)
+        self._returned, outputs = taken_apart(result, numbers_are_outputs=is_script)
+        if lifted is None:
+            return [*outputs, *self._assigned.values()]
+        self._lifted = lifted.own
+        return [*outputs, *self._assigned.values(), *lifted.wrapped]
+
+    def _failure(self, error: Exception) -> Exception:
+        """What to raise for an error of the program: what another attempt may avoid, or else what the user reads."""
+        reader, symbols = self._recorder.reader, self._symbols
+        if reader.refusal is not None:
+            return reader.refusal
+        if not self._attempt.lifts and isinstance(error, RuntimeError) and "non-functional tensor" in str(error):
+            return OwnTensorWritten()
+        if reader.scalars:
+            return SymbolicNumberFailed()
+        if symbols is None and "data is not allocated" in str(error):
+            # torch.tensor([x[0], x[1]]) reads memory; where there are symbols it is recorded in another way.
+            return NeedsSymbols()
+        unlike = [str(symbol) for symbol in symbols.unlike_the_example()] if symbols is not None else []
+        return failed_while_recorded(error, self._inputs.axis_names, unlike)
+
+    # --- what it did --------------------------------------------------------------------------------------------------
+
+    def check(self) -> None:
+        """Refuse, or warn of, what the model would not do as the program does."""
+        for tensor, value in zip(self._lifted, self._lifted_values, strict=True):
+            if value.node is not None:
+                name = self._recorder.name_of(tensor)
+                raise CaptureError(*own_tensor_written(name, value.node.origin).args)
+        symbols, axis_names = self._symbols, self._inputs.axis_names
+        if symbols is not None:
+            fixed = _fixed_axes(symbols, axis_names)
+            if automatic := fixed.keys() & self._attempt.axes.automatic:
+                raise AutomaticAxesFixed(frozenset(automatic))
+            if fixed:
+                raise fixed_axes(fixed, axis_names)
+            warn_of_branches_on_sizes(symbols, axis_names, self._wanted.strict)
+            symbols.closed = True
+        self._recorder.reader.warn()
+
+    def traced(self) -> Traced:
+        """The graph. Lets go of what the recorder holds."""
+        recorder, inputs = self._recorder, self._inputs
+        written = self._written()
+        outputs, returned = self._outputs_as_returned(), self._returned
+        names = [*(end.name for end in written), *self._assigned_others]
+        if self._wanted.return_written:
+            outputs += written.values()
+            returned = replace(returned, written=tuple(written))
+            names = self._assigned_others
+        sources = recorder.symbol_sources() | inputs.size_sources
+        graph = Graph(inputs.inputs, recorder.nodes, outputs, inputs.axis_names, sources)
+        recorder.release()
+        return Traced(graph, returned, names)
+
+    def _written(self) -> dict[Written, Value]:
+        """The new values of the buffers, inputs and attributes that the program wrote to."""
+        after: dict[Written, Value] = {}
+        for buffer, fake in zip(self._buffers, self._buffer_fakes, strict=True):
+            after[Written(buffer.path)] = self._recorder.value_of(fake)
+        for number, fake in self._inputs.tensor_inputs():
+            after[Written(self._wanted.input_names[number], number)] = self._recorder.value_of(fake)
+        # What no operator made is as it was.
+        written = {end: value for end, value in after.items() if value.node is not None}
+        assigned = zip(self._assigned, self._assigned_values, strict=True)
+        return written | {Written(name): value for name, value in assigned}
+
+    def _outputs_as_returned(self) -> list[Value]:
+        """The values of what the program returned; lists that are held in one tensor are made lists."""
+        kinds = [kind for kind in self._returned.kinds if kind is not Kind.PLAIN]
+        outputs = list(self._outputs)
+        for place, kind in enumerate(kinds):
+            if kind in (Kind.LIST, Kind.NUMBERS) and outputs[place].holds is not Holds.LIST:
+                outputs[place] = self._recorder.listed(outputs[place])
+        return outputs
+
+
+def _shape_env() -> HintedShapeEnv:
+    # sympy and what torch builds on it take 0.2 s to import, and programs of static sizes need none of it.
+    from onnx_parity.exporter.capture.sizes.shape_env import HintedShapeEnv
+
+    return HintedShapeEnv()
+
+
+def _fixed_axes(symbols: HintedShapeEnv, axis_names: Mapping[str, str]) -> dict[str, Assumption]:
+    """The names of the dynamic axes that the program needs to have one size, each with the assumption that says so."""
+    fixed: dict[str, Assumption] = {}
+    for assumption in symbols.fixing():
+        for symbol in assumption.expression.free_symbols:
+            fixed.setdefault(axis_names.get(str(symbol), str(symbol)), assumption)
+    return fixed

@@ -1,0 +1,28 @@
+"""Every module that registers a replacement, and the list of all that they register."""
+
+from __future__ import annotations
+
+import itertools
+
+from onnx_parity.exporter.capture.replace import (  # noqa: F401  (they register what they hold)
+    dynamic_sizes,
+    in_place,
+    indexing,
+    kept_whole,
+    matmul_sizes,
+    on_gpu,
+    result_sizes,
+    upsampling,
+    view_copies,
+    views,
+)
+from onnx_parity.exporter.capture.replace.registry import Kind, Replacement, registered
+
+__all__ = ["replacements"]
+
+
+def replacements() -> list[Replacement]:
+    """Which of torch's operators are replaced while a program is recorded, how and why, by kind and name."""
+    found = itertools.chain.from_iterable(registered(kind).values() for kind in Kind)
+    kinds = [*Kind]
+    return sorted(found, key=lambda replacement: (kinds.index(replacement.kind), replacement.op.name()))

@@ -1,0 +1,115 @@
+"""Composite operators that are kept whole: those that ONNX has one operator for, or a form of its own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from onnx_parity.exporter.capture.graph.graph import same_size
+from onnx_parity.exporter.capture.replace.registry import instead_of, keep_whole, result_of_whole
+
+_aten = torch.ops.aten
+
+_RECURRENT = (
+    _aten.lstm.input,
+    _aten.lstm.data,
+    _aten.gru.input,
+    _aten.gru.data,
+    _aten.rnn_tanh.input,
+    _aten.rnn_tanh.data,
+    _aten.rnn_relu.input,
+    _aten.rnn_relu.data,
+)
+
+keep_whole(
+    _aten.linear.default,
+    _aten.matmul.default,
+    _aten.bilinear.default,
+    why="torch writes products as transpositions, reshapes and addmm or bmm; ONNX has MatMul and Gemm",
+)
+keep_whole(*_RECURRENT, why="torch writes out every step; ONNX has LSTM, GRU and RNN")
+keep_whole(
+    _aten.scaled_dot_product_attention.default,
+    why="torch chooses a kernel of the device that computes; what attention is does not depend on it",
+)
+keep_whole(
+    _aten.max_pool1d.default,
+    _aten.avg_pool1d.default,
+    why="torch pools in two dimensions, between reshapes; ONNX pools in one",
+)
+keep_whole(_aten._pad_circular.default, why="torch copies part by part into memory; ONNX has Pad and Concat")
+keep_whole(_aten._pad_packed_sequence.default, why="torch reads the number of sequences at each step as plain ints")
+keep_whole(_aten.rms_norm.default, why="torch writes it in others; ONNX has RMSNormalization")
+keep_whole(
+    _aten.batch_norm.default,
+    _aten.instance_norm.default,
+    why="torch chooses a kernel of the device; ONNX has BatchNormalization and InstanceNormalization",
+)
+
+
+@instead_of(
+    _aten.batch_norm.default, why="in training it writes to its running statistics, and its schema does not tell"
+)
+def _batch_norm(*args: Any) -> Any:
+    input, weight, bias, mean, variance, training, momentum, epsilon, *_ = args
+    if input.dim() == 1:
+        return input.clone()  # torch takes one only if it is empty, and its fake kernels not even then.
+    if not training:
+        return NotImplemented
+    if mean is None:
+        return _aten._native_batch_norm_legit.no_stats(input, weight, bias, True, momentum, epsilon)[0]
+    return _aten._native_batch_norm_legit.default(input, weight, bias, mean, variance, True, momentum, epsilon)[0]
+
+
+@instead_of(
+    _aten.instance_norm.default, why="with running statistics it is a batch norm of another shape, which is kept whole"
+)
+def _instance_norm(*args: Any) -> Any:
+    return NotImplemented if args[3] is None else _aten.instance_norm.default.decompose(*args)
+
+
+# --- the shapes of their results --------------------------------------------------------------------------------------
+
+
+@result_of_whole(*_RECURRENT, why="torch goes through the sequence step by step, which would fix its length")
+def _recurrent_result(input: torch.Tensor, *args: Any) -> tuple[torch.Tensor, ...]:
+    packed = isinstance(args[2], (list, tuple))
+    hx, bidirectional = (args[1], args[7]) if packed else (args[0], args[6])
+    states = list(hx) if isinstance(hx, (list, tuple)) else [hx]
+    features = states[0].shape[-1] * (2 if bidirectional else 1)
+    output = input.new_empty((*input.shape[:-1], features))
+    return (output, *(state.new_empty(state.shape) for state in states))
+
+
+@result_of_whole(_aten.linear.default, why="torch's own imports sympy, 0.3 s of a process's first export")
+def _linear_result(input: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None = None) -> Any:
+    plain = weight.dim() == 2 and input.dim() > 0 and input.dtype == weight.dtype
+    if plain and (bias is None or bias.shape == weight.shape[:1]) and same_size(input.shape[-1], weight.shape[1]):
+        return torch.empty((*input.shape[:-1], weight.shape[0]), dtype=input.dtype, device=input.device)
+    return NotImplemented  # What does not fit is for torch to refuse.
+
+
+_FIXES_THE_LENGTH = "torch's own reads the length as a plain int, which would fix it; two-dimensional pooling does not"
+
+
+@result_of_whole(_aten.max_pool1d.default, why=_FIXES_THE_LENGTH)
+def _max_pool1d_result(
+    x: torch.Tensor, kernel: list[int], stride: Any = (), padding: Any = 0, dilation: Any = 1, ceil: bool = False
+) -> torch.Tensor:
+    args = ([1, *kernel], [1, *(stride or kernel)], [0, *_listed(padding)], [1, *_listed(dilation)], ceil)
+    pooled: torch.Tensor = _aten.max_pool2d_with_indices(x.unsqueeze(-2), *args)[0]
+    return pooled.squeeze(-2)
+
+
+@result_of_whole(_aten.avg_pool1d.default, why=_FIXES_THE_LENGTH)
+def _avg_pool1d_result(
+    x: torch.Tensor, kernel: list[int], stride: Any = (), padding: Any = 0, ceil: bool = False, counts: bool = True
+) -> torch.Tensor:
+    args = ([1, *kernel], [1, *(stride or kernel)], [0, *_listed(padding)], ceil, counts)
+    pooled: torch.Tensor = _aten.avg_pool2d(x.unsqueeze(-2), *args)
+    return pooled.squeeze(-2)
+
+
+def _listed(numbers: Any) -> list[int]:
+    return list(numbers) if isinstance(numbers, (list, tuple)) else [numbers]

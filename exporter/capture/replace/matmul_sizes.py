@@ -1,0 +1,37 @@
+"""Result sizes of products that something is added to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch._ops import OpOverload
+
+from onnx_parity.exporter.capture.graph.graph import Size, same_size
+from onnx_parity.exporter.capture.replace.registry import result_with_dynamic_sizes
+
+_aten = torch.ops.aten
+
+
+def _added_to(op: OpOverload) -> Callable[..., Any]:
+    def result(self: torch.Tensor, batch1: torch.Tensor, batch2: torch.Tensor, **factors: float) -> torch.Tensor:
+        if not self.dtype == batch1.dtype == batch2.dtype:
+            raise RuntimeError(
+                f"{op} takes tensors of one dtype, and got {self.dtype}, {batch1.dtype} and {batch2.dtype}"
+            )
+        products: torch.Tensor = _aten.bmm.default(batch1, batch2)
+        sizes: list[Size] = list(products.shape if op is _aten.baddbmm.default else products.shape[1:])
+        aligned = zip(reversed(self.shape), reversed(sizes), strict=False)
+        # That a dynamic size equals another is put on record: it may fix an axis.
+        if self.ndim > len(sizes) or not all(same_size(own, 1) or own == size for own, size in aligned):
+            raise RuntimeError(f"{op} cannot add {list(self.shape)}: it does not broadcast to {sizes}")
+        return torch.empty(sizes, dtype=self.dtype, device=self.device)
+
+    return result
+
+
+for _op in (_aten.baddbmm.default, _aten.addbmm.default):
+    result_with_dynamic_sizes(
+        _op, why="torch 2.13's fake kernels expand what is added by a kernel that takes plain sizes only"
+    )(_added_to(_op))

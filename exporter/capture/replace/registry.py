@@ -1,0 +1,131 @@
+"""What is recorded instead of torch's own operators: one register that says which operators, how, and why.
+
+A replacement is registered where its function is defined:
+
+    @instead_of(aten.one_hot.default, why="torch's own reads the greatest value as a plain int")
+    def one_hot(x, num_classes=-1): ...
+
+A function takes the operator's arguments and returns what the operator returns. Whatever its kind, it returns
+`NotImplemented` where a call is none of its business; then happens what would have happened without it. (None would not
+do: there are operators that return it.)
+
+`families` imports every module that registers something; `families.replacements()` lists it all. What is *not* here:
+`fakes/pointwise.py` and `fakes/result_cache.py`, which say the same as torch's fake tensors, only sooner.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from torch._ops import OpOverload
+
+__all__ = [
+    "Kind",
+    "Replacement",
+    "decomposition_of",
+    "functions",
+    "instead_of",
+    "keep_whole",
+    "registered",
+    "result_of_whole",
+    "result_with_dynamic_sizes",
+]
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+
+class Kind(enum.Enum):
+    """At which point of a recording a replacement stands in for the operator."""
+
+    INSTEAD = "called instead, by torch's dispatcher, wherever the program calls the operator"
+    WHOLE = "kept whole, as one opaque operator, where torch would decompose it"
+    DECOMPOSITION = "called instead when the operator is recorded, if it has no lowering"
+    RESULT_OF_WHOLE = "computes the fake result of the operator where it is kept whole"
+    RESULT_WITH_DYNAMIC_SIZES = "computes the fake result of the operator where sizes are symbols"
+
+
+@dataclass(frozen=True, slots=True)
+class Replacement:
+    """An operator, what is done with it, and the reason."""
+
+    op: OpOverload
+    kind: Kind
+    why: str
+    #: None only where the operator is kept whole.
+    function: Callable[..., Any] | None
+
+    def __str__(self) -> str:
+        return f"{self.op}: {self.kind.value}: {self.why}"
+
+
+_replacements: dict[Kind, dict[OpOverload, Replacement]] = {kind: {} for kind in Kind}
+#: The same without the reasons, to be looked up at every call of an operator.
+_functions: dict[Kind, dict[OpOverload, Callable[..., Any]]] = {kind: {} for kind in Kind}
+
+
+def registered(kind: Kind) -> Mapping[OpOverload, Replacement]:
+    """The replacements of a kind that have been registered so far."""
+    return _replacements[kind]
+
+
+def functions(kind: Kind) -> Mapping[OpOverload, Callable[..., Any]]:
+    """Their functions alone."""
+    return _functions[kind]
+
+
+def keep_whole(*ops: OpOverload, why: str) -> None:
+    """Keep operators whole that torch would decompose: in place of each, an opaque one of its schema is recorded."""
+    for op in ops:
+        _register(Replacement(op, Kind.WHOLE, why, None))
+
+
+def instead_of(*ops: OpOverload, why: str) -> Callable[[_Function], _Function]:
+    """Call the function instead of the operators. Not done for an operator that a user has registered a lowering for.
+
+    An operator that writes in place is replaced before functionalization has seen the write.
+    """
+    return _registering(Kind.INSTEAD, ops, why)
+
+
+def decomposition_of(*ops: OpOverload, why: str) -> Callable[[_Function], _Function]:
+    """Record what the function calls rather than the operators, which have no lowering."""
+    return _registering(Kind.DECOMPOSITION, ops, why)
+
+
+def result_of_whole(*ops: OpOverload, why: str) -> Callable[[_Function], _Function]:
+    """Let the function make the results, as tensors without values, of operators that are kept whole.
+
+    Without one, the operator is asked, decomposed as torch has it.
+    """
+    return _registering(Kind.RESULT_OF_WHOLE, ops, why)
+
+
+def result_with_dynamic_sizes(*ops: OpOverload, why: str) -> Callable[[_Function], _Function]:
+    """Let the function make the results, as tensors without values, in recordings whose sizes are symbols.
+
+    It is asked first of all, also of operators that are kept whole.
+    """
+    return _registering(Kind.RESULT_WITH_DYNAMIC_SIZES, ops, why)
+
+
+def _registering(kind: Kind, ops: tuple[OpOverload, ...], why: str) -> Callable[[_Function], _Function]:
+    def register(function: _Function) -> _Function:
+        for op in ops:
+            _register(Replacement(op, kind, why, function))
+        return function
+
+    return register
+
+
+def _register(replacement: Replacement) -> None:
+    of_kind = _replacements[replacement.kind]
+    if replacement.op in of_kind:
+        raise ValueError(f"{replacement} is registered twice; before, because {of_kind[replacement.op].why}")
+    if not replacement.why:
+        raise ValueError(f"{replacement.op} is replaced without a reason")
+    of_kind[replacement.op] = replacement
+    if replacement.function is not None:
+        _functions[replacement.kind][replacement.op] = replacement.function

@@ -1,0 +1,237 @@
+"""Operators that take a number in Python's sense, written with tensors where a script's number depends on values.
+
+Only operators that have no overload for tensors in the place of the number are here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+from torch._ops import OpOverload
+
+from onnx_parity.exporter.capture.record.blocks import Blocks
+from onnx_parity.exporter.capture.record.leaves import Leaf
+from onnx_parity.exporter.capture.script.operator_arguments import DTYPE_OF_NUMBER, beside, depends_on_values
+
+__all__ = ["written_with_tensors"]
+
+#: Takes the arguments by name, with None for those left out; `NotImplemented` where the operator itself will do.
+_Write = Callable[[Blocks, Mapping[str, Any]], Any]
+_WRITERS: dict[str, _Write] = {}
+
+
+def written_with_tensors(blocks: Blocks, operator: OpOverload, arguments: Mapping[str, Any]) -> Any:
+    """The result of an operator whose numbers depend on values; `NotImplemented` where nothing is written for it."""
+    writer = _WRITERS.get(operator._schema.name.removeprefix("aten::"))
+    if writer is None:
+        return NotImplemented
+    given = {name: _sizes(blocks, value) for name, value in arguments.items()}
+    result = writer(blocks, {**given, "name": operator._schema.name.removeprefix("aten::")})
+    out = arguments.get("out")
+    if result is NotImplemented or out is None:
+        return result
+    return torch.add(result, torch.zeros([], dtype=result.dtype), out=out)
+
+
+def _sizes(blocks: Blocks, value: Any) -> Any:
+    """Numbers in lists are sizes."""
+    if not isinstance(value, list):
+        return value
+    return [blocks.number(item) if isinstance(item, torch.Tensor) and item.ndim == 0 else item for item in value]
+
+
+def _writes(*names: str) -> Callable[[_Write], _Write]:
+    def register(write: _Write) -> _Write:
+        _WRITERS.update(dict.fromkeys(names, write))
+        return write
+
+    return register
+
+
+def _tensor(blocks: Blocks, number: Leaf) -> torch.Tensor:
+    tensor: torch.Tensor = number if isinstance(number, torch.Tensor) else blocks.give(blocks.tensor(number))
+    return tensor
+
+
+def _dtype(given: Mapping[str, Any], number: torch.Tensor | None = None) -> torch.dtype:
+    """The dtype that is asked for, or that a number has by itself."""
+    if given.get("out") is not None:
+        return given["out"].dtype  # type: ignore[no-any-return]
+    if given.get("dtype") is not None:
+        return DTYPE_OF_NUMBER[given["dtype"]]
+    if number is None or number.is_floating_point():
+        return torch.get_default_dtype()
+    return number.dtype
+
+
+# --- tensors made of numbers ------------------------------------------------------------------------------------------
+
+
+@_writes("arange")
+def _arange(blocks: Blocks, given: Mapping[str, Any]) -> Any:
+    """start + step i, for ceil((end - start) / step) of them"""
+    numbers = [given.get("start"), given["end"], given.get("step")]
+    defaults = (0, None, 1)
+    ends = [_tensor(blocks, default if each is None else each) for each, default in zip(numbers, defaults, strict=True)]
+    dtype = _dtype(given)
+    if not any(each.is_floating_point() for each in ends) or not dtype.is_floating_point:
+        return NotImplemented
+    start, end, step = (each.reshape(()).to(torch.float64) for each in ends)
+    count = blocks.number(((end - start) / step).ceil().clamp(min=0).to(torch.int64))
+    return (start + step * torch.arange(count, dtype=torch.float64)).to(dtype)
+
+
+@_writes("linspace", "logspace")
+def _linspace(blocks: Blocks, given: Mapping[str, Any]) -> Any:
+    steps = given["steps"]
+    steps = blocks.number(steps) if isinstance(steps, torch.Tensor) else steps
+    start, end = (_tensor(blocks, given[name]).to(torch.float64) for name in ("start", "end"))
+    places = torch.arange(steps, dtype=torch.float64)
+    last = torch.sym_max(steps - 1, 1)
+    spaced = start * ((last - places) / last) + end * (places / last)
+    if "base" in given:
+        base = _tensor(blocks, 10.0 if given["base"] is None else given["base"])
+        spaced = torch.pow(base.to(torch.float64), spaced)
+    return spaced.to(_dtype(given))
+
+
+@_writes("full")
+def _full(blocks: Blocks, given: Mapping[str, Any]) -> Any:
+    if not depends_on_values(given["fill_value"]):
+        return NotImplemented
+    value = _tensor(blocks, given["fill_value"])
+    return value.to(_dtype(given, value)).expand(given["size"]).clone()
+
+
+@_writes("new_full", "full_like")
+def _full_like(blocks: Blocks, given: Mapping[str, Any]) -> Any:
+    like = given["self"]
+    if not depends_on_values(given["fill_value"]):
+        return NotImplemented
+    dtype = like.dtype if given.get("dtype") is None else DTYPE_OF_NUMBER[given["dtype"]]
+    return _tensor(blocks, given["fill_value"]).to(dtype).expand(given.get("size", like.shape)).clone()
+
+
+@_writes("where")
+def _where(blocks: Blocks, given: Mapping[str, Any]) -> Any:
+    """Of two numbers, the result has the dtype that numbers have by themselves."""
+    if any(isinstance(given[name], torch.Tensor) and given[name].ndim for name in ("self", "other")):
+        return NotImplemented
+    one, other = (_tensor(blocks, given[name]) for name in ("self", "other"))
+    one, other = one.to(_dtype({}, one)), other.to(_dtype({}, other))
+    return torch.where(given["condition"], one, other)
+
+
+# --- factors ----------------------------------------------------------------------------------------------------------
+
+
+def _scaled(blocks: Blocks, x: torch.Tensor, factor: Leaf) -> torch.Tensor:
+    return x if factor is None else x * beside(blocks, x, factor)
+
+
+@_writes("add", "add_", "sub", "sub_", "rsub")
+def _add(blocks: Blocks, given: Mapping[str, Any]) -> Any:
+    if not depends_on_values(given.get("alpha")):
+        return NotImplemented
+    x, other = given["self"], given["other"]
+    other = other if isinstance(other, torch.Tensor) else beside(blocks, x, other)
+    return getattr(torch.ops.aten, given["name"])(x, _scaled(blocks, other, given["alpha"]))
+
+
+_PRODUCTS: dict[str, Callable[..., torch.Tensor]] = {
+    "baddbmm": torch.bmm,
+    "addmm": torch.mm,
+    "addbmm": lambda one, other: torch.bmm(one, other).sum(0),
+    "addmv": torch.mv,
+    "addr": torch.outer,
+    "addcmul": torch.mul,
+    "addcdiv": torch.div,
+}
+
+
+def _product(name: str, multiply: Callable[..., torch.Tensor]) -> _Write:
+    def write(blocks: Blocks, given: Mapping[str, Any]) -> Any:
+        """beta self + alpha (one other); addcmul and addcdiv call alpha `value`, and have no beta"""
+        own = [each for key, each in given.items() if key not in _OPTIONS]
+        x, one, other = own
+        factor = given.get("value") if "value" in given else given.get("alpha")
+        total = _scaled(blocks, x, given.get("beta")) + _scaled(blocks, multiply(one, other), factor)
+        return x.copy_(total) if name.endswith("_") else total
+
+    return write
+
+
+_OPTIONS = frozenset({"alpha", "beta", "value", "out", "name"})
+for _name, _multiply in _PRODUCTS.items():
+    for _written in (_name, f"{_name}_"):
+        _WRITERS[_written] = _product(_written, _multiply)
+
+
+# --- values that are put in -------------------------------------------------------------------------------------------
+
+
+@_writes("constant_pad_nd", "pad")
+def _pad(blocks: Blocks, given: Mapping[str, Any]) -> Any:
+    x, pad = given["self"], given["pad"]
+    if given.get("mode") not in (None, "constant") or not depends_on_values(given.get("value")):
+        return NotImplemented
+    outside = torch.constant_pad_nd(torch.zeros_like(x, dtype=torch.int32), pad, 1) > 0
+    return torch.where(outside, beside(blocks, x, given["value"]).to(x.dtype), torch.constant_pad_nd(x, pad))
+
+
+@_writes("scatter", "scatter_")
+def _scatter(blocks: Blocks, given: Mapping[str, Any]) -> Any:
+    if not depends_on_values(given.get("value")) or given.get("reduce") is not None:
+        return NotImplemented
+    x, index = given["self"], given["index"]
+    source = beside(blocks, x, given["value"]).to(x.dtype).expand(index.shape)
+    return getattr(torch.ops.aten, given["name"])(x, given["dim"], index, source)
+
+
+@_writes("leaky_relu", "leaky_relu_")
+def _leaky_relu(blocks: Blocks, given: Mapping[str, Any]) -> Any:
+    x = given["self"]
+    y = torch.where(x > 0, x, _scaled(blocks, x, given["negative_slope"]))
+    return x.copy_(y) if given["name"].endswith("_") else y
+
+
+@_writes("threshold", "threshold_")
+def _threshold(blocks: Blocks, given: Mapping[str, Any]) -> Any:
+    x = given["self"]
+    y = torch.where(x <= beside(blocks, x, given["threshold"]), beside(blocks, x, given["value"]).to(x.dtype), x)
+    return x.copy_(y) if given["name"].endswith("_") else y
+
+
+@_writes("hardtanh", "hardtanh_")
+def _hardtanh(blocks: Blocks, given: Mapping[str, Any]) -> Any:
+    x = given["self"]
+    low, high = (-1.0 if given["min_val"] is None else given["min_val"]), given["max_val"]
+    y = torch.clamp(x, beside(blocks, x, low), beside(blocks, x, 1.0 if high is None else high))
+    return x.copy_(y) if given["name"].endswith("_") else y
+
+
+@_writes("masked_fill_")
+def _masked_fill(blocks: Blocks, given: Mapping[str, Any]) -> Any:
+    """In place it is functionalized for plain sizes only."""
+    x = given["self"]
+    return x.copy_(torch.where(given["mask"], beside(blocks, x, given["value"]).to(x.dtype), x))
+
+
+@_writes("one_hot")
+def _one_hot(blocks: Blocks, given: Mapping[str, Any]) -> Any:
+    count = given["num_classes"]
+    classes = torch.arange(blocks.number(count) if isinstance(count, torch.Tensor) else count)
+    return (given["self"].unsqueeze(-1) == classes).to(torch.int64)
+
+
+@_writes("narrow")
+def _narrow(blocks: Blocks, given: Mapping[str, Any]) -> Any:
+    """A place that may count from the end: ONNX has no slice whose end counts from there unless its start does."""
+    x, dim, start, length = (given[name] for name in ("self", "dim", "start", "length"))
+    if not isinstance(start, torch.Tensor):
+        return NotImplemented
+    length = blocks.number(length) if isinstance(length, torch.Tensor) else length
+    first = torch.where(start < 0, start + _tensor(blocks, x.shape[dim]), start)
+    return x.index_select(dim, first + torch.arange(length))

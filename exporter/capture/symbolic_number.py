@@ -1,0 +1,41 @@
+"""Numbers over symbols, as they are among an operator's arguments, computed from the tensors of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import sympy
+import torch
+from torch.utils._sympy.interp import sympy_interp
+from torch.utils._sympy.reference import PythonReferenceAnalysis
+
+from onnx_parity.exporter.capture.graph.graph import Value
+
+__all__ = ["SymbolicNumber"]
+
+
+@dataclass(frozen=True, slots=True)
+class SymbolicNumber:
+    """An expression, and of which sizes and values its symbols are."""
+
+    expression: sympy.Expr
+    #: Of each symbol: the value, and the axis whose size it is; no axis where it is the value itself.
+    sources: tuple[tuple[sympy.Symbol, Value, int | None], ...]
+
+    def of(self, tensors: Mapping[Value, torch.Tensor]) -> Any:
+        """What it is in a run. Sizes that are symbols themselves, because the run is being recorded, stay so."""
+        known = {
+            symbol: tensors[value].item() if axis is None else tensors[value].shape[axis]
+            for symbol, value, axis in self.sources
+        }
+        return sympy_interp(_Arithmetic, known, self.expression)
+
+
+class _Arithmetic(PythonReferenceAnalysis):
+    """torch's own reading of expressions, with the division of sizes that it leaves to sympy."""
+
+    @staticmethod
+    def int_truediv(a: Any, b: Any) -> Any:
+        return a / b

@@ -1,0 +1,150 @@
+"""A captured program, which is lowered once for each opset that is wanted, and the options of a model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
+
+import torch
+from torch._ops import OpOverload
+
+from onnx_parity.exporter.capture.fakes.fake_mode import outside_of_fake_modes
+from onnx_parity.exporter.capture.graph.graph import Graph, operator_name
+from onnx_parity.exporter.capture.trace import Traced
+from onnx_parity.exporter.files.weights import Weights
+from onnx_parity.exporter.lowering.lower import Names, lower
+from onnx_parity.exporter.lowering.options import LoweringOptions, OperatorExportTypes
+from onnx_parity.exporter.lowering.registry import Lowering
+from onnx_parity.exporter.passes.fold import fold_constants
+from onnx_parity.exporter.passes.fuse_batch_norm import fuse_batch_norm
+from onnx_parity.exporter.passes.modules_to_functions import modules_to_functions
+from onnx_parity.exporter.passes.remove_unused import remove_unused
+from onnx_parity.exporter.passes.weights_as_inputs import list_initializers_as_inputs, turn_weights_into_inputs
+from onnx_parity.exporter.program import ONNXProgram
+from onnx_parity.exporter.request.opsets import checked_custom_opsets, checked_opset, refuse_unused_opsets
+from onnx_parity.exporter.source import Source
+from onnx_parity.exporter.startup.gc_pause import leaving_garbage
+from onnx_parity.exporter.torch_onnx.legacy_arguments import check_switches, export_type_of
+
+__all__ = ["Capture", "ModelOptions"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelOptions:
+    """How a captured program is written as a model. `export` describes each of them."""
+
+    opset_version: int
+    operator_export_type: OperatorExportTypes = OperatorExportTypes.ONNX
+    export_params: bool = True
+    do_constant_folding: bool = True
+    strip_doc_string: bool = True
+    keep_initializers_as_inputs: bool = False
+    custom_opsets: Mapping[str, int] = field(default_factory=dict)
+    export_modules_as_functions: bool | Collection[type[torch.nn.Module]] = False
+
+    def __post_init__(self) -> None:
+        check_switches(
+            export_params=self.export_params,
+            do_constant_folding=self.do_constant_folding,
+            strip_doc_string=self.strip_doc_string,
+            keep_initializers_as_inputs=self.keep_initializers_as_inputs,
+        )
+
+    @property
+    def weights_vary(self) -> bool:
+        """Whether other weights may be given when the model runs: nothing may be made of their values before."""
+        return not self.export_params or bool(self.keep_initializers_as_inputs)
+
+    @property
+    def as_functions(self) -> bool:
+        """Whether modules become functions of the model."""
+        # A tensor has no truth; `modules_to_functions` refuses it.
+        asked = self.export_modules_as_functions
+        return isinstance(asked, torch.Tensor) or bool(asked)
+
+
+class Capture:
+    """A captured program: independent of any opset, to be lowered to as many as wanted."""
+
+    def __init__(
+        self,
+        traced: Traced,
+        source: Source,
+        names: Names,
+        weights: Callable[[], list[tuple[str, torch.Tensor]]],
+        table: Mapping[OpOverload, Lowering],
+    ) -> None:
+        self.graph: Graph = traced.graph
+        self._returned = traced.returned
+        self._source = source
+        self._names = names
+        self._weights = weights
+        self._table = table
+
+    @property
+    def operators(self) -> tuple[str, ...]:
+        """The ATen operators of the program, each once: `aten::elu`."""
+        return tuple(dict.fromkeys(operator_name(node.op) for node in self.graph.live_nodes()))
+
+    def lower(
+        self,
+        opset_version: int | None = None,
+        *,
+        export_params: bool = True,
+        operator_export_type: OperatorExportTypes = OperatorExportTypes.ONNX,
+        do_constant_folding: bool = True,
+        strip_doc_string: bool = True,
+        keep_initializers_as_inputs: bool | None = None,
+        custom_opsets: Mapping[str, int] | None = None,
+        export_modules_as_functions: bool | Collection[type[torch.nn.Module]] = False,
+    ) -> ONNXProgram:
+        """The ONNX program at an opset. Raises `UnsupportedOperatorsError`, which lists all operators that have no
+        form there.
+        """
+        return self.as_model(
+            ModelOptions(
+                opset_version=checked_opset(opset_version),
+                operator_export_type=export_type_of(operator_export_type),
+                export_params=export_params,
+                do_constant_folding=do_constant_folding,
+                strip_doc_string=strip_doc_string,
+                keep_initializers_as_inputs=keep_initializers_as_inputs is not None and keep_initializers_as_inputs,
+                custom_opsets=checked_custom_opsets(custom_opsets),
+                export_modules_as_functions=export_modules_as_functions,
+            )
+        )
+
+    @leaving_garbage()
+    @outside_of_fake_modes
+    def as_model(self, options: ModelOptions) -> ONNXProgram:
+        """The ONNX program that `lower` gives, by options that are checked."""
+        opset = options.opset_version
+        lowering = LoweringOptions(
+            style=options.operator_export_type,
+            opset_versions=options.custom_opsets,
+            table=self._table,
+            doc_strings=not options.strip_doc_string,
+            weights_are_inputs=options.weights_vary,
+            modules_become_functions=options.as_functions,
+        )
+        with _literals_on_the_cpu():
+            lowered = lower(self.graph, opset, self._names, lowering)
+            model = lowered.model
+            refuse_unused_opsets(options.custom_opsets, model.graph.opset_imports)
+            if options.as_functions:
+                modules_to_functions(model, self._source.program, options.export_modules_as_functions, opset)
+            elif options.do_constant_folding and not options.weights_vary:
+                fold_constants(model)
+                fuse_batch_norm(model)
+            remove_unused(model)
+            given = {} if options.export_params else turn_weights_into_inputs(model, self._weights(), lowered.weights)
+            if model.ir_version < 4 or options.keep_initializers_as_inputs:
+                list_initializers_as_inputs(model)
+        weights = Weights.of(lowered.weights, lowered.built_in, given)
+        return ONNXProgram(model, self._returned, opset, self._source, weights)
+
+
+def _literals_on_the_cpu() -> AbstractContextManager[object]:
+    """What lowerings make lies in the memory of the CPU, whatever torch.set_default_device says; which is a mode."""
+    return torch.device("cpu") if torch._C._len_torch_function_stack() else nullcontext()

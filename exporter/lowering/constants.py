@@ -1,0 +1,93 @@
+"""Constants of the graph under construction, and the conversion of operands: casts, promotion, numbers to tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import onnx_ir as ir
+import torch
+from onnx_ir.tensor_adapters import TorchTensor
+
+from onnx_parity.exporter.dtypes import TENSOR_TYPES, TO_ONNX, result_dtype
+from onnx_parity.exporter.lowering.opsets import Forms
+from onnx_parity.exporter.lowering.values.value import Number, Operand, Value
+
+__all__ = ["Constants"]
+
+#: Constants with at most so many elements are compared by value, so that equal ones share one initializer.
+_COMPARED = 64
+
+
+class Constants(Forms):
+    """The part of `g` that makes values of numbers and tensors."""
+
+    def __init__(self) -> None:
+        self.initializers: dict[str, ir.Value] = {}
+        #: By the arguments of `const`, and by the dtype, shape and elements of the tensor.
+        self._constants: dict[tuple[Any, ...] | None, Value] = {}
+
+    def const(self, value: Number | Sequence[Number] | torch.Tensor, dtype: torch.dtype | None = None) -> Value:
+        """A constant. Equal ones share one initializer."""
+        arguments = None if isinstance(value, torch.Tensor) else (repr(value), dtype)
+        known = self._constants.get(arguments)
+        if known is not None:
+            return known
+        tensor = value.to(dtype) if isinstance(value, torch.Tensor) else torch.tensor(value, dtype=dtype)
+        tensor = tensor.detach()
+        key = (tensor.dtype, tuple(tensor.shape), repr(tensor.tolist())) if tensor.numel() <= _COMPARED else None
+        known = self._constants.get(key)
+        if known is None:
+            known = self.initializer(self.new_name("const"), TorchTensor(tensor), tensor.dtype, tuple(tensor.shape))
+            known.constant = tensor
+        self._constants.update((each, known) for each in (arguments, key) if each is not None)
+        return known
+
+    def initializer(self, name: str, data: ir.TensorProtocol, dtype: torch.dtype, shape: tuple[int, ...]) -> Value:
+        value = ir.Value(name=name, type=TENSOR_TYPES[dtype], shape=ir.Shape(shape), const_value=data)
+        data.name = name
+        self.initializers[name] = value
+        return Value(value, dtype, shape)
+
+    def scalar(self, number: Number, dtype: torch.dtype) -> Value:
+        """A 0-d tensor of a Python number, of a size, or of a number that was read from a tensor."""
+        if isinstance(number, torch.SymInt):
+            if number.node.expr.is_Symbol:
+                value, axis = self.symbol(str(number.node.expr))
+                if axis is None and value.shape == ():
+                    return self.cast(value, dtype)
+            return self.cast(self.squeeze(self.ints([number]), [0]), dtype)
+        if isinstance(number, torch.SymFloat):
+            return self.cast(self.squeeze(self.real(number.node.expr), [0]), dtype)
+        if isinstance(number, torch.SymBool):
+            return self.cast(self.squeeze(self.truth(number.node.expr), [0]), dtype)
+        return self.const(number, dtype)
+
+    def cast(self, x: Value, dtype: torch.dtype) -> Value:
+        """`x` in another dtype; `x` itself if it has that dtype."""
+        if x.dtype is dtype:
+            return x
+        if x.is_small and x.constant is not None:
+            return self.const(x.constant, dtype)
+        return self.op("Cast", x, to_i=TO_ONNX[dtype].value)
+
+    def promote(self, *operands: Operand, dtype: torch.dtype | None = None) -> list[Value]:
+        """The operands in the dtype that torch would compute them in; numbers become constants."""
+        if dtype is None:
+            dtype = self.result_type(*operands)
+        return [
+            self.cast(o, dtype) if isinstance(o, Value) else self.scalar(_wrapped_around(o, dtype), dtype)
+            for o in operands
+        ]
+
+    def result_type(self, *operands: Operand) -> torch.dtype:
+        """The dtype in which torch computes with these operands."""
+        tensors = [(o.dtype, o.rank) for o in operands if isinstance(o, Value)]
+        return result_dtype(tensors, [o for o in operands if not isinstance(o, Value)])
+
+
+def _wrapped_around(number: Number, dtype: torch.dtype) -> Number:
+    """A number that a narrower integer dtype cannot hold, as torch converts it."""
+    if type(number) is not int or dtype is torch.bool or dtype.is_floating_point or dtype.is_complex:
+        return number
+    return int(torch.tensor(number).to(dtype).item())

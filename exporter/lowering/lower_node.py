@@ -1,0 +1,255 @@
+"""One node of the ATen graph to ONNX nodes: finds its lowering, calls it, and checks what it returns."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import onnx_ir as ir
+import torch
+from torch._ops import OpOverload
+
+from onnx_parity.exporter.capture.graph.graph import Block, Holds, Node, Primitive, operator_name
+from onnx_parity.exporter.capture.graph.graph import Graph as AtenGraph
+from onnx_parity.exporter.capture.graph.graph import Value as AtenValue
+from onnx_parity.exporter.capture.graph.origin import last_user_line
+from onnx_parity.exporter.dtypes import TO_ONNX, type_of
+from onnx_parity.exporter.errors import CaptureError, ExportError, LoweringError, Refusal, Unsupported
+from onnx_parity.exporter.fallback.encoding import NOT_VALUES
+from onnx_parity.exporter.lowering.builder import Graph
+from onnx_parity.exporter.lowering.custom.rank_check import ranks_of
+from onnx_parity.exporter.lowering.custom.torch_ops import as_aten, as_recorded
+from onnx_parity.exporter.lowering.custom.torch_refusal import torchs_refusal
+from onnx_parity.exporter.lowering.options import LoweringOptions, OperatorExportTypes
+from onnx_parity.exporter.lowering.program_values import ProgramValues
+from onnx_parity.exporter.lowering.registry import Lowering, find, is_from_user
+from onnx_parity.exporter.lowering.values.shapes import shaped
+from onnx_parity.exporter.lowering.values.value import Value
+
+__all__ = ["NodeLowering"]
+
+#: What writes an operator that has no lowering as an operator of torch, by `operator_export_type`.
+_FALLBACKS = {
+    OperatorExportTypes.ONNX_ATEN: as_aten,
+    OperatorExportTypes.ONNX_ATEN_FALLBACK: as_aten,
+    OperatorExportTypes.ONNX_FALLTHROUGH: as_recorded,
+    OperatorExportTypes.RAW: as_recorded,
+}
+#: With these, every operator is written as an operator of torch.
+_WITHOUT_LOWERINGS = (OperatorExportTypes.ONNX_ATEN, OperatorExportTypes.RAW)
+
+
+class _InputRefused(Unsupported):
+    """A node needs a size of the result of a refused operator. The refusal of that operator is reported alone."""
+
+
+class NodeLowering:
+    """Lowers nodes one after the other, and collects the refusals, so that all of a program are reported together."""
+
+    def __init__(self, graph: AtenGraph, g: Graph, values: ProgramValues, options: LoweringOptions) -> None:
+        self.graph = graph
+        self.g = g
+        self.values = values
+        self.options = options
+        self.refusals: list[Refusal] = []
+        #: The results of refused operators: nodes that depend on them are skipped.
+        self._refused: set[AtenValue] = set()
+        self._fallback = _FALLBACKS.get(options.style)
+        g.bind_symbols(self._source_of_symbol)
+        g.bind_blocks(self.lower_block)
+
+    def lower(self, node: Node) -> None:
+        """Add the nodes of an ATen node to `g`, or a refusal."""
+        function = self._lowering_of(node)
+        if function is None:
+            self._refuse(node, "there is no lowering for it", None)
+            return
+        if any(value in self._refused for value in node.inputs()):
+            self._skip(node)
+            return
+        first = len(self.g.nodes)
+        if self.options.modules_become_functions:
+            self.g.integers.clear()
+        try:
+            self._bind(node, self._empty_results(node, function) or self._call(node, function), first)
+        except _InputRefused:
+            self._skip(node)
+            return
+        except LoweringError as error:
+            _raise_if_torch_refuses(node, error)
+            raise
+        except Unsupported as error:
+            if not self._written_as_torch_operator(node, first):
+                self._refuse(node, error.reason, error.since)
+                return
+        self._annotate(node, first)
+
+    def lower_block(self, block: Block, inputs: Sequence[Value], outputs: Sequence[AtenValue]) -> list[Value]:
+        """The nodes of a block that these of its outputs depend on, into the subgraph that is open in `g`."""
+        for aten, value in zip(block.inputs, inputs, strict=True):
+            self.values[aten] = shaped(value, aten.shape)
+        for node in self.graph.live_in(block.nodes, outputs):
+            self.lower(node)
+        if any(value in self._refused for value in outputs):
+            raise _InputRefused("an operator of the block is refused")
+        results = [self.values[value] for value in outputs]
+        made = (output for node in block.nodes for output in node.outputs if output is not None)
+        # Values of a subgraph do not exist outside of it.
+        self.values.forget((*block.inputs, *made))
+        return results
+
+    # --- the call -------------------------------------------------------------------------------------------------
+
+    def _lowering_of(self, node: Node) -> Lowering | None:
+        if isinstance(node.op, Primitive):
+            # Control flow and lists are no operators of torch, and always ONNX's.
+            return find(node.op, self.g.opset)
+        function = None
+        if self.options.style not in _WITHOUT_LOWERINGS:
+            function = self.options.table.get(node.op) or find(node.op, self.g.opset)
+        fallback = self._fallback
+        if function is None and fallback is not None:
+            return lambda g, **_: fallback(g, node, self.values.__getitem__)
+        return function
+
+    def _empty_results(self, node: Node, function: Lowering) -> list[Value | None] | None:
+        """Constants for a node whose results have no elements: runtimes fail in operators on empty tensors."""
+        is_ours = isinstance(node.op, OpOverload) and node.op.namespace == "aten" and not is_from_user(function)
+        shapes = [output.shape for output in node.outputs if output is not None and output.holds is Holds.TENSOR]
+        if not is_ours or self._fallback is not None or not shapes or len(shapes) != len(node.outputs):
+            return None
+        if not all(all(isinstance(size, int) for size in shape) and 0 in shape for shape in shapes):
+            return None
+        return [
+            self.g.const(torch.empty(output.shape, dtype=output.dtype)) for output in node.outputs if output is not None
+        ]
+
+    def _call(self, node: Node, function: Lowering) -> Any:
+        self.g.node = node
+        self.g.is_checked = is_from_user(function)
+        arguments = {
+            name: self._lowered(argument) for name, argument in node.arguments.items() if name not in NOT_VALUES
+        }
+        try:
+            return function(self.g, **arguments)
+        except (ExportError, Unsupported):
+            raise
+        except Exception as error:
+            # A callable object has no name of its own.
+            name = getattr(function, "__qualname__", type(function).__qualname__)
+            name = f"{function.__module__}.{name}{last_user_line(error).placed}"
+            raise LoweringError(
+                f"the lowering of {node.op} ({name}) failed with {type(error).__name__}: {error}"
+                f"{node.origin.on_its_own_line}"
+            ) from error
+
+    def _lowered(self, argument: Any) -> Any:
+        if isinstance(argument, AtenValue):
+            return self.values[argument]
+        if isinstance(argument, list):
+            return [self._lowered(item) for item in argument]
+        return argument
+
+    def _source_of_symbol(self, name: str) -> tuple[Value, int | None]:
+        value, axis = self.graph.symbol_sources[name]
+        if value in self._refused:
+            raise _InputRefused(f"the size {name} is that of a refused operator's result")
+        return self.values[value], axis
+
+    # --- the results ----------------------------------------------------------------------------------------------
+
+    def _bind(self, node: Node, results: Any, first: int) -> None:
+        """Check what a lowering returned, whose nodes are those from the number `first` on, and name it as results."""
+        values = _as_values(node, results)
+        # Only for users' lowerings: the test cases check ours, and shape inference takes longer than a lowering.
+        ranks = ranks_of(self.g.nodes[first:], {**self.g.domains, "": self.g.opset}) if self.g.is_checked else {}
+        for output, result in zip(node.outputs, values, strict=False):
+            if output is None or result is None:
+                continue
+            if result.has_assumed_dtype:
+                result.dtype = output.dtype
+                result.ir.type = ir.TensorType(TO_ONNX[output.dtype])
+            _check_result(node, output, result, ranks)
+            if result.shape is None:
+                result.shape = output.shape
+            if result.ir.shape is None:
+                result.ir.shape = self.values.shape(output.shape)
+            if output.holds is not Holds.TENSOR:
+                result.ir.type = type_of(output.dtype, output.holds)
+            self.values[output] = result
+
+    def _annotate(self, node: Node, first: int) -> None:
+        for made in self.g.nodes[first:]:
+            made.meta["origin"] = node
+            if self.options.doc_strings:
+                made.doc_string = f"{node.op}{node.origin.placed_in_full}"
+
+    # --- refusals -------------------------------------------------------------------------------------------------
+
+    def _written_as_torch_operator(self, node: Node, first: int) -> bool:
+        """Replace what a lowering wrote before it refused by an operator of torch, if `operator_export_type` allows."""
+        if self._fallback is None or isinstance(node.op, Primitive):
+            return False
+        self.g.take_back(first)
+        try:
+            self._bind(node, self._fallback(self.g, node, self.values.__getitem__), first)
+        except Unsupported:
+            self.g.take_back(first)
+            return False
+        return True
+
+    def _refuse(self, node: Node, reason: str, since: int | None) -> None:
+        # Sizes have the names that the user gave to the axes.
+        reason = re.sub(r"\bs\d+\b", lambda symbol: self.graph.axis_names.get(symbol[0], symbol[0]), reason)
+        self.refusals.append(Refusal(_full_name(node), reason, node.origin.where, node.origin.module, since))
+        self._skip(node)
+
+    def _skip(self, node: Node) -> None:
+        self._refused.update(output for output in node.outputs if output is not None)
+
+
+def _as_values(node: Node, results: Any) -> list[Value | None]:
+    """What a lowering returned as a list, which may be shorter than the outputs of the operator."""
+    values = list(results) if isinstance(results, (list, tuple)) else [results]
+    wrong = [each for each in values if each is not None and not isinstance(each, Value)]
+    if wrong or (results is None and len(node.outputs) == 1):
+        raise LoweringError(
+            f"the lowering of {node.op} returned {wrong[0] if wrong else None!r}: return a value of the graph, such as "
+            f"g.op returns{node.origin.on_its_own_line}"
+        )
+    if len(values) > len(node.outputs):
+        raise LoweringError(
+            f"the lowering of {node.op} returned {len(values)} values, and the operator has {len(node.outputs)} outputs"
+            f": return one value for each{node.origin.on_its_own_line}"
+        )
+    return values
+
+
+def _check_result(node: Node, output: AtenValue, result: Value, ranks: dict[ir.Value, int]) -> None:
+    if result.dtype is not output.dtype:
+        raise LoweringError(
+            f"the lowering of {node.op} returned {result.dtype}, and torch returns {output.dtype}: cast the result, "
+            f"g.cast(y, {output.dtype}){node.origin.on_its_own_line}"
+        )
+    rank = ranks.get(result.ir, len(output.shape))
+    if rank != len(output.shape) and output.holds is Holds.TENSOR:
+        raise LoweringError(
+            f"the lowering of {node.op} returned a tensor of {rank} axes, and torch returns one of {len(output.shape)}"
+            f": return one of that rank{node.origin.on_its_own_line}"
+        )
+
+
+def _raise_if_torch_refuses(node: Node, error: LoweringError) -> None:
+    """If torch does not compute the call either, the program is wrong, and not the lowering that failed."""
+    refusal = torchs_refusal(node)
+    if refusal is not None:
+        raise CaptureError(
+            f"torch records {node.op}{node.origin.placed_in_full}, but does not compute it: {refusal}\n"
+            "Calling the program with the same arguments fails without exporting too: correct it there first."
+        ) from error
+
+
+def _full_name(node: Node) -> str:
+    overload = "default" if isinstance(node.op, Primitive) else node.op._overloadname
+    return operator_name(node.op) + ("" if overload == "default" else f".{overload}")

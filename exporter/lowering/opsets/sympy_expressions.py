@@ -1,0 +1,157 @@
+"""Expressions over symbols (sizes, and numbers read from tensors) as ONNX nodes: integers, real numbers and conditions.
+
+torch records `int(x.shape[0] * 0.3)` as a sympy expression. Real numbers are computed in float64, as Python does.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import torch
+
+from onnx_parity.exporter.capture.graph.graph import Size
+from onnx_parity.exporter.errors import Unsupported
+from onnx_parity.exporter.lowering.opsets.base import Base
+from onnx_parity.exporter.lowering.values.value import Value
+
+if TYPE_CHECKING:
+    import sympy
+
+__all__ = ["ExpressionForms"]
+
+#: ONNX's operators by torch's names of the functions that round to an integer. Both round halves to even.
+_ROUNDING = {"FloorToInt": "Floor", "CeilToInt": "Ceil", "RoundToInt": "Round"}
+
+#: ONNX's operators by the names of torch's expressions.
+_OPERATORS = {"Add": "Add", "Mul": "Mul", "FloatTrueDiv": "Div", "FloatPow": "Pow", "Pow": "Pow"}
+_FUNCTIONS = {
+    "OpaqueUnaryFn_sqrt": "Sqrt",
+    "OpaqueUnaryFn_exp": "Exp",
+    "OpaqueUnaryFn_log": "Log",
+    "OpaqueUnaryFn_tanh": "Tanh",
+}
+#: Comparisons by sympy's names: the method that emits it, whether its sides are swapped, and whether it is negated.
+_COMPARISONS = {
+    "Equality": ("not_equal", False, True),
+    "Unequality": ("not_equal", False, False),
+    "StrictLessThan": ("less", False, False),
+    "LessThan": ("less", True, True),
+    "StrictGreaterThan": ("less", True, False),
+    "GreaterThan": ("less", False, True),
+}
+
+
+class ExpressionForms(Base):
+    """Each expression as a tensor of one element."""
+
+    def ints(self, sizes: Sequence[Size]) -> Value:
+        """An int64 vector of sizes: a constant if all are known at export, else computed at run time."""
+        if all(isinstance(size, int) for size in sizes):
+            return self.const(list(sizes) if sizes else torch.empty(0, dtype=torch.int64), torch.int64)
+        parts: list[Value] = []
+        known: list[int] = []
+        for size in sizes:
+            if isinstance(size, int):
+                known.append(size)
+                continue
+            if known:
+                parts.append(self.const(known, torch.int64))
+                known = []
+            parts.append(self.integer(size.node.expr))
+        if known:
+            parts.append(self.const(known, torch.int64))
+        return parts[0] if len(parts) == 1 else self.op("Concat", *parts, axis_i=0)
+
+    def integer(self, expression: sympy.Expr) -> Value:
+        """An integer expression as an int64 tensor of one element. Equal expressions are computed once."""
+        known = self.integers.get(expression)
+        if known is None:
+            known = self.integers[expression] = self._integer(expression)
+        return known
+
+    def _integer(self, expression: sympy.Expr) -> Value:
+        if expression.is_Integer:
+            return self.const([int(expression)], torch.int64)
+        if expression.is_Symbol:
+            value, axis = self.symbol(str(expression))
+            if axis is not None:
+                return self.size(value, axis)
+            number = self.cast(value, torch.int64)
+            # In the body of a loop, onnx's shape inference takes the Unsqueeze or Reshape of a scalar for an empty
+            # vector, and then refuses a Resize to it.
+            return self.op("Add", number, self.const([0])) if value.shape == () else self.reshape(number, [1])
+        rounded = self.rounded(expression)
+        if rounded is not None:
+            return rounded
+        name = type(expression).__name__
+        arguments = [self.integer(argument) for argument in expression.args]
+        if name in ("Add", "Mul"):
+            total = arguments[0]
+            for argument in arguments[1:]:
+                total = self.op(name, total, argument)
+            return total
+        if name == "Pow" and expression.args[1].is_Integer and int(expression.args[1]) > 0:
+            total = arguments[0]
+            for _ in range(int(expression.args[1]) - 1):
+                total = self.op("Mul", total, arguments[0])
+            return total
+        if name in ("FloorDiv", "CleanDiv"):
+            return self.floor_divide(*arguments)
+        if name in ("Mod", "PythonMod"):
+            return self.op("Sub", arguments[0], self.op("Mul", self.floor_divide(*arguments), arguments[1]))
+        if name in ("Max", "Min"):
+            total = arguments[0]
+            for argument in arguments[1:]:
+                total = self.extreme(name, total, argument)  # type: ignore[arg-type]
+            return total
+        raise Unsupported(f"the size {expression} cannot be written in ONNX: {name} of sizes is not supported")
+
+    def truth(self, statement: sympy.Basic) -> Value:
+        """A condition on sizes as a bool tensor of one element."""
+        name = type(statement).__name__
+        if name == "Not":
+            return self.op("Not", self.truth(statement.args[0]))
+        if name in ("And", "Or"):
+            return functools.reduce(lambda a, b: self.op(name, a, b), map(self.truth, statement.args))
+        compare, swapped, negated = _COMPARISONS[name]
+        one, other = (self.integer(side) for side in statement.args)
+        answer: Value = getattr(self, compare)(*((other, one) if swapped else (one, other)))
+        return self.op("Not", answer) if negated else answer
+
+    def rounded(self, expression: sympy.Expr) -> Value | None:
+        """An expression that rounds a real number, as an int64 tensor of one element; None for any other expression."""
+        name = type(expression).__name__
+        if name == "TruncToInt":
+            # Cast truncates.
+            return self.cast(self.real(expression.args[0]), torch.int64)
+        if name not in _ROUNDING:
+            return None
+        return self.cast(self.op(_ROUNDING[name], self.real(expression.args[0])), torch.int64)
+
+    def real(self, expression: sympy.Expr) -> Value:
+        """A real expression as a float64 tensor of one element."""
+        if expression.is_Number:
+            return self.const([float(expression)], torch.float64)
+        name = type(expression).__name__
+        if expression.is_Symbol:
+            value, axis = self.symbol(str(expression))
+            assert axis is None, f"{expression} is a size, not a real number"
+            return self.reshape(self.cast(value, torch.float64), [1])
+        if name == "ToFloat":
+            return self.cast(self.integer(expression.args[0]), torch.float64)
+        if name == "IntTrueDiv":
+            return self.op("Div", *[self.cast(self.integer(argument), torch.float64) for argument in expression.args])
+        function = _FUNCTIONS.get(name)
+        if function is not None:
+            return self.op(function, self.real(expression.args[0]))
+        operator = _OPERATORS.get(name)
+        if operator is None:
+            raise Unsupported(
+                f"the number {expression} cannot be written in ONNX: {name} of real numbers is not supported"
+            )
+        total, *others = [self.real(argument) for argument in expression.args]
+        for other in others:
+            total = self.op(operator, total, other)
+        return total

@@ -1,0 +1,72 @@
+"""The ONNX value of each value of the program: results of nodes, constants, and weights, which become initializers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import onnx_ir as ir
+
+from onnx_parity.exporter.capture.graph.graph import Graph as AtenGraph
+from onnx_parity.exporter.capture.graph.graph import Node, Size
+from onnx_parity.exporter.capture.graph.graph import Value as AtenValue
+from onnx_parity.exporter.errors import CaptureError
+from onnx_parity.exporter.files.lazy_tensors import WeightTensor
+from onnx_parity.exporter.lowering.builder import Graph
+from onnx_parity.exporter.lowering.values.value import Value
+
+__all__ = ["ProgramValues"]
+
+
+class ProgramValues:
+    """Looked up by the value of the ATen graph. A constant is added to the ONNX graph when it is first looked up."""
+
+    def __init__(self, graph: AtenGraph, g: Graph, *, weights_are_inputs: bool) -> None:
+        self._graph = graph
+        self._g = g
+        self._weights_are_inputs = weights_are_inputs
+        self._values: dict[AtenValue, Value] = {}
+        #: By the name that the program has for the weight.
+        self.weights: dict[str, Value] = {}
+
+    def __getitem__(self, value: AtenValue) -> Value:
+        known = self._values.get(value)
+        if known is None:
+            known = self._values[value] = self._constant(value)
+        return known
+
+    def __setitem__(self, value: AtenValue, lowered: Value) -> None:
+        self._values[value] = lowered
+
+    def forget(self, values: Iterable[AtenValue]) -> None:
+        for value in values:
+            self._values.pop(value, None)
+
+    def shape(self, sizes: Sequence[Size], axis_names: Mapping[int, str] | None = None) -> ir.Shape:
+        """A shape as ONNX has it: dynamic axes have the given names, or those of their sizes."""
+        return ir.Shape(
+            [
+                size if isinstance(size, int) else (axis_names or {}).get(axis) or self._graph.size_name(size)
+                for axis, size in enumerate(sizes)
+            ]
+        )
+
+    def _constant(self, value: AtenValue) -> Value:
+        tensor = value.constant
+        if tensor is None:
+            raise CaptureError(
+                f"a tensor that is computed in a branch or loop is used after it{_used_at(self._g.node)}, and the "
+                "branch or loop does not return it: return it from its function"
+            )
+        if not value.name and tensor.numel() <= 64 and not tensor.is_meta:
+            return self._g.const(tensor.cpu())
+        name = self._g.new_name(value.name or "literal")
+        known = self._g.initializer(name, WeightTensor(tensor), value.dtype, tuple(tensor.shape))
+        if value.name:
+            self.weights[value.name] = known
+        if not tensor.is_meta and not (value.name and self._weights_are_inputs):
+            known.constant = tensor
+        return known
+
+
+def _used_at(node: Node | None) -> str:
+    return f",{node.origin.placed}" if node is not None and node.origin.placed else ""

@@ -1,0 +1,165 @@
+"""Dynamic axes as users write them in `dynamic_shapes`, with the dimensions of `torch.export`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch.export.dynamic_shapes import Dim
+
+from onnx_parity.exporter.errors import ArgumentError
+from onnx_parity.exporter.request.dynamic_axes import Axes, Named, checked_axis
+from onnx_parity.exporter.request.marked_inputs import Held
+
+__all__ = ["DynamicShapes", "axes_from_dynamic_shapes", "shapes_by_argument"]
+
+DynamicShapes = Mapping[str, Any] | Sequence[Any]
+
+
+def shapes_by_argument(spec: DynamicShapes, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+    """`dynamic_shapes` by the names of the arguments, where it may be by their places."""
+    if not isinstance(spec, (Mapping, list, tuple)):
+        raise ArgumentError(
+            f"dynamic_shapes is {spec!r}: give a dict by the names of arguments, {{'x': {{0: Dim('batch')}}}}, or a "
+            "tuple with one entry for each"
+        )
+    if not isinstance(spec, Mapping):
+        # Arguments without tensors, such as a number given by keyword, may be left out.
+        holding = [name for name, argument in arguments.items() if any(True for _ in _paired(name, argument, None))]
+        entitled = list(arguments) if len(spec) == len(arguments) else holding
+        if len(spec) != len(entitled):
+            raise ArgumentError(
+                f"dynamic_shapes has {len(spec)} entries for {len(holding)} arguments with tensors "
+                f"({', '.join(holding)}): give one for each, None where nothing is dynamic"
+            )
+        spec = dict(zip(entitled, spec, strict=True))
+    unknown = [name for name in spec if name not in arguments]
+    if unknown:
+        raise ArgumentError(
+            f"dynamic_shapes names {unknown[0]!r}, which is no argument of the program ({', '.join(arguments)})"
+        )
+    return spec
+
+
+def axes_from_dynamic_shapes(
+    given: DynamicShapes, arguments: Mapping[str, Any], inputs: Mapping[str, torch.Tensor | Held]
+) -> Axes:
+    """A structure like that of the arguments, with a dict or a list of dimensions in the place of each tensor."""
+    spec = shapes_by_argument(given, arguments)
+    axes, automatic = Axes(), set[str]()
+    _refuse_underived(spec, arguments)
+    names = list(inputs)
+    position = 0
+    for name, argument in arguments.items():
+        for tensor, wanted in _paired(f"dynamic_shapes[{name!r}]", argument, spec.get(name)):
+            named = _dimensions(f"dynamic_shapes[{name!r}]", names[position], wanted, tensor, automatic, axes.ranges)
+            if named:
+                axes.inputs[position] = named
+            position += 1
+    return Axes(axes.inputs, axes.outputs, frozenset(automatic), axes.ranges)
+
+
+def _paired(what: str, argument: Any, spec: Any) -> Iterator[tuple[torch.Tensor, Any]]:
+    """The tensors of an argument, each with its part of the specification."""
+    if isinstance(argument, torch.Tensor):
+        yield argument, spec
+    elif isinstance(argument, Held):
+        yield argument.item, argument.mark.axes or None
+    elif isinstance(argument, Mapping):
+        for key, item in argument.items():
+            yield from _paired(f"{what}[{key!r}]", item, None if spec is None else spec.get(key))
+    elif isinstance(argument, (list, tuple)):
+        if spec is not None and len(spec) != len(argument):
+            raise ArgumentError(f"{what} has {len(spec)} entries for an argument of {len(argument)}")
+        for number, item in enumerate(argument):
+            yield from _paired(f"{what}[{number}]", item, None if spec is None else spec[number])
+
+
+def _refuse_underived(spec: Mapping[str, Any], arguments: Mapping[str, Any]) -> None:
+    """Refuse an example whose sizes contradict derived dimensions: `2 * Dim("n")` where the size n is another."""
+    sizes: dict[str, int] = {}
+    derived: list[tuple[str, Any, int]] = []
+    for name, argument in arguments.items():
+        for tensor, wanted in _paired(f"dynamic_shapes[{name!r}]", argument, spec.get(name)):
+            # What is no dict and no list is refused where the dimensions are read.
+            listed = wanted if isinstance(wanted, list | tuple) else ()
+            by_axis = wanted.items() if isinstance(wanted, Mapping) else enumerate(listed)
+            for axis, dimension in by_axis:
+                if isinstance(dimension, Dim) and axis in range(-tensor.ndim, tensor.ndim):
+                    if hasattr(dimension, "root"):
+                        derived.append((name, dimension, tensor.shape[axis]))
+                    else:
+                        sizes[dimension.__name__] = tensor.shape[axis]
+    for name, dimension, size in derived:
+        root = sizes.get(dimension.root.__name__)
+        if root is None:
+            # No axis has the size n itself, so n follows from the first dimension derived from it.
+            root = sizes[dimension.root.__name__] = _root_of(dimension, size)
+            if dimension.fn(root) != size:
+                raise ArgumentError(
+                    f"dynamic_shapes[{name!r}] wants {dimension.__name__}, and the example's size is {size}, which it "
+                    f"is for no {dimension.root.__name__}"
+                )
+        if dimension.fn(root) != size:
+            raise ArgumentError(
+                f"dynamic_shapes[{name!r}] wants {dimension.__name__}, which is {dimension.fn(root)} where "
+                f"{dimension.root.__name__} is {root}, and the example's size is {size}"
+            )
+
+
+def _root_of(dimension: Any, size: int) -> int:
+    """Of `2 * n + 1` the n that comes nearest to a size; torch has no other than linear ones."""
+    offset = dimension.fn(0)
+    return int((size - offset) // (dimension.fn(1) - offset))
+
+
+def _dimensions(
+    what: str,
+    name: str,
+    wanted: Any,
+    tensor: torch.Tensor,
+    automatic: set[str],
+    ranges: dict[str, tuple[Any, Any]],
+) -> Named:
+    if wanted is None:
+        return {}
+    if isinstance(wanted, Mapping):
+        by_axis = dict(wanted)
+    elif isinstance(wanted, (list, tuple)):
+        if len(wanted) != tensor.ndim:
+            raise ArgumentError(f"{what} has {len(wanted)} entries, and {name!r} has {tensor.ndim} axes")
+        by_axis = dict(enumerate(wanted))
+    else:
+        raise ArgumentError(f"{what} is {wanted!r}: give a dict, {{0: Dim('batch')}}, or one entry for each axis")
+    named: Named = {}
+    for axis, dimension in by_axis.items():
+        positive = checked_axis(what, name, axis, tensor.ndim)
+        axis_name = _dimension_name(what, f"{name}_dim_{positive}", dimension, tensor.shape[positive])
+        if axis_name is not None:
+            named[positive] = axis_name
+            if dimension is Dim.AUTO:
+                automatic.add(axis_name)
+            if isinstance(dimension, Dim):
+                ranges[axis_name] = (dimension.min, dimension.max)
+    return named
+
+
+def _dimension_name(what: str, default: str, dimension: Any, size: int) -> str | None:
+    """The name that a dimension gives its axis; None for a static one."""
+    if dimension is None or dimension is Dim.STATIC or (isinstance(dimension, int) and dimension == size):
+        return None
+    if dimension is Dim.AUTO or dimension is Dim.DYNAMIC:
+        return default
+    if isinstance(dimension, str):
+        return dimension
+    if isinstance(dimension, Dim):
+        low, high = dimension.min, dimension.max
+        if not low <= size <= high:
+            raise ArgumentError(
+                f"{what} wants {dimension.__name__} from {low} to {high}, and the example's size is {size}"
+            )
+        return str(dimension.__name__)
+    raise ArgumentError(
+        f"{what} holds {dimension!r}: give torch.export.Dim('name'), Dim.DYNAMIC, Dim.AUTO, a name, or None"
+    )

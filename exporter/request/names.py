@@ -1,0 +1,80 @@
+"""Names of inputs and outputs: as they were asked for, or by parameter and place, and each of them once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from torch.utils import _pytree as pytree
+
+from onnx_parity.exporter.errors import ArgumentError
+from onnx_parity.exporter.request.marked_inputs import is_input
+
+__all__ = ["checked_names", "input_names_for", "output_names_for"]
+
+
+def input_names_for(arguments: Mapping[str, Any], requested: Sequence[str] | None, weights: int = 0) -> list[str]:
+    """A name for each tensor among the arguments: as requested, from the first; else after its parameter.
+
+    Names beyond those are for the weights.
+    """
+    names: list[str] = []
+    for name, argument in arguments.items():
+        count = sum(map(is_input, pytree.tree_leaves(argument)))
+        names.extend([name] if count == 1 else [f"{name}_{number}" for number in range(count)])
+    requested = checked_names("input_names", requested)
+    excess = len(requested) - len(names) - weights
+    if excess > 0:
+        raise ArgumentError(
+            f"input_names holds {len(requested)} names, and the program has {len(names)} inputs and {weights} weights: "
+            f"leave out the last {excess}"
+        )
+    names[: len(requested)] = requested[: len(names)]
+    _refuse_duplicates("input", [*names, *requested[len(names) :]])
+    return names
+
+
+def output_names_for(
+    count: int, requested: Sequence[str] | None, written: Sequence[str] = (), inputs: Sequence[str] = ()
+) -> list[str]:
+    """Names of what the program returns, and of the new values of what it writes to, none of them an input's."""
+    names = ["output"] if count == 1 else [f"output_{number}" for number in range(count)]
+    names += [f"{name}_written" for name in written]
+    names = [_none_of(inputs, name) for name in names]
+    count += len(written)
+    requested = checked_names("output_names", requested)
+    if len(requested) > count:
+        raise ArgumentError(
+            f"output_names names {len(requested)} outputs ({', '.join(requested)}), and the program returns {count}: "
+            f"leave out the last {len(requested) - count}"
+        )
+    names[: len(requested)] = requested
+    _refuse_duplicates("output", names)
+    for name in requested:
+        if name in inputs:
+            raise ArgumentError(
+                f"an input and an output are called {name!r}, and a model's values have names of their own: give "
+                "another one in output_names"
+            )
+    return names
+
+
+def checked_names(what: str, requested: object) -> list[str]:
+    """Names as they were asked for; whether they are names is seen where it is known what for."""
+    if requested is None:
+        return []
+    if not isinstance(requested, Sequence) or isinstance(requested, str | bytes):
+        raise ArgumentError(f"{what} is {requested!r}: give a list of names, ['x', 'y']")
+    return list(requested)
+
+
+def _none_of(taken: Sequence[str], name: str) -> str:
+    return _none_of(taken, f"{name}_out") if name in taken else name
+
+
+def _refuse_duplicates(what: str, names: Sequence[object]) -> None:
+    for name in names:
+        if not isinstance(name, str) or not name:
+            raise ArgumentError(f"{what}_names holds {name!r}: every name is a string that is not empty")
+        if names.count(name) > 1:
+            raise ArgumentError(f"two {what}s are called {name!r}: give each a name of its own in {what}_names")

@@ -1,0 +1,56 @@
+"""The opsets: which can be asked for, which onnxruntime runs, and the versions of other domains."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from onnx_parity.exporter.errors import ArgumentError, OpsetError
+
+__all__ = [
+    "DEFAULT_OPSET",
+    "NEWEST_OF_ONNXRUNTIME",
+    "OPSETS",
+    "checked_custom_opsets",
+    "checked_opset",
+    "refuse_unused_opsets",
+]
+
+#: Opsets that can be delivered.
+OPSETS = range(7, 29)
+#: The opset where none is asked for.
+DEFAULT_OPSET = 18
+#: onnxruntime 1.31 runs models of opsets up to this one.
+NEWEST_OF_ONNXRUNTIME = 26
+
+
+def checked_opset(opset_version: int | None) -> int:
+    """The opset to deliver; the default one for None."""
+    if opset_version is None:
+        return DEFAULT_OPSET
+    if isinstance(opset_version, bool) or not isinstance(opset_version, int):
+        raise OpsetError(f"opset_version is {opset_version!r}: give an int from {OPSETS[0]} to {OPSETS[-1]}")
+    if opset_version not in OPSETS:
+        raise OpsetError(
+            f"opset_version={opset_version} cannot be delivered: this exporter writes opsets {OPSETS[0]} to "
+            f"{OPSETS[-1]}. Another one is never substituted; choose the newest that your runtime knows."
+        )
+    return opset_version
+
+
+def checked_custom_opsets(custom_opsets: object) -> Mapping[str, int]:
+    """Versions of domains other than ONNX's own, by domain."""
+    if custom_opsets is None:
+        return {}
+    if not isinstance(custom_opsets, Mapping):
+        raise ArgumentError(f"custom_opsets is {custom_opsets!r}: give a dict of versions, {{'my_domain': 2}}")
+    return custom_opsets
+
+
+def refuse_unused_opsets(custom_opsets: Mapping[str, int], imported: Mapping[str, int]) -> None:
+    """Versions of domains that the model does not use: most likely a name that is misspelt."""
+    unused = [domain for domain in custom_opsets if domain not in imported]
+    if unused:
+        raise ArgumentError(
+            f"custom_opsets names {unused[0]!r}, of which the model has no operator: its domains are "
+            f"{', '.join(domain or 'ai.onnx' for domain in imported)}"
+        )

@@ -1,0 +1,125 @@
+"""What an exported program gives in torch, as its model's outputs come, and how far from that the model's may be."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from typing import Any
+
+import torch
+from torch.utils import _pytree as pytree
+
+from onnx_parity.exporter.capture.record.module_state import attribute_at
+from onnx_parity.exporter.capture.record.results import Kind, Returned
+from onnx_parity.exporter.errors import VerificationError
+from onnx_parity.exporter.source import Source
+from onnx_parity.exporter.verification.module_copy import copied, copied_tensor
+from onnx_parity.exporter.verification.oracle import Expected
+from onnx_parity.exporter.verification.reference import MOVES, Twin, as_judged, expected_outputs
+from onnx_parity.exporter.verification.trials import Trial
+
+__all__ = ["ProgramOutputs"]
+
+#: In what has no more nodes than this, an element's own sensitivity tells what error it may have; in larger programs
+#: thousands of roundings add up, and torch's own error over the output tells.
+_SMALL = 20
+_LISTS = (Kind.LIST, Kind.NUMBERS)
+
+_Program = Callable[..., Any]
+_Arguments = tuple[tuple[Any, ...], dict[str, Any]]
+
+
+class ProgramOutputs:
+    """A program that was exported, run in torch on a copy of its own: the user's module is not touched."""
+
+    def __init__(self, source: Source, returned: Returned, nodes: int) -> None:
+        """`nodes` are those of the model's graph."""
+        self._source = source
+        self._returned = returned
+        self._is_small = nodes <= _SMALL
+        #: For messages: which inputs it is run with.
+        self._what = ""
+        self._twin = Twin(source.program, torch.float64, self._call)
+        self._coarse = Twin(source.program, torch.float32, self._call)
+
+    def outputs(self, trial: Trial) -> list[torch.Tensor]:
+        """The tensors that it returns: numbers as tensors, lists item by item, and nothing for None."""
+        self._what = trial.what
+        return self._call(copied(self._source.program), (trial.args, dict(trial.kwargs)))
+
+    def expected(self, trial: Trial) -> list[Expected]:
+        """What the model should give."""
+        values = [as_judged(tensor) for tensor in self.outputs(trial)]
+        dtypes = [tensor.dtype for tensor in trial.tensors() if tensor.is_floating_point()]
+        by = max((torch.finfo(dtype).eps for dtype in dtypes), default=0.0)
+        return expected_outputs(
+            values,
+            (trial.args, dict(trial.kwargs)),
+            self._twin,
+            self._coarse,
+            seeds=range(MOVES) if by and self._is_small else (),
+            moved_by=by,
+        )
+
+    def _call(self, program: _Program, arguments: _Arguments) -> list[torch.Tensor]:
+        args, kwargs = pytree.tree_map_only(torch.Tensor, copied_tensor, arguments)
+        if isinstance(program, torch.nn.Module) and self._source.training is not None:
+            # A program from torch.export has its mode built in, and says so.
+            with suppress(NotImplementedError):
+                program.train(self._source.training)
+        with torch.no_grad():
+            result = program(*args, **kwargs)
+            written = self._written(program, args, kwargs)
+        return [*self._tensors(result), *written]
+
+    def _tensors(self, result: Any) -> list[torch.Tensor]:
+        returned = self._returned
+        leaves = _leaves(result, returned)
+        if len(leaves) != len(returned.kinds):
+            raise VerificationError(
+                f"for {self._what} the program returns {len(leaves)} things, and {len(returned.kinds)} when it was "
+                "exported: what it returns must not depend on its inputs"
+            )
+        tensors = []
+        for leaf, kind, plain in zip(leaves, returned.kinds, returned.plain, strict=True):
+            if kind is Kind.TENSOR:
+                tensors.append(leaf.detach())
+            elif kind is Kind.NUMBER:
+                tensors.append(_of_number(leaf))
+            elif kind is Kind.OPTIONAL:
+                tensors.extend([] if leaf is None else [leaf.detach()])
+            elif kind in _LISTS:
+                tensors.extend(_of_number(item) if kind is Kind.NUMBERS else item.detach() for item in leaf)
+            elif leaf != plain:
+                raise VerificationError(
+                    f"for {self._what} the program returns {leaf!r} where it returned {plain!r} when it was exported, "
+                    "and the model has that built in: return it as a tensor"
+                )
+        return tensors
+
+    def _written(self, program: _Program, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[torch.Tensor]:
+        """What the program has written, where the model gives that."""
+        inputs = self._source.inputs(args, kwargs)
+        values = []
+        for end in self._returned.written:
+            if end.place is not None:
+                written = inputs[end.place]
+                assert isinstance(written, torch.Tensor), "what is written to is a tensor"
+                values.append(written)
+            else:
+                assert isinstance(program, torch.nn.Module)
+                value = attribute_at(program, end.name)
+                values.append(value.detach().clone() if isinstance(value, torch.Tensor) else _of_number(value))
+        return values
+
+
+def _leaves(result: Any, returned: Returned) -> list[Any]:
+    """What stands in the places where something stood at the export; of another structure, whatever there is."""
+    if any(kind in _LISTS for kind in returned.kinds):
+        with suppress(ValueError):
+            return returned.spec.flatten_up_to(result)
+    return pytree.tree_leaves(result)
+
+
+def _of_number(number: Any) -> torch.Tensor:
+    return torch.tensor(number, dtype=torch.float64 if isinstance(number, float) else None)

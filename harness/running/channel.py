@@ -1,0 +1,81 @@
+"""Framed messages over pipes, between a child process and its owner. Imports nothing that a child might be timed at."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import sys
+from contextlib import suppress
+from pathlib import Path
+
+#: Bytes before each message, which say how many it has.
+_HEADER = 8
+_PR_SET_PDEATHSIG = 1
+
+
+class Channel:
+    """The two ends that one side has: messages are read from one descriptor and written to another."""
+
+    def __init__(self, reading: int, writing: int) -> None:
+        self._reading = reading
+        self._writing = writing
+
+    @property
+    def reading(self) -> int:
+        return self._reading
+
+    @property
+    def descriptors(self) -> frozenset[int]:
+        return frozenset({self._reading, self._writing})
+
+    def send(self, message: bytes) -> None:
+        """Raises BrokenPipeError where the other side is gone."""
+        view = memoryview(len(message).to_bytes(_HEADER, "big") + message)
+        while view:
+            view = view[os.write(self._writing, view) :]
+
+    def receive(self) -> bytes:
+        """The next message. Raises EOFError where there is none and the other side is gone."""
+        return self._exactly(int.from_bytes(self._exactly(_HEADER), "big"))
+
+    def end_sending(self) -> None:
+        """Tell the other side that there are no more messages."""
+        # Once, whatever comes in between: the number may be that of another file by then.
+        writing, self._writing = self._writing, -1
+        if writing >= 0:
+            os.close(writing)
+
+    def close(self) -> None:
+        self.end_sending()
+        reading, self._reading = self._reading, -1
+        if reading >= 0:
+            os.close(reading)
+
+    def _exactly(self, size: int) -> bytes:
+        data = b""
+        while len(data) < size:
+            read = os.read(self._reading, size - len(data))
+            if not read:
+                raise EOFError
+            data += read
+        return data
+
+
+def pipes() -> tuple[Channel, Channel]:
+    """Two channels, each the other side of the other: the owner's and the child's."""
+    (child_reads, owner_writes), (owner_reads, child_writes) = os.pipe(), os.pipe()
+    return Channel(owner_reads, owner_writes), Channel(child_reads, child_writes)
+
+
+def die_with(owner: int) -> None:
+    """Called in a child: whoever kills the owner, even with SIGKILL, kills this process too. Where memory is short, the
+    system takes it from this process first.
+    """
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() != owner:
+            os._exit(1)
+        # Not permitted in some containers, and no more than a hint.
+        with suppress(OSError):
+            Path("/proc/self/oom_score_adj").write_text("1000")

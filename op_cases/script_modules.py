@@ -1,0 +1,200 @@
+"""TorchScript modules: recurrent layers and losses inside of them, and attributes that they assign to in a run.
+
+Run again at other values and sizes. What a script reads is annotated as TorchScript wants it.
+"""
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from onnx_parity.harness.case import floats, ints, model, op, scripted
+
+_STEPS = {"x": {0: "steps", 1: "batch"}}
+_ROWS = {"x": {0: "rows"}}
+_PAIRED = {"x0": {0: "rows"}, "x1": {0: "rows"}}
+
+# --- recurrent layers -------------------------------------------------------------------------------------------------
+
+
+class Recurrent(nn.Module):
+    def __init__(self, kind: str, **options: object) -> None:
+        super().__init__()
+        self.layers = getattr(nn, kind)(4, 5, **options)
+
+    def forward(self, x: Tensor) -> Tensor:
+        output: Tensor = self.layers(x)[0]
+        return output
+
+
+class TwoCalls(nn.Module):
+    """A state handed on from one call to the next, and a projection between them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.LSTM(4, 4, bidirectional=True)
+        self.linear = nn.Linear(8, 4)
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        output, state = self.layers(x)
+        output, (hidden, _) = self.layers(self.linear(output), state)
+        return output, hidden
+
+
+class Packed(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.GRU(4, 5)
+
+    def forward(self, x: Tensor, lengths: Tensor) -> Tensor:
+        packed = nn.utils.rnn.pack_padded_sequence(x, lengths, enforce_sorted=False)
+        output, _ = self.layers(packed)
+        return nn.utils.rnn.pad_packed_sequence(output)[0]
+
+
+def _recurrent(kind: str, **options: object) -> nn.Module:
+    made: nn.Module = torch.jit.script(Recurrent(kind, **options))
+    return made
+
+
+script_recurrent = model(_recurrent, floats(3, 2, 4), kind=["LSTM", "GRU", "RNN"], dynamic=_STEPS, tier="smoke")
+script_recurrent_relu = model(
+    _recurrent, floats(3, 2, 4), kind="RNN", nonlinearity="relu", num_layers=2, dynamic=_STEPS, tier="smoke"
+)
+script_recurrent_batch_first = model(
+    _recurrent, floats(2, 3, 4), kind=["LSTM", "GRU"], batch_first=True, dynamic=_STEPS, tier="smoke"
+)
+script_recurrent_twice = model(lambda: torch.jit.script(TwoCalls()), floats(3, 2, 4), dynamic=_STEPS, tier="smoke")
+script_recurrent_packed = model(
+    lambda: torch.jit.script(Packed()), floats(5, 3, 4), ints(3, low=1, high=6), tier="smoke"
+)
+
+# --- losses -----------------------------------------------------------------------------------------------------------
+
+
+@scripted
+def binary_cross_entropy_with_logits(x: Tensor, y: Tensor) -> Tensor:
+    return F.binary_cross_entropy_with_logits(x, y.sigmoid())
+
+
+@scripted
+def binary_cross_entropy(x: Tensor, y: Tensor) -> Tensor:
+    return F.binary_cross_entropy(x.sigmoid(), y.sigmoid(), reduction="none")
+
+
+@scripted
+def mean_squared_error(x: Tensor, y: Tensor) -> Tensor:
+    return F.mse_loss(x, y)
+
+
+@scripted
+def embedding_bag(indices: Tensor, factors: Tensor) -> Tensor:
+    weight = torch.arange(20, dtype=factors.dtype).view(10, 2)
+    return F.embedding_bag(indices, weight, per_sample_weights=factors, mode="sum")
+
+
+script_bce_with_logits = op(binary_cross_entropy_with_logits, floats(5, 2), floats(5, 2), dynamic=_PAIRED)
+script_bce = op(binary_cross_entropy, floats(5, 2), floats(5, 2), dynamic=_PAIRED)
+script_mse = op(mean_squared_error, floats(5, 2), floats(5, 2), dynamic=_PAIRED)
+script_embedding_bag = op(embedding_bag, ints(4, 3, high=10), floats(4, 3), dynamic=_PAIRED)
+
+# --- attributes that are assigned to ----------------------------------------------------------------------------------
+
+
+class Assigning(nn.Module):
+    """What it assigns, it reads again in the same run: that alone the model has."""
+
+    items: list[Tensor]
+    found: Tensor | None
+    total: Tensor
+    kept: Tensor
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(3, 3)
+        self.register_buffer("total", torch.ones(3))
+        self.kept = torch.zeros(3)
+        self.items = [torch.zeros(3)]
+        self.numbers = [1, 2]
+        self.found = None
+        self.scale = 2
+
+    def start(self, x: Tensor) -> None:
+        """As before the first run: torch keeps what was assigned for the next."""
+        self.total = torch.ones(3, dtype=x.dtype, device=x.device)
+        self.kept = torch.zeros(3, dtype=x.dtype, device=x.device)
+        self.items = [self.kept]
+        self.numbers = [1, 2]
+        self.found = None
+        self.scale = 2
+
+
+class Replaces(Assigning):
+    """Of itself and of a submodule; a buffer, and a tensor that is written to afterwards."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.start(x)
+        self.kept = x.sum(0)
+        self.total = self.kept * 2
+        self.total[0] = 7.0
+        self.linear.bias = self.linear.bias
+        self.scale += x.size(0)
+        product: Tensor = self.linear(x) * self.kept + self.total * self.scale
+        return product
+
+
+class InBranches(Assigning):
+    def forward(self, x: Tensor) -> Tensor:
+        self.start(x)
+        if bool(x.sum() > 0):
+            self.kept = x.sum(0)
+            self.found = x * 2
+        else:
+            self.kept = self.kept + 1
+        found = self.found
+        if found is None:
+            return x * self.kept
+        return found - self.kept
+
+
+class InLoops(Assigning):
+    def forward(self, x: Tensor) -> Tensor:
+        self.start(x)
+        for i in range(x.size(0)):
+            self.kept = self.kept + x[i]
+            for j in range(2):
+                if bool(x[i].sum() > 0):
+                    self.kept = self.kept * 1.5
+                self.kept[j] += 1
+            self.scale += 1
+        return x * self.kept + self.scale
+
+
+class InLists(Assigning):
+    def forward(self, x: Tensor) -> Tensor:
+        self.start(x)
+        self.items = [x[0], x[0] * 2]
+        self.numbers.append(3)
+        self.numbers[0] = 5
+        for i in range(x.size(0)):
+            self.items.append(self.items[-1] + x[i] * sum(self.numbers))
+        return torch.stack(self.items)
+
+
+class InTwoCalls(nn.Module):
+    """A traced module that calls a script twice."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.counting = torch.jit.script(Replaces())
+
+    def forward(self, x: Tensor) -> Tensor:
+        first: Tensor = self.counting(x)
+        second: Tensor = self.counting(first * 0.1)
+        return first + second
+
+
+script_assigns = model(lambda: torch.jit.script(Replaces()), floats(4, 3), dynamic=_ROWS, tier="smoke")
+script_assigns_in_branches = model(lambda: torch.jit.script(InBranches()), floats(4, 3), dynamic=_ROWS, tier="smoke")
+script_assigns_in_loops = model(lambda: torch.jit.script(InLoops()), floats(4, 3), dynamic=_ROWS, tier="smoke")
+script_assigns_lists = model(lambda: torch.jit.script(InLists()), floats(4, 3), dynamic=_ROWS, tier="smoke")
+script_assigns_in_calls = model(InTwoCalls, floats(4, 3), dynamic=_ROWS, tier="smoke")

@@ -1,0 +1,154 @@
+"""The one way to put something into torch while programs are recorded, on functions made for the purpose."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+import types
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+import torch
+
+from onnx_parity.exporter.capture.patches.patch import (
+    Attribute,
+    FunctionAttribute,
+    FunctionCode,
+    Patch,
+    Patches,
+    imported,
+)
+from onnx_parity.exporter.capture.patches.this_thread import recording
+
+
+def twice(x: int, *, times: int = 2) -> int:
+    """What a library does."""
+    return x * times
+
+
+def negative(torchs: Callable[..., int], *args: Any, **kwargs: Any) -> int:
+    return -torchs(*args, **kwargs)
+
+
+def compiled(x: torch.Tensor) -> torch.Tensor:
+    return x + 1
+
+
+class Grows:
+    def start(self) -> str:
+        return "base"
+
+
+class Grown(Grows):
+    def start(self) -> str:
+        return super().start() + ", grown"
+
+
+@contextmanager
+def records() -> Iterator[None]:
+    recorder: Any = object()
+    with recording(recorder):
+        yield
+
+
+def test_a_function_is_ours_where_this_thread_records() -> None:
+    code, attributes = twice.__code__, dict(vars(twice))
+    kept = twice
+    with Patches(FunctionCode(lambda: twice, negative)).in_place():
+        assert (kept(3), kept(3, times=5)) == (6, 15)
+        assert inspect.getsource(kept).startswith("def twice(x: int, *, times: int = 2)")
+        assert str(inspect.signature(kept)) == "(x: 'int', *, times: 'int' = 2) -> 'int'"
+        with records():
+            assert (kept(3), kept(3, times=5)) == (-6, -15)
+    assert twice.__code__ is code and vars(twice) == attributes
+
+
+def test_torchscript_compiles_torch_s_own() -> None:
+    with Patches(FunctionCode(lambda: compiled, lambda torchs, x: x - 1)).in_place():
+        assert torch.jit.script(compiled)(torch.ones(1)) == 2
+        with records():
+            assert compiled(torch.ones(1)) == 0
+
+
+def test_a_function_that_calls_super() -> None:
+    with Patches(FunctionCode(lambda: Grown.start, lambda torchs, self: torchs(self).upper())).in_place():
+        assert Grown().start() == "base, grown"
+        with records():
+            assert Grown().start() == "BASE, GROWN"
+    assert Grown().start() == "base, grown"
+
+
+def test_the_last_one_takes_it_out() -> None:
+    patches = Patches(FunctionCode(lambda: twice, negative))
+    first, second = patches.in_place(), patches.in_place()
+    code = twice.__code__
+    first.__enter__()
+    second.__enter__()
+    first.__exit__(None, None, None)
+    with records():
+        assert twice(1) == -2
+    second.__exit__(None, None, None)
+    assert twice.__code__ is code
+
+
+def test_attributes_own_inherited_and_builtin() -> None:
+    library = types.ModuleType("library")
+    library.count = twice  # type: ignore[attr-defined]
+    patches = Patches(
+        FunctionAttribute(lambda: library, "count", negative),
+        FunctionAttribute(lambda: library, "len", negative),
+        FunctionAttribute(lambda: Grown, "__repr__", lambda torchs, self: "ours"),
+    )
+    before = dict(vars(library)), dict(vars(Grown))
+    with patches.in_place():
+        assert (library.count(3), library.len("abc")) == (6, 3)
+        assert repr(Grown()) != "ours"
+        with records():
+            assert (library.count(3), library.len("abc"), repr(Grown())) == (-6, -3, "ours")
+    assert (dict(vars(library)), dict(vars(Grown))) == before
+
+
+def test_a_library_that_is_imported_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    patches = Patches(Attribute(imported("imported_later"), "answer", lambda torchs: 43))
+    with patches.in_place():
+        library = types.ModuleType("imported_later")
+        library.answer = 42  # type: ignore[attr-defined]
+        monkeypatch.setitem(sys.modules, "imported_later", library)
+        with patches.in_place():
+            assert library.answer == 43
+        assert library.answer == 43
+    assert library.answer == 42
+
+
+def test_what_somebody_else_has_put_in_stays() -> None:
+    library = types.ModuleType("library")
+    library.count = twice  # type: ignore[attr-defined]
+    patches = Patches(FunctionAttribute(lambda: library, "count", negative))
+    with patches.in_place():
+        ours = library.count
+
+        def others(x: int) -> int:
+            below: int = ours(x)
+            return below + 1
+
+        library.count = others  # type: ignore[attr-defined]
+    assert library.count is others and library.count(3) == 7
+    with patches.in_place(), records():
+        assert library.count(3) == 5  # Ours twice, above theirs and below.
+    assert library.count is others and library.count(3) == 7
+
+
+def test_one_that_fails_leaves_the_others_as_they_were() -> None:
+    class Fails(Patch):
+        def put_in(self) -> bool:
+            raise ValueError("no good")
+
+        def take_out(self) -> None:
+            raise AssertionError
+
+    code = twice.__code__
+    with pytest.raises(ValueError, match="no good"), Patches(FunctionCode(lambda: twice, negative), Fails()).in_place():
+        pass
+    assert twice.__code__ is code

@@ -1,0 +1,59 @@
+"""The register of what is recorded instead of torch's own operators."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+import torch
+
+import onnx_parity
+from onnx_parity.exporter.capture.replace import registry
+from onnx_parity.exporter.capture.replace.families import replacements
+from onnx_parity.exporter.capture.replace.registry import Kind, instead_of, keep_whole
+
+
+def test_every_replacement_has_a_reason_and_a_place() -> None:
+    found = replacements()
+    assert len(found) > 200
+    assert Counter(each.kind for each in found).keys() == {*Kind}
+    assert [str(each) for each in found if len(each.why.split()) < 4] == []
+    assert [str(each) for each in found if (each.function is None) is not (each.kind is Kind.WHOLE)] == []
+    assert {(each.op, each.kind) for each in found if each.function is not None} == {
+        (op, kind) for kind in Kind for op in registry.functions(kind)
+    }
+
+
+def test_results_are_made_of_whole_operators_alone() -> None:
+    whole = registry.registered(Kind.WHOLE).keys()
+    assert registry.functions(Kind.RESULT_OF_WHOLE).keys() <= whole
+
+
+def test_what_is_decomposed_by_a_function_is_not_called_instead() -> None:
+    assert not registry.functions(Kind.DECOMPOSITION).keys() & registry.functions(Kind.INSTEAD).keys()
+
+
+def test_they_are_listed_as_a_reader_wants_them() -> None:
+    (one_hot,) = (each for each in replacements() if each.op is torch.ops.aten.one_hot.default)
+    assert str(one_hot) == (
+        "aten.one_hot.default: called instead, by torch's dispatcher, wherever the program calls the operator: torch's "
+        "own reads the greatest value as a plain int"
+    )
+
+
+def test_nothing_is_registered_twice_or_without_a_reason() -> None:
+    with pytest.raises(
+        ValueError, match=r"^aten\.linear\.default: kept whole, .* is registered twice; before, because"
+    ):
+        keep_whole(torch.ops.aten.linear.default, why="again")
+    with pytest.raises(ValueError, match=r"^aten\.elu\.default is replaced without a reason$"):
+        instead_of(torch.ops.aten.elu.default, why="")(torch.ops.aten.elu.default)
+    assert torch.ops.aten.elu.default not in registry.functions(Kind.INSTEAD)
+
+
+def test_a_function_that_returns_not_implemented_leaves_torch_to_do_it() -> None:
+    x = torch.tensor([[2, 0, 1]])
+    capture = onnx_parity.capture_program(lambda x: torch.nn.functional.one_hot(x, 3), (x,))
+    assert "aten::one_hot" not in capture.operators
+    program = capture.lower(18)
+    assert torch.equal(program(x), torch.nn.functional.one_hot(x, 3))

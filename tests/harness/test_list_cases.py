@@ -1,0 +1,102 @@
+"""`parity list`: which files it imports, how patterns match, and what it says about a declaration with a mistake."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from onnx_parity.harness import cli
+from onnx_parity.harness.commands import defaults
+
+_WAVES = """
+import torch
+from onnx_parity.harness.case import floats, op
+
+def other(x):
+    cosine = torch.cos(x)
+    return cosine
+
+sine = op(torch.sin, floats(2, 3))
+waves = op(lambda x, f: f(x), floats(2, 3), f=[torch.sin, torch.cos])
+"""
+_COSINES = """
+import torch
+from onnx_parity.harness.case import floats, op
+
+cosine = op(torch.cos, floats(2, 3))
+"""
+_HIDDEN = """
+import torch
+from onnx_parity.harness.case import floats, op
+
+for number in (1, 2):
+    globals()[f"tangent_{number}"] = op(torch.tan, floats(number))
+"""
+_BROKEN = """
+import torch
+from onnx_parity.harness.case import op
+
+tan = op(torch.tan, (2, 3))
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    folder = tmp_path / "cases_to_list"
+    folder.mkdir()
+    for name, text in (("__init__", ""), ("waves", _WAVES), ("cosines", _COSINES)):
+        (folder / f"{name}.py").write_text(text)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+    monkeypatch.setattr(defaults, "DECLARATIONS", (Path(folder.name),))
+    yield folder
+    for module in imported():
+        del sys.modules[f"cases_to_list.{module}"]
+    sys.modules.pop("cases_to_list", None)
+
+
+def imported() -> set[str]:
+    return {name.partition(".")[2] for name in sys.modules if name.startswith("cases_to_list.")}
+
+
+def invoke(*arguments: str) -> tuple[int, str]:
+    result = CliRunner().invoke(cli.app, ["list", *arguments])
+    return result.exit_code, result.output
+
+
+def test_files_that_declare_nothing_of_the_name_are_not_imported(folder: Path) -> None:
+    code, text = invoke("cos*")
+    assert (code, text.splitlines()[0]) == (0, "cosine    21 cells  cases_to_list/cosines.py:5")
+    assert imported() == {"cosines"}
+    assert invoke("*ne")[1].count("cases_to_list/") == 2
+    assert imported() == {"cosines", "waves"}
+
+
+def test_a_file_that_may_declare_any_name_is_imported(folder: Path) -> None:
+    (folder / "hidden.py").write_text(_HIDDEN)
+    assert invoke("tangent_2")[0] == 0
+    assert imported() == {"hidden"}
+
+
+def test_the_brackets_of_a_label_stand_for_themselves(folder: Path) -> None:
+    code, text = invoke("waves[f=cos]", "--tier", "smoke")
+    assert (code, text.splitlines()[-1]) == (0, "1 cases, 2 cells")
+    assert text.startswith("waves[f=cos]  ")
+
+
+def test_a_name_that_is_not_there_is_told_with_the_nearest(folder: Path) -> None:
+    assert invoke("cosines") == (2, "no case of cases_to_list/ is named cosines; near it: cosine, sine.\n")
+    assert invoke("sine", "--tier", "full", "--opsets", "9")[0] == 0
+
+
+def test_a_mistake_in_a_declaration_is_told_in_a_line(folder: Path) -> None:
+    (folder / "broken.py").write_text(_BROKEN)
+    code, text = invoke("tan")
+    assert (code, len(text.splitlines())) == (2, 1)
+    assert text.startswith(
+        f"{folder / 'broken.py'}:5: the input (2, 3) is a shape, and an input is a maker of a tensor."
+    )
