@@ -93,8 +93,7 @@ def test_a_run_of_another_environment_is_not_gone_on_with(killed: Path) -> None:
     assert resumed.code == pytest.ExitCode.USAGE_ERROR
     assert (
         "runs/last cannot be resumed, because the installed packages have changed: "
-        "it was started with onnx 1.0.0 (here "
-        in resumed.text
+        "it was started with onnx 1.0.0 (here " in resumed.text
     )
     assert "Install those versions, or start a new run." in resumed.text
 
