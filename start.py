@@ -1,7 +1,7 @@
 """Sets the project up in `.venv` and runs one of its commands there: `python3 start.py matrix`.
 
-Needs nothing but a Python: no pip, no ensurepip, no right to write into the system's packages. What the commands
-do is said in the project's own files; here is only how to get to where they can run.
+It needs only Python: no pip, no ensurepip, no permission to write to the system's packages. The configuration files of
+the project define what the commands do. This script sets up the environment in which they run.
 """
 
 import base64
@@ -21,7 +21,7 @@ from pathlib import Path
 
 SUPPORTED = ((3, 11), (3, 12), (3, 13))
 
-# Above every annotation that an older Python could not evaluate.
+# This check comes before annotations that an older Python cannot evaluate.
 if sys.version_info[:2] not in SUPPORTED:
     _found = [name for name in ("python3.13", "python3.12", "python3.11") if shutil.which(name)]
     sys.exit(
@@ -35,21 +35,21 @@ from dataclasses import dataclass  # noqa: E402
 ROOT = Path(__file__).resolve().parent
 DEFAULT_INDEX = "https://pypi.org/simple"
 
-#: The pip that is fetched where Python comes without one.
+#: The pip that is downloaded if Python comes without one.
 PIP_WHEEL = "pip-26.3-py3-none-any.whl"
 PIP_SHA256 = "f3b60b20ffaadd4415ed7957212a38ac63fa4c5fa375bd0f4a797777940fad13"
 
 
 class SetupError(Exception):
-    """Something that the machine lacks or refuses. The message says what to do about it."""
+    """The environment cannot be set up on this machine. The message says why, and what to do."""
 
 
 @dataclass(frozen=True)
 class Command:
-    """A command of this script: what it is for, and what it runs in turn inside the environment.
+    """A command of this script: its purpose, and the steps that it runs in the environment.
 
-    The arguments that the user adds go to the first step. Later steps run whether or not earlier ones failed: who
-    mends the style wants to see the format's faults too.
+    The user's arguments are passed to the first step. Later steps run even if earlier ones failed, so that one call
+    shows all errors of format and style.
     """
 
     purpose: str
@@ -57,18 +57,18 @@ class Command:
 
 
 COMMANDS = {
-    "matrix": Command("run the default matrix and leave its HTML report", (("parity", "run"),)),
+    "matrix": Command("run the default matrix and write its HTML report", (("parity", "run"),)),
     "tests": Command("run the tests and the default tier of the matrix", (("pytest", "-n", "auto"),)),
-    "lint": Command("check format and style", (("ruff", "check"), ("ruff", "format", "--check"))),
-    "types": Command("check types", (("mypy",),)),
-    "bench": Command("measure against torch.onnx and the floor", (("python", "-m", "benchmarks"),)),
+    "lint": Command("check format and style with ruff", (("ruff", "check"), ("ruff", "format", "--check"))),
+    "types": Command("check types with mypy", (("mypy",),)),
+    "bench": Command("measure export times and compare them with torch.onnx", (("python", "-m", "benchmarks"),)),
 }
 
 
 def usage() -> str:
     lines = ["usage: python3 start.py COMMAND [ARGUMENTS...]", ""]
     lines += [f"  {name:<8}{command.purpose}" for name, command in COMMANDS.items()]
-    lines += ["", "The first call sets up .venv. Arguments go to the command: python3 start.py tests -k elu"]
+    lines += ["", "The first call sets up .venv. Arguments are passed to the command: python3 start.py tests -k elu"]
     return "\n".join(lines)
 
 
@@ -91,7 +91,7 @@ class Environment:
         return self.folder / "set-up-for"
 
     def variables(self) -> dict[str, str]:
-        """What an activated shell would have. `pip install --user` means nothing in here, so it is switched off."""
+        """The variables of an activated shell. `pip install --user` would mean nothing here, and is switched off."""
         return {
             **os.environ,
             "VIRTUAL_ENV": str(self.folder),
@@ -104,11 +104,13 @@ class Environment:
         """Run a program of the environment from the project's root and return its exit status."""
         program = shutil.which(arguments[0], path=str(self.programs))
         if program is None:
-            raise SetupError(f"{self.programs} has no {arguments[0]}. Delete {self.folder} and run this again.")
+            raise SetupError(
+                f"{arguments[0]} cannot be run: it is not in {self.programs}. Delete {self.folder} and run this again."
+            )
         return subprocess.run([program, *arguments[1:]], cwd=ROOT, env=self.variables(), check=False).returncode
 
     def ask(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        """Run the environment's Python with its output kept."""
+        """Run the environment's Python and capture its output."""
         command = [str(self.python), *arguments]
         return subprocess.run(command, env=self.variables(), capture_output=True, text=True, check=False)
 
@@ -123,7 +125,7 @@ class Environment:
 
 
 def set_up(environment: Environment) -> None:
-    """Make the environment what pyproject.toml and the constraints say, unless it already is."""
+    """Install what pyproject.toml and the constraints require, unless it is installed already."""
     wanted = fingerprint()
     if environment.python.exists() and environment.stamp.exists() and environment.stamp.read_text() == wanted:
         return
@@ -132,15 +134,17 @@ def set_up(environment: Environment) -> None:
     if not environment.has_pip():
         bring_pip(environment)
     environment.stamp.unlink(missing_ok=True)
-    say(f"installing the project into {environment.folder} (torch among it: some minutes, once)")
+    say(f"installing the project and torch into {environment.folder}; this takes some minutes, once")
     install = ("-m", "pip", "install", "--quiet", "-c", "constraints.txt", "-e", ".[dev]")
     if environment.run("python", *install) != 0:
-        raise SetupError("pip could not install the project; its own words are above. Mend that and run this again.")
+        raise SetupError(
+            "pip could not install the project. Its error message is above. Fix its cause and run this again."
+        )
     environment.stamp.write_text(wanted)
 
 
 def fingerprint() -> str:
-    """A hash of everything that decides what is installed."""
+    """A hash of everything that determines what is installed."""
     digest = hashlib.sha256(f"{sys.version_info[0]}.{sys.version_info[1]} {ROOT}".encode())
     for name in ("pyproject.toml", "constraints.txt", "constraints-shared.txt"):
         digest.update((ROOT / name).read_bytes())
@@ -148,31 +152,33 @@ def fingerprint() -> str:
 
 
 def create(environment: Environment) -> None:
-    """Make an empty environment of the Python that runs this, without pip: not every Python can install one."""
-    say(f"{'replacing' if environment.folder.exists() else 'making'} {environment.folder} with {sys.executable}")
+    """Create an empty environment of the running Python, without pip: not every Python can install it."""
+    say(f"{'replacing' if environment.folder.exists() else 'creating'} {environment.folder} with {sys.executable}")
     command = [sys.executable, "-m", "venv", "--clear", "--without-pip", str(environment.folder)]
     made = subprocess.run(command, capture_output=True, text=True, check=False)
     if made.returncode != 0:
-        words = (made.stdout + made.stderr).strip()
-        raise SetupError(f"{' '.join(command)} failed:\n{words}\nUse another Python, or mend this one.")
+        output = (made.stdout + made.stderr).strip()
+        raise SetupError(f"{' '.join(command)} failed:\n{output}\nUse another Python, or repair this one.")
 
 
 def bring_pip(environment: Environment) -> None:
-    """Install pip: the one that came with Python, or else its wheel from the package index."""
+    """Install pip: the one that comes with Python, or otherwise its wheel from the package index."""
     if environment.ask("-m", "ensurepip", "--default-pip").returncode == 0:
         return
     index = package_index()
-    say(f"this Python has no ensurepip; fetching {PIP_WHEEL} from {without_password(index)}")
+    say(f"this Python has no ensurepip; downloading {PIP_WHEEL} from {without_password(index)}")
     with tempfile.TemporaryDirectory() as folder:
         wheel = Path(folder) / PIP_WHEEL
         wheel.write_bytes(fetch_pip(index))
         # A wheel is a zip file, and Python runs the package inside it.
         if environment.run("python", f"{wheel}/pip", "install", "--quiet", "--no-index", str(wheel)) != 0:
-            raise SetupError(f"{PIP_WHEEL} could not install itself; its own words are above.")
+            raise SetupError(
+                f"{PIP_WHEEL} could not be installed. Its error message is above. Install your system's python3-venv."
+            )
 
 
 def fetch_pip(index: str) -> bytes:
-    """The bytes of pip's wheel, exactly those whose hash is written here."""
+    """The content of pip's wheel, checked against the hash above."""
     page = f"{index.rstrip('/')}/pip/"
     links = Links()
     links.feed(fetch(page).decode())
@@ -187,14 +193,14 @@ def fetch_pip(index: str) -> bytes:
     found = hashlib.sha256(wheel).hexdigest()
     if found != PIP_SHA256:
         raise SetupError(
-            f"{without_password(target.partition('#')[0])} is not the {PIP_WHEEL} that was released: "
-            f"its sha256 is {found}, {PIP_SHA256} was expected. Nothing of it was run. Ask who runs that index."
+            f"{without_password(target.partition('#')[0])} is not the released {PIP_WHEEL}: its sha256 is {found}, "
+            f"{PIP_SHA256} was expected. Nothing of it was run. Ask the operator of the index."
         )
     return wheel
 
 
 class Links(html.parser.HTMLParser):
-    """The targets of a page's links, in order."""
+    """The targets of the links of a page, in their order."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -206,12 +212,12 @@ class Links(html.parser.HTMLParser):
 
 
 def package_index() -> str:
-    """The index that pip would ask: its variable, its configuration files, or PyPI."""
+    """The package index that pip would use: from its variable or its configuration files, otherwise PyPI."""
     return pip_setting("index-url") or DEFAULT_INDEX
 
 
 def pip_setting(name: str) -> str | None:
-    """A setting of pip's, looked up in pip's own order without having pip."""
+    """A setting of pip, looked up in the order that pip uses."""
     variable = os.environ.get(f"PIP_{name.upper().replace('-', '_')}")
     if variable:
         return variable
@@ -224,7 +230,7 @@ def pip_setting(name: str) -> str | None:
 
 
 def pip_configuration_files() -> list[Path]:
-    """Where pip's settings stand, the ones that win last."""
+    """The paths of pip's configuration files, the ones with the highest priority last."""
     chosen = os.environ.get("PIP_CONFIG_FILE")
     if chosen == os.devnull:
         return []
@@ -235,12 +241,12 @@ def pip_configuration_files() -> list[Path]:
 
 
 def fetch(url: str) -> bytes:
-    """The body of a page of the index, with pip's certificate and the address's own name and password."""
+    """The body of a page of the index, requested with pip's certificate and the user name and password of the URL."""
     parts = urllib.parse.urlsplit(url)
     request = urllib.request.Request(without_password(url), headers={"Accept": "text/html, */*;q=0.1"})
     if parts.username is not None:
         secret = f"{urllib.parse.unquote(parts.username)}:{urllib.parse.unquote(parts.password or '')}"
-        # Not sent on to where the index redirects to.
+        # The header is not sent to other hosts to which the index redirects.
         request.add_unredirected_header("Authorization", "Basic " + base64.b64encode(secret.encode()).decode())
     trust = ssl.create_default_context(cafile=pip_setting("cert")) if parts.scheme == "https" else None
     try:
@@ -269,7 +275,7 @@ def main(arguments: list[str]) -> int:
         return 0
     if not arguments or arguments[0] not in COMMANDS:
         if arguments:
-            say(f"no command {arguments[0]!r}")
+            say(f"there is no command {arguments[0]!r}")
         print(usage(), file=sys.stderr)
         return 2
     environment = Environment(ROOT / ".venv")

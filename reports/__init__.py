@@ -1,3 +1,3 @@
-"""HTML reports of a run. Of the harness they know `record` and `store`, and nothing else."""
+"""HTML and Markdown reports of a run. They read its records, and import nothing that runs cells."""
 
 import onnx_parity  # noqa: F401  (in a clone, it gives this folder its long name)

@@ -1,4 +1,4 @@
-"""Records arranged as the pages are: declarations, their cases, and the page that each has."""
+"""Records arranged by declaration and case, and the name of the page of each."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ FOLDERS = {Kind.OPERATOR: "operators", Kind.MODEL: "models"}
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A case and all its cells, ordered by axes and opset. `page` is relative to the report's folder."""
+    """A case and all its cells, ordered by their axes and opset. `page` is relative to the report's folder."""
 
     label: str
     records: tuple[Record, ...]
@@ -25,10 +25,7 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class Declaration:
-    """An operator or a model as declared, with the cases swept from it.
-
-    Its page is that of its case when there is only one.
-    """
+    """A declared operator or model with its cases. If there is only one case, `page` is the page of that case."""
 
     kind: Kind
     family: str
@@ -67,14 +64,14 @@ def _axes_then_opset(record: Record) -> tuple[object, ...]:
 
 
 def variant(record: Record) -> tuple[str, ...]:
-    """Where a cell stands on every axis but the opset."""
+    """The values of a cell on every axis except the opset."""
     return (record.dtype, record.device, record.shapes, record.capture, record.exporter, record.runtime)
 
 
 def page_name(folder: str, label: str, *rest_of_identity: str) -> str:
-    """A file name that any file system and URL takes, the same in every run.
+    """A file name that is valid in any file system and URL, and the same in every run.
 
-    The digest keeps apart what the readable part cannot: `f[x/y]` and `f[x=y]`, `Relu` and `relu`.
+    The digest distinguishes names with the same readable part: `f[x/y]` and `f[x=y]`, or `Relu` and `relu`.
     """
     readable = re.sub(r"[^A-Za-z0-9_.]+", "-", label).strip("-.")[:60]
     digest = blake2s("\0".join((label, *rest_of_identity)).encode(), digest_size=4)

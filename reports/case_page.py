@@ -1,4 +1,4 @@
-"""What the page of one case says: every cell of it, by variant and opset, and what it traced and emitted."""
+"""The content of a case's page: its cells by variant and opset, and the operators that it traced and exported to."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class CellView:
     reason: str
     link: str
     message: str
-    #: Name and value; empty when nothing was compared.
+    #: Names and values; empty if nothing was compared.
     metrics: tuple[tuple[str, str], ...]
     headroom: str
     max_abs: str
@@ -50,18 +50,18 @@ class CellView:
 
 @dataclass(frozen=True, slots=True)
 class VariantView:
-    """The cells that differ by opset alone."""
+    """The cells that differ only in their opset."""
 
     label: str
     summary: str
-    #: Whether its cells are in sight at once: those of a variant that is right throughout wait to be asked for.
+    #: Whether its cells are unfolded when the page opens: not if there are several variants and all cells passed.
     open: bool
     cells: tuple[CellView, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Emission:
-    """The ONNX operators of a graph, and where that graph came out."""
+    """The ONNX operators of an exported graph, and the opsets and variants that have this graph."""
 
     opsets: str
     variants: str
@@ -72,7 +72,7 @@ class Emission:
 @dataclass(frozen=True, slots=True)
 class CaseView:
     tally: Tally
-    #: The axes on which all cells agree.
+    #: The axes that have the same value for all cells.
     shared_axes: tuple[tuple[str, str], ...]
     grid: Grid
     variants: tuple[VariantView, ...]
@@ -107,7 +107,7 @@ def _view_variant(label: str, number: int, records: Sequence[Record], alone: boo
     seen: defaultdict[int, int] = defaultdict(int)
     cells = []
     for record in records:
-        # Two cells may share variant and opset when an axis is added that this version does not know.
+        # Two cells may have the same variant and opset if a newer version added an axis.
         again = f"-{seen[record.opset]}" if seen[record.opset] else ""
         seen[record.opset] += 1
         cells.append(_view_cell(record, f"v{number}-{record.opset}{again}"))
@@ -159,7 +159,7 @@ def _worded_metrics(record: Record) -> tuple[tuple[str, str], ...]:
 
 
 def _emissions(case: Case, labels: dict[tuple[str, ...], str]) -> tuple[Emission, ...]:
-    """Graphs with the same operators are one row; the variants are named where they are not all of them."""
+    """One row for each distinct set of operators. Its variants are named unless all variants have it."""
     alike: defaultdict[tuple[OnnxUse, ...], list[Record]] = defaultdict(list)
     for record in case.records:
         if record.onnx:

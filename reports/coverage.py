@@ -1,4 +1,4 @@
-"""Coverage grids: rows of cells by opset, each square aggregating its records, and since when a row is right."""
+"""Coverage grids: a row for each subject, a square for each opset, and the opset from which on a row is right."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from onnx_parity.harness.record import Record, Status
 from onnx_parity.reports.outcomes import RANKS, State, Tally, in_words, state_of, tally
 from onnx_parity.reports.wording import shortened
 
-#: A square tells this many reasons, and how many more there are.
+#: A square lists at most this many reasons, and the number of further ones.
 MOST_REASONS = 5
 
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """Why some cells of a square are not passes."""
+    """Why some cells of a square did not pass."""
 
     state: State
     #: `compare · exporter`.
     where: str
-    #: The case, or how many, when the row has several.
+    #: The case, or the number of cases, if the row has several.
     who: str
     text: str
 
@@ -31,16 +31,16 @@ class Square:
     opset: int
     state: State
     summary: str
-    #: It ran, but not on every device or runtime that it is declared for.
+    #: Whether some of its cells ran and others could not, on a missing device or runtime.
     some_absent: bool
-    #: Places in `Grid.reasons`.
+    #: Positions in `Grid.reasons`.
     reasons: tuple[int, ...]
     more_reasons: int
 
 
 @dataclass(frozen=True, slots=True)
 class Since:
-    """The first opset from which on everything that ran passed, and from which on all that is sayable did."""
+    """The opset from which on everything that ran passed, and from which on everything that is supported passed."""
 
     whole: int | None
     partly: int | None
@@ -48,14 +48,14 @@ class Since:
 
 @dataclass(frozen=True, slots=True)
 class RowHead:
-    """What a row is about, and where it leads: `page`, and `anchor` followed by the opset for a square."""
+    """The subject of a row and its links: `page` for the row, `anchor` followed by the opset for a square."""
 
     label: str
     group: str
     page: str
     anchor: str
     records: Sequence[Record]
-    #: More text by which the row is found.
+    #: Further text that the filter of the page searches.
     search: str = ""
 
 
@@ -65,7 +65,7 @@ class Row:
     squares: tuple[Square, ...]
     since: Since
     tally: Tally
-    #: The smallest of its cells; None when none was compared.
+    #: The smallest headroom of its cells; None if no cell was compared.
     headroom: float | None
 
     @property
@@ -77,7 +77,7 @@ class Row:
 class Grid:
     opsets: tuple[int, ...]
     rows: tuple[Row, ...]
-    #: Each said once, however many squares share it.
+    #: The distinct reasons of all squares.
     reasons: tuple[Reason, ...]
 
     @property
@@ -91,9 +91,9 @@ class Grid:
 
 
 def aggregate(counts: Tally) -> State:
-    """What a square's cells amount to. The gravest decides; absent cells never make it a pass.
+    """The state of a square from the statuses of its cells: the gravest one. Absent cells do not count as passed.
 
-    Known failures weigh more than passes, so that a square with one is not taken for right.
+    A known failure is graver than a pass, so that a square with one does not look right.
     """
     for status in (Status.CRASHED, Status.FAILED, Status.UNEXPECTED_PASS, Status.KNOWN):
         if counts[status]:
@@ -106,9 +106,9 @@ def aggregate(counts: Tally) -> State:
 
 
 def right_since(states: Mapping[int, State]) -> Since:
-    """Walk down from the highest opset to the first that is not right.
+    """The lowest opset down to which, from the highest one, every state is right.
 
-    Opsets where nothing ran are passed over: they neither prove nor disprove.
+    Opsets at which nothing ran are skipped.
     """
     whole: int | None = None
     partly: int | None = None
@@ -186,7 +186,7 @@ def _who(cases: set[str]) -> str:
 
 
 def where(record: Record) -> str:
-    """`compare · exporter`: at which stage, and whose fault. An absent cell has no stage to speak of."""
+    """The stage and the blame: `compare · exporter`. Empty for an absent cell."""
     if record.status is Status.ABSENT:
         return ""
     return f"{stage_name(record.stage)} · {record.blame}" if record.blame else stage_name(record.stage)

@@ -1,4 +1,4 @@
-"""Divergence: how near to its tolerance each compared cell came, the nearest first."""
+"""The page of divergence: how close the error of each compared cell is to its tolerance, the closest first."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from onnx_parity.harness.record import EXACT_HEADROOM, Metrics
 from onnx_parity.reports.arrangement import Declaration, variant
 from onnx_parity.reports.outcomes import State, state_of
 
-#: The page lists this many rows; beyond them nothing is near its tolerance.
+#: The page lists at most this many rows; the errors of the others are far below their tolerances.
 MOST_ROWS = 500
 
 
 @dataclass(frozen=True, slots=True)
 class DivergenceRow:
-    """A cell's distance from the reference, and the opsets at which it is the very same."""
+    """A cell's distance from the reference, and the opsets at which it is identical."""
 
     case: str
     family: str
@@ -29,20 +29,20 @@ class DivergenceRow:
 
 @dataclass(frozen=True, slots=True)
 class HeadroomBand:
-    """How many compared cells have a headroom between two powers of ten."""
+    """The number of compared cells whose headroom is between two powers of ten."""
 
     label: str
     cells: int
-    #: Below 1: these cells fail.
+    #: Whether the headroom is below 1, so that these cells fail.
     fails: bool
-    #: Of the largest band.
+    #: Its number of cells divided by that of the largest band.
     share: float
 
 
 @dataclass(frozen=True, slots=True)
 class Divergence:
     rows: tuple[DivergenceRow, ...]
-    #: How many rows there are, listed or not.
+    #: The number of rows, including those that are not listed.
     total_rows: int
     compared: int
     exact: int

@@ -1,4 +1,4 @@
-"""Cells that are not passes, gathered so that one fault is read once and not at every opset."""
+"""Cells that did not pass, grouped so that a fault is listed once and not for every opset."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from onnx_parity.reports.coverage import where
 from onnx_parity.reports.outcomes import RANKS, State, state_of
 from onnx_parity.reports.wording import message_excerpt, opsets_named, pytest_line
 
-#: An axis is spelt out up to this many values.
+#: At most this many values of an axis are listed.
 MOST_VALUES = 3
 
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Cells of one case that ended alike. Reason, message and command are those of the first."""
+    """Cells of one case with the same status, stage and blame. Reason, message and command are those of the first."""
 
     case: str
     page: str
@@ -27,7 +27,7 @@ class Group:
     #: `compare · exporter`.
     where: str
     reason: str
-    #: How many more reasons its cells give.
+    #: The number of further reasons among its cells.
     other_reasons: int
     cells: int
     #: `opsets 7–9`.
@@ -40,7 +40,7 @@ class Group:
 
 
 def group_outcomes(cases: Iterable[Case], statuses: Collection[Status]) -> list[Group]:
-    """One group per case, status, stage and blame; the gravest first, then as the cases come."""
+    """One group for each case, status, stage and blame, the gravest first, otherwise in the order of the cases."""
     groups: list[tuple[int, Group]] = []
     for case in cases:
         alike: defaultdict[tuple[Status, str], list[Record]] = defaultdict(list)
@@ -72,7 +72,7 @@ def _group(case: Case, status: Status, place: str, records: Sequence[Record]) ->
 
 
 def axes_of(records: Sequence[Record]) -> str:
-    """The values that the records take on each axis but the opset: `float16, float32 · cpu · static · …`."""
+    """The values of the records on each axis except the opset: `float16, float32 · cpu · static · …`."""
     columns = zip(*(variant(record) for record in records), strict=True)
     return " · ".join(_values(list(dict.fromkeys(column))) for column in columns)
 
@@ -84,5 +84,5 @@ def _values(values: list[str]) -> str:
 
 
 def safe_link(link: str) -> str:
-    """A link leads to the web or nowhere: a `javascript:` link in a record must not run in the page."""
+    """The link if it leads to the web, otherwise nothing: a `javascript:` link of a record must not run in the page."""
     return link if link.startswith(("https://", "http://")) else ""

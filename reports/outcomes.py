@@ -1,4 +1,4 @@
-"""How outcomes rank, read and look on the pages: their order, words and glyphs, and how they are counted."""
+"""How the pages show outcomes: their order, their words and glyphs, and their counts."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ Tally: TypeAlias = Counter[Status]
 
 
 class State(StrEnum):
-    """What a square of a grid shows: a status that its cells share, or what their mixture amounts to.
+    """What a square of a grid shows: the common status of its cells, or a summary of several statuses.
 
-    Declared from the gravest to the least, which is also the order of every legend.
+    The order is that of every legend: the gravest first, and what did not run at the end.
     """
 
     CRASHED = "crashed"
@@ -25,7 +25,7 @@ class State(StrEnum):
     UNEXPECTED_PASS = "unexpected_pass"
     KNOWN = "known"
     PASSED = "passed"
-    #: Some of its cells pass, ONNX or the exporter cannot say the others.
+    #: Some of its cells passed, the others are unsupported.
     PARTLY = "partly"
     UNSUPPORTED = "unsupported"
     ABSENT = "absent"
@@ -34,7 +34,7 @@ class State(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Face:
-    """The glyph and the words for a state. The glyphs differ in shape, so that colour only repeats them."""
+    """The glyph and the words for a state. The glyphs differ in shape, so that no information is in colour alone."""
 
     glyph: str
     one: str
@@ -43,17 +43,19 @@ class Face:
 
 
 FACES: dict[State, Face] = {
-    State.CRASHED: Face("!", "crashed", "crashed", "the process that ran it died"),
-    State.FAILED: Face("×", "failed", "failed", "a stage went wrong"),
+    State.CRASHED: Face("!", "crashed", "crashed", "the process that ran it ended"),
+    State.FAILED: Face("×", "failed", "failed", "a stage failed"),
     State.UNEXPECTED_PASS: Face(
-        "?", "unexpected pass", "unexpected passes", "an expectation says that it fails, and it passed"
+        "?", "unexpected pass", "unexpected passes", "it passed, although an expectation predicts a failure"
     ),
-    State.KNOWN: Face("~", "known failure", "known failures", "failed as an expectation says"),
+    State.KNOWN: Face("~", "known failure", "known failures", "it failed, as an expectation predicts"),
     State.PASSED: Face("✓", "passed", "passed", "every cell that ran here passed"),
-    State.PARTLY: Face("◐", "passed in part", "passed in part", "some cells passed, the exporter refused the others"),
-    State.UNSUPPORTED: Face("–", "unsupported", "unsupported", "the exporter refused, with a reason"),
-    State.ABSENT: Face("○", "absent", "absent", "did not run here"),
-    State.NOT_COVERED: Face("·", "not covered", "not covered", "no cell in this run"),
+    State.PARTLY: Face(
+        "◐", "passed in part", "passed in part", "some cells passed, the exporter does not support the others"
+    ),
+    State.UNSUPPORTED: Face("–", "unsupported", "unsupported", "the exporter does not support it, and gives a reason"),
+    State.ABSENT: Face("○", "absent", "absent", "it could not run here"),
+    State.NOT_COVERED: Face("·", "not covered", "not covered", "this run has no such cell"),
 }
 
 #: The order in which pages list statuses: as in `State`, what did not run at the end.

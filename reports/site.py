@@ -1,4 +1,4 @@
-"""The report of a run as a folder of pages that opens from `file://`: what is rendered, and where it goes."""
+"""The HTML report of a run: a folder of static pages, rendered from templates, that works from `file://`."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ from onnx_parity.reports.summary import in_seconds, summarize
 from onnx_parity.reports.traced import aten_operators, onnx_operators
 
 _HERE = Path(__file__).parent
-#: The first page lists this many groups of failures; the grids below it lead to all of them.
+#: The first page lists at most this many groups of failures. Its grids link to all of them.
 MOST_FAILURES = 200
 NOT_PASSES = frozenset(Status) - {Status.PASSED}
 
 
 def write_report(run: Path, out: Path) -> Path:
-    """Write the report of the run in folder `run` to the folder `out` and return its index.html.
+    """Write the report of the run in folder `run` to the folder `out` and return the path of its index.html.
 
-    `out` appears whole or not at all; an older report there is replaced.
+    The report appears in `out` when it is complete, and replaces an earlier report there. Other files in `out` stay.
     """
     info = read_info(run)
     declarations = arrange(read_records(run))
@@ -45,11 +45,11 @@ def write_report(run: Path, out: Path) -> Path:
 
 @dataclass(frozen=True, slots=True)
 class TitledGrid:
-    """A grid with what tells it from the others on its page."""
+    """A grid with its title and its anchor on the page."""
 
     anchor: str
     title: str
-    #: What a row is: `operator`.
+    #: What a row shows, in the singular: `operator`.
     noun: str
     grid: Grid
 
@@ -133,7 +133,7 @@ class _Site:
                 "declaration": declaration,
                 "first": declaration.cases[0].records[0],
                 "titled": TitledGrid("cases", "Cases", "case", build_grid(heads, self.opsets)),
-                # What is absent is so for all cases alike: the grid says it, once.
+                # A missing device is missing for all cases: the grid shows it.
                 "groups": group_outcomes(declaration.cases, NOT_PASSES - {Status.ABSENT}),
             },
         )
@@ -166,17 +166,17 @@ class _Site:
 
 
 def _fit_for_html(value: object) -> object:
-    """A name or a message may hold characters that HTML forbids; Jinja escapes only those that are its syntax."""
+    """Replace characters that HTML forbids. Jinja escapes only those that are HTML's syntax."""
     return markup_text(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
 def _nan_last(value: float | None) -> float:
-    """An error as a column sorts it: NaN, which a record says as None, is beyond every number."""
+    """An error as the sorting key of a column. None, which stands for NaN in a record, sorts after every number."""
     return math.inf if value is None else value
 
 
 def _reason_table(reasons: Iterable[Reason]) -> list[list[str]]:
-    """The reasons of a grid as its script reads them: state, glyph, where, who, text."""
+    """The reasons of a grid for the script of the page: state, glyph, where, who, text."""
     return [[r.state, FACES[r.state].glyph, r.where, r.who, r.text] for r in reasons]
 
 
@@ -188,7 +188,7 @@ def _declaration_head(declaration: Declaration) -> RowHead:
         page=declaration.page,
         anchor=f"{declaration.page}#opset-",
         records=declaration.records,
-        # The zoo's models trace hundreds of operators; a name is found on the page of traced operators.
+        # Models trace hundreds of operators. The page of traced operators shows which models trace which.
         search=" ".join(aten) if declaration.kind is Kind.OPERATOR else "",
     )
 

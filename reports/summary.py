@@ -1,4 +1,4 @@
-"""What a run amounts to: its verdict, its counts, its pace, and the facts about where it ran."""
+"""The summary of a run on the first page: a verdict, the counts, the pace, and facts about its environment."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ class StatusCount:
 class StageTime:
     name: str
     seconds: float
-    #: Of the longest stage beside it.
+    #: Its time divided by that of the longest stage.
     share: float
 
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """Cells a second, by the stages' own clocks; what the harness spends between stages is not in it."""
+    """Cells per second within stages. The time that the harness takes between stages is not included."""
 
     cells_per_second: float
     workers: int
-    #: The stage seconds of the busiest worker: the run took at least that.
+    #: The time in stages of the busiest worker. The run took at least as long.
     busiest: float
     stages: tuple[StageTime, ...]
 
@@ -70,7 +70,7 @@ def summarize(info: RunInfo, declarations: Sequence[Declaration]) -> Summary:
 
 
 def verdict(counts: Tally) -> str:
-    """One sentence. A cell that did not run, or was refused, is never in what holds."""
+    """One sentence about the run. Cells that did not run, or are unsupported, are never counted as passed."""
     ran = counts.total() - counts[Status.ABSENT]
     wrong = sum(counts[status] for status in WRONG)
     if not counts.total():
@@ -84,7 +84,7 @@ def verdict(counts: Tally) -> str:
 
 
 def measure_pace(records: Sequence[Record]) -> Pace | None:
-    """None when no stage was timed."""
+    """The pace of the run; None if no stage has a duration."""
     by_worker: defaultdict[str, float] = defaultdict(float)
     by_stage: defaultdict[str, float] = defaultdict(float)
     ran = 0
@@ -100,7 +100,7 @@ def measure_pace(records: Sequence[Record]) -> Pace | None:
 
 
 def stage_times(by_stage: dict[str, float]) -> tuple[StageTime, ...]:
-    """In the order in which stages run; a stage that this version does not know comes last."""
+    """The stages in the order in which they run. Stages that this version does not know come last."""
     order = [stage.value for stage in Stage]
     longest = max(by_stage.values(), default=0.0) or 1.0
     return tuple(

@@ -1,4 +1,4 @@
-"""Coverage read from what was traced and emitted: ATen operators and ONNX nodes, not what cases claim."""
+"""The page of operators that were really traced and exported: ATen operators and ONNX nodes, from the records."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from onnx_parity.harness.record import WRONG, Record, Status
 from onnx_parity.reports.arrangement import Declaration
 from onnx_parity.reports.wording import natural
 
-#: A row links to this many declarations, and says how many more there are.
+#: A row links to at most this many declarations, and shows the number of further ones.
 MOST_LINKS = 6
 
 
 @dataclass(frozen=True, slots=True)
 class Exerciser:
-    """A declaration whose cells traced or emitted the operator."""
+    """A declaration whose cells traced or exported the operator."""
 
     name: str
     page: str
@@ -24,16 +24,16 @@ class Exerciser:
 
 @dataclass(frozen=True, slots=True)
 class TracedRow:
-    """An ATen operator, or an ONNX operator at the version that a graph used."""
+    """An ATen operator, or an ONNX operator at a version that occurs in a graph."""
 
     op: str
     domain: str
     #: None for ATen.
     since_version: int | None
     cells: int
-    #: In how many places of the emitted graphs; None for ATen, whose nodes are not counted.
+    #: The number of its nodes in all exported graphs; None for ATen, whose nodes are not counted.
     nodes: int | None
-    #: The opsets of the cells that passed with it, and of those that did not.
+    #: The opsets of the cells with this operator that passed, and of those that failed.
     passed_at: tuple[int, ...]
     wrong_at: tuple[int, ...]
     opsets: tuple[int, ...]
@@ -62,7 +62,7 @@ class _Sightings:
 
 
 def aten_operators(declarations: Iterable[Declaration]) -> list[TracedRow]:
-    """By qualified name, over the cells that traced it."""
+    """The traced ATen operators by their qualified names."""
     seen: defaultdict[str, _Sightings] = defaultdict(_Sightings)
     for record, exerciser in _records(declarations):
         for name in dict.fromkeys(record.aten):
@@ -71,7 +71,7 @@ def aten_operators(declarations: Iterable[Declaration]) -> list[TracedRow]:
 
 
 def onnx_operators(declarations: Iterable[Declaration]) -> list[TracedRow]:
-    """By domain, operator and the version in force at the opset, over the cells that emitted it."""
+    """The exported ONNX operators by domain, name, and the version that applies at the opset."""
     seen: defaultdict[tuple[str, str, int], _Sightings] = defaultdict(_Sightings)
     for record, exerciser in _records(declarations):
         counts: defaultdict[tuple[str, str, int], int] = defaultdict(int)

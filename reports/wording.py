@@ -1,4 +1,4 @@
-"""How figures, dates, opset lists and long texts are worded on the pages."""
+"""How the pages write figures, dates, lists of opsets, and long texts."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from onnx_parity.harness.escaping import markup_text
 from onnx_parity.harness.opset_ranges import opset_ranges as _opset_ranges
 from onnx_parity.harness.record import EXACT_HEADROOM
 
-#: The largest float, by which a record says infinity.
+#: The largest float, which stands for infinity in a record.
 INFINITE = sys.float_info.max
-#: A message keeps this many characters at its head and at its tail.
+#: A long message is shown with this many characters of its beginning and its end.
 MESSAGE_HEAD, MESSAGE_TAIL = 3000, 1000
 
 _DIGITS = re.compile(r"(\d+)")
@@ -29,17 +29,17 @@ def plural(number: int, noun: str) -> str:
 
 
 def error_size(value: float | None) -> str:
-    """An error or a tolerance, which only its magnitude says: `2.5e-01`."""
+    """An error or a tolerance, of which the magnitude matters: `2.5e-01`."""
     return not_finite(value) if value is None or abs(value) >= INFINITE else f"{value:.1e}" if value else "0"
 
 
 def plain_number(value: float | None) -> str:
-    """One of the two values compared: nine digits, enough to tell any two float32 apart."""
+    """One of the two compared values, with nine digits, which distinguish any two float32 values."""
     return not_finite(value) if value is None or abs(value) >= INFINITE else f"{value:.9g}"
 
 
 def not_finite(value: float | None) -> str:
-    """What a record stores instead of NaN and the infinities, which JSON does not have."""
+    """NaN or an infinity, from what stands for it in a record: JSON has none of them."""
     return "nan" if value is None else "inf" if value > 0 else "-inf"
 
 
@@ -66,7 +66,7 @@ def duration(seconds: float) -> str:
 
 
 def instant(iso: str) -> str:
-    """`2026-01-31T10:15:00Z` as `31 January 2026, 10:15 UTC`; what is not ISO 8601 stays as it is."""
+    """`2026-01-31T10:15:00Z` as `31 January 2026, 10:15 UTC`; other texts are returned unchanged."""
     try:
         moment = datetime.fromisoformat(iso)
     except ValueError:
@@ -86,7 +86,7 @@ def opsets_named(opsets: Iterable[int]) -> str:
 
 
 def pytest_line(nodeid: str) -> str:
-    """The line to run a cell again, in double quotes unless a shell would read into them."""
+    """The command that runs a cell again, in double quotes unless a shell would interpret their content."""
     return f"pytest {shlex.quote(nodeid)}" if re.search(r'["$`\\!]', nodeid) else f'pytest "{nodeid}"'
 
 
@@ -96,18 +96,18 @@ def shortened(text: str, longest: int = 240) -> str:
 
 
 def message_excerpt(text: str) -> str:
-    """The head and the tail of a message too long for a page."""
+    """The message, or the beginning and the end of one that is too long for a page."""
     text = markup_text(text)
     left_out = len(text) - MESSAGE_HEAD - MESSAGE_TAIL
     if left_out <= 0:
         return text
     return (
         f"{text[:MESSAGE_HEAD]}\n\n"
-        f"[… {thousands(left_out)} characters left out here; the run's records-*.jsonl has them …]\n\n"
+        f"[… {thousands(left_out)} characters are left out; the run's records-*.jsonl contain them …]\n\n"
         f"{text[-MESSAGE_TAIL:]}"
     )
 
 
 def natural(text: str) -> list[tuple[int, str]]:
-    """A sorting key by which `topk[k=2]` comes before `topk[k=10]`."""
+    """A sorting key with which `topk[k=2]` comes before `topk[k=10]`."""
     return [(int(part), "") if part.isdecimal() else (-1, part) for part in _DIGITS.split(text)]

@@ -1,4 +1,4 @@
-// Filtering, sorting, the squares' reasons, and copying. The pages read without it; nothing is fetched.
+// Filtering, sorting, tooltips of squares, and copying. The pages can be read without it, and it fetches nothing.
 "use strict";
 
 const make = (tag, className, text) => {
@@ -8,7 +8,7 @@ const make = (tag, className, text) => {
   return element;
 };
 
-// Filter: words typed, states pressed, opset chosen; a row stays when it satisfies all three.
+// Filter: a row stays if it contains the typed words, has one of the pressed states, and has the chosen opset.
 for (const tools of document.querySelectorAll(".tools")) {
   const table = document.getElementById(tools.dataset.for);
   if (!table) continue;
@@ -26,9 +26,9 @@ for (const tools of document.querySelectorAll(".tools")) {
     const states = chips.filter((chip) => chip.ariaPressed === "true").map((chip) => chip.dataset.state);
     let shown = 0;
     rows.forEach((row, place) => {
-      const held = (row.dataset.states || "").split(" ");
+      const has = (row.dataset.states || "").split(" ");
       const keep = words.every((word) => texts[place].includes(word))
-        && (!states.length || states.some((state) => held.includes(state)))
+        && (!states.length || states.some((state) => has.includes(state)))
         && (!opset?.value || row.dataset.opsets.split(" ").includes(opset.value));
       row.hidden = !keep;
       shown += keep;
@@ -48,7 +48,7 @@ for (const tools of document.querySelectorAll(".tools")) {
   }
 }
 
-// Sort: by a cell's data-value where it has one, else by its text; a second press turns the order.
+// Sort by the data-value of the cells, or by their text without one. A second press reverses the order.
 for (const button of document.querySelectorAll("thead button")) {
   button.addEventListener("click", () => {
     const header = button.closest("th");
@@ -69,21 +69,22 @@ for (const button of document.querySelectorAll("thead button")) {
   });
 }
 
-// Squares: one tab stop a grid, arrows within it; what a square says comes on focus, hover and touch.
+// Squares: one tab stop for each grid, arrow keys within it; a tooltip on focus, hover and touch.
 const tip = document.body.appendChild(make("div"));
 tip.id = "tip";
 tip.role = "tooltip";
 tip.hidden = true;
-let told = null;
+// The square whose tooltip is open.
+let current = null;
 
 const isSquare = (cell) => cell?.matches(".grid td:not(.number, .family)");
 const reasonsOf = (table) => (table.reasons ??= JSON.parse(document.getElementById(`${table.id}-reasons`).textContent));
 const opsetOf = (cell) => cell.closest("table").tHead.rows[0].cells[cell.cellIndex];
 
-function tell(cell, byTouch) {
-  if (told === cell) return;
-  hush();
-  told = cell;
+function showTip(cell, byTouch) {
+  if (current === cell) return;
+  hideTip();
+  current = cell;
   const row = cell.parentElement;
   cell.dataset.summary ??= cell.title;
   cell.removeAttribute("title");
@@ -99,10 +100,10 @@ function tell(cell, byTouch) {
     }
     const [state, glyph, where, who, text] = reasonsOf(cell.closest("table"))[part];
     const item = make("li");
-    const said = make("p", "", text || "no reason recorded");
+    const reason = make("p", "", text || "no reason recorded");
     const place = [who, where].filter(Boolean).join(", ");
-    if (place) said.prepend(make("span", "who", `${place}: `));
-    item.append(make("span", `sq ${state}`, glyph), said);
+    if (place) reason.prepend(make("span", "who", `${place}: `));
+    item.append(make("span", `sq ${state}`, glyph), reason);
     list.append(item);
   }
   tip.replaceChildren(heading, ...(list.children.length ? [list] : []));
@@ -112,11 +113,11 @@ function tell(cell, byTouch) {
     tip.append(link);
   }
   tip.hidden = false;
-  stand(cell);
+  placeTip(cell);
   cell.setAttribute("aria-describedby", "tip");
 }
 
-function stand(cell) {
+function placeTip(cell) {
   const box = cell.getBoundingClientRect();
   const left = Math.min(Math.max(8, box.left + box.width / 2 - tip.offsetWidth / 2), innerWidth - tip.offsetWidth - 8);
   const below = box.bottom + 8 + tip.offsetHeight < innerHeight;
@@ -124,12 +125,12 @@ function stand(cell) {
   tip.style.top = `${below ? box.bottom + 8 : Math.max(8, box.top - 8 - tip.offsetHeight)}px`;
 }
 
-function hush() {
-  if (!told) return;
-  opsetOf(told).classList.remove("on");
-  told.title = told.dataset.summary;
-  told.removeAttribute("aria-describedby");
-  told = null;
+function hideTip() {
+  if (!current) return;
+  opsetOf(current).classList.remove("on");
+  current.title = current.dataset.summary;
+  current.removeAttribute("aria-describedby");
+  current = null;
   tip.hidden = true;
 }
 
@@ -154,25 +155,25 @@ for (const table of document.querySelectorAll(".grid")) {
   table.addEventListener("pointerover", (event) => {
     if (event.pointerType === "touch") return;
     const cell = event.target.closest("td");
-    if (isSquare(cell)) tell(cell); else hush();
+    if (isSquare(cell)) showTip(cell); else hideTip();
   });
-  table.addEventListener("pointerleave", (event) => { if (event.pointerType !== "touch") hush(); });
+  table.addEventListener("pointerleave", (event) => { if (event.pointerType !== "touch") hideTip(); });
   table.addEventListener("focusin", (event) => {
-    if (!isSquare(event.target)) return hush();
+    if (!isSquare(event.target)) return hideTip();
     for (const cell of table.querySelectorAll('td[tabindex="0"]')) cell.tabIndex = -1;
     event.target.tabIndex = 0;
-    tell(event.target, touched);
+    showTip(event.target, touched);
   });
-  table.addEventListener("focusout", () => { if (!touched) hush(); });
+  table.addEventListener("focusout", () => { if (!touched) hideTip(); });
   table.addEventListener("click", (event) => {
     const cell = event.target.closest("td");
     if (!isSquare(cell)) return;
-    if (touched) { cell.tabIndex = 0; cell.focus(); tell(cell, true); } else open(cell);
+    if (touched) { cell.tabIndex = 0; cell.focus(); showTip(cell, true); } else open(cell);
   });
   table.addEventListener("keydown", (event) => {
     if (!isSquare(event.target)) return;
     if (event.key === "Enter") return open(event.target);
-    if (event.key === "Escape") return hush();
+    if (event.key === "Escape") return hideTip();
     const next = step(event.target, event.key);
     if (!next) return;
     event.preventDefault();
@@ -180,14 +181,14 @@ for (const table of document.querySelectorAll(".grid")) {
     next.focus();
   });
 }
-// A touch puts the focus elsewhere before it opens the tip's link: only a touch outside the tip ends it.
-addEventListener("pointerdown", (event) => { if (!tip.contains(event.target) && !event.target.closest(".grid td")) hush(); });
-// When the page moves under it, the tip goes with the square that has the focus or is still under the pointer.
+// A touch on the link of a tooltip moves the focus before it follows the link: only a touch outside closes it.
+addEventListener("pointerdown", (event) => { if (!tip.contains(event.target) && !event.target.closest(".grid td")) hideTip(); });
+// When the page scrolls, the tooltip follows a square that has the focus or is still under the pointer.
 addEventListener("scroll", () => {
-  if (told) told === document.activeElement || told.matches(":hover") ? stand(told) : hush();
+  if (current) current === document.activeElement || current.matches(":hover") ? placeTip(current) : hideTip();
 }, { passive: true });
 
-// Copy a command. `navigator.clipboard` is there on file:// pages in no browser but Chromium; selecting is the fallback.
+// Copy a command. On file:// pages only Chromium has `navigator.clipboard`; elsewhere the command is selected.
 for (const button of document.querySelectorAll(".copy")) {
   button.addEventListener("click", async () => {
     try {
@@ -201,7 +202,7 @@ for (const button of document.querySelectorAll(".copy")) {
   });
 }
 
-// A link to a cell opens it, and what it lies in.
+// A link to a cell unfolds it and the elements around it.
 function openTarget() {
   const target = document.getElementById(decodeURIComponent(location.hash.slice(1)));
   for (let element = target; element; element = element.parentElement) if (element.tagName === "DETAILS") element.open = true;
@@ -210,7 +211,7 @@ function openTarget() {
 addEventListener("hashchange", openTarget);
 openTarget();
 
-// "/" leads to the first filter, as in many such pages.
+// The key "/" moves the focus to the first filter.
 addEventListener("keydown", (event) => {
   if (event.key !== "/" || event.target.matches("input, select")) return;
   const search = document.querySelector(".tools input");

@@ -197,7 +197,10 @@ def check_that_expectations_are_strict_both_ways(faults: Run) -> None:
         "expected to fail at reference: four is odd. It passes now: narrow or remove 'even_known-*-opset<10-*'"
     )
     assert passing.message.splitlines()[0].endswith("rerun_values passed unexpectedly")
-    assert "faulty_cases/expectations.toml: 'no_such_case-*' matches no cell of faulty_cases/." in faults.text
+    assert (
+        "faulty_cases/expectations.toml: the expectation 'no_such_case-*' matches no cell of faulty_cases/."
+        in faults.text
+    )
     assert "FAILED faulty_cases/expectations.toml::no_such_case-*" in faults.text
 
 
@@ -275,7 +278,7 @@ def test_cells_are_selected_by_path_by_keyword_and_by_option(
     ("options", "message"),
     [
         (["--opsets", "6"], "--opsets 6: there is no opset 6 here, only 7 to 28."),
-        (["--runs", "cases.py/runs"], "--runs cases.py/runs: cases.py is no folder that can be written to"),
+        (["--runs", "cases.py/runs"], "--runs cases.py/runs cannot be used: cases.py is not a writable folder."),
         (["--devices", "tpu"], "--devices tpu: there is no 'tpu', only cpu, cuda."),
         (
             ["--exporters", "tf2onnx"],
@@ -288,7 +291,7 @@ def test_cells_are_selected_by_path_by_keyword_and_by_option(
         ),
         (
             ["--durations-of", "gone"],
-            "--durations-of gone: it balances shards. Say which one to run, such as --shard 1/2.",
+            "--durations-of gone has no effect without --shard. Add a shard, such as --shard 1/2.",
         ),
         (
             ["--durations-of", "gone", "--shard", "1/2"],
@@ -319,7 +322,7 @@ def test_two_declarations_of_one_name_are_refused(pytester: pytest.Pytester) -> 
     assert result.ret == pytest.ExitCode.INTERRUPTED
     result.stdout.fnmatch_lines(
         [
-            f"{name} is declared twice: *first.py:{line} and *second.py:{line}. Rename one of them."
+            f"{name} is declared twice, at *first.py:{line} and *second.py:{line}. Rename one of them."
             for name, line in (("elu", 5), ("relu", 6))
         ]
     )
@@ -428,7 +431,9 @@ def test_cells_without_a_place_for_their_records_are_refused_and_other_tests_are
     result = cases.runpytest_subprocess(*given, "cases.py")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     runs = cases.path / "runs"
-    result.stderr.fnmatch_lines([f"ERROR: --runs {runs}: {runs} is no folder that can be written to"])
+    result.stderr.fnmatch_lines(
+        [f"ERROR: --runs {runs} cannot be used: {runs} is not a writable folder. Choose another one."]
+    )
     result.stdout.no_fnmatch_line("*INTERNALERROR*")
     cases.runpytest_subprocess(*given, "test_plain.py").assert_outcomes(passed=1)
     assert len(collected(cases, "cases.py", "-k", "relu and opset18", "--devices", "cpu")) == 2
@@ -446,7 +451,7 @@ def test_what_is_not_collected_is_no_failure_of_a_cell(tmp_path: Path, workers: 
         end = read_end(run.folder)
         assert end is not None
         assert not end.whole
-        assert f"unfinished: parity run --resume {run.folder.resolve()} goes on\n" in run.text
+        assert f"unfinished; to run the missing cells: parity run --resume {run.folder.resolve()}\n" in run.text
 
 
 def test_a_run_that_stops_at_a_failure_says_how_it_goes_on(tmp_path: Path) -> None:
@@ -454,7 +459,7 @@ def test_a_run_that_stops_at_a_failure_says_how_it_goes_on(tmp_path: Path) -> No
     given = ("--opsets", "9", "--devices", "cpu", "cases.py")
     stopped = run_pytest(tmp_path, *given, "-x")
     assert stopped.code == pytest.ExitCode.TESTS_FAILED
-    assert f"unfinished: parity run --resume {stopped.folder.resolve()} goes on\n" in stopped.text
+    assert f"unfinished; to run the missing cells: parity run --resume {stopped.folder.resolve()}\n" in stopped.text
     assert "unfinished" not in run_pytest(tmp_path, *given).text
 
 
@@ -484,7 +489,7 @@ def test_a_name_that_a_file_declares_twice_is_refused(pytester: pytest.Pytester)
     pytester.makepyfile(cases=_PASSING + "relu = op(F.relu, floats(4))\n")
     result = pytester.runpytest_inprocess(*_LEAN, "cases.py")
     assert result.ret == pytest.ExitCode.INTERRUPTED
-    result.stdout.fnmatch_lines(["relu is declared twice: *cases.py:6 and *cases.py:8. Rename one of them."])
+    result.stdout.fnmatch_lines(["relu is declared twice, at *cases.py:6 and *cases.py:8. Rename one of them."])
 
 
 def test_expectations_beside_no_declarations_are_somebody_else_s(pytester: pytest.Pytester) -> None:

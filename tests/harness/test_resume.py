@@ -76,7 +76,7 @@ def test_a_run_that_is_stopped_says_how_it_goes_on(tmp_path: Path, workers: str,
         assert_gone(pid)
     run = (tmp_path / "runs" / "last").resolve()
     assert process.returncode == 2, text
-    assert f"unfinished: parity run --resume {run} goes on\n" in text
+    assert f"unfinished; to run the missing cells: parity run --resume {run}\n" in text
     assert f"report: {run}/report/index.html\n" in text
     assert "Traceback" not in text
     end = read_end(run)
@@ -91,8 +91,11 @@ def test_a_run_of_another_environment_is_not_gone_on_with(killed: Path) -> None:
     path.write_text(json.dumps(info))
     resumed = pytest_run(killed, "--resume", "runs/last", *_CELLS)
     assert resumed.code == pytest.ExitCode.USAGE_ERROR
-    assert "runs/last was begun with onnx 1.0.0 (here " in resumed.text
-    assert "A run has one environment: begin a new one, or restore that." in resumed.text
+    assert (
+        "runs/last cannot be resumed, because the installed packages have changed: "
+        "it was started with onnx 1.0.0 (here " in resumed.text
+    )
+    assert "Install those versions, or start a new run." in resumed.text
 
 
 def test_shards_together_are_the_whole_run(tmp_path: Path) -> None:

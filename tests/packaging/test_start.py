@@ -147,9 +147,9 @@ def test_sets_up_without_ensurepip_and_without_the_system_s_pip(index: Index, tm
     assert first.stdout == "pytest -n auto -k elu\n"
     assert first.returncode == 3
     assert first.stderr.splitlines() == [
-        f"start.py: making {clone.root}/.venv with {SYSTEM_PYTHON}",
-        f"start.py: this Python has no ensurepip; fetching {start.PIP_WHEEL} from {index.url}",
-        f"start.py: installing the project into {clone.root}/.venv (torch among it: some minutes, once)",
+        f"start.py: creating {clone.root}/.venv with {SYSTEM_PYTHON}",
+        f"start.py: this Python has no ensurepip; downloading {start.PIP_WHEEL} from {index.url}",
+        f"start.py: installing the project and torch into {clone.root}/.venv; this takes some minutes, once",
     ]
     bring, install = clone.pip_calls()
     assert bring.startswith("install --quiet --no-index ")
@@ -172,7 +172,7 @@ def test_changed_constraint_installs_again_into_the_same_environment(index: Inde
         constraints.write("six==1.17.0\n")
     again = clone.start("tests")
     assert again.stderr == (
-        f"start.py: installing the project into {clone.root}/.venv (torch among it: some minutes, once)\n"
+        f"start.py: installing the project and torch into {clone.root}/.venv; this takes some minutes, once\n"
     )
     assert clone.pip_calls()[2:] == ["install --quiet -c constraints.txt -e .[dev]"]
 
@@ -190,8 +190,8 @@ def test_wheel_that_is_not_pip_is_not_run(index: Index) -> None:
         start.fetch_pip(index.url)
     files = index.url.removesuffix("/simple") + "/files"
     assert str(caught.value) == (
-        f"{files}/{start.PIP_WHEEL} is not the {start.PIP_WHEEL} that was released: its sha256 is {index.sha256}, "
-        f"{true} was expected. Nothing of it was run. Ask who runs that index."
+        f"{files}/{start.PIP_WHEEL} is not the released {start.PIP_WHEEL}: its sha256 is {index.sha256}, "
+        f"{true} was expected. Nothing of it was run. Ask the operator of the index."
     )
 
 
@@ -241,19 +241,19 @@ def test_index_is_the_one_that_pip_would_ask(tmp_path: Path, monkeypatch: pytest
 USAGE = """\
 usage: python3 start.py COMMAND [ARGUMENTS...]
 
-  matrix  run the default matrix and leave its HTML report
+  matrix  run the default matrix and write its HTML report
   tests   run the tests and the default tier of the matrix
-  lint    check format and style
-  types   check types
-  bench   measure against torch.onnx and the floor
+  lint    check format and style with ruff
+  types   check types with mypy
+  bench   measure export times and compare them with torch.onnx
 
-The first call sets up .venv. Arguments go to the command: python3 start.py tests -k elu
+The first call sets up .venv. Arguments are passed to the command: python3 start.py tests -k elu
 """
 
 
 def test_unknown_command(capsys: pytest.CaptureFixture[str]) -> None:
     assert start.main(["test"]) == 2
-    assert capsys.readouterr() == ("", "start.py: no command 'test'\n" + USAGE)
+    assert capsys.readouterr() == ("", "start.py: there is no command 'test'\n" + USAGE)
 
 
 def test_no_command(capsys: pytest.CaptureFixture[str]) -> None:

@@ -61,7 +61,10 @@ def test_the_reference_names_all_that_is_public() -> None:
 
 def test_a_folder_that_is_none(tmp_path: Path) -> None:
     result = CliRunner().invoke(app, ["documents", str(tmp_path / "none")])
-    assert (result.exit_code, result.output) == (2, f"{tmp_path}/none is no folder that exists\n")
+    assert (result.exit_code, result.output) == (
+        2,
+        f"The pages cannot be written to {tmp_path}/none: there is no such folder. Create it, or name another one.\n",
+    )
 
 
 def test_what_was_written_is_said_as_json(tmp_path: Path) -> None:
@@ -72,9 +75,13 @@ def test_what_was_written_is_said_as_json(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("file", "why"),
     [
-        ("op_cases/none.py", "is no file that exists"),
-        ("op_cases/activation.py", "declares no OpInfo entries"),
-        (__file__, f"lies outside of {ROOT / 'docs'}, from where it is imported: go to its project's root"),
+        ("op_cases/none.py", "cannot be surveyed: there is no such file. Name a file that declares OpInfo entries."),
+        ("op_cases/activation.py", "cannot be surveyed: it declares no OpInfo entries."),
+        (
+            __file__,
+            f"cannot be imported from {ROOT / 'docs'}, because it lies outside of it. "
+            "Run this in the root of its project.",
+        ),
     ],
     ids=["no file", "no entries", "elsewhere"],
 )

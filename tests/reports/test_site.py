@@ -105,7 +105,7 @@ def test_an_empty_run(tmp_path: Path) -> None:
     site = site_of(tmp_path, [], RunInfo(id="empty", started="", seed=1, tier=""))
     assert sorted(site) == ["divergence.html", "index.html", "traced.html"]
     assert "Nothing ran." in site["index.html"].text
-    assert "No cell of this run came as far as a comparison." in site["divergence.html"].text
+    assert "No cell of this run was compared." in site["divergence.html"].text
 
 
 def test_a_run_of_failures_alone_lists_them_and_stays_light(tmp_path: Path) -> None:

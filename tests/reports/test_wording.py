@@ -71,5 +71,5 @@ def test_the_line_to_run_a_cell_again_survives_a_shell(nodeid: str, line: str) -
 def test_a_long_message_keeps_its_head_and_its_tail() -> None:
     excerpt = wording.message_excerpt("a" * 3000 + "b" * 50_000 + "c" * 1000)
     assert excerpt == (
-        "a" * 3000 + "\n\n[… 50,000 characters left out here; the run's records-*.jsonl has them …]\n\n" + "c" * 1000
+        "a" * 3000 + "\n\n[… 50,000 characters are left out; the run's records-*.jsonl contain them …]\n\n" + "c" * 1000
     )
