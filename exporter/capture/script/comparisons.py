@@ -62,10 +62,10 @@ def _items(blocks: Blocks, value: Any) -> list[Any]:
 @step_of("aten::__contains__")
 def _contains(blocks: Blocks, step: Step, arguments: list[Any]) -> Any:
     within, item = arguments
-    if isinstance(within, (dict, str)):
+    if isinstance(within, str) or (isinstance(within, dict) and not isinstance(item, (torch.Tensor, torch.SymInt))):
         return item in within
     result: Leaf = False
-    for each in _items(blocks, within):
+    for each in within if isinstance(within, dict) else _items(blocks, within):
         result = compute(blocks, "__or__", [result, equal(blocks, each, item)], "bool")
         if result is True:
             break

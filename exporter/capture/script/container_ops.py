@@ -60,6 +60,8 @@ def _len(blocks: Blocks, step: Step, arguments: list[Any]) -> Any:
 @step_of("aten::__getitem__", "aten::get")
 def _get(blocks: Blocks, step: Step, arguments: list[Any]) -> Any:
     value, place, *default = arguments
+    if isinstance(value, (dict, str)):
+        _known_places(blocks, place)
     if isinstance(value, dict):
         if place not in value and not default and step.kind == "aten::__getitem__":
             raise blocks.error(f"the script asks a dict for {place!r}, which is not in it")
@@ -106,6 +108,7 @@ def _append(blocks: Blocks, step: Step, arguments: list[Any]) -> Any:
 def _set(blocks: Blocks, step: Step, arguments: list[Any]) -> Any:
     target, place, item = arguments
     if isinstance(target, dict):
+        _known_places(blocks, place)
         target[place] = item
         return target
     if target.is_known and not isinstance(place, (torch.Tensor, torch.SymInt)):
@@ -184,14 +187,26 @@ def _copy(blocks: Blocks, step: Step, arguments: list[Any]) -> Any:
 def _slice(blocks: Blocks, step: Step, arguments: list[Any]) -> Any:
     value, start, end, *by = arguments
     if isinstance(value, str):
+        _known_places(blocks, start, end, *by)
         return value[start : end if end is not None else len(value) : by[0] if by else 1]
     if not isinstance(value, ScriptList):
         return NotImplemented
     if value.stack is EMPTY:
         return ScriptList()
-    if not value.is_known:
+    by_values = any(isinstance(place, (torch.Tensor, torch.SymInt)) for place in (start, end, *by))
+    if by_values and value.is_known and not stacks(value):
+        raise blocks.error(
+            "the script takes a part of a list by numbers that depend on values, and its items differ in size: "
+            "take items by number"
+        )
+    if not value.is_known or by_values:
         return ScriptList([], _slice_of(blocks, stacked(value, blocks), start, end, by[0] if by else 1))
     return ScriptList(value.items[start : end : by[0] if by else 1])
+
+
+def _known_places(blocks: Blocks, *places: Any) -> None:
+    if any(isinstance(place, (torch.Tensor, torch.SymInt)) for place in places):
+        raise blocks.error("the script uses a number that depends on values as a key or as a place in what is fixed")
 
 
 def _slice_of(blocks: Blocks, stack: torch.Tensor, start: Any, end: Any, by: int) -> torch.Tensor:
@@ -207,6 +222,7 @@ def _slice_of(blocks: Blocks, stack: torch.Tensor, start: Any, end: Any, by: int
 def _pop(blocks: Blocks, step: Step, arguments: list[Any]) -> Any:
     target, place = arguments[0], arguments[1] if len(arguments) > 1 else -1
     if isinstance(target, dict):
+        _known_places(blocks, place)
         return target.pop(place)
     if target.sequence is not None:
         taken = recorded_lists.item_of(blocks, target.sequence, place)
@@ -239,6 +255,7 @@ def _insert(blocks: Blocks, step: Step, arguments: list[Any]) -> Any:
     if target.sequence is not None:
         target.sequence = recorded_lists.inserted(blocks, target.sequence, item, place)
     else:
+        _known_places(blocks, place)
         _known(blocks, target).items.insert(place, item)
 
 
@@ -253,6 +270,7 @@ def _reverse(blocks: Blocks, step: Step, arguments: list[Any]) -> Any:
 @step_of("aten::Delete")
 def _delete(blocks: Blocks, step: Step, arguments: list[Any]) -> Any:
     target, place = arguments
+    _known_places(blocks, place)
     del (target if isinstance(target, dict) else _known(blocks, target).items)[place]
 
 
@@ -273,6 +291,12 @@ def _of_dict(blocks: Blocks, step: Step, arguments: list[Any]) -> Any:
 def _format(blocks: Blocks, step: Step, arguments: list[Any]) -> str:
     text, *values = arguments
     return str(text).format(*map(in_python, values))
+
+
+@step_of("aten::str")
+def _str(blocks: Blocks, step: Step, arguments: list[Any]) -> Any:
+    value = arguments[0]
+    return str(value) if isinstance(value, (int, str)) and not isinstance(value, torch.SymInt) else NotImplemented
 
 
 @step_of("prim::min", "prim::max")

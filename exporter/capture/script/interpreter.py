@@ -17,12 +17,12 @@ from onnx_parity.exporter.capture.graph.origin import refused_here
 from onnx_parity.exporter.capture.record.blocks import SEEN_TWICE, Blocks, Iteration, UnlikeItems
 from onnx_parity.exporter.capture.record.leaves import EMPTY, Leaf, is_number, share_memory
 from onnx_parity.exporter.capture.record.results import TensorList, TensorOrNone, mark_number
-from onnx_parity.exporter.capture.script import comparisons, container_ops  # noqa: F401  (they add their steps)
+from onnx_parity.exporter.capture.script import comparisons, container_methods, container_ops  # noqa: F401  (they add their steps)
 from onnx_parity.exporter.capture.script.block_captures import Outside
 from onnx_parity.exporter.capture.script.numbers import NUMERIC, compute, converted
 from onnx_parity.exporter.capture.script.numbers_in_operators import written_with_tensors
 from onnx_parity.exporter.capture.script.operator_arguments import Part, arguments_of, depends_on_values, taken_in
-from onnx_parity.exporter.capture.script.parse import Body, Operator, Script, Step, parsed
+from onnx_parity.exporter.capture.script.parse import Body, Operator, Script, Step, parsed, writes_to_container
 from onnx_parity.exporter.capture.script.tensor_ops import STEPS
 from onnx_parity.exporter.capture.script.values import (
     Form,
@@ -153,7 +153,12 @@ class Interpreter:
             return self._operate(step.operator, arguments)
         if step.kind in NUMERIC:
             return compute(self.blocks, step.kind.partition("::")[2], arguments, step.returns)
-        if step.kind.startswith("aten::") and all(map(_is_plain, arguments)):
+        if (
+            step.kind.startswith("aten::")
+            and step.kind != "aten::str"
+            and not writes_to_container(step)
+            and all(map(_is_plain, arguments))
+        ):
             # Something about numbers and strings: TorchScript itself does it.
             function = getattr(torch.ops.aten, step.kind.removeprefix("aten::"))
             return taken_in(function(*map(self._as_argument, arguments)))

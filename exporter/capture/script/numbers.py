@@ -16,6 +16,13 @@ from onnx_parity.exporter.capture.record.leaves import Leaf
 
 __all__ = ["NUMERIC", "compute", "converted", "is_known"]
 
+
+def _gamma(x: torch.Tensor) -> torch.Tensor:
+    """Below 0 its sign changes at every integer."""
+    odd = torch.remainder(torch.floor(x), 2) != 0
+    return torch.where((x < 0) & odd, -torch.exp(torch.lgamma(x)), torch.exp(torch.lgamma(x)))
+
+
 #: What Python does, and what is done with tensors of one element. Where Python's is None, TorchScript is asked.
 _FUNCTIONS: dict[str, tuple[Callable[..., Any] | None, Callable[..., torch.Tensor]]] = {
     "add": (operator.add, torch.add),
@@ -52,11 +59,38 @@ _FUNCTIONS: dict[str, tuple[Callable[..., Any] | None, Callable[..., torch.Tenso
     "ceil": (math.ceil, torch.ceil),
     "floor": (math.floor, torch.floor),
     "round": (round, torch.round),
+    "asin": (math.asin, torch.asin),
+    "acos": (math.acos, torch.acos),
+    "atan2": (math.atan2, torch.atan2),
+    "sinh": (math.sinh, torch.sinh),
+    "cosh": (math.cosh, torch.cosh),
+    "asinh": (math.asinh, torch.asinh),
+    "acosh": (math.acosh, torch.acosh),
+    "atanh": (math.atanh, torch.atanh),
+    "log10": (math.log10, torch.log10),
+    "log1p": (math.log1p, torch.log1p),
+    "expm1": (math.expm1, torch.expm1),
+    "fabs": (math.fabs, torch.abs),
+    "copysign": (math.copysign, torch.copysign),
+    "fmod": (math.fmod, torch.fmod),
+    "degrees": (math.degrees, torch.rad2deg),
+    "radians": (math.radians, torch.deg2rad),
+    "isnan": (math.isnan, torch.isnan),
+    "isinf": (math.isinf, torch.isinf),
+    "isfinite": (math.isfinite, torch.isfinite),
+    "erf": (math.erf, torch.erf),
+    "erfc": (math.erfc, torch.erfc),
+    "lgamma": (math.lgamma, torch.lgamma),
+    "gamma": (math.gamma, _gamma),
+    "ldexp": (math.ldexp, lambda x, exponent: x * torch.pow(2.0, exponent)),
+    "gcd": (math.gcd, torch.gcd),
 }
 _COMPARISONS = frozenset({"lt", "le", "gt", "ge", "eq", "ne"})
 #: What a symbol of sizes can be part of.
 _OVER_SIZES = frozenset({"add", "sub", "mul", "floordiv", "remainder", "neg"})
 NUMERIC = frozenset(f"{room}::{name}" for room in ("aten", "prim", "math") for name in _FUNCTIONS)
+#: What Python makes a float before it does anything.
+_OF_FLOATS = frozenset({"isnan", "isinf", "isfinite"})
 _DTYPES = {"int": torch.int64, "float": torch.float64, "bool": torch.bool}
 
 
@@ -82,7 +116,12 @@ def compute(blocks: Blocks, name: str, arguments: Sequence[Leaf], returns: str) 
             assert in_python is not None
             return blocks.truth(in_python(*arguments))
     tensors = [blocks.give(blocks.tensor(a)) if not isinstance(a, torch.Tensor) else a for a in arguments]
-    floating = returns == "float" or name == "div" or any(tensor.is_floating_point() for tensor in tensors)
+    floating = (
+        name in _OF_FLOATS
+        or returns == "float"
+        or name == "div"
+        or any(tensor.is_floating_point() for tensor in tensors)
+    )
     if floating:
         tensors = [tensor.to(torch.float64) for tensor in tensors]
     if name in _COMPARISONS and all(tensor.dtype is torch.bool for tensor in tensors):

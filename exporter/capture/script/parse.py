@@ -14,7 +14,7 @@ from weakref import WeakKeyDictionary
 import torch
 from torch._ops import OpOverload
 
-__all__ = ["ASSIGNED_ATTRIBUTE", "Body", "Operator", "Script", "Step", "described", "parsed"]
+__all__ = ["ASSIGNED_ATTRIBUTE", "Body", "Operator", "Script", "Step", "described", "parsed", "writes_to_container"]
 
 #: A step that TorchScript does not have: gives an object that keeps a module attribute to which scripts assign.
 ASSIGNED_ATTRIBUTE = "onnx_parity::assigned_attribute"
@@ -268,8 +268,13 @@ def _written_in(steps: Sequence[Step]) -> set[int]:
     return written
 
 
+def writes_to_container(step: Step) -> bool:
+    """Whether a step changes a list or a dict."""
+    return step.kind in _CONTAINER_WRITES
+
+
 def _writes(step: Step) -> bool:
-    if step.kind in _CONTAINER_WRITES or step.kind == "prim::SetAttr":
+    if writes_to_container(step) or step.kind == "prim::SetAttr":
         return True
     if step.operator is not None and step.operator.writes:
         return True

@@ -146,6 +146,12 @@ def _dim(blocks: Blocks, step: Step, arguments: list[Any]) -> int:
     return int(arguments[0].ndim)
 
 
+@step_of("aten::stride")
+def _stride(blocks: Blocks, step: Step, arguments: list[Any]) -> Any:
+    x, *axis = arguments
+    return x.stride(axis[0]) if axis else ScriptList(list(x.stride()))
+
+
 @step_of("aten::numel")
 def _numel(blocks: Blocks, step: Step, arguments: list[Any]) -> Any:
     return arguments[0].numel()
@@ -219,6 +225,35 @@ def _read(blocks: Blocks, value: Any, returns: str, known: Callable[[Any], Any])
         return known(value.item())
     value = value.reshape(()) if value.ndim else value
     return value != 0 if returns == "bool" and value.dtype is not torch.bool else converted(value, returns)
+
+
+@step_of("prim::data")
+def _data(blocks: Blocks, step: Step, arguments: list[Any]) -> Any:
+    return arguments[0].detach()
+
+
+@step_of("prim::tolist")
+def _to_list(blocks: Blocks, step: Step, arguments: list[Any]) -> Any:
+    """Numbers in lists, as many levels of them as the tensor has axes."""
+    x, axes, _ = arguments
+    kind = str(step.node.output().type())
+    returns = next(name for name in ("float", "int", "bool") if name in kind)
+    if axes != x.ndim:
+        raise blocks.error(f"the script makes a list of {axes} levels of a tensor of {x.ndim} axes")
+    if not blocks.depends_on_input(x):
+        with blocks.innermost():
+            return taken_in(x.tolist())
+    return _listed(blocks, x, returns)
+
+
+def _listed(blocks: Blocks, x: torch.Tensor, returns: str) -> Any:
+    if not x.ndim:
+        return _read(blocks, x, returns, lambda known: known)
+    if isinstance(x.shape[0], int):
+        return ScriptList([_listed(blocks, item, returns) for item in x.unbind(0)])
+    if x.ndim > 1:
+        raise blocks.error("the script makes lists in a list whose length depends on values: index the tensor instead")
+    return ScriptList(stack=converted(x, returns))
 
 
 @step_of("prim::NumToTensor", "aten::scalar_tensor", "aten::tensor", "aten::as_tensor")
