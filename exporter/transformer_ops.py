@@ -208,10 +208,10 @@ def _rotated(
 ) -> torch.Tensor:
     by_head = x if x.ndim == 4 else _by_head(x, num_heads)
     size = rotary_embedding_dim or by_head.shape[-1]
-    turned, kept = by_head[..., :size], by_head[..., size:]
+    rotated, kept = by_head[..., :size], by_head[..., size:]
     cos, sin = (c if position_ids is None else c[position_ids] for c in (cos_cache, sin_cache))
     cos, sin = cos.unsqueeze(1), sin.unsqueeze(1)
-    one, other = (turned[..., 0::2], turned[..., 1::2]) if interleaved else turned.chunk(2, -1)
+    one, other = (rotated[..., 0::2], rotated[..., 1::2]) if interleaved else rotated.chunk(2, -1)
     real, imaginary = cos * one - sin * other, sin * one + cos * other
     both = torch.stack([real, imaginary], -1).flatten(-2) if interleaved else torch.cat([real, imaginary], -1)
     result = torch.cat([both, kept], -1)

@@ -52,13 +52,13 @@ class Weights:
                 continue
             if not isinstance(tensor, torch.Tensor):
                 raise ArgumentError(f"the weight {name!r} is given as {tensor!r}: give a tensor")
-            held = source.raw
-            if tensor.dtype is not held.dtype or tensor.shape != held.shape:
+            current = source.raw
+            if tensor.dtype is not current.dtype or tensor.shape != current.shape:
                 raise ArgumentError(
-                    f"the weight {name!r} is {held.dtype}{list(held.shape)} in the model, and "
+                    f"the weight {name!r} is {current.dtype}{list(current.shape)} in the model, and "
                     f"{tensor.dtype}{list(tensor.shape)} was given: give one of the same dtype and shape"
                 )
-            if name in self.built_in and not torch.equal(held, tensor):
+            if name in self.built_in and not torch.equal(current, tensor):
                 raise ArgumentError(
                     f"the weight {name!r} cannot be replaced, because its value was read during the export and is "
                     "built into the model: set the new value in the module and export again"

@@ -43,7 +43,7 @@ def convolved_backwards(
     groups: int, extra: Sequence[int], counts: Sequence[Size],
 ) -> Value:  # fmt: skip
     """A transposed convolution: the input with zeros between its elements, convolved with the flipped kernel."""
-    taken, out, *kernel = [int(size) for size in weight.sizes]
+    channels, out, *kernel = [int(size) for size in weight.sizes]
     before, after = [0, 0], [0, 0]
     for axis, (step, size) in enumerate(zip(stride, kernel, strict=True)):
         reach = dilation[axis] * (size - 1) - padding[axis]
@@ -52,12 +52,12 @@ def convolved_backwards(
         x = _spread_out(g, x, 2 + axis, step)
     x = g.pad(x, before, after)
     flipped = g.transpose(
-        g.reshape(weight, [groups, taken // groups, out, *kernel]), [0, 2, 1, *range(3, 3 + len(kernel))]
+        g.reshape(weight, [groups, channels // groups, out, *kernel]), [0, 2, 1, *range(3, 3 + len(kernel))]
     )
-    flipped = g.reshape(flipped, [groups * out, taken // groups, *kernel])
+    flipped = g.reshape(flipped, [groups * out, channels // groups, *kernel])
     for axis, size in enumerate(kernel):
         flipped = g.op("Gather", flipped, g.const(torch.arange(size).flip(0)), axis_i=2 + axis)
-    flipped = g.reshape(flipped, [groups * out, taken // groups, *kernel])
+    flipped = g.reshape(flipped, [groups * out, channels // groups, *kernel])
     ones = [1] * len(kernel)
     return convolved(g, x, flipped, ones, [0] * len(kernel), dilation, groups, counts)
 

@@ -186,7 +186,7 @@ class _Source:
     def __init__(self, g: Graph, axis: _Axis, dtype: torch.dtype) -> None:
         self.g = g
         self.axis = axis
-        #: torch computes indices of halves in float32 too.
+        #: torch computes the indices for halves in float32 too.
         self.dtype = torch.float64 if dtype is torch.float64 else torch.float32
         self.result = dtype
 

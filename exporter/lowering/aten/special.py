@@ -130,8 +130,8 @@ def digamma(g: Graph, self: Value) -> Value:
     result = g.op("Sub", g.op("Sub", g.op("Log", above), series), steps)
     part = _choose(g, reflected, g.op("Sub", x, g.op("Floor", x)), _number(g, 0.5))
     sine, cosine = (g.op(name, g.op("Mul", part, math.pi)) for name in ("Sin", "Cos"))
-    turned = g.op("Div", g.op("Mul", cosine, math.pi), sine)
+    cotangent = g.op("Div", g.op("Mul", cosine, math.pi), sine)
     # Infinity times 0 is NaN, the value of the function at negative integers.
-    nothing = g.op("Mul", g.op("Reciprocal", sine), 0)
-    mirrored = g.op("Add", g.op("Sub", result, turned), nothing)
+    nan_at_integers = g.op("Mul", g.op("Reciprocal", sine), 0)
+    mirrored = g.op("Add", g.op("Sub", result, cotangent), nan_at_integers)
     return _result(g, _choose(g, reflected, mirrored, result))

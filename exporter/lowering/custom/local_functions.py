@@ -34,10 +34,10 @@ _NO_FUNCTIONS = "ONNX models have local functions only from IR version 8 on, whi
 
 
 def local_function(name: str) -> Callable[[_F], _F]:
-    """Make a function that adds nodes add a call of a local function instead, and the local function once.
+    """Turn a function that adds nodes into a local function of the model, which is called instead.
 
-    Tensors among the arguments become its inputs. All other arguments are built into its body, so a call with other
-    numbers is a call of another function, `Foo_1`.
+    Tensors among the arguments become inputs of the local function. All other arguments are built into its body, so
+    with other numbers another function is called, `Foo_1`.
     """
     given: Any = name
     domain, _, op_type = given.rpartition("::") if isinstance(given, str) else ("", "", "")
