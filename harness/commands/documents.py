@@ -29,11 +29,11 @@ def documents(
 
         parity documents /tmp/docs
     """
-    from onnx_parity.harness.surface import reference, table
+    from onnx_parity.harness.surface import api_page, table
 
     if not folder.is_dir():
         refuse(f"The pages cannot be written to {folder}: there is no such folder. Create it, or name another one.")
-    for name, text in zip(PAGES, (table.page(), reference.page()), strict=True):
+    for name, text in zip(PAGES, (table.page(), api_page.page()), strict=True):
         (folder / name).write_text(text)
         if not as_json:
             print_text(f"{folder / name}")
