@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import msgspec
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
@@ -77,6 +77,7 @@ def inline(source: str) -> list[Token]:
 
 @patient
 @given(TEXTS)
+@example("__0__")
 def test_markdown_shows_the_text_as_it_is(text: str) -> None:
     source = f"| a | b |\n|---|---|\n| x{markdown_line(text)}x | {markdown_code(text)} |\n"
     tokens = MarkdownIt("commonmark").enable(["table", "strikethrough"]).parse(source)
