@@ -20,8 +20,8 @@ _NOT_IN_MARKUP = re.compile(
     r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff]"
     rf"|[{''.join(chr(plane + last) for plane in range(0x10000, 0x110000, 0x10000) for last in (0xFFFE, 0xFFFF))}]"
 )
-#: Brackets and underscores within names, `max_pool2d[k=2]`, are none.
-_MARKDOWN_SYNTAX = re.compile(r"[\\`*|]|(?<!\w)_|_(?!\w)|~(?=~)|(?<=~)~|\](?=[\[(:])|\[(?=\^)")
+#: Brackets, and underscores between letters or digits, `max_pool2d[k=2]`, stand for themselves.
+_MARKDOWN_SYNTAX = re.compile(r"[\\`*|]|(?<![^\W_])_|_(?![^\W_])|~(?=~)|(?<=~)~|\](?=[\[(:])|\[(?=\^)")
 
 
 def visible(text: str) -> str:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
@@ -29,6 +29,8 @@ from onnx_parity.harness.gate.policy import Action
 from onnx_parity.harness.gate.verdict import Verdict
 from onnx_parity.harness.record import Status
 
+#: The first text of all makes Hypothesis build its tables of characters, which takes seconds on a busy machine.
+patient = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 #: Any text at all, and often one with what is syntax somewhere.
 SYNTAX = st.sampled_from(
     ["|", "\\", "`", "<b>", "](x)", "::error::", "%0A", "\x1b[31m", "\n", "\r", "\0", "\u202e", "\ud800"]
@@ -48,6 +50,7 @@ def test_a_terminal_is_shown_escape_sequences_and_runs_none(text: str, shown: st
     assert visible(text) == shown
 
 
+@patient
 @given(TEXTS)
 def test_a_terminal_gets_no_control_characters(text: str) -> None:
     assert not [
@@ -59,6 +62,7 @@ def test_a_terminal_gets_no_control_characters(text: str) -> None:
     visible(text).encode()
 
 
+@patient
 @given(TEXTS)
 def test_xml_holds_any_text(text: str) -> None:
     element = ET.Element("e", name=markup_text(text))
@@ -71,7 +75,9 @@ def inline(source: str) -> list[Token]:
     return [child for token in tokens for child in token.children or ()]
 
 
+@patient
 @given(TEXTS)
+@example("__0__")
 def test_markdown_shows_the_text_as_it_is(text: str) -> None:
     source = f"| a | b |\n|---|---|\n| x{markdown_line(text)}x | {markdown_code(text)} |\n"
     tokens = MarkdownIt("commonmark").enable(["table", "strikethrough"]).parse(source)
@@ -83,6 +89,7 @@ def test_markdown_shows_the_text_as_it_is(text: str) -> None:
     assert {child.type for child in cells[1]} <= {"code_inline"}
 
 
+@patient
 @given(TEXTS)
 def test_a_workflow_command_stays_one_line_with_its_properties(text: str) -> None:
     command = f"::error file={workflow_property(text)},line=1::{workflow_message(text)}"
@@ -114,6 +121,7 @@ def verdict_of(names: Names) -> Verdict:
     return Verdict("before", names.run, actions, findings, [names.change], {Status.PASSED: (1, 1)}, True)
 
 
+@patient
 @given(st.builds(Names, TEXTS, TEXTS, TEXTS, TEXTS, TEXTS, TEXTS))
 def test_every_output_of_the_gate_is_well_formed(names: Names) -> None:
     verdict = verdict_of(names)
@@ -130,6 +138,7 @@ def test_every_output_of_the_gate_is_well_formed(names: Names) -> None:
     assert all(len(line.splitlines()) == 1 for line in lines(verdict))
 
 
+@patient
 @given(TEXTS.filter(lambda text: text.isprintable()))
 def test_json_of_a_finding_comes_back(text: str) -> None:
     finding = Finding(FindingKind.FIX, text, text)

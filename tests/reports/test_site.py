@@ -11,7 +11,7 @@ from posixpath import dirname, join, normpath
 from urllib.parse import unquote, urlsplit
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
@@ -157,7 +157,7 @@ _PIECES = st.one_of(
 _TEXTS = st.lists(_PIECES, max_size=5).map("".join)
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.tuples(*[_TEXTS] * 8))
 def test_pages_have_the_same_structure_whatever_their_texts_hold(
     tmp_path_factory: pytest.TempPathFactory, texts: tuple[str, ...]
