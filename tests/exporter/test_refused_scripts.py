@@ -143,9 +143,109 @@ def divides_by_zero(x: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
     return x * (1 / (x.size(0) - 2))
 
 
+def compares_lists(x: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
+    counts = [i for i in range(int(n))]  # noqa: C416  TorchScript has no list(range(n)) of a number from values
+    return x + int(counts == [0, 1])
+
+
+def sums_a_list(x: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
+    counts: list[int] = []
+    for i in range(int(n)):
+        counts.append(i)
+    return x + sum(counts)
+
+
+def looks_for_what_is_not_there(x: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
+    return x + [1, 2].index(3)
+
+
+def removes_by_value(x: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
+    counts = [1, 2, 3]
+    counts.remove(int(n))
+    return x + counts[0]
+
+
+def removes_what_is_not_there(x: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
+    counts = [1, 2, 3]
+    counts.remove(7)
+    return x + counts[0]
+
+
+def takes_from_an_empty_dict(x: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
+    each: dict[str, torch.Tensor] = {}
+    return x + each.popitem()[1]
+
+
+@torch.jit.script
+class Context:
+    def __init__(self) -> None:
+        self.depth = 0
+
+    def __enter__(self) -> int:
+        return self.depth
+
+    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
+        pass
+
+
+def enters_a_context(x: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
+    with Context():
+        x = x + 1
+    return x
+
+
+def slices_unlike_items(x: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
+    each = [x, x[0]]
+    return each[: int(n)][0]
+
+
+def takes_a_letter(x: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
+    return x + ord("abcdef"[int(n)])
+
+
+def takes_by_key(x: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
+    return {1: x, 3: x * 2}[int(n)]
+
+
+def lists_in_a_list(x: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
+    numbers: list[list[float]] = x[: int(n)].tolist()
+    return x + len(numbers)
+
+
+_KEY = "the script uses a number that depends on values as a key or as a place in what is fixed"
+
+
 @pytest.mark.parametrize(
     ("function", "message"),
     [
+        (
+            compares_lists,
+            "the script compares a list whose length depends on values: compare its items in a loop",
+        ),
+        (
+            sums_a_list,
+            "the script looks at every item of a list whose length depends on values: do it in a loop, or with a "
+            "tensor",
+        ),
+        (looks_for_what_is_not_there, "the script asks a list for the place of 3, which is not in it"),
+        (
+            removes_by_value,
+            "the script removes an item from a list by a value that is known at run time only: build the list anew",
+        ),
+        (removes_what_is_not_there, "the script removes 7 from a list, which is not in it"),
+        (takes_from_an_empty_dict, "the script takes an item out of an empty dict"),
+        (enters_a_context, "the script enters Context in a `with`, whose methods are not followed"),
+        (
+            slices_unlike_items,
+            "the script takes a part of a list by numbers that depend on values, and its items differ in size: take "
+            "items by number",
+        ),
+        (takes_a_letter, _KEY),
+        (takes_by_key, _KEY),
+        (
+            lists_in_a_list,
+            "the script makes lists in a list whose length depends on values: index the tensor instead",
+        ),
         (unpacks, "the script unpacks a list whose length depends on values: take its items by number"),
         (unpacks_too_few, "the script unpacks 3 values from 2"),
         (takes_what_is_not_there, "the script asks a list of 2 items for item 2"),

@@ -175,6 +175,15 @@ def _cat(blocks: Blocks, step: Step, arguments: list[Any]) -> Any:
     return moved.flatten(axis % rank, axis % rank + 1)
 
 
+@step_of("aten::unbind")
+def _unbind(blocks: Blocks, step: Step, arguments: list[Any]) -> Any:
+    """Along an axis of unknown length, a list of unknown length."""
+    x, axis = arguments
+    if isinstance(axis, int) and isinstance(x.shape[axis], torch.SymInt):
+        return ScriptList(stack=x.movedim(axis, 0))
+    return NotImplemented
+
+
 @step_of("aten::list", "aten::copy", "aten::dict")
 def _copy(blocks: Blocks, step: Step, arguments: list[Any]) -> Any:
     value = arguments[0]

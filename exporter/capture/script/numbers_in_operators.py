@@ -5,6 +5,7 @@ Only operators that have no overload for tensors in the place of the number are 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -95,6 +96,22 @@ def _linspace(blocks: Blocks, given: Mapping[str, Any]) -> Any:
         base = _tensor(blocks, 10.0 if given["base"] is None else given["base"])
         spaced = torch.pow(base.to(torch.float64), spaced)
     return spaced.to(_dtype(given))
+
+
+@_writes("hann_window", "hamming_window")
+def _window(blocks: Blocks, given: Mapping[str, Any]) -> Any:
+    """alpha - beta cos(2 pi i / n), where n counts one less unless the window is periodic"""
+    count = given["window_length"]
+    count = blocks.number(count) if isinstance(count, torch.Tensor) else count
+    alpha, beta = given.get("alpha"), given.get("beta")
+    if given["name"] == "hamming_window":
+        alpha, beta = (0.54 if alpha is None else alpha), (0.46 if beta is None else beta)
+    alpha, beta = (_tensor(blocks, 0.5 if each is None else each).to(torch.float64) for each in (alpha, beta))
+    period = count - 1 if given.get("periodic") is False else count
+    places = torch.arange(count, dtype=torch.float64)
+    window = alpha - beta * torch.cos(places * (2 * math.pi) / torch.sym_max(period, 1))
+    # Of a window of one, torch makes a 1.
+    return torch.where(_tensor(blocks, count) == 1, 1.0, window).to(_dtype(given))
 
 
 @_writes("full")

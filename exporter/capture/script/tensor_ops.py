@@ -178,10 +178,25 @@ def _layout(blocks: Blocks, step: Step, arguments: list[Any]) -> int:
 
 
 @step_of(
-    "prim::is_cuda", "prim::is_mps", "prim::is_cpu", "prim::is_sparse", "prim::is_quantized", "prim::requires_grad"
+    "prim::is_cuda",
+    "prim::is_mps",
+    "prim::is_cpu",
+    "prim::is_sparse",
+    "prim::is_sparse_csr",
+    "prim::is_nested",
+    "prim::is_quantized",
+    "prim::is_mkldnn",
+    "prim::is_meta",
+    "prim::is_vulkan",
+    "prim::is_xla",
+    "prim::is_xpu",
+    "prim::is_ipu",
+    "prim::is_maia",
+    "prim::requires_grad",
+    "aten::is_leaf",
 )
 def _flag(blocks: Blocks, step: Step, arguments: list[Any]) -> bool:
-    return bool(getattr(arguments[0], step.kind.removeprefix("prim::")))
+    return bool(getattr(arguments[0], step.kind.partition("::")[2]))
 
 
 @step_of("aten::is_floating_point", "aten::is_complex")
