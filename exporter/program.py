@@ -103,7 +103,8 @@ class ONNXProgram:
 
         `external_data=True` puts the weights into `<path>.data`; by default that happens only when they do not fit
         into one protobuf file (2 GiB). An `ExternalData` says more: shards, weights that lie in safetensors files.
-        A path is written aside and renamed: it holds the whole model or what it held before. Without
+        A path is written aside and renamed: it holds the whole model or what it held before, and so do the files of
+        its weights. Without
         `include_initializers` the weights are left out, to be attached later, or, with
         `keep_initializers_as_inputs`, to be given when the model runs.
         """

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import onnx_ir as ir
@@ -91,6 +91,14 @@ class Placement:
     places: dict[int, Place]
     files: dict[Path, _Shard]
 
+    def renamed(self, names: Mapping[str, str]) -> Placement:
+        """The same places, in files of other names; other files stay as they are."""
+        places = {
+            value_id: replace(place, location=names.get(place.location, place.location))
+            for value_id, place in self.places.items()
+        }
+        return Placement(places, self.files)
+
 
 def external_data_path(path: str | os.PathLike[str]) -> Path:
     return Path(f"{os.fspath(path)}.data")
@@ -118,6 +126,8 @@ def place(model: ir.Model, target: Path, how: ExternalData) -> Placement:
                 shards.append(_Shard(how.alignment))
             sharded.append((id(value), len(shards) - 1, shards[-1].add(tensor)))
     paths = _paths(target, len(shards), always=not files)
+    _refuse_to_overwrite(files, [target, *paths])
+    _refuse_undecodable(paths)
     for value_id, shard, offset in sharded:
         places[value_id] = Place(paths[shard].name, offset)
     if paths and not shards:
@@ -129,6 +139,29 @@ def _paths(target: Path, count: int, *, always: bool) -> list[Path]:
     if count < 2:
         return [external_data_path(target)] if count or always else []
     return [target.with_name(f"{target.name}-{number:05}-of-{count:05}.data") for number in range(1, count + 1)]
+
+
+def _refuse_to_overwrite(files: Sequence[SafetensorsFile], written: Sequence[Path]) -> None:
+    """The files that the model is to refer to must not be those that are written."""
+    for path in written:
+        for file in files:
+            if path.exists() and file.path.samefile(path):
+                raise WriteError(
+                    f"the model is to refer to the weights in {file.path}, and writing it would replace that file: "
+                    "give the model another name"
+                )
+
+
+def _refuse_undecodable(paths: Sequence[Path]) -> None:
+    """ONNX keeps the names of files as Unicode, and file systems allow names that are none."""
+    for path in paths:
+        try:
+            path.name.encode()
+        except UnicodeEncodeError:
+            raise WriteError(
+                f"the model cannot refer to a file of weights named {path.name!r}, which is not valid Unicode: give "
+                "the model another name"
+            ) from None
 
 
 def _location(file: Path, target: Path) -> str:

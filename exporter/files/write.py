@@ -2,14 +2,13 @@
 
 A protobuf message is a sequence of fields, each of which is a tag, a length and bytes. protobuf serializes all but the
 weights (nodes, names, shapes); each weight is a header that is written here, followed by its bytes from memory. A file
-is written under another name and renamed, so that it is never incomplete.
+is written under another name and renamed, so that it is never incomplete: see `put_in_place.py`.
 """
 
 from __future__ import annotations
 
 import os
-import secrets
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -20,6 +19,7 @@ import onnx_ir as ir
 from onnx_parity.exporter.errors import WriteError
 from onnx_parity.exporter.files.external_data import ExternalData, Placement, place
 from onnx_parity.exporter.files.lazy_tensors import chunks_of, one_thread
+from onnx_parity.exporter.files.put_in_place import NewFile, name_aside, put_in_place
 from onnx_parity.exporter.startup.gc_pause import leaving_garbage
 
 __all__ = ["Sink", "fits_inline", "serialize", "size_of_weights", "write_file", "write_to"]
@@ -122,19 +122,29 @@ def write_file(model: ir.Model, path: str | os.PathLike[str], external_data: boo
     if target.exists() and not target.is_file():
         _write_to_device(model, target, bool(external_data))
         return
-    aside: list[tuple[Path, Path]] = []
+    _write_and_put_in_place(model, target, external_data)
+
+
+def _write_and_put_in_place(model: ir.Model, target: Path, external_data: bool | ExternalData) -> None:
+    weights: list[NewFile] = []
+    model_aside: Path | None = None
     try:
         external = None
         if external_data:
             external = place(model, target, external_data if isinstance(external_data, ExternalData) else _ONE_FILE)
             for data_path, shard in external.files.items():
-                aside.append((_write_aside(data_path, shard.chunks()), data_path))
-        aside.append((_write_aside(target, _chunks(model, external)), target))
-        for written, final in aside:
-            os.replace(written, final)
+                weights.append(NewFile(_write_aside(data_path, shard.chunks()), data_path))
+        model_aside = _write_aside(target, _chunks(model, external))
+
+        def referring_to(names: Mapping[str, str]) -> Path:
+            assert external is not None
+            return _write_aside(target, _chunks(model, external.renamed(names)))
+
+        put_in_place(NewFile(model_aside, target), weights, referring_to)
     except BaseException as error:
-        for written, _ in aside:
-            written.unlink(missing_ok=True)
+        for written in (*(each.aside for each in weights), model_aside):
+            if written is not None:
+                written.unlink(missing_ok=True)
         if isinstance(error, OSError) and not isinstance(error, WriteError):
             raise _cannot_write(model, target, error) from error
         raise
@@ -168,7 +178,7 @@ def _cannot_write(model: ir.Model, target: Path, error: OSError) -> WriteError:
 
 def _write_aside(final: Path, chunks: Iterator[bytes | memoryview]) -> Path:
     """Write a new file in the folder of `final`, and remove it if that fails."""
-    aside = final.with_name(f".{final.name}.{secrets.token_hex(4)}")
+    aside = name_aside(final)
     # Not with tempfile, whose files only their owner may read.
     with aside.open("xb", buffering=2**20) as file:
         try:
