@@ -51,7 +51,7 @@ def _operator(node: Any) -> Any:
 
 
 def computed(graph: Graph, inputs: Sequence[torch.Tensor]) -> dict[Value, torch.Tensor]:
-    """What the recorded program's values are in torch. What depends on branches and loops is left out."""
+    """The values of the recorded program, computed in torch. Values that depend on branches and loops are left out."""
     known: dict[Value, Any] = {item.value: tensor for item, tensor in zip(graph.inputs, inputs, strict=True)}
     with outside_of_recording(), torch.no_grad():
         for node in graph.live_nodes():
@@ -74,7 +74,7 @@ def _is_known(value: Value, known: Mapping[Value, Any]) -> bool:
 
 
 def _sizes(graph: Graph, known: Mapping[Value, Any]) -> dict[str, int | float]:
-    """The sizes that vary, and the numbers that were read, as far as they are known by now."""
+    """Dynamic sizes, and numbers read from tensors, as far as they are known by now."""
     return {
         name: known[value].item() if axis is None else known[value].shape[axis]
         for name, (value, axis) in graph.symbol_sources.items()
