@@ -1,4 +1,4 @@
-"""A hash of every model that the declared cases export: what a change that should change no model is held to.
+"""Hashes every model that the declared cases export, to show that a change leaves all of them as they were.
 
 python -m benchmarks.exported_models save before.json
 python -m benchmarks.exported_models compare before.json

@@ -1,4 +1,4 @@
-"""Every fault that the harness is to survive or to see, again and again: how many were reported as what they are.
+"""Injects faults that the harness must survive or detect, many times, and counts how many were reported correctly.
 
 python -m benchmarks.faults --repeats 100
 
@@ -59,7 +59,7 @@ class Tally:
 
 
 def told_wrongly(record: Record | None, ending: str, stage: Stage) -> Iterator[str]:
-    """What the record of a cell whose process ended so lacks."""
+    """What is wrong with the record of a cell whose process ended in this way."""
     if record is None:
         yield f"no record: {ending} in stage {stage}"
     elif (record.status, record.stage, record.reason) != (Status.CRASHED, stage, f"{ending} in stage {stage}"):
@@ -116,7 +116,7 @@ def run_all(roots: Sequence[Path], at_once: int, *options: str) -> None:
 
 
 def isolation(place: Path, repeats: int) -> Iterator[Tally]:
-    """Whatever a cell does to its process is the outcome of that cell."""
+    """A cell that ends its process, or hangs, fails by itself and takes no other cell along."""
     hanging = [fault for fault, (_, ending) in FAULTS.items() if ending.startswith("did not end")]
     others_of = [fault for fault in FAULTS if fault not in hanging]
     for kind, limits, at_once in ((hanging, SHORT_LIMITS, _WAITING), (others_of, LONG_LIMITS, _WORKING)):
@@ -213,7 +213,7 @@ def left_over(place: Path, name: str) -> Iterator[str]:
 
 
 def main(repeats: Annotated[int, typer.Option(min=1)] = 100) -> None:
-    """Print for every fault how often it was reported as what it is; fail where it was not."""
+    """Print for every fault how often it was reported correctly; fail if any was not."""
     # What a dynamic export imports, before processes are made of this one.
     import torch.export._trace  # noqa: F401
 

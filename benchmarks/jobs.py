@@ -1,4 +1,4 @@
-"""What the parent asks of a child process, and what comes back."""
+"""The jobs of child processes, and their outcomes."""
 
 from __future__ import annotations
 

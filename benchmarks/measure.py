@@ -1,4 +1,4 @@
-"""Which jobs are run, in which order, and how their outcomes become results."""
+"""Runs the jobs of each model in turn and collects their outcomes as results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Everything that one invocation measured, and the numbers drawn from it."""
+"""Everything that one invocation measured, and the ratios computed from it."""
 
 from __future__ import annotations
 

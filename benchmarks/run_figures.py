@@ -1,4 +1,4 @@
-"""What a run of the matrix cost, from its own records: its pace, the harness's share of it, its workers' memory.
+"""The cost of a run of the matrix, from its records: pace, the harness's share of the time, memory of its workers.
 
 parity run --tier full --opsets 7-26 --devices cpu -n 2
 python -m benchmarks.run_figures runs/last

@@ -1,4 +1,4 @@
-"""What varying sizes cost: `python -m benchmarks.sizes`. Exports with none, the batch, and three axes that vary."""
+"""The cost of dynamic axes: `python -m benchmarks.sizes` exports with none, with the batch, and with three of them."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ AXES: dict[str, dict[int, str]] = {
     "batch": {0: "batch"},
     "batch, height, width": {0: "batch", 2: "height", 3: "width"},
 }
-#: ResNet-50 with a varying batch, against none: at most this much.
+#: At most so many times the time without dynamic axes, for ResNet-50 with a dynamic batch.
 BATCH_TARGET = 3.0
-#: DenseNet-121 with three varying axes, against dynamo: at most this much.
+#: At most this share of dynamo's time, for DenseNet-121 with three dynamic axes.
 DYNAMO_TARGET = 0.5
-#: Exports of which the quickest counts: all else on the machine only adds.
+#: Exports of which the quickest counts: other work on the machine only adds time.
 ROUNDS = 5
 
 
@@ -67,7 +67,7 @@ def by_dynamo(model: nn.Module, args: tuple[torch.Tensor, ...], axes: dict[int, 
 
 
 def main() -> None:
-    """Measure the processor time of exports whose sizes vary; exit with 1 where a target is missed."""
+    """Measure the processor time of exports with dynamic axes; exit with 1 where a target is missed."""
     warnings.simplefilter("ignore")
     table = Table("model", *AXES, "dynamo, the last")
     kept = []

@@ -1,4 +1,4 @@
-"""What is measured: our exporter, torch.onnx's two, and the floor, behind one function."""
+"""The exporters that are measured, behind one function: ours, torch.onnx's two, and the floor."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ LAYOUTS = {
     Subject.FLOOR: (Weights.EXTERNAL,),
 }
 
-#: What each does when it is told nothing about the layout; this is what is timed.
+#: What each does by default; this is what is timed.
 DEFAULT_LAYOUT = {
     Subject.OURS: Weights.INLINE,
     Subject.TORCHSCRIPT: Weights.INLINE,

@@ -1,4 +1,4 @@
-"""What we hold ourselves to, and whether what was measured keeps it."""
+"""The targets of the exporter's speed, memory and files, and whether measured figures meet them."""
 
 from __future__ import annotations
 

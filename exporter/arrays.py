@@ -1,4 +1,4 @@
-"""Between torch tensors and numpy arrays, bfloat16 included, and the arithmetic of units in the last place."""
+"""Converts between torch tensors and numpy arrays, bfloat16 included; units in the last place of floating dtypes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy.typing as npt
 import torch
 
 Array: TypeAlias = npt.NDArray[Any]
-#: What a runtime is given for an input: a list where that is a sequence, None where it is an optional without a value.
+#: The value of an input for a runtime: a list for a sequence, None for an optional without a value.
 Fed: TypeAlias = Array | list[Array] | None
 Float64Array: TypeAlias = npt.NDArray[np.float64]
 Mask: TypeAlias = npt.NDArray[np.bool_]
@@ -35,19 +35,19 @@ def to_array(tensor: torch.Tensor) -> Array:
 
 
 def to_fed(given: torch.Tensor | list[torch.Tensor] | None) -> Fed:
-    """What is given for an input, as runtimes take it: a sequence is a list, and what an optional lacks is None."""
+    """The value of an input as runtimes take it: a list for a sequence, None for an optional without a value."""
     if given is None:
         return None
     return [to_array(item) for item in given] if isinstance(given, list) else to_array(given)
 
 
 def to_tensor(array: object) -> torch.Tensor:
-    """The values in torch, in memory of its own, of an array or of the number that numpy gives in place of a scalar."""
+    """An array, or the number that numpy gives in place of a scalar array, as a tensor with memory of its own."""
     return as_tensor(np.array(array))
 
 
 def as_tensor(array: object) -> torch.Tensor:
-    """The same in the memory of the array."""
+    """The same, as a tensor that shares the memory of the array."""
     plain = np.asarray(array)
     if plain.dtype == BFLOAT16:
         return torch.from_numpy(plain.view(np.int16)).view(torch.bfloat16)

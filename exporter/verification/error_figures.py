@@ -1,4 +1,4 @@
-"""How far each output of an exported model is from the program's: figures, where `verify` gives a verdict."""
+"""The size of the error of each output of an exported model. (`verify` gives a verdict instead.)"""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _LEAST = 1e-7
 
 @dataclass(frozen=True, slots=True)
 class VerificationInfo:
-    """One output. A difference in shape, and NaN where the other has a number, are infinitely far."""
+    """The errors of one output. They are infinite where shapes differ, or where only one of the two is NaN."""
 
     name: str
     max_abs_diff: float
@@ -63,10 +63,11 @@ def verify_onnx_program(
     kwargs: Mapping[str, Any] | None = None,
     compare_intermediates: bool = False,
 ) -> list[VerificationInfo]:
-    """How far each output is from the program's in torch, for these arguments or those that it was exported with.
+    """The errors of each output against torch, for these arguments or for those of the export.
 
-    With `compare_intermediates`, before them each value inside that both have, by its name in the model, in the order
-    in which they are computed; all of them are held in memory. `ONNXProgram.verify` says whether that is too far.
+    With `compare_intermediates` the list begins with the values inside the model that the program has too, by their
+    names in the model and in the order in which they are computed; all of them are kept in memory meanwhile.
+    `ONNXProgram.verify` decides whether errors are too large.
     """
     from onnx_parity.exporter.runtime.sessions import item_by_item
     from onnx_parity.exporter.verification.program_outputs import ProgramOutputs
@@ -96,7 +97,8 @@ def _intermediates(program: ONNXProgram, trial: Trial) -> Iterator[VerificationI
     tensors = [given for given in inputs if isinstance(given, torch.Tensor)]
     if graph is None or len(tensors) != len(inputs):
         raise ArgumentError(
-            "compare_intermediates=True needs inputs that are all tensors: some are lists, or None. Leave it out"
+            "compare_intermediates=True works only where every input is a tensor, and some are lists or None: call "
+            "verify_onnx_program without it"
         )
     known = computed(graph, tensors)
     shared = {name: known[value] for name, value in shared_values(program).items() if value in known}

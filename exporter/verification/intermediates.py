@@ -52,7 +52,7 @@ def _operator(node: Any) -> Any:
 
 
 def computed(graph: Graph, inputs: Sequence[torch.Tensor]) -> dict[Value, torch.Tensor]:
-    """What the recorded program's values are in torch. What depends on branches and loops is left out."""
+    """The values of the recorded program, computed in torch. Values that depend on branches and loops are left out."""
     known: dict[Value, Any] = {item.value: tensor for item, tensor in zip(graph.inputs, inputs, strict=True)}
 
     def number(size: Varying, tensors: Mapping[Value, Any]) -> Any:

@@ -20,8 +20,8 @@ from onnx_parity.exporter.verification.trials import Trial
 
 __all__ = ["ProgramOutputs"]
 
-#: In what has no more nodes than this, an element's own sensitivity tells what error it may have; in larger programs
-#: thousands of roundings add up, and torch's own error over the output tells.
+#: In graphs with at most this many nodes, the allowed error of an element follows from its own sensitivity to the
+#: inputs. In larger ones thousands of roundings add up, and it follows from torch's largest error over the output.
 _SMALL = 20
 _LISTS = (Kind.LIST, Kind.NUMBERS)
 
@@ -77,8 +77,8 @@ class ProgramOutputs:
         leaves = _leaves(result, returned)
         if len(leaves) != len(returned.kinds):
             raise VerificationError(
-                f"for {self._what} the program returns {len(leaves)} things, and {len(returned.kinds)} when it was "
-                "exported: what it returns must not depend on its inputs"
+                f"for {self._what} the program returns {len(leaves)} values, and it returned {len(returned.kinds)} "
+                "when it was exported: the number of results must not depend on the inputs"
             )
         tensors = []
         for leaf, kind, plain in zip(leaves, returned.kinds, returned.plain, strict=True):
@@ -93,12 +93,12 @@ class ProgramOutputs:
             elif leaf != plain:
                 raise VerificationError(
                     f"for {self._what} the program returns {leaf!r} where it returned {plain!r} when it was exported, "
-                    "and the model has that built in: return it as a tensor"
+                    "which is a constant of the model: return it as a tensor"
                 )
         return tensors
 
     def _written(self, program: _Program, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[torch.Tensor]:
-        """What the program has written, where the model gives that."""
+        """The new values of inputs, buffers and attributes that the program wrote to, where the model returns them."""
         inputs = self._source.inputs(args, kwargs)
         values = []
         for end in self._returned.written:
@@ -114,7 +114,7 @@ class ProgramOutputs:
 
 
 def _leaves(result: Any, returned: Returned) -> list[Any]:
-    """What stands in the places where something stood at the export; of another structure, whatever there is."""
+    """The leaves of a result in the structure that was exported; of a result with another structure, all its leaves."""
     if any(kind in _LISTS for kind in returned.kinds):
         with suppress(ValueError):
             return returned.spec.flatten_up_to(result)

@@ -23,7 +23,7 @@ class Trial:
     what: str
     args: tuple[Any, ...]
     kwargs: Mapping[str, Any]
-    #: Made for the verification. The program may refuse it, which then says nothing of the model.
+    #: Whether it was made up for the verification: then the program may refuse it, and the model is not to blame.
     invented: bool = True
 
     @classmethod
@@ -40,18 +40,18 @@ class Trial:
 
 
 def trials(source: Source, keeps_order: bool) -> Iterator[Trial]:
-    """The example; lists of other lengths, and None; the example's numbers in another order, and others between them,
-    which shows what was built in: a sum or a greatest is the same in any order.
+    """The example; lists of other lengths, and None; the example's numbers in reverse; and other numbers within their
+    bounds. The last ones show what became a constant of the model: a sum or a maximum is the same in any order.
 
-    `keeps_order` is asked for by programs that search in sorted sequences: what is sorted stays so.
+    `keeps_order` is for programs that search sorted sequences: sorted tensors stay sorted.
     """
     yield Trial.given(source, None, None)
     if source.layout is not None:
         yield from _other_contents(source)
     before = Trial("", source.args, source.kwargs).tensors()
     for what, changed in (
-        ("the example's numbers in reverse", _changed_in_order if keeps_order else _turned_round),
-        ("numbers nearer to the example's least", _drawn_together),
+        ("the example's numbers in reverse", _still_sorted if keeps_order else _reversed),
+        ("numbers closer to the smallest of the example", _closer_together),
     ):
         trial = Trial(what, *pytree.tree_map_only(torch.Tensor, changed, (source.args, source.kwargs)))
         if any(not torch.equal(a, b) for a, b in zip(trial.tensors(), before, strict=True)):
@@ -59,7 +59,7 @@ def trials(source: Source, keeps_order: bool) -> Iterator[Trial]:
 
 
 def _other_contents(source: Source) -> Iterator[Trial]:
-    """Lists twice as long, of one tensor and of none; None where there may be a tensor."""
+    """Lists twice as long, of one tensor and of none; None in the place of tensors that may be None."""
     inputs = source.inputs(source.args, source.kwargs)
     assert source.layout is not None
     marks = [leaf.mark if isinstance(leaf, Held) else None for leaf in source.layout.leaves if is_input(leaf)]
@@ -67,7 +67,7 @@ def _other_contents(source: Source) -> Iterator[Trial]:
         ("lists twice as long", ListOf, lambda items: [*items, *items]),
         ("lists of one tensor", ListOf, lambda items: items[:1]),
         ("lists of no tensor", ListOf, lambda items: []),
-        ("None where that may be", OrNone, lambda tensor: None),
+        ("None where it is allowed", OrNone, lambda tensor: None),
     ]
     for what, kind, change in changes:
         if any(isinstance(mark, kind) for mark in marks):
@@ -77,20 +77,20 @@ def _other_contents(source: Source) -> Iterator[Trial]:
             yield Trial(what, *source.with_inputs(changed))
 
 
-def _turned_round(tensor: torch.Tensor) -> torch.Tensor:
-    """Only floats: ints may be indices or lengths, whose order matters."""
+def _reversed(tensor: torch.Tensor) -> torch.Tensor:
+    """Floats in reverse. The order of ints matters: they may be indices or lengths."""
     plain = tensor.detach()
     return plain.flip(list(range(plain.ndim))) if plain.is_floating_point() else plain
 
 
-def _changed_in_order(tensor: torch.Tensor) -> torch.Tensor:
-    """Sorted numbers are drawn together; others are turned round."""
+def _still_sorted(tensor: torch.Tensor) -> torch.Tensor:
+    """Sorted numbers closer together, and other numbers in reverse."""
     is_sorted = tensor.is_floating_point() and tensor.ndim and _is_sorted(tensor, -1)
-    return _drawn_together(tensor) if is_sorted else _turned_round(tensor)
+    return _closer_together(tensor) if is_sorted else _reversed(tensor)
 
 
-def _drawn_together(tensor: torch.Tensor) -> torch.Tensor:
-    """Floats between the same bounds in the same order, so that what takes the example's takes them; bools inverted."""
+def _closer_together(tensor: torch.Tensor) -> torch.Tensor:
+    """Floats closer to the smallest, in the same order and bounds, so that the program accepts them; bools inverted."""
     plain = tensor.detach()
     if plain.dtype is torch.bool:
         return ~plain
@@ -106,13 +106,13 @@ def _is_sorted(tensor: torch.Tensor, axis: int) -> bool:
 
 
 def other_sizes(source: Source, keeps_order: bool) -> Iterator[Trial]:
-    """Other sizes of the axes that vary: all a little larger, each by another amount; all twice as large; all 1."""
+    """Other sizes of the dynamic axes: all a little larger, each by another amount; all twice as large; all 1."""
     inputs = source.inputs(source.args, source.kwargs)
     sizes: dict[str, int] = {}
     for position, named in source.axes.inputs.items():
         given = inputs[position]
         example = given[0] if isinstance(given, list) else given
-        assert example is not None, "the example has all that may be None"
+        assert example is not None, "in the example, inputs that may be None are tensors"
         for axis, name in named.items():
             sizes.setdefault(name, example.shape[axis])
     if not sizes:
@@ -131,7 +131,7 @@ def _within(size: int, bounds: tuple[Any, Any] | None) -> int:
 
 
 def _resized(source: Source, sizes: Mapping[str, int], keeps_order: bool) -> Trial:
-    """The example's values again and again until they fill the size, or as many as it takes; of a list, its items'."""
+    """The values of the example, repeated or cut to fill each size; in a list, those of its tensors."""
 
     def resized(tensor: torch.Tensor, named: Mapping[int, str]) -> torch.Tensor:
         for axis, name in named.items():
@@ -148,6 +148,6 @@ def _resized(source: Source, sizes: Mapping[str, int], keeps_order: bool) -> Tri
         if isinstance(given, torch.Tensor):
             inputs[number] = resized(given, named)
         elif given is not None:
-            # The first stays as it is, so that they differ.
+            # The first tensor keeps its size, so that the sizes within the list differ.
             inputs[number] = [*given[:1], *(resized(item, named) for item in given[1:])]
     return Trial(", ".join(f"{name}={size}" for name, size in sizes.items()), *source.with_inputs(inputs))

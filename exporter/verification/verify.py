@@ -1,4 +1,4 @@
-"""`verify=True`: an exported model is checked, loaded and run, and every output is held to what torch gives."""
+"""`verify=True`: checks, loads and runs an exported model, and compares every output with what torch gives."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _SEARCHES = frozenset({"aten::bucketize", "aten::searchsorted"})
 
 
 def verify(program: ONNXProgram) -> None:
-    """Raises `VerificationError` at the first thing that is wrong."""
+    """Raise `VerificationError` at the first difference or error."""
     with torch.random.fork_rng(devices=[]):
         _Verification(program).run()
 
@@ -59,9 +59,8 @@ class _Verification:
             tried += 1
         if refused and len(refused) == tried:
             raise VerificationError(
-                "axes were asked to vary, and the program itself takes no other sizes of them:\n  - "
-                + "\n  - ".join(refused)
-                + "\nExport with these axes fixed, or write the program for any size."
+                "the export asked for dynamic axes, but the program itself fails in torch at every other size of them:"
+                "\n  - " + "\n  - ".join(refused) + "\nExport with these axes fixed, or write the program for any size."
             )
 
     def _compare(self, trial: Trial) -> str:
@@ -82,7 +81,7 @@ class _Verification:
             verdict = judge(outputs, self._without_random(trial, expected, outputs))
         if not verdict.passed:
             raise VerificationError(
-                f"the model does not give what the program gives for {trial.what}: "
+                f"the outputs of the model differ from those of the program for {trial.what}: "
                 f"{verdict.detail}. The outputs are {', '.join(program.output_names)}"
             )
         return ""
@@ -104,7 +103,7 @@ class _Verification:
 
 
 def _searches(program: ONNXProgram) -> bool:
-    """Whether it looks for places in sequences that have to be sorted: what they are in others, torch leaves open."""
+    """Whether the program searches sorted sequences: torch does not define the result where they are not sorted."""
     functions = program.model.functions.values()
     nodes = (*program.model.graph.all_nodes(), *(node for function in functions for node in function.all_nodes()))
     origins = (node.meta.get("origin") for node in nodes)

@@ -1,4 +1,4 @@
-"""What a comparison amounts to: counts by verdict, the targets that they are held to, the misses by their cause."""
+"""Summaries of a comparison: counts by verdict, targets and whether they are met, misses grouped by cause."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Something to be reached, and what was."""
+    """A target, the figure that was reached, and whether that is enough."""
 
     wanted: str
     found: str
@@ -64,7 +64,7 @@ def rows(comparison: Comparison) -> list[Row]:
 
 
 def targets(comparison: Comparison) -> list[Target]:
-    """What this project's exporter is held to, as far as the comparison speaks of it."""
+    """The targets of this project's exporter that the comparison has figures for."""
     usable = len(comparison.points)
     found: list[Target] = []
     for opset in comparison.opsets(PARITY):

@@ -1,4 +1,4 @@
-"""What a comparison is made of: the samples that exporters are put to, and how each of them fared.
+"""The data of a comparison: the samples that are exported, and the outcome of each exporter on each of them.
 
 These go as JSON between the command and its workers, and out of the command with `--json`.
 """
@@ -14,12 +14,12 @@ from onnx_parity.harness.record import RunInfo
 
 
 class Verdict(StrEnum):
-    """How an exporter fared with a sample at an opset."""
+    """The outcome of an exporter on a sample at an opset."""
 
     RIGHT = "right"
     #: A model that runs and gives something else than torch: silently wrong.
     WRONG = "wrong"
-    #: The exporter said that it cannot.
+    #: The exporter refused the sample as unsupported.
     REFUSED = "refused"
     #: The exporter raised something else, or onnxruntime does not load or run its model.
     BROKEN = "broken"
@@ -46,7 +46,7 @@ class Task(msgspec.Struct, frozen=True):
 
 
 class Outcome(msgspec.Struct, frozen=True):
-    """How one exporter fared with one sample at one opset."""
+    """The outcome of one exporter on one sample at one opset."""
 
     point: Point
     exporter: str
@@ -54,7 +54,7 @@ class Outcome(msgspec.Struct, frozen=True):
     verdict: Verdict
     #: Why it is not right, in one line.
     reason: str = ""
-    #: What export took; None where it did not come to an end.
+    #: Seconds of the export; None where it did not end.
     seconds: float | None = None
 
 

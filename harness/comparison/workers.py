@@ -1,4 +1,4 @@
-"""Worker processes as their owner sees them: tasks in, outcomes out, whatever becomes of the process."""
+"""Runs tasks in worker processes. A process that crashes or hangs is the outcome of its task."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ START_SECONDS = 180.0
 
 
 class WorkerStartError(Exception):
-    """A worker that did not come up: there is nothing to compare."""
+    """A worker that did not start, so that there is nothing to compare."""
 
 
 class Worker:

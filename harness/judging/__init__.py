@@ -1,1 +1,1 @@
-"""What a cell came to: the reference, the outcome, whose fault it is, and what to take home of it."""
+"""The judgement of a cell: torch's reference, the outcome, who is to blame for a failure, and the failure bundle."""

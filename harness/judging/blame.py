@@ -1,4 +1,4 @@
-"""Blame: whose fault a mismatch is, by asking witnesses that share no code with the accused."""
+"""Decides who is to blame for a failure, by running the model in runtimes that share no code with the accused one."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _REFERENCE_LIMIT = 32 << 20
 
 
 class Testimony(Enum):
-    """What a witness says of the outputs under dispute."""
+    """How the outputs of another runtime compare with the outputs in question."""
 
     WITH_TORCH = "agrees with torch"
     WITH_RUNTIME = "agrees with the runtime"
@@ -34,7 +34,7 @@ class Testimony(Enum):
 @dataclass(frozen=True, slots=True)
 class Ruling:
     blame: Blame
-    #: One line: what the witnesses said and what follows.
+    #: One line: what the other runtimes gave, and what follows from that.
     because: str
 
 
@@ -91,7 +91,7 @@ def rule_on_failure(
 
 
 def _witness(runtime: str) -> Runtime:
-    """One that shares no code with the accused: onnxruntime may also stand accused as a backend, or by a level."""
+    """A runtime that shares no code with the accused one, which may be onnxruntime as a backend or at some level."""
     accused = runtime.removeprefix(BACKEND)
     return OnnxReference() if accused.startswith(ONNXRUNTIME) else OnnxRuntime()
 
@@ -107,7 +107,7 @@ def _ask(witness: Runtime, delivered: Delivered, trial: Trial, outputs: Sequence
 
 
 def _alike(ours: Sequence[object], theirs: Sequence[object]) -> bool:
-    """Whether two witnesses tell the same story; to three digits, for neither is the reference."""
+    """Whether two runtimes give the same to three digits: neither is the reference."""
     return len(ours) == len(theirs) and all(
         isinstance(a, np.ndarray)
         and isinstance(b, np.ndarray)

@@ -68,7 +68,7 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """What became of a bundle."""
+    """Whether and where a bundle was kept."""
 
     #: Relative to the run's folder; empty where it was not kept.
     folder: str
@@ -109,7 +109,7 @@ def _from_here(path: Path) -> Path:
 
 
 def failure_of(outcome: Outcome, record: Record, run: RunInfo) -> Failure:
-    """What there is of a cell that failed: no model where the export failed, no outputs where torch itself did."""
+    """The bundle's contents: without a model where the export failed, without outputs where torch itself failed."""
     trial = outcome.trial or (outcome.prepared.reference.example if outcome.prepared else None)
     return Failure(
         title=f'{record.cell}\n{record.stage}: {record.reason}\nagain:  pytest "{record.nodeid}"',
@@ -123,11 +123,13 @@ def failure_of(outcome: Outcome, record: Record, run: RunInfo) -> Failure:
 
 
 def write(failure: Failure, folder: Path) -> None:
-    """Write a bundle, in place of one that stands there. Anything else that does is left as it is."""
+    """Write a bundle, replacing an older bundle in this folder. A folder with anything else in it is refused."""
     if (folder / _DESCRIPTION).exists():
         shutil.rmtree(folder)
     elif folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise BundleError(f"{folder} holds something else than a bundle: give a folder that is empty or not there yet.")
+        raise BundleError(
+            f"{folder} contains something other than a bundle: give a folder that is empty or does not exist yet."
+        )
     data = folder / "test_data_set_0"
     data.mkdir(parents=True)
     description = {

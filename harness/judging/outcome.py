@@ -71,16 +71,16 @@ class MismatchError(Exception):
 
 @dataclass(slots=True)
 class Outcome:
-    """What is known of a cell so far."""
+    """The result of a cell, as far as it is known."""
 
     cell: Cell
     runtime: str
     stage: Stage = Stage.BUILD
     status: Status = Status.PASSED
     reason: str = ""
-    #: What a reader wants below the headline of a failure, line by line.
+    #: The lines below the headline of a failure.
     details: list[str] = field(default_factory=list)
-    #: What kind of error ended it.
+    #: The class of the error that ended it.
     raised: type[Exception] | None = None
     blame: Blame | None = None
     metrics: Metrics | None = None
@@ -92,7 +92,7 @@ class Outcome:
     #: For explaining a later failure.
     prepared: Prepared | None = None
     delivered: Delivered | None = None
-    #: The input set that it was run on last, where it is another one than the example, and what the runtime gave.
+    #: The input set that it was run on last, if that was not the example, and the outputs of the runtime.
     trial: Trial | None = None
     outputs: tuple[object, ...] = ()
 
@@ -114,23 +114,23 @@ class Outcome:
         )
 
     def hold(self, verdict: Verdict) -> None:
-        """Keep the metrics of the verdict that came closest to failing."""
+        """Keep the metrics of the verdict with the least headroom."""
         if verdict.metrics and (self.metrics is None or verdict.metrics.headroom < self.metrics.headroom):
             self.metrics = _stored(verdict.metrics)
 
     def absent(self, reason: str) -> None:
-        """It does not run here, which says nothing of the exporter."""
+        """Mark the cell as one that cannot run on this machine, which is no result of the exporter."""
         self.status = Status.ABSENT
         self.reason = reason
 
     def refuse(self, reason: str, error: Exception) -> None:
-        """The exporter said that it cannot."""
+        """Mark the cell as refused by the exporter."""
         self.status = Status.UNSUPPORTED
         self.reason = reason
         self.details = plain(str(error)).splitlines()
 
     def fail(self, error: Exception) -> None:
-        """Something raised where nothing should."""
+        """Mark the cell as failed by an error."""
         self.status = Status.FAILED
         self.raised = type(error)
         self.reason = f"{type(error).__name__}: {one_line(str(error))}{self._at()}"
@@ -139,7 +139,7 @@ class Outcome:
         self.details = [f"{type(error).__name__}{self._at()}: {plain(str(error))}", *_innermost(error), ruling.because]
 
     def mismatch(self, error: MismatchError) -> None:
-        """The outputs are wrong: whose fault is it?"""
+        """Mark the cell as failed by wrong outputs, and decide who is to blame."""
         assert self.prepared is not None
         assert self.delivered is not None
         ruling = rule(
@@ -159,7 +159,7 @@ class Outcome:
         self.details = [self.reason, f"{self._operators()}; {ruling.because}"]
 
     def _at(self) -> str:
-        """On which inputs, where they are not the example's."""
+        """The input set in brackets; empty for the example."""
         return "" if self.trial is None or self.trial.which == InputSet() else f" ({self.trial.which})"
 
     def _operators(self) -> str:

@@ -1,4 +1,4 @@
-"""What torch says: its own result in the cell's dtype, and the float64 results that the oracle judges by."""
+"""Torch's results for every input set of a case, in the cell's dtype and in float64, which the oracle judges by."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from onnx_parity.harness.record import Kind
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """One input set: what goes in, what should come out."""
+    """One input set: the inputs, and the outputs that are expected for them."""
 
     which: InputSet
     inputs: tuple[Given, ...]
@@ -30,7 +30,7 @@ class Trial:
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """All that torch is asked about a case at a dtype, shared by its cells at every opset."""
+    """The results of torch for a case at a dtype, shared by its cells at every opset."""
 
     example: Trial
     other_values: Trial | None
@@ -38,7 +38,7 @@ class Reference:
 
 
 class NondeterministicError(Exception):
-    """The program gives something else each time: there is nothing to compare a runtime with."""
+    """The program gives other outputs each time, so that there is nothing to compare a runtime with."""
 
 
 def consult(program: Program) -> Reference:
@@ -63,11 +63,11 @@ def _same(one: tuple[Given, ...], other: tuple[Given, ...]) -> bool:
 
 
 class _Judged:
-    """A program, and what its outputs are measured from."""
+    """A program with its twins in float64 and float32, from which errors are measured."""
 
     def __init__(self, program: Program) -> None:
         self._program = program
-        #: Of a program on integers the dtype's own tolerance is asked, whatever float64 would give.
+        #: A program on integers has none: outputs that are floats have the tolerance of their dtype.
         self._twin = Twin(program.module, torch.float64, program.call) if program.dtype.is_floating else None
         self._coarse = Twin(program.module, torch.float32, program.call) if program.dtype.is_floating else None
 

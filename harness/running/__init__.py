@@ -1,1 +1,1 @@
-"""Running a cell: its stages, the process that they run in, what is left of one that dies."""
+"""Runs cells: their stages, the processes that they run in, time and memory limits, records as they end."""

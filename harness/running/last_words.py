@@ -1,4 +1,4 @@
-"""What a process wrote to its standard error before it ended: the part that a reader wants."""
+"""The part of a dead process's standard error that explains its end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How long a stage of a cell may take, and how much memory the process that runs it."""
+"""The limits of a cell: seconds for each stage, and memory for the process that runs it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 from onnx_parity.harness.axes import AxisError
 from onnx_parity.harness.record import Stage
 
-#: A model in float64 on a machine that does other things too takes a minute; what takes three does not come back.
+#: A model in float64 takes a minute on a busy machine. A stage that takes three minutes will not end.
 STAGE_SECONDS = 180.0
 _MIB = 1 << 20
 _CGROUP_LIMIT = Path("/sys/fs/cgroup/memory.max")
@@ -21,7 +21,7 @@ _PAGE = os.sysconf("SC_PAGE_SIZE")
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What the process of the cells is held to. A limit of 0 is none."""
+    """Limits of the process that runs cells; 0 means no limit."""
 
     stage_seconds: float = STAGE_SECONDS
     memory_mib: int = 0

@@ -1,4 +1,4 @@
-"""One process's part in a run: where its records go, and what is left behind if it dies."""
+"""Writes the records of one process of a run, and which cell it is in, so that nothing is lost if it dies."""
 
 from __future__ import annotations
 
@@ -46,13 +46,13 @@ class RunLog:
         self.in_flight.begin(record)
 
     def finish(self, record: Record) -> bytes:
-        """A cell has ended, here or in a process that did not live to say so. Return its record as JSON."""
+        """A cell has ended, here or in a process that died in it. Return its record as JSON."""
         line = self._files.records.append(record)
         self.in_flight.end()
         return line
 
     def carry(self, records: Sequence[Record]) -> None:
-        """Records of an earlier run that stand for cells of this one."""
+        """Write records of an earlier run for cells that this run does not repeat."""
         writer = RecordWriter(create_run(self._root, self._describe()), "carried")
         for record in records:
             writer.append(record)

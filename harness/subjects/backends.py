@@ -27,7 +27,7 @@ from onnx_parity.harness.subjects.runtime_interface import NoKernelError, Sessio
 
 
 class BackendRep(Protocol):
-    """A model that a backend has taken in."""
+    """A model that a backend has loaded."""
 
     def run(self, inputs: list[Fed]) -> Sequence[object]: ...
 
@@ -41,7 +41,7 @@ class BackendModule(Protocol):
 
 
 class NoBackendError(Exception):
-    """The module cannot serve. The message says why."""
+    """The module cannot be used as a backend. The message says why."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class Backend:
     """A module with the ONNX backend interface."""
 
     name: str
-    #: Which opsets it runs is for it to say, model by model.
+    #: All of them: a backend reports for each model whether it runs its opset.
     opsets: tuple[int, ...] = OPSETS
 
     def missing(self, device: Device) -> str:
@@ -93,7 +93,7 @@ def _loaded(name: str) -> BackendModule:
     try:
         module = import_module(name)
     except Exception as error:
-        # What a package says of its own absence names only itself.
+        # A package that lacks another one names only that in its error.
         raise NoBackendError(f"{name} cannot be imported: {type(error).__name__}: {one_line(str(error))}") from error
     for function in ("prepare", "supports_device"):
         if not callable(getattr(module, function, None)):

@@ -1,8 +1,9 @@
-"""The CUDA lane: why it cannot run here, and torch and onnxruntime set so that their results can be compared.
+"""The CUDA device: why it cannot be used here, and settings that make torch and onnxruntime comparable on it.
 
 GPUs since Ampere multiply float32 in TF32, ten bits of mantissa, unless told not to. torch and onnxruntime have
-different defaults, and neither says what it did: both are told here. Device memory is bounded per process, and only as
-many processes use the device at a time as have room on it: a cell that asks for too much fails itself and no other.
+different defaults, and neither reports which it used, so both are set here. Device memory is bounded per process, and
+only as many processes use the device at a time as have room on it: a cell that asks for too much fails itself and no
+other.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The exporter axis: what is put to the test. This project's own, torch's two, and any `module:function`."""
+"""The exporters that can be tested: this project's own, torch's two, and any `module:function`."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Request:
     way_in: Capture = Capture.TRACE
 
     def program(self) -> Any:
-        """The module, or what torch makes of it for the way in that was asked for."""
+        """The module, or the scripted or exported program that torch makes of it."""
         if self.way_in is Capture.TRACE:
             return self.module
         if len(self.axes()) < len(self.dynamic):
@@ -51,7 +51,7 @@ class Request:
             raise NoSuchFormError(f"torch makes no {self.way_in} of it: {one_line(str(error))}") from error
 
     def axes(self) -> dict[str, dict[int, str]]:
-        """The symbolic axes of tensors: torch.onnx has nothing to say of inputs that hold some."""
+        """The symbolic axes of tensors: torch.onnx has no arguments for lists and optional inputs."""
         return {name: dict(axes) for name, axes in self.dynamic.items() if isinstance(axes, Mapping)}
 
     def dynamic_shapes(self, dimension: Callable[[str], object] = str) -> tuple[object, ...] | None:
@@ -72,11 +72,11 @@ class Request:
 
 
 class NoSuchFormError(Exception):
-    """The case has no scripted or exported form, and so no cell: that is no exporter's fault."""
+    """The case cannot be scripted or exported by torch, for which no exporter is to blame."""
 
 
 class Captured(Protocol):
-    """A program that an exporter has taken in, and writes at any opset."""
+    """A program that an exporter has captured, and can write at any opset."""
 
     @property
     def operators(self) -> tuple[str, ...]:

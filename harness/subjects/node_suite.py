@@ -1,6 +1,6 @@
-"""ONNX's own node tests (`onnx.backend.test`) on a runtime of the harness: how far it goes.
+"""Runs ONNX's own node tests (`onnx.backend.test`) on a runtime of the harness.
 
-They test the runtime, and the harness's way of feeding it, not an exporter: what a witness is worth.
+They test the runtime and the way in which the harness calls it, not an exporter.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from onnx_parity.harness.axes import Device
 from onnx_parity.harness.one_line import one_line
 from onnx_parity.harness.subjects.runtime_interface import NoKernelError, Runtime
 
-#: Characters of what numpy says of two arrays that are told.
+#: Characters that are kept of numpy's description of a difference.
 _REASON = 300
 
 
@@ -40,7 +40,7 @@ class Ending(StrEnum):
 
 
 class NodeTest(msgspec.Struct, frozen=True):
-    """What became of one test."""
+    """The result of one test."""
 
     name: str
     ending: Ending
@@ -57,14 +57,14 @@ def run_suite(runtime: Runtime, pattern: str = "") -> Iterator[NodeTest]:
 
 
 def near(pattern: str) -> list[str]:
-    """Operators whose node tests were perhaps meant."""
+    """Names of operators similar to a pattern that matches no node test."""
     operators = {test.name.removeprefix("test_").partition("_")[0] for test in _tests()}
     return difflib.get_close_matches(pattern.removeprefix("test_"), sorted(operators))
 
 
 @cache
 def _tests() -> Sequence[Any]:
-    """All there are. To make their inputs takes seconds."""
+    """All node tests. Making their inputs takes seconds."""
     with warnings.catch_warnings():
         # The tests' inputs divide by zero, overflow and use what numpy deprecates, on purpose.
         warnings.simplefilter("ignore")

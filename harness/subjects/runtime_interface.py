@@ -1,4 +1,4 @@
-"""What the harness asks of a runtime, and how one says that it cannot serve."""
+"""The interface of runtimes, and the errors by which they report what they cannot run."""
 
 from __future__ import annotations
 

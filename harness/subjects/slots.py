@@ -1,4 +1,4 @@
-"""Slots on a device: how many processes use it at a time, whichever workers and runs they belong to.
+"""Limits how many processes use a device at a time, across all workers and runs.
 
 A slot is a locked file. The system drops the lock of a process that dies, so that none is ever lost.
 """

@@ -329,5 +329,6 @@ def test_other_constants_than_those_built_in_are_refused() -> None:
     with pytest.raises(onnx_parity.ArgumentError) as caught:
         program(X, 4)
     assert str(caught.value) == (
-        "the model was exported with 3 where 4 is given: it is built in. Export with that, or make it a tensor"
+        "times is 4, but the model was exported with the constant 3 there. Export it with this value, or make it a "
+        "tensor"
     )

@@ -58,7 +58,8 @@ def test_numbers_that_are_built_in_need_not_be_said_and_may() -> None:
         (lambda f: f(X, Y, X, Y), "the model takes 2 tensors (x, y), and got 4: it was exported without 'times'"),
         (
             lambda f: f(X, Y, 2),
-            "the model was exported with 1 where 2 is given: it is built in. Export with that, or make it a tensor",
+            "times is 2, but the model was exported with the constant 1 there. Export it with this value, or make it a "
+            "tensor",
         ),
         (lambda f: f(X, 3), "y is a tensor in the model, and 3 was given: give a tensor"),
         (lambda f: f(X, Y.numpy()), "y is a tensor in the model, and a ndarray was given: give a tensor"),
@@ -68,21 +69,21 @@ def test_numbers_that_are_built_in_need_not_be_said_and_may() -> None:
         ),
         (
             lambda f: f(X, Y.double()),
-            "the input 'y' has to be torch.float32[rows, 3], and torch.float64[2, 3] was given: convert it with "
-            ".to(...)",
+            "the input 'y' must be torch.float32[rows, 3], and torch.float64[2, 3] was given: convert it with .to(...)",
         ),
         (
             lambda f: f(X[0], Y),
-            "the input 'x' has to be torch.float32[rows, 3], and torch.float32[3] was given: give as many axes",
+            "the input 'x' must be torch.float32[rows, 3], and torch.float32[3] was given: give a tensor with "
+            "this number of axes",
         ),
         (
             lambda f: f(X[:, :2], Y[:, :2]),
-            "the input 'x' has to be torch.float32[rows, 3], and torch.float32[2, 2] was given: sizes that vary are "
-            "asked for with dynamic_axes, when the program is exported",
+            "the input 'x' must be torch.float32[rows, 3], and torch.float32[2, 2] was given: to let an axis "
+            "have any size, name it in dynamic_axes when the program is exported",
         ),
         (
             lambda f: f(X, Y[:1]),
-            "the axis 'rows' has size 2 in 'x' and 1 in 'y': axes of one name have one size",
+            "the axis 'rows' has size 2 in 'x' and 1 in 'y': axes with the same name must have the same size",
         ),
     ],
 )
@@ -114,5 +115,5 @@ def test_a_tensor_in_the_place_of_a_number() -> None:
     with pytest.raises(onnx_parity.ArgumentError) as caught:
         program(X, Y, torch.tensor(2))
     assert str(caught.value) == (
-        "the model was exported with 2 for times, where a tensor is given: it is built in. Export with a tensor"
+        "times is a tensor, but the model was exported with the constant 2 there. Export it with a tensor"
     )

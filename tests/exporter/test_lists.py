@@ -310,9 +310,7 @@ def test_a_call_with_other_arguments_is_refused() -> None:
     )
     with pytest.raises(onnx_parity.ArgumentError) as caught:
         program([torch.randn(2, 4)])
-    assert str(caught.value).startswith(
-        "the input 'xs' has to be torch.float32[2, 3], and torch.float32[2, 4] was given"
-    )
+    assert str(caught.value).startswith("the input 'xs' must be torch.float32[2, 3], and torch.float32[2, 4] was given")
 
 
 def test_what_may_be_none_may_be_left_out() -> None:
