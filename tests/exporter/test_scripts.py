@@ -234,6 +234,17 @@ def test_scalar_tensors_are_float32() -> None:
         assert [each.item() for each in exported(X)] == [2, 6, 2]
 
 
+def test_windows_of_dynamic_lengths() -> None:
+    @torch.jit.script
+    def windows(x):  # type: ignore[no-untyped-def]
+        return torch.hamming_window(x.size(0), False, 0.5, 0.4), torch.hann_window(x.size(0))
+
+    exported = onnx_parity.export(windows, (X,), dynamic_axes={"x": {0: "rows"}})
+    for rows in (2, 5, 1):
+        x = torch.ones(rows, 3)
+        assert all(map(torch.allclose, exported(x), windows(x)))
+
+
 def test_dtypes_are_numbered_as_torchscript_numbers_them() -> None:
     for number, dtype in DTYPE_OF_NUMBER.items():
         if "q" not in str(dtype) and not str(dtype).startswith("torch.bits"):
