@@ -6,7 +6,7 @@ import math
 
 import torch
 
-from onnx_parity.harness.case import BATCH, FLOATS, WIDE_FLOATS, floats, given, op
+from onnx_parity.harness.case import BATCH, FLOATS, WIDE_FLOATS, floats, given, ints, op
 from onnx_parity.op_cases.function_sweeps import of_one
 
 _EDGES = given([math.nan, math.inf, -math.inf, 0.0, -0.0, 1.0, -1.0, 2.0, -2.0, 1e-6, 0.5])
@@ -24,5 +24,15 @@ lgamma = op(
 )
 lgamma_large = op(torch.lgamma, given([1e3, 1e6, 3e30, 1e-3, 1e-20]))
 digamma = op(torch.digamma, floats(3, 40, low=-6.0, high=30.0), dtypes=FLOATS, dynamic=BATCH)
-special_at_edges = op(of_one, _EDGES, f=[torch.erfc, torch.erfinv, torch.lgamma, torch.digamma, torch.angle])
+i0 = op(torch.i0, floats(3, 40, low=-20.0, high=20.0), dtypes=FLOATS, dynamic=BATCH)
+#: float32 overflows at 88.7 in torch, although the result would fit until 91.9.
+i0_large = op(torch.i0, given([8.0, -8.0, 50.0, 88.0, -89.0, 91.0, 300.0]), dtypes=WIDE_FLOATS)
+i0e = op(torch.special.i0e, floats(3, 40, low=-20.0, high=20.0), dtypes=FLOATS, dynamic=BATCH)
+i0e_large = op(torch.special.i0e, given([8.0, -8.0, 100.0, -1e6, 1e30]), dtypes=WIDE_FLOATS)
+i0_of_integers = op(of_one, ints(3, 4, low=-9, high=10), f=[torch.i0, torch.special.i0e])
+special_at_edges = op(
+    of_one,
+    _EDGES,
+    f=[torch.erfc, torch.erfinv, torch.lgamma, torch.digamma, torch.angle, torch.i0, torch.special.i0e],
+)
 multigamma = op(torch.mvlgamma, floats(3, 4, low=3.0, high=9.0), p=[1, 3])
