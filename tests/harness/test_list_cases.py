@@ -89,7 +89,7 @@ def test_the_brackets_of_a_label_stand_for_themselves(folder: Path) -> None:
 
 
 def test_a_name_that_is_not_there_is_told_with_the_nearest(folder: Path) -> None:
-    assert invoke("cosines") == (2, "no case of cases_to_list/ is named cosines; near it: cosine, sine.\n")
+    assert invoke("cosines") == (2, "No case of cases_to_list/ is named cosines. Similar names: cosine, sine.\n")
     assert invoke("sine", "--tier", "full", "--opsets", "9")[0] == 0
 
 

@@ -196,7 +196,7 @@ def test_entry_runs_through_the_plug_in(pytester: pytest.Pytester) -> None:
         "samples.py",
         "-v",
         "-p",
-        "onnx_parity.harness.pytest_plugin.plugin",
+        "onnx_parity",
         "--devices",
         "cpu",
     ]
