@@ -160,7 +160,7 @@ def calls(x: Tensor) -> Tensor:
     return ternary(chained_comparison(x)) + in_list(x)
 
 
-script_comprehension = op(scripted(comprehension), floats(3, 4), dynamic=_ROWS)
+script_comprehension_over_range = op(scripted(comprehension), floats(3, 4), dynamic=_ROWS)
 script_comprehension_list = op(scripted(comprehension_list), floats(3, 4), dynamic=_ROWS)
 traced_comprehension_list = op(comprehension_list, floats(3, 4), dynamic=_ROWS)
 script_dict_comprehension = op(scripted(dict_comprehension), floats(3, 4), dynamic=_ROWS)

@@ -11,7 +11,7 @@ import pytest
 
 def test_import_brings_no_runtime_and_no_compiler() -> None:
     heavy = ("onnxruntime", "torch._dynamo", "torch._inductor", "onnxscript", "torchvision")
-    program = f"import sys, exporter; print([name for name in {heavy!r} if name in sys.modules])"
+    program = f"import sys, onnx_parity.exporter; print([name for name in {heavy!r} if name in sys.modules])"
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=Path(__file__).parents[2]
     )

@@ -11,7 +11,7 @@ import pytest
 _ROOT = Path(__file__).parents[2]
 
 _STATIC_THEN_DYNAMIC = """
-import sys, torch, exporter
+import sys, torch, onnx_parity
 
 x = torch.ones(2, 3)
 for module in (torch.nn.ELU(), torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.ReLU()), torch.nn.LSTM(3, 4)):
@@ -32,13 +32,13 @@ assert "onnx_ir._symbolic_shapes" in sys.modules
 """
 
 _BEFORE = """
-import sympy, exporter, onnx_ir
+import sympy, onnx_parity.exporter, onnx_ir
 assert onnx_ir._core.sympy is sympy
 """
 
 #: One thread's export asks for sympy while another's is half-way through importing it.
 _BY_THREADS = """
-import threading, time, torch, exporter
+import threading, time, torch, onnx_parity
 failures = []
 
 def export(module, after, axes):

