@@ -14,7 +14,12 @@ import torch
 from torch._ops import OpOverload
 from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException, FakeTensor
 
-from onnx_parity.exporter.capture.capture_errors import failed_while_recorded, fixed_axes, warn_of_branches_on_sizes
+from onnx_parity.exporter.capture.capture_errors import (
+    ended_the_process,
+    failed_while_recorded,
+    fixed_axes,
+    warn_of_branches_on_sizes,
+)
 from onnx_parity.exporter.capture.fakes.fake_mode import Fakes
 from onnx_parity.exporter.capture.graph.graph import Graph, Holds, Value
 from onnx_parity.exporter.capture.graph.origin import OriginFinder
@@ -142,6 +147,8 @@ class _Recording:
                 values = [recorder.value_of(result) for result in called(self._inputs.fakes, self._buffer_fakes)]
         except (ExportError, DynamicOutputShapeException, DataDependentOutputException):
             raise
+        except SystemExit as error:
+            raise ended_the_process(error) from error
         except Exception as error:
             raise self._failure(error) from error
         returned = len(values) - len(self._assigned) - len(self._lifted)
