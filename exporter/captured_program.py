@@ -16,6 +16,7 @@ from onnx_parity.exporter.files.weights import Weights
 from onnx_parity.exporter.lowering.lower import Names, lower
 from onnx_parity.exporter.lowering.options import LoweringOptions, OperatorExportTypes
 from onnx_parity.exporter.lowering.registry import Lowering
+from onnx_parity.exporter.nesting import refusing_deep_nesting
 from onnx_parity.exporter.passes.fold import fold_constants
 from onnx_parity.exporter.passes.fuse_batch_norm import fuse_batch_norm
 from onnx_parity.exporter.passes.modules_to_functions import modules_to_functions
@@ -117,6 +118,7 @@ class Capture:
         )
 
 
+@refusing_deep_nesting
 @leaving_garbage()
 @outside_of_fake_modes
 def as_model(capture: Capture, options: ModelOptions) -> ONNXProgram:

@@ -18,16 +18,18 @@ from onnx_parity.exporter.capture.fakes.fake_mode import outside_of_fake_modes
 from onnx_parity.exporter.capture.graph.graph import operator_name
 from onnx_parity.exporter.capture.graph.origin import nearest_user_place
 from onnx_parity.exporter.capture.patches.exporting_flag import exporting
+from onnx_parity.exporter.capture.patches.this_thread import records_here
 from onnx_parity.exporter.capture.replace.registry import Kind, functions
 from onnx_parity.exporter.capture.sources.exported_program import ExportedModule
 from onnx_parity.exporter.capture.trace import Traced, trace
 from onnx_parity.exporter.capture.weight_names import named_weights, weights_of
 from onnx_parity.exporter.captured_program import Capture
-from onnx_parity.exporter.errors import ArgumentError, OnnxExporterWarning
+from onnx_parity.exporter.errors import ArgumentError, CaptureError, OnnxExporterWarning
 from onnx_parity.exporter.lowering import families  # noqa: F401  (registers the lowerings)
 from onnx_parity.exporter.lowering.custom.symbolic import TranslationTable, kept_for_users, translations
 from onnx_parity.exporter.lowering.lower import Names
 from onnx_parity.exporter.lowering.registry import Lowering, is_lowered
+from onnx_parity.exporter.nesting import refusing_deep_nesting
 from onnx_parity.exporter.request.call_arguments import (
     Call,
     checked_program,
@@ -103,10 +105,16 @@ def capture_program(
     return record_program(model, args, kwargs, options)
 
 
+@refusing_deep_nesting
 @leaving_garbage()
 @outside_of_fake_modes
 def record_program(model: Program, args: Any, kwargs: Mapping[str, Any] | None, options: RecordOptions) -> Capture:
     """What `capture_program` does."""
+    if records_here():
+        raise CaptureError(
+            "the program that is recorded exports or captures a program itself, and that is not possible: export "
+            "before or after, and not in what is exported"
+        )
     if isinstance(model, torch.export.ExportedProgram):
         model, args, kwargs = _callable(model, args, kwargs, options.training)
     checked_program(model)

@@ -28,6 +28,10 @@ __all__ = [
 class ExportError(Exception):
     """Base of all errors raised by this package."""
 
+    def __str__(self) -> str:
+        """The message, in Unicode that can be printed: names of files may hold bytes that are none."""
+        return super().__str__().encode(errors="backslashreplace").decode()
+
 
 class OnnxExporterWarning(UserWarning):
     """Base of all warnings given by this package."""

@@ -11,11 +11,12 @@ from onnx_parity.exporter.capture.graph.origin import last_user_line
 from onnx_parity.exporter.capture.record.results import TensorList
 from onnx_parity.exporter.capture.record.values_read import TracerWarning
 from onnx_parity.exporter.errors import CaptureError, DynamicAxisError, FrozenValueError
+from onnx_parity.exporter.nesting import nested_too_deeply
 
 if TYPE_CHECKING:
     from onnx_parity.exporter.capture.sizes.shape_env import Assumption, HintedShapeEnv
 
-__all__ = ["failed_while_recorded", "fixed_axes", "warn_of_branches_on_sizes"]
+__all__ = ["ended_the_process", "failed_while_recorded", "fixed_axes", "warn_of_branches_on_sizes"]
 
 
 def failed_while_recorded(
@@ -27,6 +28,8 @@ def failed_while_recorded(
     recorded as they are in the example, which may be why the program failed.
     """
     placed = last_user_line(error).placed
+    if isinstance(error, RecursionError):
+        return nested_too_deeply(placed)
     if isinstance(error, TypeError) and TensorList.__name__ in str(error):
         return CaptureError(f"the program passes a list of unknown length to an operator{placed}. {TensorList.REMEDY}")
     # It is imported by whatever raised such an error; programs of static sizes do without.
@@ -51,6 +54,14 @@ def failed_while_recorded(
         f"the program failed while it was recorded{placed}: {type(error).__name__}: {error}\n"
         "Call it with the same arguments without exporting. If it fails there too, correct it there first. "
         "If not, it does something that cannot be followed over fake tensors (numpy, .data_ptr(), a C extension)."
+    )
+
+
+def ended_the_process(error: SystemExit) -> CaptureError:
+    """The error for a program that called `sys.exit` while it was recorded."""
+    return CaptureError(
+        f"the program ended the process{last_user_line(error).placed} while it was recorded: SystemExit: {error.code}. "
+        "Have it raise another error, or return"
     )
 
 

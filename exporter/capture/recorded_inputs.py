@@ -94,6 +94,11 @@ class RecordedInputs:
         for marked in self._marked.values():
             marked.refuse_written()
 
+    def release(self) -> None:
+        """Let go of the fake tensors."""
+        self.fakes.clear()
+        self._marked.clear()
+
     def tensor_inputs(self) -> Iterator[tuple[int, FakeTensor]]:
         """The inputs that are tensors: the number of each among the inputs, and its fake."""
         return zip((number for _, number in self._tensors), self.fakes, strict=True)

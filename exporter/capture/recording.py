@@ -12,9 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from torch._ops import OpOverload
-from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException
+from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException, FakeTensor
 
-from onnx_parity.exporter.capture.capture_errors import failed_while_recorded, fixed_axes, warn_of_branches_on_sizes
+from onnx_parity.exporter.capture.capture_errors import (
+    ended_the_process,
+    failed_while_recorded,
+    fixed_axes,
+    warn_of_branches_on_sizes,
+)
 from onnx_parity.exporter.capture.fakes.fake_mode import Fakes
 from onnx_parity.exporter.capture.graph.graph import Graph, Holds, Value
 from onnx_parity.exporter.capture.graph.origin import OriginFinder
@@ -23,6 +28,7 @@ from onnx_parity.exporter.capture.record.lifted import Lifting
 from onnx_parity.exporter.capture.record.module_state import buffers_of, preserved
 from onnx_parity.exporter.capture.record.recorder import NeedsSymbols, OwnTensorWritten, Recorder, own_tensor_written
 from onnx_parity.exporter.capture.record.results import Kind, Returned, Written, taken_apart
+from onnx_parity.exporter.capture.record.survivors import Survivors
 from onnx_parity.exporter.capture.recorded_inputs import RecordedInputs
 from onnx_parity.exporter.capture.replace.dispatch import keeping_composites
 from onnx_parity.exporter.capture.sizes.subscripts import SymbolicSubscripts
@@ -87,12 +93,15 @@ class AutomaticAxesFixed(Exception):
         self.names = names
 
 
-def record(wanted: ToRecord, attempt: Attempt) -> Traced:
-    """Record the program in one attempt."""
+def record(wanted: ToRecord, attempt: Attempt, survivors: Survivors) -> Traced:
+    """Record the program in one attempt. `survivors` is told which tensors are made meanwhile."""
     recording = _Recording(wanted, attempt)
-    recording.run()
-    recording.check()
-    return recording.traced()
+    try:
+        recording.run()
+        recording.check()
+        return recording.traced()
+    finally:
+        survivors.watch(recording.let_go())
 
 
 class _Recording:
@@ -138,6 +147,8 @@ class _Recording:
                 values = [recorder.value_of(result) for result in called(self._inputs.fakes, self._buffer_fakes)]
         except (ExportError, DynamicOutputShapeException, DataDependentOutputException):
             raise
+        except SystemExit as error:
+            raise ended_the_process(error) from error
         except Exception as error:
             raise self._failure(error) from error
         returned = len(values) - len(self._assigned) - len(self._lifted)
@@ -200,7 +211,7 @@ class _Recording:
         self._recorder.reader.warn()
 
     def traced(self) -> Traced:
-        """The graph. Lets go of what the recorder holds."""
+        """The graph."""
         recorder, inputs = self._recorder, self._inputs
         written = self._written()
         outputs, returned = self._outputs_as_returned(), self._returned
@@ -211,8 +222,14 @@ class _Recording:
             names = self._assigned_others
         sources = recorder.symbol_sources() | inputs.size_sources
         graph = Graph(inputs.inputs, recorder.nodes, outputs, inputs.axis_names, sources)
-        recorder.release()
         return Traced(graph, returned, names)
+
+    def let_go(self) -> Sequence[FakeTensor]:
+        """The fake tensors that were made. Nothing here holds them any longer."""
+        self._buffer_fakes, self._assigned, self._lifted = [], {}, ()
+        fakes = self._recorder.release()
+        self._inputs.release()
+        return fakes
 
     def _written(self) -> dict[Written, Value]:
         """The new values of the buffers, inputs and attributes that the program wrote to."""

@@ -9,12 +9,16 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+import torch
 from torch._ops import OpOverload
 from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException
+from torch.utils import _pytree as pytree
 
 from onnx_parity.exporter.capture.capture_errors import failed_while_recorded
 from onnx_parity.exporter.capture.patches.recording import capturing_surroundings
+from onnx_parity.exporter.capture.record.python_state import PythonState
 from onnx_parity.exporter.capture.record.recorder import NeedsSymbols, OwnTensorWritten
+from onnx_parity.exporter.capture.record.survivors import Survivors, clear_locals
 from onnx_parity.exporter.capture.record.values_read import LoopValueError
 from onnx_parity.exporter.capture.recording import (
     Attempt,
@@ -53,10 +57,12 @@ def trace(
     # Static programs are traced without a ShapeEnv, which costs nothing.
     attempt = Attempt(axes, symbolic=bool(axes.inputs))
     failure: BaseException | None = None
+    leaves, _ = pytree.tree_flatten((args, kwargs))
+    reached = PythonState([program, *leaves], follows_code=True)
+    arguments = PythonState(leaf for leaf in leaves if not isinstance(leaf, torch.Tensor))
     while True:
         try:
-            with capturing_surroundings():
-                return record(wanted, attempt)
+            return _recorded(wanted, attempt, reached, arguments)
         except SymbolicNumberFailed as error:
             # The program does with a number what cannot be done with a symbol. The example's number is built in, and
             # a warning says so.
@@ -78,3 +84,19 @@ def trace(
             attempt = replace(attempt, symbolic=True)
         except AutomaticAxesFixed as found:
             attempt = replace(attempt, axes=attempt.axes.without(found.names))
+
+
+def _recorded(wanted: ToRecord, attempt: Attempt, reached: PythonState, arguments: PythonState) -> Traced:
+    """Record the program in one attempt, and leave it and its arguments as they were."""
+    survivors = Survivors()
+    try:
+        with capturing_surroundings():
+            traced = record(wanted, attempt, survivors)
+    except BaseException as error:
+        clear_locals(error)
+        arguments.restore()
+        survivors.remove(reached, symbolic=attempt.symbolic)
+        raise
+    arguments.restore()
+    survivors.remove(reached, symbolic=attempt.symbolic)
+    return traced

@@ -10,6 +10,7 @@ import torch
 
 from onnx_parity.exporter.errors import ArgumentError
 from onnx_parity.exporter.request.marked_inputs import Held, Mark, example_of, without_marks
+from onnx_parity.exporter.request.unicode_names import checked_unicode
 
 __all__ = [
     "Axes",
@@ -114,7 +115,7 @@ def _named(name: str, wanted: Any, rank: int | None) -> Named:
                 f"dynamic_axes[{name!r}] names one axis twice, as {positive} and as {positive - (rank or 0)}: name it "
                 "once"
             )
-        result[positive] = axis_name or f"{name}_dim_{positive}"
+        result[positive] = checked_unicode("dynamic_axes", axis_name) or f"{name}_dim_{positive}"
     return result
 
 

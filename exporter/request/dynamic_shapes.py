@@ -11,6 +11,7 @@ from torch.export.dynamic_shapes import Dim
 from onnx_parity.exporter.errors import ArgumentError
 from onnx_parity.exporter.request.dynamic_axes import Axes, Named, checked_axis
 from onnx_parity.exporter.request.marked_inputs import Held
+from onnx_parity.exporter.request.unicode_names import checked_unicode
 
 __all__ = ["DynamicShapes", "axes_from_dynamic_shapes", "shapes_by_argument"]
 
@@ -152,7 +153,7 @@ def _dimension_name(what: str, default: str, dimension: Any, size: int) -> str |
     if dimension is Dim.AUTO or dimension is Dim.DYNAMIC:
         return default
     if isinstance(dimension, str):
-        return dimension
+        return checked_unicode("dynamic_shapes", dimension)
     if isinstance(dimension, Dim):
         low, high = dimension.min, dimension.max
         if not low <= size <= high:

@@ -9,6 +9,7 @@ from torch.utils import _pytree as pytree
 
 from onnx_parity.exporter.errors import ArgumentError
 from onnx_parity.exporter.request.marked_inputs import is_input
+from onnx_parity.exporter.request.unicode_names import checked_unicode
 
 __all__ = ["checked_names", "input_names_for", "output_names_for"]
 
@@ -76,5 +77,6 @@ def _refuse_duplicates(what: str, names: Sequence[object]) -> None:
     for name in names:
         if not isinstance(name, str) or not name:
             raise ArgumentError(f"{what}_names holds {name!r}: every name is a string that is not empty")
+        checked_unicode(f"{what}_names", name)
         if names.count(name) > 1:
             raise ArgumentError(f"two {what}s are called {name!r}: give each a name of its own in {what}_names")

@@ -10,6 +10,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from onnx_parity.exporter.capture.record.module_state import attribute_at
+from onnx_parity.exporter.capture.record.python_state import PythonState
 from onnx_parity.exporter.capture.record.results import Kind, Returned
 from onnx_parity.exporter.errors import VerificationError
 from onnx_parity.exporter.source import Source
@@ -67,10 +68,17 @@ class ProgramOutputs:
             # A program from torch.export has its mode built in, and says so.
             with suppress(NotImplementedError):
                 program.train(self._source.training)
-        with torch.no_grad():
-            result = program(*args, **kwargs)
-            written = self._written(program, args, kwargs)
-        return [*self._tensors(result), *written]
+        leaves = pytree.tree_leaves((args, kwargs))
+        reached, given = PythonState([program, *leaves], follows_code=True), PythonState(leaves)
+        try:
+            with torch.no_grad():
+                result = program(*args, **kwargs)
+                return [*self._tensors(result), *self._written(program, args, kwargs)]
+        finally:
+            given.restore()
+            # A cache that this call has filled would be of its sizes and its dtype.
+            if reached.holds_new(lambda value: isinstance(value, torch.Tensor)):
+                reached.restore()
 
     def _tensors(self, result: Any) -> list[torch.Tensor]:
         returned = self._returned

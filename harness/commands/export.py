@@ -135,6 +135,9 @@ def export(
             exported = _exported(request)
         except onnx_parity.ExportError as error:
             _end_with(error, as_json=as_json)
+        except SystemExit as error:  # Of the user's code, such as a lowering. It would end the command as it likes.
+            print_text(f"the export ended the process with {error.code}, and nothing was written.", error=True)
+            raise typer.Exit(1) from None
     ours = onnx_parity.TracerWarning | onnx_parity.DroppedWriteWarning
     messages = [str(warning.message) for warning in caught if issubclass(warning.category, ours)]
     _report(request, exported, messages, time.perf_counter() - start, as_json=as_json)

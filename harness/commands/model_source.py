@@ -109,8 +109,11 @@ def _imported(name: str) -> ModuleType:
         ) from error
     except (Exception, SystemExit) as error:
         # It is the user's code, which may raise anything, and end as a script does.
-        what = f"{type(error).__name__}: {one_line(str(error))}".removesuffix(": ")
-        raise SourceError(f"{name} cannot be imported: {what}{_raised_at(error)}") from error
+        raise SourceError(f"{name} cannot be imported: {_what(error)}{_raised_at(error)}") from error
+
+
+def _what(error: BaseException) -> str:
+    return f"{type(error).__name__}: {one_line(str(error))}".removesuffix(": ")
 
 
 def _raised_at(error: BaseException) -> str:
@@ -141,7 +144,11 @@ def _made(where: str, found: Any) -> Any:
             f"{where} cannot be called without {', '.join(needed)}. "
             "Name a function without parameters that makes the model."
         )
-    return found()
+    try:
+        return found()
+    except (Exception, SystemExit) as error:
+        # It is the user's code, as in an import.
+        raise SourceError(f"{where} cannot be made: {_what(error)}{_raised_at(error)}") from error
 
 
 def _needs(function: Callable[..., Any]) -> list[str] | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import NoReturn
 
 import msgspec
@@ -17,7 +18,11 @@ def print_text(text: str, *, error: bool = False, end_line: bool = True) -> None
 
 def print_json(value: object) -> None:
     """Print a value as JSON in one line."""
-    typer.echo(msgspec.json.encode(value))
+    try:
+        text: str | bytes = msgspec.json.encode(value)
+    except UnicodeEncodeError:  # Names of files may hold halves of characters, which JSON has escapes for.
+        text = json.dumps(msgspec.to_builtins(value), separators=(",", ":"))
+    typer.echo(text)
 
 
 def refuse(message: str) -> NoReturn:

@@ -324,6 +324,7 @@ def test_control_flow_is_held_to_float64_and_runs_afterwards() -> None:
             result: torch.Tensor = torch.cond(x.sum() > 0, lambda x: self.linear(x).relu(), lambda x: x - 1, (x,))
             return result
 
+    torch.manual_seed(0)  # In one draw of sixteen the rectifier lets nothing through.
     model = Branching()
     expected = model(X + 3)
     with in_dtype(torch.float64), torch.no_grad():

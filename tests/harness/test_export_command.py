@@ -45,6 +45,22 @@ class Looks(nn.Module):
     def forward(self, x):
         return x + 1 if x.sum() > 0 else x
 
+class Exits(nn.Module):
+    def forward(self, x):
+        raise SystemExit(0)
+
+def exits_at_once():
+    raise SystemExit(0)
+
+def fails_at_once():
+    raise ValueError("no weights")
+
+def deep():
+    module = nn.ReLU()
+    for _ in range(2000):
+        module = nn.Sequential(module)
+    return module
+
 class Unknown(nn.Module):
     def forward(self, x):
         return torch.special.bessel_j0(x)
@@ -205,6 +221,24 @@ def test_what_cannot_be_imported_says_why(folder: Path, source: str, told: str) 
         2,
         f"{name} cannot be imported: SyntaxError: '(' was never closed ({name}.py, line 1)\n",
     )
+
+
+def test_a_program_does_not_end_the_command(folder: Path) -> None:
+    where = f"models_of_{folder.name}"
+    code, text = invoke("export", f"{where}:Exits", "-i", "2x2")
+    assert code == 1 and text.startswith("CaptureError: the program ended the process at ")
+    for name, what in (("exits_at_once", "SystemExit: 0"), ("fails_at_once", "ValueError: no weights")):
+        code, text = invoke("export", f"{where}:{name}", "-i", "2x2")
+        assert code == 2 and text.startswith(f"{where}:{name} cannot be made: {what}\n  at ")
+    code, text = invoke("export", f"{where}:deep", "-i", "2x2")
+    assert code == 1 and text.startswith(
+        "CaptureError: the program, its arguments or its modules are nested too deeply"
+    )
+    code, text = invoke("export", f"{where}:doubled", "-i", "2x2", "-o", "no\udcff/net.onnx")
+    assert code == 2 and "no\\udcff is not an existing folder" in text
+    code, text = invoke("export", f"{where}:doubled", "-i", "2x2", "-o", "a\udcff.onnx", "--json")
+    assert code == 0 and Path("a\udcff.onnx").exists()
+    assert not Path("model.onnx").exists()
 
 
 def test_what_is_no_model(folder: Path) -> None:

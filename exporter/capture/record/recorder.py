@@ -175,11 +175,13 @@ class Recorder(TorchDispatchMode):
             self._note_sizes(value)
         return fake
 
-    def release(self) -> None:
+    def release(self) -> list[FakeTensor]:
         """Drop the fake tensors once all is recorded: they lie in cycles, and take megabytes in a large program."""
+        fakes = [fake for fake, _ in self._values.values()]
         self._values.clear()
         self._metadata.clear()
         self._constants.clear()
+        return fakes
 
     def _metadata_of(self, tensor: torch.Tensor) -> Metadata:
         metadata = self._metadata.get(id(tensor))

@@ -1,0 +1,345 @@
+"""What the Python objects hold that a program can reach, so that they can be given back what they held.
+
+Modules are restored by `module_state.py`. This is about everything else that a program may write to: dicts, lists,
+objects, closures, attributes of classes, and the globals of the file in which it is written. Tensors are not copied:
+writes into the program's own tensors are refused.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+import threading
+from collections import OrderedDict, UserDict, UserList, deque
+from collections.abc import Callable, Iterable, Iterator, MutableSequence
+from dataclasses import dataclass
+from types import CellType, FunctionType, MethodType, ModuleType, SimpleNamespace
+from typing import Any
+
+import torch
+
+__all__ = ["PythonState"]
+
+#: How many values are looked at. Programs of a thousand modules have a tenth of these; data sets have more.
+_MOST = 20_000
+#: How deep a new value is looked into for tensors.
+_DEPTH = 6
+
+_ABSENT: Any = object()
+#: Values of these types hold nothing that a program may write to.
+_ATOMS = frozenset(
+    {
+        int, float, complex, bool, str, bytes, type(None), torch.Tensor, torch.nn.Parameter, torch.dtype, torch.device,
+        torch.Size, torch.Generator, range, slice, type(len), type(Ellipsis), type(NotImplemented),
+    }
+)  # fmt: skip
+#: Attributes of every module in which programs do not keep things.
+_STANDARD = frozenset(vars(torch.nn.Module()))
+#: Who wrote these does not keep what a program computes.
+_LIBRARIES = frozenset({"torch", "torchvision", "numpy", "onnx", "onnxruntime", "onnx_ir", "onnx_parity", "sympy"})
+#: Not written as unions, which take longer to ask than the rest of the way past a module.
+_LISTS, _FIXED = (list, deque), (tuple, frozenset)
+#: Of the standard library, the classes whose objects hold what programs put into them.
+_CONTAINERS = (SimpleNamespace, UserDict, UserList, threading.local, functools.partial)
+
+
+class PythonState:
+    """What is reachable from some objects, as it was when this was made."""
+
+    def __init__(self, roots: Iterable[Any], *, follows_code: bool = False) -> None:
+        """`follows_code`: also what classes hold, and functions in their globals, defaults and closures."""
+        self._follows_code = follows_code
+        self._places: list[_Place] = []
+        self._waiting: deque[Any] = deque()
+        self._seen: set[int] = set()
+        self._left = _MOST
+        self._wait_for(roots)
+        while self._waiting and self._left > 0:
+            self._look_into(self._waiting.popleft())
+
+    def holds_new(self, is_meant: Callable[[Any], bool]) -> bool:
+        """Whether something is held now that was not, and that is meant or holds what is meant."""
+        return any(_holds(value, is_meant) for place in self._places for value in place.new_values())
+
+    def restore(self) -> None:
+        """Give back to everything what it held."""
+        for place in self._places:
+            place.restore()
+
+    def _wait_for(self, values: Iterable[Any]) -> None:
+        waiting = [value for value in values if type(value) not in _ATOMS]
+        self._left -= len(waiting)
+        self._waiting.extend(waiting)
+
+    def _look_into(self, value: Any) -> None:
+        if id(value) in self._seen:
+            return
+        self._seen.add(id(value))
+        # Not isinstance: what imports or computes itself when it is first used is asked for its class then.
+        kind = type(value)
+        if issubclass(kind, torch.nn.Module):
+            self._look_into_module(value)
+        elif issubclass(kind, dict):
+            self._save_dict(value)
+        elif issubclass(kind, _LISTS):
+            self._places.append(_Items(value, list(value)))
+            self._wait_for(value)
+        elif issubclass(kind, set):
+            self._places.append(_Set(value, set(value)))
+        elif issubclass(kind, _FIXED):
+            self._wait_for(value)
+        elif kind is FunctionType:
+            self._look_into_function(value)
+        elif kind is MethodType:
+            self._wait_for((value.__self__, value.__func__))
+        elif kind is staticmethod or kind is classmethod:
+            self._wait_for((value.__func__,))
+        elif issubclass(kind, type):
+            self._look_into_class(value)
+        elif not issubclass(kind, ModuleType):
+            self._look_into_object(value)
+        elif self._follows_code and _is_users(vars(value).get("__name__")):
+            self._save_dict(vars(value))
+
+    def _save_dict(self, saved: dict[Any, Any]) -> None:
+        values = _copied(saved)
+        self._places.append(_Entries(saved, values))
+        self._wait_for(values.values())
+
+    def _look_into_module(self, module: torch.nn.Module) -> None:
+        if isinstance(module, torch.jit.ScriptModule):
+            return
+        self._waiting.extend(module._modules.values())
+        if not _is_users(type(module).__module__):
+            return
+        attributes = module.__dict__
+        self._places += [_Entries(attributes, attributes.copy()), _Entries(module._buffers, module._buffers.copy())]
+        if len(attributes) > len(_STANDARD):
+            self._wait_for([attributes[name] for name in attributes.keys() - _STANDARD])
+        if id(type(module)) not in self._seen:
+            self._waiting.append(type(module))
+
+    def _look_into_function(self, function: FunctionType) -> None:
+        if not self._follows_code or not _is_users(function.__module__):
+            return
+        self._wait_for(function.__defaults__ or ())
+        self._wait_for((function.__kwdefaults__ or {}).values())
+        for cell in function.__closure__ or ():
+            content = _content(cell)
+            self._places.append(_Cell(cell, content))
+            self._wait_for((content,))
+        if vars(function):
+            self._save_dict(vars(function))
+        if id(function.__globals__) not in self._seen:
+            self._seen.add(id(function.__globals__))
+            self._save_dict(function.__globals__)
+
+    def _look_into_class(self, cls: type) -> None:
+        if self._follows_code and _is_users(cls.__module__):
+            attributes = dict(vars(cls))
+            self._places.append(_ClassAttributes(cls, attributes))
+            self._wait_for(attributes.values())
+            self._wait_for(cls.__bases__)
+
+    def _look_into_object(self, value: Any) -> None:
+        cls = type(value)
+        if not _is_users(cls.__module__) and not isinstance(value, _CONTAINERS):
+            if isinstance(value, functools._lru_cache_wrapper):
+                self._wait_for((value.__wrapped__,))
+            return
+        if isinstance(value, functools.partial):
+            self._wait_for((value.func, *value.args, *value.keywords.values()))
+            return
+        attributes = getattr(value, "__dict__", None)
+        if isinstance(attributes, dict):
+            self._save_dict(attributes)
+        slots = {name: getattr(value, name, _ABSENT) for name in _slots(cls)}
+        if slots:
+            self._places.append(_Slots(value, slots))
+            self._wait_for(slots.values())
+        self._wait_for((cls,))
+
+
+class _Place:
+    """Something that can be written to, and what it held."""
+
+    __slots__ = ()
+
+    def new_values(self) -> Iterator[Any]:
+        """What it holds now that it did not hold."""
+        raise NotImplementedError
+
+    def restore(self) -> None:
+        raise NotImplementedError
+
+
+@dataclass(slots=True, eq=False)
+class _Entries(_Place):
+    now: dict[Any, Any]
+    before: dict[Any, Any]
+
+    def _is_changed(self) -> bool:
+        now, before = _copied(self.now), self.before
+        return len(now) != len(before) or not _same(now.values(), before.values()) or not _same(now, before)
+
+    def new_values(self) -> Iterator[Any]:
+        if self._is_changed():
+            for key, value in _copied(self.now).items():
+                if self.before.get(key, _ABSENT) is not value:
+                    yield key
+                    yield value
+
+    def restore(self) -> None:
+        if not self._is_changed():
+            return
+        # Entry by entry, for other threads may read the globals of a file meanwhile.
+        write = _base(self.now)
+        for key in [key for key in _copied(self.now) if key not in self.before]:
+            write.__delitem__(self.now, key)
+        for key, value in self.before.items():
+            write.__setitem__(self.now, key, value)
+        if not _same(_copied(self.now), self.before):
+            write.clear(self.now)
+            write.update(self.now, self.before)
+
+
+@dataclass(slots=True, eq=False)
+class _Items(_Place):
+    now: MutableSequence[Any]
+    before: list[Any]
+
+    def new_values(self) -> Iterator[Any]:
+        if len(self.now) != len(self.before) or not _same(list(self.now), self.before):
+            known = set(map(id, self.before))
+            yield from [item for item in list(self.now) if id(item) not in known]
+
+    def restore(self) -> None:
+        if len(self.now) != len(self.before) or not _same(list(self.now), self.before):
+            self.now.clear()
+            self.now.extend(self.before)
+
+
+@dataclass(slots=True, eq=False)
+class _Set(_Place):
+    now: set[Any]
+    before: set[Any]
+
+    def new_values(self) -> Iterator[Any]:
+        known = set(map(id, self.before))
+        yield from [item for item in list(self.now) if id(item) not in known]
+
+    def restore(self) -> None:
+        if set(map(id, list(self.now))) != set(map(id, self.before)):
+            self.now.clear()
+            self.now.update(self.before)
+
+
+@dataclass(slots=True, eq=False)
+class _Cell(_Place):
+    """A variable that a function closes over."""
+
+    cell: CellType
+    before: Any
+
+    def new_values(self) -> Iterator[Any]:
+        now = _content(self.cell)
+        if now is not self.before:
+            yield now
+
+    def restore(self) -> None:
+        if _content(self.cell) is self.before:
+            return
+        if self.before is _ABSENT:
+            del self.cell.cell_contents
+        else:
+            self.cell.cell_contents = self.before
+
+
+@dataclass(slots=True, eq=False)
+class _ClassAttributes(_Place):
+    cls: type
+    before: dict[str, Any]
+
+    def new_values(self) -> Iterator[Any]:
+        now = dict(vars(self.cls))
+        yield from [value for name, value in now.items() if self.before.get(name, _ABSENT) is not value]
+
+    def restore(self) -> None:
+        now = dict(vars(self.cls))
+        for name in now.keys() | self.before.keys():
+            _set(self.cls, name, now.get(name, _ABSENT), self.before.get(name, _ABSENT), type)
+
+
+@dataclass(slots=True, eq=False)
+class _Slots(_Place):
+    owner: Any
+    before: dict[str, Any]
+
+    def new_values(self) -> Iterator[Any]:
+        now = {name: getattr(self.owner, name, _ABSENT) for name in self.before}
+        yield from [value for name, value in now.items() if self.before[name] is not value]
+
+    def restore(self) -> None:
+        for name, before in self.before.items():
+            # Not by `setattr`, which a frozen dataclass refuses.
+            _set(self.owner, name, getattr(self.owner, name, _ABSENT), before, object)
+
+
+def _base(entries: dict[Any, Any]) -> type[dict[Any, Any]]:
+    """The class whose methods read and write the entries, whatever a class that inherits from it does."""
+    return OrderedDict if isinstance(entries, OrderedDict) else dict
+
+
+def _copied(entries: dict[Any, Any]) -> dict[Any, Any]:
+    return dict(_base(entries).items(entries))
+
+
+def _set(owner: Any, name: str, now: Any, before: Any, by: Any) -> None:
+    if now is before:
+        return
+    if before is _ABSENT:
+        by.__delattr__(owner, name)
+    else:
+        by.__setattr__(owner, name, before)
+
+
+def _same(now: Iterable[Any], before: Iterable[Any]) -> bool:
+    """Whether two series of the same length are of the same objects."""
+    return all(one is other for one, other in zip(now, before, strict=False))
+
+
+def _content(cell: CellType) -> Any:
+    try:
+        return cell.cell_contents
+    except ValueError:  # It is empty.
+        return _ABSENT
+
+
+def _slots(cls: type) -> list[str]:
+    slots = (vars(base).get("__slots__", ()) for base in cls.__mro__)
+    names = [name for each in slots for name in ([each] if isinstance(each, str) else each)]
+    return [name for name in names if name not in ("__dict__", "__weakref__") and not name.startswith("__")]
+
+
+@functools.cache
+def _is_users(module: str | None) -> bool:
+    """Whether a module is part of a program, rather than of Python or of a library of computation."""
+    package = (module or "").partition(".")[0]
+    return package not in _LIBRARIES and (package == "__main__" or package not in sys.stdlib_module_names)
+
+
+def _holds(value: Any, is_meant: Callable[[Any], bool], depth: int = _DEPTH) -> bool:
+    if is_meant(value):
+        return True
+    if type(value) in _ATOMS or not depth:
+        return False
+    if isinstance(value, dict):
+        inner: Iterable[Any] = [*value, *value.values()]
+    elif isinstance(value, list | tuple | set | frozenset | deque):
+        inner = list(value)
+    elif _is_users(type(value).__module__) and not isinstance(value, type | FunctionType):
+        attributes = getattr(value, "__dict__", {})
+        inner = [*attributes.values(), *(getattr(value, name, None) for name in _slots(type(value)))]
+    else:
+        return False
+    return any(_holds(each, is_meant, depth - 1) for each in inner)
