@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import sys
+import traceback
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,7 +12,7 @@ import onnx_ir as ir
 import torch
 from torch._ops import OpOverload
 
-from onnx_parity.exporter.capture.graph.graph import Block, Holds, Node, Primitive, operator_name
+from onnx_parity.exporter.capture.graph.graph import Block, Holds, Node, Origin, Primitive, operator_name
 from onnx_parity.exporter.capture.graph.graph import Graph as AtenGraph
 from onnx_parity.exporter.capture.graph.graph import Value as AtenValue
 from onnx_parity.exporter.capture.graph.origin import last_user_line
@@ -138,7 +140,8 @@ class NodeLowering:
         except Exception as error:
             # A callable object has no name of its own.
             name = getattr(function, "__qualname__", type(function).__qualname__)
-            name = f"{function.__module__}.{name}{last_user_line(error).placed}"
+            place = last_user_line(error).placed or _last_line_of_family(function, error).placed
+            name = f"{function.__module__}.{name}{place}"
             raise LoweringError(
                 f"the lowering of {node.op} ({name}) failed with {type(error).__name__}: {error}"
                 f"{node.origin.on_its_own_line}"
@@ -207,6 +210,13 @@ class NodeLowering:
 
     def _skip(self, node: Node) -> None:
         self._refused.update(output for output in node.outputs if output is not None)
+
+
+def _last_line_of_family(function: Lowering, error: BaseException) -> Origin:
+    """The innermost line, in the file of a lowering of this package, that an error came through."""
+    file = getattr(sys.modules.get(function.__module__), "__file__", None)
+    lines = [line for frame, line in traceback.walk_tb(error.__traceback__) if frame.f_code.co_filename == file]
+    return Origin(file, lines[-1]) if file and lines else Origin("", 0)
 
 
 def _as_values(node: Node, results: Any) -> list[Value | None]:

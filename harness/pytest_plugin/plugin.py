@@ -26,6 +26,7 @@ from onnx_parity.harness.escaping import visible_line
 from onnx_parity.harness.expecting.expectations import FILE, ExpectationError
 from onnx_parity.harness.pytest_plugin.cell_report import CellReport, outcome_of, packed, unpacked
 from onnx_parity.harness.pytest_plugin.matrix import RUN_INFO, Matrix
+from onnx_parity.harness.pytest_plugin.named_modules import refuse_missing_modules
 from onnx_parity.harness.pytest_plugin.pace import Pace
 from onnx_parity.harness.pytest_plugin.worker_crash import record_crash
 from onnx_parity.harness.results.terminal_summary import counts, summarise
@@ -128,6 +129,7 @@ def pytest_configure(config: pytest.Config) -> None:
         if runs := config.getoption("--runs"):
             _refuse_unusable_folder(runs)
         selection = _selection(config)
+        refuse_missing_modules(selection, _folders_of_modules(config))
         limits = parse_limits(config.getoption("--stage-seconds"), config.getoption("--memory-limit"))
         matrix = Matrix(config, selection, limits)
     except (axes.AxisError, RunStoreError) as error:
@@ -153,6 +155,12 @@ def _selection(config: pytest.Config) -> Selection:
         runtimes=axes.parse_runtimes(runtimes) if runtimes is not None else None,
         captures=_named("--captures", captures, Capture),
     )
+
+
+def _folders_of_modules(config: pytest.Config) -> list[Path]:
+    """The folders that pytest may add to the import path later: the root, and those of the collected files."""
+    files = [config.invocation_params.dir / arg.partition("::")[0] for arg in config.args]
+    return list(dict.fromkeys((config.rootpath, *(folder for file in files for folder in (file, *file.parents)))))
 
 
 def _named(option: str, text: str, axis: type[_Axis]) -> tuple[_Axis, ...]:

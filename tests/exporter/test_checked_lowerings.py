@@ -10,6 +10,8 @@ import pytest
 import torch
 
 import onnx_parity
+from onnx_parity.exporter.lowering import registry
+from onnx_parity.exporter.lowering.aten import activation
 from tests.exporter.subjects import assert_agrees
 
 X = torch.tensor([[-1.0, 0.5, 2.0]])
@@ -54,6 +56,10 @@ def export(lowering: Callable[..., Any], opset: int = 18) -> onnx_parity.ONNXPro
             "ONNX has no operator Scalar in version 1 of its domain ai.onnx.ml: check its name",
         ),
         (
+            lambda g, x: g.op("Coss", x),
+            "ONNX has no operator Coss: check its name; an operator of another domain is written 'my_domain::Coss'",
+        ),
+        (
             lambda g, x: g.op("Add", x, g.op("Cast", x, to_i=11)),
             "Add takes inputs of one dtype for T, and got torch.float32 and torch.float64: cast one of them",
         ),
@@ -79,10 +85,6 @@ def test_calls_that_onnx_does_not_know(lowering: Callable[..., Any], message: st
     ("lowering", "message"),
     [
         (
-            lambda g, x: g.op("Foo", x),
-            "aten::erf: ONNX has no operator Foo: if it belongs to another domain, write 'my_domain::Foo'",
-        ),
-        (
             lambda g, x: g.op("Upsample", x),
             "aten::erf: ONNX removed Upsample in opset 10: use the operator that replaces it",
         ),
@@ -93,6 +95,20 @@ def test_operators_that_the_opset_does_not_have(lowering: Callable[..., Any], me
     with pytest.raises(onnx_parity.UnsupportedOperatorsError) as caught:
         export(lowering)
     assert str(caught.value.refusals[0]).partition("\n")[0] == message
+
+
+@pytest.mark.usefixtures("registry_as_it_was")
+def test_a_misspelt_name_in_a_lowering_of_this_package() -> None:
+    names: dict[str, Any] = {"__name__": activation.__name__}
+    exec(compile("def erf(g, self):\n    return g.op('Coss', self)\n", str(activation.__file__), "exec"), names)
+    registry.register("aten::erf", names["erf"])
+    with pytest.raises(onnx_parity.LoweringError) as caught:
+        onnx_parity.export(torch.erf, (X,))
+    assert str(caught.value).startswith(
+        f"the lowering of aten.erf.default ({activation.__name__}.erf at {activation.__file__}:2) failed with "
+        "TypeError: ONNX has no operator Coss: check its name; an operator of another domain is written "
+        "'my_domain::Coss'\n      at "
+    )
 
 
 def test_names_as_torch_onnx_spells_them() -> None:
@@ -162,8 +178,8 @@ def test_symbolic_of_an_autograd_function() -> None:
         ),
         (
             lambda x: onnx_parity.ops.symbolic("Foo", (x,), dtype=x.dtype, shape=x.shape),
-            "onnx_parity::onnx_operator: ONNX has no operator Foo: if it belongs to another domain, write "
-            "'my_domain::Foo'",
+            "onnx_parity::onnx_operator: ONNX has no operator Foo: check its name; an operator of another domain is "
+            "written 'my_domain::Foo'",
         ),
         (
             lambda x: onnx_parity.ops.symbolic("Swish", (x,), dtype=x.dtype, shape=x.shape),

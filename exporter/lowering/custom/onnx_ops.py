@@ -68,11 +68,12 @@ def _emitted(
 ) -> tuple[Value, ...]:
     if not domain:
         g.require_opset(version or 1, f"the program asks for {op_type} of opset {version}")
-        signature(op_type, g.opset)
     suffixed = {f"{name}_{_suffix(value)}": value for name, value in attributes.items()}
     outputs = [output.dtype for output in g.node.outputs if output is not None]
     g.is_checked = True
     try:
+        if not domain:
+            signature(op_type, g.opset)
         results = g.typed_op(domain, op_type, inputs, suffixed, outputs, version)
     except TypeError as error:
         g.unsupported(str(error))

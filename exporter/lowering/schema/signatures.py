@@ -72,7 +72,10 @@ class Signature:
 
 @cache
 def signature(op: str, opset: int) -> Signature:
-    """The signature of an operator at an opset. Raises `Unsupported` with the first opset that has the operator."""
+    """The signature of an operator at an opset. Raises `Unsupported` with the first opset that has the operator.
+
+    A name that no opset has is a mistake in the lowering, not a limit of ONNX: it raises `TypeError`.
+    """
     try:
         schema = onnx.defs.get_schema(op, opset)
     except onnx.defs.SchemaError:
@@ -115,8 +118,10 @@ def is_known(op: str) -> bool:
     return op in _first_versions()
 
 
-def _missing(op: str) -> Unsupported:
+def _missing(op: str) -> Unsupported | TypeError:
     first = _first_versions().get(op)
     if first is None:
-        return Unsupported(f"ONNX has no operator {op}: if it belongs to another domain, write 'my_domain::{op}'")
+        return TypeError(
+            f"ONNX has no operator {op}: check its name; an operator of another domain is written 'my_domain::{op}'"
+        )
     return Unsupported(f"ONNX has {op} only from opset {first}", since=first)
