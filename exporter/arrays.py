@@ -1,4 +1,4 @@
-"""Between torch tensors and numpy arrays, bfloat16 included, and the arithmetic of units in the last place."""
+"""Conversions between torch tensors and numpy arrays, bfloat16 included, and the size of a unit in the last place."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ import numpy.typing as npt
 import torch
 
 Array: TypeAlias = npt.NDArray[Any]
-#: What a runtime is given for an input: a list where that is a sequence, None where it is an optional without a value.
+#: The value of a model's input for a runtime: a list for a sequence, None for an optional without a value.
 Fed: TypeAlias = Array | list[Array] | None
 Float64Array: TypeAlias = npt.NDArray[np.float64]
 Mask: TypeAlias = npt.NDArray[np.bool_]
 
 BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 
-#: Bits of the significand, the hidden one included, and the exponent of the smallest positive number.
+#: For each dtype, the bits of the significand with the hidden one, and the exponent of the smallest positive number.
 _FORMATS = {
     np.dtype(np.float16): (11, -24),
     BFLOAT16: (8, -133),
@@ -27,7 +27,7 @@ _FORMATS = {
 
 
 def to_array(tensor: torch.Tensor) -> Array:
-    """The tensor's values in numpy, which has no bfloat16 of its own."""
+    """The tensor as a numpy array. numpy itself has no bfloat16: the dtype of ml_dtypes is used."""
     plain = tensor.detach().resolve_conj().resolve_neg().cpu().contiguous()
     if plain.dtype == torch.bfloat16:
         return plain.view(torch.int16).numpy().view(BFLOAT16)
@@ -35,19 +35,19 @@ def to_array(tensor: torch.Tensor) -> Array:
 
 
 def to_fed(given: torch.Tensor | list[torch.Tensor] | None) -> Fed:
-    """What is given for an input, as runtimes take it: a sequence is a list, and what an optional lacks is None."""
+    """The value of an input in the form that runtimes take: an array, a list of arrays for a sequence, or None."""
     if given is None:
         return None
     return [to_array(item) for item in given] if isinstance(given, list) else to_array(given)
 
 
 def to_tensor(array: object) -> torch.Tensor:
-    """The values in torch, in memory of its own, of an array or of the number that numpy gives in place of a scalar."""
+    """A tensor with a copy of the values of an array, or of the number that numpy returns in place of a 0-d array."""
     return as_tensor(np.array(array))
 
 
 def as_tensor(array: object) -> torch.Tensor:
-    """The same in the memory of the array."""
+    """A tensor that shares the memory of the array."""
     plain = np.asarray(array)
     if plain.dtype == BFLOAT16:
         return torch.from_numpy(plain.view(np.int16)).view(torch.bfloat16)
@@ -59,14 +59,14 @@ def is_float(dtype: np.dtype[Any]) -> bool:
 
 
 def epsilon(dtype: np.dtype[Any]) -> float:
-    """The distance from 1 to the next number."""
+    """The distance from 1 to the next larger number of the dtype."""
     return 2.0 ** (1 - _FORMATS[dtype][0])
 
 
 def ulp(values: Float64Array, dtype: np.dtype[Any]) -> Float64Array:
-    """One unit in the last place of `dtype` at each value, never less than its smallest number."""
+    """One unit in the last place of `dtype` at each value, never less than the smallest positive number of `dtype`."""
     bits, smallest = _FORMATS[dtype]
     _, exponent = np.frexp(values)
-    # frexp gives zero the exponent of a half.
+    # frexp returns the exponent 0 for zero, the same as for a half.
     unit: Float64Array = np.ldexp(1.0, np.where(values == 0.0, smallest, np.maximum(exponent - bits, smallest)))
     return unit

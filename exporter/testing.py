@@ -1,4 +1,4 @@
-"""For the tests of those who export: `assert_onnx_program`."""
+"""`assert_onnx_program`, an assertion for the tests of users: the exported model computes what the program computes."""
 
 from __future__ import annotations
 
@@ -25,11 +25,12 @@ def assert_onnx_program(
     strategy: str | None = None,
     backend: Literal["onnxruntime", "reference"] = "onnxruntime",
 ) -> None:
-    """Raise `VerificationError` (an AssertionError) unless the model gives what the program gives in torch.
+    """Raise `VerificationError` (an AssertionError) unless the model returns what the program returns in torch.
 
-    For these arguments, or those that it was exported with. Numbers of outputs, dtypes, shapes, and where NaN and
-    infinities are must be the same; values may be as far from float64's as torch's own may be, or within `rtol` and
-    `atol`. `strategy` is accepted and ignored: there is one way to record a program.
+    They are run with these arguments, or with those that the program was exported with. The number of outputs, dtypes,
+    shapes, and the positions of NaN and infinities must be equal. Values may differ from the program's in float64 by as
+    much as the program's own results may, or, if given, by `rtol` and `atol`. `strategy` is accepted and ignored: this
+    exporter has only one way to record a program.
     """
     from onnx_parity.exporter.program import ONNXProgram
     from onnx_parity.exporter.runtime.sessions import ReferenceSession, item_by_item
@@ -54,7 +55,7 @@ def assert_onnx_program(
     if rtol is None and atol is None:
         verdict = judge([as_judged(output) for output in outputs], in_torch.expected(trial))
         if not verdict.passed:
-            raise VerificationError(f"the model does not give what the program gives in torch: {verdict.detail}")
+            raise VerificationError(f"the model does not return what the program returns in torch: {verdict.detail}")
         return
     wanted = in_torch.outputs(trial)
     if len(outputs) != len(wanted):
@@ -63,4 +64,4 @@ def assert_onnx_program(
         try:
             torch.testing.assert_close(got, want.cpu(), rtol=rtol or 0.0, atol=atol or 0.0, equal_nan=True)
         except AssertionError as error:
-            raise VerificationError(f"output {number} of the model is not the program's: {error}") from None
+            raise VerificationError(f"output {number} of the model differs from the program's: {error}") from None

@@ -1,4 +1,8 @@
-"""The weights of an exported program, and their replacement by other values."""
+"""The weights of an exported program, and their replacement by other values (`apply_weights`).
+
+Everything that is folded or fused from a weight reads the value of its `WeightTensor` when the model is written.
+Therefore values can be replaced after the export, except if a lowering has read the value.
+"""
 
 from __future__ import annotations
 
@@ -52,13 +56,13 @@ class Weights:
                 continue
             if not isinstance(tensor, torch.Tensor):
                 raise ArgumentError(f"the weight {name!r} is given as {tensor!r}: give a tensor")
-            held = source.raw
-            if tensor.dtype is not held.dtype or tensor.shape != held.shape:
+            current = source.raw
+            if tensor.dtype is not current.dtype or tensor.shape != current.shape:
                 raise ArgumentError(
-                    f"the weight {name!r} is {held.dtype}{list(held.shape)} in the model, and "
+                    f"the weight {name!r} is {current.dtype}{list(current.shape)} in the model, and "
                     f"{tensor.dtype}{list(tensor.shape)} was given: give one of the same dtype and shape"
                 )
-            if name in self.built_in and not torch.equal(held, tensor):
+            if name in self.built_in and not torch.equal(current, tensor):
                 raise ArgumentError(
                     f"the weight {name!r} cannot be replaced, because its value was read during the export and is "
                     "built into the model: set the new value in the module and export again"

@@ -1,4 +1,4 @@
-"""What a model is run with: a call's arguments as the program's parameters have them, held to the model's inputs."""
+"""Binds the arguments of a call to the inputs of a model, and refuses those that do not fit."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def feeds_of(
     args: Sequence[Any],
     kwargs: Mapping[str, Any],
 ) -> dict[str, Given]:
-    """What a call gives, by the inputs of the model; `exported` is what the program was exported with."""
+    """The values of a call by the names of the model's inputs. `exported` are the example arguments of the export."""
     refuse_unknown_keywords(args, kwargs, signature)
     parameters = parameter_names(signature)
     own = by_parameter(parameters, *exported)
@@ -38,14 +38,16 @@ def feeds_of(
     fed: list[Given] = []
     for name, before in own.items():
         if name not in given:
-            # What may be None may be left out.
+            # An argument that may be None may be left out.
             fed += [None] if isinstance(before, Held) else []
             continue
         for place, one, other in _paired(name, given[name], before):
             if is_input(other):
                 wanted = _wanted(other)
                 if not _fits(one, other):
-                    raise ArgumentError(f"{place} is {wanted} in the model, and {_said(one)} was given: give {wanted}")
+                    raise ArgumentError(
+                        f"{place} is {wanted} in the model, but {_description(one)} was given: give {wanted}"
+                    )
                 fed.append(list(one) if isinstance(one, tuple) else one)
             else:
                 _refuse_other_constant(place, one, other)
@@ -66,19 +68,19 @@ def _fits(given: Any, exported: torch.Tensor | Held) -> bool:
 def _refuse_others(
     own: Mapping[str, Any], given: Mapping[str, Any], defaults: Mapping[str, Any], inputs: Sequence[str]
 ) -> None:
-    """Tensors that are missing, and arguments that the program was exported without.
+    """Refuse a call with missing tensors, or with arguments that the program was exported without.
 
-    Numbers and strings need not be given again: they are in the model.
+    Numbers and strings may be left out, because they are constants of the model.
     """
     count = sum(map(_tensors_in, given.values()))
     takes = f"the model takes {len(inputs)} tensor{'' if len(inputs) == 1 else 's'} ({', '.join(inputs)})"
     for name, before in own.items():
         omitted = isinstance(before, Held) and isinstance(before.mark, OrNone) and defaults.get(name, before) is None
         if name not in given and _tensors_in(before) and not omitted:
-            raise ArgumentError(f"{takes}, and got {count}: {name!r} is missing")
+            raise ArgumentError(f"{takes}, and got {count}: {name!r} is missing, give it too")
     for name, argument in given.items():
         if name not in own and _tensors_in(argument):
-            raise ArgumentError(f"{takes}, and got {count}: it was exported without {name!r}")
+            raise ArgumentError(f"{takes}, and got {count}: it was exported without {name!r}, leave it out")
         if name not in own:
             _refuse_other_constant(name, argument, defaults.get(name, argument))
 
@@ -88,44 +90,49 @@ def _tensors_in(argument: Any) -> int:
 
 
 def _paired(place: str, given: Any, exported: Any) -> Iterator[tuple[str, Any, Any]]:
-    """The leaves of an argument in the order of those that it was exported with, which a dict may have in another."""
+    """The leaves of an argument, each with that of the export. The keys of a dict may come in another order."""
     if isinstance(exported, Held):
         yield place, given, exported
     elif isinstance(exported, dict) and isinstance(given, Mapping):
         if exported.keys() != given.keys():
-            raise ArgumentError(f"{place} has the keys {[*given]}, and the program was exported with {[*exported]}")
+            raise ArgumentError(
+                f"{place} has the keys {[*given]}, but the program was exported with {[*exported]}: give these"
+            )
         for key, before in exported.items():
             yield from _paired(f"{place}[{key!r}]", given[key], before)
     elif isinstance(exported, (list, tuple)) and isinstance(given, (list, tuple)):
         if len(exported) != len(given):
-            raise ArgumentError(f"{place} has {len(given)} items, and the program was exported with {len(exported)}")
+            raise ArgumentError(
+                f"{place} has {len(given)} items, but the program was exported with {len(exported)}: give as many"
+            )
         for number, (one, before) in enumerate(zip(given, exported, strict=True)):
             yield from _paired(f"{place}[{number}]", one, before)
     else:
         ours, theirs = pytree.tree_leaves(given), pytree.tree_leaves(exported)
         if len(ours) != len(theirs):
             raise ArgumentError(
-                f"{place} is {_said(given)}, and the program was exported with {_said(exported)}: give one like it"
+                f"{place} is {_description(given)}, but the program was exported with {_description(exported)}: give "
+                "one of the same structure"
             )
         yield from ((place, one, before) for one, before in zip(ours, theirs, strict=True))
 
 
 def _refuse_other_constant(place: str, given: Any, exported: Any) -> None:
-    """Numbers and strings are built into the model: with others it would give the results of its own."""
+    """Refuse another number or string than at export. They are constants of the model, which would ignore the value."""
     if isinstance(given, torch.Tensor):
         raise ArgumentError(
-            f"the model was exported with {exported!r} for {place}, where a tensor is given: it is built in. Export "
-            "with a tensor"
+            f"{place} is a tensor, but the model was exported with {exported!r}, which is a constant of the model: "
+            "export with a tensor"
         )
     if isinstance(given, _PLAIN) and isinstance(exported, _PLAIN) and given != exported and given == given:
         raise ArgumentError(
-            f"the model was exported with {exported!r} where {given!r} is given: it is built in. Export with that, "
-            "or make it a tensor"
+            f"{place} is {given!r}, but the model was exported with {exported!r}, which is a constant of the model: "
+            "export with the other value, or with a tensor"
         )
 
 
 def _check(inputs: Sequence[ir.Value], fed: Sequence[Given]) -> None:
-    """Refuse what the model does not take, before a runtime does so in words of its own."""
+    """Refuse inputs that the model does not accept, with a clearer message than a runtime's."""
     seen: dict[str, tuple[int, str]] = {}
     for value, given in zip(inputs, fed, strict=True):
         for tensor in given if isinstance(given, list) else [] if given is None else [given]:
@@ -133,7 +140,7 @@ def _check(inputs: Sequence[ir.Value], fed: Sequence[Given]) -> None:
 
 
 def _check_tensor(value: ir.Value, tensor: torch.Tensor, seen: dict[str, tuple[int, str]]) -> None:
-    """One of them; `seen` are the sizes of axes that have names, which those of a list have each for itself."""
+    """Check one tensor. `seen` are the sizes of named axes so far. (In a list, they may differ between tensors.)"""
     shape = [size.value if isinstance(size, ir.SymbolicDim) else size for size in value.shape or ()]
     sizes = zip(shape, tensor.shape, strict=False)
     if TO_ONNX.get(tensor.dtype) is not value.dtype:
@@ -141,25 +148,25 @@ def _check_tensor(value: ir.Value, tensor: torch.Tensor, seen: dict[str, tuple[i
     elif len(shape) != tensor.ndim:
         advice = "give as many axes"
     elif any(isinstance(wanted, int) and wanted != size for wanted, size in sizes):
-        advice = "sizes that vary are asked for with dynamic_axes, when the program is exported"
+        advice = "export with dynamic_axes if the size is to be dynamic"
     else:
         for wanted, size in zip(shape, tensor.shape, strict=True):
             if isinstance(wanted, str) and wanted.isidentifier():
                 first, where = seen.setdefault(wanted, (size, value.name or ""))
                 if first != size:
                     raise ArgumentError(
-                        f"the axis {wanted!r} has size {first} in {where!r} and {size} in {value.name!r}: axes of "
-                        "one name have one size"
+                        f"the axis {wanted!r} has size {first} in {where!r} and {size} in {value.name!r}: give tensors "
+                        "that have the same size there"
                     )
         return
     dtype = next((torch_dtype for torch_dtype, onnx_type in TO_ONNX.items() if onnx_type is value.dtype), None)
     raise ArgumentError(
-        f"the input {value.name!r} has to be {dtype}[{', '.join(map(str, shape))}], and {_said(tensor)} was given: "
-        f"{advice}"
+        f"the input {value.name!r} has to be {dtype}[{', '.join(map(str, shape))}], but {_description(tensor)} was "
+        f"given: {advice}"
     )
 
 
-def _said(argument: Any) -> str:
+def _description(argument: Any) -> str:
     if isinstance(argument, torch.Tensor):
         return f"{argument.dtype}{list(argument.shape)}"
     return repr(argument) if isinstance(argument, _PLAIN) else f"a {type(argument).__qualname__}"

@@ -1,4 +1,4 @@
-"""How far each output of an exported model is from the program's: figures, where `verify` gives a verdict."""
+"""The differences between the outputs of an exported model and the program's, as figures without a verdict."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ _LEAST = 1e-7
 
 @dataclass(frozen=True, slots=True)
 class VerificationInfo:
-    """One output. A difference in shape, and NaN where the other has a number, are infinitely far."""
+    """The differences of one output. They are infinite for other shapes, and where only one value is NaN."""
 
     name: str
     max_abs_diff: float
     max_rel_diff: float
-    #: Counts and the edges of the bins.
+    #: The counts, and the edges of the bins.
     abs_diff_hist: tuple[torch.Tensor, torch.Tensor]
     rel_diff_hist: tuple[torch.Tensor, torch.Tensor]
     expected_dtype: torch.dtype
@@ -50,7 +50,7 @@ class VerificationInfo:
         )
 
     def asdict(self) -> dict[str, Any]:
-        """Plain values, ready for JSON."""
+        """The fields as values that JSON can represent."""
         plain = asdict(self)
         for name in ("abs_diff_hist", "rel_diff_hist"):
             plain[name] = [part.tolist() for part in plain[name]]
@@ -63,10 +63,10 @@ def verify_onnx_program(
     kwargs: Mapping[str, Any] | None = None,
     compare_intermediates: bool = False,
 ) -> list[VerificationInfo]:
-    """How far each output is from the program's in torch, for these arguments or those that it was exported with.
+    """The differences of each output from the program's in torch, for these arguments or the example arguments.
 
-    With `compare_intermediates`, before them each value inside that both have, by its name in the model, in the order
-    in which they are computed; all of them are held in memory. `ONNXProgram.verify` says whether that is too far.
+    With `compare_intermediates`, the values inside that both have come first, by their names in the model and in the
+    order of computation; all of them are in memory at once. `ONNXProgram.verify` judges such differences.
     """
     from onnx_parity.exporter.runtime.sessions import item_by_item
     from onnx_parity.exporter.verification.program_outputs import ProgramOutputs
@@ -96,7 +96,7 @@ def _intermediates(program: ONNXProgram, trial: Trial) -> Iterator[VerificationI
     tensors = [given for given in inputs if isinstance(given, torch.Tensor)]
     if graph is None or len(tensors) != len(inputs):
         raise ArgumentError(
-            "compare_intermediates=True needs inputs that are all tensors: some are lists, or None. Leave it out"
+            "compare_intermediates=True needs inputs that are all tensors, but some are lists or None: leave it out"
         )
     known = computed(graph, tensors)
     shared = {name: known[value] for name, value in shared_values(program).items() if value in known}

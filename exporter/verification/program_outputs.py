@@ -1,4 +1,4 @@
-"""What an exported program gives in torch, as its model's outputs come, and how far from that the model's may be."""
+"""Runs an exported program in torch, and determines the expected outputs of its model with their tolerances."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from onnx_parity.exporter.verification.trials import Trial
 
 __all__ = ["ProgramOutputs"]
 
-#: In what has no more nodes than this, an element's own sensitivity tells what error it may have; in larger programs
-#: thousands of roundings add up, and torch's own error over the output tells.
+#: For models of at most so many nodes, the tolerance of an element follows from its sensitivity. In larger programs
+#: thousands of rounding errors add up, and the tolerance follows from torch's own error over the output.
 _SMALL = 20
 _LISTS = (Kind.LIST, Kind.NUMBERS)
 
@@ -30,25 +30,25 @@ _Arguments = tuple[tuple[Any, ...], dict[str, Any]]
 
 
 class ProgramOutputs:
-    """A program that was exported, run in torch on a copy of its own: the user's module is not touched."""
+    """The outputs of an exported program in torch. A copy of the module is run, so that the user's is unchanged."""
 
     def __init__(self, source: Source, returned: Returned, nodes: int) -> None:
-        """`nodes` are those of the model's graph."""
+        """`nodes` is the number of nodes in the model's graph."""
         self._source = source
         self._returned = returned
         self._is_small = nodes <= _SMALL
-        #: For messages: which inputs it is run with.
+        #: A description of the inputs that it is run with, for messages.
         self._what = ""
         self._twin = Twin(source.program, torch.float64, self._call)
         self._coarse = Twin(source.program, torch.float32, self._call)
 
     def outputs(self, trial: Trial) -> list[torch.Tensor]:
-        """The tensors that it returns: numbers as tensors, lists item by item, and nothing for None."""
+        """The tensors that it returns. Numbers become tensors, lists contribute their items, and None nothing."""
         self._what = trial.what
         return self._call(copied(self._source.program), (trial.args, dict(trial.kwargs)))
 
     def expected(self, trial: Trial) -> list[Expected]:
-        """What the model should give."""
+        """The expected outputs of the model."""
         values = [as_judged(tensor) for tensor in self.outputs(trial)]
         dtypes = [tensor.dtype for tensor in trial.tensors() if tensor.is_floating_point()]
         by = max((torch.finfo(dtype).eps for dtype in dtypes), default=0.0)
@@ -64,7 +64,7 @@ class ProgramOutputs:
     def _call(self, program: _Program, arguments: _Arguments) -> list[torch.Tensor]:
         args, kwargs = pytree.tree_map_only(torch.Tensor, copied_tensor, arguments)
         if isinstance(program, torch.nn.Module) and self._source.training is not None:
-            # A program from torch.export has its mode built in, and says so.
+            # The module of an ExportedProgram has a fixed mode, and raises NotImplementedError.
             with suppress(NotImplementedError):
                 program.train(self._source.training)
         with torch.no_grad():
@@ -77,8 +77,8 @@ class ProgramOutputs:
         leaves = _leaves(result, returned)
         if len(leaves) != len(returned.kinds):
             raise VerificationError(
-                f"for {self._what} the program returns {len(leaves)} things, and {len(returned.kinds)} when it was "
-                "exported: what it returns must not depend on its inputs"
+                f"for {self._what} the program returns {len(leaves)} values, but {len(returned.kinds)} when it was "
+                "exported: return the same number of values for all inputs"
             )
         tensors = []
         for leaf, kind, plain in zip(leaves, returned.kinds, returned.plain, strict=True):
@@ -92,13 +92,13 @@ class ProgramOutputs:
                 tensors.extend(_of_number(item) if kind is Kind.NUMBERS else item.detach() for item in leaf)
             elif leaf != plain:
                 raise VerificationError(
-                    f"for {self._what} the program returns {leaf!r} where it returned {plain!r} when it was exported, "
-                    "and the model has that built in: return it as a tensor"
+                    f"for {self._what} the program returns {leaf!r}, but it returned {plain!r} when it was exported, "
+                    "which is a constant of the model: return it as a tensor"
                 )
         return tensors
 
     def _written(self, program: _Program, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[torch.Tensor]:
-        """What the program has written, where the model gives that."""
+        """The new values of what the program has written to, if the model returns them (`return_written`)."""
         inputs = self._source.inputs(args, kwargs)
         values = []
         for end in self._returned.written:
@@ -114,7 +114,7 @@ class ProgramOutputs:
 
 
 def _leaves(result: Any, returned: Returned) -> list[Any]:
-    """What stands in the places where something stood at the export; of another structure, whatever there is."""
+    """The leaves of a result by the structure at export, with lists as leaves; all leaves if the structure differs."""
     if any(kind in _LISTS for kind in returned.kinds):
         with suppress(ValueError):
             return returned.spec.flatten_up_to(result)

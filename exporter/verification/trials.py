@@ -1,4 +1,4 @@
-"""The inputs that an exported model is verified with: the example's, others of the same values, and other sizes."""
+"""The inputs that an exported model is verified with: the example inputs, other values, and other dynamic sizes."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ __all__ = ["Trial", "other_sizes", "trials"]
 class Trial:
     """Arguments to call the program and the model with."""
 
-    #: For a message: "the example inputs".
+    #: A description for messages, such as "the example inputs".
     what: str
     args: tuple[Any, ...]
     kwargs: Mapping[str, Any]
-    #: Made for the verification. The program may refuse it, which then says nothing of the model.
+    #: Whether it was made for the verification. The program may refuse such inputs, which is no error of the model.
     invented: bool = True
 
     @classmethod
     def given(cls, source: Source, args: Sequence[Any] | None, kwargs: Mapping[str, Any] | None) -> Trial:
-        """These arguments, or the example's where there are none."""
+        """These arguments, or those of the example if none are given."""
         if args is None and kwargs is None:
             return cls("the example inputs", source.args, source.kwargs, invented=False)
         if not isinstance(args, list | tuple):
@@ -40,18 +40,18 @@ class Trial:
 
 
 def trials(source: Source, keeps_order: bool) -> Iterator[Trial]:
-    """The example; lists of other lengths, and None; the example's numbers in another order, and others between them,
-    which shows what was built in: a sum or a greatest is the same in any order.
+    """The example inputs; lists of other lengths, and None; the example's numbers in another order; and other numbers.
 
-    `keeps_order` is asked for by programs that search in sorted sequences: what is sorted stays so.
+    Other numbers are needed because a sum or a maximum is the same in any order, and so would hide that the export has
+    made it a constant. With `keeps_order`, for programs that search in sorted sequences, sorted inputs stay sorted.
     """
     yield Trial.given(source, None, None)
     if source.layout is not None:
         yield from _other_contents(source)
     before = Trial("", source.args, source.kwargs).tensors()
     for what, changed in (
-        ("the example's numbers in reverse", _changed_in_order if keeps_order else _turned_round),
-        ("numbers nearer to the example's least", _drawn_together),
+        ("the example's numbers in reverse", _reversed_unless_sorted if keeps_order else _reversed),
+        ("numbers nearer to the example's minimum", _scaled_to_minimum),
     ):
         trial = Trial(what, *pytree.tree_map_only(torch.Tensor, changed, (source.args, source.kwargs)))
         if any(not torch.equal(a, b) for a, b in zip(trial.tensors(), before, strict=True)):
@@ -59,7 +59,7 @@ def trials(source: Source, keeps_order: bool) -> Iterator[Trial]:
 
 
 def _other_contents(source: Source) -> Iterator[Trial]:
-    """Lists twice as long, of one tensor and of none; None where there may be a tensor."""
+    """Trials with marked lists of other lengths, and with None for marked tensors."""
     inputs = source.inputs(source.args, source.kwargs)
     assert source.layout is not None
     marks = [leaf.mark if isinstance(leaf, Held) else None for leaf in source.layout.leaves if is_input(leaf)]
@@ -67,7 +67,7 @@ def _other_contents(source: Source) -> Iterator[Trial]:
         ("lists twice as long", ListOf, lambda items: [*items, *items]),
         ("lists of one tensor", ListOf, lambda items: items[:1]),
         ("lists of no tensor", ListOf, lambda items: []),
-        ("None where that may be", OrNone, lambda tensor: None),
+        ("None for every OrNone", OrNone, lambda tensor: None),
     ]
     for what, kind, change in changes:
         if any(isinstance(mark, kind) for mark in marks):
@@ -77,20 +77,23 @@ def _other_contents(source: Source) -> Iterator[Trial]:
             yield Trial(what, *source.with_inputs(changed))
 
 
-def _turned_round(tensor: torch.Tensor) -> torch.Tensor:
-    """Only floats: ints may be indices or lengths, whose order matters."""
+def _reversed(tensor: torch.Tensor) -> torch.Tensor:
+    """The numbers in reverse order. Ints are unchanged, because they may be indices or lengths."""
     plain = tensor.detach()
     return plain.flip(list(range(plain.ndim))) if plain.is_floating_point() else plain
 
 
-def _changed_in_order(tensor: torch.Tensor) -> torch.Tensor:
-    """Sorted numbers are drawn together; others are turned round."""
+def _reversed_unless_sorted(tensor: torch.Tensor) -> torch.Tensor:
+    """The numbers in reverse order; sorted numbers are scaled instead, so that they stay sorted."""
     is_sorted = tensor.is_floating_point() and tensor.ndim and _is_sorted(tensor, -1)
-    return _drawn_together(tensor) if is_sorted else _turned_round(tensor)
+    return _scaled_to_minimum(tensor) if is_sorted else _reversed(tensor)
 
 
-def _drawn_together(tensor: torch.Tensor) -> torch.Tensor:
-    """Floats between the same bounds in the same order, so that what takes the example's takes them; bools inverted."""
+def _scaled_to_minimum(tensor: torch.Tensor) -> torch.Tensor:
+    """Floats with half their distance from the minimum, and inverted bools.
+
+    Floats keep their order and bounds, so that programs that check these for the example accept them too.
+    """
     plain = tensor.detach()
     if plain.dtype is torch.bool:
         return ~plain
@@ -106,13 +109,13 @@ def _is_sorted(tensor: torch.Tensor, axis: int) -> bool:
 
 
 def other_sizes(source: Source, keeps_order: bool) -> Iterator[Trial]:
-    """Other sizes of the axes that vary: all a little larger, each by another amount; all twice as large; all 1."""
+    """Trials with other sizes of the dynamic axes: each larger by another amount; all twice as large; all 1."""
     inputs = source.inputs(source.args, source.kwargs)
     sizes: dict[str, int] = {}
     for position, named in source.axes.inputs.items():
         given = inputs[position]
         example = given[0] if isinstance(given, list) else given
-        assert example is not None, "the example has all that may be None"
+        assert example is not None, "the example of an OrNone is a tensor"
         for axis, name in named.items():
             sizes.setdefault(name, example.shape[axis])
     if not sizes:
@@ -131,7 +134,7 @@ def _within(size: int, bounds: tuple[Any, Any] | None) -> int:
 
 
 def _resized(source: Source, sizes: Mapping[str, int], keeps_order: bool) -> Trial:
-    """The example's values again and again until they fill the size, or as many as it takes; of a list, its items'."""
+    """The example's values, repeated or truncated to fill these sizes; in a list, each item separately."""
 
     def resized(tensor: torch.Tensor, named: Mapping[int, str]) -> torch.Tensor:
         for axis, name in named.items():
@@ -148,6 +151,6 @@ def _resized(source: Source, sizes: Mapping[str, int], keeps_order: bool) -> Tri
         if isinstance(given, torch.Tensor):
             inputs[number] = resized(given, named)
         elif given is not None:
-            # The first stays as it is, so that they differ.
+            # The first item keeps its size, so that the sizes of the items differ.
             inputs[number] = [*given[:1], *(resized(item, named) for item in given[1:])]
     return Trial(", ".join(f"{name}={size}" for name, size in sizes.items()), *source.with_inputs(inputs))

@@ -1,4 +1,4 @@
-"""`verify=True`: an exported model is checked, loaded and run, and every output is held to what torch gives."""
+"""`verify=True`: checks, loads and runs an exported model, and compares every output with the program's in torch."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ _SEARCHES = frozenset({"aten::bucketize", "aten::searchsorted"})
 
 
 def verify(program: ONNXProgram) -> None:
-    """Raises `VerificationError` at the first thing that is wrong."""
+    """Verify a program. Raises `VerificationError` at the first difference."""
     with torch.random.fork_rng(devices=[]):
         _Verification(program).run()
 
 
 class _Verification:
-    """One program's model, beside the program itself in torch."""
+    """The verification of one model against its program in torch."""
 
     def __init__(self, program: ONNXProgram) -> None:
         self._program = program
@@ -59,13 +59,13 @@ class _Verification:
             tried += 1
         if refused and len(refused) == tried:
             raise VerificationError(
-                "axes were asked to vary, and the program itself takes no other sizes of them:\n  - "
+                "axes were requested to be dynamic, but the program in torch accepts no other sizes of them:\n  - "
                 + "\n  - ".join(refused)
-                + "\nExport with these axes fixed, or write the program for any size."
+                + "\nExport with these axes static, or write the program for any size."
             )
 
     def _compare(self, trial: Trial) -> str:
-        """Compare the model with the program. Returns why the program refuses the inputs; empty when it takes them."""
+        """Compare the model with the program. Returns the error with which the program refuses the inputs, if any."""
         program = self._program
         try:
             expected = self._in_torch.expected(trial)
@@ -82,7 +82,7 @@ class _Verification:
             verdict = judge(outputs, self._without_random(trial, expected, outputs))
         if not verdict.passed:
             raise VerificationError(
-                f"the model does not give what the program gives for {trial.what}: "
+                f"the model does not return what the program returns for {trial.what}: "
                 f"{verdict.detail}. The outputs are {', '.join(program.output_names)}"
             )
         return ""
@@ -94,7 +94,7 @@ class _Verification:
             raise VerificationError(f"the model fails for {trial.what}: {error}") from error
 
     def _without_random(self, trial: Trial, expected: list[Expected], outputs: list[Array]) -> list[Expected]:
-        """Of outputs that torch itself draws anew each time, only the dtype and the shape can be compared."""
+        """The expected outputs. Those that differ between two runs in torch are random: any values are expected."""
         first, second = (self._in_torch.outputs(trial) for _ in range(2))
         wanted = []
         for want, got, one, other in zip(expected, outputs, first, second, strict=True):
@@ -104,7 +104,7 @@ class _Verification:
 
 
 def _searches(program: ONNXProgram) -> bool:
-    """Whether it looks for places in sequences that have to be sorted: what they are in others, torch leaves open."""
+    """Whether it searches in sequences that have to be sorted. For other sequences torch does not define the result."""
     functions = program.model.functions.values()
     nodes = (*program.model.graph.all_nodes(), *(node for function in functions for node in function.all_nodes()))
     origins = (node.meta.get("origin") for node in nodes)
@@ -112,7 +112,7 @@ def _searches(program: ONNXProgram) -> bool:
 
 
 def _session(program: ONNXProgram) -> RuntimeSession | ReferenceSession:
-    """The model checked and loaded; onnx.reference runs those of opsets that onnxruntime does not know."""
+    """Check and load the model. onnx.reference runs models of opsets that onnxruntime does not support."""
     runtime = None
     if program.opset_version <= NEWEST_OF_ONNXRUNTIME:
         try:

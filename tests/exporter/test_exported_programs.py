@@ -122,8 +122,8 @@ def test_arguments_of_another_structure(everything: torch.export.ExportedProgram
     with pytest.raises(onnx_parity.ArgumentError) as caught:
         onnx_parity.export(everything, training=True)
     assert str(caught.value) == (
-        "training=True, and model is an ExportedProgram, whose mode is built in: put the module into training mode "
-        "before torch.export.export"
+        "training=True, but model is an ExportedProgram, whose mode was fixed when it was made: put the module into "
+        "training mode before torch.export.export"
     )
     with pytest.raises(onnx_parity.ArgumentError) as caught:
         onnx_parity.export(torch.export.export(Nested(), (X, (X,))), (X, [X]))

@@ -201,23 +201,23 @@ def handed_on(xs: list[torch.Tensor]) -> list[torch.Tensor]:
     [
         (
             ALIKE[0],
-            "dynamic_shapes['xs'] is a ListOf, and the example has a float32 tensor of 2 axes there: give a list of "
+            "dynamic_shapes['xs'] is a ListOf, but the example has a float32 tensor of 2 axes there: give a list of "
             "tensors",
         ),
         (
             [],
-            "dynamic_shapes['xs'] is a ListOf, and the example's list is empty: give one of at least one tensor, which "
-            "tells dtype and sizes",
+            "dynamic_shapes['xs'] is a ListOf, but the example's list is empty: give a list of at least one tensor, "
+            "which gives dtype and sizes",
         ),
         (
             RAGGED,
-            "dynamic_shapes['xs'] is a ListOf whose axis 0 is fixed, and of the example's list, item 0 has size 2 "
-            "there and item 1 4: name the axis, ListOf({0: 'size'})",
+            "dynamic_shapes['xs'] is a ListOf whose axis 0 is static, but in the example's list item 0 has size 2 "
+            "there and item 1 has size 4: make the axis dynamic, ListOf({0: 'size'})",
         ),
         (
             [ALIKE[0], ALIKE[0].double()],
-            "dynamic_shapes['xs'] is a ListOf, and of the example's list, item 0 is a float32 tensor of 2 axes and "
-            "item 1 a float64 tensor of 2 axes: a sequence of ONNX has one dtype and one number of axes",
+            "dynamic_shapes['xs'] is a ListOf, but in the example's list item 0 is a float32 tensor of 2 axes and "
+            "item 1 is a float64 tensor of 2 axes: give tensors of one dtype and one number of axes, as ONNX requires",
         ),
     ],
 )
@@ -231,8 +231,8 @@ def test_none_is_no_example() -> None:
     with pytest.raises(onnx_parity.ArgumentError) as caught:
         onnx_parity.export(scaled, (ALIKE[0], None), dynamic_axes={"scale": OrNone()})
     assert str(caught.value) == (
-        "dynamic_axes['scale'] is an OrNone, and the example has None there: give a tensor, which tells dtype and "
-        "sizes; None is for when the model runs"
+        "dynamic_axes['scale'] is an OrNone, but the example has None there: give a tensor, which gives dtype and "
+        "sizes; None can be passed when the model runs"
     )
 
 
@@ -240,8 +240,7 @@ def test_names_of_no_argument_are_refused() -> None:
     with pytest.raises(onnx_parity.ArgumentError) as caught:
         onnx_parity.export(doubles, (ALIKE,), dynamic_axes={"ys": ListOf()})
     assert str(caught.value) == (
-        "dynamic_axes['ys'] is a ListOf, and no argument of the program is called so (xs): it stands for an argument "
-        "as a whole"
+        "dynamic_axes['ys'] is a ListOf, but the program has no argument of this name: give one of xs"
     )
 
 
@@ -306,12 +305,12 @@ def test_a_call_with_other_arguments_is_refused() -> None:
     with pytest.raises(onnx_parity.ArgumentError) as caught:
         program(ALIKE[0])
     assert str(caught.value) == (
-        "xs is a list of tensors in the model, and torch.float32[2, 3] was given: give a list of tensors"
+        "xs is a list of tensors in the model, but torch.float32[2, 3] was given: give a list of tensors"
     )
     with pytest.raises(onnx_parity.ArgumentError) as caught:
         program([torch.randn(2, 4)])
     assert str(caught.value).startswith(
-        "the input 'xs' has to be torch.float32[2, 3], and torch.float32[2, 4] was given"
+        "the input 'xs' has to be torch.float32[2, 3], but torch.float32[2, 4] was given"
     )
 
 

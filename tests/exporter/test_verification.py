@@ -50,7 +50,7 @@ def example_only(g: Any, x: Any) -> Any:
     [
         (
             nearly,
-            r"the model does not give what the program gives for the example inputs: output 0 at \(.*\): runtime "
+            r"the model does not return what the program returns for the example inputs: output 0 at \(.*\): runtime "
             r".*, torch .*; error .*, tolerance .*, headroom .*; 6 of 12 elements. The outputs are output",
         ),
         (with_nan, r"output 0 at \(0, 0\): runtime nan, torch 0.0; NaN and infinities differ"),
@@ -73,7 +73,7 @@ def test_wrong_models_are_told(write: Any, message: str, tmp_path: Path) -> None
     ids=["greatest", "sum", "flag"],
 )
 def test_what_the_order_of_numbers_does_not_show_is_seen(program: Callable[..., torch.Tensor]) -> None:
-    with pytest.raises(onnx_parity.VerificationError, match="for numbers nearer to the example's least"):
+    with pytest.raises(onnx_parity.VerificationError, match="for numbers nearer to the example's minimum"):
         onnx_parity.export(program, (X, torch.tensor(True)), verify=True)
 
 
@@ -137,9 +137,9 @@ def test_sizes_that_the_program_itself_refuses() -> None:
     with pytest.raises(onnx_parity.VerificationError) as caught:
         onnx_parity.export(Even(), X, input_names=["x"], dynamic_axes={"x": {0: "rows"}}, verify=True)
     assert str(caught.value) == (
-        "axes were asked to vary, and the program itself takes no other sizes of them:\n"
+        "axes were requested to be dynamic, but the program in torch accepts no other sizes of them:\n"
         "  - rows=4: ValueError: 4 rows\n  - rows=6: ValueError: 6 rows\n  - rows=1: ValueError: 1 rows\n"
-        "Export with these axes fixed, or write the program for any size."
+        "Export with these axes static, or write the program for any size."
     )
 
 
@@ -212,8 +212,8 @@ def test_numbers_that_are_built_in() -> None:
     with pytest.raises(onnx_parity.VerificationError) as caught:
         onnx_parity.export(program, X, verify=True)
     assert str(caught.value) == (
-        "for the example inputs the program returns 4 where it returned 3 when it was exported, and the model has that "
-        "built in: return it as a tensor"
+        "for the example inputs the program returns 4, but it returned 3 when it was exported, which is a constant of "
+        "the model: return it as a tensor"
     )
 
 
@@ -229,10 +229,10 @@ def test_assert_onnx_program(backend: Any) -> None:
     assert_onnx_program(program, args=(images() * 2,), backend=backend)
     assert_onnx_program(program, rtol=1e-3, atol=1e-4, backend=backend)
     wrong_one = onnx_parity.export(torch.relu, X, custom_translation_table=wrong(nearly))
-    with pytest.raises(AssertionError, match="the model does not give what the program gives in torch: output 0"):
+    with pytest.raises(AssertionError, match="the model does not return what the program returns in torch: output 0"):
         assert_onnx_program(wrong_one, backend=backend)
     assert_onnx_program(wrong_one, rtol=1e-3, backend=backend)
-    with pytest.raises(AssertionError, match="output 0 of the model is not the program's: Tensor-likes"):
+    with pytest.raises(AssertionError, match="output 0 of the model differs from the program's: Tensor-likes"):
         assert_onnx_program(wrong_one, rtol=1e-5, backend=backend)
 
 
@@ -244,7 +244,7 @@ def test_assert_onnx_program_counts_outputs_and_knows_its_backends() -> None:
         assert_onnx_program(program, rtol=-1)
     with pytest.raises(onnx_parity.ArgumentError, match=r"program is 3: give what onnx_parity\.export returns"):
         assert_onnx_program(3)  # type: ignore[arg-type]
-    with pytest.raises(onnx_parity.ArgumentError, match="x is a tensor in the model, and 3 was given: give a tensor"):
+    with pytest.raises(onnx_parity.ArgumentError, match="x is a tensor in the model, but 3 was given: give a tensor"):
         verify_onnx_program(program, args=3)  # type: ignore[arg-type]
     program.model.graph.outputs.pop()
     with pytest.raises(onnx_parity.VerificationError, match="the model returns 1 tensors, and the program 2"):
@@ -282,8 +282,8 @@ def test_results_whose_number_depends_on_values() -> None:
     with pytest.raises(onnx_parity.VerificationError) as caught:
         onnx_parity.export(program, X, verify=True)
     assert str(caught.value) == (
-        "for the example inputs the program returns 2 things, and 1 when it was exported: what it returns must not "
-        "depend on its inputs"
+        "for the example inputs the program returns 2 values, but 1 when it was exported: return the same number of "
+        "values for all inputs"
     )
 
 
@@ -408,7 +408,7 @@ def test_values_inside_need_tensors() -> None:
     with pytest.raises(onnx_parity.ArgumentError) as caught:
         verify_onnx_program(program, compare_intermediates=True)
     assert str(caught.value) == (
-        "compare_intermediates=True needs inputs that are all tensors: some are lists, or None. Leave it out"
+        "compare_intermediates=True needs inputs that are all tensors, but some are lists or None: leave it out"
     )
 
 

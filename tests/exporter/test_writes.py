@@ -113,7 +113,7 @@ def test_written_input_is_said_and_left_alone() -> None:
     with pytest.warns(onnx_parity.DroppedWriteWarning) as caught:
         program = onnx_parity.export(doubles, (x,))
     assert str(caught[0].message) == (
-        "the program writes to x. An ONNX model keeps nothing from one run to the next: the new values are left out. "
+        "the program writes to x. An ONNX model keeps no state from one run to the next: the new values are left out. "
         "If they matter, return them from the program, or give return_written=True"
     )
     assert caught[0].filename == __file__
