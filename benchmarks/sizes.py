@@ -1,4 +1,12 @@
-"""What varying sizes cost: `python -m benchmarks.sizes`. Exports with none, the batch, and three axes that vary."""
+"""The cost of dynamic sizes: `python -m benchmarks.sizes`. Exports without dynamic axes, with a dynamic batch, and with
+three dynamic axes.
+
+DenseNet-121 takes 0.13 s of processor time without dynamic axes, 0.27 s with a dynamic batch, and 0.74 s with dynamic
+height and width as well; `torch.onnx.export(dynamo=True)` takes 35 s. The difference is sympy, in which every size is
+an expression. By profile, a third of the recording goes to torch's `SymNode` building an expression for each sum and
+product, a quarter to the result sizes and strides of convolutions, a sixth to those of concatenations, and a sixth to
+the keys of the result cache.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pauses garbage collection during an export and during the import of this package.
+"""Pauses garbage collection until an export, or the import of this package, is over.
 
 A capture creates so many objects that Python often starts a full collection, which visits all objects of torch and
 sympy. Each takes 0.1 s and finds nothing to free. Together they took a third of the time of an export of DenseNet-121,

@@ -1,4 +1,7 @@
-"""Blame: whose fault a mismatch is, by asking witnesses that share no code with the accused."""
+"""Blame: whether the exporter or the runtime causes a mismatch, according to evaluations that share no code with them.
+
+The model is also run in onnx.reference and in an unoptimized onnxruntime, and compared with float64.
+"""
 
 from __future__ import annotations
 

@@ -1,12 +1,13 @@
-"""Failure bundles: what one needs to look at a failing cell elsewhere, in a folder that runs by itself.
+"""Failure bundles: a folder with everything that is needed to reproduce a failing cell without this project.
 
-    model.onnx                          the model, as it was delivered; its weights beside it where they are apart
+    model.onnx                          the exported model, with its weights beside it if they are separate
     test_data_set_0/input_0.pb ...      the inputs and torch's outputs, in the layout of onnx's own backend tests
-    allowed.npz                         of each output what errors are measured from, and how large they may be
-    bundle.json                         the cell, why it failed, the line that runs it again; versions and platform
-    repro.py                            loads the model, runs it, compares; needs numpy, onnx and the runtime
+    allowed.npz                         for each element of the outputs, the centre of errors and the tolerance
+    bundle.json                         the cell, why it failed, the command that runs it again; versions and platform
+    repro.py                            a copy of `repro_script.py`: loads the model, runs it and compares; needs numpy,
+                                        onnx and the runtime
 
-Bundles are bounded: `MOST` a process, none larger than `LARGEST`. One that was not kept is made by `parity repro CELL`.
+A process writes at most `MOST` bundles, none larger than `LARGEST`. `parity repro CELL` creates a missing one.
 """
 
 from __future__ import annotations

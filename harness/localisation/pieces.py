@@ -1,7 +1,8 @@
-"""Pieces of a recorded program: some of its operators, as a program that torch runs and any exporter takes.
+"""Pieces of a recorded program: some of its operators, as a program that torch can run and any exporter can export.
 
-Knows the ATen graph and torch. Nothing here depends on who exports a piece, so that peers are searched as well as
-this project's exporter.
+A piece goes through the cell's exporter, opset and runtime, so cells of other exporters can be searched in the same
+way. It is exported at the example's sizes, with those axes dynamic whose size differs where the cell fails, so that a
+size that the exporter fixed shows up. This module depends on the ATen graph and torch, and not on the exporter.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""From a cell that fails to the smallest part of its program that still does, as a file that one can read and run.
+"""Reduces a failing cell to the smallest part of its program that still fails, written as source code that can be run.
 
-The search begins with the operator that diverges. If it holds when it is given torch's own values, those that feed it
-are added, the nearest first and twice as many each time, until the piece fails; then whatever it also fails without is
-taken out again, by halves.
+The search begins with the first operator that diverges. If it is correct for torch's own values, the operators that
+feed it are added, the nearest first and twice as many each time, until the piece fails by itself. Then everything is
+removed, in halves, without which it still fails.
 """
 
 from __future__ import annotations

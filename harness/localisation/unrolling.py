@@ -1,6 +1,8 @@
-"""The operators that a program runs for given inputs: its branches decided and its loops unrolled.
+"""The operators that a program runs for given inputs: its branches are decided and its loops unrolled.
 
-torch runs the program to find them. Of what it computes no more is held than what the operators to come still need.
+Localisation does not read the ONNX graph. It records the program with this exporter and unrolls the recording for the
+inputs on which the cell fails: torch decides the branches and counts the iterations. Values are dropped as soon as no
+later operator needs them.
 """
 
 from __future__ import annotations

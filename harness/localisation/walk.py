@@ -1,9 +1,9 @@
 """The first operator that diverges: the program is exported and run piece by piece beside torch.
 
-A piece is a window of operators. It goes through the same exporter, opset and runtime as the cell, with all that it
-makes as outputs; what the runtime gives for one piece goes into the next, so that errors grow as they do in the whole.
-It is exported at the example, with the sizes that are others in the failing run left open, and run as that run goes.
-No more is held than one window's values and those that a later piece needs.
+A piece is a window of operators, with all their results as outputs. It runs beside torch and its float64 version. The
+outputs of the runtime for one piece are the inputs of the next, so that errors grow as in the whole program. Only the
+values of one window are kept at a time, and those that a later piece needs. The first operator that diverges is then
+given torch's own values: this distinguishes a wrong export from an earlier error that was magnified.
 """
 
 from __future__ import annotations

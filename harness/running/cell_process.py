@@ -1,12 +1,14 @@
-"""The process that runs cells, as its owner sees it: a cell goes in, and a record or the process's end comes out.
+"""The process that runs cells, from the side of its owner, which passes it cells and receives their records.
 
-The next cell may go in before the first has come out, so that the process goes on while its owner reports. It is
-forked from pytest's process once the cells are collected, so that it knows them, and starts in milliseconds again after
-a crash. The owner runs no case itself: nothing that a cell does, be it `os._exit`, can take it along.
+No cell runs in pytest's process or in a worker of xdist. Each of these forks a process after collection and passes it
+one cell after the other. The process writes a cell's record itself and begins the next cell, which it has been given by
+then, while its owner reports to pytest. A segfault, `os._exit`, a stage that does not end or memory without bound is
+the outcome of that cell, with the signal, the stage, the last lines of standard error, and the stack. The next cell
+gets a new process within milliseconds. If the owner is killed, so is the process.
 
-Libraries keep something of nearly every new case (compiled functions, kernels of a shape), 200 MiB over the default
-tier; so a process that has grown by `GROWTH_MIB` is replaced between two cases, and a run of any length takes as much
-memory as a short one.
+Libraries keep something of nearly every new case (compiled functions, kernels for a shape), 200 MiB over the default
+tier. A process that has grown by `GROWTH_MIB` is therefore replaced between two cases, so that a long run takes no more
+memory than a short one.
 """
 
 from __future__ import annotations

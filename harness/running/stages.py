@@ -1,7 +1,7 @@
-"""The stages of a cell, and the bench on which the cells of a case share their work.
+"""The stages of a cell, and the work that the cells of a case share.
 
-A case is built, its reference computed and its program captured once; a cell then lowers it to its opset, checks,
-loads, runs and compares. Whatever a stage raises is the outcome of that cell and of no other.
+The cells of a case share the built program, its capture and the reference. A cell then lowers the capture to its opset,
+checks, loads and runs the model, and compares the outputs. Whatever a stage raises is the outcome of that cell alone.
 """
 
 from __future__ import annotations

@@ -1,8 +1,13 @@
-"""The CUDA lane: why it cannot run here, and torch and onnxruntime set so that their results can be compared.
+"""Cells of a CUDA device: whether they can run here, and settings that make torch and onnxruntime comparable.
 
-GPUs since Ampere multiply float32 in TF32, ten bits of mantissa, unless told not to. torch and onnxruntime have
-different defaults, and neither says what it did: both are told here. Device memory is bounded per process, and only as
-many processes use the device at a time as have room on it: a cell that asks for too much fails itself and no other.
+For these cells the reference and the runtime both use the device. GPUs since Ampere multiply float32 in TF32, which has
+ten bits of mantissa, unless that is switched off. torch and onnxruntime have different defaults, so it is switched off
+in both. Tensors that the program creates are created on the device. Two runs of a program may differ by what the oracle
+allows, because a GPU adds in a different order each time. The cells exist on every machine, and are absent if there is
+no device.
+
+Memory on the device is limited for each process, and only as many processes use the device at a time as have room on
+it, so that a cell that needs too much memory only fails itself.
 """
 
 from __future__ import annotations

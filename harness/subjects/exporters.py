@@ -1,4 +1,7 @@
-"""The exporter axis: what is put to the test. This project's own, torch's two, and any `module:function`."""
+"""The exporters under test: this project's own, torch's two, and any `module:function`.
+
+`--captures` decides what an exporter is given: the module, its TorchScript, or its `ExportedProgram`.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Slots on a device: how many processes use it at a time, whichever workers and runs they belong to.
+"""Slots on a device: they limit how many processes use it at a time, across all workers and runs.
 
-A slot is a locked file. The system drops the lock of a process that dies, so that none is ever lost.
+A slot is a locked file. The system releases the lock of a process that dies, so the slot is free again.
 """
 
 from __future__ import annotations

@@ -187,11 +187,11 @@ def test_wrong_training_mode() -> None:
 @pytest.mark.parametrize(
     ("result", "message"),
     [
-        (lambda x: None, "the program returns no tensor, but None: a model without outputs cannot be run"),
+        (lambda x: None, "the program returns None, which has no tensor: return at least one tensor"),
         (
             Opaque,
-            "the program returns a Opaque, which cannot be looked into. Return tensors in tuples, lists, dicts and "
-            "named tuples, or tell torch what is inside: torch.export.register_dataclass, "
+            "the program returns a Opaque, which is not registered as a container. Return tensors in tuples, lists, "
+            "dicts and named tuples, or register the class: torch.export.register_dataclass, "
             "torch.utils._pytree.register_pytree_node",
         ),
     ],

@@ -257,7 +257,7 @@ def test_a_lowering_that_takes_a_size_for_a_number_is_refused() -> None:
     try:
         with pytest.raises(onnx_parity.UnsupportedOperatorsError) as caught:
             onnx_parity.export(torch.erfinv, (torch.ones(3),), input_names=["x"], dynamic_axes={"x": [0]})
-        assert caught.value.refusals[0].reason == "it takes x_dim_0 for a fixed number, and that varies"
+        assert caught.value.refusals[0].reason == "its lowering needs x_dim_0 as a constant, but it is a dynamic size"
     finally:
         unregister("aten::erfinv", since=7)
 
@@ -272,7 +272,7 @@ def test_example_of_size_one_that_the_program_broadcasts() -> None:
     assert str(caught.value) == (
         f"the program failed while it was recorded at {where}: RuntimeError: The size of tensor a (batch) must match "
         "the size of tensor b (5) at non-singleton dimension 0)\n"
-        "The size of 'batch' is 0 or 1 in the example. It was recorded as 2, because what holds for empty axes and for "
-        "axes of size 1 (which broadcast) does not hold for other sizes. Give an example of another size; if the "
+        "The size of 'batch' is 0 or 1 in the example. It was recorded as 2, because empty axes and axes of size 1 "
+        "(which broadcast) behave differently from other sizes. Give an example of another size; if the "
         "program needs this one, leave the axis out of dynamic_axes."
     )

@@ -246,13 +246,13 @@ def test_names_of_no_argument_are_refused() -> None:
 
 def test_python_takes_no_list_apart() -> None:
     remedy = (
-        "Python would do that only once, while the program is recorded. Do it in a function with @torch.jit.script, or "
+        "Python would do so only once, while the program is recorded. Do it in a function with @torch.jit.script, or "
         "export torch.jit.script(model)"
     )
     for program in (lambda xs: xs[0] * 2, lambda xs: sum(x.sum() for x in xs), lambda xs: xs[0] * len(xs)):
         with pytest.raises(onnx_parity.CaptureError) as caught:
             onnx_parity.export(program, (ALIKE,), dynamic_axes={"xs": ListOf()})
-        assert str(caught.value) == f"the program takes apart a list of unknown length. {remedy}"
+        assert str(caught.value) == f"the program iterates over or indexes a list of unknown length. {remedy}"
     with pytest.raises(onnx_parity.CaptureError) as caught:
         onnx_parity.export(lambda xs: torch.cat(xs), (ALIKE,), dynamic_axes={"xs": ListOf()})  # noqa: PLW0108
     assert str(caught.value).startswith("the program passes a list of unknown length to an operator at ")
@@ -276,8 +276,8 @@ def test_an_exported_program_has_none() -> None:
     with pytest.raises(onnx_parity.ArgumentError) as caught:
         onnx_parity.export(torch.export.export(Model(), (ALIKE,)), dynamic_axes={"xs": ListOf()})
     assert str(caught.value) == (
-        "an ExportedProgram has lists of the length that it was exported with, and no argument that may be None: for a "
-        "ListOf or an OrNone export torch.jit.script(model)"
+        "the lists of an ExportedProgram have a fixed length, and its arguments cannot be None: to use a ListOf or an "
+        "OrNone, export torch.jit.script(model)"
     )
 
 

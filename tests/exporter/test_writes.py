@@ -172,7 +172,7 @@ def test_writes_to_what_is_not_the_programs_are_refused() -> None:
 
     before = TABLE.clone()
     advice = (
-        "neither made in it nor one of its inputs or buffers. Register that tensor with register_buffer, or write to "
+        "neither created in it nor an input or buffer. Register that tensor with register_buffer, or write to "
         "a copy of it."
     )
     with pytest.raises(onnx_parity.CaptureError) as caught:
