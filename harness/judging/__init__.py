@@ -1,1 +1,1 @@
-"""What a cell came to: the reference, the outcome, whose fault it is, and what to take home of it."""
+"""Judging a cell: the reference, the outcome, whether exporter or runtime is to blame, and failure bundles."""

@@ -19,14 +19,14 @@ from onnx_parity.harness.subjects.delivered import Delivered
 from onnx_parity.harness.subjects.runtime_interface import Runtime
 from onnx_parity.harness.subjects.runtimes import OnnxReference, OnnxRuntime
 
-#: Error over tolerance up to which a mismatch may be rounding. A wrong formula is further out.
+#: Up to this ratio of error to tolerance a mismatch may be rounding. A wrong formula has a larger error.
 _ROUNDING = 100.0
-#: Bytes of weights above which onnx.reference, which convolves in numpy, takes minutes over a model.
+#: For models with more bytes of weights than this, onnx.reference, which convolves in numpy, takes minutes.
 _REFERENCE_LIMIT = 32 << 20
 
 
 class Testimony(Enum):
-    """What a witness says of the outputs under dispute."""
+    """Whether an independent evaluation (a witness) agrees with the outputs that were rejected."""
 
     WITH_TORCH = "agrees with torch"
     WITH_RUNTIME = "agrees with the runtime"
@@ -37,7 +37,7 @@ class Testimony(Enum):
 @dataclass(frozen=True, slots=True)
 class Ruling:
     blame: Blame
-    #: One line: what the witnesses said and what follows.
+    #: One line: the results of the witnesses, and the conclusion.
     because: str
 
 
@@ -50,7 +50,7 @@ def rule(
     weight_bytes: int,
     device: Device = Device.CPU,
 ) -> Ruling:
-    """Who is to blame for `outputs`, which `runtime` gave on this device and `verdict` rejected."""
+    """Decide who is to blame for `outputs`, which `runtime` returned on this device and `verdict` rejected."""
     if device is Device.CUDA:
         if _ask(OnnxRuntime(), delivered, trial, outputs) is Testimony.WITH_TORCH:
             said = f"{ONNXRUNTIME} agrees with torch on the CPU"
@@ -78,7 +78,7 @@ def rule(
 def rule_on_failure(
     delivered: Delivered, trial: Trial, runtime: str, weight_bytes: int, device: Device = Device.CPU
 ) -> Ruling:
-    """Who is to blame when `runtime` did not load or run a model on this device that onnx's checker passes."""
+    """Decide who is to blame if `runtime` did not load or run a model on this device that onnx's checker accepts."""
     if device is Device.CUDA and _ask(OnnxRuntime(), delivered, trial, ()) is Testimony.WITH_TORCH:
         said = f"{ONNXRUNTIME} runs it on the CPU and agrees with torch"
         return Ruling(Blame.RUNTIME, f"{said}, so what {runtime} does on {device} is wrong")
@@ -94,7 +94,7 @@ def rule_on_failure(
 
 
 def _witness(runtime: str) -> Runtime:
-    """One that shares no code with the accused: onnxruntime may also stand accused as a backend, or by a level."""
+    """A witness that shares no code with the runtime, which may be onnxruntime as a backend or at some level."""
     accused = runtime.removeprefix(BACKEND)
     return OnnxReference() if accused.startswith(ONNXRUNTIME) else OnnxRuntime()
 
@@ -102,7 +102,7 @@ def _witness(runtime: str) -> Runtime:
 def _ask(witness: Runtime, delivered: Delivered, trial: Trial, outputs: Sequence[object]) -> Testimony:
     try:
         testimony = witness.load(delivered.model, Device.CPU).run(trial.feeds)
-    except Exception:  # noqa: BLE001  A witness is other people's code on a graph that may be wrong: it may raise anything.
+    except Exception:  # noqa: BLE001  A witness may raise anything for a graph that may be wrong.
         return Testimony.SILENT
     if judge(testimony, trial.expected).passed:
         return Testimony.WITH_TORCH
@@ -110,7 +110,7 @@ def _ask(witness: Runtime, delivered: Delivered, trial: Trial, outputs: Sequence
 
 
 def _alike(ours: Sequence[object], theirs: Sequence[object]) -> bool:
-    """Whether two witnesses tell the same story; to three digits, for neither is the reference."""
+    """Whether two evaluations agree to three digits, since neither is the reference."""
     return len(ours) == len(theirs) and all(
         isinstance(a, np.ndarray)
         and isinstance(b, np.ndarray)

@@ -29,15 +29,15 @@ from onnx_parity.harness.judging.outcome import Outcome
 from onnx_parity.harness.record import Record, RunInfo
 from onnx_parity.harness.subjects.delivered import Delivered
 
-#: Bundles that one process keeps of a run.
+#: The number of bundles that one process keeps of a run.
 MOST = 50
-#: Bytes of models, inputs and outputs in one bundle.
+#: The maximum bytes of model, inputs and outputs in one bundle.
 LARGEST = 64 << 20
 
-#: Under which name in a run's folder bundles stand.
+#: The folder of bundles in a run's folder.
 FOLDER = "failures"
 _LONGEST_NAME = 120
-#: What makes a folder a bundle.
+#: The file by which a folder is recognized as a bundle.
 _DESCRIPTION = "bundle.json"
 
 
@@ -47,9 +47,9 @@ class BundleError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """What goes into a bundle."""
+    """The contents of a bundle."""
 
-    #: What the reader is told first: headline, reason, how to run it again.
+    #: The first lines for a reader: headline, reason, how to run it again.
     title: str
     delivered: Delivered | None
     feeds: Mapping[str, Fed]
@@ -69,11 +69,11 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """What became of a bundle."""
+    """Whether and where a bundle was written."""
 
-    #: Relative to the run's folder; empty where it was not kept.
+    #: The folder relative to the run's; empty if the bundle was not kept.
     folder: str
-    #: For the reader of the failure: where it is, or why it is not.
+    #: For the reader of the failure: where the bundle is, or why it was not kept.
     line: str
 
 
@@ -99,7 +99,7 @@ class Bundles:
         try:
             write(failure, self._run / folder)
         except (BundleError, OSError) as error:
-            # A full disk is no reason to lose the outcome as well.
+            # If the disk is full, the outcome must not be lost as well.
             return Kept("", f"bundle: not kept: {error}")
         self._kept += 1
         return Kept(folder, f"bundle: {_from_here(self._run / folder)}")
@@ -110,7 +110,7 @@ def _from_here(path: Path) -> Path:
 
 
 def failure_of(outcome: Outcome, record: Record, run: RunInfo) -> Failure:
-    """What there is of a cell that failed: no model where the export failed, no outputs where torch itself did."""
+    """The bundle's contents for a failed cell: no model if the export failed, no outputs if torch itself failed."""
     trial = outcome.trial or (outcome.prepared.reference.example if outcome.prepared else None)
     return Failure(
         title=f'{record.cell}\n{record.stage}: {record.reason}\nagain:  pytest "{record.nodeid}"',
@@ -124,11 +124,11 @@ def failure_of(outcome: Outcome, record: Record, run: RunInfo) -> Failure:
 
 
 def write(failure: Failure, folder: Path) -> None:
-    """Write a bundle, in place of one that stands there. Anything else that does is left as it is."""
+    """Write a bundle, and replace one that is already there. A folder with other contents is left unchanged."""
     if (folder / _DESCRIPTION).exists():
         shutil.rmtree(folder)
     elif folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise BundleError(f"{folder} holds something else than a bundle: give a folder that is empty or not there yet.")
+        raise BundleError(f"{folder} exists and is not a bundle: give a folder that is empty or does not exist yet.")
     data = folder / "test_data_set_0"
     data.mkdir(parents=True)
     description = {

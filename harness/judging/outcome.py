@@ -1,4 +1,4 @@
-"""How a cell ended: filled in by the stages, explained for a reader, put onto its record."""
+"""The outcome of a cell: filled in by the stages, explained for a reader, and stored in the cell's record."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from onnx_parity.harness.record import Blame, Metrics, OnnxUse, Record, Stage, S
 from onnx_parity.harness.subjects.delivered import Delivered
 from onnx_parity.harness.subjects.exporters import Captured
 
-#: Frames of a traceback that a reader is shown: the innermost, where it went wrong.
+#: The number of innermost frames of a traceback that are shown.
 _FRAMES = 3
 
 
@@ -36,7 +36,7 @@ class Prepared:
 
 
 def blank_record(cell: Cell, file: str, nodeid: str, *, worker: str) -> Record:
-    """The record of a cell that has not run: what it is, and the status it has if nobody says otherwise."""
+    """The record of a cell that has not run, with the status that it keeps if its process dies."""
     return Record(
         cell=cell.id,
         case=cell.case.label,
@@ -60,7 +60,7 @@ def blank_record(cell: Cell, file: str, nodeid: str, *, worker: str) -> Record:
 
 
 class MismatchError(Exception):
-    """The runtime's outputs are not torch's."""
+    """The runtime's outputs differ from torch's."""
 
     def __init__(self, trial: Trial, outputs: tuple[object, ...], verdict: Verdict) -> None:
         super().__init__(verdict.detail)
@@ -78,9 +78,9 @@ class Outcome:
     stage: Stage = Stage.BUILD
     status: Status = Status.PASSED
     reason: str = ""
-    #: What a reader wants below the headline of a failure, line by line.
+    #: The lines below the headline of a failure.
     details: list[str] = field(default_factory=list)
-    #: What kind of error ended it.
+    #: The class of the error that ended it.
     raised: type[Exception] | None = None
     blame: Blame | None = None
     metrics: Metrics | None = None
@@ -89,15 +89,15 @@ class Outcome:
     aten: tuple[str, ...] = ()
     onnx: tuple[OnnxUse, ...] = ()
     nodes: int = 0
-    #: For explaining a later failure.
+    #: Used to explain a later failure.
     prepared: Prepared | None = None
     delivered: Delivered | None = None
-    #: The input set that it was run on last, where it is another one than the example, and what the runtime gave.
+    #: The input set that it was run on last, if it is not the example, and the runtime's outputs.
     trial: Trial | None = None
     outputs: tuple[object, ...] = ()
 
     def onto(self, record: Record) -> Record:
-        """The record of a cell that had not run yet, completed."""
+        """Complete the blank record of the cell."""
         return msgspec.structs.replace(
             record,
             runtime=self.runtime,
@@ -119,18 +119,18 @@ class Outcome:
             self.metrics = _stored(verdict.metrics)
 
     def absent(self, reason: str) -> None:
-        """It does not run here, which says nothing of the exporter."""
+        """The cell cannot run here, which is no failure of the exporter."""
         self.status = Status.ABSENT
         self.reason = reason
 
     def refuse(self, reason: str, error: Exception) -> None:
-        """The exporter said that it cannot."""
+        """The exporter refused the program."""
         self.status = Status.UNSUPPORTED
         self.reason = reason
         self.details = plain(str(error)).splitlines()
 
     def fail(self, error: Exception) -> None:
-        """Something raised where nothing should."""
+        """A stage raised an unexpected error."""
         self.status = Status.FAILED
         self.raised = type(error)
         self.reason = f"{type(error).__name__}: {one_line(str(error))}{self._at()}"
@@ -139,7 +139,7 @@ class Outcome:
         self.details = [f"{type(error).__name__}{self._at()}: {plain(str(error))}", *_innermost(error), ruling.because]
 
     def mismatch(self, error: MismatchError) -> None:
-        """The outputs are wrong: whose fault is it?"""
+        """The outputs are wrong. Decides who is to blame."""
         assert self.prepared is not None
         assert self.delivered is not None
         ruling = rule(
@@ -159,7 +159,7 @@ class Outcome:
         self.details = [self.reason, f"{self._operators()}; {ruling.because}"]
 
     def _at(self) -> str:
-        """On which inputs, where they are not the example's."""
+        """A description of the inputs if they are not the example's."""
         return "" if self.trial is None or self.trial.which == InputSet() else f" ({self.trial.which})"
 
     def _operators(self) -> str:
@@ -196,5 +196,5 @@ def _stored(distance: Distance | None) -> Metrics | None:
     """The oracle's distance as a record keeps it."""
     if distance is None:
         return None
-    # `dataclasses.asdict` copies each value first, which is ten times as long.
+    # `dataclasses.asdict` copies each value first, which takes ten times as long.
     return Metrics(**{name: getattr(distance, name) for name in Metrics.__struct_fields__})

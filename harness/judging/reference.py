@@ -1,4 +1,4 @@
-"""What torch says: its own result in the cell's dtype, and the float64 results that the oracle judges by."""
+"""The reference: torch's result in the cell's dtype, and the float64 results from which tolerances are derived."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from onnx_parity.harness.record import Kind
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """One input set: what goes in, what should come out."""
+    """One input set: the inputs and the expected outputs."""
 
     which: InputSet
     inputs: tuple[Given, ...]
@@ -30,7 +30,7 @@ class Trial:
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """All that torch is asked about a case at a dtype, shared by its cells at every opset."""
+    """torch's results for a case at a dtype, shared by its cells at every opset."""
 
     example: Trial
     other_values: Trial | None
@@ -38,7 +38,7 @@ class Reference:
 
 
 class NondeterministicError(Exception):
-    """The program gives something else each time: there is nothing to compare a runtime with."""
+    """The program's results differ from run to run, so that there is nothing to compare a runtime with."""
 
 
 def consult(program: Program) -> Reference:
@@ -63,11 +63,11 @@ def _same(one: tuple[Given, ...], other: tuple[Given, ...]) -> bool:
 
 
 class _Judged:
-    """A program, and what its outputs are measured from."""
+    """A program, and the float64 version from which its errors are measured."""
 
     def __init__(self, program: Program) -> None:
         self._program = program
-        #: Of a program on integers the dtype's own tolerance is asked, whatever float64 would give.
+        #: None for a program on integers, for which the dtype's own tolerance is used.
         self._twin = Twin(program.module, torch.float64, program.call) if program.dtype.is_floating else None
         self._coarse = Twin(program.module, torch.float32, program.call) if program.dtype.is_floating else None
 
@@ -91,8 +91,8 @@ class _Judged:
 
 
 def _refuse_nondeterministic(program: Program, trial: Trial) -> None:
-    """Run it once more on the same inputs: every bit should be the same, or on a GPU, whose kernels add in another
-    order each time, as much as a runtime is held to."""
+    """Run the program again on the same inputs. Every bit must be equal; on a GPU, whose kernels add in another order
+    each time, the results must be within the tolerance of a runtime."""
     again = [to_array(output) for output in program.run(trial.inputs)]
     if program.device is not Device.CPU and judge(again, trial.expected).passed:
         return

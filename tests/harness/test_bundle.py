@@ -230,7 +230,7 @@ def test_a_bundle_replaces_a_bundle_and_nothing_else(tmp_path: Path) -> None:
     assert (folder / "model.onnx").read_bytes() == wrong_alpha(18, Request(torch.nn.ELU(), (), (), {}))
     (folder / "bundle.json").unlink()
     assert kept(tmp_path, wrong_alpha).line == (
-        f"bundle: not kept: {folder} holds something else than a bundle: give a folder that is empty or not there yet."
+        f"bundle: not kept: {folder} exists and is not a bundle: give a folder that is empty or does not exist yet."
     )
     assert (folder / "model.onnx").exists()
 

@@ -101,7 +101,7 @@ def test_nothing_that_stands_in_a_folder_is_lost(faulty: Path) -> None:
     for command in ("repro", "reduce"):
         assert invoke(command, _CELL, "--out", "mine") == (
             2,
-            "mine holds something else than a bundle: give a folder that is empty or not there yet.\n",
+            "mine exists and is not a bundle: give a folder that is empty or does not exist yet.\n",
         )
     assert (faulty / "mine" / "thesis.tex").read_text() == "everything"
 
