@@ -1,1 +1,1 @@
-"""Exporters side by side on torch's OpInfo samples: who is right, who is silently wrong, who refuses, who crashes."""
+"""Compares exporters on torch's OpInfo samples: which are right, silently wrong, refuse, or crash."""

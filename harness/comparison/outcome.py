@@ -1,6 +1,6 @@
-"""What a comparison is made of: the samples that exporters are put to, and how each of them fared.
+"""The data of a comparison: the samples that exporters are given, and the outcomes.
 
-These go as JSON between the command and its workers, and out of the command with `--json`.
+They are sent as JSON between the command and its workers, and printed by the command with `--json`.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from onnx_parity.harness.record import RunInfo
 
 
 class Verdict(StrEnum):
-    """How an exporter fared with a sample at an opset."""
+    """The outcome of an exporter for a sample at an opset."""
 
     RIGHT = "right"
-    #: A model that runs and gives something else than torch: silently wrong.
+    #: The model runs and returns other values than torch: silently wrong.
     WRONG = "wrong"
-    #: The exporter said that it cannot.
+    #: The exporter refused the program.
     REFUSED = "refused"
     #: The exporter raised something else, or onnxruntime does not load or run its model.
     BROKEN = "broken"
@@ -39,14 +39,14 @@ class Point(msgspec.Struct, frozen=True, order=True):
 
 
 class Task(msgspec.Struct, frozen=True):
-    """A sample to export at each of some opsets: captured once, where the exporter can."""
+    """A sample to export at several opsets, captured once if the exporter supports that."""
 
     point: Point
     opsets: tuple[int, ...]
 
 
 class Outcome(msgspec.Struct, frozen=True):
-    """How one exporter fared with one sample at one opset."""
+    """The outcome of one exporter for one sample at one opset."""
 
     point: Point
     exporter: str
@@ -54,15 +54,15 @@ class Outcome(msgspec.Struct, frozen=True):
     verdict: Verdict
     #: Why it is not right, in one line.
     reason: str = ""
-    #: What export took; None where it did not come to an end.
+    #: The time of the export; None if it did not end.
     seconds: float | None = None
 
 
 class Comparison(msgspec.Struct, frozen=True):
-    """All that a comparison found."""
+    """The results of a comparison."""
 
     run: RunInfo
-    #: Whether it took of every declared entry as many samples as the targets count.
+    #: Whether it used as many samples of every declared entry as the targets assume.
     whole: bool
     exporters: tuple[str, ...]
     points: tuple[Point, ...]

@@ -1,1 +1,1 @@
-"""Running a cell: its stages, the process that they run in, what is left of one that dies."""
+"""Running a cell: its stages, the process that they run in, and what is reported of a process that dies."""

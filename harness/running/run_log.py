@@ -1,4 +1,4 @@
-"""One process's part in a run: where its records go, and what is left behind if it dies."""
+"""The files of one process in a run: its records, and the cell that it is running, in case it dies."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ class _Files:
 
 
 class RunLog:
-    """Writes records as cells end. The run's folder appears with the first cell, so that no run is empty.
+    """Writes records as cells end. The run's folder is created with the first cell, so that no run is empty.
 
-    A process that is forked once the files are open writes to them as well: each record is one `write` at their end.
+    A process that is forked after the files have been opened writes to them too; each record is one `write`.
     """
 
     def __init__(self, root: Path, describe: Callable[[], RunInfo], process: str) -> None:
@@ -42,17 +42,17 @@ class RunLog:
         return frozenset({self._files.records.fileno(), self._files.in_flight.fileno()})
 
     def begin(self, record: Record) -> None:
-        """A cell is about to run."""
+        """Note that a cell begins."""
         self.in_flight.begin(record)
 
     def finish(self, record: Record) -> bytes:
-        """A cell has ended, here or in a process that did not live to say so. Return its record as JSON."""
+        """Write the record of a cell that has ended, here or in a process that died. Returns the record as JSON."""
         line = self._files.records.append(record)
         self.in_flight.end()
         return line
 
     def carry(self, records: Sequence[Record]) -> None:
-        """Records of an earlier run that stand for cells of this one."""
+        """Write records of an earlier run that are used for cells of this run."""
         writer = RecordWriter(create_run(self._root, self._describe()), "carried")
         for record in records:
             writer.append(record)
@@ -65,5 +65,5 @@ class RunLog:
 
 
 def stderr_path(run: Path, process: str) -> Path:
-    """Where the cells of a process write their standard error, and faulthandler their stack."""
+    """The file for the standard error of the cells of a process, and for the stack that faulthandler writes."""
     return run / f"stderr-{process}.txt"

@@ -1,1 +1,1 @@
-"""What is put to the test, and what runs it: exporters, runtimes, the models between them."""
+"""The subjects of the matrix: exporters, runtimes, and the models that pass between them."""

@@ -2,9 +2,9 @@
 
     pytest --runtimes backend:onnxruntime.backend
 
-The interface is `onnx.backend.base`'s: `prepare(model, device)` gives an object whose `run(inputs)` takes a list of
-arrays in the order of the graph's inputs, and `supports_device(device)` says whether it can. A module that does not
-load is a runtime that is missing, with the reason.
+The interface is that of `onnx.backend.base`: `prepare(model, device)` returns an object whose `run(inputs)` takes a
+list of arrays in the order of the graph's inputs, and `supports_device(device)` returns whether it can use a device.
+If the module cannot be imported, the runtime is missing, with the reason.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from onnx_parity.harness.subjects.runtime_interface import NoKernelError, Sessio
 
 
 class BackendRep(Protocol):
-    """A model that a backend has taken in."""
+    """A model that a backend has prepared."""
 
     def run(self, inputs: list[Fed]) -> Sequence[object]: ...
 
 
 class BackendModule(Protocol):
-    """What `onnx.backend.base.Backend` asks of a backend, as far as the harness uses it."""
+    """The part of the interface `onnx.backend.base.Backend` that the harness uses."""
 
     def prepare(self, model: onnx.ModelProto, device: str) -> BackendRep: ...
 
@@ -41,7 +41,7 @@ class BackendModule(Protocol):
 
 
 class NoBackendError(Exception):
-    """The module cannot serve. The message says why."""
+    """The module cannot be used as a backend. The message has the reason."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class Backend:
     """A module with the ONNX backend interface."""
 
     name: str
-    #: Which opsets it runs is for it to say, model by model.
+    #: All opsets: the backend itself refuses the models that it cannot run.
     opsets: tuple[int, ...] = OPSETS
 
     def missing(self, device: Device) -> str:
@@ -84,7 +84,7 @@ class _Session:
 
 
 def _array(output: Any) -> object:
-    """An output in numpy: a backend may answer in arrays of its own, which say how to become numpy's."""
+    """An output as a numpy array. A backend may return its own arrays, which can be converted to numpy's."""
     return np.asarray(output) if hasattr(output, "__array__") else output
 
 
@@ -93,7 +93,7 @@ def _loaded(name: str) -> BackendModule:
     try:
         module = import_module(name)
     except Exception as error:
-        # What a package says of its own absence names only itself.
+        # The message of an ImportError may name only the missing package, so the backend is named too.
         raise NoBackendError(f"{name} cannot be imported: {type(error).__name__}: {one_line(str(error))}") from error
     for function in ("prepare", "supports_device"):
         if not callable(getattr(module, function, None)):

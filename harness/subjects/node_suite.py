@@ -1,6 +1,6 @@
-"""ONNX's own node tests (`onnx.backend.test`) on a runtime of the harness: how far it goes.
+"""Runs ONNX's own node tests (`onnx.backend.test`) on a runtime of the harness.
 
-They test the runtime, and the harness's way of feeding it, not an exporter: what a witness is worth.
+They test the runtime, and how the harness passes inputs to it, and no exporter. They show how reliable a witness is.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from onnx_parity.harness.axes import Device
 from onnx_parity.harness.one_line import one_line
 from onnx_parity.harness.subjects.runtime_interface import NoKernelError, Runtime
 
-#: Characters of what numpy says of two arrays that are told.
+#: The number of characters of numpy's message about two arrays that are kept.
 _REASON = 300
 
 
@@ -31,16 +31,16 @@ class Ending(StrEnum):
     """How a node test ends."""
 
     PASSED = "passed"
-    #: The runtime does not know the opset, or has no kernel for the operator or its types, and says so.
+    #: The runtime reports that it does not support the opset, or has no kernel for the operator or its types.
     UNSUPPORTED = "unsupported"
-    #: It did not load or run the model, for another reason.
+    #: The runtime did not load or run the model, for another reason.
     REFUSED = "refused"
-    #: It ran it, and gave something else.
+    #: The runtime returned wrong outputs.
     WRONG = "wrong"
 
 
 class NodeTest(msgspec.Struct, frozen=True):
-    """What became of one test."""
+    """The result of one test."""
 
     name: str
     ending: Ending
@@ -57,14 +57,14 @@ def run_suite(runtime: Runtime, pattern: str = "") -> Iterator[NodeTest]:
 
 
 def near(pattern: str) -> list[str]:
-    """Operators whose node tests were perhaps meant."""
+    """Names of node tests that are similar to the pattern, to be suggested."""
     operators = {test.name.removeprefix("test_").partition("_")[0] for test in _tests()}
     return difflib.get_close_matches(pattern.removeprefix("test_"), sorted(operators))
 
 
 @cache
 def _tests() -> Sequence[Any]:
-    """All there are. To make their inputs takes seconds."""
+    """All node tests. Creating their inputs takes seconds."""
     with warnings.catch_warnings():
         # The tests' inputs divide by zero, overflow and use what numpy deprecates, on purpose.
         warnings.simplefilter("ignore")
