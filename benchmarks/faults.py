@@ -2,8 +2,8 @@
 
 python -m benchmarks.faults --repeats 100
 
-Cells that take their process along, in every stage in turn; wrong answers that the oracle is shown; workers, and whole
-runs, that are killed with SIGKILL in the middle of a cell. A cell's fault counts as reported if its record says what
+The faults are cells that end their process, in every stage in turn; wrong answers of a runtime; and workers and whole
+runs that are killed with SIGKILL in the middle of a cell. A cell's fault counts as reported if its record says what
 happened and in which stage, all other cells have passed, and no process is left over.
 """
 

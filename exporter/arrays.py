@@ -17,7 +17,7 @@ Mask: TypeAlias = npt.NDArray[np.bool_]
 
 BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 
-#: Bits of the significand, the hidden one included, and the exponent of the smallest positive number.
+#: For each dtype, the bits of the significand with the hidden one, and the exponent of the smallest positive number.
 _FORMATS = {
     np.dtype(np.float16): (11, -24),
     BFLOAT16: (8, -133),
@@ -27,7 +27,7 @@ _FORMATS = {
 
 
 def to_array(tensor: torch.Tensor) -> Array:
-    """The tensor's values in numpy, which has no bfloat16 of its own."""
+    """The tensor as a numpy array. numpy itself has no bfloat16: the dtype of ml_dtypes is used."""
     plain = tensor.detach().resolve_conj().resolve_neg().cpu().contiguous()
     if plain.dtype == torch.bfloat16:
         return plain.view(torch.int16).numpy().view(BFLOAT16)
@@ -59,14 +59,14 @@ def is_float(dtype: np.dtype[Any]) -> bool:
 
 
 def epsilon(dtype: np.dtype[Any]) -> float:
-    """The distance from 1 to the next number."""
+    """The distance from 1 to the next larger number of the dtype."""
     return 2.0 ** (1 - _FORMATS[dtype][0])
 
 
 def ulp(values: Float64Array, dtype: np.dtype[Any]) -> Float64Array:
-    """One unit in the last place of `dtype` at each value, never less than its smallest number."""
+    """One unit in the last place of `dtype` at each value, never less than the smallest positive number of `dtype`."""
     bits, smallest = _FORMATS[dtype]
     _, exponent = np.frexp(values)
-    # frexp gives zero the exponent of a half.
+    # frexp returns the exponent 0 for zero, the same as for a half.
     unit: Float64Array = np.ldexp(1.0, np.where(values == 0.0, smallest, np.maximum(exponent - bits, smallest)))
     return unit

@@ -1,4 +1,4 @@
-"""A captured program, which is lowered once for each opset that is wanted, and the options of a model."""
+"""`Capture`: a recorded program, which can be lowered to several opsets. `ModelOptions`: how it is lowered."""
 
 from __future__ import annotations
 
@@ -54,19 +54,19 @@ class ModelOptions:
 
     @property
     def weights_vary(self) -> bool:
-        """Whether other weights may be given when the model runs: nothing may be made of their values before."""
+        """Whether the caller may pass other weights when the model runs. Then no weight may be folded at export."""
         return not self.export_params or bool(self.keep_initializers_as_inputs)
 
     @property
     def as_functions(self) -> bool:
         """Whether modules become functions of the model."""
-        # A tensor has no truth; `modules_to_functions` refuses it.
+        # `bool` of a tensor raises an error of torch's; `modules_to_functions` refuses a tensor with its own message.
         asked = self.export_modules_as_functions
         return isinstance(asked, torch.Tensor) or bool(asked)
 
 
 class Capture:
-    """A captured program: independent of any opset, to be lowered to as many as wanted."""
+    """A captured program. It does not depend on an opset, and can be lowered to any number of them."""
 
     def __init__(
         self,
@@ -85,7 +85,7 @@ class Capture:
 
     @property
     def operators(self) -> tuple[str, ...]:
-        """The ATen operators of the program, each once: `aten::elu`."""
+        """The names of the program's ATen operators, without repetition: `aten::elu`."""
         return tuple(dict.fromkeys(operator_name(node.op) for node in self.graph.live_nodes()))
 
     def lower(
@@ -100,8 +100,8 @@ class Capture:
         custom_opsets: Mapping[str, int] | None = None,
         export_modules_as_functions: bool | Collection[type[torch.nn.Module]] = False,
     ) -> ONNXProgram:
-        """The ONNX program at an opset. Raises `UnsupportedOperatorsError`, which lists all operators that have no
-        form there.
+        """Lower the program to an opset. Raises `UnsupportedOperatorsError`, which lists all operators that cannot be
+        expressed at that opset.
         """
         return as_model(
             self,
@@ -122,7 +122,7 @@ class Capture:
 @leaving_garbage()
 @outside_of_fake_modes
 def as_model(capture: Capture, options: ModelOptions) -> ONNXProgram:
-    """What `Capture.lower` does, by options that are checked."""
+    """Do what `Capture.lower` does, with options that have been checked."""
     opset = options.opset_version
     lowering = LoweringOptions(
         style=options.operator_export_type,
@@ -150,5 +150,8 @@ def as_model(capture: Capture, options: ModelOptions) -> ONNXProgram:
 
 
 def _literals_on_the_cpu() -> AbstractContextManager[object]:
-    """What lowerings make lies in the memory of the CPU, whatever torch.set_default_device says; which is a mode."""
+    """Within, lowerings create tensors on the CPU, even if the caller has used torch.set_default_device.
+
+    A default device is a mode on torch's function stack: if that stack is empty, there is nothing to override.
+    """
     return torch.device("cpu") if torch._C._len_torch_function_stack() else nullcontext()

@@ -1,4 +1,4 @@
-"""`capture_program`: read what the caller asked for, and record the program once, for all opsets."""
+"""`capture_program`: reads and checks the arguments of the caller, and records the program once, for all opsets."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def capture_program(
     return_written: bool = False,
     _retain_param_name: bool = True,
 ) -> Capture:
-    """Record what `model(*args, **kwargs)` does, without computing it."""
+    """Record the operators that `model(*args, **kwargs)` calls, without computing them."""
     options = RecordOptions(
         input_names=input_names,
         output_names=output_names,
@@ -147,8 +147,8 @@ def _callable(
     """An exported program as a module, with the arguments that it was exported with if none are given."""
     if trains(training):
         raise ArgumentError(
-            "training=True, and model is an ExportedProgram, whose mode is built in: put the module into training mode "
-            "before torch.export.export"
+            "training=True, but model is an ExportedProgram, whose mode was fixed when it was made: put the module "
+            "into training mode before torch.export.export"
         )
     module = ExportedModule(program)
     if _left_out(args, kwargs):
@@ -161,35 +161,35 @@ def _callable(
 def _with_own_example(
     model: Callable[..., Any], args: Any, kwargs: Mapping[str, Any] | None, options: RecordOptions
 ) -> tuple[Any, Mapping[str, Any] | None, RecordOptions]:
-    """The arguments and options, those that were not given being the module's own, if it brings an example along."""
+    """The arguments and options. If no arguments were given and the module has an example, those of the example."""
     own = own_example(model) if _left_out(args, kwargs) else None
     if own is None:
         return args, kwargs, options
-    says_axes = options.dynamic_shapes is not None or options.dynamic_axes is not None
+    has_axes = options.dynamic_shapes is not None or options.dynamic_axes is not None
     options = replace(
         options,
         input_names=options.input_names or own.input_names,
         output_names=options.output_names or own.output_names,
-        dynamic_shapes=options.dynamic_shapes if says_axes else own.dynamic_shapes,
+        dynamic_shapes=options.dynamic_shapes if has_axes else own.dynamic_shapes,
     )
     return own.args, own.kwargs, options
 
 
 def _left_out(args: Any, kwargs: Mapping[str, Any] | None) -> bool:
-    """Whether no arguments were given. (To compare an array with () is to compare its numbers.)"""
+    """Whether no arguments were given. (`args == ()` would compare the elements if args is an array.)"""
     return isinstance(args, tuple) and not args and kwargs is None
 
 
 @dataclass(frozen=True, slots=True)
 class _Inputs:
-    """The call that is recorded, marked arguments wrapped, and what its inputs and the weights are called."""
+    """The call to record, with marked arguments wrapped, and the names of its inputs and of the weights."""
 
     call: Call
     names: list[str]
     weight_names: list[str]
     output_names: list[str]
     axes: Axes
-    #: Where the inputs are among the arguments, if some of them are marked.
+    #: The positions of the inputs among the arguments, if some arguments are marked.
     layout: Layout | None
 
     @classmethod
@@ -214,7 +214,7 @@ class _Inputs:
 
 
 def _marked(arguments: dict[str, Any], options: RecordOptions, input_names: Sequence[str]) -> dict[str, Any]:
-    """The arguments by parameter, with those wrapped that are marked as a list of any length or as a tensor or None."""
+    """The arguments by parameter, with those wrapped in `Held` that are marked with `ListOf` or `OrNone`."""
     dynamic_axes, dynamic_shapes = options.dynamic_axes, options.dynamic_shapes
     if dynamic_shapes is not None:
         spec = shapes_by_argument(dynamic_shapes, arguments)
@@ -255,7 +255,7 @@ def _warn_of_dropped_writes(written: Sequence[str]) -> None:
     if not written:
         return
     text = (
-        f"the program writes to {', '.join(written)}. An ONNX model keeps nothing from one run to the next: "
+        f"the program writes to {', '.join(written)}. An ONNX model keeps no state from one run to the next: "
         "the new values are left out. If they matter, return them from the program, or give return_written=True"
     )
     caller = nearest_user_place(sys._getframe())
@@ -264,13 +264,13 @@ def _warn_of_dropped_writes(written: Sequence[str]) -> None:
 
 
 def _decomposition_of(op: OpOverload) -> Callable[..., Any] | None:
-    """How torch writes an operator in simpler ones, for operators that have no lowering."""
+    """torch's decomposition of an operator into simpler ones; None for an operator that has a lowering."""
     if is_lowered(op):
         return None
     if operator_name(op) == "onnx::Attention":
         return torchs_attention
     known = _decompositions().get(op)
-    # A composite that a decomposition of torch's calls comes here whole.
+    # A composite operator that is called by one of torch's decompositions has not been decomposed yet.
     return op.decompose if known is None and op._can_decompose() else known
 
 

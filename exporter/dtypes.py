@@ -1,4 +1,4 @@
-"""dtypes: the correspondence of torch's and ONNX's, and torch's rules of type promotion."""
+"""The correspondence between torch's dtypes and ONNX's, and torch's rules of type promotion."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def is_floating(dtype: torch.dtype) -> bool:
 
 
 def fits_attribute(number: float, dtype: torch.dtype) -> bool:
-    """Whether a number loses nothing as a float attribute, a float32 in ONNX, of an operator that computes `dtype`."""
+    """Whether a number can be a float attribute of an operator of this dtype without loss. (ONNX has float32 there.)"""
     return dtype is not torch.float64 or c_float(number).value == number
 
 
@@ -69,7 +69,7 @@ def extremes(dtype: torch.dtype) -> tuple[int | float, int | float]:
 
 
 def _category(dtype: torch.dtype) -> int:
-    """bool, integer, float or complex, in this order."""
+    """0 for bool, 1 for integers, 2 for floats, 3 for complex."""
     if dtype.is_complex:
         return 3
     if dtype.is_floating_point:

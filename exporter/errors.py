@@ -38,7 +38,7 @@ class OnnxExporterWarning(UserWarning):
 
 
 class OpsetError(ExportError, ValueError):
-    """The requested opset is not one that can be delivered."""
+    """The requested opset is not one that this exporter writes."""
 
 
 class ArgumentError(ExportError, ValueError):
@@ -46,7 +46,7 @@ class ArgumentError(ExportError, ValueError):
 
 
 class CaptureError(ExportError):
-    """The program could not be captured: it failed, or it did what a recording cannot follow."""
+    """The program could not be captured: it failed, or it did something that a recording cannot represent."""
 
 
 class DynamicAxisError(CaptureError):
@@ -54,11 +54,11 @@ class DynamicAxisError(CaptureError):
 
 
 class FrozenValueError(CaptureError):
-    """Under `strict=True`: the program looked at a value, so the recording is only good for the example input."""
+    """With `strict=True`: the program read a tensor's value, so its recording is only valid for the example inputs."""
 
 
 class LoweringError(ExportError):
-    """A lowering failed, or made something other than what the operator returns. Its fault, not the program's."""
+    """A lowering failed, or its result does not match the operator's. The lowering is wrong, not the program."""
 
 
 class WriteError(ExportError, OSError):
@@ -66,11 +66,11 @@ class WriteError(ExportError, OSError):
 
 
 class VerificationError(ExportError, AssertionError):
-    """The exported model is not valid, or does not give what the program gives."""
+    """The exported model is not valid, or its results differ from the program's."""
 
 
 class Unsupported(Exception):
-    """Raised by a lowering for what ONNX cannot say. `since` is the first opset that can, when there is one."""
+    """Raised by a lowering for a call that ONNX cannot express. `since` is the first opset that can, if any."""
 
     def __init__(self, reason: str, since: int | None = None) -> None:
         super().__init__(reason)
@@ -79,12 +79,12 @@ class Unsupported(Exception):
 
 
 def line_and_module(where: str, module: str) -> str:
-    """A place in the user's program, as far as it is known: `model.py:12 in features.0`."""
+    """A place in the user's program, as far as it is known, in the form `model.py:12 in features.0`."""
     return " in ".join(part for part in (where, module) if part)
 
 
 def on_its_own_line(where: str, module: str) -> str:
-    """That place as a line below an error's text; nothing where it is unknown."""
+    """The same place as a line below an error's text; an empty string if it is unknown."""
     place = line_and_module(where, module)
     return f"\n      at {place}" if place else ""
 
@@ -123,7 +123,7 @@ class UnsupportedOperatorsError(ExportError):
         return "Register a lowering with @onnx_parity.lowering('namespace::name'), or rewrite those lines."
 
 
-# As `torch.onnx` calls them, for scripts that catch them.
+# The names that `torch.onnx` has for them, for scripts that catch them.
 OnnxExporterError = ExportError
 UnsupportedOperatorError = UnsupportedOperatorsError
 SymbolicValueError = LoweringError

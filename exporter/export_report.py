@@ -1,4 +1,4 @@
-"""The steps of an export, and what users can ask to read of them: `report`, `profile`, `dump_exported_program`."""
+"""The files that describe an export: those of `report`, `profile` and `dump_exported_program`."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ PROGRAM_FILE = "onnx_export_program.txt"
 
 
 class Steps:
-    """Keeps what a report says, and writes it when the export ends, well or not."""
+    """Collects the contents of a report, and writes it when the export ends, whether or not it succeeded."""
 
     def __init__(self, folder: str | os.PathLike[str], *, report: bool, profile: bool, dump: bool) -> None:
         if not isinstance(folder, str | os.PathLike):
@@ -40,7 +40,7 @@ class Steps:
         self._operators: Sequence[str] = ()
         self._program: ONNXProgram | None = None
         if (self._report or dump) and not self._folder.is_dir():
-            raise WriteError(f"artifacts_dir is {self._folder}, which is no folder that exists: make it first")
+            raise WriteError(f"artifacts_dir is {self._folder}, which is not an existing folder: create it first")
 
     @contextmanager
     def step(self, name: str) -> Iterator[None]:
@@ -91,7 +91,7 @@ class Steps:
 
 
 def _listing(graph: Graph) -> str:
-    """The recorded program: one line an operator, its arguments by name."""
+    """The recorded program, with one line for each operator and its arguments by name."""
     numbers: dict[int, str] = {id(item.value): item.name for item in graph.inputs}
 
     def spelled(argument: object) -> str:

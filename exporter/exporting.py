@@ -1,4 +1,4 @@
-"""`export`: record a program, lower it to an opset, verify the model and write it."""
+"""`export`: records a program, lowers it to an opset, verifies the model and writes it."""
 
 from __future__ import annotations
 
@@ -69,53 +69,57 @@ def export(
     The program is recorded once, over tensors without data; its parameters become the model's weights.
 
     Args:
-        model: A `torch.nn.Module`, any function of tensors, or an `ExportedProgram` of `torch.export`, whose dynamic
-            shapes are the model's.
-        args: The arguments to call it with, a tuple or one tensor. Tensors become inputs; everything else is built in.
-            A dict at the end of the tuple holds keyword arguments. An `ExportedProgram` knows its own.
+        model: A `torch.nn.Module`, any function of tensors, or an `ExportedProgram` of `torch.export`. The dynamic
+            shapes of an `ExportedProgram` are those of the model.
+        args: The arguments to call it with, a tuple or one tensor. Tensors become inputs; other values become constants
+            of the model. A dict at the end of the tuple holds keyword arguments. For an `ExportedProgram`, the default
+            is the arguments that it was exported with.
         f: Where to write the model: a path, or a file opened for writing bytes. None writes nothing.
-        export_params: False leaves the weights out: they become inputs after the program's own, all of them, in the
-            order of `model.state_dict()`. One that is there under several names is one input, under the first of them:
-            `weight_names` says which there are.
+        export_params: False leaves the weights out: all of them become inputs after the program's own, in the order of
+            `model.state_dict()`. A tensor that has several names there is one input, under the first of them. The
+            `weight_names` of the result lists these inputs.
         verbose: Print the exported graph.
-        training: Export the module as it is in training mode rather than in evaluation mode: True, or a `TrainingMode`
-            of ours or of `torch.onnx`. Either way it is left in the mode it was in.
-        input_names: Names for the inputs, from the first; fewer than there are will do. More go to the weights.
-        output_names: Names for the outputs, likewise.
+        training: Export the module in training mode rather than in evaluation mode: True, or a `TrainingMode` of this
+            package or of `torch.onnx`. The module's own mode is restored afterwards.
+        input_names: Names of the inputs, beginning with the first. There may be fewer names than inputs; further names
+            are those of the weights.
+        output_names: Names of the outputs, beginning with the first. There may be fewer names than outputs.
         aten: The older spelling of `operator_export_type=OperatorExportTypes.ONNX_ATEN`.
         export_raw_ir: The older spelling of `operator_export_type=OperatorExportTypes.RAW`.
-        operator_export_type: In whose operators to write: see `OperatorExportTypes`.
-        opset_version: The opset to deliver, 7 to 28; 18 if not given. Never another one.
-        do_constant_folding: Compute what depends on weights alone, and fold batch norms into convolutions. Never done
-            where the weights are inputs.
-        example_outputs: What the program returns. It is found out anyway; if given, it must agree.
+        operator_export_type: Which operators the model consists of: see `OperatorExportTypes`.
+        opset_version: The opset of the model, 7 to 28; 18 if not given. Another opset is never substituted.
+        do_constant_folding: Compute nodes that depend on weights alone, and fold batch norms into convolutions. Has no
+            effect if the weights are inputs.
+        example_outputs: The results of the program. They are not needed; if given, their number, dtypes and shapes must
+            be those of the program's results.
         strip_doc_string: False writes each node's operator, source line and module into its `doc_string`.
         dynamic_axes: The dynamic axes, by the names of inputs: `{"x": [0, 2]}`, `{"x": {0: "batch"}}`, or both. An
-            output's entry names the axes of that output. A `ListOf` in the place of a list of tensors, or an `OrNone`
-            in that of a tensor, makes it one input: a sequence of any length, an optional. Without, a list is as many
-            inputs as the example has tensors. See there.
-        keep_initializers_as_inputs: List the weights among the inputs too, so that whoever runs the model may override
-            them. Opsets 7 and 8 demand the listing; there it alone does not keep weights from being folded.
+            entry for an output names the axes of that output. An entry `ListOf` for a list of tensors makes the list
+            one input, a sequence of any length; without it, each tensor of the list is an input. An entry `OrNone` for
+            a tensor makes it an optional.
+        keep_initializers_as_inputs: Also list the weights among the inputs, so that other values can be passed when the
+            model runs; then no weight is folded. In opsets 7 and 8 weights are always listed, and are folded unless
+            this is True.
         kwargs: Keyword arguments to call it with.
-        external_data: Write the weights to `<f>.data`. By default only where one file cannot hold them. An
-            `ExternalData` asks for shards, or refers to weights that lie in safetensors files.
-        dynamic_shapes: The dynamic axes, as `torch.export` takes them: `{"x": {0: torch.export.Dim("batch")}}`; with
-            `ListOf` and `OrNone` at any depth.
+        external_data: Write the weights to `<f>.data`. The default is to do so only if one file cannot hold them. Give
+            an `ExternalData` for shards, or to refer to weights that are stored in safetensors files.
+        dynamic_shapes: The dynamic axes, in the form of `torch.export`: `{"x": {0: torch.export.Dim("batch")}}`;
+            `ListOf` and `OrNone` may stand at any depth.
         custom_translation_table: Lowerings for this export alone: `{torch.ops.my_ops.foo.default: lower_foo}`.
-        custom_opsets: Versions of domains of your own: `{"my_domain": 2}`; 1 for those not named.
+        custom_opsets: Versions of custom domains: `{"my_domain": 2}`; the default is 1.
         export_modules_as_functions: Write modules as functions of the model: True for all, or their classes.
         optimize: False is the same as `do_constant_folding=False`.
-        verify: Raise `VerificationError`, and write nothing, unless the model gives what the program gives: see
+        verify: Raise `VerificationError`, and write nothing, if the model's results differ from the program's: see
             `ONNXProgram.verify`.
-        report: Write `onnx_export_report.md` into `artifacts_dir`, also where the export fails.
+        report: Write `onnx_export_report.md` into `artifacts_dir`, even if the export fails.
         profile: Write the seconds of each step into that report.
         dump_exported_program: Write the recorded program, `onnx_export_program.txt`, into `artifacts_dir`.
-        artifacts_dir: Where these go.
-        dynamo: Accepted and ignored: there is one way to record a program.
+        artifacts_dir: The folder for these files.
+        dynamo: Accepted and ignored: this exporter has only one way to record a program.
         autograd_inlining: Must be True: an autograd function without `symbolic` is exported as its forward.
-        strict: Refuse a program that turns a tensor into a Python value, rather than warn.
-        return_written: Make outputs, after the program's own, of the new values of the buffers, attributes and inputs
-            that it writes to; they are called `<name>_written`. Otherwise they are left out, with a warning.
+        strict: Raise an error, rather than a warning, if the program turns a tensor into a Python value.
+        return_written: Return the new values of the buffers, attributes and inputs that the program writes to. They
+            become outputs named `<name>_written` after the program's own. Otherwise they are left out, with a warning.
 
     Returns:
         The exported program. Call it to run it in onnxruntime.

@@ -1,4 +1,4 @@
-"""`InputObserver`: what to export a module with, learned from calls of it."""
+"""`InputObserver`: infers the example arguments and the dynamic axes of an export from calls of the module."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Arguments = tuple[Any, ...] | dict[str, Any] | tuple[tuple[Any, ...], dict[str, 
 
 @dataclass(slots=True)
 class _Call:
-    #: By parameter; the first `positional` of them were given by position.
+    #: The arguments by parameter; the first `positional` of them were given by position.
     arguments: dict[str, Any]
     positional: int
     outputs: list[torch.Tensor] = field(default_factory=list)
@@ -34,7 +34,7 @@ class _Call:
 
 
 class InputObserver:
-    """Watches calls of a module, and infers what to export it with: arguments, and the sizes that vary between calls.
+    """Observes calls of a module, and infers from them the arguments and the dynamic axes to export it with.
 
         observer = InputObserver()
         with observer(model):
@@ -42,8 +42,8 @@ class InputObserver:
             model(second)
         export(model, observer.infer_arguments(), dynamic_shapes=observer.infer_dynamic_shapes())
 
-    An argument that some calls lack, as a language model's cache in its first step, is empty there; `value_if_missing`
-    gives another value for it, by the argument's name.
+    An argument that is missing in some calls, such as a language model's cache in its first step, is taken to be empty
+    there; `value_if_missing` gives another value for it, by the argument's name.
     """
 
     def __init__(self, value_if_missing: Mapping[str, Any] | None = None) -> None:
@@ -55,15 +55,18 @@ class InputObserver:
     def __call__(
         self, model: torch.nn.Module, store_n_calls: int = 3, method_name: str = "forward"
     ) -> Iterator[InputObserver]:
-        """Within, the first `store_n_calls` calls of the method are kept: copies of their tensors and results."""
+        """Within, the first `store_n_calls` calls of the method are stored: copies of their tensors and results."""
         method = getattr(model, method_name, None)
         if not callable(method):
-            raise ArgumentError(f"{type(model).__qualname__} has no method {method_name!r} to watch")
+            raise ArgumentError(
+                f"{type(model).__qualname__} has no method {method_name!r} to observe: give the name of a method as "
+                "method_name"
+            )
         self._parameters = parameter_names(signature_of(method))
         last = len(self._calls) + store_n_calls
 
         @functools.wraps(method)
-        def watched(*args: Any, **kwargs: Any) -> Any:
+        def observed(*args: Any, **kwargs: Any) -> Any:
             if len(self._calls) >= last:
                 return method(*args, **kwargs)
             given = pytree.tree_map_only(torch.Tensor, _copied, by_parameter(self._parameters, args, kwargs))
@@ -76,7 +79,7 @@ class InputObserver:
             return result
 
         was_own = method_name in vars(model)
-        setattr(model, method_name, watched)
+        setattr(model, method_name, observed)
         try:
             yield self
         finally:
@@ -85,16 +88,16 @@ class InputObserver:
                 setattr(model, method_name, method)
 
     def num_obs(self) -> int:
-        """How many calls were kept."""
+        """The number of stored calls."""
         return len(self._calls)
 
     def infer_arguments(
         self, index_or_args_or_kwargs: int | None = None, flat: bool = False, as_args_kwargs: bool = False
     ) -> Arguments:
-        """The arguments of one call, by default of the one with the most tensors, and what others have besides.
+        """The arguments of one call, and those that only other calls have. The default is the call with most tensors.
 
-        A tuple where all were given by position, a dict where all were by name; with `as_args_kwargs` both, with `flat`
-        the tensors alone.
+        The result is a tuple if all were given by position, and a dict if all were given by name; with
+        `as_args_kwargs` it is a pair of both, and with `flat` a list of the tensors alone.
         """
         call = self._chosen(index_or_args_or_kwargs)
         arguments = self._completed(call)
@@ -105,10 +108,11 @@ class InputObserver:
     def infer_dynamic_shapes(
         self, set_batch_dimension_for: Collection[int | str] | bool | None = None
     ) -> tuple[Any, ...] | dict[str, Any]:
-        """The axes whose sizes differ between calls, as `dynamic_shapes`; by name where arguments were.
+        """The axes whose sizes differ between calls, in the form of `dynamic_shapes`.
 
-        Sizes that were the same in all calls are taken to be fixed, but for the first axis of the arguments in
-        `set_batch_dimension_for`, which are named, numbered, or, for True, all.
+        The result is a tuple if all arguments were given by position, and a dict by name otherwise. Sizes that were the
+        same in all calls are taken to be static. An exception is the first axis of the arguments in
+        `set_batch_dimension_for`, which holds names or positions; True means all arguments.
         """
         call = self._chosen(None)
         asked = set_batch_dimension_for
@@ -127,7 +131,7 @@ class InputObserver:
         rtol: float = 0.1,
         initializer: Callable[..., Any] | None = None,
     ) -> list[dict[str, Any]]:
-        """How far an exported program is from what was seen, call by call: rows for a table, errors among them."""
+        """Run an exported program with each stored call, and compare. Returns a row for each call, errors included."""
         if initializer is not None:
             onnx_program.initialize_inference_session(initializer)
         return [
@@ -156,13 +160,13 @@ class InputObserver:
         row["ort_duration"] = time.perf_counter() - start
         got = [leaf for leaf in pytree.tree_leaves(result) if isinstance(leaf, torch.Tensor)]
         if [(each.dtype, each.shape) for each in got] != [(each.dtype, each.shape) for each in call.outputs]:
-            return {**row, "SUCCESS": False, "error": "outputs of other numbers, dtypes or shapes"}
+            return {**row, "SUCCESS": False, "error": "the number, dtypes or shapes of the outputs differ"}
         figures = [VerificationInfo.from_tensors("", want, each) for want, each in zip(call.outputs, got, strict=True)]
         absolute = max((each.max_abs_diff for each in figures), default=0.0)
         relative = max((each.max_rel_diff for each in figures), default=0.0)
         return {**row, "SUCCESS": absolute <= atol and relative <= rtol, "abs": absolute, "rel": relative}
 
-    # --- what the calls say together ------------------------------------------------------------------------------
+    # --- inferring from all calls ---------------------------------------------------------------------------------
 
     def _chosen(self, index: object) -> _Call:
         if not self._calls:
@@ -171,12 +175,13 @@ class InputObserver:
             return max(self._calls, key=lambda call: len(_tensors(call.arguments)))
         if not isinstance(index, int) or not -len(self._calls) <= index < len(self._calls):
             raise ArgumentError(
-                f"{index!r} is none of the {len(self._calls)} calls that were observed: give its number"
+                f"{index!r} is not the number of an observed call: give an int below {len(self._calls)}, the number of "
+                "calls that were observed"
             )
         return self._calls[index]
 
     def _completed(self, call: _Call) -> dict[str, Any]:
-        """A call's arguments, and those that only others have."""
+        """A call's arguments, and those that only other calls have."""
         arguments = dict(call.arguments)
         for other in self._calls:
             for name, value in other.arguments.items():
@@ -186,29 +191,30 @@ class InputObserver:
         return dict(sorted(arguments.items(), key=lambda item: order.get(item[0], len(order))))
 
     def _missing(self, name: str, like: Any) -> Any:
-        """What an argument is where it is not given: of no elements along what varies."""
+        """The value of an argument in a call that lacks it: tensors whose dynamic axes have the size 0."""
         if name in self._value_if_missing:
             return self._value_if_missing[name]
-        varying = iter(self._varying(name))
+        dynamic = iter(self._dynamic_axes(name))
 
         def emptied(tensor: torch.Tensor) -> torch.Tensor:
-            axes = next(varying)
+            axes = next(dynamic)
             if not axes:
                 raise ArgumentError(
-                    f"some calls lack {name!r}, and no size of it varies in the others, to be 0 there: give "
-                    f"InputObserver(value_if_missing={{{name!r}: tensor}})"
+                    f"the argument {name!r} is missing in some calls, and no axis of it changed its size in the "
+                    f"others, which could be empty: give InputObserver(value_if_missing={{{name!r}: tensor}})"
                 )
             return tensor.new_empty([0 if axis in axes else size for axis, size in enumerate(tensor.shape)])
 
         return pytree.tree_map_only(torch.Tensor, emptied, like)
 
-    def _varying(self, name: str) -> list[set[int]]:
-        """Of each tensor of an argument, the axes whose sizes differ between calls."""
+    def _dynamic_axes(self, name: str) -> list[set[int]]:
+        """For each tensor of an argument, the axes whose sizes differ between calls."""
         seen = [_tensors(call.arguments[name]) for call in self._calls if _tensors(call.arguments.get(name))]
         seen += [_tensors(self._value_if_missing[name])] if name in self._value_if_missing else []
         if len({tuple(tensor.ndim for tensor in tensors) for tensors in seen}) > 1:
             raise ArgumentError(
-                f"{name!r} holds other tensors, or of another rank, in each call: they cannot be one input"
+                f"the number or the ranks of the tensors of {name!r} differ between calls: an input of a model has one "
+                "rank, so observe calls that agree"
             )
         return [
             {axis for axis, sizes in enumerate(zip(*(each.shape for each in alike), strict=True)) if len({*sizes}) > 1}
@@ -216,13 +222,13 @@ class InputObserver:
         ]
 
     def _shapes_of(self, name: str, like: Any, has_batch: bool) -> Any:
-        varying = iter(self._varying(name))
+        dynamic = iter(self._dynamic_axes(name))
 
         def axes(leaf: Any) -> Any:
             if not isinstance(leaf, torch.Tensor):
                 return None
             first = {0} if has_batch and leaf.ndim else set()
-            return dict.fromkeys(sorted(next(varying) | first), Dim.DYNAMIC)
+            return dict.fromkeys(sorted(next(dynamic) | first), Dim.DYNAMIC)
 
         return pytree.tree_map(axes, like)
 

@@ -1,4 +1,4 @@
-"""Operators that make a program's sizes tensors: `onnx_parity.operators`, as `torch.onnx.operators` was."""
+"""`onnx_parity.operators`: sizes as tensors and tensors as sizes, like the former `torch.onnx.operators`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ __all__ = ["reshape_from_tensor_shape", "shape_as_tensor"]
 
 
 def shape_as_tensor(x: torch.Tensor) -> torch.Tensor:
-    """The shape as an int64 tensor, which a recording follows: sizes that vary stay so."""
+    """The shape as an int64 tensor. In the model it is computed from the input, so that dynamic sizes stay dynamic."""
     return torch._shape_as_tensor(x)
 
 

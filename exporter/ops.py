@@ -1,4 +1,4 @@
-"""ONNX operators called from a program: each call is one node in the model, as it is written.
+"""ONNX operators that a program calls by name: each call becomes exactly one node of the model.
 
     def forward(self, x):
         return onnx_parity.ops.symbolic("my_domain::Foo", (x,), {"alpha": 0.5}, dtype=x.dtype, shape=x.shape)

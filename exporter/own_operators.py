@@ -1,4 +1,4 @@
-"""Custom operators of this package, which are recorded for what torch has no operator for.
+"""Custom operators of this package: they are recorded for computations that torch has no operator for.
 
 `torch.library.register_fake` is not used, because it searches its caller in the sources of all loaded modules, which
 takes 50 ms of a process's first export.

@@ -1,4 +1,4 @@
-"""The printed graph: one line a statement, with types, attributes, the module and the source line it came from."""
+"""The printed graph: one line for each node, with types, attributes, and the module and source line of its origin."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ _NAMES = {
 
 @dataclass(frozen=True, slots=True)
 class Scopes:
-    """Says where in a module a node belongs: `AlexNet/Sequential[features]/Conv2d[0]`."""
+    """The position of a node in the module hierarchy: `AlexNet/Sequential[features]/Conv2d[0]`."""
 
-    #: Of each module, by its path from the root, the name of its class.
+    #: The names of the modules' classes, by their paths from the root.
     classes: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
@@ -44,7 +44,7 @@ class Scopes:
         return cls({path: type(module).__name__ for path, module in modules})
 
     def spelled(self, path: str) -> str:
-        """The scope of a module path. A program that is no module has none, and neither have its functions."""
+        """The scope of a module path. A program that is not a module has no scopes: the path is returned unchanged."""
         if "" not in self.classes:
             return path
         parts = path.split(".") if path else []
@@ -83,14 +83,14 @@ def _lines(model: ir.Model, scopes: Scopes) -> Iterator[str]:
 
 
 def typed(value: ir.Value) -> str:
-    """`%x : Float(batch, 3)`; a list of such, `Float[](batch, 3)`; one that may be None, `Float?(batch, 3)`."""
+    """`%x : Float(batch, 3)`; for a sequence `Float[](batch, 3)`; for an optional `Float?(batch, 3)`."""
     dtype = "Tensor" if value.dtype is None else _NAMES.get(value.dtype, value.dtype.name)
     match value.type:
         case ir.SequenceType():
             dtype += "[]"
         case ir.OptionalType():
             dtype += "?"
-    # A rank that is not known is not the rank of a scalar, which prints as Float().
+    # An unknown rank is printed as Float, unlike that of a scalar, which is printed as Float().
     sizes = "" if value.shape is None else f"({', '.join(str(size) for size in value.shape)})"
     return f"%{value.name} : {dtype}{sizes}"
 
@@ -118,7 +118,7 @@ def _statement(node: ir.Node, indent: str, scopes: Scopes) -> Iterator[str]:
 
 
 def _body(name: str, graph: ir.Graph, indent: str, scopes: Scopes) -> Iterator[str]:
-    """The body of a branch or of a loop."""
+    """The lines of the body of a branch or of a loop."""
     yield f"{indent}{name}({', '.join(map(typed, graph.inputs))}):"
     for node in graph:
         yield from _statement(node, f"{indent}  ", scopes)

@@ -1,4 +1,4 @@
-"""What an export returns: the model, ready to be looked at, saved, run and verified."""
+"""`ONNXProgram`, the result of an export: a model that can be printed, saved, run and verified."""
 
 from __future__ import annotations
 
@@ -46,17 +46,17 @@ class ONNXProgram:
     ) -> None:
         self.model = model
         self.opset_version = opset_version
-        #: What it was exported from, and how that structures its results.
+        #: The program and its example arguments, and the structure of the program's results.
         self.source = source
         self.returned = returned
         self._weights = weights
         self._session: RuntimeSession | None = None
 
-    # --- what it is -----------------------------------------------------------------------------------------------
+    # --- properties -----------------------------------------------------------------------------------------------
 
     @property
     def model_proto(self) -> onnx.ModelProto:
-        """The model as a protobuf message, weights inside."""
+        """The model as a protobuf message that contains the weights."""
         return onnx.load_model_from_string(self.serialize())
 
     @property
@@ -70,8 +70,9 @@ class ONNXProgram:
 
     @property
     def weight_names(self) -> tuple[str, ...]:
-        """The names of weights that are given when the model runs (`export_params=False`), in their order: that of the
-        state dict, tied weights once, under their first name.
+        """The names of weights that are inputs of the model (`export_params=False`), in the order of the state dict.
+
+        Tied weights are one input, under the first of their names.
         """
         return tuple(self._weights.as_inputs)
 
@@ -88,7 +89,7 @@ class ONNXProgram:
     # --- writing --------------------------------------------------------------------------------------------------
 
     def serialize(self) -> bytes:
-        """The model as bytes, weights inside."""
+        """The model as bytes that contain the weights."""
         return write.serialize(self.model)
 
     def save(
@@ -117,7 +118,9 @@ class ONNXProgram:
             if isinstance(destination, (str, os.PathLike)):
                 write.write_file(self.model, destination, external_data)
             elif external_data:
-                raise ArgumentError("external_data=True needs a path to put the weights beside: give `f` as a path")
+                raise ArgumentError(
+                    "external_data=True writes the weights beside the model, which needs a path: give `f` as a path"
+                )
             elif not hasattr(destination, "write") or isinstance(destination, io.TextIOBase):
                 raise ArgumentError(
                     f"`f` is {destination!r}: give a path, or a file opened for writing bytes (open(..., 'wb'))"
@@ -128,7 +131,7 @@ class ONNXProgram:
     # --- changing -------------------------------------------------------------------------------------------------
 
     def optimize(self) -> None:
-        """Compute what depends on weights alone, and fold batch norms into convolutions, where that was not done."""
+        """Compute nodes that depend on weights alone, and fold batch norms into convolutions, if not done at export."""
         if not self._weights.as_inputs:
             fold_constants(self.model)
             fuse_batch_norm(self.model)
@@ -136,33 +139,33 @@ class ONNXProgram:
         self.release()
 
     def apply_weights(self, state_dict: Mapping[str, torch.Tensor]) -> None:
-        """Put other values in the place of weights, by the names that the module has for them.
+        """Replace the values of weights, by the names that the module has for them.
 
-        What the export has made of them, such as a convolution's kernel with a batch norm folded in, is made anew.
-        Names that the model does not have are warned about.
+        Values that the export has computed from them, such as a convolution's kernel with a batch norm folded in, are
+        computed again. Names that the model does not have are warned about.
         """
         self._weights.apply(state_dict, self.source.program)
         self.release()
 
     def rename_axes(self, rename_mapping: AxisNames) -> None:
-        """Give axes that vary other names: `program.rename_axes({"batch": "N"})`."""
+        """Rename dynamic axes: `program.rename_axes({"batch": "N"})`."""
         rename_axes(self.model, rename_mapping)
         self.release()
 
     # --- running --------------------------------------------------------------------------------------------------
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Run the model in onnxruntime, with arguments and results structured as the program's."""
+        """Run the model in onnxruntime. Arguments and results have the structure of the program's."""
         return self._restored(self.runtime_session().run(self.feeds(args, kwargs)))
 
     def call_reference(self, *args: Any, **kwargs: Any) -> Any:
-        """Run the model in onnx.reference, which is slow and knows every opset."""
+        """Run the model in onnx.reference, which is slow and supports every opset."""
         return self._restored(ReferenceSession(self.model).run(self.feeds(args, kwargs)))
 
     def compute_values(
         self, value_names: Sequence[str], args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
     ) -> tuple[torch.Tensor, ...]:
-        """What values inside the model are for some arguments, by the names that the printed graph has for them."""
+        """Compute values inside the model for some arguments. Their names are those in the printed graph."""
         value_names = checked_names("value_names", value_names)
         if not value_names:
             return ()
@@ -170,18 +173,18 @@ class ONNXProgram:
         known |= {output.name: output for node in self.model.graph for output in node.outputs}
         for name in value_names:
             if name not in known:
-                raise ArgumentError(f"the model has no value {name!r}: print(program) shows those that it has")
+                raise ArgumentError(f"the model has no value {name!r}: print(program) shows the values that it has")
         feeds = self.feeds(args if isinstance(args, list | tuple) else (args,), dict(kwargs or {}))
         with self._returning([known[name] for name in value_names]):
             return tuple(RuntimeSession(self.model).run(feeds))
 
     def initialize_inference_session(self, initializer: Initializer = plain_session) -> None:
-        """Make the onnxruntime session that calls go to. `initializer` makes one of a model in bytes, or of a path
-        where the model is too large for that: give your own for other providers or custom operators."""
+        """Create the onnxruntime session that calls use. `initializer` creates it from a model as bytes, or from a path
+        if the model is too large for that. Pass a function of your own for other providers or custom operators."""
         if not callable(initializer):
             raise ArgumentError(
-                f"initializer is {initializer!r}: give a function that makes an onnxruntime.InferenceSession of a "
-                "model's bytes, or of its path"
+                f"initializer is {initializer!r}: give a function that makes an onnxruntime.InferenceSession from a "
+                "model's bytes, or from its path"
             )
         if initializer is plain_session and self._calls_torch():
             from onnx_parity.exporter.fallback.onnxruntime_session import torch_session
@@ -190,21 +193,22 @@ class ONNXProgram:
         self._session = RuntimeSession(self.model, initializer)
 
     def runtime_session(self) -> RuntimeSession:
-        """The session that calls go to, made now if there is none."""
+        """The session that calls use. It is created if there is none."""
         if self._session is None:
             self.initialize_inference_session()
         assert self._session is not None
         return self._session
 
     def release(self) -> None:
-        """Let go of the onnxruntime session. The next call makes a new one."""
+        """Release the onnxruntime session. The next call creates a new one."""
         self._session = None
 
     def verify(self) -> None:
-        """Raise `VerificationError` unless the model is valid and gives in onnxruntime what the program gives in torch.
+        """Raise `VerificationError` unless the model is valid and computes in onnxruntime what the program computes.
 
-        For the example inputs, for others made of their values, and for other sizes of every axis that varies:
-        numbers of outputs, dtypes, shapes, and values as far from float64's as torch's own may be.
+        They are compared for the example inputs, for inputs made of the same numbers in another order, and for other
+        sizes of every dynamic axis. The number of outputs, dtypes and shapes must be equal, and values may differ from
+        the program's in float64 by as much as the program's own results may.
         """
         verify(self)
 
@@ -218,13 +222,13 @@ class ONNXProgram:
         return signature_of(self.source.program)
 
     def feeds(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Given]:
-        """What the model is run with: the inputs among the arguments, and the weights that it has as inputs."""
+        """The values of the model's inputs: the inputs among the arguments, and the weights that are inputs."""
         source = self.source
         feeds = feeds_of(self._signature, source.held_arguments, self._actual_inputs(), args, kwargs)
         return {**feeds, **self._weights.as_inputs}
 
     def _restored(self, results: Sequence[torch.Tensor]) -> Any:
-        """Results in the structure that the program returns; beside them what it wrote, by name, if that was asked."""
+        """The results in the program's structure; with `return_written` a pair of that and the written values."""
         remaining = iter(results)
         leaves: list[Any] = []
         for kind, plain in zip(self.returned.kinds, self.returned.plain, strict=True):
@@ -254,6 +258,6 @@ class ONNXProgram:
             graph.outputs.extend(outputs)
 
     def _actual_inputs(self) -> list[ir.Value]:
-        """The inputs without the weights that are among them, as old IR versions ask."""
+        """The inputs without weights. (IR version 3 requires every weight to be listed as an input too.)"""
         weights = self.model.graph.initializers.keys() | self._weights.as_inputs.keys()
         return [value for value in self.model.graph.inputs if value.name not in weights]

@@ -1,4 +1,4 @@
-"""What a model was exported from: the program, its example arguments, and what was recorded of it."""
+"""`Source`: what a model was exported from, that is the program, its example arguments, and the recorded graph."""
 
 from __future__ import annotations
 
@@ -23,27 +23,27 @@ class Source:
     program: Callable[..., Any]
     args: tuple[Any, ...]
     kwargs: Mapping[str, Any]
-    #: The mode that it was recorded in; None for that of each of its parts.
+    #: Whether it was recorded in training mode; None if each module kept its own mode.
     training: bool | None = None
     axes: Axes = field(default_factory=Axes)
-    #: Where its inputs are, where some of them are no tensors.
+    #: The positions of the inputs among the arguments, if some inputs are marked lists or optionals.
     layout: Layout | None = None
-    #: What its operators were recorded as.
+    #: The recorded graph.
     recorded: Graph | None = None
 
     def inputs(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Given]:
-        """The inputs of the model among arguments: tensors, lists of them, None where that may be."""
+        """The inputs of the model among the arguments: tensors, marked lists of tensors, and marked tensors or None."""
         if self.layout is not None:
             return self.layout.inputs(args, kwargs)
         return [leaf for leaf in pytree.tree_leaves((tuple(args), dict(kwargs))) if isinstance(leaf, torch.Tensor)]
 
     @property
     def held_arguments(self) -> tuple[tuple[Any, ...], Mapping[str, Any]]:
-        """The example's arguments, with leaves for inputs that are no tensors."""
+        """The example's arguments, with marked lists and optionals wrapped as single inputs."""
         return (self.args, self.kwargs) if self.layout is None else self.layout.arguments
 
     def with_inputs(self, inputs: Sequence[Given]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """The example's arguments, with these inputs."""
+        """The example's arguments, with the inputs replaced by these."""
         remaining = iter(inputs)
         if self.layout is not None:
             return self.layout.filled(self.args, self.kwargs, remaining)

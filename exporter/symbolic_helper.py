@@ -84,7 +84,8 @@ def _scalar(value: Any) -> Any:
 
 
 def _if_scalar_type_as(*arguments: Any) -> Any:
-    """A Python number as a tensor of the dtype of a value: `(number, value)`, or `(g, number, value)` as before."""
+    """A Python number as a tensor of a value's dtype. Called with `(number, value)`, or with `(g, number, value)`, the
+    form that torch.onnx had earlier."""
     number, value = arguments[-2:]
     if isinstance(number, Value):
         return number

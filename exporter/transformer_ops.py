@@ -1,7 +1,7 @@
-"""ONNX's operators for transformers, called from a program: `onnx_parity.ops.attention` and `rotary_embedding`.
+"""ONNX's operators for transformers that a program can call: `onnx_parity.ops.attention` and `rotary_embedding`.
 
-Both are computed in torch as ONNX specifies, and exported at every opset: as ONNX's operator if the opset and
-onnxruntime have it, else as the operators that it consists of.
+Both are computed in torch as ONNX specifies them, and can be exported at every opset: as ONNX's operator if the opset
+and onnxruntime have it, and otherwise as the operators that it consists of.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def attention(
         K, V = torch.cat([past_key, K], 2), torch.cat([past_value, V], 2)
     keys, values = _for_each(K, Q.shape[1]), _for_each(V, Q.shape[1])
     if attn_mask is None and not offset and not softcap and softmax_precision is None and qk_matmul_output_mode == 0:
-        # torch has one operator for this, which becomes one operator in the model too.
+        # torch has a single operator for this, which also becomes a single operator of the model.
         scores = _scores(Q, keys, scale)
         grouped = K.shape[1] != Q.shape[1]
         output = F.scaled_dot_product_attention(Q, K, V, is_causal=is_causal, scale=scale, enable_gqa=grouped)
@@ -79,7 +79,7 @@ def attention(
 
 
 def torchs_attention(*inputs: Any, **options: Any) -> Any:
-    """`torch.onnx.ops.attention`, where it computes what ONNX specifies."""
+    """`torch.onnx.ops.attention`. Refuses options for which torch does not compute what ONNX specifies."""
     if options.get("softcap") or options.get("qk_matmul_output_mode"):
         raise refused_here(
             "torch.onnx.ops.attention with softcap or qk_matmul_output_mode does not compute what ONNX's Attention "
@@ -192,7 +192,7 @@ def rotary_embedding(
             f"rotary_embedding takes caches of {rank} axes {given} position_ids, and got {cos_cache.ndim} and "
             f"{sin_cache.ndim}: reshape them"
         )
-    # Outside of an export it is computed by operators that have gradients.
+    # Outside of an export it is computed with operators of torch, so that it has gradients.
     rotated = _rotary_embedding if is_in_onnx_export() else _rotated
     return rotated(X, cos_cache, sin_cache, position_ids, interleaved, num_heads, rotary_embedding_dim)
 

@@ -1,4 +1,4 @@
-"""The version that exported files name as their producer's. The same as pyproject.toml's, by test."""
+"""The name and version of this package that exported files carry. A test checks that pyproject.toml has the same."""
 
 __all__ = ["PRODUCER", "VERSION"]
 

@@ -6,7 +6,9 @@ Every usable sample of an entry is a case, `opinfo.clamp[sample=3]`; the number 
 that the entry draws, so that the same sample has the same name in every tier. The default tier takes four of them,
 evenly spread, in one dtype at one opset; the full tier all of them in all dtypes, at the opsets where forms change.
 
-The tensors of a sample are the program's inputs; everything else, dims and modes, is part of the program.
+The tensors of a sample are the program's inputs; everything else, dims and modes, is part of the program. The usable
+samples are listed in a survey beside the declarations, because importing OpInfo takes seconds and drawing all samples
+takes minutes.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """The data of a run: one `Record` per cell, one `RunInfo` and one `RunEnd` per run.
 
 The harness writes these types and the reports read them. `onnx_parity.harness.store` writes records as lines of JSON.
-New fields have defaults and fields are never renamed, so that old runs can still be read.
+New fields have defaults and fields are never renamed, so that old runs can still be read. A run of each earlier schema
+version is kept in `tests/harness/old_runs/` to test that.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""Which errors of the exporter have a test of their message: `python -m tests.refusals`.
+"""Finds error messages of the exporter that no test asserts: `python -m tests.refusals`.
 
-A refusal is a place in `exporter/` that words an error. It is shown where a test has caught an error in whose message
-its words stand, and has asserted them: in `pytest.raises(..., match=...)`, or in an `assert` that spells them out.
+It finds each place in `exporter/` that words an error, runs the tests, and fails if the words of one are not asserted.
+They are asserted if a test catches an error whose message contains them, and compares them in
+`pytest.raises(..., match=...)` or in an `assert` that spells them out.
 """
 
 from __future__ import annotations

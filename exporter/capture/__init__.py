@@ -1,1 +1,1 @@
-"""Programs to the ATen graph. Knows torch; knows nothing of ONNX."""
+"""Captures a PyTorch program as an ATen graph. Depends on torch, and not on ONNX."""

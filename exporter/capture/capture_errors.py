@@ -1,4 +1,4 @@
-"""The words of the errors and warnings of a recording: the program failed, it fixed a dynamic axis, it chose by one."""
+"""Errors and warnings of a recording: the program failed, fixed a dynamic axis, or branched on a dynamic size."""
 
 from __future__ import annotations
 
@@ -24,36 +24,36 @@ def failed_while_recorded(
 ) -> CaptureError:
     """The error for a program that raised `error` while it was recorded.
 
-    `axis_names` are the names of dynamic axes by symbol. `unlike_the_example` are the symbols of sizes that were not
-    recorded as they are in the example, which may be why the program failed.
+    `axis_names` are the names of dynamic axes by symbol. `unlike_the_example` are the symbols of sizes that were
+    recorded with another value than in the example, which may be the reason why the program failed.
     """
     placed = last_user_line(error).placed
     if isinstance(error, RecursionError):
         return nested_too_deeply(placed)
     if isinstance(error, TypeError) and TensorList.__name__ in str(error):
         return CaptureError(f"the program passes a list of unknown length to an operator{placed}. {TensorList.REMEDY}")
-    # It is imported by whatever raised such an error; programs of static sizes do without.
+    # Imported here, because programs with static sizes do not need it. If such an error was raised, it is imported.
     from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 
     if isinstance(error, GuardOnDataDependentSymNode):
         return CaptureError(
             f"the program branches on a number that it computed from values{placed}: {error.cond}\n"
-            "The number depends on the input, so neither branch can be built in. Branch on sizes of inputs, use "
-            "torch.where or torch.cond, or state what always holds with torch._check."
+            "The number depends on the input, so neither branch can be chosen at export. Branch on sizes of inputs, "
+            "use torch.where or torch.cond, or state what always holds with torch._check."
         )
     if axis_names and unlike_the_example:
         names = ", ".join(repr(axis_names[symbol]) for symbol in unlike_the_example)
         named = re.sub(r"\bs\d+\b", lambda symbol: axis_names.get(symbol[0], symbol[0]), str(error))
         return CaptureError(
             f"the program failed while it was recorded{placed}: {type(error).__name__}: {named}\n"
-            f"The size of {names} is 0 or 1 in the example. It was recorded as 2, because what holds for empty axes "
-            "and for axes of size 1 (which broadcast) does not hold for other sizes. Give an example of another size; "
-            "if the program needs this one, leave the axis out of dynamic_axes."
+            f"The size of {names} is 0 or 1 in the example. It was recorded as 2, because empty axes and axes of size "
+            "1 (which broadcast) behave differently from other sizes. Give an example of another size; if the program "
+            "needs this one, leave the axis out of dynamic_axes."
         )
     return CaptureError(
         f"the program failed while it was recorded{placed}: {type(error).__name__}: {error}\n"
         "Call it with the same arguments without exporting. If it fails there too, correct it there first. "
-        "If not, it does something that cannot be followed over fake tensors (numpy, .data_ptr(), a C extension)."
+        "If not, it does something that is not possible with fake tensors (numpy, .data_ptr(), a C extension)."
     )
 
 
@@ -66,7 +66,7 @@ def ended_the_process(error: SystemExit) -> CaptureError:
 
 
 def warn_of_branches_on_sizes(symbols: HintedShapeEnv, axis_names: Mapping[str, str], strict: bool) -> None:
-    """Warn where the user's code branched on a dynamic size; raise `FrozenValueError` instead if `strict`."""
+    """Warn of branches on a dynamic size in the user's code; raise `FrozenValueError` instead if `strict`."""
     for assumption in symbols.assumptions.values():
         if assumption.by_user and not assumption.fixes():
             origin = assumption.origin
@@ -81,7 +81,7 @@ def warn_of_branches_on_sizes(symbols: HintedShapeEnv, axis_names: Mapping[str, 
 
 
 def fixed_axes(fixed: Mapping[str, Assumption], axis_names: Mapping[str, str]) -> DynamicAxisError:
-    """The error for dynamic axes that the program needs to have one size; `fixed` says by which assumption."""
+    """The error for dynamic axes that the program needs to have one size; `fixed` maps each to the assumption."""
     lines = "\n".join(
         f"  - {name!r}{known.origin.placed}: the program needs {known.spelled(axis_names)} to be {known.answer}"
         for name, known in fixed.items()

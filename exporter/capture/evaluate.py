@@ -1,4 +1,4 @@
-"""The interpreter of the recorded ATen graph: what its nodes compute on real tensors, branches and loops included."""
+"""The interpreter of the recorded ATen graph: computes its nodes on real tensors, including branches and loops."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ from onnx_parity.exporter.capture.replace.dispatch import without_keeping
 
 __all__ = ["Interpreter", "TensorInterpreter", "call", "outside_of_modes", "outside_of_recording"]
 
-#: What an interpreter knows of a value: its tensor, and maybe more.
+#: The data that an interpreter keeps for a value: its tensor, and possibly more.
 T = TypeVar("T")
 _VIEWS = frozenset({torch.ops.aten.view.default, torch.ops.aten._unsafe_view.default, torch.ops.aten.reshape.default})
 
 
 class Interpreter(ABC, Generic[T]):
-    """Runs nodes. A scope holds what is known of the values of a block and of the blocks around it.
+    """Runs nodes. A scope maps the values of a block, and of the blocks around it, to what is known of them.
 
-    What branches, loops and scans do is written here, once; subclasses say what an operator does.
+    Branches, loops and scans are implemented here; subclasses implement operators.
     """
 
     def run(self, nodes: Sequence[Node], scope: MutableMapping[Value, T]) -> None:
-        """Run nodes in order; what they give goes into the scope."""
+        """Run nodes in order, and put their outputs into the scope."""
         for node in nodes:
             self.step(node, scope)
 
@@ -44,19 +44,19 @@ class Interpreter(ABC, Generic[T]):
             assert output is not None
             scope[output] = result
 
-    # --- what subclasses say ------------------------------------------------------------------------------------------
+    # --- implemented by subclasses ------------------------------------------------------------------------------------
 
     @abstractmethod
     def operator(self, node: Node, scope: MutableMapping[Value, T]) -> Iterable[tuple[Value, T]]:
-        """What an operator of torch gives, by the outputs of the node."""
+        """The results of an operator of torch, by the outputs of the node."""
 
     @abstractmethod
     def list_operation(self, node: Node, scope: MutableMapping[Value, T]) -> Sequence[T]:
-        """What a primitive without blocks gives: an operation on a list, or on what may be None."""
+        """The results of a primitive without blocks, which is an operation on a list or on an optional."""
 
     @abstractmethod
     def literal(self, tensor: torch.Tensor) -> T:
-        """What is known of a tensor that no node makes: a weight, the number of an iteration."""
+        """The data for a tensor that no node computes, such as a weight or the number of an iteration."""
 
     @abstractmethod
     def tensor(self, known: T) -> torch.Tensor: ...
@@ -66,11 +66,11 @@ class Interpreter(ABC, Generic[T]):
 
     @abstractmethod
     def slice_of(self, node: Node, whole: T, number: int, turn: str) -> T:
-        """Of what a scan goes over, the slice of one iteration."""
+        """The slice of a scanned tensor for one iteration."""
 
     @abstractmethod
     def stack(self, node: Node, items: list[T]) -> T:
-        """What a loop or scan has collected, along a new first axis; there is at least one."""
+        """The collected items of a loop or scan, of which there is at least one, stacked along a new first axis."""
 
     # --- values -------------------------------------------------------------------------------------------------------
 
@@ -78,11 +78,11 @@ class Interpreter(ABC, Generic[T]):
         return scope[value] if value.constant is None else self.literal(value.constant)
 
     def decision(self, value: Value, scope: MutableMapping[Value, T]) -> torch.Tensor:
-        """A value that decides which way the program goes, or how often."""
+        """A value that decides which branch is taken, or how often a loop runs."""
         return self.tensor(self.value(value, scope))
 
     def goes_on(self, condition: Value, known: T) -> bool:
-        """Whether a loop goes on after an iteration, by the first output of its block."""
+        """Whether a loop continues after an iteration, according to the first output of its block."""
         return bool(self.tensor(known))
 
     # --- branches and loops -------------------------------------------------------------------------------------------
@@ -99,7 +99,7 @@ class Interpreter(ABC, Generic[T]):
     def block(
         self, node: Node, block: Block, inputs: Sequence[T], scope: MutableMapping[Value, T], turn: str
     ) -> list[T]:
-        """Run a block of a node; `turn` says for a reader which one, or which iteration, it is."""
+        """Run a block of a node. `turn` describes for messages which block or which iteration it is."""
         inside = ChainMap(dict(zip(block.inputs, inputs, strict=True)), scope)
         self.run(block.nodes, inside)
         return [self.value(value, inside) for value in block.outputs]
@@ -158,7 +158,7 @@ class Interpreter(ABC, Generic[T]):
 
 
 class TensorInterpreter(Interpreter[Any]):
-    """On tensors. `number` gives a symbolic number in a scope; lists are Python's, and what may be None is None."""
+    """Interprets on tensors, Python lists and None. `number` returns the value of a symbolic number in a scope."""
 
     def __init__(self, number: Callable[[Varying, Mapping[Value, Any]], bool | int | float]) -> None:
         self._number = number
@@ -166,7 +166,7 @@ class TensorInterpreter(Interpreter[Any]):
     def operator(self, node: Node, scope: MutableMapping[Value, Any]) -> Iterable[tuple[Value, Any]]:
         arguments = self._arguments(node, scope)
         if node.op in _VIEWS and node.outputs[0] is not None:
-            # Of a tensor without elements nobody could tell what a -1 stands for.
+            # The recorded sizes are used, since a -1 in the arguments is ambiguous for a tensor without elements.
             arguments["size"] = [self.size(size, scope) for size in node.outputs[0].shape]
         return call(node, arguments)
 
@@ -205,12 +205,12 @@ class TensorInterpreter(Interpreter[Any]):
 
 
 def call(node: Node, arguments: Mapping[str, Any]) -> Iterator[tuple[Value, Any]]:
-    """What a node's operator gives for real arguments, by the outputs of the node."""
+    """Call a node's operator with real arguments. Returns the results by the outputs of the node."""
     assert isinstance(node.op, OpOverload)
     try:
         result = node.op(**arguments)
     except RuntimeError:
-        # A kernel may lay its result out in another way than its fake did, and then a view does not fit it.
+        # A kernel may return other strides than its fake kernel did, and then a recorded view may fail.
         if not any(map(_is_strided, arguments.values())):
             raise
         result = node.op(**tree_map_only(torch.Tensor, torch.Tensor.contiguous, dict(arguments)))
@@ -226,7 +226,10 @@ def _is_strided(argument: object) -> bool:
 
 @contextmanager
 def outside_of_recording() -> Iterator[None]:
-    """Where operators compute. The program itself may ask (`if x.nonzero().shape[0] > 4:`), outside of any operator."""
+    """A context in which operators are computed and not recorded.
+
+    It is also needed when the program itself reads a value outside of any operator (`if x.nonzero().shape[0] > 4:`).
+    """
     with outside_of_modes(), temporarily_clear_interpreter_stack(), without_keeping():
         yield
 

@@ -19,7 +19,7 @@ __all__ = ["RecordedInputs"]
 
 
 class RecordedInputs:
-    """The tensors and the marked arguments among a program's arguments, as the recorder and the graph know them."""
+    """The tensors and the marked arguments among a program's arguments, as fake tensors and values of the graph."""
 
     def __init__(
         self, recorder: Recorder, args: Sequence[Any], kwargs: Mapping[str, Any], names: Sequence[str], axes: Axes
@@ -33,7 +33,7 @@ class RecordedInputs:
         self.fakes: list[FakeTensor] = []
         #: The name that the user gave to the axis of each symbol.
         self.axis_names: dict[str, str] = {}
-        #: Of each symbol, an input whose size it is, and the axis.
+        #: For each symbol, an input that has this size, and the axis.
         self.size_sources: dict[str, tuple[Value, int]] = {}
         self._sizes: dict[str, torch.SymInt] = {}
         self._leaves, self._spec = pytree.tree_flatten((tuple(args), dict(kwargs)))
@@ -105,7 +105,7 @@ class RecordedInputs:
 
 
 def _fake_like(example: torch.Tensor, shape: Sequence[Size] | None, fakes: FakeTensorMode) -> FakeTensor:
-    # A weight on the device "meta" has no data yet, and stands for one on a device that has memory.
+    # A tensor on the device "meta" has no data yet. It is treated as a tensor on the CPU.
     device = torch.device("cpu") if example.is_meta else example.device
     if shape is None:
         meta = torch.empty_strided(example.shape, example.stride(), dtype=example.dtype, device="meta")

@@ -1,4 +1,4 @@
-"""Numbers over symbols, as they are among an operator's arguments, computed from the tensors of a run."""
+"""Symbolic numbers among the arguments of operators, and their values for the tensors of a run."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ __all__ = ["SymbolicNumber"]
 
 @dataclass(frozen=True, slots=True)
 class SymbolicNumber:
-    """An expression, and of which sizes and values its symbols are."""
+    """An expression, and the values of the graph that its symbols can be read from."""
 
     expression: sympy.Expr
-    #: Of each symbol: the value, and the axis whose size it is; no axis where it is the value itself.
+    #: For each symbol, the value and the axis whose size it is; no axis if it is the value itself.
     sources: tuple[tuple[sympy.Symbol, Value, int | None], ...]
 
     def of(self, tensors: Mapping[Value, torch.Tensor]) -> Any:
-        """What it is in a run. Sizes that are symbols themselves, because the run is being recorded, stay so."""
+        """The number for the tensors of a run. If the run is being recorded and sizes are symbols, so is the number."""
         known = {
             symbol: tensors[value].item() if axis is None else tensors[value].shape[axis]
             for symbol, value, axis in self.sources
@@ -34,7 +34,7 @@ class SymbolicNumber:
 
 
 class _Arithmetic(PythonReferenceAnalysis):
-    """torch's own reading of expressions, with the division of sizes that it leaves to sympy."""
+    """torch's evaluation of expressions, with the division of sizes, which torch leaves to sympy."""
 
     @staticmethod
     def int_truediv(a: Any, b: Any) -> Any:

@@ -1,6 +1,15 @@
-"""Capture by tracing: attempts to record a program, each of which may show what the next one needs.
+"""Capture by tracing: one or more attempts to record a program over fake tensors, without computing anything.
 
-Nothing is computed or copied: the program runs over fake tensors.
+A program without dynamic axes is first traced without a `ShapeEnv`. If its sizes turn out to depend on data, it is
+traced again with a `ShapeEnv`. If it fails with a symbol that was read from a tensor, it is traced again with the
+numbers of the example inputs, and a warning is issued.
+
+Four layers see each operator, from the outside in: the composite kernels of `replace/dispatch.py`, functionalization,
+the recorder (`record/recorder.py`), and the result cache of the fake tensors (`fakes/result_cache.py`).
+
+`torch.func.functionalize` turns views and writes in place into operators without side effects. Buffers are passed in as
+arguments, so that a write to one becomes visible: its new value arrives as a final `copy_`, which is not part of the
+model and is warned about. A write to any other tensor that the program did not create is refused.
 """
 
 from __future__ import annotations
@@ -46,15 +55,15 @@ def trace(
     strict: bool = False,
     return_written: bool = False,
 ) -> Traced:
-    """Record `program(*args, **kwargs)`. The tensors and the marked inputs among the flattened arguments are the
-    inputs, named in order.
+    """Record `program(*args, **kwargs)`. The inputs are the tensors and the marked inputs among the flattened
+    arguments, and are named in this order.
 
-    Weights are named as they are in the module, or by `weight_names` in the order of `weights_of(program)`.
-    `return_written` makes outputs of what the program wrote to buffers, attributes and inputs, after its own outputs.
-    Automatic axes that the program fixes become static; any other axis that it fixes is an error.
+    Weights have the module's names, or those in `weight_names` in the order of `weights_of(program)`. With
+    `return_written`, the new values of buffers, attributes and inputs become outputs after the program's own. Axes with
+    `Dim.AUTO` that the program fixes become static; any other axis that it fixes is an error.
     """
     wanted = ToRecord(program, args, kwargs, input_names, decomposition_of, weight_names, strict, return_written)
-    # Static programs are traced without a ShapeEnv, which costs nothing.
+    # Programs without dynamic axes are first traced without a ShapeEnv, because its import takes time.
     attempt = Attempt(axes, symbolic=bool(axes.inputs))
     failure: BaseException | None = None
     leaves, _ = pytree.tree_flatten((args, kwargs))
@@ -64,14 +73,14 @@ def trace(
         try:
             return _recorded(wanted, attempt, reached, arguments)
         except SymbolicNumberFailed as error:
-            # The program does with a number what cannot be done with a symbol. The example's number is built in, and
-            # a warning says so.
+            # The program needs the value of a number that is a symbol. The example's number becomes a constant, with a
+            # warning.
             failure = error.__cause__
             attempt = replace(attempt, symbolic=bool(attempt.axes.inputs), freezes=True)
         except LoopValueError:
             if not isinstance(failure, Exception):
                 raise
-            # A number that changes in each iteration cannot be built in: the user reads why its symbol failed.
+            # A number that changes in each iteration cannot become a constant: report why its symbol failed.
             raise failed_while_recorded(failure) from failure
         except OwnTensorWritten as error:
             if attempt.lifts:

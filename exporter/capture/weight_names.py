@@ -10,14 +10,14 @@ __all__ = ["name_finder", "named_weights", "weights_of"]
 
 
 def weights_of(program: object) -> list[torch.Tensor]:
-    """The parameters and buffers in the order of the state dict, each once."""
+    """The parameters and buffers in the order of the state dict, without repetition."""
     if not isinstance(program, torch.nn.Module):
         return []
     return list({id(tensor): tensor for tensor in program.state_dict(keep_vars=True).values()}.values())
 
 
 def named_weights(program: object, requested: Sequence[str]) -> list[tuple[str, torch.Tensor]]:
-    """The parameters and buffers in the order of the state dict, each once, by the names they have in a recording."""
+    """The parameters and buffers in the order of the state dict, without repetition, with their recorded names."""
     name_of = name_finder(program, requested)
     return [(name_of(tensor), tensor) for tensor in weights_of(program)]
 

@@ -23,14 +23,14 @@ class WeightTensor(TorchTensor):
 
     def __init__(self, tensor: torch.Tensor) -> None:
         super().__init__(tensor)
-        self._held = tensor
+        self._current = tensor
 
     @property
     def raw(self) -> torch.Tensor:  # type: ignore[override]  # a property in onnx_ir too, and typed as an attribute
-        return self._held
+        return self._current
 
     def hold(self, tensor: torch.Tensor) -> None:
-        self._held = tensor.detach()
+        self._current = tensor.detach()
 
 
 class LazyTorchTensor(ir.LazyTensor):

@@ -1,4 +1,8 @@
-"""The weights of an exported program, and their replacement by other values."""
+"""The weights of an exported program, and their replacement by other values (`apply_weights`).
+
+Everything that is folded or fused from a weight reads the value of its `WeightTensor` when the model is written.
+Therefore values can be replaced after the export, except if a lowering has read the value.
+"""
 
 from __future__ import annotations
 

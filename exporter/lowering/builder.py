@@ -5,7 +5,9 @@
 
 The interface is that of `torch.onnx`: the suffix of an attribute's name is its type (`_f` float, `_i` int, `_s` string,
 `_t` tensor, and lists of them), and values have `type().sizes()`. Beyond that, an operand may be a Python number, which
-gets the dtype that the specification requires there. What differs between opsets is a method of
+gets the dtype that the operator's schema requires of it beside the other inputs. A dtype that the operator does not
+accept, or that onnxruntime has no kernel for, is computed in a wider dtype that has all of its values, and cast back.
+What differs between opsets is a method of
 `onnx_parity.exporter.lowering.opsets.Forms`; constants and casts are in `onnx_parity.exporter.lowering.constants`.
 """
 

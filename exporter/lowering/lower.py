@@ -1,4 +1,8 @@
-"""The ATen graph to an ONNX model at one opset: inputs, nodes (see `lower_node`), outputs."""
+"""The ATen graph to an ONNX model at one opset: inputs, nodes (see `lower_node`), outputs.
+
+Refusals are collected over the whole program and raised together. Each names the operator, the reason, the user's line,
+the module, and the first opset that supports it.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""One node of the ATen graph to ONNX nodes: finds its lowering, calls it, and checks what it returns."""
+"""One node of the ATen graph to ONNX nodes: finds its lowering, calls it, and checks what it returns.
+
+The dtype of each result is compared with the one that torch gives, so that a lowering that forgets a cast fails at
+export.
+"""
 
 from __future__ import annotations
 

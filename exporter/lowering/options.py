@@ -1,4 +1,4 @@
-"""What can be chosen about a lowering besides the opset and the names: `operator_export_type`, versions, lowerings."""
+"""The options of a lowering besides the opset and the names: `operator_export_type`, versions, lowerings."""
 
 from __future__ import annotations
 

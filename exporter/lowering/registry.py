@@ -6,6 +6,8 @@
 
 A name may have an overload (`aten::max.dim`), which is looked up before the name without one. A lowering registered
 with `since` is used at that opset and later ones; of several, the one with the highest `since` up to the target opset.
+Users' lowerings take precedence over those of this package, and a composite operator for which a user registers a
+lowering is not decomposed.
 """
 
 from __future__ import annotations

@@ -1,6 +1,8 @@
 """Constant folding: nodes whose inputs are all initializers become initializers, which are computed when written.
 
-Only operators that rearrange weights or compute elementwise are folded, unless the result is larger than the inputs.
+An example is the reordering of an LSTM's gates to ONNX's order. Only operators that rearrange weights or compute
+elementwise are folded, unless the result is larger than the inputs. If the result is a concatenation of other tensors,
+their bytes are written one after the other.
 """
 
 from __future__ import annotations
@@ -133,7 +135,8 @@ def _fold(graph: ir.Graph, node: ir.Node, evaluate: _Evaluate, tensors: list[ir.
 
         return run
 
-    # What depends on no weight cannot change, so it is computed now: lazily, each step of a chain repeats those before.
+    # A result that depends on no weight cannot change, so it is computed now. Otherwise each node of a chain would
+    # compute the nodes before it again.
     known = not any(shape.is_meta for shape in shapes) and not any(
         type(tensor) in (WeightTensor, LazyTorchTensor) for tensor in tensors
     )

@@ -1,4 +1,7 @@
-"""`export_modules_as_functions`: modules become local functions. Equal modules of one class share a function."""
+"""`export_modules_as_functions`: the nodes of a module become a local function of the model.
+
+Modules of one class whose nodes are equal share one function.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Weights as inputs, without values (`export_params=False`) or with values that a caller may override."""
+"""Weights as inputs, without values (`export_params=False`) or with values that a caller may override.
+
+With `export_params=False` nothing is folded, and lowerings do not see the value of any weight.
+"""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ __all__ = [
 
 
 def split_args(args: Any, kwargs: Mapping[str, Any] | None) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """`torch.onnx`'s rule: a dict at the end of a tuple of args is keyword arguments; an empty one is dropped."""
+    """Apply `torch.onnx`'s rule: a dict at the end of args holds keyword arguments, and an empty one is dropped."""
     if not isinstance(args, (tuple, list)):
         args = (args,)
     args = tuple(args)
@@ -45,16 +45,16 @@ def split_args(args: Any, kwargs: Mapping[str, Any] | None) -> tuple[tuple[Any, 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A call of a program: its arguments as they are given, and by the parameter each belongs to."""
+    """A call of a program: its arguments as they were given, and by the names of the parameters they belong to."""
 
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
-    #: Those by position first, then those by name, in their order.
+    #: First the positional arguments, then the keyword arguments, each in their order.
     by_parameter: dict[str, Any]
 
     @classmethod
     def of(cls, program: Callable[..., Any], args: Any, kwargs: Mapping[str, Any] | None) -> Call:
-        """Read the arguments. Refuses those that the program has no parameter for, or that ONNX has no form for."""
+        """Read the arguments. Refuses those without a parameter of the program, or without a representation in ONNX."""
         positional, named = split_args(args, kwargs)
         signature = signature_of(program)
         refuse_unknown_keywords(args, named, signature)
@@ -70,21 +70,21 @@ class Call:
 
 
 def checked_program(model: Any) -> None:
-    """Refuse what cannot be called."""
+    """Refuse a program that cannot be called, or whose weights have no shapes yet."""
     if not callable(model):
         raise ArgumentError(f"model is {model!r}: give a torch.nn.Module, a function of tensors, or an ExportedProgram")
     if isinstance(model, torch.nn.Module):
         for name, tensor in (*model.named_parameters(), *model.named_buffers()):
             if is_lazy(tensor):
                 raise ArgumentError(
-                    f"{name!r} has no shape yet: it is a lazy module's, which learns it from its first input. Call the "
-                    "model with the example once, and load its weights"
+                    f"{name!r} has no shape yet: it belongs to a lazy module, which infers its shape from the first "
+                    "input. Call the model with the example once, and load its weights"
                 )
 
 
 @dataclass(frozen=True, slots=True)
 class OwnExample:
-    """What a module knows of its own export: `torch.onnx.ExportableModule`'s methods."""
+    """The arguments of an export that a module itself provides, by the methods of `torch.onnx.ExportableModule`."""
 
     args: tuple[Any, ...]
     kwargs: Mapping[str, Any] | None
@@ -94,7 +94,7 @@ class OwnExample:
 
 
 def own_example(model: Any) -> OwnExample | None:
-    """The example that a module brings along, if it does."""
+    """The example that a module provides; None if it provides none."""
     if not callable(getattr(model, "example_arguments", None)):
         return None
     args, kwargs = model.example_arguments()
@@ -105,7 +105,7 @@ def own_example(model: Any) -> OwnExample | None:
 
 
 def refuse_unknown_keywords(args: Any, kwargs: Mapping[str, Any], signature: inspect.Signature | None) -> None:
-    """Keyword arguments that the program has no parameter for, which a dict at the end of args easily becomes."""
+    """Refuse keyword arguments without a parameter: often they are a dict at the end of args, meant as one argument."""
     if signature is None or any(p.kind is p.VAR_KEYWORD for p in signature.parameters.values()):
         return
     unknown = [name for name in kwargs if name not in signature.parameters]
@@ -123,7 +123,7 @@ def refuse_unknown_keywords(args: Any, kwargs: Mapping[str, Any], signature: ins
 
 
 def refuse_unreadable(arguments: Mapping[str, Any]) -> None:
-    """Refuse tensors that ONNX has no form for, and objects that hide tensors, which would be built in as they are."""
+    """Refuse tensors that ONNX cannot represent, and objects with tensors inside, which would become constants."""
     for name, argument in arguments.items():
         for leaf in pytree.tree_leaves(argument):
             if isinstance(leaf, torch.Tensor):
@@ -139,14 +139,14 @@ def refuse_unreadable(arguments: Mapping[str, Any]) -> None:
                     )
             elif any(isinstance(item, torch.Tensor) for item in getattr(leaf, "__dict__", {}).values()):
                 raise ArgumentError(
-                    f"the argument {name!r} holds tensors in a {type(leaf).__qualname__}, which cannot be looked into: "
-                    "give them in a tuple, list, dict or named tuple, or tell torch what is inside with "
+                    f"the argument {name!r} holds tensors in a {type(leaf).__qualname__}, which is not registered as a "
+                    "container: give them in a tuple, list, dict or named tuple, or register a dataclass with "
                     "torch.export.register_dataclass"
                 )
 
 
 def refuse_unscripted(program: Callable[..., Any], layout: Layout) -> None:
-    """Lists of any length are for scripts, and what may be None: Python asks once, while the program is recorded."""
+    """Refuse an `OrNone` for a program that is not a script: Python's `is None` is decided once, while recording."""
     if isinstance(program, (torch.jit.ScriptModule, torch.jit.ScriptFunction)):
         return
     if any(isinstance(leaf, Held) and isinstance(leaf.mark, OrNone) for leaf in layout.leaves):
@@ -157,11 +157,11 @@ def refuse_unscripted(program: Callable[..., Any], layout: Layout) -> None:
 
 
 def signature_of(program: Callable[..., Any]) -> inspect.Signature | None:
-    """The signature of a program; None for what was not written in Python."""
+    """The signature of a program; None if it cannot be determined, such as for functions that are written in C."""
     own = getattr(program, "__signature__", None)
     if isinstance(own, inspect.Signature):
         return own
-    # A compiled module whose forward has several forms, as nn.LSTM's, has no attribute of that name.
+    # A scripted module whose forward is overloaded, such as nn.LSTM, has no attribute `forward`.
     called = getattr(program, "forward", None) if isinstance(program, torch.nn.Module) else program
     if isinstance(called, (torch._C.ScriptFunction, torch._C.ScriptMethod)):
         return _script_signature(called)
@@ -188,13 +188,13 @@ def _script_signature(
 
 
 def parameter_names(signature: inspect.Signature | None) -> list[str]:
-    """The names of the positional parameters, as far as they can be known."""
+    """The names of the positional parameters; an empty list if the signature is unknown."""
     parameters = signature.parameters.values() if signature is not None else ()
     return [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
 
 
 def by_parameter(parameters: Sequence[str], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments by the parameter each belongs to; those beyond the named ones are `input_3`, ..."""
+    """The arguments by the names of their parameters; those of `*args` are called `input_3`, `input_4` and so on."""
     names = [*parameters[: len(args)], *(f"input_{number}" for number in range(len(parameters), len(args)))]
     twice = [name for name in names if name in kwargs]
     if twice:

@@ -1,4 +1,4 @@
-"""Dynamic axes: by position for the recording, and as users write them in `dynamic_axes`, in its three spellings."""
+"""Dynamic axes: the three forms of `dynamic_axes` that users write, and axes by position for the recording."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ class Axes:
 
     inputs: dict[int, Named] = field(default_factory=dict)
     outputs: dict[int, Named] = field(default_factory=dict)
-    #: Names of axes that may turn out to be fixed (`Dim.AUTO`): then they are static, without an error.
+    #: Names of axes with `Dim.AUTO`: if the program fixes their sizes, they become static without an error.
     automatic: frozenset[str] = frozenset()
-    #: By name, the least and the greatest size that an axis was promised to have. (No greatest: torch's `int_oo`.)
+    #: By name, the declared smallest and largest size of an axis; torch's `int_oo` is no largest size.
     ranges: dict[str, tuple[Any, Any]] = field(default_factory=dict)
 
     def without(self, names: Container[str]) -> Axes:
-        """These axes, those of the names being static."""
+        """These axes without those of the given names, which become static."""
         inputs = {
             position: {axis: name for axis, name in named.items() if name not in names}
             for position, named in self.inputs.items()
@@ -46,7 +46,7 @@ class Axes:
         return replace(self, inputs=inputs)
 
     def renamed(self, requested: Axes, inputs: Sequence[str]) -> Axes:
-        """These axes, which are those of an exported program, by the names that were requested for them."""
+        """These axes of an exported program, under the names that were requested for them."""
         names: dict[str, str] = {}
         for position, named in requested.inputs.items():
             for axis, name in named.items():
@@ -68,7 +68,7 @@ class Axes:
 def axes_from_dynamic_axes(
     spec: DynamicAxes, inputs: Mapping[str, torch.Tensor | Held], output_names: Sequence[str]
 ) -> Axes:
-    """`{"x": [0, 2]}`, `{"x": {0: "batch"}}`, and both mixed."""
+    """Read `dynamic_axes`: `{"x": [0, 2]}`, `{"x": {0: "batch"}}`, or a mixture of both."""
     axes = Axes()
     names = list(inputs)
     for name, given in inputs.items():
@@ -83,13 +83,13 @@ def axes_from_dynamic_axes(
         if name in inputs:
             axes.inputs[names.index(name)] = _named(name, wanted, example_of(inputs[name]).ndim)
         if name in output_names:
-            # The rank of an output is known once the program has run.
+            # The rank of an output is only known after the program has been recorded.
             axes.outputs[list(output_names).index(name)] = _named(name, wanted, None)
     return axes
 
 
 def with_outputs_placed(axes: Axes, names: Sequence[str], ranks: Sequence[int]) -> Axes:
-    """These axes with those of the outputs counted from the first axis. Called when the ranks of outputs are known."""
+    """These axes, with negative axes of outputs made positive. Called when the ranks of the outputs are known."""
     if not axes.outputs:
         return axes
     outputs = {place: _named(names[place], named, ranks[place]) for place, named in axes.outputs.items()}
@@ -109,7 +109,7 @@ def _named(name: str, wanted: Any, rank: int | None) -> Named:
     for axis, axis_name in axes.items():
         positive = checked_axis(f"dynamic_axes[{name!r}]", name, axis, rank)
         if not isinstance(axis_name, str):
-            raise ArgumentError(f"dynamic_axes[{name!r}][{axis}] is {axis_name!r}: the name of an axis is a string")
+            raise ArgumentError(f"dynamic_axes[{name!r}][{axis}] is {axis_name!r}: give a string as the axis's name")
         if positive in result:
             raise ArgumentError(
                 f"dynamic_axes[{name!r}] names one axis twice, as {positive} and as {positive - (rank or 0)}: name it "
@@ -121,7 +121,7 @@ def _named(name: str, wanted: Any, rank: int | None) -> Named:
 
 def checked_axis(what: str, name: str, axis: Any, rank: int | None) -> int:
     if isinstance(axis, bool) or not isinstance(axis, int):
-        raise ArgumentError(f"{what} holds the axis {axis!r}: an axis is an int")
+        raise ArgumentError(f"{what} holds the axis {axis!r}: give an int")
     if rank is not None and not -rank <= axis < rank:
-        raise ArgumentError(f"{what} holds axis {axis}, and {name!r} has {rank} axes")
+        raise ArgumentError(f"{what} holds axis {axis}, but {name!r} has {rank} axes: give one of them")
     return axis % rank if rank else axis

@@ -1,4 +1,4 @@
-"""Dynamic axes as users write them in `dynamic_shapes`, with the dimensions of `torch.export`."""
+"""Reads `dynamic_shapes`, which describes dynamic axes with the dimensions of `torch.export`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ DynamicShapes = Mapping[str, Any] | Sequence[Any]
 
 
 def shapes_by_argument(spec: DynamicShapes, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
-    """`dynamic_shapes` by the names of the arguments, where it may be by their places."""
+    """`dynamic_shapes` by the names of the arguments. Users may also give it by their positions."""
     if not isinstance(spec, (Mapping, list, tuple)):
         raise ArgumentError(
             f"dynamic_shapes is {spec!r}: give a dict by the names of arguments, {{'x': {{0: Dim('batch')}}}}, or a "
@@ -38,7 +38,8 @@ def shapes_by_argument(spec: DynamicShapes, arguments: Mapping[str, Any]) -> Map
     unknown = [name for name in spec if name not in arguments]
     if unknown:
         raise ArgumentError(
-            f"dynamic_shapes names {unknown[0]!r}, which is no argument of the program ({', '.join(arguments)})"
+            f"dynamic_shapes names {unknown[0]!r}, which is not an argument of the program: give one of "
+            f"{', '.join(arguments)}"
         )
     return spec
 
@@ -46,7 +47,7 @@ def shapes_by_argument(spec: DynamicShapes, arguments: Mapping[str, Any]) -> Map
 def axes_from_dynamic_shapes(
     given: DynamicShapes, arguments: Mapping[str, Any], inputs: Mapping[str, torch.Tensor | Held]
 ) -> Axes:
-    """A structure like that of the arguments, with a dict or a list of dimensions in the place of each tensor."""
+    """Read a structure like that of the arguments, with a dict or list of dimensions in place of each tensor."""
     spec = shapes_by_argument(given, arguments)
     axes, automatic = Axes(), set[str]()
     _refuse_underived(spec, arguments)
@@ -72,18 +73,18 @@ def _paired(what: str, argument: Any, spec: Any) -> Iterator[tuple[torch.Tensor,
             yield from _paired(f"{what}[{key!r}]", item, None if spec is None else spec.get(key))
     elif isinstance(argument, (list, tuple)):
         if spec is not None and len(spec) != len(argument):
-            raise ArgumentError(f"{what} has {len(spec)} entries for an argument of {len(argument)}")
+            raise ArgumentError(f"{what} has {len(spec)} entries for an argument of {len(argument)}: give one for each")
         for number, item in enumerate(argument):
             yield from _paired(f"{what}[{number}]", item, None if spec is None else spec[number])
 
 
 def _refuse_underived(spec: Mapping[str, Any], arguments: Mapping[str, Any]) -> None:
-    """Refuse an example whose sizes contradict derived dimensions: `2 * Dim("n")` where the size n is another."""
+    """Refuse an example whose sizes contradict a derived dimension such as `2 * Dim("n")`."""
     sizes: dict[str, int] = {}
     derived: list[tuple[str, Any, int]] = []
     for name, argument in arguments.items():
         for tensor, wanted in _paired(f"dynamic_shapes[{name!r}]", argument, spec.get(name)):
-            # What is no dict and no list is refused where the dimensions are read.
+            # Other types than dicts and lists are refused later, in `_dimensions`.
             listed = wanted if isinstance(wanted, list | tuple) else ()
             by_axis = wanted.items() if isinstance(wanted, Mapping) else enumerate(listed)
             for axis, dimension in by_axis:
@@ -95,22 +96,22 @@ def _refuse_underived(spec: Mapping[str, Any], arguments: Mapping[str, Any]) -> 
     for name, dimension, size in derived:
         root = sizes.get(dimension.root.__name__)
         if root is None:
-            # No axis has the size n itself, so n follows from the first dimension derived from it.
+            # No axis has the size n itself, so n is computed from the first dimension that is derived from it.
             root = sizes[dimension.root.__name__] = _root_of(dimension, size)
             if dimension.fn(root) != size:
                 raise ArgumentError(
-                    f"dynamic_shapes[{name!r}] wants {dimension.__name__}, and the example's size is {size}, which it "
-                    f"is for no {dimension.root.__name__}"
+                    f"dynamic_shapes[{name!r}] asks for {dimension.__name__}, but the example's size is {size}, which "
+                    f"is no value of it for any integer {dimension.root.__name__}: give an example that fits"
                 )
         if dimension.fn(root) != size:
             raise ArgumentError(
-                f"dynamic_shapes[{name!r}] wants {dimension.__name__}, which is {dimension.fn(root)} where "
-                f"{dimension.root.__name__} is {root}, and the example's size is {size}"
+                f"dynamic_shapes[{name!r}] asks for {dimension.__name__}, which is {dimension.fn(root)} for "
+                f"{dimension.root.__name__} = {root}, but the example's size is {size}: give an example that fits"
             )
 
 
 def _root_of(dimension: Any, size: int) -> int:
-    """Of `2 * n + 1` the n that comes nearest to a size; torch has no other than linear ones."""
+    """The n for which a dimension such as `2 * n + 1` is nearest to a size. torch's derived dimensions are linear."""
     offset = dimension.fn(0)
     return int((size - offset) // (dimension.fn(1) - offset))
 
@@ -129,7 +130,9 @@ def _dimensions(
         by_axis = dict(wanted)
     elif isinstance(wanted, (list, tuple)):
         if len(wanted) != tensor.ndim:
-            raise ArgumentError(f"{what} has {len(wanted)} entries, and {name!r} has {tensor.ndim} axes")
+            raise ArgumentError(
+                f"{what} has {len(wanted)} entries, but {name!r} has {tensor.ndim} axes: give one entry for each"
+            )
         by_axis = dict(enumerate(wanted))
     else:
         raise ArgumentError(f"{what} is {wanted!r}: give a dict, {{0: Dim('batch')}}, or one entry for each axis")
@@ -147,7 +150,7 @@ def _dimensions(
 
 
 def _dimension_name(what: str, default: str, dimension: Any, size: int) -> str | None:
-    """The name that a dimension gives its axis; None for a static one."""
+    """The name that a dimension gives to its axis; None for a static axis."""
     if dimension is None or dimension is Dim.STATIC or (isinstance(dimension, int) and dimension == size):
         return None
     if dimension is Dim.AUTO or dimension is Dim.DYNAMIC:
@@ -158,7 +161,8 @@ def _dimension_name(what: str, default: str, dimension: Any, size: int) -> str |
         low, high = dimension.min, dimension.max
         if not low <= size <= high:
             raise ArgumentError(
-                f"{what} wants {dimension.__name__} from {low} to {high}, and the example's size is {size}"
+                f"{what} asks for {dimension.__name__} from {low} to {high}, but the example's size is {size}: give "
+                "other bounds or another example"
             )
         return str(dimension.__name__)
     raise ArgumentError(

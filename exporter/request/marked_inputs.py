@@ -1,4 +1,4 @@
-"""Marked inputs: arguments that are one input of the model each, a list of any length or a tensor that may be None."""
+"""Marked inputs: arguments that are a list of any length (`ListOf`) or a tensor that may be None (`OrNone`)."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class ListOf:
-    """Says, in `dynamic_shapes` or `dynamic_axes`, that a list may have any number of tensors: one sequence of ONNX.
+    """In `dynamic_shapes` or `dynamic_axes`: the argument is a list of any number of tensors, a sequence in ONNX.
 
         export(torch.jit.script(model), ([a, b],), dynamic_axes={"images": ListOf({1: "height", 2: "width"})})
 
-    `axes` are those that may differ from tensor to tensor; the others are as in the example. Scripts iterate, index and
-    change such a list; a traced program hands it on to them.
+    `axes` are those whose sizes may differ between the tensors; the others have the example's sizes. Scripts iterate,
+    index and change such a list; a traced program can only pass it on to scripts.
     """
 
     axes: Mapping[int, Any] = field(default_factory=dict)
@@ -42,11 +42,12 @@ class ListOf:
 
 @dataclass(frozen=True, slots=True)
 class OrNone:
-    """Says, in `dynamic_shapes` or `dynamic_axes`, that a tensor may be None when the model runs: an optional of ONNX.
+    """In `dynamic_shapes` or `dynamic_axes`: the argument is a tensor that may be None, an optional in ONNX.
 
         export(torch.jit.script(model), (x, mask), dynamic_axes={"mask": OrNone({0: "batch"})})
 
-    `axes` are the dynamic ones. The example has a tensor, which shows dtype and sizes. The program must be a script.
+    `axes` are the dynamic axes. The example must be a tensor, which gives the dtype and the sizes. The program must be
+    a script.
     """
 
     axes: Mapping[int, Any] = field(default_factory=dict)
@@ -54,20 +55,20 @@ class OrNone:
 
 
 Mark = ListOf | OrNone
-#: What an input of the model is given: a tensor; of a `ListOf`, its tensors; of an `OrNone`, maybe None.
+#: The value of an input of the model: a tensor; a list of tensors for a `ListOf`; a tensor or None for an `OrNone`.
 Given = torch.Tensor | list[torch.Tensor] | None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Held:
-    """A marked argument, wrapped: to pytree it is one leaf, and so it becomes one input."""
+    """A wrapped marked argument. For pytree it is one leaf, and so it becomes one input."""
 
     mark: Mark
     items: tuple[torch.Tensor, ...]
 
     @property
     def item(self) -> torch.Tensor:
-        """The tensor that stands for all."""
+        """The first tensor, from which dtype and static sizes are taken."""
         return self.items[0]
 
     @property
@@ -79,17 +80,17 @@ class Held:
         if isinstance(mark, OrNone):
             if not isinstance(argument, torch.Tensor):
                 raise ArgumentError(
-                    f"{what} is an OrNone, and the example has {_said(argument)} there: give a tensor, which tells "
-                    "dtype and sizes; None is for when the model runs"
+                    f"{what} is an OrNone, but the example has {_description(argument)} there: give a tensor, which "
+                    "gives dtype and sizes; None can be passed when the model runs"
                 )
             return cls(mark, (argument,))
         if not isinstance(argument, (list, tuple)) or not all(isinstance(item, torch.Tensor) for item in argument):
             raise ArgumentError(
-                f"{what} is a ListOf, and the example has {_said(argument)} there: give a list of tensors"
+                f"{what} is a ListOf, but the example has {_description(argument)} there: give a list of tensors"
             )
         if not argument:
             raise ArgumentError(
-                f"{what} is a ListOf, and the example's list is empty: give one of at least one tensor, which tells "
+                f"{what} is a ListOf, but the example's list is empty: give a list of at least one tensor, which gives "
                 "dtype and sizes"
             )
         first = argument[0]
@@ -97,27 +98,27 @@ class Held:
         for number, item in enumerate(argument):
             if item.dtype is not first.dtype or item.ndim != first.ndim:
                 raise ArgumentError(
-                    f"{what} is a ListOf, and of the example's list, item 0 is {_said(first)} and item {number} "
-                    f"{_said(item)}: a sequence of ONNX has one dtype and one number of axes"
+                    f"{what} is a ListOf, but in the example's list item 0 is {_description(first)} and item {number} "
+                    f"is {_description(item)}: give tensors of one dtype and one number of axes, as ONNX requires"
                 )
             unlike = [axis for axis in fixed if item.shape[axis] != first.shape[axis]]
             if unlike:
                 raise ArgumentError(
-                    f"{what} is a ListOf whose axis {unlike[0]} is fixed, and of the example's list, item 0 has size "
-                    f"{first.shape[unlike[0]]} there and item {number} {item.shape[unlike[0]]}: name the axis, "
-                    f"ListOf({{{unlike[0]}: 'size'}})"
+                    f"{what} is a ListOf whose axis {unlike[0]} is static, but in the example's list item 0 has size "
+                    f"{first.shape[unlike[0]]} there and item {number} has size {item.shape[unlike[0]]}: make the axis "
+                    f"dynamic, ListOf({{{unlike[0]}: 'size'}})"
                 )
         return cls(mark, tuple(argument))
 
 
-def _said(argument: object) -> str:
+def _description(argument: object) -> str:
     if isinstance(argument, torch.Tensor):
         return f"a {str(argument.dtype).removeprefix('torch.')} tensor of {argument.ndim} axes"
     return "None" if argument is None else f"a {type(argument).__name__}"
 
 
 def example_of(given: torch.Tensor | Held) -> torch.Tensor:
-    """The tensor that stands for an input."""
+    """The tensor from which an input's dtype and sizes are taken."""
     return given.item if isinstance(given, Held) else given
 
 
@@ -130,7 +131,7 @@ def is_input(leaf: object) -> bool:
 
 
 def wrapped_by_name(spec: Mapping[str, Any], arguments: dict[str, Any], requested: Sequence[str]) -> dict[str, Any]:
-    """The arguments, with those wrapped that `dynamic_axes` marks by their own name or by that of their input."""
+    """The arguments, with those wrapped that `dynamic_axes` marks, by the name of the parameter or of the input."""
     marks = {name: mark for name, mark in spec.items() if isinstance(mark, Mark)}
     taken: set[str] = set()
     wrapped, position = {}, 0
@@ -143,14 +144,14 @@ def wrapped_by_name(spec: Mapping[str, Any], arguments: dict[str, Any], requeste
     unknown = [name for name in marks if name not in taken]
     if unknown:
         raise ArgumentError(
-            f"dynamic_axes[{unknown[0]!r}] is a {type(marks[unknown[0]]).__name__}, and no argument of the program is "
-            f"called so ({', '.join(arguments)}): it stands for an argument as a whole"
+            f"dynamic_axes[{unknown[0]!r}] is a {type(marks[unknown[0]]).__name__}, but the program has no argument of "
+            f"this name: give one of {', '.join(arguments)}"
         )
     return wrapped
 
 
 def wrapped_by_shape(what: str, spec: Any, argument: Any) -> Any:
-    """An argument with the parts wrapped that `dynamic_shapes` marks in it, at whatever depth."""
+    """An argument with those of its parts wrapped that `dynamic_shapes` marks, at any depth."""
     if isinstance(spec, Mark):
         return Held.of(what, argument, spec)
     if type(argument) is dict and isinstance(spec, Mapping):
@@ -172,7 +173,7 @@ def without_marks(spec: Mapping[str, Any]) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Where in the arguments the inputs are, if some of them are marked."""
+    """The positions of the inputs among the arguments of a program with marked inputs."""
 
     spec: pytree.TreeSpec
     leaves: tuple[Any, ...]
@@ -189,7 +190,7 @@ class Layout:
     def filled(
         self, args: Sequence[Any], kwargs: Mapping[str, Any], inputs: Iterator[Given]
     ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """Other arguments, with these inputs in the place of theirs."""
+        """Other arguments of the same structure, with their inputs replaced by these."""
         leaves = [next(inputs) if is_input(own) else leaf for own, leaf in self._paired(args, kwargs)]
         filled: tuple[tuple[Any, ...], dict[str, Any]] = pytree.tree_unflatten(leaves, self.spec)
         return filled

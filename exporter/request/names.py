@@ -1,4 +1,4 @@
-"""Names of inputs and outputs: as they were asked for, or by parameter and place, and each of them once."""
+"""Names of inputs and outputs: those that were requested, and otherwise names made from parameters and positions."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ __all__ = ["checked_names", "input_names_for", "output_names_for"]
 
 
 def input_names_for(arguments: Mapping[str, Any], requested: Sequence[str] | None, weights: int = 0) -> list[str]:
-    """A name for each tensor among the arguments: as requested, from the first; else after its parameter.
+    """A name for each tensor among the arguments: the requested names in order, and then those of the parameters.
 
-    Names beyond those are for the weights.
+    Requested names beyond the number of inputs are those of weights.
     """
     names: list[str] = []
     for name, argument in arguments.items():
@@ -38,10 +38,10 @@ def input_names_for(arguments: Mapping[str, Any], requested: Sequence[str] | Non
 def output_names_for(
     count: int, requested: Sequence[str] | None, written: Sequence[str] = (), inputs: Sequence[str] = ()
 ) -> list[str]:
-    """Names of what the program returns, and of the new values of what it writes to, none of them an input's."""
+    """Names of the program's results and of its written values (`return_written`), different from those of inputs."""
     names = ["output"] if count == 1 else [f"output_{number}" for number in range(count)]
     names += [f"{name}_written" for name in written]
-    names = [_none_of(inputs, name) for name in names]
+    names = [_unlike(inputs, name) for name in names]
     count += len(written)
     requested = checked_names("output_names", requested)
     if len(requested) > count:
@@ -54,14 +54,14 @@ def output_names_for(
     for name in requested:
         if name in inputs:
             raise ArgumentError(
-                f"an input and an output are called {name!r}, and a model's values have names of their own: give "
+                f"an input and an output are both called {name!r}, but every value of a model needs its own name: give "
                 "another one in output_names"
             )
     return names
 
 
 def checked_names(what: str, requested: object) -> list[str]:
-    """Names as they were asked for; whether they are names is seen where it is known what for."""
+    """The requested names as a list. That they are strings is checked later, by `_refuse_duplicates`."""
     if requested is None:
         return []
     if not isinstance(requested, Sequence) or isinstance(requested, str | bytes):
@@ -69,8 +69,9 @@ def checked_names(what: str, requested: object) -> list[str]:
     return list(requested)
 
 
-def _none_of(taken: Sequence[str], name: str) -> str:
-    return _none_of(taken, f"{name}_out") if name in taken else name
+def _unlike(taken: Sequence[str], name: str) -> str:
+    """The name, with `_out` appended until it differs from those that are taken."""
+    return _unlike(taken, f"{name}_out") if name in taken else name
 
 
 def _refuse_duplicates(what: str, names: Sequence[object]) -> None:
@@ -79,4 +80,4 @@ def _refuse_duplicates(what: str, names: Sequence[object]) -> None:
             raise ArgumentError(f"{what}_names holds {name!r}: every name is a string that is not empty")
         checked_unicode(f"{what}_names", name)
         if names.count(name) > 1:
-            raise ArgumentError(f"two {what}s are called {name!r}: give each a name of its own in {what}_names")
+            raise ArgumentError(f"two {what}s are called {name!r}: give them different names in {what}_names")

@@ -1,4 +1,4 @@
-"""The opsets: which can be asked for, which onnxruntime runs, and the versions of other domains."""
+"""Opsets: those that can be exported to, the newest that onnxruntime runs, and the versions of custom domains."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ __all__ = [
     "refuse_unused_opsets",
 ]
 
-#: Opsets that can be delivered.
+#: The opsets that this exporter writes.
 OPSETS = range(7, 29)
-#: The opset where none is asked for.
+#: The opset if the caller gives none.
 DEFAULT_OPSET = 18
 #: onnxruntime 1.31 runs models of opsets up to this one.
 NEWEST_OF_ONNXRUNTIME = 26
 
 
 def checked_opset(opset_version: int | None) -> int:
-    """The opset to deliver; the default one for None."""
+    """The requested opset, or the default one for None. Refuses an opset that this exporter does not write."""
     if opset_version is None:
         return DEFAULT_OPSET
     if isinstance(opset_version, bool) or not isinstance(opset_version, int):
@@ -38,7 +38,7 @@ def checked_opset(opset_version: int | None) -> int:
 
 
 def checked_custom_opsets(custom_opsets: object) -> Mapping[str, int]:
-    """Versions of domains other than ONNX's own, by domain."""
+    """The versions of domains other than ONNX's, by domain."""
     if custom_opsets is None:
         return {}
     if not isinstance(custom_opsets, Mapping):
@@ -47,10 +47,10 @@ def checked_custom_opsets(custom_opsets: object) -> Mapping[str, int]:
 
 
 def refuse_unused_opsets(custom_opsets: Mapping[str, int], imported: Mapping[str, int]) -> None:
-    """Versions of domains that the model does not use: most likely a name that is misspelt."""
+    """Refuse versions of domains that the model does not use: most likely their names are misspelt."""
     unused = [domain for domain in custom_opsets if domain not in imported]
     if unused:
         raise ArgumentError(
-            f"custom_opsets names {unused[0]!r}, of which the model has no operator: its domains are "
+            f"custom_opsets names {unused[0]!r}, but the model has no operator of this domain: its domains are "
             f"{', '.join(domain or 'ai.onnx' for domain in imported)}"
         )

@@ -22,14 +22,14 @@ def axes_of_program(
     inputs: Mapping[str, torch.Tensor | Held],
     output_names: Sequence[str],
 ) -> Axes:
-    """Read whichever of the two was given. `arguments` are the program's by parameter, `inputs` its inputs by name."""
+    """Read the one that was given. `arguments` are by parameter, `inputs` are the program's inputs by name."""
     if dynamic_axes is not None and not isinstance(dynamic_axes, Mapping):
         raise ArgumentError(
             f"dynamic_axes is {dynamic_axes!r}: give a dict of axes by the names of inputs and outputs, "
             "{'x': {0: 'batch'}}"
         )
     if dynamic_axes and dynamic_shapes is not None:
-        raise ArgumentError("dynamic_axes and dynamic_shapes say the same thing in two ways: give one of them")
+        raise ArgumentError("dynamic_axes and dynamic_shapes are two forms of the same request: give one of them")
     axes = (
         axes_from_dynamic_shapes(dynamic_shapes, arguments, inputs)
         if dynamic_shapes is not None
@@ -52,6 +52,6 @@ def _refuse_unequal(axes: Axes, inputs: Mapping[str, torch.Tensor | Held]) -> No
             first, first_size = seen.setdefault(axis_name, (name, size))
             if size != first_size:
                 raise ArgumentError(
-                    f"the axis name {axis_name!r} stands for size {first_size} in {first!r} and {size} in {name!r}: "
-                    "axes of one name have one size; give them two names"
+                    f"the axis {axis_name!r} has size {first_size} in {first!r} and {size} in {name!r}: axes with the "
+                    "same name have the same size; give them two names"
                 )

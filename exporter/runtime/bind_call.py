@@ -77,10 +77,10 @@ def _refuse_others(
     for name, before in own.items():
         omitted = isinstance(before, Held) and isinstance(before.mark, OrNone) and defaults.get(name, before) is None
         if name not in given and _tensors_in(before) and not omitted:
-            raise ArgumentError(f"{takes}, and got {count}: {name!r} is missing")
+            raise ArgumentError(f"{takes}, and got {count}: {name!r} is missing, give it too")
     for name, argument in given.items():
         if name not in own and _tensors_in(argument):
-            raise ArgumentError(f"{takes}, and got {count}: it was exported without {name!r}")
+            raise ArgumentError(f"{takes}, and got {count}: it was exported without {name!r}, leave it out")
         if name not in own:
             _refuse_other_constant(name, argument, defaults.get(name, argument))
 
@@ -95,12 +95,16 @@ def _paired(place: str, given: Any, exported: Any) -> Iterator[tuple[str, Any, A
         yield place, given, exported
     elif isinstance(exported, dict) and isinstance(given, Mapping):
         if exported.keys() != given.keys():
-            raise ArgumentError(f"{place} has the keys {[*given]}, and the program was exported with {[*exported]}")
+            raise ArgumentError(
+                f"{place} has the keys {[*given]}, but the program was exported with {[*exported]}: give these"
+            )
         for key, before in exported.items():
             yield from _paired(f"{place}[{key!r}]", given[key], before)
     elif isinstance(exported, (list, tuple)) and isinstance(given, (list, tuple)):
         if len(exported) != len(given):
-            raise ArgumentError(f"{place} has {len(given)} items, and the program was exported with {len(exported)}")
+            raise ArgumentError(
+                f"{place} has {len(given)} items, but the program was exported with {len(exported)}: give as many"
+            )
         for number, (one, before) in enumerate(zip(given, exported, strict=True)):
             yield from _paired(f"{place}[{number}]", one, before)
     else:

@@ -1,7 +1,7 @@
 """Runs models in onnxruntime, and in onnx.reference, the specification's own evaluator.
 
-`ArraySession` is how onnxruntime is given arrays and gives them back, for the harness too. `RuntimeSession` and
-`ReferenceSession` do so with the tensors of an exported program.
+`ArraySession` passes numpy arrays to onnxruntime and returns them; the harness uses it too. `RuntimeSession` and
+`ReferenceSession` do the same with the tensors of an exported program.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ __all__ = [
 Initializer = Callable[[str | bytes], "onnxruntime.InferenceSession"]
 
 CPU_PROVIDER = "CPUExecutionProvider"
-#: What onnxruntime logs from: errors, and what ends the process.
+#: Severity levels from which onnxruntime logs.
 _ERRORS, _FATAL = 3, 4
 _BFLOAT16 = "tensor(bfloat16)"
 
@@ -53,8 +53,8 @@ def plain_session(model: str | bytes) -> onnxruntime.InferenceSession:
 
 
 def session_options(*, one_thread: bool = False, level: str = "", silent: bool = False) -> onnxruntime.SessionOptions:
-    """Options of a session. `level` names one of `onnxruntime.GraphOptimizationLevel` in small letters, such as
-    `disable_all`; without it the optimiser does all that it can.
+    """Options of a session. `level` is the lower-case name of a `onnxruntime.GraphOptimizationLevel`, such as
+    `disable_all`; the default is onnxruntime's, which enables all optimizations.
     """
     import onnxruntime
 
@@ -68,7 +68,7 @@ def session_options(*, one_thread: bool = False, level: str = "", silent: bool =
 
 
 class ArraySession:
-    """An onnxruntime session that takes and gives arrays, bfloat16 among them, which numpy has not of its own."""
+    """An onnxruntime session that takes and returns numpy arrays, also of bfloat16, which numpy itself lacks."""
 
     def __init__(self, session: onnxruntime.InferenceSession) -> None:
         self._session = session
@@ -84,10 +84,10 @@ class ArraySession:
 
 
 class RuntimeSession:
-    """A model in onnxruntime. One that protobuf cannot hold is written to a folder that lives as long as this."""
+    """A model in onnxruntime. A model that is too large for protobuf is written to the session's temporary folder."""
 
     def __init__(self, model: ir.Model, initializer: Initializer = plain_session) -> None:
-        #: Where it was written to; None for one that was given as bytes.
+        #: The path that it was written to; None if onnxruntime was given bytes.
         self.path: str | None = None
         self._folder: tempfile.TemporaryDirectory[str] | None = None
         if not write.fits_inline(model):
@@ -116,7 +116,7 @@ class ReferenceSession:
         self._evaluator = ReferenceEvaluator(proto, new_ops=[ATen])
 
     def run(self, feeds: Mapping[str, Given]) -> list[Any]:
-        # Its results may be arrays that the model holds.
+        # Copied, because its results may share memory with initializers of the model.
         return _restored(list(self._evaluator.run(None, _arrays_of(feeds))), to_tensor)
 
 
@@ -136,13 +136,13 @@ def _restored(results: Sequence[Any], tensor_of: Callable[[object], torch.Tensor
 
 
 def item_by_item(outputs: Sequence[Any]) -> list[Any]:
-    """What a model returned: the items of its sequences, and nothing for an optional without a value."""
+    """A model's outputs as a flat list: sequences contribute their items, and empty optionals nothing."""
     every = [item for output in outputs for item in (output if isinstance(output, list) else [output])]
     return [item for item in every if item is not None]
 
 
 def errors_of_runtimes() -> tuple[type[Exception], ...]:
-    """What onnxruntime and onnx.reference raise for a model or for inputs that they cannot run."""
+    """The exceptions that onnxruntime and onnx.reference raise for a model or inputs that they cannot run."""
     from onnxruntime.capi import onnxruntime_pybind11_state as state
 
     of_onnxruntime = [each for each in vars(state).values() if isinstance(each, type) and issubclass(each, Exception)]
@@ -150,25 +150,25 @@ def errors_of_runtimes() -> tuple[type[Exception], ...]:
 
 
 def errors_of_missing_kernels() -> tuple[type[Exception], ...]:
-    """What onnxruntime raises for a valid model where it has no kernel for an operator, or not for its types."""
+    """The exceptions that onnxruntime raises if it has no kernel for an operator of a valid model, or for its types."""
     from onnxruntime.capi.onnxruntime_pybind11_state import NotImplemented as NoKernel
 
     return (NoKernel,)
 
 
 def _ort_value(array: Array) -> onnxruntime.OrtValue:
-    """onnxruntime takes bfloat16 as its bits."""
+    """An array as a value of onnxruntime, which takes bfloat16 as an array of its bits."""
     import onnxruntime
 
     if array.dtype != BFLOAT16:
         return onnxruntime.OrtValue.ortvalue_from_numpy(array)
-    # Not ascontiguousarray, which gives a scalar a dimension.
+    # Not ascontiguousarray, which turns a 0-d array into a 1-d array.
     bits = np.asarray(array, order="C").view(np.uint16)
     return onnxruntime.OrtValue.ortvalue_from_numpy_with_onnx_type(bits, onnx.TensorProto.BFLOAT16)
 
 
 def _array(value: onnxruntime.OrtValue) -> Array:
-    """onnxruntime gives bfloat16 to torch only."""
+    """The array of a value of onnxruntime, which converts bfloat16 to DLPack but not to numpy."""
     if value.data_type() != _BFLOAT16:
         array: Array = value.numpy()
         return array

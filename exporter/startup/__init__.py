@@ -1,1 +1,1 @@
-"""What makes a process's first export fast: imports that are put off, garbage collection that waits."""
+"""Makes a process's first export fast: defers slow imports, and pauses garbage collection."""

@@ -1,8 +1,8 @@
-"""Stand-ins for modules that are slow to import, and that few programs need.
+"""Placeholders for modules that are slow to import and that few programs need.
 
-onnx_ir imports sympy at its top, 0.2 s, for sizes that are expressions. That was half of a process's first export of a
-small model of static sizes. Nothing stands in `sys.modules` but while who needs none of it imports it, or asks one
-question: others have the real one.
+onnx_ir imports sympy for sizes that are expressions, which programs with static sizes never use. This import takes
+0.2 s, which was half of a process's first export of a small model. A placeholder is in `sys.modules` only within
+`standing_in`: code that imports the module at any other time gets the real one.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ __all__ = ["StandIn", "standing_in"]
 
 
 class StandIn(ModuleType):
-    """Whatever is asked of it and is not known beforehand imports the module, and is remembered."""
+    """A placeholder for a module. Reading an attribute that is not given beforehand imports the module."""
 
     def __init__(self, name: str, **known: Any) -> None:
         super().__init__(name)
@@ -26,7 +26,7 @@ class StandIn(ModuleType):
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
-            raise AttributeError(f"{self.__name__} has not been imported yet, and so has no {name}")
+            raise AttributeError(f"{self.__name__} has not been imported yet, so it has no attribute {name}")
         if sys.modules.get(self.__name__) is self:
             del sys.modules[self.__name__]
         value = getattr(importlib.import_module(self.__name__), name)
@@ -36,7 +36,10 @@ class StandIn(ModuleType):
 
 @contextmanager
 def standing_in(*names: str, **known: Any) -> Iterator[None]:
-    """Who imports these gets stand-ins, which know this much of them, but for those that were imported before."""
+    """Within, an import of these modules gives a placeholder with the attributes in `known`.
+
+    Modules that are already imported are not replaced.
+    """
     put = [name for name in names if name not in sys.modules]
     sys.modules.update((name, StandIn(name, **known)) for name in put)
     try:

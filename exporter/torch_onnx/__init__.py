@@ -1,1 +1,1 @@
-"""What is there for the sake of scripts written for `torch.onnx`: old arguments, modes, export types."""
+"""Compatibility with scripts that were written for `torch.onnx`: its old arguments, modes and export types."""

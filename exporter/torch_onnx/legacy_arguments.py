@@ -1,4 +1,4 @@
-"""What older generations of `torch.onnx` had and scripts still say: modes, export types, arguments that went away."""
+"""Arguments of older versions of `torch.onnx` that scripts still pass: training modes, export types and others."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ class TrainingMode(enum.Enum):
     """The mode in which a module is exported."""
 
     EVAL = False
-    #: Each part in the mode that it is in.
+    #: Each submodule keeps its mode.
     PRESERVE = None
     TRAINING = True
 
 
 def trains(training: object) -> bool | None:
-    """Whether to export in training mode, None for the mode each part is in. Takes `torch.onnx.TrainingMode`s too."""
+    """Whether to export in training mode; None if each submodule keeps its mode. Accepts torch's `TrainingMode` too."""
     if isinstance(training, bool):
         return training
     name = getattr(training, "name", None)
@@ -48,8 +48,8 @@ def trains(training: object) -> bool | None:
 
 @contextmanager
 def set_training(model: object, mode: object) -> Iterator[None]:
-    """Within, the module is in training mode (True) or evaluation mode (False); None leaves it. Afterwards every part
-    of it is in the mode it was in."""
+    """Within, the module is in training mode (True) or evaluation mode (False); None changes nothing. Afterwards the
+    mode of every submodule is restored."""
     training = None if mode is None else trains(mode)
     if not isinstance(model, torch.nn.Module) or training is None:
         yield
@@ -57,7 +57,7 @@ def set_training(model: object, mode: object) -> Iterator[None]:
     before = [(module, module.training) for module in model.modules()]
     try:
         if any(mode is not training for _, mode in before):
-            # A program from torch.export has its mode built in, and says so.
+            # The module of an ExportedProgram has a fixed mode, and raises NotImplementedError.
             with suppress(NotImplementedError):
                 model.train(training)
         yield
@@ -69,11 +69,11 @@ def set_training(model: object, mode: object) -> Iterator[None]:
 def export_type_of(
     operator_export_type: object, aten: bool = False, export_raw_ir: bool = False
 ) -> OperatorExportTypes:
-    """The one type that three arguments of different ages ask for. Takes `torch.onnx.OperatorExportTypes` too."""
+    """The export type from its three arguments, two of which are older. Accepts torch's `OperatorExportTypes` too."""
     check_switches(aten=aten, export_raw_ir=export_raw_ir)
     if aten + export_raw_ir + (operator_export_type is not None) > 1:
         raise ArgumentError(
-            "aten, export_raw_ir and operator_export_type all say in whose operators to write: "
+            "aten, export_raw_ir and operator_export_type are three forms of the same request: "
             "give operator_export_type alone"
         )
     if aten:
@@ -92,43 +92,44 @@ def export_type_of(
 
 
 def check_switches(**switches: object) -> None:
-    """Refuse what is neither True nor False, which another argument given by position easily is."""
+    """Refuse values other than True and False: often they are another argument, given at the wrong position."""
     for name, given in switches.items():
         if not isinstance(given, int | numpy.bool_) or given not in (0, 1):
             raise ArgumentError(
-                f"{name} is {given!r}: give True or False. Arguments after `f` are best given by their names, since "
-                "versions of torch.onnx differ in their order"
+                f"{name} is {given!r}: give True or False. Give the arguments after `f` by name, since versions of "
+                "torch.onnx differ in their order"
             )
 
 
 def refuse_uninlined(autograd_inlining: bool) -> None:
     if not autograd_inlining:
         raise ArgumentError(
-            "autograd_inlining=False asks for autograd functions as Python operators, which no runtime has: give the "
-            "function a `symbolic`, or leave the argument out to export its forward"
+            "autograd_inlining=False asks for autograd functions as Python operators, which no runtime can execute: "
+            "give the function a `symbolic`, or leave the argument out to export its forward"
         )
 
 
 def check_example_outputs(example_outputs: Any, outputs: Sequence[Value]) -> None:
-    """`example_outputs` once told the dtypes and ranks of a script's outputs. Here they are known, sizes too, and must
-    agree.
+    """Check that `example_outputs` has the number, dtypes and sizes of the program's outputs.
+
+    Older versions of `torch.onnx` needed it for the dtypes and ranks of a script's outputs. Here they are known.
     """
     examples = [leaf for leaf in pytree.tree_leaves(example_outputs) if isinstance(leaf, torch.Tensor)]
     if len(examples) != len(outputs):
         raise ArgumentError(
-            f"example_outputs holds {len(examples)} tensors, and the program returns {len(outputs)}: "
+            f"example_outputs holds {len(examples)} tensors, but the program returns {len(outputs)}: "
             "give what the program returns, or leave it out"
         )
     for number, (example, output) in enumerate(zip(examples, outputs, strict=True)):
         if example.dtype is not output.dtype or example.ndim != len(output.shape):
             raise ArgumentError(
-                f"example_outputs[{number}] is of {example.dtype} with {example.ndim} axes, and the program returns "
+                f"example_outputs[{number}] is of {example.dtype} with {example.ndim} axes, but the program returns "
                 f"{output.dtype} with {len(output.shape)}: give what the program returns, or leave it out"
             )
         sizes = zip(example.shape, output.shape, strict=True)
         wrong = [axis for axis, (size, known) in enumerate(sizes) if isinstance(known, int) and size != known]
         if wrong:
             raise ArgumentError(
-                f"example_outputs[{number}] is of size {example.shape[wrong[0]]} along axis {wrong[0]}, and what the "
-                f"program returns is of size {output.shape[wrong[0]]}: give what the program returns, or leave it out"
+                f"example_outputs[{number}] has size {example.shape[wrong[0]]} along axis {wrong[0]}, but the "
+                f"program's output has size {output.shape[wrong[0]]}: give what the program returns, or leave it out"
             )

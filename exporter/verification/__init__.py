@@ -1,4 +1,4 @@
-"""Whether an exported model is right: the oracle, which judges values, and what is put to it."""
+"""Verifies exported models: trials that run them beside the program, and the oracle that judges their outputs."""
 
 from onnx_parity.exporter.verification.error_figures import VerificationInfo, verify_onnx_program
 

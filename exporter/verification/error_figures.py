@@ -28,7 +28,7 @@ class VerificationInfo:
     name: str
     max_abs_diff: float
     max_rel_diff: float
-    #: Counts and the edges of the bins.
+    #: The counts, and the edges of the bins.
     abs_diff_hist: tuple[torch.Tensor, torch.Tensor]
     rel_diff_hist: tuple[torch.Tensor, torch.Tensor]
     expected_dtype: torch.dtype
@@ -50,7 +50,7 @@ class VerificationInfo:
         )
 
     def asdict(self) -> dict[str, Any]:
-        """Plain values, ready for JSON."""
+        """The fields as values that JSON can represent."""
         plain = asdict(self)
         for name in ("abs_diff_hist", "rel_diff_hist"):
             plain[name] = [part.tolist() for part in plain[name]]

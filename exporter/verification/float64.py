@@ -1,6 +1,7 @@
-"""Runs a program in another floating dtype than its own: the float64 twin that errors are measured from.
+"""Runs a program in another floating dtype than its own. Errors are measured from its results in float64.
 
-Nothing here reaches other threads: `torch.set_default_dtype`, for one, would change what they make.
+The same program is run, and a dispatch mode passes float64 to its operators. Nothing here has an effect on other
+threads: `torch.set_default_dtype`, for example, would change the dtypes of their tensors.
 """
 
 from __future__ import annotations
@@ -21,16 +22,17 @@ __all__ = ["in_dtype"]
 
 @contextmanager
 def in_dtype(dtype: torch.dtype) -> Iterator[None]:
-    """Within, whatever is computed is in this dtype. Raises TypeError where a write would get lost."""
+    """Within, everything is computed in this dtype. Raises TypeError if a write in place would be lost."""
     with _uncompiled(), _InDtype(dtype):
         yield
 
 
 @contextmanager
 def _uncompiled() -> Iterator[None]:
-    """`torch.cond` and its kin compile what they are given, which under a mode fails, and then without it too.
+    """Within, `torch.cond` and the like run their bodies without compiling them.
 
-    Whoever has called one before has imported dynamo; for others that would take a second.
+    Compilation fails within a dispatch mode, and afterwards without one too. Programs that call these operators have
+    imported dynamo; for others, nothing is done, because the import takes a second.
     """
     if "torch._dynamo" not in sys.modules:
         yield
@@ -40,7 +42,7 @@ def _uncompiled() -> Iterator[None]:
 
 
 class _InDtype(TorchDispatchMode):
-    """Computes in one floating dtype whatever a program asks for by name, or holds as a constant, in another."""
+    """Computes in one floating dtype, also where the program names another dtype or has constants of another dtype."""
 
     supports_higher_order_operators = True
 
@@ -48,12 +50,12 @@ class _InDtype(TorchDispatchMode):
         super().__init__()  # type: ignore[no-untyped-call]
         self._dtype = dtype
         default = torch.get_default_dtype()
-        #: What programs get that name no dtype, and what they get here.
+        #: For the default dtypes, which programs get if they name none, the dtypes to use instead.
         self._instead = {default: dtype, default.to_complex(): dtype.to_complex()} if default is not dtype else {}
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
-        """torch's switch for modes that need no shielding from torch.compile: that would import dynamo, 1.5 s."""
+        """False keeps torch from wrapping the mode against torch.compile, which would import dynamo and take 1.5 s."""
         return False
 
     def __torch_dispatch__(
@@ -72,21 +74,21 @@ class _InDtype(TorchDispatchMode):
         options = {name: self._all_converted(value) for name, value in kwargs.items()}
         unnamed = _may_name_a_dtype(func) and options.get("dtype") is None
         if unnamed and torch.Tag.nondeterministic_seeded in func.tags and not _has_floats(arguments):
-            # To draw first, and see which dtype that has, would draw other numbers next.
+            # Calling it first to see its dtype would advance the random generator.
             return func(*arguments, **{**options, "dtype": self._dtype})
         result = func(*arguments, **options)
         if not isinstance(result, torch.Tensor) or result.dtype not in self._instead or _has_floats(arguments):
             return result
         if unnamed:
             return func(*arguments, **{**options, "dtype": self._instead[result.dtype]})
-        # Integers, promoted to the default dtype.
+        # The operator has promoted integers to the default dtype.
         return func(*tree_map_only(torch.Tensor, self._promoted, arguments), **options)
 
     def _promoted(self, tensor: torch.Tensor) -> torch.Tensor:
         return tensor if tensor.is_quantized else tensor.to(self._dtype)
 
     def _converted_with_bodies(self, value: object) -> object:
-        """Of control flow: the bodies are run in the dtype too."""
+        """An argument of a control-flow operator. Its bodies are also run in the dtype."""
         if not callable(value) or isinstance(value, torch.Tensor):
             return self._converted(value)
 
@@ -97,7 +99,7 @@ class _InDtype(TorchDispatchMode):
         return body
 
     def _refuse_lost_write(self, func: OpOverload, args: Sequence[object], kwargs: Mapping[str, object]) -> None:
-        """What is written to a tensor's conversion never reaches the tensor."""
+        """Refuse a write to a tensor that had to be converted: it would change the copy and not the tensor."""
         for place, argument in enumerate(func._schema.arguments):
             if argument.is_write:
                 written = args[place] if place < len(args) else kwargs.get(argument.name)
@@ -106,7 +108,7 @@ class _InDtype(TorchDispatchMode):
                     raise TypeError(f"{func} writes to a tensor that is not {self._dtype}")
 
     def _all_converted(self, argument: object) -> object:
-        """An argument of an operator, which has no more to it than lists."""
+        """An argument of an operator, which is a plain value or a list of them."""
         if isinstance(argument, list | tuple):
             return [self._converted(each) for each in argument]
         return self._converted(argument)
@@ -119,7 +121,7 @@ class _InDtype(TorchDispatchMode):
 
 @cache
 def _may_name_a_dtype(func: OpOverload) -> bool:
-    """Whether it makes tensors of the default dtype if it is given none: `zeros` does, `randint` makes integers."""
+    """Whether the operator creates tensors of the default dtype if no dtype is given: `zeros` does, `randint` not."""
     return any(each.name == "dtype" and each.default_value is None for each in func._schema.arguments)
 
 

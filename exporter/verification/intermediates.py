@@ -1,4 +1,7 @@
-"""The values inside a model that the recorded program has too, and what they are in torch."""
+"""The values inside a model that the recorded program also has, and their values in torch.
+
+The values that both share are the outputs of the nodes that were written for one operator of the program.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,10 @@ __all__ = ["computed", "shared_values"]
 
 
 def shared_values(program: ONNXProgram) -> dict[str, Value]:
-    """By name: of each operator of the program, the one value that leaves what was written for it."""
+    """The recorded values by the names of their counterparts in the model.
+
+    An operator contributes its output if exactly one value of the nodes written for it is read by other nodes.
+    """
     by_operator: dict[int, list[Any]] = {}
     operators: dict[int, Node] = {}
     for node in program.model.graph:
@@ -47,7 +53,7 @@ def _fits(value: ir.Value, recorded: Value) -> bool:
 
 
 def _operator(node: Any) -> Any:
-    """The operator of the program that a node ends; where one was folded into it, that."""
+    """The operator of the program whose result a node computes; if another was folded into the node, that one."""
     return node.meta.get("ends") or node.meta.get("origin")
 
 
@@ -68,7 +74,7 @@ def computed(graph: Graph, inputs: Sequence[torch.Tensor]) -> dict[Value, torch.
 
 
 def _can_run(node: Node, graph: Graph, known: Mapping[Value, Any]) -> bool:
-    """Whether all is known that an operator takes, and all that its sizes are made of."""
+    """Whether all inputs of an operator are known, and all symbols in its sizes."""
     if not all(value.constant is not None or value in known for value in node.inputs()):
         return False
     sizes = (size for size in node.sizes() if not isinstance(size, int))

@@ -1,7 +1,7 @@
-"""Copies of a module that stand in for it when it is run, so that nothing a run writes or converts reaches the module.
+"""Copies of a module, which are run in place of the module, so that a run neither writes to it nor converts it.
 
-Other threads may call the module meanwhile. Parameters are shared with the copy unless they are wanted in another
-dtype: they can be gigabytes, and programs do not write to them. Buffers and tensors in attributes belong to the copy.
+Other threads may call the module at the same time. The copy shares the parameters unless they are needed in another
+dtype, since they can be gigabytes, and programs do not write to them. Buffers and tensors in attributes are copied.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _Program = TypeVar("_Program", bound=Callable[..., Any])
 
 
 class Weights:
-    """The floating parameters and buffers of a module in another dtype, converted when they are first asked for."""
+    """The floating parameters and buffers of a module in another dtype. Each is converted when it is first needed."""
 
     def __init__(self, program: object, dtype: torch.dtype) -> None:
         self.dtype = dtype
@@ -35,17 +35,17 @@ class Weights:
 
     @property
     def nbytes(self) -> int:
-        """What they take before they are converted; 0 where there are none to convert."""
+        """The bytes of the tensors to convert, before the conversion; 0 if there are none."""
         return sum(tensor.nbytes for tensor in self._originals.values())
 
     def get(self, tensor: torch.Tensor) -> torch.Tensor:
-        """The tensor in this dtype if it is one of them, or else itself."""
+        """The converted tensor if it is one of the module's weights, and otherwise the tensor itself."""
         original = self._originals.get(id(tensor))
         if original is None:
             return tensor
         if id(tensor) not in self._converted:
             plain = original.detach().to(self.dtype)
-            # torch.nn.functional.linear takes another kernel where a gradient may be asked for.
+            # torch.nn.functional.linear chooses another kernel for tensors that require gradients.
             is_parameter = isinstance(original, torch.nn.Parameter)
             converted = torch.nn.Parameter(plain, original.requires_grad) if is_parameter else plain
             self._converted[id(tensor)] = converted
@@ -53,7 +53,7 @@ class Weights:
 
 
 def copied(program: _Program, weights: Weights | None = None) -> _Program:
-    """A module to run in the place of this one, with these weights; anything but a module is returned as it is."""
+    """A copy of a module with these weights, to be run in its place. Other programs are returned unchanged."""
     if not isinstance(program, torch.nn.Module):
         return program
     result: _Program = _Copying(weights).module(program)
@@ -61,7 +61,7 @@ def copied(program: _Program, weights: Weights | None = None) -> _Program:
 
 
 def copied_tensor(tensor: torch.Tensor) -> torch.Tensor:
-    """A copy with the strides of the tensor: torch.clone closes gaps in memory, which `as_strided` would see."""
+    """A copy with the strides of the tensor. `torch.clone` would make it contiguous, which `as_strided` can observe."""
     plain = tensor.detach()
     copy = plain.clone()
     if plain.layout is not torch.strided or copy.stride() == plain.stride() or 0 in plain.stride():
@@ -70,11 +70,12 @@ def copied_tensor(tensor: torch.Tensor) -> torch.Tensor:
 
 
 class _Copying:
-    """One copy in the making: what refers to a module of the original refers to its copy afterwards.
+    """The process of copying one module. References to modules of the original become references to their copies.
 
-    Modules are copied, and what may lead to them: containers, bound methods, functools.partial and functions that
-    close over them, such as a `forward` that was assigned to a module. `copy.deepcopy` would also copy the datasets and
-    trainers that modules hold, and fails at tensors that are no leaves, at locks and at generators.
+    Besides modules, everything is copied through which they can be reached: containers, bound methods,
+    functools.partial, and functions that close over them, such as a `forward` that was assigned to a module.
+    `copy.deepcopy` would also copy datasets and trainers in attributes, and fails for tensors that are not leaves, for
+    locks and for generators.
     """
 
     def __init__(self, weights: Weights | None) -> None:
@@ -89,13 +90,13 @@ class _Copying:
             return self._script(module)
         for part in module.modules():
             self._tensors_of(part)
-        # Neither __init__ nor __new__ of the class: both take arguments that nobody knows here.
+        # Not created by __init__ or __new__ of the class, whose arguments are unknown here.
         result = self._copies[id(module)] = object.__new__(type(module))
         vars(result).update({name: self._value(value) for name, value in vars(module).items()})
         return result
 
     def _tensors_of(self, module: torch.nn.Module) -> None:
-        """Parameters and buffers first: attributes may list them again, as those of recurrent layers do."""
+        """Copy parameters and buffers first, since attributes may refer to them, as those of recurrent layers do."""
         if isinstance(module, torch.jit.ScriptModule):
             return
         for parameter in module._parameters.values():
@@ -109,7 +110,7 @@ class _Copying:
         return tensor if self._weights is None else self._weights.get(tensor)
 
     def _script(self, module: torch.jit.ScriptModule) -> Any:
-        """A compiled module, whose state is not Python's. One that cannot be copied is run itself."""
+        """Copy a scripted module, whose state is not in Python. One that cannot be copied is used itself."""
         try:
             result = copy.deepcopy(module)
         except RuntimeError:
@@ -121,7 +122,7 @@ class _Copying:
         return result
 
     def _value(self, value: Any) -> Any:
-        """What the copy has where the module has this value."""
+        """The copy of a value of the module's attributes."""
         if id(value) in self._copies:
             return self._copies[id(value)]
         if isinstance(value, torch.nn.Module):
@@ -143,7 +144,7 @@ class _Copying:
         return self._callable(value)
 
     def _callable(self, value: Any) -> Any:
-        """A function that leads to modules, as one that leads to their copies; any other value is itself."""
+        """A function through which modules can be reached, changed to reach their copies; other values unchanged."""
         if isinstance(value, MethodType) and isinstance(value.__self__, torch.nn.Module):
             return MethodType(value.__func__, self.module(value.__self__))
         if type(value) is partial:
@@ -157,7 +158,7 @@ class _Copying:
         return value
 
     def _module_or_callable(self, value: Any) -> Any:
-        """Lists and tensors that a function closes over stay the user's, who may collect results in them."""
+        """A value that a function closes over. Lists and tensors are not copied: users may collect results in them."""
         return self.module(value) if isinstance(value, torch.nn.Module) else self._callable(value)
 
     def _function(self, function: FunctionType, closure: tuple[CellType, ...]) -> FunctionType:

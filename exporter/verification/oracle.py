@@ -1,26 +1,27 @@
-"""The oracle: what torch says, how far a runtime may be from it, and whether it is.
+"""The oracle: the expected outputs, a tolerance for each of their elements, and the verdict on a runtime's outputs.
 
-A fixed tolerance hides bugs in easy operators and cries wolf in hard ones. Here each element of an output gets
-its own, from how far torch itself is from float64 there:
+A fixed tolerance is too large for accurate operators, where it hides bugs, and too small for others. Here each element
+of an output has its own tolerance, which depends on torch's own error from float64:
 
-1. *centre*: the float64 result, where there is one; the runtime's error is its distance from it.
-2. *noise*: the error that any honest evaluation in the cell's dtype may show.
-   For an operator it is the element's own sensitivity, that is how far float64's result moves when the inputs move
-   by a unit in the last place, signs drawn: cancellation makes it large, a plain function of each element leaves it
-   small. It is multiplied by the number of such movements that torch itself is off, at the worst element: long sums
-   and inner layers round more often than their inputs do.
-   For a model, whose thousands of roundings no input can stand for, it is torch's largest error over the output.
+1. *centre*: the float64 result, if there is one. The runtime's error is its distance from the centre.
+2. *noise*: the error that any correct evaluation in the cell's dtype may show.
+   For an operator it is the sensitivity of the element: how far the float64 result changes if the inputs change by a
+   unit in the last place with random signs. It is large under cancellation, and small for elementwise functions. It is
+   multiplied by torch's own error in units of the sensitivity, at the worst element, because long sums and inner
+   layers round more often than once for each input.
+   For a model, which rounds thousands of times, it is torch's largest error over the output.
 3. *tolerance*: `NOISE_FACTOR` times the noise; at least `FLOOR_ULPS` units in the last place of the element, and
-   `TYPICAL_ULPS` of the output's typical element or of 1, whichever is less: that is what a small element loses by
-   way of a larger number (onnxruntime's Elu is exp(x) - 1 where torch's is expm1).
-4. A movement out of all proportion is a jump (`floor` next to an integer), not noise. It allows nothing; and where
-   torch itself jumped away from float64, torch is the centre.
-5. Without a float64 result the tolerance is the dtype's own, around torch's result; so it is for the elements where
-   float64 gives NaN or infinity and torch a number. A declared one replaces all, but in halves where theirs is more.
+   `TYPICAL_ULPS` units of the output's typical element or of 1, whichever is less: a small element loses as much if
+   it is computed from a larger number (onnxruntime's Elu is exp(x) - 1, and torch's is expm1).
+4. A change far larger than the element is a jump (`floor` next to an integer), not noise, and is not counted. If
+   torch's own result is a jump away from the float64 result, torch's result is the centre.
+5. Without a float64 result, the tolerance is that of the dtype, around torch's result. The same holds for elements
+   where float64 gives NaN or infinity and torch a number. A declared tolerance replaces all of these; for float16 and
+   bfloat16 only where it is larger.
 
-Always exact: the number of outputs, dtypes, shapes, ints, booleans, where NaN and the infinities are; and the sign of a
-zero, where it is the program's doing and no accident of rounding: float64, and every movement of the inputs, give the
-same zero as torch.
+The following must always be equal: the number of outputs, dtypes, shapes, ints, booleans, and the positions of NaN and
+infinities. The sign of a zero must be equal if it does not depend on rounding, that is if float64 and every change of
+the inputs give the same zero as torch.
 """
 
 from __future__ import annotations
@@ -40,13 +41,13 @@ EXACT_HEADROOM = 1e9
 NOISE_FACTOR = 16.0
 FLOOR_ULPS = 8.0
 TYPICAL_ULPS = 2.0
-#: An element that is off by more movements of its inputs than this speaks for itself and not for the others.
+#: The factor in rule 2 is at most this, so that one element with a large error does not excuse all others.
 MOST_ROUNDINGS = 64.0
-#: Past this share of the element (or of the output's typical one) a movement is a jump.
+#: A change by more than this share of the element (or of the output's typical element) is a jump.
 JUMP = {np.dtype(np.float16): 0.1, BFLOAT16: 0.5, np.dtype(np.float32): 1e-3, np.dtype(np.float64): 1e-9}
-#: The ends of what JSON can hold.
+#: The smallest and largest positive numbers that JSON can represent.
 _SMALLEST, _LARGEST = float(np.finfo(np.float64).smallest_subnormal), float(np.finfo(np.float64).max)
-#: Without float64: error relative to the element, plus absolute. The figures of `torch.testing.assert_close`.
+#: Relative and absolute tolerance without a float64 result. The figures are those of `torch.testing.assert_close`.
 FALLBACK = {
     np.dtype(np.float16): (1e-3, 1e-5),
     BFLOAT16: (1.6e-2, 1e-5),
@@ -57,21 +58,21 @@ FALLBACK = {
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """One output as it should be. Made once for an input set, and judged against at every opset."""
+    """One expected output. It is computed once for an input set, and used at every opset."""
 
-    #: What torch gave, in the cell's dtype.
+    #: torch's result, in the cell's dtype.
     value: Array
-    #: For floats: what errors are measured from, what is allowed, and one ULP, elementwise.
+    #: For floats, for each element: what errors are measured from, the tolerance, and one unit in the last place.
     centre: Float64Array | None = None
     tolerance: Float64Array | None = None
     ulp: Float64Array | None = None
-    #: Where it is a zero whose sign is certain; None where it has no such zero.
+    #: The elements that are zeros whose sign must be equal; None if there are none.
     zeros: Mask | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Distance:
-    """How far the runtime's outputs are from what they should be, at the worst output."""
+    """The distance of the runtime's outputs from the expected ones, for the worst output."""
 
     max_abs: float | None
     max_rel: float | None
@@ -79,24 +80,24 @@ class Distance:
     ulp_p50: float
     ulp_p99: float
     ulp_max: float
-    #: Tolerance over error at the worst element; below 1 it fails. Capped at `EXACT_HEADROOM`.
+    #: Tolerance divided by error at the worst element, at most `EXACT_HEADROOM`. Below 1 the output is wrong.
     headroom: float
-    #: The tolerance allowed at the worst element.
+    #: The tolerance at the worst element.
     tolerance: float
-    #: Which output, and where in it, the headroom is smallest.
+    #: The output, and the position in it, with the smallest headroom.
     output: int
     index: tuple[int, ...]
-    #: The two values there. JSON has neither NaN nor infinities: None stands for NaN, the largest float for infinity.
+    #: The two values there. JSON has neither NaN nor infinities: None represents NaN, the largest float infinity.
     got: float | None
     expected: float | None
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Whether a runtime's outputs hold, and where they are furthest from it."""
+    """Whether a runtime's outputs are correct, and their distance from the expected ones."""
 
     passed: bool
-    #: One line for a reader: what is wrong at the worst place. Empty when it passed.
+    #: One line for a reader that describes the worst element. Empty if the outputs are correct.
     detail: str
     metrics: Distance | None
 
@@ -111,29 +112,30 @@ def expect(
     declared: float | None = None,
     signed_zeros: bool = True,
 ) -> Expected:
-    """What to hold a runtime to, from torch's `value`, its `exact` float64 twin, and the twin `moved` by input noise.
+    """The expected output, from torch's `value`, the `exact` result in float64, and the float64 results for `moved`
+    inputs.
 
-    `moved_by` is the relative size of that noise; an output of a wider dtype than the inputs is moved by less.
-    Without `moved`, the noise is torch's largest error over the output (rule 2 above, models). `coarse` is the float32
-    twin of a float64 `value`: its error, scaled, is taken for torch's own.
+    `moved_by` is the relative size of the inputs' change; for an output of a wider dtype than the inputs it is scaled
+    down. Without `moved`, the noise is torch's largest error over the output (rule 2 above, models). `coarse` is the
+    float32 result for a float64 `value`: its scaled error is used as torch's own.
     """
     if not is_float(value.dtype):
         return Expected(value)
-    torch_says = value.astype(np.float64)
+    in_torch = value.astype(np.float64)
     if exact is None or exact.shape != value.shape:
-        return _within(value, torch_says, *((declared, declared) if declared else FALLBACK[value.dtype]))
-    finite = np.isfinite(torch_says) & np.isfinite(exact)
-    centre = np.where(finite, exact, torch_says)
+        return _within(value, in_torch, *((declared, declared) if declared else FALLBACK[value.dtype]))
+    finite = np.isfinite(in_torch) & np.isfinite(exact)
+    centre = np.where(finite, exact, in_torch)
     narrow = epsilon(value.dtype) > epsilon(np.dtype(np.float32))
     if declared is not None and not narrow:
         return _within(value, centre, declared, declared)
     with np.errstate(invalid="ignore", over="ignore"):
-        own_error = np.where(finite, np.abs(torch_says - centre), 0.0)
+        own_error = np.where(finite, np.abs(in_torch - centre), 0.0)
         magnitude = np.where(finite, np.abs(centre), 0.0)
         typical = float(np.median(magnitude[magnitude > 0])) if magnitude.any() else 0.0
         jump = JUMP[value.dtype] * np.maximum(magnitude, typical)
         jumped = own_error > np.maximum(jump, ulp(magnitude, value.dtype))
-        centre = np.where(jumped, torch_says, centre)
+        centre = np.where(jumped, in_torch, centre)
         own_error = np.where(jumped, 0.0, own_error)
         if coarse is not None and value.dtype == np.float64 and coarse.shape == exact.shape:
             error = np.abs(coarse - exact) * (epsilon(value.dtype) / epsilon(np.dtype(np.float32)))
@@ -145,9 +147,9 @@ def expect(
     zeros = _certain_zeros(value, (exact, *moved)) if signed_zeros and declared is None else None
     floor = np.maximum(FLOOR_ULPS * unit, TYPICAL_ULPS * ulp(np.array(min(typical, 1.0)), value.dtype))
     tolerance = np.maximum(NOISE_FACTOR * noise, floor)
-    alone = np.isfinite(torch_says) & ~finite
+    alone = np.isfinite(in_torch) & ~finite
     if alone.any():
-        plain = _within(value, torch_says, *FALLBACK[value.dtype])
+        plain = _within(value, in_torch, *FALLBACK[value.dtype])
         assert plain.tolerance is not None
         assert plain.ulp is not None
         tolerance, unit = np.where(alone, plain.tolerance, tolerance), np.where(alone, plain.ulp, unit)
@@ -157,7 +159,7 @@ def expect(
 
 
 def _certain_zeros(value: Array, twins: Sequence[Float64Array]) -> Mask | None:
-    """Where torch gives a zero, and its twins all give the same one."""
+    """The elements that are zeros of the same sign in torch's result and in all its float64 counterparts."""
     zeros: Mask = value == 0
     for twin in twins:
         if not zeros.any():
@@ -174,7 +176,7 @@ def _noise(
         return own_error
     if not movements:
         return np.full_like(own_error, own_error.max())
-    sensitivity = np.maximum(unit / 2, _SMALLEST)  # Half of the smallest number is zero, and nothing divides by it.
+    sensitivity = np.maximum(unit / 2, _SMALLEST)  # Half of the smallest number is zero, which cannot be a divisor.
     for movement in movements:
         sensitivity = np.maximum(sensitivity, np.where(movement <= jump, movement, 0.0))
     roundings = min(max(float((own_error / sensitivity).max()), 1.0), MOST_ROUNDINGS)
@@ -188,7 +190,7 @@ def _within(value: Array, centre: Float64Array, relative: float, absolute: float
 
 
 def judge(outputs: Sequence[object], expected: Sequence[Expected]) -> Verdict:
-    """Compare a runtime's outputs with what they should be."""
+    """Compare a runtime's outputs with the expected ones."""
     if len(outputs) != len(expected):
         return Verdict(False, f"{_count(len(outputs))} from the runtime, {_count(len(expected))} from torch", None)
     pairs = zip(outputs, expected, strict=True)
@@ -232,7 +234,7 @@ def _judge_floats(
         if unlike.any():
             return _different(number, got, value, unlike, "NaN and infinities differ")
     with np.errstate(over="ignore", invalid="ignore"):
-        # At equal bits there is no error, however far both are from float64.
+        # If the bits are equal there is no error, however far both are from float64.
         error = np.where((got == value) | ~finite, 0.0, np.minimum(np.abs(wide - centre), _LARGEST))
         ratio = np.minimum(error / tolerance, _LARGEST)
         ulps = np.minimum(error / unit, _LARGEST).ravel()
@@ -267,7 +269,7 @@ def _judge_floats(
 
 
 def _different(number: int, got: Array, value: Array, unlike: Any, how: str) -> Verdict:
-    """An exact comparison that failed: ints, booleans, where NaN and the infinities are."""
+    """The verdict of an exact comparison that failed: of ints, booleans, or the positions of NaN and infinities."""
     first = int(np.asarray(unlike).ravel().argmax())
     ours, theirs = got.flat[first], value.flat[first]
     index = _place(first, got.shape)
@@ -289,7 +291,7 @@ def _different(number: int, got: Array, value: Array, unlike: Any, how: str) -> 
 
 
 def _exact(number: int, value: Array) -> Distance:
-    """Bit for bit what torch gave, so that the first element is as good as any."""
+    """The distance of an output that is bit for bit torch's. The first element is given as the worst."""
     first = _storable(float(value.flat[0])) if value.size else 0.0
     return Distance(
         max_abs=0.0,
@@ -307,7 +309,7 @@ def _exact(number: int, value: Array) -> Distance:
 
 
 def _storable(value: float) -> float | None:
-    """JSON has neither NaN nor infinities: NaN is kept as None, an infinity as the largest float of its sign."""
+    """A number for JSON, which has neither NaN nor infinities: None for NaN, the largest float for an infinity."""
     return None if np.isnan(value) else min(max(value, -_LARGEST), _LARGEST)
 
 
@@ -316,7 +318,7 @@ def _place(flat: int, shape: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def _share(wrong: Any) -> str:
-    """How many elements are wrong, where it is more than one."""
+    """How many elements are wrong, as an addition to a message; empty for a single one."""
     count = int(wrong.sum())
     return f"; {count} of {wrong.size} elements" if count > 1 else ""
 

@@ -1,4 +1,4 @@
-"""What an exported program gives in torch, as its model's outputs come, and how far from that the model's may be."""
+"""Runs an exported program in torch, and determines the expected outputs of its model with their tolerances."""
 
 from __future__ import annotations
 
@@ -31,25 +31,25 @@ _Arguments = tuple[tuple[Any, ...], dict[str, Any]]
 
 
 class ProgramOutputs:
-    """A program that was exported, run in torch on a copy of its own: the user's module is not touched."""
+    """The outputs of an exported program in torch. A copy of the module is run, so that the user's is unchanged."""
 
     def __init__(self, source: Source, returned: Returned, nodes: int) -> None:
-        """`nodes` are those of the model's graph."""
+        """`nodes` is the number of nodes in the model's graph."""
         self._source = source
         self._returned = returned
         self._is_small = nodes <= _SMALL
-        #: For messages: which inputs it is run with.
+        #: A description of the inputs that it is run with, for messages.
         self._what = ""
         self._twin = Twin(source.program, torch.float64, self._call)
         self._coarse = Twin(source.program, torch.float32, self._call)
 
     def outputs(self, trial: Trial) -> list[torch.Tensor]:
-        """The tensors that it returns: numbers as tensors, lists item by item, and nothing for None."""
+        """The tensors that it returns. Numbers become tensors, lists contribute their items, and None nothing."""
         self._what = trial.what
         return self._call(copied(self._source.program), (trial.args, dict(trial.kwargs)))
 
     def expected(self, trial: Trial) -> list[Expected]:
-        """What the model should give."""
+        """The expected outputs of the model."""
         values = [as_judged(tensor) for tensor in self.outputs(trial)]
         dtypes = [tensor.dtype for tensor in trial.tensors() if tensor.is_floating_point()]
         by = max((torch.finfo(dtype).eps for dtype in dtypes), default=0.0)
@@ -65,7 +65,7 @@ class ProgramOutputs:
     def _call(self, program: _Program, arguments: _Arguments) -> list[torch.Tensor]:
         args, kwargs = pytree.tree_map_only(torch.Tensor, copied_tensor, arguments)
         if isinstance(program, torch.nn.Module) and self._source.training is not None:
-            # A program from torch.export has its mode built in, and says so.
+            # The module of an ExportedProgram has a fixed mode, and raises NotImplementedError.
             with suppress(NotImplementedError):
                 program.train(self._source.training)
         leaves = pytree.tree_leaves((args, kwargs))

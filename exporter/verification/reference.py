@@ -1,7 +1,7 @@
-"""What a runtime's outputs are measured from: torch's own, and what the same program gives in float64.
+"""The reference for a runtime's outputs: torch's results, and those of the same program in float64.
 
-`verify` and the harness both judge by it. They differ in what a program is, how it is called and which seeds they draw
-from; each hands that over.
+`verify` and the harness both use it. They differ in what a program is, how it is called, and the seeds, which they pass
+as arguments.
 """
 
 from __future__ import annotations
@@ -24,47 +24,48 @@ __all__ = ["MOVES", "Twin", "as_judged", "expected_outputs", "moved"]
 _Program = TypeVar("_Program", bound=Callable[..., Any])
 _Inputs = TypeVar("_Inputs")
 
-#: How often the inputs are moved to see how far the outputs follow. An element with cancellation looks ten times as
-#: stable as it is in one draw of signs out of thirteen; in all of four, three times in a hundred thousand.
+#: How often the inputs are changed to measure the sensitivity of the outputs. With one draw of signs, an element with
+#: cancellation looks ten times less sensitive than it is in one case out of thirteen; with four draws, in three cases
+#: out of a hundred thousand.
 MOVES = 4
-#: Bytes of weights above which they are not converted at once but by each operator that reads them.
+#: If the weights have more bytes than this, they are not converted at once but by each operator that reads them.
 _MOST_CONVERTED = 1 << 30
-#: A program that cannot be computed in another dtype raises one of these: it has no kernel, or checks its dtypes.
+#: A program that cannot be computed in another dtype raises one of these: a kernel is missing, or it checks dtypes.
 _NOT_IN_THIS_DTYPE = (RuntimeError, TypeError, ValueError, VerificationError)
 
 
 class Twin(Generic[_Program, _Inputs]):
-    """A program with the same weights in another floating dtype. A program may turn out to have none."""
+    """The same program with its weights in another floating dtype. Not every program can be run in another dtype."""
 
     def __init__(
         self, program: _Program, dtype: torch.dtype, call: Callable[[_Program, _Inputs], Iterable[torch.Tensor]]
     ) -> None:
-        """`call` runs the program, or the copy of it that it is given, and returns its outputs."""
+        """`call` runs the program, or a copy of it, with inputs, and returns the outputs."""
         self._program = program
         self._dtype = dtype
         self._call = call
-        #: The ways to run it that may still work, the best one first. Operators and modules that compare dtypes, as
-        #: convolutions with a bias and recurrent layers do, need their weights converted; others insist on the weights'
-        #: own dtype, and are converted operator by operator.
-        self._ways: list[Weights | None] = [None]
+        #: The weights to try to run it with, the best choice first; None converts them in each operator that reads
+        #: them. Operators and modules that compare dtypes, such as convolutions with a bias and recurrent layers, need
+        #: converted weights; others need weights of the original dtype.
+        self._choices: list[Weights | None] = [None]
         weights = Weights(program, dtype)
         if weights.nbytes:
-            self._ways.insert(0 if weights.nbytes <= _MOST_CONVERTED else 1, weights)
+            self._choices.insert(0 if weights.nbytes <= _MOST_CONVERTED else 1, weights)
         self._has_worked = False
 
     def outputs(self, inputs: _Inputs) -> list[Float64Array] | None:
-        """The outputs, as float64; None where the program cannot be computed in this dtype."""
+        """The outputs, converted to float64; None if the program cannot be computed in this dtype."""
         converted = tree_map_only(torch.Tensor, self._converted, inputs)
-        while self._ways:
-            program = copied(self._program, self._ways[0])
+        while self._choices:
+            program = copied(self._program, self._choices[0])
             try:
                 with in_dtype(self._dtype):
                     outputs = list(self._call(program, converted))
             except _NOT_IN_THIS_DTYPE:
                 if self._has_worked:
-                    # It is these inputs that it does not take.
+                    # It has worked for other inputs, so these inputs are the cause.
                     return None
-                del self._ways[0]
+                del self._choices[0]
             else:
                 self._has_worked = True
                 return [as_judged(output).astype(np.float64) for output in outputs]
@@ -75,7 +76,7 @@ class Twin(Generic[_Program, _Inputs]):
 
 
 def moved(inputs: _Inputs, seed: int) -> _Inputs:
-    """The inputs in float64, each number moved by one unit in the last place of its dtype, up or down."""
+    """The inputs in float64, with each number changed by one unit in the last place of its dtype, up or down."""
     generator = torch.Generator().manual_seed(seed)
 
     def move(tensor: torch.Tensor) -> torch.Tensor:
@@ -99,11 +100,11 @@ def expected_outputs(
     declared: float | None = None,
     signed_zeros: bool = True,
 ) -> list[Expected]:
-    """What to hold a runtime to, where torch gives these values for these inputs.
+    """The expected outputs of a runtime, if torch returns these values for these inputs.
 
-    `twin` is the program in float64, None where errors are not to be measured from that. `coarse` is the program in
-    float32, whose error stands for torch's own in outputs that are float64 themselves. The inputs are moved once with
-    each of the seeds; the other arguments are those of `expect`.
+    `twin` is the program in float64; None if errors are not to be measured from it. `coarse` is the program in float32,
+    whose error is used as torch's own for float64 outputs. The inputs are changed once with each of the seeds. The
+    other arguments are those of `expect`.
     """
     exact = None if twin is None else twin.outputs(inputs)
     followed = [None if twin is None else twin.outputs(moved(inputs, seed)) for seed in seeds]
@@ -124,7 +125,7 @@ def expected_outputs(
 
 
 def as_judged(tensor: torch.Tensor) -> Array:
-    """A tensor as the oracle takes it: complex numbers as pairs, as ONNX has them."""
+    """A tensor as an array for the oracle. Complex numbers become pairs, as in ONNX."""
     return to_array(torch.view_as_real(tensor.resolve_conj()) if tensor.is_complex() else tensor)
 
 

@@ -1,4 +1,4 @@
-"""The inputs that an exported model is verified with: the example's, others of the same values, and other sizes."""
+"""The inputs that an exported model is verified with: the example inputs, other values, and other dynamic sizes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["Trial", "other_sizes", "trials"]
 class Trial:
     """Arguments to call the program and the model with."""
 
-    #: For a message: "the example inputs".
+    #: A description for messages, such as "the example inputs".
     what: str
     args: tuple[Any, ...]
     kwargs: Mapping[str, Any]
@@ -28,7 +28,7 @@ class Trial:
 
     @classmethod
     def given(cls, source: Source, args: Sequence[Any] | None, kwargs: Mapping[str, Any] | None) -> Trial:
-        """These arguments, or the example's where there are none."""
+        """These arguments, or those of the example if none are given."""
         if args is None and kwargs is None:
             return cls("the example inputs", source.args, source.kwargs, invented=False)
         if not isinstance(args, list | tuple):

@@ -40,7 +40,7 @@ def verify(program: ONNXProgram) -> None:
 
 
 class _Verification:
-    """One program's model, beside the program itself in torch."""
+    """The verification of one model against its program in torch."""
 
     def __init__(self, program: ONNXProgram) -> None:
         self._program = program
@@ -64,7 +64,7 @@ class _Verification:
             )
 
     def _compare(self, trial: Trial) -> str:
-        """Compare the model with the program. Returns why the program refuses the inputs; empty when it takes them."""
+        """Compare the model with the program. Returns the error with which the program refuses the inputs, if any."""
         program = self._program
         try:
             expected = self._in_torch.expected(trial)
@@ -93,7 +93,7 @@ class _Verification:
             raise VerificationError(f"the model fails for {trial.what}: {error}") from error
 
     def _without_random(self, trial: Trial, expected: list[Expected], outputs: list[Array]) -> list[Expected]:
-        """Of outputs that torch itself draws anew each time, only the dtype and the shape can be compared."""
+        """The expected outputs. Those that differ between two runs in torch are random: any values are expected."""
         first, second = (self._in_torch.outputs(trial) for _ in range(2))
         wanted = []
         for want, got, one, other in zip(expected, outputs, first, second, strict=True):
@@ -111,7 +111,7 @@ def _searches(program: ONNXProgram) -> bool:
 
 
 def _session(program: ONNXProgram) -> RuntimeSession | ReferenceSession:
-    """The model checked and loaded; onnx.reference runs those of opsets that onnxruntime does not know."""
+    """Check and load the model. onnx.reference runs models of opsets that onnxruntime does not support."""
     runtime = None
     if program.opset_version <= NEWEST_OF_ONNXRUNTIME:
         try:

@@ -1,8 +1,8 @@
 """A case as TorchScript: a module whose `forward` names the inputs, and has the other arguments as literals.
 
-The harness calls programs with `*inputs`, which TorchScript cannot compile. So the call is written as source,
-`program(x0, x1, alpha=0.5)`, and that is scripted. A lambda has no source of its own to compile, and what TorchScript
-does not support cannot be scripted at all.
+The harness calls programs with `*inputs`, which TorchScript cannot compile. So the call is written as source code,
+`program(x0, x1, alpha=0.5)`, and that is scripted. A case that has no such form is absent: a lambda has no source to
+compile, and TorchScript does not support everything.
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""A child process that is stopped together with this one: a first signal lets it end in order, a second kills it."""
+"""A child process, such as pytest, that is stopped together with this one.
+
+The first signal is passed on as an interrupt, so that the run ends in order and prints how to resume it; the second as
+SIGTERM.
+"""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ from onnx_parity.harness.comparison.outcome import Comparison, Outcome, Point, T
 from onnx_parity.harness.comparison.workers import WorkerStartError, run_tasks
 from onnx_parity.harness.results.environment import describe_run
 
-#: Where declarations of OpInfo entries stand in a clone of the project.
+#: The folder with declarations of OpInfo entries in a clone of the project.
 _DECLARATIONS = Path("op_cases")
 
 
@@ -63,8 +63,8 @@ def compare(
 ) -> None:
     """Compare exporters on torch's OpInfo samples, each in a process that may crash.
 
-    A sample counts as right where onnxruntime gives torch's result: floats to 1e-3 relative plus 1e-4, dtypes, shapes
-    and all else exactly. An entry is run in float32, else int64, else bool.
+    A sample counts as right if onnxruntime returns torch's result: floats to 1e-3 relative plus 1e-4, dtypes, shapes
+    and all other values exactly. An entry is run in float32, else int64, else bool.
 
     Exit codes: 0 all targets are met; 1 one is not; 2 used wrongly.
 
@@ -76,7 +76,7 @@ def compare(
 
         parity compare "nn.functional.*pool*" --opsets 9-13 --samples 0
     """
-    # Here, because it imports torch, which the other commands do without.
+    # Imported here, because it imports torch, which the other commands do not need.
     from onnx_parity.harness.declaration_error import DeclarationError
 
     sys.path.insert(0, str(Path.cwd()))
@@ -125,7 +125,7 @@ def _refuse_what_cannot_run(exporters: tuple[str, ...], opsets: tuple[int, ...])
 
 
 def _points(patterns: list[str], samples: int) -> Iterator[Point]:
-    """The samples to compare on."""
+    """The samples on which exporters are compared."""
     from onnx_parity.harness.cases.declarations import declared_under
     from onnx_parity.harness.opinfo import OpInfoDeclaration
 

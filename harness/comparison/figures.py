@@ -15,8 +15,9 @@ from onnx_parity.harness.comparison.outcome import Comparison, Outcome, Point, V
 #: The opset at which the peers are compared.
 PEER_OPSET = 18
 
-#: Of `COUNTED` usable samples: on how many this project's exporter is to be right, by opset. Four samples of each of
-#: the seeds' entries on torch 2.13; there, `dynamo=True` was right on 505, `dynamo=False` on 450, either on 512.
+#: The number of usable samples to which `AT_LEAST` refers, which has by opset how many of them this project's exporter
+#: must get right. They are four samples of each of the seeds' entries on torch 2.13; there, `dynamo=True` was right on
+#: 505, `dynamo=False` on 450, and at least one of the two on 512.
 COUNTED = 549
 AT_LEAST: Mapping[int, int] = {7: 400, 9: 480, 11: 520, 13: 535, 18: 540, 26: 538}
 
@@ -30,7 +31,7 @@ class Row:
     exporter: str
     opset: int
     counts: Mapping[Verdict, int]
-    #: Milliseconds of the median export, capture included; None where nothing was exported.
+    #: Milliseconds of the median export, capture included; None if nothing was exported.
     milliseconds: float | None
 
 
@@ -48,7 +49,7 @@ class MissGroup:
     """Samples that an exporter does not get right, for the same cause."""
 
     verdict: Verdict
-    #: One of the group's reasons: they differ in numbers at most.
+    #: One of the group's reasons, which differ at most in numbers.
     reason: str
     points: tuple[Point, ...]
     opsets: tuple[int, ...]
@@ -70,7 +71,7 @@ def targets(comparison: Comparison) -> list[Target]:
     for opset in comparison.opsets(PARITY):
         right = len(_right(comparison, PARITY, opset))
         if comparison.whole and opset in AT_LEAST:
-            # Another torch draws other samples; the share is what is asked for.
+            # Another version of torch has other samples, so the target is scaled to their number.
             wanted = math.ceil(usable * AT_LEAST[opset] / COUNTED)
             asked = f"right at opset {opset}: at least {wanted} of {usable}"
             found.append(Target(f"{asked} ({AT_LEAST[opset]} of {COUNTED})", str(right), right >= wanted))
@@ -101,11 +102,11 @@ def missed_though_a_peer_is_right(comparison: Comparison) -> list[Point]:
 
 
 def misses(comparison: Comparison, exporter: str) -> list[MissGroup]:
-    """What an exporter does not get right, the commonest cause first."""
+    """The samples that an exporter does not get right, grouped by cause, the most frequent first."""
     groups: dict[tuple[Verdict, str], list[Outcome]] = {}
     for each in comparison.outcomes:
         if each.exporter == exporter and each.verdict is not Verdict.RIGHT:
-            # Every wrong value is another; what they have in common is the entry.
+            # Wrong values all differ, so they are grouped by entry.
             cause = each.point.entry if each.verdict is Verdict.WRONG else _DIGITS.sub("", each.reason)
             groups.setdefault((each.verdict, cause), []).append(each)
     found = [

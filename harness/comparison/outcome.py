@@ -1,6 +1,6 @@
 """The data of a comparison: the samples that are exported, and the outcome of each exporter on each of them.
 
-These go as JSON between the command and its workers, and out of the command with `--json`.
+They are sent as JSON between the command and its workers, and printed by the command with `--json`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ class Verdict(StrEnum):
     """The outcome of an exporter on a sample at an opset."""
 
     RIGHT = "right"
-    #: A model that runs and gives something else than torch: silently wrong.
+    #: The model runs and returns other values than torch: silently wrong.
     WRONG = "wrong"
     #: The exporter refused the sample as unsupported.
     REFUSED = "refused"
@@ -39,7 +39,7 @@ class Point(msgspec.Struct, frozen=True, order=True):
 
 
 class Task(msgspec.Struct, frozen=True):
-    """A sample to export at each of some opsets: captured once, where the exporter can."""
+    """A sample to export at several opsets, captured once if the exporter supports that."""
 
     point: Point
     opsets: tuple[int, ...]
@@ -59,10 +59,10 @@ class Outcome(msgspec.Struct, frozen=True):
 
 
 class Comparison(msgspec.Struct, frozen=True):
-    """All that a comparison found."""
+    """The results of a comparison."""
 
     run: RunInfo
-    #: Whether it took of every declared entry as many samples as the targets count.
+    #: Whether it used as many samples of every declared entry as the targets assume.
     whole: bool
     exporters: tuple[str, ...]
     points: tuple[Point, ...]

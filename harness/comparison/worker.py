@@ -1,4 +1,4 @@
-"""A worker process: one exporter, to which samples come in one by one, and of which outcomes go out.
+"""A worker process: runs one exporter on samples, which it receives one by one, and sends the outcomes.
 
     python -m onnx_parity.harness.comparison.worker EXPORTER SEED DESCRIPTOR
 
@@ -31,10 +31,10 @@ from onnx_parity.harness.subjects.exporters import EXPORTERS, Exporter, Request
 from onnx_parity.harness.subjects.runtime_interface import NoKernelError
 from onnx_parity.harness.subjects.runtimes import RUNTIMES
 
-#: Said once, when all that is heavy is imported.
+#: Sent once, when all slow imports are done.
 READY = b"ready"
 
-#: Floats may differ by so much, relative to the element plus absolute; everything else not at all.
+#: The tolerance of floats, relative to the element plus absolute. All other values must be equal.
 RELATIVE, ABSOLUTE = 1e-3, 1e-4
 
 
@@ -46,7 +46,7 @@ def outcomes(task: Task, exporter: Exporter, seed: int) -> Iterator[Outcome]:
     start = time.perf_counter()
     try:
         captured = exporter.capture(Request(SampleModule(sample), sample.tensors, sample.input_names, {}))
-    except Exception as error:  # noqa: BLE001  Whatever an exporter raises is its outcome.
+    except Exception as error:  # noqa: BLE001  Any error that an exporter raises is its outcome.
         for opset in task.opsets:
             yield Outcome(point, exporter.name, opset, *_raised(exporter, error))
         return
@@ -93,7 +93,7 @@ def _expected(sample: Sample) -> list[Array]:
 
 
 def first_difference(outputs: list[object], expected: list[Array]) -> str:
-    """What is wrong with a runtime's outputs; empty where they are as expected."""
+    """Describe what is wrong with a runtime's outputs; empty if they are as expected."""
     if len(outputs) != len(expected):
         return f"{len(outputs)} outputs instead of {len(expected)}"
     for number, (got, want) in enumerate(zip(outputs, expected, strict=True)):
@@ -131,7 +131,7 @@ def main(exporter: str, seed: int, descriptor: int) -> None:
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
     channel = Channel(sys.stdin.fileno(), descriptor)
-    all_entries()  # Seconds that are not the first sample's.
+    all_entries()  # Takes seconds, which must not count for the first sample.
     channel.send(READY)
     with suppress(EOFError):
         while True:

@@ -19,7 +19,7 @@ from onnx_parity.harness.running.last_words import error_in
 
 WORKER = "onnx_parity.harness.comparison.worker"
 
-#: Seconds that a worker has for its imports, torch's test code among them, on a busy machine.
+#: Seconds that a worker may take for its imports, including torch's test code, on a busy machine.
 START_SECONDS = 180.0
 
 
@@ -28,7 +28,7 @@ class WorkerStartError(Exception):
 
 
 class Worker:
-    """One exporter in a process of its own, started with the first task and again after a crash."""
+    """One exporter in its own process, which is started for the first task and again after a crash."""
 
     def __init__(self, exporter: str, stderr: IO[bytes], *, seed: int, timeout: float, module: str = WORKER) -> None:
         self._exporter = exporter
@@ -40,7 +40,7 @@ class Worker:
     @classmethod
     @contextmanager
     def started_when_needed(cls, exporter: str, *, seed: int, timeout: float, module: str = WORKER) -> Iterator[Self]:
-        """A worker that is gone afterwards."""
+        """A context with a worker, whose process is ended afterwards."""
         with tempfile.TemporaryFile() as stderr:
             worker = cls(exporter, stderr, seed=seed, timeout=timeout, module=module)
             try:
@@ -49,7 +49,7 @@ class Worker:
                 worker.end()
 
     def outcomes(self, task: Task) -> Iterator[Outcome]:
-        """One outcome an opset, in order; where the process dies, that opset's is `crashed` and the next goes on."""
+        """One outcome for each opset, in order. If the process dies, the opset's is `crashed`, and the next follows."""
         left = list(task.opsets)
         while left:
             child = self._child = self._child or self._start()
@@ -79,14 +79,14 @@ class Worker:
         return child
 
     def _told(self, ending: ProcessEndedError) -> str:
-        """How the process ended, and its last words if it had any."""
+        """How the process ended, with the last lines of its standard error if there are any."""
         self._stderr.seek(0)
         words = error_in(self._stderr.read().decode(errors="replace"))
         return f"{ending}: {words}" if words and str(ending).startswith("exited") else str(ending)
 
 
 def _answer(child: ChildProcess, seconds: float) -> bytes:
-    """The next answer, if it comes within so many seconds."""
+    """The next answer. Ends the process if it does not come within so many seconds."""
     asked = time.monotonic()
     return child.receive(lambda: child.limit_time(seconds, asked, f"gave no answer for {seconds:g} s"))
 
@@ -100,7 +100,7 @@ def run_tasks(
     timeout: float,
     done: Callable[[], None],
 ) -> list[Outcome]:
-    """Put an exporter to every task; `done` is called with each outcome, in whichever thread it comes."""
+    """Run an exporter on every task. `done` is called with each outcome, in any thread."""
     queue = deque(tasks)
     found: list[Outcome] = []
 

@@ -3,7 +3,8 @@
 A selector whose cells pass is narrowed along as few axes as possible, or removed; the other selectors of its entry
 stay. Failures that no expectation foresees get new entries. Each covers one stage and one error, and as many cells as
 it can without covering one that passes; selectors that need the same keys share an entry. Its reason and its link are
-left to the person who knows them: until they are written, the file is refused.
+to be written by a person: until then, the file is refused. A property test checks that after the proposed edit the
+expectations describe the run.
 """
 
 from __future__ import annotations

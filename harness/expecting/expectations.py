@@ -18,8 +18,9 @@ The other keys narrow all selectors of the entry: `opset` (`"<10"`, `"7-9,13"`),
 `exporter`, `runtime` and `shapes` (a text or a list of texts), and `packages` (`{ onnxruntime = "<1.32" }`, in pip's
 notation; with other versions the entry is ignored). `error` is a pattern that the failure's message must match.
 
-A cell that passes although a selector matches it fails the run, and so does a selector that matches no cell: each
-selector of a list counts for itself.
+A cell that passes although a selector matches it fails the run, and so does a selector that matches no cell; each
+selector of a list is checked separately. A failure at another stage or with another message than expected is not the
+known failure.
 """
 
 from __future__ import annotations

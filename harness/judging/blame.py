@@ -16,9 +16,9 @@ from onnx_parity.harness.subjects.delivered import Delivered
 from onnx_parity.harness.subjects.runtime_interface import Runtime
 from onnx_parity.harness.subjects.runtimes import OnnxReference, OnnxRuntime
 
-#: Error over tolerance up to which a mismatch may be rounding. A wrong formula is further out.
+#: Up to this ratio of error to tolerance a mismatch may be rounding. A wrong formula has a larger error.
 _ROUNDING = 100.0
-#: Bytes of weights above which onnx.reference, which convolves in numpy, takes minutes over a model.
+#: For models with more bytes of weights than this, onnx.reference, which convolves in numpy, takes minutes.
 _REFERENCE_LIMIT = 32 << 20
 
 
@@ -47,7 +47,7 @@ def rule(
     weight_bytes: int,
     device: Device = Device.CPU,
 ) -> Ruling:
-    """Who is to blame for `outputs`, which `runtime` gave on this device and `verdict` rejected."""
+    """Decide who is to blame for `outputs`, which `runtime` returned on this device and `verdict` rejected."""
     if device is Device.CUDA:
         if _ask(OnnxRuntime(), delivered, trial, outputs) is Testimony.WITH_TORCH:
             said = f"{ONNXRUNTIME} agrees with torch on the CPU"
@@ -75,7 +75,7 @@ def rule(
 def rule_on_failure(
     delivered: Delivered, trial: Trial, runtime: str, weight_bytes: int, device: Device = Device.CPU
 ) -> Ruling:
-    """Who is to blame when `runtime` did not load or run a model on this device that onnx's checker passes."""
+    """Decide who is to blame if `runtime` did not load or run a model on this device that onnx's checker accepts."""
     if device is Device.CUDA and _ask(OnnxRuntime(), delivered, trial, ()) is Testimony.WITH_TORCH:
         said = f"{ONNXRUNTIME} runs it on the CPU and agrees with torch"
         return Ruling(Blame.RUNTIME, f"{said}, so what {runtime} does on {device} is wrong")
@@ -99,7 +99,7 @@ def _witness(runtime: str) -> Runtime:
 def _ask(witness: Runtime, delivered: Delivered, trial: Trial, outputs: Sequence[object]) -> Testimony:
     try:
         testimony = witness.load(delivered.model, Device.CPU).run(trial.feeds)
-    except Exception:  # noqa: BLE001  A witness is other people's code on a graph that may be wrong: it may raise anything.
+    except Exception:  # noqa: BLE001  A witness may raise anything for a graph that may be wrong.
         return Testimony.SILENT
     if judge(testimony, trial.expected).passed:
         return Testimony.WITH_TORCH

@@ -1,12 +1,13 @@
-"""Failure bundles: what one needs to look at a failing cell elsewhere, in a folder that runs by itself.
+"""Failure bundles: a folder with everything that is needed to reproduce a failing cell without this project.
 
-    model.onnx                          the model, as it was delivered; its weights beside it where they are apart
+    model.onnx                          the exported model, with its weights beside it if they are separate
     test_data_set_0/input_0.pb ...      the inputs and torch's outputs, in the layout of onnx's own backend tests
-    allowed.npz                         of each output what errors are measured from, and how large they may be
-    bundle.json                         the cell, why it failed, the line that runs it again; versions and platform
-    repro.py                            loads the model, runs it, compares; needs numpy, onnx and the runtime
+    allowed.npz                         for each element of the outputs, the centre of errors and the tolerance
+    bundle.json                         the cell, why it failed, the command that runs it again; versions and platform
+    repro.py                            a copy of `repro_script.py`: loads the model, runs it and compares; needs numpy,
+                                        onnx and the runtime
 
-Bundles are bounded: `MOST` a process, none larger than `LARGEST`. One that was not kept is made by `parity repro CELL`.
+A process writes at most `MOST` bundles, none larger than `LARGEST`. `parity repro CELL` creates a missing one.
 """
 
 from __future__ import annotations
@@ -28,15 +29,15 @@ from onnx_parity.harness.judging.outcome import Outcome
 from onnx_parity.harness.record import Record, RunInfo
 from onnx_parity.harness.subjects.delivered import Delivered
 
-#: Bundles that one process keeps of a run.
+#: The number of bundles that one process keeps of a run.
 MOST = 50
-#: Bytes of models, inputs and outputs in one bundle.
+#: The maximum bytes of model, inputs and outputs in one bundle.
 LARGEST = 64 << 20
 
-#: Under which name in a run's folder bundles stand.
+#: The folder of bundles in a run's folder.
 FOLDER = "failures"
 _LONGEST_NAME = 120
-#: What makes a folder a bundle.
+#: The file by which a folder is recognized as a bundle.
 _DESCRIPTION = "bundle.json"
 
 
@@ -46,9 +47,9 @@ class BundleError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """What goes into a bundle."""
+    """The contents of a bundle."""
 
-    #: What the reader is told first: headline, reason, how to run it again.
+    #: The first lines for a reader: headline, reason, how to run it again.
     title: str
     delivered: Delivered | None
     feeds: Mapping[str, Fed]
@@ -70,9 +71,9 @@ class Failure:
 class Kept:
     """Whether and where a bundle was kept."""
 
-    #: Relative to the run's folder; empty where it was not kept.
+    #: The folder relative to the run's; empty if the bundle was not kept.
     folder: str
-    #: For the reader of the failure: where it is, or why it is not.
+    #: For the reader of the failure: where the bundle is, or why it was not kept.
     line: str
 
 
@@ -98,7 +99,7 @@ class Bundles:
         try:
             write(failure, self._run / folder)
         except (BundleError, OSError) as error:
-            # A full disk is no reason to lose the outcome as well.
+            # If the disk is full, the outcome must not be lost as well.
             return Kept("", f"bundle: not kept: {error}")
         self._kept += 1
         return Kept(folder, f"bundle: {_from_here(self._run / folder)}")

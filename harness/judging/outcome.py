@@ -1,4 +1,4 @@
-"""How a cell ended: filled in by the stages, explained for a reader, put onto its record."""
+"""The outcome of a cell: filled in by the stages, explained for a reader, and stored in the cell's record."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from onnx_parity.harness.record import Blame, Metrics, OnnxUse, Record, Stage, S
 from onnx_parity.harness.subjects.delivered import Delivered
 from onnx_parity.harness.subjects.exporters import Captured
 
-#: Frames of a traceback that a reader is shown: the innermost, where it went wrong.
+#: The number of innermost frames of a traceback that are shown.
 _FRAMES = 3
 
 
@@ -36,7 +36,7 @@ class Prepared:
 
 
 def blank_record(cell: Cell, file: str, nodeid: str, *, worker: str) -> Record:
-    """The record of a cell that has not run: what it is, and the status it has if nobody says otherwise."""
+    """The record of a cell that has not run, with the status that it keeps if its process dies."""
     return Record(
         cell=cell.id,
         case=cell.case.label,
@@ -60,7 +60,7 @@ def blank_record(cell: Cell, file: str, nodeid: str, *, worker: str) -> Record:
 
 
 class MismatchError(Exception):
-    """The runtime's outputs are not torch's."""
+    """The runtime's outputs differ from torch's."""
 
     def __init__(self, trial: Trial, outputs: tuple[object, ...], verdict: Verdict) -> None:
         super().__init__(verdict.detail)
@@ -89,7 +89,7 @@ class Outcome:
     aten: tuple[str, ...] = ()
     onnx: tuple[OnnxUse, ...] = ()
     nodes: int = 0
-    #: For explaining a later failure.
+    #: Used to explain a later failure.
     prepared: Prepared | None = None
     delivered: Delivered | None = None
     #: The input set that it was run on last, if that was not the example, and the outputs of the runtime.
@@ -97,7 +97,7 @@ class Outcome:
     outputs: tuple[object, ...] = ()
 
     def onto(self, record: Record) -> Record:
-        """The record of a cell that had not run yet, completed."""
+        """Complete the blank record of the cell."""
         return msgspec.structs.replace(
             record,
             runtime=self.runtime,
@@ -196,5 +196,5 @@ def _stored(distance: Distance | None) -> Metrics | None:
     """The oracle's distance as a record keeps it."""
     if distance is None:
         return None
-    # `dataclasses.asdict` copies each value first, which is ten times as long.
+    # `dataclasses.asdict` copies each value first, which takes ten times as long.
     return Metrics(**{name: getattr(distance, name) for name in Metrics.__struct_fields__})

@@ -91,8 +91,8 @@ class _Judged:
 
 
 def _refuse_nondeterministic(program: Program, trial: Trial) -> None:
-    """Run it once more on the same inputs: every bit should be the same, or on a GPU, whose kernels add in another
-    order each time, as much as a runtime is held to."""
+    """Run the program again on the same inputs. Every bit must be equal; on a GPU, whose kernels add in another order
+    each time, the results must be within the tolerance of a runtime."""
     again = [to_array(output) for output in program.run(trial.inputs)]
     if program.device is not Device.CPU and judge(again, trial.expected).passed:
         return

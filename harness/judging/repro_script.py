@@ -1,7 +1,7 @@
-"""Runs the model of a failure bundle and compares what comes out with what torch gave. It is copied into each bundle.
+"""Runs the model of a failure bundle and compares its outputs with torch's. It is copied into each bundle.
 
-Needed are numpy, onnx (which brings ml_dtypes) and the runtime; nothing of the project, unless there is no model
-because the export itself failed. Exit codes: 0 it holds now; 1 it still fails.
+It needs numpy, onnx (which brings ml_dtypes) and the runtime; nothing of the project, unless there is no model because
+the export itself failed. Exit codes: 0 if it passes now; 1 if it still fails.
 """
 
 import importlib
@@ -38,7 +38,7 @@ def main() -> int:
 
 
 def read_inputs() -> list[tuple[str, Any]]:
-    """Tensors; lists of them where the model takes a sequence; a tensor or None where it takes an optional."""
+    """The inputs by name: tensors, lists of tensors for sequences, and a tensor or None for an optional."""
     graph = onnx.load(HERE / "model.onnx", load_external_data=False).graph
     weights = {tensor.name for tensor in graph.initializer}
     found: list[tuple[str, Any]] = []
@@ -54,7 +54,8 @@ def read_inputs() -> list[tuple[str, Any]]:
 
 
 def item_by_item(outputs: list[Any]) -> list[Any]:
-    """The tensors of sequences one by one, nothing for an optional that has none: so torch's results are kept."""
+    """The outputs as a flat list, in which torch's results are stored: sequences contribute their items, and empty
+    optionals nothing."""
     every = [item for output in outputs for item in (output if isinstance(output, list) else [output])]
     return [item for item in every if item is not None]
 
@@ -101,7 +102,7 @@ def run_onnxruntime(path: Path, level: str, inputs: dict[str, Any]) -> list[Any]
 
 
 def from_ort(value: Any) -> Any:
-    """numpy has no bfloat16 of its own, and onnxruntime hands it out by way of torch alone."""
+    """The array of a value of onnxruntime. numpy has no bfloat16, which onnxruntime only converts through torch."""
     if value.data_type() != "tensor(bfloat16)":
         return value.numpy()
     import ml_dtypes
@@ -112,7 +113,7 @@ def from_ort(value: Any) -> Any:
 
 
 def compare(got: Any, right: Any, centre: Any, tolerance: Any, zeros: Any) -> str:
-    """What is wrong with an output. Floats may be off by the tolerance of each element, all else is exact."""
+    """Describe what is wrong with an output. Floats have a tolerance for each element; other dtypes must be equal."""
     if not isinstance(got, np.ndarray):
         return f"is a {type(got).__name__} instead of a tensor"
     if (got.dtype, got.shape) != (right.dtype, right.shape):

@@ -1,1 +1,1 @@
-"""Where a model goes wrong: the first operator that diverges, and the smallest program that still does."""
+"""Localisation: finds the first operator that diverges in a failing cell, and the smallest program that still fails."""

@@ -1,4 +1,4 @@
-"""Of a cell that fails: the first operator that diverges, whether it does so by itself, and how the error grew."""
+"""Finds the first operator that diverges in a failing cell, whether it does so by itself, and how the error grew."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class NothingToLocaliseError(Exception):
 
 @dataclass(frozen=True, eq=False)
 class Suspect:
-    """A cell that fails, taken apart: its recording, the inputs that it fails on, and how its pieces are run."""
+    """A failing cell: the recording of its program, the inputs that it fails on, and how its pieces are run."""
 
     cell: Cell
     outcome: Outcome
@@ -55,7 +55,7 @@ class Suspect:
 
     @classmethod
     def of(cls, cell: Cell, *, seed: int = 0) -> Suspect:
-        """Run the cell; where it fails at or after export, take it apart."""
+        """Run the cell. If it fails at export or later, record its program."""
         outcome = Bench(seed).run(cell)
         if outcome.status is Status.PASSED:
             raise NothingToLocaliseError(f"{cell.id} passes: there is nothing to localise.")
@@ -85,7 +85,7 @@ class Suspect:
 
 
 def _tensors(trial: Trial) -> list[torch.Tensor]:
-    """The inputs of a trial all of which are tensors."""
+    """The inputs of a trial, all of which must be tensors."""
     return [given for given in trial.inputs if isinstance(given, torch.Tensor)]
 
 
@@ -94,14 +94,14 @@ def _example(reference: Reference, trial: Trial, *, sizes_vary: bool) -> Trial:
     that these sizes stay dynamic."""
     if trial is not reference.example or not sizes_vary:
         return reference.example
-    # Exporters take an axis of one for one that is broadcast.
+    # Exporters assume that an axis of size 1 is broadcast.
     others = (other for other in reference.other_sizes if all(size > 1 for _, size in other.which.sizes))
     return next(others, reference.example)
 
 
 @dataclass(frozen=True)
 class Execution:
-    """Pieces go the way of the cell: its exporter, its opset, its runtime."""
+    """Runs pieces in the way of the cell: with its exporter, its opset and its runtime."""
 
     exporter: Exporter
     runtime: Runtime
@@ -112,7 +112,7 @@ class Execution:
     def __call__(
         self, piece: Piece, example: Sequence[torch.Tensor], inputs: Sequence[torch.Tensor]
     ) -> Sequence[object]:
-        """What the runtime makes of a piece on these inputs, exported at the example."""
+        """The runtime's outputs of a piece for these inputs. The piece is exported at the example."""
         with ExitStack() as until_the_end:
             folder = None
             if sum(buffer.nbytes for buffer in piece.buffers()) > EXTERNAL_WEIGHTS:
@@ -128,13 +128,13 @@ class Execution:
         inputs: Sequence[torch.Tensor],
         folder: Path | None,
     ) -> bytes | Path:
-        """The piece as a model, its sizes open that are others in the inputs than in the example."""
+        """The piece as a model, with dynamic axes where the sizes of the inputs and of the example differ."""
         varying = dynamic_sizes(piece, example, inputs)
         try:
             return self._exported(Request(piece, tuple(example), piece.input_names, varying), folder)
         except Exception as error:
-            # A piece knows less of its sizes than the whole does, and may be refused for that: then it is exported at
-            # the inputs themselves. What the whole fails of is no such refusal.
+            # Less is known of the sizes in a piece than in the whole program, and so a piece may be refused. Then it is
+            # exported at the inputs themselves, unless the whole program fails with the same error.
             if not varying or self.reason.startswith(type(error).__name__):
                 raise
             return self._exported(Request(piece, tuple(inputs), piece.input_names, {}), folder)
@@ -146,8 +146,8 @@ class Execution:
 def dynamic_sizes(
     piece: Piece, example: Sequence[torch.Tensor], inputs: Sequence[torch.Tensor]
 ) -> dict[str, dict[int, str]]:
-    """The axes of a piece's inputs that are of another size in the example. Those that are alike in both are one, which
-    is how the symbols of the whole are found again."""
+    """The axes of a piece's inputs whose sizes differ from the example's. Axes with equal sizes in both get the same
+    name, so that the symbols of the whole program are found again."""
     varying: dict[str, dict[int, str]] = {}
     for name, one, other in zip(piece.input_names, example, inputs, strict=True):
         pairs = enumerate(zip(one.shape, other.shape, strict=True))
@@ -158,16 +158,16 @@ def dynamic_sizes(
 
 @dataclass(frozen=True, slots=True)
 class Localisation:
-    """What following a cell's program operator by operator has shown."""
+    """The result of following a cell's program operator by operator."""
 
     cell: str
     operators: int
-    #: Where the error is larger than at any operator before, up to the first that diverges.
+    #: The operators with a larger error than all before, up to the first that diverges.
     growth: tuple[Step, ...]
     first: Step | None
-    #: Of the first: what becomes of it when it is given torch's own values.
+    #: The verdict on the first diverging operator when it is given torch's own values.
     alone: Verdict | None
-    #: Where none diverges: whether the recording, followed by torch, does what the program does at these inputs.
+    #: If none diverges: whether torch, running the recording, gets the same results as the program for these inputs.
     recording: Verdict | None
     #: The branches and loops that were followed.
     blocks: tuple[str, ...]
@@ -223,7 +223,7 @@ def localise(suspect: Suspect, *, window: int = WINDOW) -> Localisation:
 
 
 def judge_piece(suspect: Suspect, numbers: Sequence[int]) -> Verdict:
-    """The last of these operators, exported with the others and given torch's own values for all else."""
+    """The verdict on the last of these operators, exported with the others and given torch's values as inputs."""
     piece = piece_of(suspect.recording, numbers)
     inputs, example = torch_values(suspect, piece.taken)
     given = suspect.execute(piece, example, inputs)
@@ -231,7 +231,7 @@ def judge_piece(suspect: Suspect, numbers: Sequence[int]) -> Verdict:
 
 
 def piece_of(recording: Recording, numbers: Sequence[int]) -> Piece:
-    """These operators as a program that returns what the last of them makes."""
+    """These operators as a program that returns the results of the last one."""
     nodes = [recording.nodes[number] for number in numbers]
     read = recording.read()
     return Piece(recording, nodes, [output for output in nodes[-1].outputs if output is not None and output in read])
@@ -249,7 +249,7 @@ def torch_values(suspect: Suspect, wanted: Sequence[Value]) -> tuple[list[torch.
 
 @torch.no_grad()
 def expected_outputs(piece: Piece, inputs: Sequence[torch.Tensor], *, signed_zeros: bool) -> list[Expected]:
-    """What torch makes of a piece, judged by its float64 twin where it has one."""
+    """The expected outputs of a piece, with tolerances from its float64 version if it has one."""
     values = piece(*inputs)
     try:
         with in_dtype(torch.float64):

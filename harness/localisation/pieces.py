@@ -1,7 +1,8 @@
-"""Pieces of a recorded program: some of its operators, as a program that torch runs and any exporter takes.
+"""Pieces of a recorded program: some of its operators, as a program that torch can run and any exporter can export.
 
-Knows the ATen graph and torch. Nothing here depends on who exports a piece, so that peers are searched as well as
-this project's exporter.
+A piece goes through the cell's exporter, opset and runtime, so cells of other exporters can be searched in the same
+way. It is exported at the example's sizes, with those axes dynamic whose size differs where the cell fails, so that a
+size that the exporter fixed shows up. This module depends on the ATen graph and torch, and not on the exporter.
 """
 
 from __future__ import annotations
@@ -19,52 +20,52 @@ from onnx_parity.exporter.capture.symbolic_number import SymbolicNumber
 #: The tensors of a run, by the value of the recording that each is.
 Tensors = Mapping[Value, torch.Tensor]
 
-#: What torch's operators raise where they cannot take what they are given.
+#: The errors that torch's operators raise for arguments that they do not accept.
 CANNOT_RUN = (RuntimeError, TypeError, ValueError, IndexError, NotImplementedError)
 
 
 @dataclass(frozen=True, eq=False)
 class Recording:
-    """A program as the operators that it comes to for given inputs, in order: no branch and no loop is left."""
+    """The operators that a program runs for given inputs, in order, without branches and loops."""
 
     inputs: tuple[Value, ...]
-    #: What is known beforehand: the numbers of a loop's iterations.
+    #: Values that are known beforehand, such as the numbers of a loop's iterations.
     given: Tensors
     nodes: tuple[Node, ...]
     outputs: tuple[Value, ...]
-    #: What decided which way the program goes.
+    #: The values that decided which branches were taken, and how often loops ran.
     decisions: tuple[Value, ...]
-    #: Of operators that stand in a branch or a loop: in which.
+    #: For operators in a branch or a loop, a description of it.
     within: Mapping[Node, str]
-    #: The branches and loops that the program came by.
+    #: The branches and loops that the program ran through.
     blocks: tuple[str, ...]
 
     def starting(self, inputs: Sequence[torch.Tensor]) -> dict[Value, torch.Tensor]:
-        """All that is there before the first operator."""
+        """The values that exist before the first operator."""
         return dict(zip(self.inputs, inputs, strict=True)) | dict(self.given)
 
     def taken(self, nodes: Sequence[Node]) -> tuple[Value, ...]:
-        """The values that these nodes need and do not make."""
+        """The values that these nodes need and do not compute."""
         made = {output for node in nodes for output in node.outputs}
         return tuple(dict.fromkeys(value for node in nodes for value in needs(node) if value not in made))
 
     def read(self) -> frozenset[Value]:
-        """The values that some node needs, or that are an output, or that decide."""
+        """The values that are inputs of a node, outputs of the program, or decisions."""
         return frozenset((*(value for node in self.nodes for value in needs(node)), *self.outputs, *self.decisions))
 
     def last_uses(self) -> dict[Value, int]:
-        """Of each value, the number of the node that needs it last; outputs of the program are needed to its end."""
+        """For each value, the number of the last node that needs it. Outputs of the program are needed to its end."""
         last = {value: number for number, node in enumerate(self.nodes) for value in needs(node)}
         return last | dict.fromkeys(self.outputs, len(self.nodes))
 
     def place(self, node: Node) -> str:
-        """Where an operator stands: the user's line, the module, and the branches and iterations around it."""
+        """The place of an operator: the user's line, the module, and the branches and iterations around it."""
         turn = self.within.get(node, "")
         return ", ".join(part for part in (node.origin.full, turn) if part)
 
 
 class Piece(torch.nn.Module):
-    """Some nodes of a recording, in order, as a program: from the values that they need to those that are asked for."""
+    """Some nodes of a recording as a program from the values that they need to the values that are requested."""
 
     def __init__(self, recording: Recording, nodes: Sequence[Node], outputs: Sequence[Value]) -> None:
         super().__init__()
@@ -74,7 +75,7 @@ class Piece(torch.nn.Module):
         self.outputs = tuple(outputs)
         weights = (value for node in nodes for value in node.inputs() if value.constant is not None)
         for number, value in enumerate(dict.fromkeys(weights)):
-            # An exporter knows a weight by the module that has it.
+            # Registered in the module, so that an exporter recognizes it as a weight.
             self.register_buffer(f"w{number}", value.constant)
 
     @property
@@ -89,7 +90,7 @@ class Piece(torch.nn.Module):
 
 
 def needs(node: Node) -> Iterator[Value]:
-    """The values that a node takes, those included whose sizes are among its arguments; weights are its own."""
+    """The values that a node needs, including those whose sizes are among its arguments, and without weights."""
     for value in node.inputs():
         if value.constant is None:
             yield value
@@ -120,8 +121,8 @@ def follow(
 ) -> Iterator[tuple[dict[Value, torch.Tensor], dict[Value, torch.Tensor]]]:
     """Run a recording with torch, node by node, on two sets of inputs; after each, all values that a later one needs.
 
-    The recording is that of the first inputs. Where the others would have gone another way, they may not fit an
-    operator of this one; the first inputs' values then stand for theirs.
+    The recording is that of the first inputs. If the program takes other branches for the other inputs, their values
+    may not fit an operator of this recording; then the values of the first inputs are used instead.
     """
     last = recording.last_uses()
     tensors, aside = recording.starting(inputs), recording.starting(others)
@@ -135,7 +136,7 @@ def follow(
 
 
 def run_or_borrow(node: Node, tensors: Tensors, others: Tensors) -> dict[Value, torch.Tensor]:
-    """Run a node with torch; where it does not take these values, what it has made of the others."""
+    """Run a node with torch. If it does not accept these values, return the other values of its outputs."""
     try:
         return dict(run(node, tensors))
     except CANNOT_RUN:

@@ -1,8 +1,8 @@
-"""From a cell that fails to the smallest part of its program that still does, as a file that one can read and run.
+"""Reduces a failing cell to the smallest part of its program that still fails, written as source code that can be run.
 
-The search begins with the operator that diverges. If it holds when it is given torch's own values, those that feed it
-are added, the nearest first and twice as many each time, until the piece fails; then whatever it also fails without is
-taken out again, by halves.
+The search begins with the first operator that diverges. If it is correct for torch's own values, the operators that
+feed it are added, the nearest first and twice as many each time, until the piece fails by itself. Then everything is
+removed, in halves, without which it still fails.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from onnx_parity.harness.subjects.delivered import Delivered
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Reduced:
-    """A piece that fails, and fails no more if any of its operators is given torch's values instead."""
+    """A piece that fails, but does not fail if any of its operators is left out and replaced by torch's values."""
 
     piece: Piece
     inputs: list[torch.Tensor]
@@ -53,7 +53,7 @@ class Reduced:
 
 
 def reduce(suspect: Suspect, found: Localisation) -> Reduced | None:
-    """The smallest piece around the first divergence that fails by itself; None where no piece does."""
+    """The smallest piece around the first divergence that fails by itself; None if no piece does."""
     if found.first is None:
         return None
     fails = _Failing(suspect)
@@ -68,7 +68,7 @@ def reduce(suspect: Suspect, found: Localisation) -> Reduced | None:
 
 
 class _Failing:
-    """Whether a piece fails, and how; asked once."""
+    """Determines whether a piece fails, and how. The result is cached."""
 
     def __init__(self, suspect: Suspect) -> None:
         self._suspect = suspect
@@ -92,7 +92,7 @@ class _Failing:
 
 
 def _grown(recording: Recording, last: int, fails: Callable[[Sequence[int]], bool]) -> list[int] | None:
-    """The operator and the nearest of those that feed it, as many as it takes to fail."""
+    """The operator and the nearest of those that feed it, as many as are needed to fail."""
     feeding = list(_ancestors(recording, last))
     taken = 0
     while True:
@@ -122,7 +122,8 @@ def _ancestors(recording: Recording, last: int) -> Iterator[int]:
 
 
 def _shrunk(numbers: list[int], fails: Callable[[Sequence[int]], bool]) -> list[int]:
-    """Without what it also fails without: halves first, then quarters, at last one by one. The last one stays."""
+    """Remove the operators without which it still fails: halves first, then quarters, at last one by one. The last
+    operator is kept."""
     size = max(1, (len(numbers) - 1) // 2)
     while True:
         start = 0
@@ -216,11 +217,11 @@ class Program(torch.nn.Module):
 
 
 def write_bundle(suspect: Suspect, reduced: Reduced, folder: Path) -> None:
-    """The piece as a failure bundle, with `program.py`, its source, and `tensors.pt`, what that needs."""
+    """Write the piece as a failure bundle, with its source `program.py` and the tensors that it needs, `tensors.pt`."""
     piece, cell = reduced.piece, suspect.cell
     title = f"reduced from {cell.id}: {len(piece.nodes)} of {len(suspect.recording.nodes)} operators\n{reduced.detail}"
     delivered = None
-    # What cannot be exported has no model, and its bundle says so.
+    # If the piece cannot be exported, the bundle has no model, which it states.
     with suppress(ExportError), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         delivered = Delivered(suspect.execute.export(piece, reduced.example, reduced.inputs, None))
@@ -232,7 +233,7 @@ def write_bundle(suspect: Suspect, reduced: Reduced, folder: Path) -> None:
 
 
 def write_source(reduced: Reduced, folder: Path, title: str) -> Path:
-    """`program.py` and the tensors that it needs."""
+    """Write `program.py` and the tensors that it needs."""
     path = folder / "program.py"
     path.write_text(source_of(reduced, title), encoding="utf-8")
     weights = dict(reduced.piece.named_buffers(remove_duplicate=False))

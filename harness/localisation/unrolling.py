@@ -1,6 +1,8 @@
-"""The operators that a program runs for given inputs: its branches decided and its loops unrolled.
+"""The operators that a program runs for given inputs: its branches are decided and its loops unrolled.
 
-torch runs the program to find them. Of what it computes no more is held than what the operators to come still need.
+Localisation does not read the ONNX graph. It records the program with this exporter and unrolls the recording for the
+inputs on which the cell fails: torch decides the branches and counts the iterations. Values are dropped as soon as no
+later operator needs them.
 """
 
 from __future__ import annotations
@@ -35,13 +37,13 @@ __all__ = ["unrolled"]
 
 
 class _Unrolled(NamedTuple):
-    """What a value of the graph has become: a value of the unrolled program (in this iteration), and its tensor."""
+    """The counterpart of a value of the graph: a value of the unrolled program (in this iteration), and its tensor."""
 
     value: Value
     tensor: torch.Tensor
 
 
-#: Of the values of a block and of the blocks around it, what they have become.
+#: The counterparts of the values of a block and of the blocks around it.
 _Scope = MutableMapping[Value, _Unrolled]
 
 _NAMES = {IF: "the branch", LOOP: "the loop", SCAN: "the scan"}
@@ -49,7 +51,7 @@ _NAMES = {IF: "the branch", LOOP: "the loop", SCAN: "the scan"}
 
 @torch.no_grad()
 def unrolled(graph: Graph, inputs: Sequence[torch.Tensor]) -> Recording:
-    """The operators that a program runs for these inputs, without those that no output and no decision needs."""
+    """The operators that a program runs for these inputs, without those that neither outputs nor decisions need."""
     unrolling = _Unrolling(graph)
     starts = [item.value for item in graph.inputs]
     scope = {value: _Unrolled(value, tensor) for value, tensor in zip(starts, inputs, strict=True)}
@@ -67,18 +69,18 @@ def unrolled(graph: Graph, inputs: Sequence[torch.Tensor]) -> Recording:
 
 
 class _Unrolling(Interpreter[_Unrolled]):
-    """Runs a graph, and writes down each operator anew, once for each time that it runs."""
+    """Runs a graph, and records a copy of each operator each time that it runs."""
 
     def __init__(self, graph: Graph) -> None:
         self._graph = graph
         self.nodes: list[Node] = []
-        #: The values that decided which way the program went.
+        #: The values that decided which branches were taken, and how often loops ran.
         self.decisions: list[Value] = []
-        #: Values that no node makes and that are no inputs: the numbers of iterations.
+        #: Values that are neither inputs nor computed by a node: the numbers of iterations.
         self.given: dict[Value, torch.Tensor] = {}
-        #: Of nodes in a branch or a loop: in which branch or iteration.
+        #: For nodes in a branch or a loop, a description of the branch or iteration.
         self.within: dict[Node, str] = {}
-        #: The branches and loops that were met. A set that keeps its order.
+        #: The branches and loops that were run, as a set that keeps its order.
         self.blocks: dict[str, None] = {}
         self._plans: dict[Block, list[tuple[Node, list[Value]]]] = {}
         #: The branch or iteration that is running, and those around it.
@@ -87,11 +89,11 @@ class _Unrolling(Interpreter[_Unrolled]):
     # --- blocks -------------------------------------------------------------------------------------------------------
 
     def through(self, block: Block, own: dict[Value, _Unrolled], scope: _Scope) -> list[_Unrolled]:
-        """Run a block whose inputs are in its `own` part of the scope; what it gives."""
+        """Run a block whose inputs are in its `own` part of the scope, and return its outputs."""
         for node, spent in self._plan(block):
             self.step(node, scope)
             for value in spent:
-                # What an outer block knows is for the outer block to forget.
+                # Values of an outer block are dropped by the outer block.
                 own.pop(value, None)
         return [self.value(output, scope) for output in block.outputs]
 
@@ -107,7 +109,7 @@ class _Unrolling(Interpreter[_Unrolled]):
         return f"{inner}, {self._turn}" if self._turn else inner
 
     def _plan(self, block: Block) -> list[tuple[Node, list[Value]]]:
-        """The nodes of a block that are needed, each with the values that none after it needs."""
+        """The nodes of a block that are needed, each with the values that no later node needs."""
         if block not in self._plans:
             nodes = self._graph.live_in(block.nodes, block.outputs)
             last = {value: place for place, node in enumerate(nodes) for value in self._touched(node)}
@@ -170,7 +172,7 @@ class _Unrolling(Interpreter[_Unrolled]):
 
     def list_operation(self, node: Node, scope: _Scope) -> Sequence[_Unrolled]:
         if node.op == TO_LIST:
-            # Until the program returns it, a list is the tensor that its items lie in.
+            # Until the program returns it, a list is represented by the tensor of its stacked items.
             return [self.value(node.arguments["stack"], scope)]
         raise CaptureError(
             f"{operator_name(node.op)}{node.origin.placed} works on a list of tensors of unlike sizes, or on what may "
@@ -178,7 +180,7 @@ class _Unrolling(Interpreter[_Unrolled]):
         )
 
     def items(self, listed: Value, stack: _Unrolled) -> list[_Unrolled]:
-        """The items of a list that the program returns, taken out of the tensor that they lie in."""
+        """The items of a list that the program returns, selected from the tensor of its stacked items."""
         assert listed.node is not None
         return [self._selected(listed.node.origin, stack, number, "") for number in range(stack.tensor.shape[0])]
 
@@ -193,7 +195,7 @@ class _Unrolling(Interpreter[_Unrolled]):
         return self._computed(torch.ops.aten.select.int, origin, turn, arguments)
 
     def _computed(self, op: Any, origin: Origin, turn: str, arguments: dict[str, Any]) -> _Unrolled:
-        """An operator that the graph does not have, and that a loop stands for."""
+        """Run an operator that is not in the graph, but that a loop performs implicitly."""
         tensors: dict[Value, torch.Tensor] = {}
 
         def here(argument: Any) -> Any:
@@ -217,7 +219,7 @@ class _Unrolling(Interpreter[_Unrolled]):
     # --- values -------------------------------------------------------------------------------------------------------
 
     def value(self, value: Value, scope: Mapping[Value, _Unrolled]) -> _Unrolled:
-        # A weight stays the value that it is.
+        # A weight is its own counterpart.
         return scope[value] if value.constant is None else _Unrolled(value, value.constant)
 
     def literal(self, tensor: torch.Tensor) -> _Unrolled:

@@ -1,9 +1,9 @@
 """The first operator that diverges: the program is exported and run piece by piece beside torch.
 
-A piece is a window of operators. It goes through the same exporter, opset and runtime as the cell, with all that it
-makes as outputs; what the runtime gives for one piece goes into the next, so that errors grow as they do in the whole.
-It is exported at the example, with the sizes that are others in the failing run left open, and run as that run goes.
-No more is held than one window's values and those that a later piece needs.
+A piece is a window of operators, with all their results as outputs. It runs beside torch and its float64 version. The
+outputs of the runtime for one piece are the inputs of the next, so that errors grow as in the whole program. Only the
+values of one window are kept at a time, and those that a later piece needs. The first operator that diverges is then
+given torch's own values: this distinguishes a wrong export from an earlier error that was magnified.
 """
 
 from __future__ import annotations
@@ -27,27 +27,27 @@ _UNINITIALISED = frozenset(
     {"aten::empty", "aten::empty_like", "aten::empty_strided", "aten::new_empty", "aten::new_empty_strided"}
 )
 
-#: Operators in a piece. Larger ones are exported less often and hold more.
+#: The number of operators in a piece. Larger pieces need fewer exports and more memory.
 WINDOW = 32
 
 
-#: Exports a program at an example, the first, and runs it on other inputs, the second.
+#: Exports a piece at an example, its second argument, and runs it on inputs, its third argument.
 Execute = Callable[[Piece, Sequence[torch.Tensor], Sequence[torch.Tensor]], Sequence[object]]
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One operator of the program, and how far the runtime is from torch after it."""
+    """One operator of the program, and the distance of the runtime's values from torch's after it."""
 
     number: int
     operator: str
     #: The user's line and the module path; empty where unknown.
     where: str
     module: str
-    #: All of that for a reader, and in which branch or iteration it stands.
+    #: Line and module for a reader, with the branch or iteration.
     place: str
     verdict: Verdict
-    #: Why it could not be exported or run by itself; empty where it could.
+    #: Why it could not be exported or run by itself; empty if it could.
     error: str = ""
 
     @property
@@ -56,7 +56,7 @@ class Step:
 
     @property
     def growth(self) -> float:
-        """Error over tolerance: what passes is at most 1."""
+        """The error divided by the tolerance, which is at most 1 for a correct result."""
         metrics = self.verdict.metrics
         if metrics is None or not metrics.headroom:
             return 0.0 if self.verdict.passed else math.inf
@@ -77,12 +77,12 @@ class Walk:
         self._execute = execute
         self._window = window
         self._read = recording.read()
-        #: torch's values, their float64 twins, the runtime's, and torch's for the example.
+        #: torch's values, the same in float64, the runtime's values, and torch's values for the example.
         self._torch: dict[Value, torch.Tensor] = {}
         self._exact: dict[Value, torch.Tensor] = {}
         self._ours: dict[Value, torch.Tensor] = {}
         self._example: dict[Value, torch.Tensor] = {}
-        #: The most values that were held at once, of the four kinds together.
+        #: The largest number of values that were in memory at once, of the four kinds together.
         self.most_held = 0
 
     def steps(self, inputs: Sequence[torch.Tensor], example: Sequence[torch.Tensor]) -> Iterator[Step]:
@@ -102,7 +102,7 @@ class Walk:
 
     @property
     def outputs(self) -> list[torch.Tensor]:
-        """Once all is walked: what torch has made of the recording."""
+        """torch's results of the recording, after the whole program has been followed."""
         return [self._torch[value] if value.constant is None else value.constant for value in self._recording.outputs]
 
     def _followed(self, start: int, nodes: Sequence[Node]) -> Iterator[Step]:
@@ -127,13 +127,13 @@ class Walk:
             if _is_undetermined(node):
                 verdict = Verdict(True, "", None)
                 for output in own:
-                    # Nobody is wrong about it; torch goes on from what the runtime has drawn.
+                    # The values are random, and none is wrong: torch continues with the runtime's values.
                     self._torch[output] = self._ours[output]
                     self._exact[output] = widened(self._ours[output])
             yield self._step(number, node, verdict)
 
     def _one_by_one(self, start: int, nodes: Sequence[Node], error: str) -> Iterator[Step]:
-        """A piece failed: which of its operators is it? The one that fails alone is passed over with torch's values."""
+        """Run the operators of a failed piece one by one. One that fails alone is replaced by torch's values."""
         if len(nodes) > 1:
             for number, node in enumerate(nodes, start):
                 yield from self._followed(number, [node])
@@ -149,7 +149,7 @@ class Walk:
         return Step(number, operator_name(node.op), origin.where, origin.module, place, verdict, error)
 
     def _exactly(self, node: Node) -> dict[Value, torch.Tensor]:
-        """The node in float64; what torch has no float64 kernel for goes on from torch's own result."""
+        """Run the node in float64. If torch has no float64 kernel for it, use torch's own result."""
         try:
             with in_dtype(torch.float64):
                 return dict(run(node, self._exact))
@@ -160,7 +160,7 @@ class Walk:
         return expected_of(self._torch[output], self._exact[output], signed_zeros=self._signed_zeros)
 
     def _carried(self, output: Value, given: object) -> torch.Tensor:
-        """What goes into later pieces: the runtime's own, unless it is no tensor of the kind that they need."""
+        """The input of later pieces: the runtime's output, unless its dtype or shape is wrong."""
         from_torch = self._torch[output]
         if not isinstance(given, np.ndarray) or given.shape != tuple(from_torch.shape):
             return from_torch
@@ -169,7 +169,7 @@ class Walk:
 
 
 def expected_of(value: torch.Tensor, exact: torch.Tensor, *, signed_zeros: bool) -> Expected:
-    """What to hold a runtime to, from torch's result and its float64 twin."""
+    """The expected output of a runtime, from torch's result and the result in float64."""
     twin = to_array(exact).astype(np.float64) if value.is_floating_point() else None
     return expect(to_array(value), twin, signed_zeros=signed_zeros)
 
@@ -179,8 +179,8 @@ def widened(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _windows(nodes: Sequence[Node], size: int) -> Iterator[tuple[int, Sequence[Node]]]:
-    """The nodes in windows, each with the number of its first. An undetermined one ends its window: torch goes on from
-    the runtime's result."""
+    """The nodes in windows, each with the number of its first node. A node with random results ends its window, because
+    torch continues with the runtime's results."""
     start = 0
     for number, node in enumerate(nodes, 1):
         if number - start == size or number == len(nodes) or _is_undetermined(node):
@@ -189,7 +189,7 @@ def _windows(nodes: Sequence[Node], size: int) -> Iterator[tuple[int, Sequence[N
 
 
 def _is_undetermined(node: Node) -> bool:
-    """Whether its result is drawn, or whatever lies in memory."""
+    """Whether the results of a node are random, or uninitialized memory."""
     op = node.op
     drawn = isinstance(op, OpOverload) and torch.Tag.nondeterministic_seeded in op.tags
     return drawn or operator_name(op) in _UNINITIALISED

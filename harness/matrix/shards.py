@@ -1,8 +1,8 @@
 """Shards: which of N parts of a run a cell belongs to.
 
-The cells of a case at one dtype stay together, for they share their work. Without recorded durations a hash of their
-name decides: a case keeps its shard whatever else is added. With them, the longest go first to the emptiest shard;
-what has no duration is spread by its hash, so that a new case moves no other.
+The cells of a case at one dtype stay together, because they share their work. Without recorded durations a hash of
+their name decides, so that a case is in the same shard every time. With durations, the longest go first to the emptiest
+shard; cases without a duration are distributed by their hash, so that a new case does not move others.
 """
 
 from __future__ import annotations

@@ -3,7 +3,8 @@
 Every cell depends on the packages, the machine, the seed, the harness, and all of the exporter but the families of
 lowerings. A cell depends on those families that lower one of its operators, and on its own declaration. Cells that did
 not pass, and cells that an expectation matches, are always run again. So is one group of cells in twenty, another one
-each time: a change that these rules miss is found within twenty runs.
+each time: a change that these rules miss is found within twenty runs. The other records are copied, and name the run
+that they come from; a gate's policy can refuse copied records.
 """
 
 from __future__ import annotations

@@ -1,12 +1,14 @@
-"""The process that runs cells, as its owner sees it: a cell goes in, and a record or the process's end comes out.
+"""The process that runs cells, from the side of its owner, which passes it cells and receives their records.
 
-The next cell may go in before the first has come out, so that the process goes on while its owner reports. It is
-forked from pytest's process once the cells are collected, so that it knows them, and starts in milliseconds again after
-a crash. The owner runs no case itself: nothing that a cell does, be it `os._exit`, can take it along.
+No cell runs in pytest's process or in a worker of xdist. Each of these forks a process after collection and passes it
+one cell after the other. The process writes a cell's record itself and begins the next cell, which it has been given by
+then, while its owner reports to pytest. A segfault, `os._exit`, a stage that does not end or memory without bound is
+the outcome of that cell, with the signal, the stage, the last lines of standard error, and the stack. The next cell
+gets a new process within milliseconds. If the owner is killed, so is the process.
 
-Libraries keep something of nearly every new case (compiled functions, kernels of a shape), 200 MiB over the default
-tier; so a process that has grown by `GROWTH_MIB` is replaced between two cases, and a run of any length takes as much
-memory as a short one.
+Libraries keep something of nearly every new case (compiled functions, kernels for a shape), 200 MiB over the default
+tier. A process that has grown by `GROWTH_MIB` is therefore replaced between two cases, so that a long run takes no more
+memory than a short one.
 """
 
 from __future__ import annotations
@@ -23,14 +25,14 @@ from onnx_parity.harness.running.child_process import ChildProcess, ProcessEnded
 from onnx_parity.harness.running.limits import Limits, own_private_mib
 from onnx_parity.harness.store import InFlight
 
-#: How much more of its own a process may come to hold, in MiB: three or four are needed for the default tier.
+#: By how many MiB a process's own memory may grow. The default tier needs three or four processes.
 GROWTH_MIB = 64
-#: Bytes before an answer, which say how many MiB of its own the process holds.
+#: The number of bytes before an answer that give the process's own memory in MiB.
 _HEADER = 8
 
 
 class CellProcess:
-    """A process of one's own for cells, started with the first one and again after its end."""
+    """The process for cells of one owner. It is started for the first cell, and again after its end."""
 
     def __init__(
         self,
@@ -40,24 +42,24 @@ class CellProcess:
         limits: Limits,
         keeps: Collection[int] = (),
     ) -> None:
-        """`keeps` are files of the owner's that stay open in the process."""
+        """`keeps` are files of the owner that stay open in the process."""
         self._answer = answer
         self._keeps = frozenset(keeps) | {in_flight.fileno()}
         self._in_flight = in_flight
         self._stderr = stderr
         self._limits = limits
         self._child: ChildProcess | None = None
-        #: What the process was given before it was asked for it, and is asked next.
+        #: The question that the process has been given in advance, which is asked next.
         self._ahead: bytes | None = None
         self._asked = 0.0
-        #: MiB that the process held of its own after its last cell, and the least that it ever did after one.
+        #: The process's own memory in MiB after its last cell, and the least after any of its cells.
         self._held: int | None = None
         self._held_at_least: int | None = None
 
     def ask(self, question: bytes, ahead: bytes | None = None, *, alike: bool = False) -> bytes:
-        """What `answer` makes of the question, in the process, which then sets about the one `ahead`.
+        """Let the process answer the question with `answer`, and then begin with the question `ahead`.
 
-        `alike`: the next is helped by what the process knows from this one, so that it is not replaced before that.
+        `alike` means that the next question shares work with this one, so that the process is not replaced before it.
         """
         self._asked = time.monotonic()
         if self._ahead not in (None, question):
@@ -114,7 +116,7 @@ class CellProcess:
         stage, entered = self._in_flight.stage()
         seconds = self._limits.seconds(stage)
         if seconds:
-            # Between two cells the stage is that of the one before.
+            # Between two cells the stage is still that of the previous cell.
             since = max(entered, self._asked)
             child.limit_time(seconds, since, f"did not end within {seconds:g} s and was killed", asks_for_stack=True)
 
@@ -123,7 +125,7 @@ class CellProcess:
         while True:
             question = channel.receive()
             if os.lseek(2, 0, os.SEEK_CUR):
-                # What an earlier cell wrote is not this one's last words.
+                # The standard error of an earlier cell must not be reported for this one.
                 os.ftruncate(2, 0)
                 os.lseek(2, 0, os.SEEK_SET)
             answer = self._answer(question)

@@ -1,4 +1,7 @@
-"""Framed messages over pipes, between a child process and its owner. Imports nothing that a child might be timed at."""
+"""Framed messages over pipes between a child process and its owner.
+
+This module imports little, because benchmarks measure the imports of the child.
+"""
 
 from __future__ import annotations
 
@@ -9,13 +12,13 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
-#: Bytes before each message, which say how many it has.
+#: The number of bytes before each message that give its length.
 _HEADER = 8
 _PR_SET_PDEATHSIG = 1
 
 
 class Channel:
-    """The two ends that one side has: messages are read from one descriptor and written to another."""
+    """One side of a connection: messages are read from one descriptor and written to another."""
 
     def __init__(self, reading: int, writing: int) -> None:
         self._reading = reading
@@ -30,18 +33,18 @@ class Channel:
         return frozenset({self._reading, self._writing})
 
     def send(self, message: bytes) -> None:
-        """Raises BrokenPipeError where the other side is gone."""
+        """Send a message. Raises BrokenPipeError if the other side has ended."""
         view = memoryview(len(message).to_bytes(_HEADER, "big") + message)
         while view:
             view = view[os.write(self._writing, view) :]
 
     def receive(self) -> bytes:
-        """The next message. Raises EOFError where there is none and the other side is gone."""
+        """The next message. Raises EOFError if there is none and the other side has ended."""
         return self._exactly(int.from_bytes(self._exactly(_HEADER), "big"))
 
     def end_sending(self) -> None:
         """Tell the other side that there are no more messages."""
-        # Once, whatever comes in between: the number may be that of another file by then.
+        # Closed only once, because the number may belong to another file afterwards.
         writing, self._writing = self._writing, -1
         if writing >= 0:
             os.close(writing)
@@ -63,19 +66,19 @@ class Channel:
 
 
 def pipes() -> tuple[Channel, Channel]:
-    """Two channels, each the other side of the other: the owner's and the child's."""
+    """The two channels of a connection: the owner's and the child's."""
     (child_reads, owner_writes), (owner_reads, child_writes) = os.pipe(), os.pipe()
     return Channel(owner_reads, owner_writes), Channel(child_reads, child_writes)
 
 
 def die_with(owner: int) -> None:
-    """Called in a child: whoever kills the owner, even with SIGKILL, kills this process too. Where memory is short, the
-    system takes it from this process first.
+    """Called in a child: if the owner is killed, even with SIGKILL, so is this process. If memory runs out, the system
+    kills this process first.
     """
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
         if os.getppid() != owner:
             os._exit(1)
-        # Not permitted in some containers, and no more than a hint.
+        # Some containers do not permit it, and it is only a hint.
         with suppress(OSError):
             Path("/proc/self/oom_score_adj").write_text("1000")

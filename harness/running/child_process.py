@@ -1,7 +1,7 @@
-"""A child process that may crash, hang or take too much memory, as its owner sees it.
+"""A child process that may crash, hang or take too much memory, from the side of its owner.
 
-Messages go in and come out until the process ends; then a `ProcessEndedError` says how. `forked` makes a copy of the
-owner, which starts in milliseconds and knows all that the owner knows; `spawned` starts a Python of its own.
+Messages are exchanged until the process ends; then a `ProcessEndedError` describes how it ended. `forked` makes a copy
+of the owner, which starts in milliseconds with all of the owner's modules and data; `spawned` starts a new Python.
 """
 
 from __future__ import annotations
@@ -23,26 +23,26 @@ from typing import IO, NoReturn, Protocol, Self
 from onnx_parity.harness.running.channel import Channel, die_with, pipes
 from onnx_parity.harness.running.limits import resident_mib
 
-#: Seconds between two looks at what a process takes. One that allocates as fast as it can gets 200 MiB in it.
+#: Seconds between two checks of a process's limits, in which a process can allocate at most about 200 MiB.
 _LOOK = 0.05
-#: Seconds that a process has to write its Python stack, or to end by itself, once it is to end.
+#: Seconds in which a process that must end can write its Python stack, or end by itself.
 _LAST_WORDS = 1.0
-#: Seconds in which a process that has closed its pipes is gone. The system may write gigabytes of it to a core file.
+#: Seconds after which a process that has closed its pipes must have ended. The system may write a large core file.
 _GONE = 60.0
 
 
 class ProcessEndedError(Exception):
-    """The process ended before it answered. The message says how: `was killed by SIGSEGV`."""
+    """The process ended before it answered. The message describes how: `was killed by SIGSEGV`."""
 
 
 class _Process(Protocol):
-    """What is asked of a process, in the words of `subprocess.Popen`."""
+    """The part of the interface of `subprocess.Popen` that is used."""
 
     @property
     def pid(self) -> int: ...
 
     def poll(self) -> int | None:
-        """Its exit code once it has ended, which is negative for a signal."""
+        """Its exit code if it has ended, which is negative for a signal."""
 
 
 class _Fork:
@@ -72,9 +72,8 @@ class ChildProcess:
         """
         owner, (ours, theirs) = os.getpid(), pipes()
         with warnings.catch_warnings():
-            # Python warns where there are other threads, such as execnet's that reads from the controller: the child
-            # uses nothing of execnet. The pools of torch and onnxruntime begin with the first operator, which no
-            # owner runs.
+            # Python warns if there are other threads, such as execnet's that reads from the controller, but the child
+            # does not use execnet. torch and onnxruntime start threads with the first operator, and owners run none.
             warnings.simplefilter("ignore", DeprecationWarning)
             pid = os.fork()
         if pid == 0:
@@ -92,8 +91,8 @@ class ChildProcess:
         folder: Path | None = None,
         environment: Mapping[str, str] | None = None,
     ) -> Self:
-        """A process started with a command, to which the number of the descriptor that it answers to is added. It reads
-        from standard input. It does not answer to standard output, because what it runs may print.
+        """A process started with a command, to which the number of the descriptor for its answers is added. It reads
+        from standard input. It does not answer on standard output, because the code that it runs may print.
         """
         answers, theirs = os.pipe()
         process = subprocess.Popen(
@@ -107,7 +106,7 @@ class ChildProcess:
         )
         os.close(theirs)
         assert process.stdin is not None
-        # The channel closes its own descriptor, whatever Popen does with this one.
+        # The channel gets its own descriptor, which it closes independently of Popen.
         channel = Channel(answers, os.dup(process.stdin.fileno()))
         process.stdin.close()
         return cls(process, channel)
@@ -131,7 +130,7 @@ class ChildProcess:
         poll.register(self._channel.reading, select.POLLIN | select.POLLHUP)
         while not poll.poll(_LOOK * 1e3):
             look()
-            # A child of its own may live on, and hold the pipe open.
+            # A child of the process may still be running, and keep the pipe open.
             if self._process.poll() is not None and not poll.poll(0):
                 raise ProcessEndedError(self.end())
         try:
@@ -156,7 +155,7 @@ class ChildProcess:
             raise ProcessEndedError(reason)
 
     def end(self, within: float = _LAST_WORDS) -> str:
-        """Give the process no more to do, and so many seconds to end by itself; return how it ended."""
+        """Send the process no more messages, wait so many seconds for it to end, and return how it ended."""
         self._channel.end_sending()
         if not self._has_ended_within(within):
             self._kill(signal.SIGKILL)
@@ -168,7 +167,7 @@ class ChildProcess:
         return f"was killed by {signal.Signals(-code).name}" if code < 0 else f"exited with {code}"
 
     def kill(self) -> None:
-        """End the process at once, whatever it does."""
+        """End the process immediately."""
         self._kill(signal.SIGKILL)
 
     def _kill(self, number: signal.Signals) -> None:
@@ -189,12 +188,12 @@ class ChildProcess:
 def _serve(
     serve: Callable[[Channel], None], channel: Channel, owner: int, stderr: Path, keeps: Collection[int]
 ) -> NoReturn:
-    """What a forked process does. It never returns into its owner's frames."""
+    """Run the forked process. It never returns into the frames of its owner."""
     code = 1
     try:
         die_with(owner)
         _let_go_of_files(channel.descriptors | frozenset(keeps))
-        # The user's Ctrl-C is the owner's business, which ends this process when it ends.
+        # Ctrl-C is handled by the owner, which ends this process when it ends.
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         _own_streams(stderr)
         serve(channel)
@@ -203,7 +202,7 @@ def _serve(
         code = 0
     except SystemExit as leaving:
         code = leaving.code if isinstance(leaving.code, int) else 1
-    except BaseException:  # noqa: BLE001  Whatever it is, it must not unwind into the owner's frames below.
+    except BaseException:  # noqa: BLE001  No exception may unwind into the frames of the owner below.
         traceback.print_exc()
     finally:
         with suppress(Exception):
@@ -212,21 +211,21 @@ def _serve(
 
 
 def _let_go_of_files(keep: frozenset[int]) -> None:
-    """Leave the owner its files: what reads a pipe of it, such as a browser in a test, waits until every copy is gone.
+    """Release the owner's files, because a reader of one of its pipes waits until every copy of the pipe is closed.
 
-    They are not closed, but lead nowhere: Python's objects still hold their numbers.
+    They are not closed but redirected to nowhere, because Python's objects still refer to their numbers.
     """
     nowhere = os.open(os.devnull, os.O_RDWR)
     for number in map(int, os.listdir("/dev/fd")):
         if number > 2 and number not in keep:
-            # The one that listed them is gone by now.
+            # The descriptor by which they were listed has been closed by now.
             with suppress(OSError):
                 os.fstat(number)
                 os.dup2(nowhere, number)
 
 
 def _own_streams(path: Path) -> None:
-    """Standard streams of the process's own: pytest's go to files that it shares, execnet's to the controller."""
+    """Give the process its own standard streams. pytest's go to shared files, and execnet's to the controller."""
     nowhere = os.open(os.devnull, os.O_RDWR)
     stderr = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o644)
     for source, target in ((nowhere, 0), (nowhere, 1), (stderr, 2)):

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
-#: How faulthandler begins, and what it writes below the stack: the names of all modules that are not Python.
+#: How faulthandler's output begins, and what it writes below the stack: the names of all extension modules.
 _STACK = ("Fatal Python error", "Current thread")
 _BELOW_THE_STACK = "Extension modules:"
-#: Lines before the stack, and of it. Its innermost frames come first; below them is what runs every cell.
+#: The number of lines before the stack, and of its innermost frames, which come first. The others are the harness's.
 _BEFORE, _FRAMES = 12, 16
 
 
 def last_words(path: Path) -> list[str]:
-    """The last lines of the file, and where the process was if it could still say so."""
+    """The last lines of the file, and the stack of the process if it could still write it."""
     try:
         lines = path.read_text(errors="replace").splitlines()
     except FileNotFoundError:

@@ -25,7 +25,7 @@ class Limits:
 
     stage_seconds: float = STAGE_SECONDS
     memory_mib: int = 0
-    #: Stages that have a limit of their own.
+    #: The limits of stages that differ from the general one.
     of_stages: Mapping[Stage, float] = field(default_factory=dict)
 
     def seconds(self, stage: Stage) -> float:
@@ -33,7 +33,7 @@ class Limits:
 
 
 def parse_limits(stage_seconds: str, memory: str) -> Limits:
-    """`60,export=300` and `2048` (MiB), as the options --stage-seconds and --memory-limit give them."""
+    """Parse the values of --stage-seconds, `60,export=300`, and of --memory-limit, `2048` (MiB)."""
     general = STAGE_SECONDS
     of_stages: dict[Stage, float] = {}
     for part in filter(None, (each.strip() for each in stage_seconds.split(","))):
@@ -52,14 +52,14 @@ def parse_limits(stage_seconds: str, memory: str) -> Limits:
 def half_of_the_machine() -> int:
     """Half of the memory, in MiB, that this machine or the control group of this process has."""
     sizes = [_PAGE * os.sysconf("SC_PHYS_PAGES")]
-    # Outside of Linux there is no such file, and without a limit it says `max`.
+    # Other systems than Linux have no such file, and without a limit its content is `max`.
     with suppress(OSError, ValueError):
         sizes.append(int(_CGROUP_LIMIT.read_text()))
     return min(sizes) // 2 // _MIB
 
 
 def resident_mib(pid: int) -> int:
-    """The memory that a process holds, in MiB; 0 where the system does not say."""
+    """The resident memory of a process in MiB; 0 if the system does not provide it."""
     try:
         with open(f"/proc/{pid}/statm", "rb") as statm:
             return _resident(statm.read())
@@ -68,13 +68,14 @@ def resident_mib(pid: int) -> int:
 
 
 def own_resident_mib() -> int:
-    """The same of this process, asked after every cell: its file stays open, which saves nine tenths of the time."""
+    """The resident memory of this process. The file stays open, because it is read after every cell: this is ten times
+    as fast."""
     statm = _own_statm(os.getpid())
     return 0 if statm is None else _resident(os.pread(statm, 128, 0))
 
 
 def own_private_mib() -> int:
-    """What of it is this process's own, and no page of a library or of a file that others have too."""
+    """The private memory of this process, without pages of libraries and files that are shared with others."""
     statm = _own_statm(os.getpid())
     if statm is None:
         return 0

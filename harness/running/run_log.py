@@ -18,9 +18,9 @@ class _Files:
 
 
 class RunLog:
-    """Writes records as cells end. The run's folder appears with the first cell, so that no run is empty.
+    """Writes records as cells end. The run's folder is created with the first cell, so that no run is empty.
 
-    A process that is forked once the files are open writes to them as well: each record is one `write` at their end.
+    A process that is forked after the files have been opened writes to them too; each record is one `write`.
     """
 
     def __init__(self, root: Path, describe: Callable[[], RunInfo], process: str) -> None:
@@ -42,7 +42,7 @@ class RunLog:
         return frozenset({self._files.records.fileno(), self._files.in_flight.fileno()})
 
     def begin(self, record: Record) -> None:
-        """A cell is about to run."""
+        """Note that a cell begins."""
         self.in_flight.begin(record)
 
     def finish(self, record: Record) -> bytes:
@@ -65,5 +65,5 @@ class RunLog:
 
 
 def stderr_path(run: Path, process: str) -> Path:
-    """Where the cells of a process write their standard error, and faulthandler their stack."""
+    """The file for the standard error of the cells of a process, and for the stack that faulthandler writes."""
     return run / f"stderr-{process}.txt"

@@ -1,7 +1,7 @@
-"""The stages of a cell, and the bench on which the cells of a case share their work.
+"""The stages of a cell, and the work that the cells of a case share.
 
-A case is built, its reference computed and its program captured once; a cell then lowers it to its opset, checks,
-loads, runs and compares. Whatever a stage raises is the outcome of that cell and of no other.
+The cells of a case share the built program, its capture and the reference. A cell then lowers the capture to its opset,
+checks, loads and runs the model, and compares the outputs. Whatever a stage raises is the outcome of that cell alone.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ from onnx_parity.harness.subjects.exporters import EXPORTERS, Captured, Exporter
 from onnx_parity.harness.subjects.runtime_interface import NoDeviceError, NoKernelError, Runtime, Session
 from onnx_parity.harness.subjects.runtimes import RUNTIMES, OnnxReference
 
-#: Bytes of weights above which they go to a file of their own: protobuf would copy them at every stage.
+#: Weights of more bytes than this are written to a separate file, because protobuf would copy them at every stage.
 EXTERNAL_WEIGHTS = 16 << 20
 
 
 class Bench:
-    """Runs cells. One per process; the cells of a case should come one after the other."""
+    """Runs cells. There is one for each process; the cells of a case should come one after the other."""
 
     def __init__(
         self,
@@ -50,13 +50,13 @@ class Bench:
         self._exporters = exporters
         self._runtimes = runtimes
         self._entered = entered
-        # One is enough for cells that come case by case, and two VGG-16 at once are a gigabyte.
+        # Only that of the last case is kept, since cells come case by case, and two VGG-16 need a gigabyte.
         self._prepared: Prepared | None = None
-        # A worker has a core to itself; and one thread sums in the same order everywhere.
+        # Each worker has one core, and with one thread sums are computed in the same order everywhere.
         torch.set_num_threads(1)
 
     def run(self, cell: Cell, ended: Callable[[Outcome], None] = lambda outcome: None) -> Outcome:
-        """Run a cell. `ended` is called with what became of it while the files of its model are still there."""
+        """Run a cell. `ended` is called with the outcome while the files of its model still exist."""
         if isinstance(cell.case, DrawnCase):
             return search(cell, self.run)
         outcome = Outcome(cell, cell.runtime)
@@ -117,7 +117,7 @@ class Bench:
             with self._stage(Stage.RERUN_VALUES, outcome):
                 outcome.trial = reference.other_values
                 _compare(reference.other_values, session.run(reference.other_values.feeds), outcome)
-        # What it takes to end a session is the runtime's, too.
+        # The time to end a session counts as the runtime's, too.
         start = time.perf_counter()
         del session
         outcome.seconds[Stage.RUN.value] += time.perf_counter() - start
@@ -125,7 +125,7 @@ class Bench:
     def _prepare(self, cell: Cell, outcome: Outcome) -> Prepared:
         if self._prepared is not None and self._prepared.serves(cell):
             return self._prepared
-        self._prepared = None  # Its weights go before the next ones come.
+        self._prepared = None  # Its weights are freed before the next ones are created.
         with self._stage(Stage.BUILD, outcome):
             program = build(cell.case, cell.dtype, cell.device, self._seed)
         with self._stage(Stage.REFERENCE, outcome):
@@ -156,25 +156,25 @@ class Bench:
 
 
 def _missing(cell: Cell, exporter: Exporter, runtime: Runtime) -> str:
-    """Why this cell cannot run here. Empty when it can."""
+    """Why this cell cannot run here; empty if it can."""
     if cell.opset not in runtime.opsets:
         return f"{runtime.name} runs opsets {runtime.opsets[0]} to {runtime.opsets[-1]}"
     return runtime.missing(cell.device) or exporter.missing()
 
 
 def _in_a_dtype_beyond(cell: Cell, stage: Stage, error: Exception) -> bool:
-    """Whether torch itself cannot run the case in a dtype that the full tier takes beyond those declared."""
+    """Whether torch itself cannot run the case in a dtype that only the full tier adds to the declared ones."""
     undeclared = cell.dtype not in cell.case.declaration.dtypes
     return undeclared and stage is Stage.REFERENCE and isinstance(error, NotImplementedError)
 
 
 def _asked_shapes(cell: Cell, example: Trial) -> dict[str, tuple[int | str, ...]]:
-    """Every input's shape as it should stand in the file: a number, or the name of a symbol."""
+    """The expected shape of every input in the model, with a number or the name of a symbol for each axis."""
     dynamic = cell.case.declaration.asked(cell.shapes)
     shapes: dict[str, tuple[int | str, ...]] = {}
     for name, given in zip(example.feeds, example.inputs, strict=True):
         tensor = given[0] if isinstance(given, list) else given
-        assert tensor is not None, "the example has all that may be None"
+        assert tensor is not None, "the example of an OrNone is a tensor"
         axes = named_axes(dynamic.get(name, {}))
         shapes[name] = tuple(axes.get(axis, size) for axis, size in enumerate(tensor.shape))
     return shapes
@@ -184,8 +184,8 @@ def _load(delivered: Delivered, cell: Cell, runtime: Runtime, outcome: Outcome) 
     try:
         return runtime.load(delivered.model, cell.device)
     except NoKernelError as error:
-        # The graph is sound and this runtime cannot say; the specification's evaluator can. A lane that was asked for
-        # by name is about its runtime, and says that it did not run.
+        # The graph is valid, but this runtime cannot run it, so the specification's evaluator does. For a runtime that
+        # was requested explicitly the cell is absent instead.
         if cell.device is not Device.CPU or runtime.name != ONNXRUNTIME:
             raise
         witness = OnnxReference()

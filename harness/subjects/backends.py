@@ -2,9 +2,9 @@
 
     pytest --runtimes backend:onnxruntime.backend
 
-The interface is `onnx.backend.base`'s: `prepare(model, device)` gives an object whose `run(inputs)` takes a list of
-arrays in the order of the graph's inputs, and `supports_device(device)` says whether it can. A module that does not
-load is a runtime that is missing, with the reason.
+The interface is that of `onnx.backend.base`: `prepare(model, device)` returns an object whose `run(inputs)` takes a
+list of arrays in the order of the graph's inputs, and `supports_device(device)` returns whether it can use a device.
+If the module cannot be imported, the runtime is missing, with the reason.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class BackendRep(Protocol):
 
 
 class BackendModule(Protocol):
-    """What `onnx.backend.base.Backend` asks of a backend, as far as the harness uses it."""
+    """The part of the interface `onnx.backend.base.Backend` that the harness uses."""
 
     def prepare(self, model: onnx.ModelProto, device: str) -> BackendRep: ...
 
@@ -84,7 +84,7 @@ class _Session:
 
 
 def _array(output: Any) -> object:
-    """An output in numpy: a backend may answer in arrays of its own, which say how to become numpy's."""
+    """An output as a numpy array. A backend may return its own arrays, which can be converted to numpy's."""
     return np.asarray(output) if hasattr(output, "__array__") else output
 
 

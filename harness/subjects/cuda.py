@@ -27,7 +27,7 @@ MEMORY_LIMIT = 4 << 30
 
 @contextmanager
 def in_turn(waiting: Callable[[], None]) -> Iterator[None]:
-    """Use the device while there is room for this process; what it holds of its memory is given back afterwards."""
+    """Wait for a slot and use the device. Afterwards the memory that this process has cached is released."""
     with _slots().taken(waiting):
         prepare_torch()
         try:
@@ -45,7 +45,7 @@ def _slots() -> Slots:
 
 @cache
 def missing() -> str:
-    """Why CUDA cells cannot run here. Empty when they can."""
+    """Why CUDA cells cannot run here; empty if they can."""
     import onnxruntime
 
     if not torch.cuda.is_available():
@@ -56,12 +56,13 @@ def missing() -> str:
 
 
 def provider() -> tuple[str, dict[str, str]]:
-    """onnxruntime's CUDA provider, as sessions of this lane are made with it."""
+    """onnxruntime's CUDA provider with the options for cells of a CUDA device."""
     options = {
         "use_tf32": "0",
         "gpu_mem_limit": str(MEMORY_LIMIT),
         "arena_extend_strategy": "kSameAsRequested",
-        # The default tries every algorithm of every convolution: seconds a session, and another one each time.
+        # The default tries every algorithm of every convolution, which takes seconds for each session, and may choose
+        # another one each time.
         "cudnn_conv_algo_search": "HEURISTIC",
     }
     return PROVIDER, options
@@ -69,7 +70,7 @@ def provider() -> tuple[str, dict[str, str]]:
 
 @cache
 def prepare_torch() -> None:
-    """Set torch once a process, before its first reference on the device."""
+    """Configure torch, once in each process, before its first reference on the device."""
     # Read by cuBLAS when its first handle is made; without it torch refuses deterministic matrix products.
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
     torch.backends.cuda.matmul.allow_tf32 = False

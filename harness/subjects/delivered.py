@@ -1,4 +1,4 @@
-"""A delivered model as the harness sees it: bytes or file, operators, and what it must hold beyond onnx's checker."""
+"""A model that an exporter has delivered, as bytes or as a file, and the checks that onnx's checker does not make."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ from onnx_parity.harness.record import OnnxUse
 
 
 class DeliveryError(Exception):
-    """The model is valid ONNX and not what was asked for."""
+    """The model is valid ONNX, but not what was requested."""
 
 
 @dataclass(frozen=True)
 class Delivered:
-    """A model as an exporter handed it over: its bytes, or a file with its weights beside it."""
+    """A model in the form in which an exporter delivered it: bytes, or a file with its weights beside it."""
 
     model: bytes | Path
 
     @cached_property
     def proto(self) -> onnx.ModelProto:
-        """The model without its weights where they are in a file of their own."""
+        """The model, without its weights if they are in a separate file."""
         model = onnx.ModelProto()
         model.ParseFromString(self.model if isinstance(self.model, bytes) else self.model.read_bytes())
         return model
 
     @cached_property
     def opset(self) -> int:
-        """The version of the standard operators; 0 where the model imports none."""
+        """The version of the standard operators; 0 if the model imports none."""
         return next((each.version for each in self.proto.opset_import if each.domain in ("", "ai.onnx")), 0)
 
     @cached_property
@@ -49,7 +49,7 @@ class Delivered:
 
 
 def check(delivered: Delivered, opset: int, shapes: Mapping[str, tuple[int | str, ...]], outputs: int) -> None:
-    """onnx's full check, then what a checker cannot know: the opset, the inputs and the symbolic axes asked for."""
+    """Run onnx's full check, and check the requested opset, inputs and symbolic axes."""
     model = delivered.model
     onnx.checker.check_model(model if isinstance(model, bytes) else str(model), full_check=True)
     if delivered.opset != opset:
@@ -70,7 +70,7 @@ def check(delivered: Delivered, opset: int, shapes: Mapping[str, tuple[int | str
                 raise DeliveryError(f"{where}: size {asked} was exported, the model says {got!r}")
     holding = sum(not value.type.HasField("tensor_type") for value in graph.output)
     tensors = len(graph.output) - holding
-    # A sequence stands for as many of the program's outputs as it has items, which the run will tell; so do optionals.
+    # A sequence has as many of the program's outputs as it has items, which is only known at run time; optionals too.
     if tensors > outputs if holding else tensors != outputs:
         raise DeliveryError(f"the program has {outputs} outputs, the model {len(graph.output)}")
 
@@ -80,7 +80,7 @@ def _names(names: Iterable[str]) -> str:
 
 
 def _sizes(value: onnx.ValueInfoProto) -> Iterator[int | str]:
-    """Those of a tensor; of what holds tensors, those of each."""
+    """The sizes of a tensor; for a sequence or an optional, those of its tensors."""
     kind = value.type
     while not kind.HasField("tensor_type"):
         kind = kind.sequence_type.elem_type if kind.HasField("sequence_type") else kind.optional_type.elem_type
@@ -101,7 +101,7 @@ def _walk(nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.NodeProto]:
 
 @cache
 def _since_version(op: str, opset: int, domain: str) -> int:
-    """The version that defines the operator at this opset; 0 for one that onnx does not know."""
+    """The version that defines the operator at this opset; 0 for an operator that onnx does not have."""
     try:
         return onnx.defs.get_schema(op, opset, domain).since_version
     except onnx.defs.SchemaError:

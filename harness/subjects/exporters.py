@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A program to export: at which inputs, under which names, with which symbolic axes."""
+    """A program to export, with its inputs, names and symbolic axes."""
 
     module: torch.nn.Module
     inputs: tuple[Given, ...]
@@ -55,9 +55,9 @@ class Request:
         return {name: dict(axes) for name, axes in self.dynamic.items() if isinstance(axes, Mapping)}
 
     def dynamic_shapes(self, dimension: Callable[[str], object] = str) -> tuple[object, ...] | None:
-        """The symbolic axes in the form that torch.export wants: per argument, `*tensors` being one argument.
+        """The symbolic axes in the form of torch.export: by argument, where `*tensors` is one argument.
 
-        torch.onnx takes names of dimensions, torch.export itself only dimensions, equal ones being one.
+        torch.onnx accepts names of dimensions. torch.export itself only accepts dimensions, one for each name.
         """
         named = self.axes()
         if not named:
@@ -80,10 +80,10 @@ class Captured(Protocol):
 
     @property
     def operators(self) -> tuple[str, ...]:
-        """The ATen operators in it, by qualified name; empty where the exporter does not say."""
+        """The qualified names of its ATen operators; empty if the exporter does not provide them."""
 
     def deliver(self, opset: int, folder: Path | None) -> bytes | Path:
-        """The model; as a file beside its weights where a folder for them is given."""
+        """The model as bytes, or, if a folder is given, as a file with its weights beside it."""
 
 
 class Exporter(Protocol):
@@ -93,10 +93,10 @@ class Exporter(Protocol):
     def name(self) -> str: ...
 
     def missing(self) -> str:
-        """Why it cannot run here. Empty when it can."""
+        """Why it cannot run here; empty if it can."""
 
     def refusal(self, error: Exception) -> str:
-        """Why it refuses the program, in one line, where the error says so. Empty for any other error."""
+        """For an error by which it refuses a program, the reason in one line; empty for any other error."""
 
     def capture(self, request: Request) -> Captured: ...
 
@@ -126,7 +126,7 @@ class Parity:
                 request.inputs,
                 input_names=list(request.input_names),
                 dynamic_axes=request.dynamic,
-                # An exported program has its mode built in.
+                # The mode of an exported program is fixed.
                 training=request.module.training and request.way_in is not Capture.EXPORTED_PROGRAM,
             )
         )
@@ -150,7 +150,7 @@ class _ParityCapture:
 
 
 class Peer:
-    """`torch.onnx.export`, either of its two exporters. It starts from the program at every opset."""
+    """`torch.onnx.export`, with either of its two exporters. It captures the program again at every opset."""
 
     def __init__(self, name: str, *, dynamo: bool) -> None:
         self.name = name
@@ -201,10 +201,10 @@ class _PeerCapture:
 
 @dataclass(frozen=True)
 class FunctionExporter:
-    """Any function that is called as `torch.onnx.export` is: `module:function`.
+    """Any function `module:function` with the interface of `torch.onnx.export`.
 
     It is called as `function(program, inputs, path, input_names=..., dynamic_axes=..., opset_version=...)` and writes
-    the model to the path. `NotImplementedError` is its way of refusing a program.
+    the model to the path. It refuses a program by raising `NotImplementedError`.
     """
 
     name: str
@@ -234,7 +234,7 @@ class _FunctionCapture:
             return self._write(opset, folder / "model.onnx")
         with tempfile.TemporaryDirectory(prefix="parity-") as aside:
             path = self._write(opset, Path(aside) / "model.onnx")
-            # What it put beside the model would be gone with the folder.
+            # Files beside the model will be removed with the folder, so they are loaded into it.
             return onnx.load(path).SerializeToString() if len(os.listdir(aside)) > 1 else path.read_bytes()
 
     def _write(self, opset: int, path: Path) -> Path:
@@ -251,7 +251,7 @@ class _FunctionCapture:
 
 
 class NoFunctionError(Exception):
-    """`module:function` does not name a function that is here. The message says why."""
+    """`module:function` does not name an available function. The message has the reason."""
 
 
 @cache
@@ -272,7 +272,7 @@ def _function(name: str) -> Callable[..., object]:
 
 
 class Exporters(dict[str, Exporter]):
-    """Exporters by name: those that the harness knows, and a `module:function` from when it is first asked for."""
+    """Exporters by name: those of the harness, and each `module:function` once it has been looked up."""
 
     def __missing__(self, name: str) -> Exporter:
         if ":" not in name:

@@ -31,11 +31,11 @@ class Ending(StrEnum):
     """How a node test ends."""
 
     PASSED = "passed"
-    #: The runtime does not know the opset, or has no kernel for the operator or its types, and says so.
+    #: The runtime reports that it does not support the opset, or has no kernel for the operator or its types.
     UNSUPPORTED = "unsupported"
-    #: It did not load or run the model, for another reason.
+    #: The runtime did not load or run the model, for another reason.
     REFUSED = "refused"
-    #: It ran it, and gave something else.
+    #: The runtime returned wrong outputs.
     WRONG = "wrong"
 
 

@@ -11,11 +11,11 @@ from onnx_parity.harness.axes import Device
 
 
 class NoKernelError(Exception):
-    """The runtime knows the operator but has no implementation for it, or not for its types."""
+    """The runtime has no implementation of an operator, or none for its types."""
 
 
 class NoDeviceError(Exception):
-    """The runtime cannot use the device after all. The message says why."""
+    """The runtime cannot use the device, which only turned out when it tried. The message has the reason."""
 
 
 class Session(Protocol):
@@ -32,6 +32,6 @@ class Runtime(Protocol):
     def opsets(self) -> tuple[int, ...]: ...
 
     def missing(self, device: Device) -> str:
-        """Why it cannot run on this device here. Empty when it can."""
+        """Why it cannot run on this device here; empty if it can."""
 
     def load(self, model: bytes | Path, device: Device) -> Session: ...

@@ -1,4 +1,4 @@
-"""The runtime axis: what executes an exported model. One small class each."""
+"""The runtimes that execute exported models, one small class for each."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class OnnxRuntime:
-    """onnxruntime with one thread, and as much of its graph optimiser as the level says: all of it if none is named."""
+    """onnxruntime with one thread and a level of graph optimisation; the default enables all optimisations."""
 
     level: str = ""
     opsets: tuple[int, ...] = ONNXRUNTIME_OPSETS
@@ -62,7 +62,7 @@ class OnnxRuntime:
         except errors_of_missing_kernels() as error:
             raise NoKernelError(one_line(str(error))) from error
         if device is Device.CUDA and cuda.PROVIDER not in session.get_providers():
-            # It says so on stderr at most, and runs on the CPU: a pass would be one of another lane.
+            # onnxruntime reports this only on stderr, and runs on the CPU: a pass would not be one of the device.
             raise NoDeviceError(
                 "onnxruntime cannot load its CUDA provider: install the CUDA and cuDNN that this onnxruntime-gpu is for"
             )
@@ -72,7 +72,7 @@ class OnnxRuntime:
 @cache
 def _session_options(level: str) -> onnxruntime.SessionOptions:
     named = {"": "", OPTIMISATION_LEVELS[0]: "disable_all"}.get(level, f"enable_{level}")
-    # The matrix runs a process a core; a pool of threads in each would only contend.
+    # The matrix runs one process for each core; several threads in each would compete for the cores.
     return session_options(one_thread=True, level=named, silent=True)
 
 
@@ -86,7 +86,7 @@ class _OnnxRuntimeSession:
 
 @dataclass(frozen=True)
 class OnnxReference:
-    """`onnx.reference`: the specification's own evaluator. Slow, and knows every opset."""
+    """`onnx.reference`, the specification's own evaluator, which is slow and supports every opset."""
 
     name: str = ONNX_REFERENCE
     opsets: tuple[int, ...] = OPSETS
@@ -108,7 +108,7 @@ class _OnnxReferenceSession:
 
 
 class Runtimes(dict[str, Runtime]):
-    """Runtimes by name: the harness's own, and a `backend:module` from the first time that it is asked for."""
+    """Runtimes by name: those of the harness, and each `backend:module` once it has been looked up."""
 
     def __missing__(self, name: str) -> Runtime:
         if not name.startswith(BACKEND):

@@ -1,8 +1,9 @@
-"""Programs whose weights and inputs lie on a GPU, exported, and held to what the same programs are on the CPU.
+"""Exports programs whose weights and inputs are on a GPU, and compares the models with exports from the CPU.
 
-No GPU is needed: a backend in Python stands for one, and fake tensors say that they are on it; what would mix devices
-is refused by torch. It cannot be taken back from a process, so this one is of its own:
-`python -m tests.exporter.on_gpu` prints, as JSON, what went wrong with each program, nothing where all is right.
+An export must not depend on the device. No GPU is needed: a backend in Python represents one, and fake tensors have it
+as their device, so that torch refuses operators that mix devices. The backend cannot be unregistered, so the test has
+its own process: `python -m tests.exporter.on_gpu` prints, as JSON, the failures of each program, which are none if all
+is right.
 """
 
 from __future__ import annotations

@@ -83,9 +83,9 @@ def test_names_beyond_the_inputs_go_to_the_weights() -> None:
 @pytest.mark.parametrize(
     ("names", "message"),
     [
-        ({"input_names": ["a", "a"]}, "two inputs are called 'a': give each a name of its own in input_names"),
-        ({"input_names": [""]}, "input_names holds '': every name is a string that is not empty"),
-        ({"input_names": [3]}, "input_names holds 3: every name is a string that is not empty"),
+        ({"input_names": ["a", "a"]}, "two inputs are called 'a': give them different names in input_names"),
+        ({"input_names": [""]}, "input_names holds '': give strings that are not empty"),
+        ({"input_names": [3]}, "input_names holds 3: give strings that are not empty"),
         (
             {"output_names": ["a", "b"]},
             "output_names names 2 outputs (a, b), and the program returns 1: leave out the last 1",
@@ -122,8 +122,8 @@ class Opaque:
         ),
         (
             Opaque(X),
-            "the argument 'x' holds tensors in a Opaque, which cannot be looked into: give them in a tuple, list, dict "
-            "or named tuple, or tell torch what is inside with torch.export.register_dataclass",
+            "the argument 'x' holds tensors in a Opaque, which is not registered as a container: give them in a tuple, "
+            "list, dict or named tuple, or register a dataclass with torch.export.register_dataclass",
         ),
     ],
 )
@@ -153,13 +153,13 @@ def test_models_that_are_none() -> None:
 @pytest.mark.parametrize(
     ("name", "value", "message"),
     [
-        ("verify", "yes", "verify is 'yes': give True or False. Arguments after `f` are best given by their names, "),
+        ("verify", "yes", "verify is 'yes': give True or False. Give the arguments after `f` by name, since "),
         ("export_params", {"x": [0]}, "export_params is {'x': [0]}: give True or False. "),
         ("keep_initializers_as_inputs", 2, "keep_initializers_as_inputs is 2: give True or False. "),
         ("input_names", "x", "input_names is 'x': give a list of names, ['x', 'y']"),
         ("input_names", 3, "input_names is 3: give a list of names, ['x', 'y']"),
         ("output_names", {"y"}, "output_names is {'y'}: give a list of names, ['x', 'y']"),
-        ("output_names", [None], "output_names holds None: every name is a string that is not empty"),
+        ("output_names", [None], "output_names holds None: give strings that are not empty"),
         ("dynamic_axes", X, "dynamic_axes is tensor("),
         ("dynamic_axes", 3, "dynamic_axes is 3: give a dict of axes by the names of inputs and outputs, "),
         ("dynamic_shapes", [3], "dynamic_shapes['input'] is 3: give a dict, {0: Dim('batch')}, or one entry for each "),
@@ -187,11 +187,11 @@ def test_wrong_training_mode() -> None:
 @pytest.mark.parametrize(
     ("result", "message"),
     [
-        (lambda x: None, "the program returns no tensor, but None: a model without outputs cannot be run"),
+        (lambda x: None, "the program returns None, which has no tensor: return at least one tensor"),
         (
             Opaque,
-            "the program returns a Opaque, which cannot be looked into. Return tensors in tuples, lists, dicts and "
-            "named tuples, or tell torch what is inside: torch.export.register_dataclass, "
+            "the program returns a Opaque, which is not registered as a container. Return tensors in tuples, lists, "
+            "dicts and named tuples, or register the class: torch.export.register_dataclass, "
             "torch.utils._pytree.register_pytree_node",
         ),
     ],
@@ -280,8 +280,8 @@ def test_an_output_is_not_called_as_an_input() -> None:
     with pytest.raises(onnx_parity.ArgumentError) as caught:
         onnx_parity.export(doubled, X, input_names=["x"], output_names=["x"])
     assert str(caught.value) == (
-        "an input and an output are called 'x', and a model's values have names of their own: give another one in "
-        "output_names"
+        "an input and an output are both called 'x', but every value of a model needs its own name: give another one "
+        "in output_names"
     )
 
 

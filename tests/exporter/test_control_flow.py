@@ -116,9 +116,9 @@ def test_values_behind_a_branch_can_be_looked_at() -> None:
         (lambda x: x.double(), "one branch returns torch.float32 and the other torch.float64: cast one of them"),
         (
             lambda x: x[0],
-            "one branch returns a tensor of 2 axes and the other of 1: ONNX knows the rank of every tensor",
+            "one branch returns a tensor of 2 axes and the other of 1: return the same number of axes from both",
         ),
-        (lambda x: (x, x), "one branch returns 1 values and the other 2: return as many from both"),
+        (lambda x: (x, x), "one branch returns 1 values and the other 2: return the same number from both"),
     ],
 )
 def test_branches_that_do_not_fit_are_refused(other: Callable[..., Any], message: str) -> None:

@@ -136,7 +136,9 @@ def test_what_is_no_destination(program: onnx_parity.ONNXProgram, tmp_path: Path
             program.save(wrong)  # type: ignore[arg-type]
     with pytest.raises(
         onnx_parity.ArgumentError,
-        match=re.escape("external_data=True needs a path to put the weights beside: give `f` as a path"),
+        match=re.escape(
+            "external_data=True writes the weights beside the model, which needs a path: give `f` as a path"
+        ),
     ):
         program.save(io.BytesIO(), external_data=True)
     closed = io.BytesIO()

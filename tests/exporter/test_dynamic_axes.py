@@ -157,15 +157,15 @@ def test_branch_on_a_dynamic_size_is_warned_about() -> None:
             "dynamic_axes names 'y', which is neither an input (x) nor an output (output): "
             "see input_names and output_names",
         ),
-        ({"x": [2]}, "dynamic_axes['x'] holds axis 2, and 'x' has 2 axes"),
-        ({"x": ["batch"]}, "dynamic_axes['x'] holds the axis 'batch': an axis is an int"),
-        ({"x": {0: 3}}, "dynamic_axes['x'][0] is 3: the name of an axis is a string"),
+        ({"x": [2]}, "dynamic_axes['x'] holds axis 2, but 'x' has 2 axes: give one of them"),
+        ({"x": ["batch"]}, "dynamic_axes['x'] holds the axis 'batch': give an int"),
+        ({"x": {0: 3}}, "dynamic_axes['x'][0] is 3: give a string as the axis's name"),
         ({"x": {-2: "b", 0: "c"}}, "dynamic_axes['x'] names one axis twice, as 0 and as -2: name it once"),
         ({"x": 0}, "dynamic_axes['x'] is 0: give a list of axes, [0, 2], or a dict of names, {0: 'batch'}"),
         (
             {"x": {0: "n", 1: "n"}},
-            "the axis name 'n' stands for size 2 in 'x' and 3 in 'x': axes of one name have one size; "
-            "give them two names",
+            "the axis 'n' has size 2 in 'x' and 3 in 'x': axes with the same name have the same size; give them two "
+            "names",
         ),
     ],
 )
@@ -196,7 +196,7 @@ def test_axes_of_outputs_may_count_from_the_last() -> None:
     assert str(caught.value) == "dynamic_axes['y'] names one axis twice, as 0 and as -2: name it once"
     with pytest.raises(onnx_parity.ArgumentError) as caught:
         exported({2: "a"})
-    assert str(caught.value) == "dynamic_axes['y'] holds axis 2, and 'y' has 2 axes"
+    assert str(caught.value) == "dynamic_axes['y'] holds axis 2, but 'y' has 2 axes: give one of them"
 
 
 def test_means_of_none_are_torch_s() -> None:
@@ -217,7 +217,7 @@ def test_means_of_none_are_torch_s() -> None:
 def test_both_ways_at_once() -> None:
     with pytest.raises(onnx_parity.ArgumentError) as caught:
         onnx_parity.export(torch.relu, (torch.ones(2),), dynamic_axes={"input_0": [0]}, dynamic_shapes=({0: "n"},))
-    assert str(caught.value) == "dynamic_axes and dynamic_shapes say the same thing in two ways: give one of them"
+    assert str(caught.value) == "dynamic_axes and dynamic_shapes are two forms of the same request: give one of them"
 
 
 def test_loop_that_counts_to_a_size_is_refused() -> None:
@@ -257,7 +257,7 @@ def test_a_lowering_that_takes_a_size_for_a_number_is_refused() -> None:
     try:
         with pytest.raises(onnx_parity.UnsupportedOperatorsError) as caught:
             onnx_parity.export(torch.erfinv, (torch.ones(3),), input_names=["x"], dynamic_axes={"x": [0]})
-        assert caught.value.refusals[0].reason == "it takes x_dim_0 for a fixed number, and that varies"
+        assert caught.value.refusals[0].reason == "its lowering needs x_dim_0 as a constant, but it is a dynamic size"
     finally:
         unregister("aten::erfinv", since=7)
 
@@ -272,7 +272,7 @@ def test_example_of_size_one_that_the_program_broadcasts() -> None:
     assert str(caught.value) == (
         f"the program failed while it was recorded at {where}: RuntimeError: The size of tensor a (batch) must match "
         "the size of tensor b (5) at non-singleton dimension 0)\n"
-        "The size of 'batch' is 0 or 1 in the example. It was recorded as 2, because what holds for empty axes and for "
-        "axes of size 1 (which broadcast) does not hold for other sizes. Give an example of another size; if the "
+        "The size of 'batch' is 0 or 1 in the example. It was recorded as 2, because empty axes and axes of size 1 "
+        "(which broadcast) behave differently from other sizes. Give an example of another size; if the "
         "program needs this one, leave the axis out of dynamic_axes."
     )

@@ -69,21 +69,25 @@ def test_automatic_axis_that_is_fixed_is_static() -> None:
     [
         (
             ({0: Dim("n", min=8)}, None),
-            f"dynamic_shapes['x'] wants n from 8 to {Dim('n', min=8).max}, and the example's size is 4",
+            f"dynamic_shapes['x'] asks for n from 8 to {Dim('n', min=8).max}, but the example's size is 4: give other "
+            "bounds or another example",
         ),
         (
             ({0: "n"},),
             "dynamic_shapes has 1 entries for 2 arguments with tensors (x, scale): give one for each, "
             "None where nothing is dynamic",
         ),
-        ({"y": {0: "n"}}, "dynamic_shapes names 'y', which is no argument of the program (x, scale)"),
-        ((("n",), None), "dynamic_shapes['x'] has 1 entries, and 'x' has 2 axes"),
+        (
+            {"y": {0: "n"}},
+            "dynamic_shapes names 'y', which is not an argument of the program: give one of x, scale",
+        ),
+        ((("n",), None), "dynamic_shapes['x'] has 1 entries, but 'x' has 2 axes: give one entry for each"),
         (("n", None), "dynamic_shapes['x'] is 'n': give a dict, {0: Dim('batch')}, or one entry for each axis"),
         (
             ({0: 1.5}, None),
             "dynamic_shapes['x'] holds 1.5: give torch.export.Dim('name'), Dim.DYNAMIC, Dim.AUTO, a name, or None",
         ),
-        (({4: "n"}, None), "dynamic_shapes['x'] holds axis 4, and 'x' has 2 axes"),
+        (({4: "n"}, None), "dynamic_shapes['x'] holds axis 4, but 'x' has 2 axes: give one of them"),
     ],
 )
 def test_mistakes(shapes: Any, message: str) -> None:
@@ -108,7 +112,8 @@ def test_derived_dimension_that_the_example_is_not() -> None:
     with pytest.raises(onnx_parity.ArgumentError) as caught:
         onnx_parity.export(scaled, ARGS, dynamic_shapes=({0: n}, {0: 2 * n}))
     assert str(caught.value) == (
-        "dynamic_shapes['scale'] wants 2*n, which is 8 where n is 4, and the example's size is 4"
+        "dynamic_shapes['scale'] asks for 2*n, which is 8 for n = 4, but the example's size is 4: give an example that "
+        "fits"
     )
 
 
@@ -119,10 +124,15 @@ def test_derived_dimensions_whose_root_is_no_size() -> None:
     h = Dim("h")
     onnx_parity.export(program, (torch.ones(4), torch.ones(7)), dynamic_shapes=({0: 2 * h}, {0: 3 * h + 1}))
     for sizes, message in (
-        ((5, 7), "dynamic_shapes['x'] wants 2*h, and the example's size is 5, which it is for no h"),
+        (
+            (5, 7),
+            "dynamic_shapes['x'] asks for 2*h, but the example's size is 5, which is no value of it for any integer h: "
+            "give an example that fits",
+        ),
         (
             (4, 10),
-            "dynamic_shapes['y'] wants 3*h + 1, which is 7 where h is 2, and the example's size is 10",
+            "dynamic_shapes['y'] asks for 3*h + 1, which is 7 for h = 2, but the example's size is 10: give an example "
+            "that fits",
         ),
     ):
         with pytest.raises(onnx_parity.ArgumentError) as caught:
@@ -137,4 +147,4 @@ def test_a_structure_of_another_length() -> None:
             (ARGS[0], (ARGS[0],)),
             dynamic_shapes={"x": {0: "n"}, "more": ({0: "n"}, None)},
         )
-    assert str(caught.value) == "dynamic_shapes['more'] has 2 entries for an argument of 1"
+    assert str(caught.value) == "dynamic_shapes['more'] has 2 entries for an argument of 1: give one for each"

@@ -71,7 +71,7 @@ def test_objects_that_onnx_has_no_form_for() -> None:
     with pytest.raises(onnx_parity.CaptureError) as caught:
         onnx_parity.export(program)
     assert str(caught.value) == (
-        "the exported program holds a custom_obj, 'more_0', which ONNX has no form for: write it with tensors"
+        "the exported program holds a custom_obj, 'more_0', which ONNX cannot represent: write the program with tensors"
     )
 
 
@@ -118,24 +118,24 @@ def test_axes_can_be_named_and_not_added(everything: torch.export.ExportedProgra
 def test_arguments_of_another_structure(everything: torch.export.ExportedProgram) -> None:
     with pytest.raises(onnx_parity.ArgumentError) as caught:
         onnx_parity.export(everything, (X, {"a": torch.ones(2)}), kwargs={"shift": X, "times": 2})
-    assert str(caught.value) == "the program was exported for 4 tensors, and got 3"
+    assert str(caught.value) == "the program was exported for 4 tensors, but got 3: give all"
     with pytest.raises(onnx_parity.ArgumentError) as caught:
         onnx_parity.export(everything, training=True)
     assert str(caught.value) == (
-        "training=True, and model is an ExportedProgram, whose mode is built in: put the module into training mode "
-        "before torch.export.export"
+        "training=True, but model is an ExportedProgram, whose mode was fixed when it was made: put the module into "
+        "training mode before torch.export.export"
     )
     with pytest.raises(onnx_parity.ArgumentError) as caught:
         onnx_parity.export(torch.export.export(Nested(), (X, (X,))), (X, [X]))
     assert str(caught.value) == (
-        "the program was exported for arguments of the structure ((_, (_,)), {}), positional and by name, and got "
-        "((_, [_]), {})"
+        "the program was exported for arguments of the structure ((_, (_,)), {}), positional and by name, but got "
+        "((_, [_]), {}): give the same structure"
     )
     bare = copy.copy(everything)
     bare.example_inputs = None
     with pytest.raises(onnx_parity.ArgumentError) as caught:
         onnx_parity.export(bare)
-    assert str(caught.value) == "the exported program does not hold its example inputs: give them as args and kwargs"
+    assert str(caught.value) == "the exported program has no example inputs: give them as args and kwargs"
 
 
 def test_derived_dimensions() -> None:
@@ -205,8 +205,8 @@ def test_numbers_that_vary_are_refused() -> None:
     with pytest.raises(onnx_parity.ArgumentError) as caught:
         onnx_parity.export(exported)
     assert str(caught.value) == (
-        "the exported program takes the number 'times' as an input that varies, and it would be built in: export the "
-        "program with a tensor of one number instead"
+        "the exported program has the number 'times' as a dynamic input, but in a model it would become a constant: "
+        "export the program with a tensor of one number instead"
     )
     fixed = onnx_parity.export(torch.export.export(Scaled(), (X, 3)))
     torch.testing.assert_close(fixed(X), X * 3)
@@ -253,8 +253,8 @@ def test_transforms_left_half_done_are_refused() -> None:
     with pytest.raises(onnx_parity.CaptureError) as caught:
         onnx_parity.export(exported)
     assert str(caught.value) == (
-        "the exported program holds a transform of torch.func (_vmap_increment_nesting), which torch.export leaves "
-        "half done: export the module itself instead of the ExportedProgram"
+        "the exported program contains a transform of torch.func (_vmap_increment_nesting), which torch.export records "
+        "incompletely: export the module itself instead of the ExportedProgram"
     )
     assert_agrees(onnx_parity.export(Scaled(), (X,)), Scaled(), X)
     with pytest.raises(onnx_parity.CaptureError, match="_unwrap_for_grad"):

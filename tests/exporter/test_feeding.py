@@ -50,22 +50,28 @@ def test_numbers_that_are_built_in_need_not_be_said_and_may() -> None:
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda f: f(X), "the model takes 2 tensors (x, y), and got 1: 'y' is missing"),
-        (lambda f: f(), "the model takes 2 tensors (x, y), and got 0: 'x' is missing"),
+        (lambda f: f(X), "the model takes 2 tensors (x, y), and got 1: 'y' is missing, give it too"),
+        (lambda f: f(), "the model takes 2 tensors (x, y), and got 0: 'x' is missing, give it too"),
         (lambda f: f(X, inp=Y), "the program has no parameter 'inp': its parameters are x, y, times."),
         (lambda f: f(X, Y, x=X), "the program gets 'x' twice, by position and by name: give it in args or in kwargs"),
-        (lambda f: f(X, Y, Y), "the model takes 2 tensors (x, y), and got 3: it was exported without 'times'"),
-        (lambda f: f(X, Y, X, Y), "the model takes 2 tensors (x, y), and got 4: it was exported without 'times'"),
+        (
+            lambda f: f(X, Y, Y),
+            "the model takes 2 tensors (x, y), and got 3: it was exported without 'times', leave it out",
+        ),
+        (
+            lambda f: f(X, Y, X, Y),
+            "the model takes 2 tensors (x, y), and got 4: it was exported without 'times', leave it out",
+        ),
         (
             lambda f: f(X, Y, 2),
             "times is 2, but the model was exported with the constant 1 there. Export it with this value, or make it a "
             "tensor",
         ),
-        (lambda f: f(X, 3), "y is a tensor in the model, and 3 was given: give a tensor"),
-        (lambda f: f(X, Y.numpy()), "y is a tensor in the model, and a ndarray was given: give a tensor"),
+        (lambda f: f(X, 3), "y is a tensor in the model, but 3 was given: give a tensor"),
+        (lambda f: f(X, Y.numpy()), "y is a tensor in the model, but a ndarray was given: give a tensor"),
         (
             lambda f: f(X, [Y, Y]),
-            "y is a list, and the program was exported with torch.float32[2, 3]: give one like it",
+            "y is a list, but the program was exported with torch.float32[2, 3]: give one of the same structure",
         ),
         (
             lambda f: f(X, Y.double()),
@@ -98,9 +104,9 @@ def test_wrong_calls(
 @pytest.mark.parametrize(
     ("argument", "message"),
     [
-        ({"a": X, "c": [Y]}, "pair has the keys ['a', 'c'], and the program was exported with ['a', 'b']"),
-        ({"a": X, "b": [Y, Y]}, "pair['b'] has 2 items, and the program was exported with 1"),
-        ({"a": X, "b": [2]}, "pair['b'][0] is a tensor in the model, and 2 was given: give a tensor"),
+        ({"a": X, "c": [Y]}, "pair has the keys ['a', 'c'], but the program was exported with ['a', 'b']: give these"),
+        ({"a": X, "b": [Y, Y]}, "pair['b'] has 2 items, but the program was exported with 1: give as many"),
+        ({"a": X, "b": [2]}, "pair['b'][0] is a tensor in the model, but 2 was given: give a tensor"),
     ],
 )
 def test_wrong_structures(argument: Any, message: str) -> None:

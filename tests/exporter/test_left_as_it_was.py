@@ -37,7 +37,7 @@ def test_failure_names_the_line_and_restores() -> None:
     assert str(caught.value) == (
         f"the program failed while it was recorded at {__file__}:{line}: ValueError: no good\n"
         "Call it with the same arguments without exporting. If it fails there too, correct it there first. "
-        "If not, it does something that cannot be followed over fake tensors (numpy, .data_ptr(), a C extension)."
+        "If not, it does something that is not possible with fake tensors (numpy, .data_ptr(), a C extension)."
     )
     assert isinstance(caught.value.__cause__, ValueError)
     assert model.count is count and torch.equal(count, torch.zeros(2)) and model.cache is None

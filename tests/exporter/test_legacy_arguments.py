@@ -195,7 +195,7 @@ def test_torch_s_own_enumerations_are_understood() -> None:
     [
         (
             {"aten": True, "export_raw_ir": True},
-            "aten, export_raw_ir and operator_export_type all say in whose operators to write: "
+            "aten, export_raw_ir and operator_export_type are three forms of the same request: "
             "give operator_export_type alone",
         ),
         (
@@ -205,32 +205,32 @@ def test_torch_s_own_enumerations_are_understood() -> None:
         ),
         (
             {"aten": OperatorExportTypes.RAW},
-            "aten is <OperatorExportTypes.RAW: 'RAW'>: give True or False. Arguments after `f` are best given by their "
-            "names, since versions of torch.onnx differ in their order",
+            "aten is <OperatorExportTypes.RAW: 'RAW'>: give True or False. Give the arguments after `f` by name, since "
+            "versions of torch.onnx differ in their order",
         ),
         (
             {"autograd_inlining": False},
-            "autograd_inlining=False asks for autograd functions as Python operators, which no runtime has: give the "
-            "function a `symbolic`, or leave the argument out to export its forward",
+            "autograd_inlining=False asks for autograd functions as Python operators, which no runtime can execute: "
+            "give the function a `symbolic`, or leave the argument out to export its forward",
         ),
         (
             {"example_outputs": (X, X)},
-            "example_outputs holds 2 tensors, and the program returns 1: give what the program returns, "
+            "example_outputs holds 2 tensors, but the program returns 1: give what the program returns, "
             "or leave it out",
         ),
         (
             {"example_outputs": X.double()},
-            "example_outputs[0] is of torch.float64 with 2 axes, and the program returns torch.float32 with 2: "
+            "example_outputs[0] is of torch.float64 with 2 axes, but the program returns torch.float32 with 2: "
             "give what the program returns, or leave it out",
         ),
         (
             {"example_outputs": torch.ones(2, 4)},
-            "example_outputs[0] is of size 4 along axis 1, and what the program returns is of size 3: "
+            "example_outputs[0] has size 4 along axis 1, but the program's output has size 3: "
             "give what the program returns, or leave it out",
         ),
         (
             {"custom_opsets": {"mine": 2}},
-            "custom_opsets names 'mine', of which the model has no operator: its domains are ai.onnx",
+            "custom_opsets names 'mine', but the model has no operator of this domain: its domains are ai.onnx",
         ),
     ],
 )

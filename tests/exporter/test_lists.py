@@ -201,23 +201,23 @@ def handed_on(xs: list[torch.Tensor]) -> list[torch.Tensor]:
     [
         (
             ALIKE[0],
-            "dynamic_shapes['xs'] is a ListOf, and the example has a float32 tensor of 2 axes there: give a list of "
+            "dynamic_shapes['xs'] is a ListOf, but the example has a float32 tensor of 2 axes there: give a list of "
             "tensors",
         ),
         (
             [],
-            "dynamic_shapes['xs'] is a ListOf, and the example's list is empty: give one of at least one tensor, which "
-            "tells dtype and sizes",
+            "dynamic_shapes['xs'] is a ListOf, but the example's list is empty: give a list of at least one tensor, "
+            "which gives dtype and sizes",
         ),
         (
             RAGGED,
-            "dynamic_shapes['xs'] is a ListOf whose axis 0 is fixed, and of the example's list, item 0 has size 2 "
-            "there and item 1 4: name the axis, ListOf({0: 'size'})",
+            "dynamic_shapes['xs'] is a ListOf whose axis 0 is static, but in the example's list item 0 has size 2 "
+            "there and item 1 has size 4: make the axis dynamic, ListOf({0: 'size'})",
         ),
         (
             [ALIKE[0], ALIKE[0].double()],
-            "dynamic_shapes['xs'] is a ListOf, and of the example's list, item 0 is a float32 tensor of 2 axes and "
-            "item 1 a float64 tensor of 2 axes: a sequence of ONNX has one dtype and one number of axes",
+            "dynamic_shapes['xs'] is a ListOf, but in the example's list item 0 is a float32 tensor of 2 axes and "
+            "item 1 is a float64 tensor of 2 axes: give tensors of one dtype and one number of axes, as ONNX requires",
         ),
     ],
 )
@@ -231,8 +231,8 @@ def test_none_is_no_example() -> None:
     with pytest.raises(onnx_parity.ArgumentError) as caught:
         onnx_parity.export(scaled, (ALIKE[0], None), dynamic_axes={"scale": OrNone()})
     assert str(caught.value) == (
-        "dynamic_axes['scale'] is an OrNone, and the example has None there: give a tensor, which tells dtype and "
-        "sizes; None is for when the model runs"
+        "dynamic_axes['scale'] is an OrNone, but the example has None there: give a tensor, which gives dtype and "
+        "sizes; None can be passed when the model runs"
     )
 
 
@@ -240,20 +240,19 @@ def test_names_of_no_argument_are_refused() -> None:
     with pytest.raises(onnx_parity.ArgumentError) as caught:
         onnx_parity.export(doubles, (ALIKE,), dynamic_axes={"ys": ListOf()})
     assert str(caught.value) == (
-        "dynamic_axes['ys'] is a ListOf, and no argument of the program is called so (xs): it stands for an argument "
-        "as a whole"
+        "dynamic_axes['ys'] is a ListOf, but the program has no argument of this name: give one of xs"
     )
 
 
 def test_python_takes_no_list_apart() -> None:
     remedy = (
-        "Python would do that only once, while the program is recorded. Do it in a function with @torch.jit.script, or "
+        "Python would do so only once, while the program is recorded. Do it in a function with @torch.jit.script, or "
         "export torch.jit.script(model)"
     )
     for program in (lambda xs: xs[0] * 2, lambda xs: sum(x.sum() for x in xs), lambda xs: xs[0] * len(xs)):
         with pytest.raises(onnx_parity.CaptureError) as caught:
             onnx_parity.export(program, (ALIKE,), dynamic_axes={"xs": ListOf()})
-        assert str(caught.value) == f"the program takes apart a list of unknown length. {remedy}"
+        assert str(caught.value) == f"the program iterates over or indexes a list of unknown length. {remedy}"
     with pytest.raises(onnx_parity.CaptureError) as caught:
         onnx_parity.export(lambda xs: torch.cat(xs), (ALIKE,), dynamic_axes={"xs": ListOf()})  # noqa: PLW0108
     assert str(caught.value).startswith("the program passes a list of unknown length to an operator at ")
@@ -277,8 +276,8 @@ def test_an_exported_program_has_none() -> None:
     with pytest.raises(onnx_parity.ArgumentError) as caught:
         onnx_parity.export(torch.export.export(Model(), (ALIKE,)), dynamic_axes={"xs": ListOf()})
     assert str(caught.value) == (
-        "an ExportedProgram has lists of the length that it was exported with, and no argument that may be None: for a "
-        "ListOf or an OrNone export torch.jit.script(model)"
+        "the lists of an ExportedProgram have a fixed length, and its arguments cannot be None: to use a ListOf or an "
+        "OrNone, export torch.jit.script(model)"
     )
 
 
@@ -306,7 +305,7 @@ def test_a_call_with_other_arguments_is_refused() -> None:
     with pytest.raises(onnx_parity.ArgumentError) as caught:
         program(ALIKE[0])
     assert str(caught.value) == (
-        "xs is a list of tensors in the model, and torch.float32[2, 3] was given: give a list of tensors"
+        "xs is a list of tensors in the model, but torch.float32[2, 3] was given: give a list of tensors"
     )
     with pytest.raises(onnx_parity.ArgumentError) as caught:
         program([torch.randn(2, 4)])

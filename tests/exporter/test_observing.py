@@ -110,18 +110,20 @@ def test_what_cannot_be_inferred() -> None:
     with pytest.raises(onnx_parity.ArgumentError) as caught:
         observer.infer_arguments(0)
     assert str(caught.value) == (
-        "some calls lack 'cache', and no size of it varies in the others, to be 0 there: give "
-        "InputObserver(value_if_missing={'cache': tensor})"
+        "the argument 'cache' is missing in some calls, and no axis of it changed its size in the others, which could "
+        "be empty: give InputObserver(value_if_missing={'cache': tensor})"
     )
     with pytest.raises(onnx_parity.ArgumentError) as caught:
         observer.infer_arguments(2)
-    assert str(caught.value) == "2 is none of the 2 calls that were observed: give its number"
+    assert str(caught.value) == (
+        "2 is not the number of an observed call: give an int below 2, the number of calls that were observed"
+    )
     with pytest.raises(onnx_parity.ArgumentError) as caught:
         InputObserver().infer_arguments()
     assert str(caught.value) == "no calls were observed: call the module within `with observer(model):`"
     with pytest.raises(onnx_parity.ArgumentError) as caught, InputObserver()(nn.ReLU(), method_name="none"):
         pass
-    assert str(caught.value) == "ReLU has no method 'none' to watch"
+    assert str(caught.value) == ("ReLU has no method 'none' to observe: give the name of a method as method_name")
     mixed = InputObserver()
     model = nn.ReLU()
     with mixed(model):
@@ -129,6 +131,7 @@ def test_what_cannot_be_inferred() -> None:
         model(random(2, 2))
     with pytest.raises(onnx_parity.ArgumentError) as caught:
         mixed.infer_dynamic_shapes()
-    assert (
-        str(caught.value) == "'input' holds other tensors, or of another rank, in each call: they cannot be one input"
+    assert str(caught.value) == (
+        "the number or the ranks of the tensors of 'input' differ between calls: an input of a model has one rank, so "
+        "observe calls that agree"
     )

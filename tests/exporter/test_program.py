@@ -179,7 +179,7 @@ def test_values_inside() -> None:
     assert bias.shape == (2,) and program.output_names == ("output",)
     with pytest.raises(onnx_parity.ArgumentError) as caught:
         program.compute_values(["nonsense"], (torch.ones(1, 3),))
-    assert str(caught.value) == "the model has no value 'nonsense': print(program) shows those that it has"
+    assert str(caught.value) == "the model has no value 'nonsense': print(program) shows the values that it has"
     with pytest.raises(onnx_parity.ArgumentError) as caught:
         program.compute_values("output", (torch.ones(1, 3),))
     assert str(caught.value) == "value_names is 'output': give a list of names, ['x', 'y']"
@@ -264,8 +264,8 @@ def test_an_own_session() -> None:
     with pytest.raises(onnx_parity.ArgumentError) as caught:
         program.initialize_inference_session(3)  # type: ignore[arg-type]
     assert str(caught.value) == (
-        "initializer is 3: give a function that makes an onnxruntime.InferenceSession of a model's bytes, or of its "
-        "path"
+        "initializer is 3: give a function that makes an onnxruntime.InferenceSession from a model's bytes, or from "
+        "its path"
     )
     program.initialize_inference_session(initializer)
     program(torch.ones(2))

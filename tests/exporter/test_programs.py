@@ -214,8 +214,8 @@ def test_lazy_modules() -> None:
     with pytest.raises(onnx_parity.ArgumentError) as caught:
         onnx_parity.export(model, (X,))
     assert str(caught.value) == (
-        "'0.weight' has no shape yet: it is a lazy module's, which learns it from its first input. Call the model with "
-        "the example once, and load its weights"
+        "'0.weight' has no shape yet: it belongs to a lazy module, which infers its shape from the first input. Call "
+        "the model with the example once, and load its weights"
     )
     model(X)
     assert_agrees(onnx_parity.export(model, (X,)), model, X)

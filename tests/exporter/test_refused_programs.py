@@ -22,7 +22,7 @@ X = torch.ones(2, 3)
     [
         (
             lambda x: x.as_strided((2, 2), (1, 1)),
-            "as_strided over sizes that vary: use slices, unfold or expand, which speak of elements",
+            "as_strided cannot be exported with dynamic sizes: use slices, unfold or expand, which select elements",
         ),
         (
             lambda x: X.as_strided((2, 2), (100, 1)) + x[:, :2],
@@ -31,16 +31,17 @@ X = torch.ones(2, 3)
         ),
         (
             lambda x: torch.cond(x.sum() > 0, lambda x: (x, x), lambda x: [x, x], (x,)),
-            "the branches of torch.cond return different structures, (_, _) and [_, _]: return the same from both",
+            "the branches of torch.cond return different structures, (_, _) and [_, _]: return the same structure from "
+            "both",
         ),
         (
             lambda x: while_loop(lambda x: x.sum() > 0, lambda x: (x, x), (x,)),
-            "the body of while_loop takes (_,) and returns (_, _): return what it takes",
+            "the body of while_loop takes (_,) but returns (_, _): return the structure that it takes",
         ),
         (
             lambda x: scan(lambda carry, row: (torch.cat([carry, carry]), row), x[0], x)[1],
-            "scan carries a float32 tensor of 1 axes of shape [3], and its body returns a float32 tensor of 1 axes of "
-            "shape [6] for it: what is carried keeps its dtype and shape",
+            "scan carries a float32 tensor of 1 axes of shape [3], but its body returns a float32 tensor of 1 axes of "
+            "shape [6] for it: return a tensor of the same dtype and shape",
         ),
     ],
 )
@@ -130,6 +131,6 @@ def test_a_decision_by_a_number_that_is_computed() -> None:
     place = f"{__file__}:{inspect.getsourcelines(program)[1] + 2}"
     assert str(caught.value) == (
         f"the program branches on a number that it computed from values at {place}: u1 > 6\n"
-        "The number depends on the input, so neither branch can be built in. Branch on sizes of inputs, use "
+        "The number depends on the input, so neither branch can be chosen at export. Branch on sizes of inputs, use "
         "torch.where or torch.cond, or state what always holds with torch._check."
     )

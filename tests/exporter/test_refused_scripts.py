@@ -284,20 +284,23 @@ _KEY = "the script uses a number that depends on values as a key or as a place i
         (divides_by_zero, "the script divides by zero"),
         (
             mixes_ranks,
-            "a list whose length depends on values holds tensors of several dtypes or numbers of axes: a sequence of "
-            "ONNX has one of each",
+            "a list whose length depends on data has tensors of several dtypes or numbers of axes: give all its "
+            "tensors the same dtype and number of axes, as ONNX requires",
         ),
         (
             appends_another_rank,
-            "a list of torch.float32 tensors of 2 axes gets one of torch.float32 and 1 axes: a sequence of ONNX has "
-            "one dtype and one number of axes",
+            "a list of torch.float32 tensors of 2 axes gets one of torch.float32 and 1 axes: give all its tensors the "
+            "same dtype and number of axes, as ONNX requires",
         ),
         (
             turns_round,
             "the script does this with a list whose length depends on values and whose items may differ in size: only "
             "torch.cat, torch.stack, len, append, insert, pop, an index and a loop can",
         ),
-        (takes_from_nothing, "the script takes an item out of a list that is empty, or joins none"),
+        (
+            takes_from_nothing,
+            "the script takes an item out of an empty list, or concatenates its items: do so only if it has items",
+        ),
         (pops_from_nothing, "the script takes item -1 out of a list of 0 items"),
         (
             returns_a_pair_or_none,

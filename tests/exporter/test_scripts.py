@@ -158,7 +158,7 @@ def under_another_name(x):  # type: ignore[no-untyped-def]
         (
             changes_its_mind,
             "a variable is a float32 tensor of 2 axes before the loop and a float64 tensor of 2 axes after an "
-            "iteration: in ONNX it has one dtype and one number of axes in all iterations",
+            "iteration: keep its dtype and its number of axes in all iterations, as ONNX requires",
         ),
         (
             slope_of_values,

@@ -48,4 +48,4 @@ def test_recorded_program(tmp_path: Path) -> None:
 def test_folder_that_is_none(tmp_path: Path) -> None:
     with pytest.raises(onnx_parity.WriteError) as caught:
         onnx_parity.export(nn.Linear(3, 2), X, report=True, artifacts_dir=tmp_path / "none")
-    assert str(caught.value) == f"artifacts_dir is {tmp_path}/none, which is no folder that exists: make it first"
+    assert str(caught.value) == f"artifacts_dir is {tmp_path}/none, which is not an existing folder: create it first"

@@ -47,7 +47,7 @@ def compares(x: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
 def message(program: Callable[..., Any]) -> str:
     return (
         f"the program turned a tensor into a Python value at {__file__}:{inspect.getsourcelines(program)[1] + 1}; the "
-        "exported model has the example's value built in and will be wrong where another input gives another value. "
+        "exported model has the example's value as a constant and will be wrong if another input gives another value. "
         "Keep it a tensor (torch.where, torch.cond), or script the function that reads it"
     )
 

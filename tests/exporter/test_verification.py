@@ -139,7 +139,7 @@ def test_sizes_that_the_program_itself_refuses() -> None:
     assert str(caught.value) == (
         "the export asked for dynamic axes, but the program itself fails in torch at every other size of them:\n"
         "  - rows=4: ValueError: 4 rows\n  - rows=6: ValueError: 6 rows\n  - rows=1: ValueError: 1 rows\n"
-        "Export with these axes fixed, or write the program for any size."
+        "Export with these axes static, or write the program for any size."
     )
 
 
@@ -246,7 +246,7 @@ def test_assert_onnx_program_counts_outputs_and_knows_its_backends() -> None:
         assert_onnx_program(program, rtol=-1)
     with pytest.raises(onnx_parity.ArgumentError, match=r"program is 3: give what onnx_parity\.export returns"):
         assert_onnx_program(3)  # type: ignore[arg-type]
-    with pytest.raises(onnx_parity.ArgumentError, match="x is a tensor in the model, and 3 was given: give a tensor"):
+    with pytest.raises(onnx_parity.ArgumentError, match="x is a tensor in the model, but 3 was given: give a tensor"):
         verify_onnx_program(program, args=3)  # type: ignore[arg-type]
     program.model.graph.outputs.pop()
     with pytest.raises(onnx_parity.VerificationError, match="the model returns 1 tensors, and the program returns 2"):

@@ -113,7 +113,7 @@ def test_written_input_is_said_and_left_alone() -> None:
     with pytest.warns(onnx_parity.DroppedWriteWarning) as caught:
         program = onnx_parity.export(doubles, (x,))
     assert str(caught[0].message) == (
-        "the program writes to x. An ONNX model keeps nothing from one run to the next: the new values are left out. "
+        "the program writes to x. An ONNX model keeps no state from one run to the next: the new values are left out. "
         "If they matter, return them from the program, or give return_written=True"
     )
     assert caught[0].filename == __file__
@@ -172,7 +172,7 @@ def test_writes_to_what_is_not_the_programs_are_refused() -> None:
 
     before = TABLE.clone()
     advice = (
-        "neither made in it nor one of its inputs or buffers. Register that tensor with register_buffer, or write to "
+        "neither created in it nor an input or buffer. Register that tensor with register_buffer, or write to "
         "a copy of it."
     )
     with pytest.raises(onnx_parity.CaptureError) as caught:

@@ -1,1 +1,1 @@
-"""Fake tensors: torch's own, and what operators return for them."""
+"""Fake tensors, and the results of operators for them."""

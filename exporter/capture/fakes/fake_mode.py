@@ -1,10 +1,10 @@
-"""Fake tensors without dynamo: torch's own, which import all of `torch._dynamo`, though no capture here uses it.
+"""torch's fake tensors without the import of `torch._dynamo`, which they cause although no capture uses it.
 
-That takes a second of processor time, most of a process's first export of a small model. Of the four times that torch
-asks for it, two are seen to here: a handful of settings in `torch._dynamo.config`, which is loaded alone, and the
-question whether compilation is kept out of each dispatch mode, where nothing is ever compiled. The other two are put
-into torch while a program is captured: `patches/dynamo.py`. Whatever else is asked of `torch._dynamo` imports it as
-always, and it finds its configuration in place.
+The import takes a second of processor time, more than half of a process's first export of a small model. torch imports
+it for four reasons. Two are avoided here: settings in `torch._dynamo.config`, which is loaded without the rest, and the
+check whether a dispatch mode is protected from compilation, since nothing is compiled here. The other two are patched
+while a program is captured, in `patches/dynamo.py`. Any other access to `torch._dynamo` imports it as usual, with its
+configuration already loaded.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Fakes(FakeTensorMode):
 
 
 def outside_of_fake_modes(function: _F) -> _F:
-    """A function that makes real tensors, though it may be called where a program's own tensors are fake."""
+    """Make a function create real tensors, even if it is called within a fake tensor mode of the user."""
 
     @functools.wraps(function)
     def outside(*args: Any, **kwargs: Any) -> Any:
@@ -65,14 +65,14 @@ def outside_of_fake_modes(function: _F) -> _F:
 
 
 def _load_configuration() -> None:
-    """Load the configuration of `torch._dynamo` alone, unless it is there already."""
+    """Load the configuration of `torch._dynamo` without the rest of it, unless it has been loaded."""
     name = f"{_PACKAGE}.config"
     if _PACKAGE in sys.modules or name in sys.modules:
         return
     path = Path(torch.__file__).parent / "_dynamo" / "config.py"
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None or not path.exists():
-        return  # A torch that keeps it elsewhere imports as it always did.
+        return  # A version of torch that has it elsewhere imports all of dynamo as usual.
     config = sys.modules[name] = importlib.util.module_from_spec(spec)
     try:
         spec.loader.exec_module(config)

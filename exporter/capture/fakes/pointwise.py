@@ -1,7 +1,9 @@
-"""What pointwise functions return, said without torch's kernels where one tensor has the shape of the result.
+"""The results of pointwise functions, computed without torch's kernels if one argument has the shape of the result.
 
-The kernels import dynamo and sympy to say it of most functions, a second of a process's first export. Where sizes vary
-they take 0.6 ms for each call. What would need a promotion of dtypes, or care about gaps in memory, is left to them.
+For most functions torch's kernels import dynamo and sympy, which takes a second of a process's first export. With
+dynamic sizes they take 0.6 ms for each call. Together with the deferred imports this brought the first export of an
+LSTM from 1.2 s to 0.15 s of processor time, and that of a script with a loop from 1.4 s to 0.2 s. Calls that need type
+promotion, or whose arguments are not contiguous, are left to the kernels.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ __all__ = ["Metadata", "like_which"]
 
 
 class Metadata(NamedTuple):
-    """What is known of a tensor without values; a size that may vary is its expression."""
+    """The metadata of a fake tensor. A dynamic size is given as its expression."""
 
     dtype: torch.dtype
     shape: tuple[Any, ...]
@@ -26,7 +28,7 @@ class Metadata(NamedTuple):
 
 
 class _Kind(IntEnum):
-    """What the dtype of a number, or of a tensor without axes, may be at most to leave a tensor's dtype as it is."""
+    """Categories of dtypes, in the order of type promotion."""
 
     BOOLS = 0
     INTEGERS = 1
@@ -38,27 +40,27 @@ def _names(words: str) -> frozenset[str]:
     return frozenset(words.split())
 
 
-#: They return floats of the dtype that they are given.
+#: Functions that return floats of the dtype of their argument.
 _OF_FLOATS = _names(
     "acos acosh asin asinh atan atan2 atanh batch_norm ceil celu cos cosh div.Scalar div.Tensor elu erf erfc exp "
     "exp2 expm1 floor gelu hardsigmoid hardswish hardtanh leaky_relu log log10 log1p log2 mish pow.Tensor_Scalar "
     "pow.Tensor_Tensor rand_like randn_like reciprocal round rsqrt sigmoid silu sin sinh softplus sqrt tan tanh "
     "threshold trunc"
 )
-#: They do too, and return integers of the dtype of integers.
+#: Functions that return floats and integers of the dtype of their argument.
 _OF_NUMBERS = _names(
     "abs add.Scalar add.Tensor clamp clamp_max clamp_min fmod.Scalar fmod.Tensor maximum minimum mul.Scalar mul.Tensor "
     "neg relu remainder.Scalar remainder.Tensor rsub.Scalar rsub.Tensor sign sub.Scalar sub.Tensor"
 )
-#: They say yes or no.
+#: Functions that return booleans.
 _QUESTIONS = frozenset(
     f"{name}.{other}" for name in ("eq", "ge", "gt", "le", "lt", "ne") for other in ("Scalar", "Tensor")
 )
-#: It is told what to return.
+#: The function whose result's dtype is an argument.
 _CAST = "_to_copy"
-#: Their third argument is no operand, and torch refuses some.
+#: Functions whose third argument is not an operand but a factor, of which torch refuses some values.
 _WITH_ALPHA = frozenset({"add.Scalar", "rsub.Scalar", "sub.Scalar"})
-#: Keyword arguments that change nothing.
+#: Keyword arguments that do not affect the result.
 _NOTHING: tuple[Mapping[str, Any], ...] = ({}, {"pin_memory": False})
 _KNOWN = _OF_FLOATS | _OF_NUMBERS | _QUESTIONS | {_CAST}
 
@@ -67,22 +69,22 @@ _NUMBERS = {bool: _Kind.BOOLS, int: _Kind.INTEGERS, torch.SymInt: _Kind.INTEGERS
 
 
 def like_which(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[int, torch.dtype] | None:
-    """Which argument of an ATen operator its result is like in shape and device, without gaps; and the result's dtype.
+    """The argument of an ATen operator whose shape and device its contiguous result has, and the dtype of the result.
 
-    A tensor is given as its `Metadata`. None: whoever asks has to ask torch.
+    Tensors are given as `Metadata`. None if torch's kernel has to be called.
     """
     if name not in _KNOWN or (kwargs.keys() != {"dtype"} if name == _CAST else kwargs not in _NOTHING):
         return None
     operands = _operands(name, args)
     for place, tensor in enumerate(operands):
-        if isinstance(tensor, Metadata) and all(_takes_in(tensor, operand) for operand in operands):
+        if isinstance(tensor, Metadata) and all(_broadcasts_to(tensor, operand) for operand in operands):
             dtype = kwargs["dtype"] if name == _CAST else _dtype(name, tensor.dtype, operands)
             return None if dtype is None or _is_exotic(dtype) else (place, dtype)
     return None
 
 
 def _operands(name: str, args: Sequence[Any]) -> Sequence[Any]:
-    """The arguments that say what the result is; none where torch may refuse one of the others."""
+    """The arguments that determine the result; none if torch may refuse one of the others."""
     if name == "batch_norm":
         return args[:1] if _is_by_channel(args) else ()
     if name == "clamp":
@@ -93,7 +95,7 @@ def _operands(name: str, args: Sequence[Any]) -> Sequence[Any]:
 
 
 def _is_by_channel(args: Sequence[Any]) -> bool:
-    """Whether a batch norm has statistics, and each of its tensors a number a channel."""
+    """Whether a batch norm has running statistics, and each of its tensors has one number for each channel."""
     channels, (mean, variance) = args[0].shape[1:2], args[3:5]
     numbers = [arg.shape for arg in args[1:5] if arg is not None]
     return mean is not None and variance is not None and all(shape == channels for shape in numbers)
@@ -115,11 +117,15 @@ def _dtype(name: str, given: torch.dtype, args: Sequence[Any]) -> torch.dtype | 
     return torch.get_default_dtype() if makes_floats else given
 
 
-def _takes_in(tensor: Metadata, arg: Any) -> bool:
-    """Whether the argument leaves the tensor's shape as it is, and its dtype if it is a tensor, and makes no gaps."""
+def _broadcasts_to(tensor: Metadata, arg: Any) -> bool:
+    """Whether the argument broadcasts to the tensor's shape, is contiguous, and does not change the result's dtype."""
     if not isinstance(arg, Metadata):
         return type(arg) in _NUMBERS
-    if arg.device != tensor.device or arg.strides != _without_gaps(arg.shape) or len(arg.shape) > len(tensor.shape):
+    if (
+        arg.device != tensor.device
+        or arg.strides != _contiguous_strides(arg.shape)
+        or len(arg.shape) > len(tensor.shape)
+    ):
         return False
     sizes = zip(reversed(arg.shape), reversed(tensor.shape), strict=False)
     if any(size not in (1, whole) for size, whole in sizes):
@@ -136,7 +142,7 @@ def _kind(dtype: torch.dtype) -> _Kind:
     return _Kind.BOOLS if dtype is torch.bool else _Kind.OTHERS
 
 
-def _without_gaps(shape: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The strides of a tensor that lies in memory row by row."""
+def _contiguous_strides(shape: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The strides of a contiguous tensor."""
     strides = tuple(itertools.accumulate([1, *reversed(shape[1:])], lambda stride, size: stride * (size or 1)))
     return strides[::-1] if shape else ()

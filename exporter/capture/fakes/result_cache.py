@@ -1,11 +1,11 @@
-"""Remembers what operators return: dtype, shape, stride and device of results are a function of those of the arguments.
+"""A cache of the results of operators: their dtype, shape, strides and device depend only on those of the arguments.
 
-Asking torch's fake tensors again for each of a network's like layers is most of what recording costs, and torch's own
-cache spends as much on its keys. Processor time to capture DenseNet-121, without and with this: 0.26 and 0.06 s for
-static sizes.
+Without it, most of the time of a recording is spent in torch's fake tensors, again for each of a network's equal
+layers; torch's own cache takes as long to compute its keys. DenseNet-121 with static sizes is captured in 0.06 s of
+processor time with the cache and in 0.26 s without.
 
-Where sizes are static, what has a kernel for tensors without data is asked of that alone. torch's fake tensors go there
-too, after much that is about other things, and they import sympy for it.
+With static sizes, an operator that has a meta kernel is called with tensors without data (`device="meta"`) instead of
+torch's fake tensors. These would call the same kernel, after many checks for other cases, for which they import sympy.
 """
 
 from __future__ import annotations
@@ -29,22 +29,22 @@ from onnx_parity.exporter.capture.replace.dispatch import original, result_of_wh
 
 __all__ = ["ResultMemo", "describe"]
 
-#: How to make a result again: a meta tensor of that shape, which is shared, and the device.
+#: From which a result is made again: a shared meta tensor of its shape, and the device.
 _Template = tuple[torch.Tensor, torch.device]
 
 _PLAIN = (int, float, bool, str, type(None), torch.dtype, torch.device, torch.layout, torch.memory_format)
-#: Programs differ; a process that exports thousands of them starts afresh now and then.
+#: At this number of results the cache is emptied, for processes that export thousands of different programs.
 _MOST = 20_000
 
 _CPU, _META = torch.device("cpu"), torch.device("meta")
 _IMPLICIT = torch._C.DispatchKey.CompositeImplicitAutograd
 _aten = torch.ops.aten
-#: Of which torch's fake tensors say what CPUs return, and the kernel what a GPU's do.
+#: Operators for which torch's fake tensors return what a CPU returns, but the meta kernel what a GPU returns.
 _OTHERWISE = frozenset(
     {_aten._native_batch_norm_legit_functional.default, _aten._batch_norm_with_update_functional.default}
 )
 
-#: What holds for any program: results for static sizes.
+#: Results for static sizes, which all programs share.
 _static_results: dict[Any, Any] = {}
 
 
@@ -57,7 +57,7 @@ def _sizes(sizes: Any) -> tuple[Any, ...]:
 
 
 class ResultMemo:
-    """Answers by metadata. Programs of static sizes share their answers; symbols belong to one program."""
+    """Results by the metadata of the arguments. Programs with static sizes share them; others have their own."""
 
     def __init__(self, fakes: Fakes, metadata_of: Callable[[torch.Tensor], Metadata]) -> None:
         self._fakes = fakes
@@ -65,7 +65,7 @@ class ResultMemo:
         self._results = _static_results if fakes.symbols is None else {}
 
     def call(self, func: OpOverload, types: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """What `func` returns over fake tensors."""
+        """Call `func` with fake tensors."""
         try:
             named = self._key(tuple(kwargs.items())) if kwargs else None
             key = (func, torch.get_default_dtype(), self._key(args), named)
@@ -93,7 +93,7 @@ class ResultMemo:
         return self._made(dtype, args[place].shape, args[place].fake_device)
 
     def _by_kernel(self, func: OpOverload, args: Any, kwargs: dict[str, Any]) -> _Template | list[_Template] | None:
-        """What the kernel for tensors without data returns; None where there is more to an operator, or to a call."""
+        """The result of the meta kernel; None if the operator has none or if it alone does not determine the result."""
         if self._fakes.symbols is not None:
             return None
         devices = {tensor.fake_device for tensor in _tensors((*args, *kwargs.values()))}
@@ -108,7 +108,7 @@ class ResultMemo:
             with in_kernel_invocation_manager(self._fakes):
                 result = kernel(*args, **kwargs)
         except NotImplementedError:
-            return None  # It is written in others that have no such kernel.
+            return None  # It decomposes into operators that have no meta kernel.
         results = result if isinstance(result, (tuple, list)) else (result,)
         if not results or not all(isinstance(each, torch.Tensor) and each.is_meta for each in results):
             return None
@@ -121,7 +121,7 @@ class ResultMemo:
         if isinstance(argument, (tuple, list)):
             return tuple([self._key(item) for item in argument])
         if isinstance(argument, _PLAIN):
-            # 1, 1.0 and True are one key to a dict, and three arguments to an operator.
+            # 1, 1.0 and True are the same key of a dict, but different arguments of an operator.
             return (argument.__class__, argument) if isinstance(argument, (int, float)) else argument
         if isinstance(argument, torch.SymInt):
             return argument.node.expr
@@ -142,7 +142,7 @@ class ResultMemo:
         self._results[key] = known
 
     def _invents_symbols(self, results: Any) -> bool:
-        """Sizes that depend on values: each call has symbols of its own."""
+        """Whether results have data-dependent sizes. Each call creates new symbols for them."""
         known = self._fakes.symbols
         if known is None:
             return False
@@ -150,7 +150,7 @@ class ResultMemo:
         return any(known.is_unbacked_symint(symbol) for symbol in symbols)
 
     def contiguous(self, dtype: torch.dtype, shape: tuple[Size, ...], device: torch.device) -> FakeTensor:
-        """A tensor that no operator makes."""
+        """A contiguous fake tensor that is not the result of an operator."""
         key = (None, dtype, _sizes(shape), device)
         known = self._results.get(key)
         if known is None:
@@ -160,7 +160,7 @@ class ResultMemo:
         return FakeTensor(self._fakes, *known)
 
     def _made(self, dtype: torch.dtype, shape: Sequence[Size], device: torch.device) -> _Template:
-        # One that was made in inference mode could not be used outside of it.
+        # A tensor that is made in inference mode could not be used outside of it.
         with in_kernel_invocation_manager(self._fakes), torch.inference_mode(False):
             return torch.empty(shape, dtype=dtype, device=_META), device
 
@@ -170,7 +170,7 @@ class ResultMemo:
 
 
 def _like(tensor: torch.Tensor) -> torch.Tensor:
-    # One that was made in inference mode could not be used outside of it.
+    # A tensor that is made in inference mode could not be used outside of it.
     with torch.inference_mode(False):
         offset = tensor.storage_offset()
         if isinstance(offset, int) and offset == 0:
@@ -190,11 +190,11 @@ def _tensors(arguments: Any) -> Iterator[FakeTensor]:
 
 @functools.cache
 def _kernel(func: OpOverload) -> Callable[..., Any] | None:
-    """What says of tensors without data what the operator returns, and does nothing else."""
+    """The function that computes the results for meta tensors; None if torch's fake tensors do more than call it."""
     ours = result_of_whole(original(func))
     if ours is not None:
         return ours
-    # What falls apart into others may have one among them that is more than its kernel; so may what others define.
+    # A composite operator may decompose into one for which fake tensors do more; so may a custom operator.
     name, has_kernel = func.name(), torch._C._dispatch_has_computed_kernel_for_dispatch_key
     if func.namespace != "aten" or func.has_kernel_for_dispatch_key(_IMPLICIT):
         return None

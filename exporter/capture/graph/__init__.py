@@ -1,1 +1,1 @@
-"""The ATen graph: nodes, values, blocks, and where in the user's program each node comes from."""
+"""The ATen graph: nodes, values, blocks, and the origin of each node in the user's program."""

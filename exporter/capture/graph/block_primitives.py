@@ -6,12 +6,12 @@ from onnx_parity.exporter.capture.graph.graph import Primitive
 
 __all__ = ["IF", "LOOP", "SCAN"]
 
-#: Arguments: `condition`; the blocks `then` and `orelse`, which take no inputs.
+#: Arguments: `condition`; the blocks `then` and `orelse`, which have no inputs.
 IF = Primitive("prim::If")
-#: Arguments: `trips` and `condition`, of which either may be None; `initial`; `block`. The block takes the number of
-#: the iteration, whether it goes on, and what is carried; it gives whether it goes on, what is carried, and what is
-#: collected.
+#: Arguments: `trips` and `condition`, of which either may be None; `initial`; `block`. The inputs of the block are the
+#: number of the iteration, the condition, and the carried values. Its outputs are the next condition, the carried
+#: values, and the collected values.
 LOOP = Primitive("prim::Loop")
-#: Arguments: `initial`; `over`; `block`. The block takes what is carried, and of each tensor in `over` a slice along
-#: the first axis; it gives what is carried and what is collected.
+#: Arguments: `initial`; `over`; `block`. The inputs of the block are the carried values, and a slice along the first
+#: axis of each tensor in `over`. Its outputs are the carried values and the collected values.
 SCAN = Primitive("higher_order::scan")

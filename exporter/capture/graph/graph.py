@@ -1,8 +1,9 @@
-"""The ATen graph: what every way of capturing produces and every lowering reads.
+"""The ATen graph, which every capture produces and every lowering reads.
 
-A node is an `OpOverload` with its arguments bound by schema name. A value is a tensor with a dtype and
-a shape whose sizes are ints, or `SymInt`s where they are dynamic. A branch or a loop is a node too, of a `Primitive`,
-with a `Block` for each of its bodies among its arguments. Nothing here computes.
+A node is an `OpOverload` with its arguments bound by schema name. A value is a tensor with a dtype and a shape whose
+sizes are ints, or `SymInt`s if they are dynamic. A branch or a loop is also a node, of a `Primitive`, with a `Block`
+for each of its bodies among its arguments. The graph does not depend on ONNX or an opset, so that one capture can be
+lowered to many opsets.
 """
 
 from __future__ import annotations
@@ -36,11 +37,11 @@ __all__ = [
     "same_size",
 ]
 
-#: A size: an int, or an expression over symbols where an axis is dynamic.
+#: A size: an int, or an expression over symbols if an axis is dynamic.
 Size = int | torch.SymInt
-#: A number that depends on sizes, or on what was read from a tensor.
+#: A symbolic number, which depends on dynamic sizes or on the values of tensors.
 Varying = torch.SymInt | torch.SymFloat | torch.SymBool
-#: Of numbers, the dtype that they have as tensors.
+#: The dtypes of numbers as tensors.
 DTYPES = {
     bool: torch.bool,
     torch.SymBool: torch.bool,
@@ -52,9 +53,9 @@ DTYPES = {
 
 
 class Origin(NamedTuple):
-    """Where a node came from: the user's line, and the path of the module that was running. Either may be unknown.
+    """The origin of a node: the user's line, and the path of the module that was running. Either may be unknown.
 
-    All texts that name a line of the user's program take the words from here.
+    All messages that name a line of the user's program use the texts of this class.
     """
 
     file: str
@@ -63,51 +64,51 @@ class Origin(NamedTuple):
 
     @property
     def where(self) -> str:
-        """The line: `model.py:12`, or nothing."""
+        """The line, `model.py:12`; empty if unknown."""
         return f"{self.file}:{self.line}" if self.file else ""
 
     @property
     def placed(self) -> str:
-        """The words inside a sentence: ` at model.py:12`; ` in module features.0` if no line is known; or nothing."""
+        """For use inside a sentence: ` at model.py:12`; ` in module features.0` if no line is known; or empty."""
         if self.file:
             return f" at {self.where}"
         return f" in module {self.module}" if self.module else ""
 
     @property
     def in_brackets(self) -> str:
-        """The words at the end of a sentence: ` (at model.py:12)`, or nothing."""
+        """For use at the end of a sentence: ` (at model.py:12)`, or empty."""
         return f" ({self.placed.strip()})" if self.placed else ""
 
     @property
     def full(self) -> str:
-        """All that is known: `model.py:12 in features.0`, or nothing."""
+        """Line and module as far as known, `model.py:12 in features.0`, or empty."""
         return line_and_module(self.where, self.module)
 
     @property
     def placed_in_full(self) -> str:
-        """The words inside a sentence for all that is known: ` at model.py:12 in features.0`, or nothing."""
+        """Line and module for use inside a sentence: ` at model.py:12 in features.0`, or empty."""
         return f" at {self.full}" if self.file else self.placed
 
     @property
     def on_its_own_line(self) -> str:
-        """The words below a sentence, with the line break before them, or nothing."""
+        """Line and module for use below a sentence, with a line break before them, or empty."""
         return on_its_own_line(self.where, self.module)
 
 
 class Holds(enum.Enum):
-    """What kind of thing a value is."""
+    """Whether a value is a tensor, a list of tensors, or an optional."""
 
     TENSOR = enum.auto()
-    #: A list of tensors of its dtype and rank, of a length that depends on values. Its symbolic sizes differ from item
-    #: to item, and cannot be read.
+    #: A list of tensors with the dtype and rank of the value, and a data-dependent length. Symbolic sizes in the shape
+    #: differ from item to item, and cannot be read.
     LIST = enum.auto()
-    #: Such a tensor, or none, as values have it.
+    #: A tensor or None, depending on data.
     OPTIONAL = enum.auto()
 
 
 class Value:
-    """A tensor of the program, or a list or an optional of tensors, as `holds` says. If `constant` is set, the value is
-    known: a parameter, a buffer, a literal.
+    """A tensor of the program, or a list or an optional of tensors, according to `holds`. A value with a `constant` is
+    known: it is a parameter, a buffer or a literal.
     """
 
     __slots__ = ("constant", "dtype", "holds", "name", "node", "shape")
@@ -142,7 +143,7 @@ class Primitive:
 
 @dataclass(slots=True, eq=False)
 class Block:
-    """A body of a branch or of a loop. It may use every value of the blocks that it stands in."""
+    """A body of a branch or of a loop. It may use every value of the blocks around it."""
 
     inputs: list[Value]
     nodes: list[Node]
@@ -168,7 +169,7 @@ class Node:
     op: torch._ops.OpOverload | Primitive
     arguments: dict[str, Any]
     origin: Origin
-    #: One per tensor returned, lists flattened; None where the operator returns no tensor.
+    #: One for each returned tensor, with lists flattened; None for a result that is not a tensor.
     outputs: list[Value | None] = field(default_factory=list)
 
     def inputs(self) -> Iterator[Value]:
@@ -184,7 +185,7 @@ class Node:
                 yield from argument.captured
 
     def sizes(self) -> Iterator[Size | Varying]:
-        """The sizes of what it returns, and those among its arguments."""
+        """The sizes of its outputs, and the symbolic numbers among its arguments."""
         for output in self.outputs:
             if output is not None:
                 yield from output.shape
@@ -214,8 +215,8 @@ class Graph:
     outputs: list[Value]
     #: Names of the symbols of dynamic axes, by sympy symbol name: `s0` to `batch`.
     axis_names: dict[str, str] = field(default_factory=dict)
-    #: Where a symbol can be read: symbol name to the value and the axis whose size it is, for inputs and sizes that
-    #: depend on values; no axis where it is the value itself.
+    #: For each symbol name, the value and the axis whose size it is, for inputs and data-dependent sizes; no axis if
+    #: it is the value itself.
     symbol_sources: dict[str, tuple[Value, int | None]] = field(default_factory=dict)
     #: By expression.
     _size_names: dict[sympy.Basic, str] = field(default_factory=dict)
@@ -225,7 +226,8 @@ class Graph:
         expression = size.node.expr
         name = self._size_names.get(expression)
         if name is None:
-            # sympy orders the terms of a sum to print it: 0.8 of the 1.3 s that a DenseNet with dynamic axes took here.
+            # Cached, because sympy sorts the terms of a sum to print it. This took 0.8 s of the 1.3 s of an export of a
+            # DenseNet with dynamic axes.
             names = {s: type(s)(self.axis_names.get(str(s), str(s))) for s in expression.free_symbols}
             name = self._size_names[expression] = str(expression.xreplace(names))
         return name
@@ -235,7 +237,7 @@ class Graph:
         return self.live_in(self.nodes, self.outputs)
 
     def live_in(self, nodes: Sequence[Node], outputs: Sequence[Value]) -> list[Node]:
-        """Those of a block's nodes that its outputs depend on. Node by node, so that cost is linear."""
+        """Those of a block's nodes that its outputs depend on, found in linear time."""
         computed = {name: value for name, (value, _) in self.symbol_sources.items() if value.node is not None}
         needed = {id(value) for value in outputs}
         if computed:
@@ -252,24 +254,24 @@ class Graph:
 
 
 def _symbols(sizes: Iterable[Size | Varying], known: Container[str]) -> Iterator[str]:
-    """The names of the symbols that sizes are made of, as far as they are among these."""
+    """The names of the symbols in sizes that are among the known ones."""
     for size in sizes:
         if not isinstance(size, int):
             yield from (str(symbol) for symbol in size.node.expr.free_symbols if str(symbol) in known)
 
 
 def same_size(a: Size, b: Size) -> bool:
-    """Whether two sizes are surely the same."""
+    """Whether two sizes are known to be equal."""
     if isinstance(a, int) or isinstance(b, int):
         return isinstance(a, int) and isinstance(b, int) and a == b
     return bool(a.node.expr == b.node.expr)
 
 
 def same_shape(a: Sequence[Size], b: Sequence[Size]) -> bool:
-    """Whether two shapes are surely the same."""
+    """Whether two shapes are known to be equal."""
     return len(a) == len(b) and all(map(same_size, a, b))
 
 
 def operator_name(op: torch._ops.OpOverload | Primitive) -> str:
-    """`aten::add` for every overload of it."""
+    """The name without the overload: `aten::add`."""
     return op.name if isinstance(op, Primitive) else op._schema.name

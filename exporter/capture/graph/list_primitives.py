@@ -1,4 +1,4 @@
-"""The primitives on lists and on optionals, for which torch has no operators, and what each computes."""
+"""The primitives on lists and optionals, for which torch has no operators, and a Python function for each."""
 
 from __future__ import annotations
 
@@ -25,21 +25,22 @@ __all__ = [
     "TO_LIST",
 ]
 
-#: How many items a list has, and one of them.
+#: The number of items of a list, and one of its items.
 LENGTH = Primitive("prim::list_length")
 ITEM = Primitive("prim::list_item")
-#: A list of known items; of none, like another one; of the parts of a tensor.
+#: A list of given items; an empty list of a dtype; a list of the tensors along the first axis of a tensor.
 LIST = Primitive("prim::list")
 EMPTY_LIST = Primitive("prim::list_of_none")
 TO_LIST = Primitive("prim::tolist")
-#: A list with one item more, at the end or before another, or one less.
+#: A list with an item inserted before another or at the end; a list with an item removed.
 INSERT = Primitive("prim::list_insert")
 ERASE = Primitive("prim::list_erase")
-#: The items joined along an axis; along a new one; and along a new first one, where there may be none.
+#: The items concatenated along an axis; stacked along a new axis; stacked along a new first axis, also if there are
+#: none.
 CAT = Primitive("prim::list_cat")
 STACK = Primitive("prim::list_stack")
 STACKED = Primitive("prim::list_stacked")
-#: Whether there is something, and what, or zeros; and the way back.
+#: From an optional, a flag and the tensor (or zeros); and an optional from a flag and a tensor.
 PRESENCE = Primitive("prim::presence")
 OPTIONAL = Primitive("prim::optional")
 
@@ -60,7 +61,7 @@ def _stacked(items: list[torch.Tensor], none: Sequence[int], dtype: torch.dtype)
     return torch.stack(items) if items else torch.zeros([0, *none], dtype=dtype)
 
 
-#: What each gives where everything is known; one value, or a tuple.
+#: The results of each primitive for known arguments: one value, or a tuple.
 ON_VALUES: dict[str, Callable[..., Any]] = {
     LENGTH.name: lambda items: torch.tensor(len(items)),
     ITEM.name: lambda items, place: items[int(place)],

@@ -1,4 +1,4 @@
-"""Where in the user's program an operator was called: source line and module path, read from the Python stack."""
+"""Finds the line of the user's program and the module that called an operator, from the Python stack."""
 
 from __future__ import annotations
 
@@ -28,34 +28,34 @@ __all__ = [
 ]
 
 _INTERNAL = (
-    # version.py stands at the top of this package.
+    # version.py is in the top folder of this package.
     *(os.path.dirname(os.path.abspath(str(module.__file__))) + os.sep for module in (torch, version)),
     contextlib.__file__,
 )
 _MODULE_CALL = torch.nn.Module._call_impl.__code__
-#: A graph is being run node by node; each node knows the line that it was captured from.
+#: The function that runs a node of a graph. Each node knows the line that it was captured from.
 _NODE_RUN = fx.Interpreter.run_node.__code__
 _TRACED_LINE = re.compile(r'File "([^"]+)", line (\d+)')
-#: Of a file of code, whether it is the user's.
+#: Whether a file is the user's, by its name.
 _is_user: dict[str, bool] = {}
 
 
-#: Functions that call an export for somebody else: neither they nor who called them wrote the program. By their ids,
-#: for code that a compiler makes may hold what has no hash.
+#: Functions that call an export on behalf of a user: neither they nor their callers belong to the program. They are
+#: found by their ids, because code that a compiler generates may contain constants without a hash.
 _outermost: dict[int, CodeType] = {}
 
 
 def stop_at(code: CodeType) -> None:
-    """Have no line named that is in this function, or outside of it."""
+    """Do not report lines of this function or of its callers."""
     _outermost[id(code)] = code
 
 
-#: Files of this package whose functions ask about sizes on behalf of whoever called them.
+#: Files of this package whose functions ask about sizes on behalf of their callers.
 _asking_for_callers: set[str] = set()
 
 
 def asks_for_its_caller(file: str) -> None:
-    """Have questions about sizes that a file's functions ask taken for those of whoever called them."""
+    """Attribute questions about sizes that a file's functions ask to the callers of these functions."""
     _asking_for_callers.add(file)
 
 
@@ -75,7 +75,7 @@ def _users_file(name: str) -> bool:
 
 
 class Place(NamedTuple):
-    """A line of the user's, and the frame that is there."""
+    """A line of the user's code, and its frame."""
 
     file: str
     line: int
@@ -86,7 +86,7 @@ def nearest_user_place(frame: FrameType | None) -> Place | None:
     in_graph = False
     while frame is not None and id(frame.f_code) not in _outermost:
         if frame.f_code is _NODE_RUN:
-            # Whoever is further out runs the graph, and has not written it.
+            # Frames further out run the graph, and are not lines of the program.
             in_graph = True
             file, line = _line_of(frame.f_locals["n"])
             if file:
@@ -98,7 +98,7 @@ def nearest_user_place(frame: FrameType | None) -> Place | None:
 
 
 def last_user_line(error: BaseException) -> Origin:
-    """The innermost line of the user's own code that an error came through; without a file if there is none."""
+    """The innermost line of the user's own code in an error's traceback; without a file if there is none."""
     found = Origin("", 0)
     traceback = error.__traceback__
     while traceback is not None:
@@ -113,7 +113,7 @@ def last_user_line(error: BaseException) -> Origin:
 
 
 def _line_of(node: fx.Node) -> tuple[str, int]:
-    """The innermost line of the user's that a node of a graph was captured from."""
+    """The innermost line of the user's code that a node of a graph was captured from."""
     for file, line in reversed(_TRACED_LINE.findall(node.meta.get("stack_trace") or "")):
         if _users_file(file) and os.path.isabs(file):
             return file, int(line)
@@ -134,10 +134,10 @@ class ScriptStep(Protocol):
 
 
 class OriginFinder:
-    """Answers `find()` for the call that is happening now. Walks up only as far as it must (about 3 us a call)."""
+    """`find()` returns the origin of the current call. It walks up the stack only as far as needed, in about 3 us."""
 
     def __init__(self, program: object) -> None:
-        #: The step of a script that is being done: it has lines of its own.
+        #: The step of a script that is being interpreted, whose line is used instead of one on the Python stack.
         self.step: ScriptStep | None = None
         self._paths: dict[int, str] = {}
         if isinstance(program, torch.nn.Module):
@@ -169,5 +169,5 @@ class OriginFinder:
 
 
 def refused_here(text: str) -> CaptureError:
-    """A refusal of what the program does at the line that is running."""
+    """An error that refuses the call at the line of the program that is running."""
     return CaptureError(f"{text}{OriginFinder(None).find().in_brackets}")

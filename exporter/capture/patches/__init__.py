@@ -1,1 +1,1 @@
-"""What is put into torch and torchvision while a program is recorded, and taken out again."""
+"""Patches of torch and torchvision, which are applied while programs are recorded and undone afterwards."""

@@ -1,11 +1,11 @@
-"""`torch.autograd.Function.apply` while a program is recorded: of a Function, that is its forward.
+"""Patches `torch.autograd.Function.apply`, so that a recorded call runs the function's forward.
 
-functorch's `functionalize` refuses to apply one. Ours is to be reached also by those who have kept torch's, as in
+functorch's `functionalize` refuses to apply an autograd function. Code that has stored a reference to torch's method,
 
     binarize = Binarize.apply
 
-so nothing is put in its place: where it is Python, before torch 2.15, it is given other code; where it is C, it is led
-to the functions of torch's that it asks on its way.
+must call the replacement too, so replacing the attribute is not enough. Before torch 2.15 the method is written in
+Python, and its code is replaced. Since then it is written in C, and the Python functions that it calls are replaced.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from torch.autograd.function import Function, FunctionCtx, _SingleLevelFunction
 
 from onnx_parity.exporter.capture.patches.patch import Attribute, FunctionAttribute, FunctionCode, Patch, imported
 from onnx_parity.exporter.capture.patches.this_thread import records_here
-from onnx_parity.exporter.capture.record.autograd_functions import brings_symbolic, record_call
+from onnx_parity.exporter.capture.record.autograd_functions import has_symbolic, record_call
 
 __all__ = ["PATCHES"]
 
 
 class _ForwardContext(FunctionCtx):
-    """The `ctx` of a forward that no backward follows."""
+    """The `ctx` of a forward without a backward."""
 
     def __init__(self, arguments: int) -> None:
         self.needs_input_grad = (False,) * arguments
@@ -35,13 +35,13 @@ def _record(cls: type[Function], *args: Any, **kwargs: Any) -> Any:
     forward = cls.forward
     if cls.setup_context is Function.setup_context:
         forward = functools.partial(forward, _ForwardContext(len(args)))
-    if brings_symbolic(cls) and not kwargs:
+    if has_symbolic(cls) and not kwargs:
         return record_call(cls, forward, args)
     return forward(*args, **kwargs)
 
 
 def _apply(torchs: Callable[..., Any], cls: type[Function], *args: Any, **kwargs: Any) -> Any:
-    """`apply` where it is Python."""
+    """Replaces `apply` if it is written in Python."""
     return _record(cls, *args, **kwargs)
 
 
@@ -50,10 +50,10 @@ def _is_recording_an_apply() -> bool:
 
 
 class _SetupContext:
-    """`Function.setup_context` where `apply` is C.
+    """Replaces `Function.setup_context` if `apply` is written in C.
 
-    `apply` asks whether `setup_context` is the class's own, binds arguments if so, and hands on to functorch. While
-    that is at work in a thread that records, every class has one of its own; so `apply` comes to ours.
+    `apply` checks whether the class overrides `setup_context`. If it does, `apply` binds the arguments and calls
+    functorch, both with the patched functions. So in a thread that records, every class appears to override it.
     """
 
     def __get__(self, instance: object, owner: type) -> Any:
@@ -61,7 +61,7 @@ class _SetupContext:
 
 
 def _any_setup(ctx: Any, inputs: Any, output: Any) -> None:
-    """Of a class that has none."""
+    """The `setup_context` of a class that has none."""
 
 
 def _bind(torchs: Callable[..., Any], forward: Callable[..., Any], args: Any, kwargs: Mapping[str, Any] | None) -> Any:

@@ -1,9 +1,9 @@
-"""torch's compiler, dynamo, kept from being imported while a program is captured, and from compiling what is recorded.
+"""Keeps torch's compiler, dynamo, from being imported during a capture, and from compiling what is recorded.
 
-It takes a second of processor time to import, most of a process's first export of a small model. Torch's fake tensors
-ask for it four times. Two are seen to in `fakes/fake_mode.py`, and two here: they ask to keep compilation out of
-torch's reference kernels, which find the results of `abs` and `gt`, and to tell torch's trace, which nobody reads,
-where each symbol was made.
+The import takes a second of processor time, more than half of a process's first export of a small model. torch's fake
+tensors import it for four reasons. Two are avoided in `fakes/fake_mode.py`, and two here: to exclude torch's reference
+kernels, which compute the results of `abs` and `gt`, from compilation; and to write to torch's structured trace, if it
+is enabled, where each symbol was created.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ __all__ = ["PATCHES"]
 
 _PACKAGE = "torch._dynamo"
 
-#: What torch keeps in a function once it has asked dynamo to be kept out of it.
+#: The attribute in which torch stores the version of a function that is excluded from compilation.
 _ASKED = "__dynamo_disable"
 
 _REFERENCES = (torch._refs, torch._refs.fft, torch._refs.linalg, torch._refs.nn.functional, torch._refs.special)
 
-#: Where torch logs what becomes of a program, symbol by symbol, if `TORCH_TRACE` names a folder.
+#: The logger of torch's structured trace, which is written if `TORCH_TRACE` names a folder.
 _TRACE = logging.getLogger("torch.__trace")
 
 
@@ -42,7 +42,7 @@ _TRACE = logging.getLogger("torch.__trace")
 
 
 class _KeptOutOnceImported:
-    """A function as it is, until dynamo is there to be kept out of it."""
+    """Calls a function directly until dynamo has been imported, and from then on the version excluded from it."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self._function = function
@@ -58,9 +58,9 @@ class _KeptOutOnceImported:
 
 
 class _KeptOutOfReferences(Patch):
-    """The reference kernels are called as they are, unless dynamo is there.
+    """Reference kernels are called directly, unless dynamo has been imported.
 
-    All threads may notice that: dynamo, once imported, is kept out of them all the same.
+    This affects all threads, which does no harm: once imported, dynamo is excluded from the kernels as usual.
     """
 
     def __init__(self) -> None:
@@ -82,12 +82,12 @@ class _KeptOutOfReferences(Patch):
 
 @functools.cache
 def _kept_from_dynamo() -> list[tuple[dict[str, Any], _KeptOutOnceImported]]:
-    """The attributes of each function that torch's `_disable_dynamo` has wrapped, and what spares it that."""
+    """The attributes of each function that torch's `_disable_dynamo` has wrapped, and the replacement for each."""
     marked = _disable_dynamo(_tell_trace).__code__
     found = {}
     for module in _REFERENCES:
         for reference in vars(module).values():
-            # From wrapper to wrapped. (Torch's `__wrapped__` leave some out.)
+            # Go from wrapper to wrapped function. (`__wrapped__` skips some wrappers.)
             while isinstance(reference, FunctionType) and "fn" in reference.__code__.co_freevars:
                 cells = zip(reference.__code__.co_freevars, reference.__closure__ or (), strict=True)
                 wrapped = dict(cells)["fn"].cell_contents
@@ -98,9 +98,9 @@ def _kept_from_dynamo() -> list[tuple[dict[str, Any], _KeptOutOnceImported]]:
 
 
 def _tell_trace(torchs: Callable[..., None], *args: Any, **kwargs: Any) -> None:
-    """To tell where a symbol is made takes a millisecond: only where torch's trace goes to a file.
+    """Write to torch's structured trace only if it goes to a file, because each entry for a symbol takes a millisecond.
 
-    It does not with torch's own handler that has no folder, nor with those that pytest puts on every logger.
+    It does not go to a file if torch's own handler has no folder, nor with the handlers that pytest adds to loggers.
     """
     if any(getattr(handler, "root_dir", None) for handler in _TRACE.handlers):
         torchs(*args, **kwargs)
@@ -110,7 +110,7 @@ def _tell_trace(torchs: Callable[..., None], *args: Any, **kwargs: Any) -> None:
 
 
 class _Stance:
-    """torch's stance towards compiling; where this thread records, a compiled part is recorded as it was written."""
+    """torch's compilation stance. It is `force_eager` in a thread that records, so compiled parts run uncompiled."""
 
     def __init__(self, torchs: Any) -> None:
         self._torchs = torchs
@@ -122,6 +122,6 @@ class _Stance:
 PATCHES: tuple[Patch, ...] = (
     _KeptOutOfReferences(),
     FunctionCode(lambda: torch._logging._internal.trace_structured, _tell_trace, here=captures_here),
-    # Whoever compiled a part has imported dynamo.
+    # Only needed if dynamo has been imported, as any program with compiled parts has done.
     Attribute(imported("torch._dynamo.eval_frame"), "_stance", _Stance),
 )

@@ -1,4 +1,4 @@
-"""Whether this thread is exporting a program: what `is_in_onnx_export` answers, ours and torch's."""
+"""Whether this thread is exporting a program: the result of this package's and torch's `is_in_onnx_export`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def _yes(torchs: Callable[[], bool]) -> bool:
     return True
 
 
-#: Libraries ask `torch.onnx`.
+#: Libraries call the function of `torch.onnx`.
 _PATCHES = Patches(
     FunctionCode(lambda: getattr(imported("torch.onnx")(), "is_in_onnx_export", None), _yes, here=is_in_onnx_export)
 )

@@ -1,7 +1,7 @@
-"""Kernels for fake tensors that ask, by `torch.library.get_ctx()`, for sizes that depend on values.
+"""Makes `torch.library.get_ctx()` local to a thread. Fake kernels use it to create data-dependent sizes.
 
-torch keeps what it answers in one global for all threads: two that record at once would make sizes for each other, and
-leave one's answer there for good. A thread that captures keeps its own.
+torch stores the context in a global variable. Two threads that record at the same time would create sizes in each
+other's context, and one context would remain set afterwards. A thread that captures has its own context.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Calls of torch's higher-order operators, `torch.cond` and its kin, which are recorded with their bodies."""
+"""Patches torch's higher-order operators, such as `torch.cond`, so that their bodies are recorded."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["PATCHES"]
 
 
 def _of_function(function: Any, record: Callable[..., Any]) -> Patch:
-    """torch's functions start dynamo, which takes seconds, before they call their operators."""
+    """The patch of a function. Unpatched, it would start dynamo, which takes seconds, before it calls its operator."""
 
     def call(torchs: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         return record(Blocks(recorder_here()), *args, **kwargs)

@@ -1,4 +1,4 @@
-"""Modules of `torch.nn` that do otherwise while they are recorded: fused kernels, checks, and several devices."""
+"""Patches modules of `torch.nn`: no fused kernels, no checks of data-dependent sizes, and a single device."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["PATCHES"]
 
 
 def _no_fast_path(torchs: Callable[[], bool]) -> bool:
-    """The fused attention and encoder-layer kernels are one opaque operator; their written-out path exports."""
+    """Disable the fused kernels of attention and encoder layers, which are one opaque operator without a lowering."""
     return False
 
 
@@ -25,13 +25,13 @@ def _check_unless_packed(
     hidden: Any,
     batch_sizes: torch.Tensor | None,
 ) -> None:
-    """The check compares a state's size with the number of packed sequences, which is known at run time only."""
+    """Skip the check that compares a state's size with the number of packed sequences, which depends on data."""
     if batch_sizes is None:
         torchs(self, input, hidden, batch_sizes)
 
 
 def _on_one_device(torchs: Callable[..., Any], self: Any, *args: Any, **kwargs: Any) -> Any:
-    """`DataParallel` hands parts of a batch to copies of its module on other devices; the module itself will do."""
+    """Call the module itself, instead of copies of it on several devices with parts of the batch."""
     return self.module(*args, **kwargs)
 
 

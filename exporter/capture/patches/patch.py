@@ -1,12 +1,12 @@
-"""The one way to put something into torch, or into another library, while programs are recorded, and to take it out.
+"""Patches of torch and other libraries, which are applied while programs are recorded. The rules are:
 
-1. What is put in is put in when the first recording starts and taken out when the last one ends, in whatever order
-   recordings start, end and fail: `Patches` counts them, under one lock.
-2. All threads meet what is put in, and only those that record shall notice. So a function of ours is called where
-   this thread is recording, and torch's own everywhere else: `FunctionCode` and `FunctionAttribute` see to that. Who
-   puts in an object by `Attribute`, or writes a `Patch` of another kind, sees to it himself (`this_thread.py`).
-3. What somebody else has put over ours meanwhile is left to them. By the second rule it does no harm that ours stays
-   below theirs.
+1. Patches are applied when the first recording starts and undone when the last one ends, in whatever order recordings
+   start, end and fail. `Patches` counts them, under one lock.
+2. All threads see the patches, but only threads that record must be affected. So the replacement is called if this
+   thread is recording, and torch's own function otherwise. `FunctionCode` and `FunctionAttribute` ensure this; an
+   object that replaces an `Attribute`, or another kind of `Patch`, has to ensure it itself (`this_thread.py`).
+3. If other code has patched the same function in the meantime, its patch is not undone. The replacement below it
+   remains, which does no harm because of the second rule.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from onnx_parity.exporter.capture.patches.this_thread import records_here
 
 __all__ = ["Attribute", "FunctionAttribute", "FunctionCode", "LogFilter", "Patch", "Patches", "imported"]
 
-#: What is called in a thread that records: torch's own function, and its arguments.
+#: The replacement, called in a thread that records, with torch's own function and then the arguments.
 Ours = Callable[..., Any]
-#: Finds what something is to be put into, once it is there.
+#: Returns the object to patch, or None if it does not exist yet.
 Finder = Callable[[], Any]
 
 _lock = threading.RLock()
@@ -36,18 +36,18 @@ _ABSENT: Any = object()
 
 
 class Patch(ABC):
-    """One thing that is put into torch."""
+    """One patch of torch or another library."""
 
     @abstractmethod
     def put_in(self) -> bool:
-        """False where there is nothing to put it into: a library that has not been imported."""
+        """Apply the patch. False if the object to patch does not exist, because a library has not been imported."""
 
     @abstractmethod
     def take_out(self) -> None: ...
 
 
 class Patches:
-    """What is put in with the first that asks for it, and taken out with the last."""
+    """Patches that are applied for the first user of `in_place` and undone after the last."""
 
     def __init__(self, *patches: Patch) -> None:
         self._in_use = 0
@@ -59,7 +59,7 @@ class Patches:
         with _lock:
             self._in_use += 1
             try:
-                # At each start, for a library may have been imported since the last.
+                # Tried at each start, because a library may have been imported since the last one.
                 for patch in tuple(self._not_yet):
                     if patch.put_in():
                         self._not_yet.remove(patch)
@@ -83,15 +83,15 @@ class Patches:
 
 
 def imported(module: str) -> Finder:
-    """Finds a module, if it has been imported."""
+    """A finder of a module that returns it if it has been imported."""
     return lambda: sys.modules.get(module)
 
 
 class Attribute(Patch):
-    """An attribute of a module, a class or an object that is another one meanwhile.
+    """Replaces an attribute of a module, a class or an object.
 
-    `made_of` is given torch's own, and makes of it what is put in: something that is torch's own for all threads but
-    those that record.
+    `made_of` is called with torch's own value and returns the replacement, which must behave like torch's own value in
+    all threads that do not record.
     """
 
     def __init__(self, owner: Finder, name: str, made_of: Callable[[Any], Any]) -> None:
@@ -108,7 +108,7 @@ class Attribute(Patch):
             return False
         found = vars(owner).get(self._name, _ABSENT)
         if owner is not self._owner or (found is not self._torchs and found is not self._ours):
-            # A module finds among the builtins what it does not have.
+            # A name that a module does not have is looked up among the builtins.
             reached = getattr(owner, self._name, getattr(builtins, self._name, None))
             self._owner, self._torchs, self._ours = owner, found, self._made_of(reached)
         setattr(owner, self._name, self._ours)
@@ -124,10 +124,10 @@ class Attribute(Patch):
 
 
 class FunctionAttribute(Attribute):
-    """A function or method that is an attribute, and may be written in C.
+    """Replaces a function or method that is an attribute, which may be written in C.
 
-    `ours` is called instead of torch's own, which it is given before the arguments. Who has kept a reference to torch's
-    own goes on calling that: see `FunctionCode`.
+    `ours` is called instead, with torch's own function before the arguments. Code that has stored a reference to
+    torch's function still calls that: see `FunctionCode`.
     """
 
     def __init__(self, owner: Finder, name: str, ours: Ours) -> None:
@@ -135,10 +135,9 @@ class FunctionAttribute(Attribute):
 
 
 class FunctionCode(Patch):
-    """A function of Python that has other code meanwhile: ours is called under whatever name the function was imported.
+    """Replaces the code of a Python function, so that `ours` is called however the function was imported.
 
-    `ours` is given a function that does what torch's own does, and the arguments. It is called in threads in which the
-    answer to `here` is yes.
+    `ours` is called with a copy of torch's own function and then the arguments, in threads in which `here()` is True.
     """
 
     def __init__(self, function: Finder, ours: Ours, *, here: Callable[[], bool] = records_here) -> None:
@@ -157,7 +156,7 @@ class FunctionCode(Patch):
             self._function, self._torchs = function, _copied(function)
             self._ours = _code_that_calls(self._make(self._torchs), code.co_freevars)
         assert self._ours is not None
-        # Who reads the source of the function, as TorchScript does to compile it, shall find torch's own.
+        # Code that reads the source of the function, as TorchScript does to compile it, has to find torch's own.
         function.__dict__.setdefault("__wrapped__", self._torchs)
         function.__code__ = self._ours
         return True
@@ -170,7 +169,7 @@ class FunctionCode(Patch):
 
 
 class LogFilter(Patch):
-    """Keeps a logger of torch's silent in threads that record."""
+    """Silences a logger of torch in threads that record."""
 
     def __init__(self, logger: str) -> None:
         self._logger = logging.getLogger(logger)
@@ -188,7 +187,7 @@ def _is_to_be_logged(record: logging.LogRecord) -> bool:
 
 
 def _chosen_by_thread(ours: Ours, here: Callable[[], bool], torchs: Callable[..., Any]) -> Callable[..., Any]:
-    """A function that is ours where the answer is yes in the thread that calls it, and torch's own otherwise."""
+    """A function that calls `ours` if `here()` is True in the calling thread, and torch's own function otherwise."""
 
     @functools.wraps(torchs)
     def call(*args: Any, **kwargs: Any) -> Any:
@@ -198,7 +197,7 @@ def _chosen_by_thread(ours: Ours, here: Callable[[], bool], torchs: Callable[...
 
 
 def _copied(function: FunctionType) -> FunctionType:
-    """Another function of the same code. It names no `__wrapped__`: that would lead back to the function itself."""
+    """A copy of a function. It has no `__wrapped__`, which would lead back to the function itself."""
     copied = FunctionType(
         function.__code__, function.__globals__, function.__name__, function.__defaults__, function.__closure__
     )
@@ -213,9 +212,10 @@ _PLACE_OF_THE_CALLEE = "a constant of the code, in the place of which stands the
 
 
 def _code_that_calls(callee: Callable[..., Any], free_variables: tuple[str, ...]) -> CodeType:
-    """Code that hands its arguments on, for a function of these free variables: only such code can be put into it.
+    """Code that calls `callee` with its arguments, for a function with these free variables.
 
-    It runs among the globals of torch's function, where no name of ours is known: the callee is one of its constants.
+    A function only accepts code with the same free variables. The code runs with the globals of torch's function, which
+    do not contain the callee, so the callee is one of the code's constants.
     """
     code = _code_of(free_variables)
     return code.replace(co_consts=tuple(callee if each == _PLACE_OF_THE_CALLEE else each for each in code.co_consts))

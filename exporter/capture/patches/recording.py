@@ -1,4 +1,4 @@
-"""What is different while a program is recorded: all that is put into torch, and the state of the recording thread."""
+"""The surroundings of a recording: all patches of torch, and the state of the thread that records."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from onnx_parity.exporter.capture.record.recorder import Recorder
 
 __all__ = ["capturing_surroundings", "recording_surroundings"]
 
-#: Put in for as long as any thread captures a program.
+#: Applied for as long as any thread captures a program.
 _PATCHES = Patches(
     *autograd_apply.PATCHES,
     *dynamo.PATCHES,
@@ -33,22 +33,22 @@ _PATCHES = Patches(
     *scripts.PATCHES,
     *tensor_reads.PATCHES,
     *torchvision.PATCHES,
-    # torch logs each failure over fake tensors with a traceback; what went wrong is in the error that is raised.
+    # torch logs each failure with fake tensors with a traceback, although the error that is raised describes it.
     LogFilter("torch._subclasses.fake_tensor"),
 )
 
 
 @contextmanager
 def capturing_surroundings() -> Iterator[None]:
-    """All that is put into torch. It is for the threads that record alone, and the others do not notice."""
+    """Apply all patches of torch. They only affect threads that record."""
     with capturing(), _PATCHES.in_place():
         yield
 
 
 @contextmanager
 def recording_surroundings(recorder: Recorder) -> Iterator[None]:
-    """The state of this thread. Everything in it is the thread's own in torch, too."""
-    # Autocast remembers the weights that it has cast: there are real ones from before, and fake ones for afterwards.
+    """Set the state of this thread. In torch, too, all of it is local to the thread."""
+    # Autocast caches the weights that it has cast. Real ones must not enter the recording, nor fake ones remain after.
     caches_casts = torch.is_autocast_cache_enabled()
     torch.set_autocast_cache_enabled(False)
     try:

@@ -1,4 +1,4 @@
-"""Calls of compiled TorchScript, which are recorded with their branches and loops."""
+"""Patches calls of compiled TorchScript, so that they are interpreted and recorded with their branches and loops."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ __all__ = ["PATCHES"]
 
 
 def _call(torchs: Callable[..., Any], callee: Any, *args: Any, **kwargs: Any) -> Any:
-    """A compiled function or method."""
+    """Interpret a compiled function or method."""
     from onnx_parity.exporter.capture.script.interpreter import run_script
 
     return run_script(Blocks(recorder_here()), callee, args, kwargs)
 
 
 def _is_tracing(torchs: Callable[[], bool]) -> bool:
-    """What `_script_if_tracing` asks: functions whose authors want them compiled, and so their branches kept."""
+    """Answer `_script_if_tracing` with True, so that functions with this decorator are compiled with their branches."""
     return True
 
 
 def _compiled_or_itself(torchs: Callable[..., Any], function: Callable[..., Any]) -> Callable[..., Any]:
-    """Compiled, where TorchScript can; it cannot where a part of it was replaced."""
+    """Compile a function; return it unchanged if TorchScript fails, because a part of it has been patched."""
     try:
         compiled: Callable[..., Any] = torchs(function)
     except RuntimeError:
@@ -38,7 +38,7 @@ def _compiled_or_itself(torchs: Callable[..., Any], function: Callable[..., Any]
 PATCHES: tuple[Patch, ...] = (
     FunctionAttribute(lambda: torch._C.ScriptFunction, "__call__", _call),
     FunctionAttribute(lambda: torch._C.ScriptMethod, "__call__", _call),
-    # What `_script_if_tracing` calls. Others who ask whether TorchScript traces are told no.
+    # These are the names that `_script_if_tracing` calls. `torch.jit.is_tracing` is not changed for other callers.
     FunctionAttribute(lambda: torch.jit._trace, "is_tracing", _is_tracing),
     FunctionAttribute(lambda: torch.jit._trace, "script", _compiled_or_itself),
 )

@@ -1,4 +1,4 @@
-"""Methods that read a tensor's memory: a fake tensor has none, and torch's own give what happens to lie there."""
+"""Patches methods that read a tensor's memory. Fake tensors have none: torch's methods would read arbitrary bytes."""
 
 from __future__ import annotations
 

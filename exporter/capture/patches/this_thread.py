@@ -1,4 +1,4 @@
-"""What this thread is doing: what everything asks that is put into torch, where all threads meet it."""
+"""Whether this thread captures or records a program. Patches, which all threads see, ask this before they act."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ _this_thread = _ThisThread()
 
 
 def captures_here() -> bool:
-    """Whether this thread is capturing a program: preparing to record it, recording it, or making a graph of it."""
+    """Whether this thread is capturing a program: preparing the recording, recording, or building the graph."""
     return _this_thread.captures
 
 
 def records_here() -> bool:
-    """Whether what happens in this thread is recorded: the program is running, over tensors without values."""
+    """Whether this thread is recording: the program is running with fake tensors."""
     return _this_thread.recorder is not None
 
 

@@ -1,7 +1,7 @@
-"""What is different in torchvision while a program is recorded: as many boxes as values have it, in Python.
+"""Patches torchvision's detectors, which loop over a data-dependent number of boxes in Python.
 
-Its detectors ask whether TorchScript traces them, and then take scripts for their loops over boxes; and they take the
-`len` of tensors, and the `min` of numbers, which Python decides.
+If TorchScript traces them, they use scripted alternatives for these loops, so they are told that it does. They also use
+`len` of tensors and `min` of numbers; these stay symbols here, where Python would need ints.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from onnx_parity.exporter.capture.patches.patch import FunctionAttribute, Patch,
 
 __all__ = ["PATCHES"]
 
-#: Those that have scripts for their loops.
+#: The modules that have scripted alternatives for their loops.
 _WITH_SCRIPTS = frozenset({"torchvision.models.detection.roi_heads", "torchvision.ops.boxes"})
 _COUNTING = ("torchvision.models.detection.roi_heads", "torchvision.models.detection._utils", "torchvision.ops.poolers")
 
 
 def _is_tracing(torchs: Callable[[], bool]) -> bool:
-    # Who asks is two frames up: torchvision calls the function that asks which thread this is, and that calls us.
+    # The caller is two frames up, because a function that checks the thread lies between it and this one.
     asker = sys._getframe(2).f_globals.get("__name__")
     return asker in _WITH_SCRIPTS or torchs()
 

@@ -1,1 +1,1 @@
-"""The recorder, and what it knows of the program's values, blocks, lists, results and state."""
+"""The recorder, and the values, blocks, lists, results and state of the program that it records."""

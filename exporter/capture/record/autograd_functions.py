@@ -1,4 +1,4 @@
-"""Autograd functions that bring their own `symbolic`: recorded as one node, which that function will write.
+"""Autograd functions that have a `symbolic`: a call is recorded as one node, which `symbolic` lowers.
 
 class Clip(torch.autograd.Function):
     @staticmethod
@@ -22,13 +22,13 @@ from torch.utils import _pytree as pytree
 
 from onnx_parity.exporter.own_operators import define, run_by
 
-__all__ = ["AUTOGRAD_FUNCTION", "FunctionCall", "brings_symbolic", "record_call"]
+__all__ = ["AUTOGRAD_FUNCTION", "FunctionCall", "has_symbolic", "record_call"]
 
 
 class FunctionCall:
-    """A call of an autograd function: its arguments with the tensors taken out, and how its result is structured.
+    """A call of an autograd function: its arguments without the tensors, and the structure of its result.
 
-    An operator takes no objects, so it goes through torch's dispatcher as a number.
+    Operators do not take Python objects, so the call is passed through torch's dispatcher as a number.
     """
 
     def __init__(self, function: type[Function], forward: Callable[..., Any], args: tuple[Any, ...]) -> None:
@@ -52,7 +52,7 @@ class FunctionCall:
         return [leaf for leaf in self._leaves if isinstance(leaf, torch.Tensor)]
 
     def arguments(self, tensors: Sequence[Any]) -> tuple[Any, ...]:
-        """The arguments with others in the place of the tensors."""
+        """The arguments, with the tensors replaced by these."""
         remaining = iter(tensors)
         filled = [next(remaining) if isinstance(leaf, torch.Tensor) else leaf for leaf in self._leaves]
         arguments: tuple[Any, ...] = pytree.tree_unflatten(filled, self._spec)
@@ -63,7 +63,7 @@ class FunctionCall:
         return [leaf for leaf in self._result_leaves if isinstance(leaf, torch.Tensor)]
 
     def structured(self, tensors: Sequence[torch.Tensor]) -> Any:
-        """Results in the structure that the function returns."""
+        """These results in the structure that the function returns."""
         remaining = iter(tensors)
         leaves = [next(remaining) if isinstance(leaf, torch.Tensor) else leaf for leaf in self._result_leaves]
         assert self._result_spec is not None
@@ -71,7 +71,7 @@ class FunctionCall:
 
 
 _numbers = itertools.count()
-#: Calls by number, for as long as a graph holds them.
+#: Calls by their numbers, for as long as a graph refers to them.
 _alive: weakref.WeakValueDictionary[int, FunctionCall] = weakref.WeakValueDictionary()
 
 
@@ -80,20 +80,20 @@ def _run(tensors: list[torch.Tensor], call: int) -> list[torch.Tensor]:
 
 
 def _shapes(tensors: list[torch.Tensor], call: int) -> list[torch.Tensor]:
-    # Made anew, because an operator must not return its argument.
+    # New tensors, because an operator must not return its argument.
     return [torch.empty_like(result) for result in FunctionCall.numbered(call).run(tensors)]
 
 
-#: The operator that stands for a call.
+#: The operator that represents a call.
 AUTOGRAD_FUNCTION = define("autograd_function(Tensor[] tensors, int call) -> Tensor[]", _shapes)
 run_by(AUTOGRAD_FUNCTION, _run)
 
 
-def brings_symbolic(function: type[Function]) -> bool:
+def has_symbolic(function: type[Function]) -> bool:
     return callable(getattr(function, "symbolic", None))
 
 
 def record_call(function: type[Function], forward: Callable[..., Any], args: tuple[Any, ...]) -> Any:
-    """Call it as one operator. `forward` is its own, with a `ctx` given where it takes one."""
+    """Record a call of the function as one operator. `forward` is the function's own, with `ctx` bound."""
     call = FunctionCall(function, forward, args)
     return call.structured(AUTOGRAD_FUNCTION(call.tensors, call.__index__()))

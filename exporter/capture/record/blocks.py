@@ -1,7 +1,10 @@
-"""Branches and loops of a recording: their bodies are recorded separately, into blocks of the graph.
+"""Branches and loops of a recording. Each is one node with a `Block` for each body.
+
+Bodies are recorded separately, and may use values of the surrounding graph. Each body gets its own tensors in place of
+those that it may write to; the new values are outputs of the node and are copied back afterwards.
 
 A *leaf* is a tensor, a Python number, or None. A leaf that differs between two branches, or that changes in a loop, is
-an output of the block; one that does not stays what it is.
+an output of the block; any other leaf is unchanged.
 """
 
 from __future__ import annotations
@@ -59,50 +62,50 @@ class UnlikeItems(CaptureError):
 
 @dataclass(frozen=True, slots=True)
 class Iteration:
-    """What one iteration of a loop's body gives."""
+    """The results of one iteration of a loop's body."""
 
     #: Whether there is another iteration: True, or a tensor of one bool.
     going: Leaf
     carried: Sequence[Leaf]
-    #: Tensors of which those of all iterations are wanted, stacked.
+    #: Tensors that are collected over all iterations, and stacked.
     collected: Sequence[torch.Tensor] = ()
 
 
-#: A loop's body, given the number of the iteration, what is carried, and the shared tensors.
+#: A loop's body, a function of the number of the iteration, the carried leaves, and the shared tensors.
 _Body = Callable[[torch.Tensor, Sequence[Leaf], Sequence[torch.Tensor]], Iteration]
 
 
 @dataclass(frozen=True, slots=True)
 class _Shared:
-    """One of the tensors that a block shares with what is outside of it."""
+    """A reference to one of the tensors that a block shares with the code around it."""
 
     place: int
 
 
 @dataclass(frozen=True, slots=True)
 class _Side:
-    """One body of a branch that was recorded."""
+    """One recorded body of a branch."""
 
     #: Its copies of the shared tensors.
     own: Sequence[torch.Tensor]
     nodes: list[Node]
-    #: What it returned, and then the shared tensors as it left them; and the same as the recorder knows it.
+    #: The leaves that it returned, and then the shared tensors at its end; and the same with the recorder's tensors.
     leaves: Sequence[Leaf]
     settled: Sequence[Leaf]
 
 
 @dataclass(slots=True)
 class _Carried:
-    """One leaf that a loop hands from each iteration to the next, and what holds for it in all of them."""
+    """One leaf that a loop carries from each iteration to the next, and what is assumed of it in all iterations."""
 
     start: Leaf
     varies: bool
     #: The axes whose size differs between iterations.
     free: set[int] = field(default_factory=set)
     inside: Leaf = None
-    #: Which of the shared tensors it is.
+    #: The number of the shared tensor that it is, if it is one.
     shared: int | None = None
-    #: Whether the body writes in place to what it is given.
+    #: Whether the body writes to it in place.
     written: bool = False
 
 
@@ -119,10 +122,10 @@ class Blocks(Leaves):
         shared: Sequence[torch.Tensor] = (),
         flatten: Callable[[Any, Any], Callable[[Any], Sequence[Leaf]]] | None = None,
     ) -> list[Leaf]:
-        """Record both bodies of a branch; give the leaves of the result.
+        """Record both bodies of a branch. Returns the leaves of the result.
 
-        The `shared` tensors are passed to both: what a body writes to them is written to them afterwards. `flatten` is
-        called with both results, and gives the function that takes either apart into leaves.
+        The `shared` tensors are passed to both bodies; what a body writes to them is copied to them afterwards.
+        `flatten` is called with both results, and returns the function that splits either into leaves.
         """
         asked = self.recorder.value_of(self.take(condition))
         inner = self.settled(shared)
@@ -130,7 +133,7 @@ class Blocks(Leaves):
         counts = [len(side.settled) - len(shared) for side in sides]
         if counts[0] != counts[1]:
             raise self.error(
-                f"one branch returns {counts[0]} values and the other {counts[1]}: return as many from both"
+                f"one branch returns {counts[0]} values and the other {counts[1]}: return the same number from both"
             )
         results: list[Leaf] = []
         made: list[FakeTensor] = []
@@ -155,7 +158,7 @@ class Blocks(Leaves):
         inner: Sequence[Leaf],
         flatten: Callable[[Any, Any], Callable[[Any], Sequence[Leaf]]] | None,
     ) -> list[_Side]:
-        """Record both bodies of a branch, each into nodes of its own, and take their results apart."""
+        """Record both bodies of a branch, each into its own list of nodes, and split their results into leaves."""
         ran: list[tuple[Any, list[torch.Tensor], list[Node]]] = []
         for body in bodies:
             with self.recorder.block() as nodes:
@@ -165,14 +168,14 @@ class Blocks(Leaves):
         sides: list[_Side] = []
         for result, own, nodes in ran:
             with self.recorder.block(nodes):
-                # What is one of the shared tensors is that afterwards, not another of the same value.
+                # A result that is one of the shared tensors is the same tensor afterwards, not a copy of it.
                 places = {id(tensor): _Shared(place) for place, tensor in enumerate(own)}
                 leaves = [places.get(id(leaf), leaf) for leaf in taken_apart(result)] + own
                 sides.append(_Side(own, nodes, leaves, self.settled(leaves)))
         return sides
 
     def _as_tensors(self, sides: Sequence[_Side], leaves: tuple[Leaf, Leaf]) -> tuple[FakeTensor, FakeTensor]:
-        """What differs between the two branches, as a tensor in either: the nodes that make it one go there."""
+        """The leaves of the two branches as tensors. The nodes that convert them are recorded into the branches."""
         one, other = (
             self.take(side.own[leaf.place]) if isinstance(leaf, _Shared) else leaf
             for leaf, side in zip(leaves, sides, strict=True)
@@ -183,7 +186,7 @@ class Blocks(Leaves):
             return first, self.tensor(other, first)
 
     def _write(self, tensors: Sequence[torch.Tensor], before: Sequence[Leaf], after: Sequence[Leaf]) -> None:
-        """Write to tensors what a block wrote to its own copies of them."""
+        """Copy to tensors what a block wrote to its own copies of them."""
         for tensor, old, new in zip(tensors, before, after, strict=True):
             if self.take(new) is not old:
                 if any(other is not tensor and share_memory(tensor, other) for other in tensors):
@@ -191,13 +194,13 @@ class Blocks(Leaves):
                 tensor.copy_(new)
 
     def _merged(self, one: FakeTensor, other: FakeTensor) -> FakeTensor:
-        """A stand-in for a tensor that is one of two: sizes in which they differ are unknown."""
+        """A fake tensor for the result of two branches. Sizes that differ between them are unknown."""
         if one.dtype is not other.dtype:
             raise self.error(f"one branch returns {one.dtype} and the other {other.dtype}: cast one of them")
         if one.ndim != other.ndim:
             raise self.error(
                 f"one branch returns a tensor of {one.ndim} axes and the other of {other.ndim}: "
-                "ONNX knows the rank of every tensor"
+                "return the same number of axes from both"
             )
         pairs = zip(one.shape, other.shape, strict=True)
         shape = [size if same_size(size, peer) else self.new_size(size) for size, peer in pairs]
@@ -217,13 +220,13 @@ class Blocks(Leaves):
         shared: Sequence[torch.Tensor] = (),
         varying: Sequence[bool] | None = None,
     ) -> tuple[list[Leaf], list[torch.Tensor]]:
-        """Record a loop of `trips` iterations (None: any number) while `going`. Gives what is carried, after the last
-        iteration, and what was collected, stacked.
+        """Record a loop of `trips` iterations (None: any number) while `going`. Returns the carried leaves after the
+        last iteration, and the collected tensors, stacked.
 
-        The body is recorded on the assumption that leaves and sizes stay as they are before the first iteration. Where
-        that turns out wrong, the assumption is dropped and the body is recorded again. `varying` marks leaves that are
-        known to change. The `shared` tensors are passed to the body too: what it writes to them is written to them
-        afterwards.
+        The body is first recorded under the assumption that leaves and sizes are the same in all iterations. If that
+        turns out to be wrong (a number changes, an axis grows), less is assumed and the body is recorded again.
+        `varying` marks leaves that are known to change. The `shared` tensors are passed to the body too; what it writes
+        to them is copied to them afterwards.
         """
         initial = [*initial, *shared]
         starts = self.settled(initial)
@@ -264,7 +267,7 @@ class Blocks(Leaves):
         shared: Sequence[torch.Tensor],
         after: Sequence[Leaf],
     ) -> None:
-        """Refuse a body that writes in place to a tensor whose memory another tensor around it shares."""
+        """Refuse a body that writes in place to a tensor that shares memory with another tensor outside of the body."""
         changed = [tensor for tensor, new in zip(shared, after, strict=True) if self.take(new) is not self.take(tensor)]
         own = [
             leaf
@@ -281,13 +284,13 @@ class Blocks(Leaves):
                 raise self.error(SEEN_TWICE)
 
     def _symbols(self) -> set[str]:
-        """The symbols that are known by now."""
+        """The names of the symbols that exist so far."""
         symbols = self.recorder.fakes.symbols
         hinted = map(str, symbols.hints) if symbols is not None else ()
         return {*hinted, *self.recorder.size_sources, *self.recorder.reader.scalars}
 
     def _alike(self, place: int, tensor: FakeTensor, outside: set[str]) -> FakeTensor:
-        """A tensor that is collected: it has the same sizes in each iteration."""
+        """Check that a collected tensor has the same sizes in each iteration; raises `UnlikeItems` otherwise."""
         for size in tensor.shape:
             if isinstance(size, torch.SymInt) and not {*map(str, size.node.expr.free_symbols)} <= outside:
                 raise UnlikeItems(place)
@@ -296,7 +299,8 @@ class Blocks(Leaves):
     def _iteration(
         self, carried: list[_Carried], shared: int, body: _Body
     ) -> tuple[Block, Leaf, list[FakeTensor]] | None:
-        """The body's block, whether it goes on, and what it collects; None where an assumption turned out wrong."""
+        """Record the body once. Returns its block, whether the loop continues, and the collected tensors; None if an
+        assumption turned out to be wrong."""
         recorder, outer = self.recorder, self.recorder.nodes
         with recorder.block() as nodes:
             number, going = recorder.stand_in(torch.int64, ()), recorder.stand_in(torch.bool, ())
@@ -313,12 +317,12 @@ class Blocks(Leaves):
             for item, leaf in zip(carried[:split], given, strict=True):
                 item.written = item.varies and isinstance(leaf, torch.Tensor) and self.take(leaf) is not item.inside
             outs = self.settled([*done.carried, *own])
-            # No short cut: one more attempt then does for all leaves.
+            # All leaves are checked, so that one more attempt suffices for all that change.
             for place, (item, leaf) in enumerate(zip(carried, done.carried, strict=False)):
                 if item.shared is not None and leaf is own[item.shared] and not item.varies:
                     outs[place] = item.start
-            held = [self._holds(item, out, outer) for item, out in zip(carried, outs, strict=True)]
-            if not all(held):
+            confirmed = [self._confirms(item, out, outer) for item, out in zip(carried, outs, strict=True)]
+            if not all(confirmed):
                 return None
             goes_on = done.going if done.going is True else self.tensor(self.settled([done.going])[0])
             changing = [
@@ -336,8 +340,8 @@ class Blocks(Leaves):
         shape = [self.new_size(size) if axis in item.free else size for axis, size in enumerate(start.shape)]
         return self.recorder.stand_in(start.dtype, shape, start.device, self._holds_what(self.take(start)))
 
-    def _holds(self, item: _Carried, out: Leaf, outer: list[Node]) -> bool:
-        """Whether the assumptions about a leaf hold after an iteration. Those that do not are dropped."""
+    def _confirms(self, item: _Carried, out: Leaf, outer: list[Node]) -> bool:
+        """Whether the assumptions about a leaf are true after an iteration. Those that are not are dropped."""
         if not item.varies:
             if same_leaf(item.start, out) or out is UNSET:
                 return True
@@ -345,7 +349,10 @@ class Blocks(Leaves):
                 with self.recorder.block(outer):
                     item.start = self.anything_like(out, item.start is EMPTY)
             if not (isinstance(item.start, torch.Tensor) or is_number(item.start)):
-                raise self.error(f"a variable is {item.start!r} before the loop and {spelled(out)} after an iteration")
+                raise self.error(
+                    f"a variable is {item.start!r} before the loop and {spelled(out)} after an iteration: assign a "
+                    "tensor or a number before the loop"
+                )
             item.varies = True
             return False
         if isinstance(out, Absent):
@@ -355,7 +362,7 @@ class Blocks(Leaves):
         if dtype is not inside.dtype or len(shape) != inside.ndim:
             raise self.error(
                 f"a variable is {spelled(item.start)} before the loop and {spelled(out)} after an iteration: "
-                "in ONNX it has one dtype and one number of axes in all iterations"
+                "keep its dtype and its number of axes in all iterations, as ONNX requires"
             )
         grown = {axis for axis, (a, b) in enumerate(zip(inside.shape, shape, strict=True)) if not same_size(a, b)}
         if grown <= item.free:
@@ -380,9 +387,11 @@ class Blocks(Leaves):
         over: Sequence[torch.Tensor],
         body: Callable[[Sequence[torch.Tensor], Sequence[torch.Tensor]], Sequence[torch.Tensor]],
     ) -> list[torch.Tensor]:
-        """Record a scan over the first axis of tensors. Gives what is carried at its end, and other results stacked.
+        """Record a scan over the first axis of tensors. Returns the carried tensors at its end, and the other results
+        of the body, stacked.
 
-        The body takes what is carried and a slice of each tensor, and returns what is carried and any other tensors.
+        The body takes the carried tensors and a slice of each scanned tensor. It returns the carried tensors and any
+        other tensors.
         """
         recorder = self.recorder
         starts, wholes = self.settled(initial), self.settled(over)
@@ -395,8 +404,8 @@ class Blocks(Leaves):
             if start.dtype is not out.dtype or not same_shape(start.shape, out.shape):
                 shapes = f"{[*start.shape]}", f"{[*out.shape]}"
                 raise self.error(
-                    f"scan carries {spelled(start)} of shape {shapes[0]}, and its body returns {spelled(out)} of shape "
-                    f"{shapes[1]} for it: what is carried keeps its dtype and shape"
+                    f"scan carries {spelled(start)} of shape {shapes[0]}, but its body returns {spelled(out)} of shape "
+                    f"{shapes[1]} for it: return a tensor of the same dtype and shape"
                 )
         block = Block(
             [recorder.value_of(tensor) for tensor in (*carried, *slices)],

@@ -1,4 +1,4 @@
-"""Leaves: what a program computes with while it is recorded (tensors, numbers, None), as tensors of the graph."""
+"""Leaves: the tensors, numbers and None that a program computes with, and their conversion to tensors of the graph."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["EMPTY", "UNSET", "Absent", "Leaf", "Leaves", "is_number", "same_leaf", "share_memory", "spelled"]
 
-#: A tensor, a number, None, `UNSET`, or anything else, which then must not change.
+#: A tensor, a number, None, `UNSET`, or any other object, which then must not change.
 Leaf = Any
 _COMPARISONS: dict[str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = {
     "Equality": torch.eq,
@@ -33,21 +33,24 @@ _COMPARISONS: dict[str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = 
 }
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Absent:
-    """Stands for a tensor of which nothing is known yet."""
+    """A placeholder for a tensor of which nothing is known yet."""
 
-    said: str
+    description: str
+
+    def __repr__(self) -> str:
+        return self.description
 
 
-#: The value of a variable in a branch that does not assign to it, where nobody reads it.
+#: The value of a variable in a branch that does not assign to it, if it is not read afterwards.
 UNSET = Absent("not set")
-#: The items of an empty list, in one tensor.
+#: The stacked items of an empty list.
 EMPTY = Absent("an empty list")
 
 
 class Leaves:
-    """Converts between the tensors that the program has and the fake tensors that the recorder knows."""
+    """Converts between the tensors of the program, which functionalization wraps, and the recorder's fake tensors."""
 
     def __init__(self, recorder: Recorder) -> None:
         self.recorder = recorder
@@ -61,7 +64,7 @@ class Leaves:
             return self.recorder.constant(tensor)
 
     def give(self, leaf: Leaf) -> Leaf:
-        """A leaf as the program gets it: a tensor is wrapped, so that writes to it are seen."""
+        """A leaf for the program: a tensor is wrapped, so that functionalization sees writes to it."""
         level = torch._C._functorch.maybe_current_level()
         if level is None or not isinstance(leaf, FakeTensor):
             return leaf
@@ -71,7 +74,7 @@ class Leaves:
         return self.recorder.value_of(self.tensor(self.settled([leaf])[0]))
 
     def tensor(self, leaf: Leaf, like: Leaf = None) -> FakeTensor:
-        """A leaf as a tensor; one that is not set, as anything like another."""
+        """A leaf as a tensor. An absent one becomes a placeholder with the dtype and rank of `like`."""
         if isinstance(leaf, FakeTensor):
             return leaf
         if isinstance(leaf, Absent):
@@ -87,7 +90,7 @@ class Leaves:
         return made
 
     def number(self, tensor: torch.Tensor) -> Any:
-        """The number in a tensor of one int, as sizes and indices are given; a symbol where it depends on an input."""
+        """The number in a tensor of one int, for use as a size or an index; a symbol if it depends on an input."""
         if self.recorder.fakes.symbols is None and self.depends_on_input(tensor):
             raise NeedsSymbols
         return tensor.item()
@@ -119,7 +122,7 @@ class Leaves:
         return _COMPARISONS[name](one, other)
 
     def new_size(self, like: Size) -> torch.SymInt:
-        """A size of which nothing is known."""
+        """A new symbol for an unknown size."""
         symbols = self.recorder.fakes.symbols
         if symbols is None:
             raise NeedsSymbols
@@ -129,7 +132,7 @@ class Leaves:
         return [self.take(leaf) if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves]
 
     def innermost(self) -> Any:
-        """A context in which operators go to the recorder straight away."""
+        """A context in which operators reach the recorder without functionalization."""
         return temporarily_clear_interpreter_stack()
 
     def error(self, text: str) -> CaptureError:
@@ -153,7 +156,7 @@ def is_number(leaf: Leaf) -> bool:
 
 
 def same_leaf(one: Leaf, other: Leaf) -> bool:
-    """Whether two leaves are surely the same."""
+    """Whether two leaves are known to be the same."""
     if one is other:
         return True
     if isinstance(one, torch.SymInt) or isinstance(other, torch.SymInt):

@@ -1,9 +1,9 @@
 """Programs that write into copies and views of their own tensors: `out = self.weight.clone(); out[0] = x`.
 
-functorch's `functionalize` turns writes into values for what depends on its arguments. What depends only on tensors
-that the program owns (parameters, attributes, those of a closure) it leaves alone, and fails when that is written to.
-Lifting makes arguments of such tensors as they turn up. It costs a few microseconds a call, so it is only done for
-programs that have shown the need.
+functorch's `functionalize` only handles writes to tensors that depend on its arguments. It fails for a write to a
+tensor that depends only on tensors of the program itself (parameters, attributes, those of a closure). Lifting turns
+such tensors into arguments when they are first used. It costs a few microseconds for each call, so it is only done for
+programs that need it.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Lifting(TorchFunctionMode):
         self._recorder = recorder
         self._wrapped: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
         level = torch._C._functorch.maybe_current_level()
-        assert level is not None, "lifting is for the inside of functionalize"
+        assert level is not None, "lifting needs a surrounding functionalize"
         self._level = level
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -40,7 +40,7 @@ class Lifting(TorchFunctionMode):
 
     @property
     def wrapped(self) -> list[torch.Tensor]:
-        """The wrappers, whose values at the end differ from those of the tensors where the program wrote to them."""
+        """The wrappers. At the end, their values differ from those of the tensors that the program wrote to."""
         return [wrapper for _, wrapper in self._wrapped.values()]
 
     @property

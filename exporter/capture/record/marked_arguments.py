@@ -1,4 +1,8 @@
-"""Marked inputs of a recording, lists of any length and tensors that may be None: what the program is called with."""
+"""Marked inputs of a recording: the objects that represent a `ListOf` or an `OrNone` when the program is called.
+
+A list whose tensors have the same shape is stacked by the first nodes of the model, and then handled like the lists of
+scripts. An optional becomes a flag and a tensor, which is zeros if the optional is None.
+"""
 
 from __future__ import annotations
 
@@ -30,14 +34,14 @@ class MarkedInput:
         self.value: Value = recorder.value_of(self._handle)
         self.value.name = name
         recorder.reader.examples[self.value] = held.given
-        #: Tensors that the program is given, and the value of each before it runs.
+        #: The tensors that are passed to the program, and the value of each before it runs.
         self._given: list[tuple[torch.Tensor, Value]] = []
 
     @classmethod
     def of_list(
         cls, recorder: Recorder, held: Held, name: str, axes: Mapping[int, str], axis_names: dict[str, str]
     ) -> MarkedInput:
-        """A list. Its dynamic axes are symbols of their own, even if other inputs have axes of the same names."""
+        """A marked list. Its dynamic axes have their own symbols, even if other inputs have axes of the same names."""
         symbols = recorder.fakes.symbols
         if symbols is None:
             raise NeedsSymbols
@@ -48,12 +52,12 @@ class MarkedInput:
         return cls(recorder, held, name, shape)
 
     def handed_out(self, known: Mapping[str, tuple[Value, int]]) -> TensorList | TensorOrNone:
-        """What the program is called with. `known` are the symbols that can be read from other inputs."""
+        """The object that the program is called with. `known` are the symbols that can be read from other inputs."""
         handle, recorder = self._handle, self._recorder
         leaves = Leaves(recorder)
         if self._is_list and any(not isinstance(size, int) for size in self.value.shape):
             return TensorList(leaves.give(handle), of_numbers=False, stacked=False)
-        # Of no items, a stack has no size of an item to go by; of None, there is nothing to take sizes from.
+        # The shape to use if the list has no items, or if the optional is None: unknown sizes are 0.
         none: list[Size] = [
             size if isinstance(size, int) or str(size.node.expr) in known else 0 for size in self.value.shape
         ]
@@ -73,7 +77,7 @@ class MarkedInput:
         return given
 
     def refuse_written(self) -> None:
-        """Refuse writes in place to the input. Called when the program has run."""
+        """Refuse writes in place to the input. Called after the program has run."""
         leaves = Leaves(self._recorder)
         if any(self._recorder.value_of(leaves.take(given)) is not before for given, before in self._given):
             what = "the items of the list" if self._is_list else "the tensor, which may be None,"

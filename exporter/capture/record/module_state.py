@@ -1,4 +1,8 @@
-"""Restores modules after a recording: buffers, which stand-ins replace meanwhile, and attributes that it assigned."""
+"""Restores modules after a recording: their buffers, which are replaced while it runs, and assigned attributes.
+
+A write to a buffer, attribute or input shows as a final `copy_`, or as another object in its place. An ONNX model has
+no state, so such a write is warned about, or becomes an output with `return_written=True`.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +28,7 @@ class Buffer:
 
 
 def buffers_of(program: object) -> list[Buffer]:
-    """Buffers may be written to, and functionalization must see it: they go in as arguments."""
+    """The buffers of a module. They are passed as arguments, so that functionalization sees writes to them."""
     if not isinstance(program, torch.nn.Module):
         return []
     return [
@@ -42,10 +46,11 @@ def preserved(
     stand_ins: Sequence[torch.Tensor],
     was_read: Callable[[torch.Tensor], bool],
 ) -> Iterator[dict[str, Any]]:
-    """Stand-ins in the place of buffers; afterwards every module has its own buffers and attributes again.
+    """Within, buffers are replaced by stand-ins. Afterwards every module has its own buffers and attributes again.
 
-    Yields a dict that will hold what was assigned anew and matters: buffers, and tensors whose old value the program
-    has read. (A tensor assigned without having been read is a result kept for later, as `weight_norm` does.)
+    Yields a dict that is filled with the assigned buffers and attributes that are state: buffers, and tensors whose old
+    value the program has read. (A tensor that is assigned without having been read is a cached result, as in
+    `weight_norm`.)
     """
     modules = list(program.named_modules()) if isinstance(program, torch.nn.Module) else []
     before = [(path, module, module.__dict__.copy()) for path, module in modules]
@@ -55,7 +60,7 @@ def preserved(
             buffer.owner._buffers[buffer.name] = stand_in
         yield assigned
         for buffer, stand_in in zip(buffers, stand_ins, strict=True):
-            # A compiled module's are in no dict of Python's, and have no `get`.
+            # The buffers of a scripted module are not in a dict, and have no `get`.
             new = dict(buffer.owner._buffers.items()).get(buffer.name)
             if new is not stand_in:
                 assigned[buffer.path] = new
@@ -77,7 +82,7 @@ def preserved(
 
 
 def attribute_at(root: torch.nn.Module, path: str) -> Any:
-    """A buffer or attribute by its name from the root, whatever else the root's class calls so."""
+    """A buffer or attribute by its path from the root. Methods and class attributes of the same name are ignored."""
     *parts, name = path.split(".")
     for part in parts:
         root = root._modules[part]  # type: ignore[assignment]
@@ -87,13 +92,13 @@ def attribute_at(root: torch.nn.Module, path: str) -> Any:
 
 
 def compiled_attributes(module: torch.jit.ScriptModule) -> dict[str, Any]:
-    """What a compiled module holds beside parameters and other modules. Lists and dicts are copies."""
+    """The attributes of a scripted module other than parameters and submodules. Lists and dicts are copies."""
     attributes = module._concrete_type.get_attributes()
     return {name: module._c.getattr(name) for name, (_, is_parameter) in attributes.items() if not is_parameter}
 
 
 def _changed(now: dict[str, Any], before: dict[str, Any]) -> list[str]:
-    """Attributes that are another object than before, or new, or gone."""
+    """The names of attributes that were added, removed, or assigned another object."""
     if now.keys() == before.keys() and all(map(operator.is_, now.values(), before.values())):
         return []
     return [name for name in {**before, **now} if now.get(name, now) is not before.get(name, before)]

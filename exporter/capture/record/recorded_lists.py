@@ -1,7 +1,8 @@
-"""Lists whose items may be of other sizes, recorded: each is one value, and each operation on it a primitive.
+"""Recorded lists whose items differ in size, and so cannot be stacked: each list is one value of the graph.
 
-A list is handed around as a stand-in whose value holds a list; its shape is that of an item, with a symbol that nobody
-reads where that differs from item to item.
+Operations on lists are the primitives of `graph/list_primitives.py`, which are lowered to ONNX's operators on
+sequences. In a recording a list is represented by a fake tensor with the shape of an item; a size that differs from
+item to item is a symbol that is never read.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ __all__ = ["erased", "inserted", "item_of", "joined", "length_of", "list_of", "p
 
 
 def length_of(leaves: Leaves, items: Leaf) -> Leaf:
-    """How many there are, as a tensor of one int."""
+    """The number of items, as a tensor of one int."""
     if items is EMPTY:
         return 0
     return _recorded(leaves, list_primitives.LENGTH, {"items": _value(leaves, items)}, torch.int64, ())
@@ -33,14 +34,14 @@ def item_of(leaves: Leaves, items: Leaf, place: Leaf) -> torch.Tensor:
 
 
 def list_of(leaves: Leaves, items: Sequence[torch.Tensor]) -> torch.Tensor:
-    """A list of these, of which there is at least one."""
+    """A list of the given items, of which there is at least one."""
     taken = [leaves.take(item) for item in items]
     first = taken[0]
     for item in taken[1:]:
         if item.dtype is not first.dtype or item.ndim != first.ndim:
             raise leaves.error(
-                "a list whose length depends on values holds tensors of several dtypes or numbers of axes: a sequence "
-                "of ONNX has one of each"
+                "a list whose length depends on data has tensors of several dtypes or numbers of axes: give all its "
+                "tensors the same dtype and number of axes, as ONNX requires"
             )
     shapes: list[Sequence[Size]] = [item.shape for item in taken]
     shape = [
@@ -54,19 +55,19 @@ def list_of(leaves: Leaves, items: Sequence[torch.Tensor]) -> torch.Tensor:
 
 
 def parts_of(leaves: Leaves, stack: torch.Tensor) -> torch.Tensor:
-    """A list of the tensors along the first axis of one."""
+    """A list of the tensors along the first axis of a tensor."""
     arguments = {"stack": _value(leaves, stack)}
     return _recorded(leaves, list_primitives.TO_LIST, arguments, stack.dtype, stack.shape[1:], Holds.LIST)
 
 
 def inserted(leaves: Leaves, items: Leaf, item: torch.Tensor, place: Leaf = None) -> torch.Tensor:
-    """The list with one more, before the one at a place or at the end."""
+    """The list with another item, inserted at an index or at the end."""
     if items is EMPTY:
         return list_of(leaves, [item])
     if item.dtype is not items.dtype or item.ndim != items.ndim:
         raise leaves.error(
-            f"a list of {items.dtype} tensors of {items.ndim} axes gets one of {item.dtype} and {item.ndim} axes: a "
-            "sequence of ONNX has one dtype and one number of axes"
+            f"a list of {items.dtype} tensors of {items.ndim} axes gets one of {item.dtype} and {item.ndim} axes: give "
+            "all its tensors the same dtype and number of axes, as ONNX requires"
         )
     arguments: dict[str, Any] = {"items": _value(leaves, items), "item": _value(leaves, item)}
     if place is not None:
@@ -85,7 +86,7 @@ def erased(leaves: Leaves, items: Leaf, place: Leaf) -> torch.Tensor:
 
 
 def replaced(leaves: Leaves, items: Leaf, place: Leaf, item: torch.Tensor) -> torch.Tensor:
-    """The list with another item at a place."""
+    """The list with the item at an index replaced."""
     if isinstance(place, int) and place < 0:
         place = length_of(leaves, items) + place
     return erased(leaves, inserted(leaves, items, item, place), place + 1)
@@ -106,11 +107,13 @@ def joined(leaves: Leaves, items: Leaf, axis: int, *, new_axis: bool) -> torch.T
 
 def _refuse_empty(leaves: Leaves, items: Leaf) -> None:
     if items is EMPTY:
-        raise leaves.error("the script takes an item out of a list that is empty, or joins none")
+        raise leaves.error(
+            "the script takes an item out of an empty list, or concatenates its items: do so only if it has items"
+        )
 
 
 def _any_item(leaves: Leaves, items: torch.Tensor) -> list[Size]:
-    """The sizes of an item; those that differ between items are a new symbol for each item that is taken out."""
+    """The sizes of an item. A size that differs between items is a new symbol each time that an item is taken out."""
     sizes: Sequence[Size] = leaves.take(items).shape
     return [size if isinstance(size, int) else leaves.new_size(size) for size in sizes]
 

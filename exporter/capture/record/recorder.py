@@ -1,4 +1,8 @@
-"""The recorder: a dispatch mode that writes down each operator while fake tensors flow through the program."""
+"""The recorder: a dispatch mode that writes a node for each operator while the program runs with fake tensors.
+
+It binds the arguments to the names in the operator's schema, and finds the user's source line and module path on the
+Python stack.
+"""
 
 from __future__ import annotations
 
@@ -29,16 +33,16 @@ __all__ = ["NeedsSymbols", "OwnTensorWritten", "Recorder", "own_tensor_written",
 
 
 class OwnTensorWritten(CaptureError):
-    """The program writes to a tensor that it owns, or to what was made of such tensors alone."""
+    """The program writes to a tensor that it owns, or to a tensor that was computed from such tensors alone."""
 
 
 class NeedsSymbols(CaptureError):
-    """The program has sizes that depend on values, and is recorded without symbols for them."""
+    """The program has data-dependent sizes, but is being recorded without symbols."""
 
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """What was known of symbols before a block was recorded, so that it can be recorded again."""
+    """The state of the symbols before a block was recorded, so that the block can be recorded again."""
 
     sizes: dict[str, Any]
     scalars: dict[str, Any]
@@ -76,13 +80,13 @@ def _names_of(op: OpOverload) -> tuple[str, ...]:
 class Recorder(TorchDispatchMode):
     """Records a program into `nodes`.
 
-    Tensors that are not fake are the program's own: parameters, buffers, literals. They become constants on first
-    sight; `name_of` says what they are called.
+    Tensors that are not fake are the program's own: parameters, buffers, literals. They become constants when they are
+    first used; `name_of` returns their names.
     """
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
-        # Wrapping every call against compilation costs 3 us, and nothing here is ever compiled.
+        # Protecting every call from compilation costs 3 us, and nothing is compiled here.
         return False
 
     def __init__(
@@ -103,21 +107,21 @@ class Recorder(TorchDispatchMode):
         self.origins = origins
         self.name_of = name_of
         self._decomposition_of = decomposition_of
-        #: The program's own tensors are arguments of `functionalize` too (see `Lifting`).
+        #: Whether the program's own tensors are arguments of `functionalize` too (see `Lifting`).
         self.lifts = lifted
-        #: Numbers that depend on inputs are taken from the example, rather than being symbols.
+        #: Whether numbers that depend on inputs are those of the example, and not symbols.
         self._freezes = freezes
-        # Fake tensors are kept alive here, so that an id stands for one tensor throughout.
+        # Fake tensors are kept alive here, so that the id of a tensor is not used again.
         self._values: dict[int, tuple[FakeTensor, Value]] = {}
         self._metadata: dict[int, Metadata] = {}
         self._constants: dict[int, tuple[torch.Tensor, FakeTensor]] = {}
         #: The symbols of numbers that were read.
         self._numbers: dict[Value, torch.SymInt | torch.SymFloat] = {}
-        #: Of tensors that the program may write to: inputs and buffers.
+        #: The ids of tensors that the program may write to: inputs and buffers.
         self._writable: set[int] = set()
-        #: Of each symbol, a value of the program that has that size, and the axis.
+        #: For each symbol, a value of the program that has this size, and the axis.
         self.size_sources: dict[str, tuple[Value, int]] = {}
-        #: Asked when the program has returned, with the program, for attributes that are others now, by name.
+        #: Called with the program after it has returned. They return changed attributes by name.
         self.at_end: list[Callable[[object], Mapping[str, Any]]] = []
         self.reader = Reader(self.size_sources, origins, fakes.symbols, strict)
 
@@ -134,13 +138,13 @@ class Recorder(TorchDispatchMode):
         return value
 
     def constant(self, tensor: torch.Tensor) -> FakeTensor:
-        """The stand-in for a tensor that the program owns."""
+        """The fake tensor for a tensor that the program owns."""
         known = self._constants.get(id(tensor))
         if known is not None:
             return known[1]
         with torch._C._DisableTorchDispatch():
             shape = torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device="meta")
-            # A weight that is to be supplied later has no data.
+            # A weight that will be supplied later has no data.
             data = shape if isinstance(tensor, FakeTensor) or tensor.is_meta else tensor.detach()
         fake = FakeTensor(self.fakes, shape, _CPU if tensor.is_meta else tensor.device)
         self._constants[id(tensor)] = (tensor, fake)
@@ -149,15 +153,15 @@ class Recorder(TorchDispatchMode):
         return fake
 
     def knows(self, tensor: torch.Tensor) -> bool:
-        """Whether it came from here, rather than being the program's own."""
+        """Whether a tensor was made by this recording, rather than being the program's own."""
         return id(tensor) in self._values
 
     def was_read(self, tensor: torch.Tensor) -> bool:
-        """Whether the program used this tensor of its own."""
+        """Whether the program has used this tensor of its own."""
         return id(tensor) in self._constants
 
     def value_of(self, tensor: torch.Tensor) -> Value:
-        """The value that a tensor seen by the recorder stands for."""
+        """The value of the graph for a tensor."""
         known = self._values.get(id(tensor))
         if known is None:
             self._check_not_ours(tensor)
@@ -167,7 +171,8 @@ class Recorder(TorchDispatchMode):
     def stand_in(
         self, dtype: torch.dtype, shape: Sequence[Size], device: torch.device = _CPU, holds: Holds = Holds.TENSOR
     ) -> FakeTensor:
-        """A fake tensor that no operator made: an input or output of a block, or one for a list or an optional."""
+        """A fake tensor that is not the result of an operator: for an input or output of a block, or for a list or an
+        optional."""
         fake = self._memo.contiguous(dtype, tuple(shape), device)
         value = Value(dtype, tuple(shape), holds=holds)
         self._values[id(fake)] = (fake, value)
@@ -197,7 +202,7 @@ class Recorder(TorchDispatchMode):
             return args[0].fake_device if isinstance(args[0], FakeTensor) else args[0].device
         kwargs = kwargs or {}
         if func is _DETACH and not self.lifts and not self.knows(args[0]):
-            # `.data` of a parameter: what is written to it would be lost.
+            # This is `.data` of a parameter: a write to it would be lost.
             raise own_tensor_written("", self.origins.find())
         args = tuple([self._faked(argument) for argument in args])
         if kwargs:
@@ -231,7 +236,7 @@ class Recorder(TorchDispatchMode):
         return result
 
     def _decompose(self, decomposition: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Record an operator as torch writes it in others. Few of these write in place; those are functionalized."""
+        """Record the decomposition of an operator. The few decompositions that write in place are functionalized."""
         before = len(self.nodes)
         with self:
             try:
@@ -241,7 +246,7 @@ class Recorder(TorchDispatchMode):
                 return torch.func.functionalize(decomposition, remove="mutations")(*args, **kwargs)
 
     def _refuse_foreign_write(self, func: OpOverload, args: tuple[Any, ...]) -> None:
-        """Functionalization leaves one kind of write: the new values of inputs and buffers, copied back at the end."""
+        """Refuse a write other than those that functionalization leaves: final copies to inputs and buffers."""
         if func is _COPY and id(args[0]) in self._writable:
             return
         raise own_tensor_written("", self.origins.find())
@@ -257,7 +262,8 @@ class Recorder(TorchDispatchMode):
         return argument
 
     def _check_not_ours(self, tensor: torch.Tensor) -> None:
-        """Fake tensors of other modes are weights of the program, to be supplied later."""
+        """Check that an unknown tensor is not from this recording. (A fake tensor of another mode is a weight that will
+        be supplied later.)"""
         ours = isinstance(tensor, FakeTensor) and tensor.fake_mode is self.fakes
         assert not ours, "a tensor was made without being recorded"
 
@@ -282,7 +288,7 @@ class Recorder(TorchDispatchMode):
                 continue
             known = self._values.get(id(tensor))
             if known is not None and known[0] is tensor:
-                # An operator that returns its own argument (lift_fresh, an in-place write): a new value all the same.
+                # An operator that returns its own argument (lift_fresh, a write in place) still gives a new value.
                 value = Value(tensor.dtype, known[1].shape, node=node)
             else:
                 value = Value(tensor.dtype, tuple(tensor.shape), node=node)
@@ -293,7 +299,7 @@ class Recorder(TorchDispatchMode):
         self.nodes.append(node)
 
     def add(self, op: Primitive, arguments: dict[str, Any], results: Sequence[FakeTensor]) -> None:
-        """Record a primitive, which the dispatcher does not have; `results` are the stand-ins that it returns."""
+        """Record a primitive, which the dispatcher does not have. `results` are the fake tensors that it returns."""
         node = Node(op, arguments, self.origins.find())
         for fake in results:
             value = self._values[id(fake)][1]
@@ -328,7 +334,7 @@ class Recorder(TorchDispatchMode):
         return Checkpoint(dict(self.size_sources), dict(reader.scalars), dict(assumptions), len(reader.warnings_due))
 
     def restore(self, checkpoint: Checkpoint) -> None:
-        # The reader knows these by the objects that they are.
+        # Changed in place, because the reader refers to the same objects.
         for known, before in ((self.size_sources, checkpoint.sizes), (self.reader.scalars, checkpoint.scalars)):
             known.clear()
             known.update(before)
@@ -337,7 +343,7 @@ class Recorder(TorchDispatchMode):
         del self.reader.warnings_due[checkpoint.warnings_due :]
 
     def _note_sizes(self, value: Value) -> None:
-        """Sizes that depend on values (of x[x > 0]) are symbols too: they can be read where they first appear."""
+        """Note where symbolic sizes can be read. A data-dependent one (of x[x > 0]) is read where it first appears."""
         for axis, size in enumerate(value.shape):
             if (
                 not isinstance(size, int)
@@ -347,7 +353,7 @@ class Recorder(TorchDispatchMode):
                 self.size_sources.setdefault(str(size.node.expr), (value, axis))
 
     def symbol_sources(self) -> dict[str, tuple[Value, int | None]]:
-        """Where what depends on values can be read: sizes of results, and numbers."""
+        """The values that symbols can be read from: the sizes of results (with an axis), and numbers (without)."""
         return {**self.size_sources, **{name: (value, None) for name, value in self.reader.scalars.items()}}
 
     # --- reading values -------------------------------------------------------------------------------------------
@@ -358,7 +364,7 @@ class Recorder(TorchDispatchMode):
             return func(*tensors)
 
     def read_out(self, tensor: torch.Tensor) -> torch.Tensor:
-        """The values of a tensor of the program for the example inputs."""
+        """The real tensor for a fake one, computed from the example inputs."""
         tensor = unwrapped(tensor)
         if not self.knows(tensor):
             return tensor
@@ -377,7 +383,7 @@ class Recorder(TorchDispatchMode):
 
 
 def unwrapped(tensor: torch.Tensor) -> torch.Tensor:
-    """What functionalization holds for a tensor of the program, with all that was written to it through its views."""
+    """The recorder's tensor inside functionalization's wrapper, with all writes through views applied."""
     if torch._C._functorch.is_functionaltensor(tensor):
         torch._functionalize_sync(tensor)
         tensor = torch._C._functorch._unwrap_functional_tensor(tensor, True)
@@ -387,6 +393,6 @@ def unwrapped(tensor: torch.Tensor) -> torch.Tensor:
 def own_tensor_written(name: str, origin: Origin) -> OwnTensorWritten:
     what = f"{name!r}, which" if name else "a tensor that"
     return OwnTensorWritten(
-        f"the program writes in place{origin.placed} to {what} is neither made in it nor one of its inputs or buffers. "
+        f"the program writes in place{origin.placed} to {what} is neither created in it nor an input or buffer. "
         "Register that tensor with register_buffer, or write to a copy of it."
     )

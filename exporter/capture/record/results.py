@@ -1,4 +1,4 @@
-"""What a program returned: the tensors, which become outputs, and the structure that held them."""
+"""The results of a recorded program: the tensors, which become outputs, and the structure that contains them."""
 
 from __future__ import annotations
 
@@ -24,37 +24,33 @@ __all__ = [
     "taken_apart",
 ]
 
-#: What may stand beside tensors: it is returned by the exported program as the recording returned it.
+#: Types that may be returned beside tensors. The exported program returns the same values as the recording.
 _PLAIN = (int, float, complex, bool, str, bytes, type(None), torch.dtype, torch.device, torch.Size)
 _MARK = "_onnx_parity_number"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TensorList:
-    """A list whose length depends on values, between scripts, which can do something with it: its items, stacked, or a
-    list of the graph's.
-    """
+    """A list of data-dependent length, passed between scripts: its stacked items, or a list of the graph."""
 
     tensor: torch.Tensor
     of_numbers: bool
     stacked: bool
 
     REMEDY: ClassVar[str] = (
-        "Python would do that only once, while the program is recorded. Do it in a function with @torch.jit.script, or "
+        "Python would do so only once, while the program is recorded. Do it in a function with @torch.jit.script, or "
         "export torch.jit.script(model)"
     )
 
     def _refuse(self, *_: object) -> NoReturn:
-        raise CaptureError(f"the program takes apart a list of unknown length. {self.REMEDY}")
+        raise CaptureError(f"the program iterates over or indexes a list of unknown length. {self.REMEDY}")
 
     __iter__ = __len__ = __getitem__ = __contains__ = __bool__ = __add__ = __radd__ = _refuse
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TensorOrNone:
-    """A tensor, or None as values have it: whether there is one, and which. `optional` is both in one value, where it
-    is returned.
-    """
+    """A tensor or None, depending on data, as a flag and a tensor. `optional` has both in one value, to be returned."""
 
     present: Any
     value: Any
@@ -62,28 +58,28 @@ class TensorOrNone:
 
 
 def mark_number(tensor: torch.Tensor) -> None:
-    """Say that a tensor is what Python has as a number, to be given back as one if it is returned."""
+    """Mark a tensor that is a number in Python, so that the exported program returns it as a number."""
     setattr(tensor, _MARK, True)
 
 
 class Kind(enum.Enum):
-    """What becomes of one thing that a program returned."""
+    """How one result of a program is returned by the exported program."""
 
     TENSOR = enum.auto()
     #: A number that depends on the input: an output of one element, which is returned as an int, a float or a bool.
     NUMBER = enum.auto()
-    #: A list whose length depends on values: a sequence of tensors, or of tensors that are given back as numbers.
+    #: A list of data-dependent length: a sequence of tensors, or of tensors that are returned as numbers.
     LIST = enum.auto()
     NUMBERS = enum.auto()
-    #: A tensor, or None as values have it: an optional.
+    #: A tensor or None, depending on data: an optional.
     OPTIONAL = enum.auto()
-    #: Anything else: as it was.
+    #: Any other value, which is returned unchanged.
     PLAIN = enum.auto()
 
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """A buffer or attribute that a program wrote to, by its name from the root; or an input, then by its place too."""
+    """A buffer or attribute that a program wrote to, by its path from the root; or an input, with its position too."""
 
     name: str
     place: int | None = None
@@ -91,29 +87,29 @@ class Written:
 
 @dataclass(frozen=True, slots=True)
 class Returned:
-    """A structure and its leaves. `plain` holds None in the place of each leaf that is an output."""
+    """A structure and its leaves. `plain` has None in place of each leaf that is an output."""
 
     spec: pytree.TreeSpec
     kinds: Sequence[Kind]
     plain: Sequence[Any]
-    #: What the program wrote to, where the new values are outputs after its own.
+    #: What the program wrote to, if the new values are outputs after its own (`return_written`).
     written: tuple[Written, ...] = ()
 
 
 class _Leaf:
-    """Stands for a tensor or a number."""
+    """A placeholder for a tensor or a number."""
 
     def __repr__(self) -> str:
         return "_"
 
 
 def spelled_structure(spec: pytree.TreeSpec) -> str:
-    """A structure as it is written in Python, each leaf a `_`."""
+    """A structure as it is written in Python, with a `_` for each leaf."""
     return repr(pytree.tree_unflatten([_Leaf()] * spec.num_leaves, spec))
 
 
 def taken_apart(result: Any, numbers_are_outputs: bool = False) -> tuple[Returned, list[torch.Tensor]]:
-    """The structure of a result, and the tensors in it. A number that is known can be an output too."""
+    """The structure of a result, and the tensors in it, among them known numbers with `numbers_are_outputs`."""
     leaves, spec = pytree.tree_flatten(result)
     kinds: list[Kind] = []
     plain: list[Any] = []
@@ -136,11 +132,11 @@ def taken_apart(result: Any, numbers_are_outputs: bool = False) -> tuple[Returne
             kinds.append(Kind.PLAIN)
         else:
             raise CaptureError(
-                f"the program returns a {type(leaf).__qualname__}, which cannot be looked into. Return tensors in "
-                "tuples, lists, dicts and named tuples, or tell torch what is inside: torch.export.register_dataclass, "
-                "torch.utils._pytree.register_pytree_node"
+                f"the program returns a {type(leaf).__qualname__}, which is not registered as a container. Return "
+                "tensors in tuples, lists, dicts and named tuples, or register the class: "
+                "torch.export.register_dataclass, torch.utils._pytree.register_pytree_node"
             )
         plain.append(leaf if kinds[-1] is Kind.PLAIN else None)
     if not tensors:
-        raise CaptureError(f"the program returns no tensor, but {result!r}: a model without outputs cannot be run")
+        raise CaptureError(f"the program returns {result!r}, which has no tensor: return at least one tensor")
     return Returned(spec, kinds, plain), tensors

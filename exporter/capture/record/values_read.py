@@ -1,4 +1,9 @@
-"""Programs that read values of tensors: what these are for the example inputs, computed only when the program asks."""
+"""Programs that read values of tensors: the values for the example inputs, which are only computed on demand.
+
+When a program reads a value (`if x.sum() > 0`), the part of the recording that the value depends on is computed from
+the example inputs, and the program takes that branch. A `TracerWarning` names the line; with `strict=True` this is an
+error.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +25,7 @@ __all__ = ["LoopValueError", "Reader", "TracerWarning"]
 
 
 class TracerWarning(OnnxExporterWarning):
-    """The program read a value of a tensor; the exported model follows what the example input did."""
+    """The program read a value of a tensor, and the exported model has the example's value as a constant."""
 
 
 class LoopValueError(CaptureError):
@@ -28,7 +33,7 @@ class LoopValueError(CaptureError):
 
 
 class Reader:
-    """Reads values of a recording: warns, or refuses under `strict`, where what is read depends on an input."""
+    """Reads values of a recording. Warns if a value depends on an input; with `strict` it refuses."""
 
     def __init__(
         self,
@@ -41,27 +46,27 @@ class Reader:
         self._origins = origins
         self._symbols = symbols
         self._strict = strict
-        #: The tensors that the program is called with, by the inputs they are.
+        #: The example arguments, by the inputs of the graph.
         self.examples: dict[Value, Any] = {}
-        #: Values that have been computed. Programs that read values read many: a detector does so dozens of times.
+        #: Values that have been computed. Some programs read many: a detector reads dozens.
         self._known: dict[Value, Any] = {}
-        #: Of each symbol of a number that was read from a tensor, that tensor.
+        #: For each symbol of a number that was read from a tensor, that tensor.
         self.scalars: dict[str, Value] = {}
         #: Warnings and their places, issued if this recording is the one that is used.
         self.warnings_due: list[tuple[str, Origin]] = []
         self._interpreter = TensorInterpreter(self._number)
-        #: Why the recording was given up. An exception that comes through TorchScript loses its type.
+        #: The error that ended the recording. It is stored here because TorchScript changes the types of exceptions.
         self.refusal: CaptureError | None = None
 
     def read(self, values: Sequence[Value]) -> list[torch.Tensor]:
-        """The tensors that values are for the example inputs."""
+        """The tensors of values for the example inputs."""
         self._refuse_inside(values)
         self._note_read(values)
         with outside_of_recording(), torch.no_grad():
             return [self._evaluate(value) for value in values]
 
     def read_symbol(self, name: str) -> int | float | None:
-        """The value of a symbol for the example inputs; None if nothing is known of it."""
+        """The value of a symbol for the example inputs; None for an unknown symbol."""
         if name in self.scalars:
             (scalar,) = self.read([self.scalars[name]])
             with outside_of_recording():
@@ -73,13 +78,13 @@ class Reader:
         return None
 
     def _note_read(self, values: Sequence[Value]) -> None:
-        """Keep a warning for values that depend on an input and are now built in; refuse them if `strict`."""
+        """Store a warning for values that depend on an input and become constants; refuse them if `strict`."""
         if any(self.depends_on_input(value) for value in values):
             origin = self._origins.find()
             text = (
                 f"the program turned a tensor into a Python value{origin.placed}; the exported model has the "
-                "example's value built in and will be wrong where another input gives another value. Keep it a tensor "
-                "(torch.where, torch.cond), or script the function that reads it"
+                "example's value as a constant and will be wrong if another input gives another value. Keep it a "
+                "tensor (torch.where, torch.cond), or script the function that reads it"
             )
             if self._strict:
                 self.refusal = FrozenValueError(text)
@@ -92,7 +97,7 @@ class Reader:
             warnings.warn_explicit(text, TracerWarning, origin.file or "<unknown>", origin.line)
 
     def _refuse_inside(self, values: Sequence[Value]) -> None:
-        """Refuse values that a loop hands from one iteration to the next: they are not one value."""
+        """Refuse values that a loop carries from one iteration to the next, since they differ between iterations."""
         for value in values:
             if any(source not in self.examples for source in self._sources(value)):
                 origin = self._origins.find()
@@ -103,7 +108,7 @@ class Reader:
                 raise self.refusal
 
     def depends_on_input(self, value: Value) -> bool:
-        """Whether another input may give another value. Weights, and what is computed from them alone, do not."""
+        """Whether a value depends on an input. Values that are computed from weights alone do not."""
         return next(self._sources(value), None) is not None
 
     def _sources(self, value: Value) -> Iterator[Value]:
@@ -131,7 +136,7 @@ class Reader:
                         yield next(iter(self.examples))
 
     def _evaluate(self, value: Value) -> torch.Tensor:
-        """Compute a value from the example inputs: only what it needs, only when the program asks."""
+        """Compute a value from the example inputs, with only the nodes that it depends on."""
         known = self._known
         known.update(self.examples)
         if value.node is not None:
@@ -162,7 +167,7 @@ def _symbols_given(node: Node) -> Iterator[str]:
 
 
 def _nodes_behind(value: Value, known: Mapping[Value, Any]) -> list[Node]:
-    """The nodes that a value is computed by, in order, from what is known."""
+    """The nodes that compute a value from the known values, in order."""
     done: dict[int, Node] = {}
 
     def is_missing(node: Node | None) -> bool:

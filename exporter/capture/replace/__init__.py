@@ -1,1 +1,1 @@
-"""What is recorded instead of torch's own operator."""
+"""Replacements of torch's operators: what is recorded instead of an operator, and why."""

@@ -1,13 +1,14 @@
-"""The kernels at a dispatch key above all others that make of composite operators what a recording can follow.
+"""Kernels for composite operators, at a dispatch key above all others.
 
 torch decomposes many operators before a recording sees them: `aten::linear` arrives as `t` and `addmm`, an LSTM as
-hundreds of nodes. Those that the registry keeps whole have each an opaque twin of the same schema in the `onnx_parity`
-namespace, which is called instead. The others are decomposed first of all, above functionalization, which would
-otherwise not see what they write in place (an LSTM cell's gates). Which operators something else is called for, and
-why, stands in the registry alone.
+hundreds of nodes. An operator that ONNX has as a whole is replaced by an opaque operator of the same schema in the
+`onnx_parity` namespace, its twin. Every other composite operator is decomposed here, above functionalization, which
+would otherwise not see its writes in place (to an LSTM cell's gates). The registry lists all replacements with reasons.
 
-The key is only active inside `keeping_composites()`: other threads and other programs never meet these kernels. Being
-in the dispatcher, they also see calls made from C++ and from TorchScript.
+The key is only active inside `keeping_composites()`, so other threads and other programs are not affected. Because the
+kernels are in the dispatcher, they also see calls from C++ and from TorchScript, and they cost nothing for operators
+that are not composite. They are registered under the operators' names, and the operators' objects are created when they
+are first called, because creating all of them at import would take time that few programs need.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from onnx_parity.exporter.capture.replace import families  # noqa: F401  (regist
 from onnx_parity.exporter.capture.replace.registry import Kind, functions, registered
 from onnx_parity.exporter.own_operators import define
 
-__all__ = ["falls_apart", "keeping_also", "keeping_composites", "original", "result_of_whole", "without_keeping"]
+__all__ = ["decomposes_unseen", "keeping_composites", "keeping_whole", "original", "result_of_whole", "without_keeping"]
 
 _aten = torch.ops.aten
 
@@ -44,16 +45,16 @@ _KEY_SET = torch._C.DispatchKeySet(_KEY)
 _twins: dict[OpOverload, OpOverload] = {}
 _originals: dict[OpOverload, OpOverload] = {}
 _making_twins = threading.Lock()
-#: Composites that pass through here, by name: what a user has a lowering for can be kept whole.
+#: The names of composite operators that have a kernel here, and so can be kept whole if a user has a lowering for them.
 _composites: set[str] = set()
-#: Operators that are kept whole because the user says how to lower them.
+#: Operators that are kept whole because the user has registered a lowering.
 _on_request: ContextVar[Collection[OpOverload]] = ContextVar("_on_request", default=())
 _kernels = torch.library.Library("aten", "IMPL")
 _fallback = torch.library.Library("_", "IMPL")
 
 
 def without_keeping() -> Any:
-    """A context in which composites decompose as torch has it."""
+    """A context in which composite operators are decomposed by torch."""
     return torch._C._ExcludeDispatchKeyGuard(_KEY_SET)
 
 
@@ -64,8 +65,8 @@ def keeping_composites() -> Iterator[None]:
 
 
 @contextmanager
-def keeping_also(ops: Collection[OpOverload]) -> Iterator[None]:
-    """Keep these whole too, because the user says how to lower them."""
+def keeping_whole(ops: Collection[OpOverload]) -> Iterator[None]:
+    """Within, these operators are kept whole too, because the user has registered lowerings for them."""
     token = _on_request.set(frozenset(ops))
     try:
         yield
@@ -73,8 +74,8 @@ def keeping_also(ops: Collection[OpOverload]) -> Iterator[None]:
         _on_request.reset(token)
 
 
-def falls_apart(op: OpOverload) -> bool:
-    """Whether torch writes the operator in others where nothing can hold it up: views, and what is not on tensors."""
+def decomposes_unseen(op: OpOverload) -> bool:
+    """Whether torch decomposes the operator before it can be kept whole: views, and operators without tensors."""
     if op.namespace != "aten" or op.name() in _composites:
         return False
     return bool(op.has_kernel_for_dispatch_key(torch._C.DispatchKey.CompositeImplicitAutograd))
@@ -86,7 +87,7 @@ def original(op: OpOverload) -> OpOverload:
 
 
 def result_of_whole(op: OpOverload) -> Callable[..., Any] | None:
-    """What makes the results, without values, of an operator that is kept whole, if it is not torch's own."""
+    """The registered function for the fake results of an operator that is kept whole; None for torch's own."""
     ours = _RESULTS.get(op)
     if ours is None:
         return None
@@ -119,7 +120,7 @@ def _new_twin(op: OpOverload) -> OpOverload:
 
 
 def _composite(name: str, known: OpOverload | None = None) -> None:
-    """Have a composite operator replaced, kept whole, or decomposed: whichever is the first that there is."""
+    """Register the kernel of a composite operator, which replaces it, keeps it whole, or else decomposes it."""
     instead = None if known is None else _INSTEAD.get(known)
     is_whole = known in _WHOLE
 
@@ -143,11 +144,11 @@ def _composite(name: str, known: OpOverload | None = None) -> None:
 
 
 def _under_autocast(op: OpOverload, *args: Any, **kwargs: Any) -> Any:
-    """Autocast casts by operator, below this key: what it knows is not taken over, the parts of all else are."""
+    """Call an operator under autocast, whose kernels lie below this key: decompose only operators that it lacks."""
     if not torch._C._dispatch_has_kernel_for_dispatch_key(op.name(), "AutocastCPU"):
         result = op.decompose(*args, **kwargs)
         if op is _aten.lstm.input:
-            # torch 2.11 leaves the states of one that projects with an axis too many.
+            # For an LSTM with projections, torch 2.11 returns states with an additional axis.
             return result[0], *(state.squeeze(1) if state.ndim > 3 else state for state in result[1:])
         return result
     with without_keeping():
@@ -155,12 +156,12 @@ def _under_autocast(op: OpOverload, *args: Any, **kwargs: Any) -> Any:
 
 
 def _cast_whole(op: OpOverload, args: tuple[Any, ...]) -> tuple[Any, ...] | None:
-    """The arguments as autocast casts them for an operator that torch then runs as one; None for any other."""
+    """The arguments as autocast casts them, for an operator that torch does not decompose then; None for others."""
     device = args[0].device.type
     if not torch.is_autocast_enabled(device):
         return args
     if op is _aten.lstm.input:
-        # oneDNN's, which knows no projections.
+        # torch uses oneDNN's LSTM, which does not support projections.
         hidden, cell = args[1]
         if device != "cpu" or hidden.shape[-1] != cell.shape[-1]:
             return None
@@ -171,7 +172,7 @@ def _cast_whole(op: OpOverload, args: tuple[Any, ...]) -> tuple[Any, ...] | None
 
 
 def _other(op: OpOverload) -> None:
-    """Have something else done for an operator that writes in place, or that is no composite."""
+    """Register the replacement of an operator that writes in place or that is not composite."""
     instead = _INSTEAD[op]
 
     def kernel(*args: Any, **kwargs: Any) -> Any:
@@ -194,8 +195,10 @@ def _overload(name: str) -> OpOverload:
 
 
 def _composites_of_tensors() -> Iterator[str]:
-    """Names of operators on tensors that torch writes in others. Not views, which functionalization knows; those that
-    write in place it knows only by their parts. Their objects are made when one is met: all take torch 0.1 s.
+    """The names of composite operators on tensors, except views, which functionalization handles itself.
+
+    Operators that write in place are included, since functionalization only handles what they decompose into. Only
+    names are returned, because creating the objects of all operators takes 0.1 s.
     """
     for qualified in torch._C._dispatch_get_registrations_for_dispatch_key("CompositeImplicitAutograd"):
         if not qualified.startswith("aten::"):
@@ -209,7 +212,7 @@ def _composites_of_tensors() -> Iterator[str]:
 
 
 def _is_view(schema: str) -> bool:
-    """By what aliases and writes are marked with. (Asking it of each argument of 800 schemas takes 4 ms more.)"""
+    """Whether a schema marks an alias and no write. (Asking each argument of 800 schemas would take 4 ms more.)"""
     signature = schema.partition("(")[2]
     return "Tensor(" in signature and "!" not in signature
 

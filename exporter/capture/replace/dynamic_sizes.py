@@ -1,4 +1,4 @@
-"""Composite operators written out anew where torch's own way would fix a dynamic size, or read a value as a number."""
+"""Replacements of composite operators whose decomposition in torch would fix a dynamic size or read a value."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def _dim_arange(like: torch.Tensor, dim: int) -> torch.Tensor:
 
 @instead_of(_aten.chunk.default, why="torch's own asks how many parts there are, which fixes the size of the axis")
 def _chunk(x: torch.Tensor, chunks: int, dim: int = 0) -> Any:
-    # There are as many as were asked for, unless the axis is too short for so many.
+    # The result has the requested number of chunks, unless the axis is too short.
     size = x.shape[dim]
     if isinstance(size, int) or chunks < 1:
         return NotImplemented
@@ -112,20 +112,20 @@ def _take_along_dim(x: torch.Tensor, indices: torch.Tensor, dim: int | None = No
 def _broadcast(one: Size, other: Size) -> Size:
     if same_size(one, 1) or same_size(other, 1):
         return other if same_size(one, 1) else one
-    # Where one varies, that it equals the other is put on record.
+    # If one is dynamic, the comparison records the assumption that it equals the other.
     if same_size(one, other) or one == other:
         return one if isinstance(one, int) else other
     raise RuntimeError(f"sizes {one} and {other} do not broadcast")
 
 
 def _expanded(x: torch.Tensor, sizes: Sequence[Size | None]) -> torch.Tensor:
-    """`x` with its axes at these sizes; None leaves one as it is."""
+    """`x` expanded to these sizes; an axis with None is unchanged."""
     wanted = [own if size is None else size for own, size in zip(x.shape, sizes, strict=True)]
     return x if same_shape(x.shape, wanted) else x.expand(wanted)
 
 
 def linspace(start: float, end: float, steps: int, *, dtype: torch.dtype | None = None, **options: Any) -> Any:
-    """`torch.linspace`, from both ends towards the middle as torch has it, for a number of steps that varies."""
+    """`torch.linspace` for a symbolic number of steps, computed like torch's from both ends towards the middle."""
     wide = torch.float64
     places = torch.arange(steps, dtype=wide)
     step = (end - start) / torch.sym_max(steps - 1, 1)

@@ -1,10 +1,10 @@
-"""Every module that registers a replacement, and the list of all that they register."""
+"""Imports every module that registers a replacement, and lists all replacements."""
 
 from __future__ import annotations
 
 import itertools
 
-from onnx_parity.exporter.capture.replace import (  # noqa: F401  (they register what they hold)
+from onnx_parity.exporter.capture.replace import (  # noqa: F401  (they register their replacements)
     dynamic_sizes,
     in_place,
     indexing,
@@ -22,7 +22,7 @@ __all__ = ["replacements"]
 
 
 def replacements() -> list[Replacement]:
-    """Which of torch's operators are replaced while a program is recorded, how and why, by kind and name."""
+    """All replacements of torch's operators, with their reasons, sorted by kind and name."""
     found = itertools.chain.from_iterable(registered(kind).values() for kind in Kind)
     kinds = [*Kind]
     return sorted(found, key=lambda replacement: (kinds.index(replacement.kind), replacement.op.name()))

@@ -1,4 +1,7 @@
-"""Operators in place whose functionalization takes no dynamic sizes: written as what they compute, copied back."""
+"""Operators in place whose functionalization does not accept dynamic sizes.
+
+They are recorded as the operator without side effects followed by a copy into the target.
+"""
 
 from __future__ import annotations
 

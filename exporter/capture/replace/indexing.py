@@ -1,4 +1,4 @@
-"""Indexing with bytes, which torch takes for masks."""
+"""Indexing with tensors of bytes, which torch treats as masks."""
 
 from __future__ import annotations
 

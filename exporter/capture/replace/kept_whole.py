@@ -1,4 +1,4 @@
-"""Composite operators that are kept whole: those that ONNX has one operator for, or a form of its own."""
+"""Composite operators that are kept whole, because ONNX has an operator for them or a better decomposition."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ keep_whole(
 def _batch_norm(*args: Any) -> Any:
     input, weight, bias, mean, variance, training, momentum, epsilon, *_ = args
     if input.dim() == 1:
-        return input.clone()  # torch takes one only if it is empty, and its fake kernels not even then.
+        return input.clone()  # torch accepts one axis only for an empty tensor, and its fake kernels not even then.
     if not training:
         return NotImplemented
     if mean is None:
@@ -87,7 +87,7 @@ def _linear_result(input: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor
     plain = weight.dim() == 2 and input.dim() > 0 and input.dtype == weight.dtype
     if plain and (bias is None or bias.shape == weight.shape[:1]) and same_size(input.shape[-1], weight.shape[1]):
         return torch.empty((*input.shape[:-1], weight.shape[0]), dtype=input.dtype, device=input.device)
-    return NotImplemented  # What does not fit is for torch to refuse.
+    return NotImplemented  # torch refuses arguments that do not fit.
 
 
 _FIXES_THE_LENGTH = "torch's own reads the length as a plain int, which would fix it; two-dimensional pooling does not"

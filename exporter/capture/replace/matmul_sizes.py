@@ -1,4 +1,4 @@
-"""Result sizes of products that something is added to."""
+"""Result sizes of `baddbmm` and `addbmm`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def _added_to(op: OpOverload) -> Callable[..., Any]:
         products: torch.Tensor = _aten.bmm.default(batch1, batch2)
         sizes: list[Size] = list(products.shape if op is _aten.baddbmm.default else products.shape[1:])
         aligned = zip(reversed(self.shape), reversed(sizes), strict=False)
-        # That a dynamic size equals another is put on record: it may fix an axis.
+        # The comparison of a dynamic size with another records an assumption, which may fix an axis.
         if self.ndim > len(sizes) or not all(same_size(own, 1) or own == size for own, size in aligned):
             raise RuntimeError(f"{op} cannot add {list(self.shape)}: it does not broadcast to {sizes}")
         return torch.empty(sizes, dtype=self.dtype, device=self.device)

@@ -1,4 +1,4 @@
-"""Operators that torch computes on a GPU by one fused kernel, which nobody lowers: recorded as they are on a CPU."""
+"""Operators that torch computes on a GPU by a fused kernel without a lowering. They are recorded as on a CPU."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _WHY = "on a GPU torch computes it by one fused kernel, which has no lowering an
 
 
 def _instead_on_a_gpu_of(op: OpOverload) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """As `instead_of`, on any other device than the CPU. On a CPU torch decomposes the operator."""
+    """Like `instead_of`, for devices other than the CPU. On a CPU torch decomposes the operator."""
 
     def register(function: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(function)

@@ -1,16 +1,17 @@
-"""What is recorded instead of torch's own operators: one register that says which operators, how, and why.
+"""The registry of replacements: what is recorded instead of torch's own operators, and why.
 
 A replacement is registered where its function is defined:
 
     @instead_of(aten.one_hot.default, why="torch's own reads the greatest value as a plain int")
     def one_hot(x, num_classes=-1): ...
 
-A function takes the operator's arguments and returns what the operator returns. Whatever its kind, it returns
-`NotImplemented` where a call is none of its business; then happens what would have happened without it. (None would not
-do: there are operators that return it.)
+A function takes the operator's arguments and returns the operator's results. A function of any kind may return
+`NotImplemented` for a call that it does not handle; the call is then processed as if the function did not exist. (None
+cannot be used for this, because some operators return it.)
 
-`families` imports every module that registers something; `families.replacements()` lists it all. What is *not* here:
-`fakes/pointwise.py` and `fakes/result_cache.py`, which say the same as torch's fake tensors, only sooner.
+`families` imports every module that registers something; `families.replacements()` lists all replacements.
+`fakes/pointwise.py` and `fakes/result_cache.py` are not among them: they compute the same results as torch's fake
+tensors, only faster.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
 class Kind(enum.Enum):
-    """At which point of a recording a replacement stands in for the operator."""
+    """The point of a recording at which an operator is replaced."""
 
     INSTEAD = "called instead, by torch's dispatcher, wherever the program calls the operator"
     WHOLE = "kept whole, as one opaque operator, where torch would decompose it"
@@ -49,12 +50,12 @@ class Kind(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Replacement:
-    """An operator, what is done with it, and the reason."""
+    """An operator, how it is replaced, and the reason."""
 
     op: OpOverload
     kind: Kind
     why: str
-    #: None only where the operator is kept whole.
+    #: None only if the operator is kept whole.
     function: Callable[..., Any] | None
 
     def __str__(self) -> str:
@@ -72,12 +73,12 @@ def registered(kind: Kind) -> Mapping[OpOverload, Replacement]:
 
 
 def functions(kind: Kind) -> Mapping[OpOverload, Callable[..., Any]]:
-    """Their functions alone."""
+    """The functions of the replacements of a kind."""
     return _functions[kind]
 
 
 def keep_whole(*ops: OpOverload, why: str) -> None:
-    """Keep operators whole that torch would decompose: in place of each, an opaque one of its schema is recorded."""
+    """Keep operators whole that torch would decompose: each is recorded as an opaque operator of the same schema."""
     for op in ops:
         _register(Replacement(op, Kind.WHOLE, why, None))
 
@@ -91,22 +92,22 @@ def instead_of(*ops: OpOverload, why: str) -> Callable[[_Function], _Function]:
 
 
 def decomposition_of(*ops: OpOverload, why: str) -> Callable[[_Function], _Function]:
-    """Record what the function calls rather than the operators, which have no lowering."""
+    """Record the operators that the function calls, instead of these operators, which have no lowering."""
     return _registering(Kind.DECOMPOSITION, ops, why)
 
 
 def result_of_whole(*ops: OpOverload, why: str) -> Callable[[_Function], _Function]:
-    """Let the function make the results, as tensors without values, of operators that are kept whole.
+    """Let the function create the fake results of operators that are kept whole.
 
-    Without one, the operator is asked, decomposed as torch has it.
+    Without such a function, torch's decomposition of the operator creates them.
     """
     return _registering(Kind.RESULT_OF_WHOLE, ops, why)
 
 
 def result_with_dynamic_sizes(*ops: OpOverload, why: str) -> Callable[[_Function], _Function]:
-    """Let the function make the results, as tensors without values, in recordings whose sizes are symbols.
+    """Let the function create the fake results in recordings whose sizes are symbols.
 
-    It is asked first of all, also of operators that are kept whole.
+    It takes precedence over all other kinds, also for operators that are kept whole.
     """
     return _registering(Kind.RESULT_WITH_DYNAMIC_SIZES, ops, why)
 

@@ -1,4 +1,8 @@
-"""Results, as tensors without values, of operators whose sizes torch gets wrong, or slowly, where sizes are symbols."""
+"""Fake results of operators for which torch's meta kernels refuse symbolic sizes, or compute them wrongly or slowly.
+
+An example are slices whose bounds a dynamic size may turn negative. The result sizes of `cat` are computed here rather
+than by torch's reference: this saves 0.3 s on DenseNet-121 with three dynamic axes.
+"""
 
 from __future__ import annotations
 
@@ -129,7 +133,7 @@ def _sizes_of_windows(x: torch.Tensor, kernel: Any, stride: Any, padding: Any, d
         return NotImplemented
     sizes: list[Size] = [*x.shape[:-axes]]
     for size, step, pad, far, drop in zip(x.shape[-axes:], stride, padding, reach, drops, strict=True):
-        # Where one may be dropped, the windows are those that begin before the input's end.
+        # If a window may be dropped, the windows are those that begin before the end of the input.
         begins = size + pad if drop else size + 2 * pad - far + step
         sizes.append((begins + step - 1) // step)
     return sizes
@@ -152,7 +156,7 @@ def _upsampled(self: torch.Tensor, output_size: Sequence[Size], *options: object
     why=("torch's own is right, but a third of the time that a DenseNet of dynamic height and width takes to record"),
 )
 def _joined(tensors: Sequence[torch.Tensor], dim: int = 0) -> torch.Tensor:
-    # An empty vector may stand beside tensors of any rank.
+    # torch allows an empty vector beside tensors of any rank.
     whole = [x for x in tensors if x.ndim != 1 or not same_size(x.shape[0], 0)] or tensors[:1]
     sizes: list[Size] = list(whole[0].shape)
     along = dim % len(sizes)
@@ -165,7 +169,7 @@ def _joined(tensors: Sequence[torch.Tensor], dim: int = 0) -> torch.Tensor:
                     raise RuntimeError(
                         f"cat along axis {along}: axis {axis} is {size} in one tensor and {other} in another"
                     )
-                # One that depends on values is what it has to be.
+                # A data-dependent size is assumed to be the other size.
                 sizes[axis] = size if isinstance(size, int) else other
     dtype = functools.reduce(torch.promote_types, [x.dtype for x in tensors])
     return torch.empty(sizes, dtype=dtype, device=whole[0].device)
@@ -265,7 +269,7 @@ def _recurrent_over_packed(
     num_layers: int, dropout: float, train: bool, bidirectional: bool,
 ) -> tuple[torch.Tensor, ...]:  # fmt: skip
     states = hx if isinstance(hx, (list, tuple)) else [hx]
-    # The state's own size is the output's, in an LSTM that projects too.
+    # The output has the size of the state, also in an LSTM with projections.
     features = states[0].shape[-1] * (2 if bidirectional else 1)
     output = torch.empty([data.shape[0], features], dtype=data.dtype, device=data.device)
     return output, *(torch.empty_like(state) for state in states)
@@ -284,7 +288,7 @@ def _part(x: torch.Tensor, dim: int = 0, start: Any = None, end: Any = None, ste
     varying = [each for each in (start, end) if isinstance(each, torch.SymInt)]
     if varying and all(map(symbols.never_negative, varying)):
         return NotImplemented
-    # An axis of none is left out of account: x[-1:] is one.
+    # An empty axis is not considered, so that x[-1:] has the size 1.
     least = max(symbols.least(size), 1)
     first, last = 0 if start is None else start, sys.maxsize if end is None else end
     if not varying and _is_certain(least, first, last):
@@ -316,7 +320,7 @@ def _picked(x: torch.Tensor, indices: list[torch.Tensor | None]) -> Any:
 
 
 def _is_certain(least: int, first: int, last: int) -> bool:
-    """Whether an axis of at least so many places reaches both bounds, and the first surely is not behind the last."""
+    """Whether an axis of at least this size reaches both bounds, and the first is known not to be behind the last."""
     if last >= sys.maxsize:
         return -least <= first <= least
     in_order = (first < 0) == (last < 0) or (first >= 0 and first - last <= least)
@@ -324,7 +328,7 @@ def _is_certain(least: int, first: int, last: int) -> bool:
 
 
 def _count(size: torch.SymInt, least: int, first: Size, last: Size) -> Size:
-    """How many places of an axis lie from the first up to the last, negative ones being counted from the end."""
+    """The number of indices of an axis from the first up to the last. Negative bounds count from the end."""
     to_the_end = isinstance(last, int) and last >= sys.maxsize
     if to_the_end and isinstance(first, int):
         return _smaller(size, -first) if first < 0 else _larger(size - first, 0)

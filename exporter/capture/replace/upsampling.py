@@ -1,4 +1,4 @@
-"""Upsampling by factors, as upsampling to sizes."""
+"""Upsampling by factors, recorded as upsampling to sizes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _NAMES = (
 
 
 def _scaled(size: Size, factor: float) -> Size:
-    """floor(size * factor), in integers where the factor is a fraction that floats hold."""
+    """floor(size * factor), computed in integers if the size is dynamic and the factor a fraction of small integers."""
     numerator, denominator = float(factor).as_integer_ratio()
     if isinstance(size, int) or denominator > 2**16:
         scaled: Size = math.floor(size * factor)

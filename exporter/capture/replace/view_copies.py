@@ -1,4 +1,4 @@
-"""`diagonal_copy`, `view_copy` and their like, recorded as the view: values have no memory that they could share."""
+"""`diagonal_copy`, `view_copy` and similar operators, recorded as views, since values of a graph share no memory."""
 
 from __future__ import annotations
 

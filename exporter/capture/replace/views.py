@@ -1,4 +1,4 @@
-"""Views by strides, in operators that say which elements they pick: a recording has values, not memory."""
+"""Views by strides, recorded as operators that select elements by index, because values of a graph have no memory."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from onnx_parity.exporter.capture.replace.registry import decomposition_of
 
 _aten = torch.ops.aten
 
-_WHY = "it speaks of places in memory, and a recording has values: the elements that stand there are picked by index"
+_WHY = "it refers to positions in memory, which values of a graph do not have: elements are selected by index"
 
 
 @decomposition_of(_aten.as_strided.default, _aten.as_strided_copy.default, why=_WHY)
@@ -36,11 +36,13 @@ def _as_strided_scatter(
 
 
 def _places(x: torch.Tensor, size: Sequence[Size], stride: Sequence[Size], storage_offset: Size | None) -> torch.Tensor:
-    """Which elements of `x`, read row by row, stand where the strides point in its memory."""
+    """The row-major indices of the elements of `x` that the strides refer to in its memory."""
     offset = x.storage_offset() if storage_offset is None else storage_offset
     known = (*x.shape, *x.stride(), *size, *stride, offset)
     if not all(isinstance(number, int) for number in known):
-        raise refused_here("as_strided over sizes that vary: use slices, unfold or expand, which speak of elements")
+        raise refused_here(
+            "as_strided cannot be exported with dynamic sizes: use slices, unfold or expand, which select elements"
+        )
     own = _memory(x.shape, x.stride(), x.storage_offset())
     element_at = {place: number for number, place in reversed([*enumerate(own)])}
     wanted = _memory(size, stride, offset)
@@ -55,6 +57,6 @@ def _places(x: torch.Tensor, size: Sequence[Size], stride: Sequence[Size], stora
 
 
 def _memory(size: Sequence[Any], stride: Sequence[Any], offset: Any) -> list[int]:
-    """The places in memory of the elements, row by row."""
+    """The positions of the elements in memory, in row-major order."""
     steps = [range(0, extent * step, step) if step else [0] * extent for extent, step in zip(size, stride, strict=True)]
     return [offset + sum(place) for place in itertools.product(*steps)]

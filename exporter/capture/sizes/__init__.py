@@ -1,1 +1,1 @@
-"""Dynamic sizes: symbols, and the result sizes of operators over them."""
+"""Dynamic sizes: the symbols of a recording, and the calls of Python and torch that would turn them into numbers."""

@@ -1,4 +1,13 @@
-"""Sizes that may vary: symbols for dynamic axes, and a record of what the program assumed about them."""
+"""Symbols for dynamic sizes, and a record of what the program assumed about them.
+
+`HintedShapeEnv` answers every question about a size with the example's size and records the answer; torch's own
+environment reasons about each question with sympy. An answer that fixes a dynamic axis is an error that names the line
+that asked. So are several answers that together leave one possible size, such as those of a `while` loop over a size.
+After the recording the environment is closed: a lowering that asks it for a number is refused.
+
+This file imports sympy, which takes 0.3 s and is only needed for dynamic sizes. It keeps torch's symbols from importing
+`torch._dynamo`, which would take another 0.6 s.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +37,7 @@ __all__ = ["Assumption", "HintedShapeEnv"]
 
 
 for _module in (torch, recording, sym_node, symbolic_shapes):
-    # torch's own frames between a question about a size and whoever asked it.
+    # torch's own frames, which lie between a question about a size and the code that asked it.
     asks_for_its_caller(str(_module.__file__))
 
 
@@ -39,18 +48,18 @@ class Assumption:
     expression: sympy.Basic
     answer: sympy.Basic
     origin: Origin
-    #: Asked by the user's own code (`if x.shape[0] > 1`) rather than by torch on its behalf.
+    #: Whether the user's own code asked (`if x.shape[0] > 1`), rather than torch.
     by_user: bool
 
     def spelled(self, axis_names: Mapping[str, str]) -> str:
-        """The expression, its sizes called what the user calls them."""
+        """The expression, with the user's names for the sizes."""
         names = {
             symbol: sympy.Symbol(axis_names.get(str(symbol), str(symbol))) for symbol in self.expression.free_symbols
         }
         return str(self.expression.xreplace(names))
 
     def fixes(self) -> bool:
-        """Whether the answer pins a size to a number: `s0 == 3` held, or `int(s0)` was taken."""
+        """Whether the answer fixes a size: `s0 == 3` was True, or `int(s0)` was computed."""
         if isinstance(self.expression, sympy.Eq):
             sides, holds = self.expression.args, self.answer == sympy.true
         elif isinstance(self.expression, sympy.Ne):
@@ -62,7 +71,7 @@ class Assumption:
 
 
 def _fixed_together(assumptions: Iterable[Assumption]) -> list[Assumption]:
-    """Of the program's own decisions by a size, those that complete its being pinned: `while i < n` ends at one n."""
+    """The assumptions of the user's code that leave only one possible size: the end of `while i < n` fixes n."""
     bounds: dict[sympy.Basic, tuple[Any, Any]] = {}
     found = []
     for assumption in assumptions:
@@ -91,13 +100,13 @@ def _fixed_together(assumptions: Iterable[Assumption]) -> list[Assumption]:
 
 
 def _is_question(expression: sympy.Basic) -> bool:
-    """Whether the answer is yes or no, rather than a number. (To sympy a symbol is a Boolean too.)"""
+    """Whether the answer is a boolean rather than a number. (In sympy a symbol is a Boolean too.)"""
     return isinstance(expression, (sympy.core.relational.Relational, BooleanAtom, BooleanFunction))
 
 
 @dataclass(frozen=True)
 class _Axis(Source):
-    """Where a symbol comes from, as torch wants to be told. torch._dynamo's such classes take a second to import."""
+    """The source of a symbol, which torch requires. torch has such classes in torch._dynamo, a second to import."""
 
     axis: str
 
@@ -108,7 +117,7 @@ class _Axis(Source):
 
 @contextmanager
 def _without_dynamo() -> Iterator[None]:
-    """Torch's environments import dynamo, 0.7 s, to ask if z3 is to check them."""
+    """Within, creating a ShapeEnv does not import dynamo, which would take 0.7 s, for its check of a z3 option."""
     if _config.translation_validation:
         yield
         return
@@ -117,9 +126,9 @@ def _without_dynamo() -> Iterator[None]:
 
 
 class HintedShapeEnv(ShapeEnv):
-    """A `ShapeEnv` that answers from the example's sizes and writes down what it answered.
+    """A `ShapeEnv` that answers with the example's sizes and records its answers.
 
-    torch's own reasons with sympy about every question, which is most of the time that symbolic sizes cost.
+    torch's own environment reasons with sympy about every question, which is most of the cost of symbolic sizes.
     """
 
     def __init__(self) -> None:
@@ -129,34 +138,34 @@ class HintedShapeEnv(ShapeEnv):
         self._example: dict[sympy.Symbol, int] = {}
         self._ranges: dict[sympy.Symbol, ValueRanges[Any]] = {}
         self.assumptions: dict[sympy.Basic, Assumption] = {}
-        #: Answers to the program's questions that the promised ranges give.
+        #: Answers to the program's questions that follow from the declared ranges.
         self._certain: dict[sympy.Basic, sympy.Basic] = {}
-        #: The recording is over: who asks now would take a number that the model does not keep to.
+        #: Whether the recording is over. Then an answer would make a dynamic size a constant of the model.
         self.closed = False
-        #: Tells what a number that depends on values is in the example.
+        #: Returns the value that a data-dependent symbol has for the example inputs.
         self.read_symbol: Callable[[str], int | float | None] = lambda name: None
-        #: The path of the module that is running.
+        #: Returns the path of the module that is running.
         self.module_running: Callable[[], str] = lambda: ""
 
     def unknown_size(self, like: Size) -> torch.SymInt:
-        """A size that depends on values: questions are answered as for a size like it."""
+        """A data-dependent size, for which questions are answered as for another size."""
         hint = sympy.sympify(like if isinstance(like, int) else like.node.expr.xreplace(self.hints))
-        # One that was read from values has no hint: any that is not special will do.
+        # A size that was read from a tensor has no hint: 2 is used, because 0 and 1 are special.
         size = self.new_size(f"size_{len(self.hints)}", int(hint) if hint.is_Integer else 2)
         del self._example[size.node.expr]
         return size
 
     def size_of(self, expression: sympy.Expr) -> Size:
-        """An expression over sizes, as a size."""
+        """A size for an expression over sizes."""
         return int(expression) if expression.is_Integer else self.create_symintnode(expression, hint=None)
 
     def new_size(self, name: str, hint: int, bounds: tuple[Any, Any] | None = None) -> torch.SymInt:
-        """A symbol for a size that varies, `hint` in the example and promised to lie within `bounds`."""
+        """A symbol for a dynamic size that is `hint` in the example and declared to be within `bounds`."""
         size_of_example = hint
-        # A size of 0 or 1 in the example would make broadcasting and emptiness look decided.
+        # A hint of 0 or 1 would decide questions about broadcasting and about empty tensors.
         hint = hint if hint > 1 else 2
         source = _Axis(name)
-        # Not as positive, which is torch's default: sympy would take it for certain that nothing is empty.
+        # Not positive, which is torch's default: sympy would conclude that no tensor is empty.
         symbol = self.create_symbol(hint, source, dynamic_dim=DimDynamic.DYNAMIC, constraint_dim=None, positive=None)
         self.hints[symbol] = hint
         self._ranges[symbol] = ValueRanges(*(bounds or (0, int_oo)))
@@ -166,7 +175,7 @@ class HintedShapeEnv(ShapeEnv):
         return size
 
     def number_in_example(self, number: Varying, given: Mapping[sympy.Basic, int | float]) -> int | float:
-        """What a size, or a number that the program read, is in the example, where some symbols are given."""
+        """The value of a symbolic number for the example inputs, given the values of some symbols."""
         known = self._in_example(number.node.expr.xreplace({each: sympy.sympify(given[each]) for each in given}))
         assert known is not None, f"{number} is no number of the program"
         if isinstance(number, torch.SymBool):
@@ -174,7 +183,10 @@ class HintedShapeEnv(ShapeEnv):
         return int(known) if isinstance(number, torch.SymInt) else float(known)
 
     def _in_example(self, expression: sympy.Basic) -> sympy.Basic | None:
-        """What an expression over numbers that depend on values is in the example, where the program itself asks."""
+        """The value of an expression for the example inputs; None if a symbol's value is unknown.
+
+        Reads data-dependent symbols, so it is for questions that the program itself asks.
+        """
         known: dict[sympy.Basic, int | float] = dict(self._example)
         for symbol in expression.free_symbols - self._example.keys():
             number = self.read_symbol(str(symbol))
@@ -184,7 +196,7 @@ class HintedShapeEnv(ShapeEnv):
         return expression.xreplace(known)
 
     def is_in_example(self, size: torch.SymInt) -> bool:
-        """Whether the example has it, rather than values that the program computes."""
+        """Whether a size depends on sizes of inputs only, and not on values that the program computes."""
         return bool(size.node.expr.free_symbols <= self._example.keys())
 
     def is_of_input(self, name: str) -> bool:
@@ -192,31 +204,31 @@ class HintedShapeEnv(ShapeEnv):
         return any(str(symbol) == name for symbol in self._example)
 
     def never_negative(self, number: torch.SymInt) -> bool:
-        """Whether it surely is none of those that count from the end of an axis, no axis being empty."""
+        """Whether a number cannot be negative if no axis is empty. Negative indices count from the end of an axis."""
         known = number.node.expr.free_symbols & self._ranges.keys()
         occupied = {symbol: self._ranges[symbol] & ValueRanges(1, int_oo) for symbol in known}
         return bool(bound_sympy(number.node.expr, occupied).lower >= 0)
 
     def least(self, size: torch.SymInt) -> int:
-        """What a size surely is at least."""
+        """A lower bound of a size."""
         return int(max(bound_sympy(size.node.expr, self._ranges).lower, 0))
 
     def unlike_the_example(self) -> list[sympy.Symbol]:
-        """The sizes that are taken to be others than they are in the example."""
+        """The symbols of sizes that were recorded with another value than they have in the example."""
         return [symbol for symbol, hint in self.hints.items() if hint != self._example.get(symbol, hint)]
 
     def fixing(self) -> list[Assumption]:
-        """What was assumed that pins a size to a number."""
+        """The assumptions that fix a size."""
         assumptions = list(self.assumptions.values())
         return [*filter(Assumption.fixes, assumptions), *_fixed_together(assumptions)]
 
     def decided(self, question: sympy.Basic) -> bool:
-        """Answer a question that the program goes by and torch does not ask: does `squeeze` drop an axis?"""
+        """Answer a question that decides the result but that torch does not ask: does `squeeze` drop an axis?"""
         possible = bound_sympy(question, self._ranges)
         if possible.is_singleton():
             return bool(possible.lower)
         known = question.free_symbols <= self._example.keys()
-        # A size that depends on values is taken to be none of the few that are special.
+        # A data-dependent size is assumed to be none of the special sizes that the question is about.
         answer = question.xreplace(self._example) if known else sympy.false
         user = nearest_user_place(sys._getframe())
         origin = self._origin(user)
@@ -224,16 +236,16 @@ class HintedShapeEnv(ShapeEnv):
         return bool(answer)
 
     def _origin(self, user: Place | None) -> Origin:
-        # Where all of a program is torch's, a Sequential of its layers, only the layer can be named.
+        # A program that consists of torch's own code, such as a Sequential of layers, has no line: name the layer.
         return Origin(user.file, user.line, "") if user is not None else Origin("", 0, self.module_running())
 
     def _get_user_frame(self) -> FrameType | None:
-        # torch's own imports dynamo and inductor to know their files.
+        # torch's own implementation imports dynamo and inductor to recognize their files.
         user = nearest_user_place(sys._getframe(1))
         return user.frame if user is not None else sys._getframe(1)
 
     def replace(self, expr: Any) -> Any:  # type: ignore[override]
-        # torch asks this of every expression it touches; there is nothing to replace before something was specialised.
+        # torch calls this for every expression; there is nothing to replace unless a size has been specialized.
         return super().replace(expr) if self.replacements else expr
 
     def evaluate_expr(self, orig_expr: sympy.Basic, hint: Any = None, *args: Any, **kwargs: Any) -> sympy.Basic:
@@ -245,18 +257,18 @@ class HintedShapeEnv(ShapeEnv):
         if not orig_expr.free_symbols:
             return orig_expr
         if self.closed:
-            raise Unsupported(f"it takes {orig_expr} for a fixed number, and that varies")
+            raise Unsupported(f"its lowering needs {orig_expr} as a constant, but it is a dynamic size")
         frame = sys._getframe(1)
         asker = frame
         in_python = False
         while asker.f_back is not None and asked_for_caller(asker.f_code):
-            # Without a frame of `SymBool.__bool__` it was C++ that asked: is this index in range?
+            # Without a frame of `SymBool.__bool__` the question came from C++, such as whether an index is in range.
             in_python = in_python or asker.f_code.co_filename == torch.__file__
             asker = asker.f_back
         user = nearest_user_place(frame)
         if not orig_expr.free_symbols <= self.hints.keys():
-            # torch's own questions (is it contiguous?) have answers for all sizes. A number is asked for on behalf of
-            # the program, by int(x) or by an operator that takes nothing else.
+            # torch's own questions (is it contiguous?) have answers that hold for all sizes. If a number is asked for,
+            # it is needed by the program, by int(x) or by an operator that accepts nothing else.
             followed = (user is not None and asker is user.frame) or not _is_question(orig_expr)
             answer = self._in_example(orig_expr) if followed else None
             return super().evaluate_expr(orig_expr, hint, *args, **kwargs) if answer is None else answer

@@ -1,4 +1,8 @@
-"""x[i], x[:n], torch.zeros(n), torch.tensor([n]) where i and n vary. Python asks for numbers; they stay symbols."""
+"""x[i], x[:n], torch.zeros(n) and torch.tensor([n]), where i and n are symbols or are read from tensors.
+
+Python's own conversions (`int`, `__index__`) would turn a symbol into the example's number. The calls that convert are
+replaced here and in `replace/dynamic_sizes.py`.
+"""
 
 from __future__ import annotations
 
@@ -20,9 +24,9 @@ _READ = torch.Tensor.__getitem__
 _WRITE = torch.Tensor.__setitem__
 _NARROW = frozenset({torch.narrow, torch.Tensor.narrow})
 _UNPACK = torch._VF._pad_packed_sequence
-#: What makes a tensor of numbers, some of which may vary.
+#: Functions that create a tensor from numbers, which may be symbols.
 _OF_NUMBERS = frozenset({torch.tensor, torch.as_tensor})
-#: What takes sizes and places as numbers, where programs write `torch.zeros(2, n)` for a tensor n.
+#: Functions that take sizes and indices as numbers, to which programs pass tensors: `torch.zeros(2, n)`.
 _TAKING_SIZES = frozenset(
     {
         torch.zeros, torch.ones, torch.empty, torch.full, torch.rand, torch.randn, torch.eye, torch.arange,
@@ -36,9 +40,9 @@ _TAKING_SIZES = frozenset(
 
 
 class SymbolicSubscripts(TorchFunctionMode):
-    """Takes the numbers among the items of a subscript as `torch.select` does, which gives views to write through.
+    """Applies symbolic numbers in a subscript with `torch.select`, whose result is a view that can be written through.
 
-    Tensors of one int among sizes and in the place of numbers are read, into symbols.
+    Tensors of one int that are given as sizes or as numbers become symbols.
     """
 
     def __torch_function__(
@@ -56,7 +60,7 @@ class SymbolicSubscripts(TorchFunctionMode):
             of_tensor = isinstance(args[0], torch.Tensor) and func is not torch.arange if args else False
             args = (*args[:1], *map(_numbered, args[1:])) if of_tensor else tuple(map(_numbered, args))
             if func in _NARROW and len(args) == 4 and isinstance(args[2], torch.SymInt):
-                # Its own asks whether the start is negative.
+                # torch's own implementation asks whether the start is negative.
                 return torch.ops.aten.slice.Tensor(*args[:3], args[2] + args[3])
         elif func in _OF_NUMBERS and args and _has_parts(args[0]):
             return _assembled(args[0], *args[1:], **(kwargs or {}))
@@ -68,12 +72,13 @@ class SymbolicSubscripts(TorchFunctionMode):
 
 
 def _is_all_steps(data: object, batch_sizes: torch.Tensor, batch_first: bool, value: float, steps: object) -> bool:
-    """Whether a packed sequence is unpacked to the steps that it has, which need not be said, and takes no symbol."""
+    """Whether a packed sequence is unpacked to its own number of steps. Then the argument, which cannot be a symbol,
+    may be left out."""
     return isinstance(steps, torch.SymInt) and bool(steps.node.expr == batch_sizes.shape[0].node.expr)  # type: ignore[attr-defined]
 
 
 def _numbered(item: Any) -> Any:
-    """A tensor of one int as its number; so in a slice and in a list of sizes."""
+    """The number of a tensor of one int, also inside a slice or a list of sizes; other items unchanged."""
     if isinstance(item, torch.Tensor):
         is_number = item.ndim == 0 and not item.is_floating_point() and item.dtype not in (torch.bool, torch.uint8)
         return item.item() if is_number else item
@@ -85,7 +90,7 @@ def _numbered(item: Any) -> Any:
 
 
 def _selected(x: torch.Tensor, items: tuple[Any, ...]) -> tuple[torch.Tensor, tuple[Any, ...]]:
-    """`x` with the numbers that vary among the items applied, and the other items."""
+    """`x` with the symbolic numbers among the items applied, and the remaining items."""
     whole = x.ndim - sum(map(_axes_of, items))
     axis = 0
     rest: list[Any] = []
@@ -99,7 +104,7 @@ def _selected(x: torch.Tensor, items: tuple[Any, ...]) -> tuple[torch.Tensor, tu
 
 
 def _axes_of(item: object) -> int:
-    """How many axes an item of a subscript speaks of."""
+    """How many axes an item of a subscript indexes."""
     if item is None or item is Ellipsis or isinstance(item, bool):
         return 0
     if isinstance(item, torch.Tensor) and item.dtype in (torch.bool, torch.uint8):
@@ -111,7 +116,7 @@ def _axes_of(item: object) -> int:
 
 
 def _has_parts(data: Any) -> bool:
-    """Whether there are numbers that vary, or tensors within a list, whose memory `torch.tensor` would read."""
+    """Whether the data has symbolic numbers, or tensors within a list, whose memory `torch.tensor` would read."""
     if isinstance(data, (list, tuple)):
         return any(isinstance(part, Varying | torch.Tensor) or _has_parts(part) for part in data)
     return isinstance(data, Varying)
@@ -120,7 +125,7 @@ def _has_parts(data: Any) -> bool:
 def _assembled(
     data: Any, dtype: torch.dtype | None = None, device: Any = None, requires_grad: bool = False
 ) -> torch.Tensor:
-    """What `torch.tensor(data)` gives, made of its parts."""
+    """The result of `torch.tensor(data)`, built from its parts with operators."""
     parts = _parts_of(data)
     common = dtype or _common_dtype(parts)
     return _stacked(data, common, device)

@@ -1,1 +1,1 @@
-"""Other ways into a recording than plain calls: exported programs and torch's higher-order operators."""
+"""Sources of recordings other than plain calls: exported programs and torch's higher-order operators."""

@@ -1,7 +1,8 @@
 """Programs that `torch.export` has captured, as modules that can be recorded like any other.
 
-An `ExportedProgram` is a graph of ATen operators whose weights, mutations and nested arguments were taken out. Here
-they are put back: weights under their own names, writes in place, arguments and results in their structure.
+In an `ExportedProgram`, weights, writes in place and nested arguments are separate from the graph of ATen operators.
+Here they are put back: weights under their names, writes in place, arguments and results in their structure. The graph
+is run node by node under the recorder, which reads source lines and module paths from the nodes and not from the stack.
 """
 
 from __future__ import annotations
@@ -28,12 +29,12 @@ _WRITES = frozenset({OutputKind.BUFFER_MUTATION, OutputKind.PARAMETER_MUTATION, 
 
 
 class ExportedModule(nn.Module):
-    """An `ExportedProgram` that can be called, in whichever mode it was exported."""
+    """An `ExportedProgram` that can be called, in the mode in which it was exported."""
 
     def __init__(self, program: ExportedProgram) -> None:
         super().__init__()
         _refuse_transforms(program)
-        # Set past nn.Module, which would take the graph for a part of the program, with parameters of its own.
+        # Not set as an attribute, because nn.Module would register the graph as a submodule with parameters.
         self.__dict__["_program"] = program
         for spec in program.graph_signature.input_specs:
             if spec.kind in _WEIGHTS:
@@ -42,7 +43,7 @@ class ExportedModule(nn.Module):
             elif spec.kind is not InputKind.USER_INPUT:
                 raise CaptureError(
                     f"the exported program holds a {spec.kind.name.lower()}, {spec.target or spec.arg.name!r}, which "
-                    "ONNX has no form for: write it with tensors"
+                    "ONNX cannot represent: write the program with tensors"
                 )
 
     @property
@@ -68,19 +69,19 @@ class ExportedModule(nn.Module):
 
     def refuse_marked_inputs(self) -> None:
         raise ArgumentError(
-            "an ExportedProgram has lists of the length that it was exported with, and no argument that may be None: "
-            "for a ListOf or an OrNone export torch.jit.script(model)"
+            "the lists of an ExportedProgram have a fixed length, and its arguments cannot be None: to use a ListOf or "
+            "an OrNone, export torch.jit.script(model)"
         )
 
     def example(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """The arguments that it was exported with."""
         if self.program.example_inputs is None:
-            raise ArgumentError("the exported program does not hold its example inputs: give them as args and kwargs")
+            raise ArgumentError("the exported program has no example inputs: give them as args and kwargs")
         args, kwargs = self.program.example_inputs
         return tuple(args), dict(kwargs)
 
     def axes(self, inputs: Mapping[str, torch.Tensor]) -> Axes:
-        """The sizes that may vary, as they were exported; `inputs` are its tensors by name."""
+        """The dynamic axes that it was exported with. `inputs` are its input tensors by name."""
         found: dict[int, Named] = {}
         ranges: dict[str, tuple[Any, Any]] = {}
         names: dict[str, str] = {}
@@ -88,13 +89,13 @@ class ExportedModule(nn.Module):
         for name, value in self._user_inputs().items():
             if isinstance(value, Varying):
                 raise ArgumentError(
-                    f"the exported program takes the number {name!r} as an input that varies, and it would be built "
-                    "in: export the program with a tensor of one number instead"
+                    f"the exported program has the number {name!r} as a dynamic input, but in a model it would become "
+                    "a constant: export the program with a tensor of one number instead"
                 )
             if isinstance(value, torch.Tensor):
                 fakes.append(value)
         if len(fakes) != len(inputs):
-            raise ArgumentError(f"the program was exported for {len(fakes)} tensors, and got {len(inputs)}")
+            raise ArgumentError(f"the program was exported for {len(fakes)} tensors, but got {len(inputs)}: give all")
         for position, (fake, name) in enumerate(zip(fakes, inputs, strict=True)):
             for axis, size in enumerate(fake.shape):
                 if isinstance(size, torch.SymInt):
@@ -107,7 +108,7 @@ class ExportedModule(nn.Module):
         return Axes(inputs=found, ranges=ranges)
 
     def _user_inputs(self) -> dict[str, Any]:
-        """What stands for each argument in the graph: fake tensors, and whatever else was given."""
+        """The values of the arguments in the graph, by their names there: fake tensors, and other values."""
         specs = self.program.graph_signature.input_specs
         placeholders = self.program.graph.find_nodes(op="placeholder")
         return {
@@ -124,7 +125,7 @@ class ExportedModule(nn.Module):
         if given != spec:
             raise ArgumentError(
                 f"the program was exported for arguments of the structure {spelled_structure(spec)}, positional and by "
-                f"name, and got {spelled_structure(given)}"
+                f"name, but got {spelled_structure(given)}: give the same structure"
             )
         given_leaves = iter(leaves)
         values = {
@@ -143,13 +144,14 @@ class ExportedModule(nn.Module):
 
 
 def _refuse_transforms(program: ExportedProgram) -> None:
-    """torch.export keeps `torch.vmap` and its like as steps that enter and leave it, which torch cannot run either."""
+    """Refuse `torch.vmap` and similar transforms. torch.export records nodes that enter and leave them, which torch
+    itself cannot run."""
     for node in program.graph.nodes:
         name = getattr(node.target, "__name__", "")
         if name.endswith("_increment_nesting") or name == "_unwrap_for_grad":
             raise CaptureError(
-                f"the exported program holds a transform of torch.func ({name}), which torch.export leaves half done: "
-                "export the module itself instead of the ExportedProgram"
+                f"the exported program contains a transform of torch.func ({name}), which torch.export records "
+                "incompletely: export the module itself instead of the ExportedProgram"
             )
 
 
@@ -160,9 +162,9 @@ def _tensor_of(program: ExportedProgram, name: str) -> torch.Tensor:
 
 
 def _put(root: nn.Module, path: str, tensor: torch.Tensor) -> None:
-    """Give a tensor the place `0.weight` in a module, which has such parts afterwards if it had not before.
+    """Register a tensor under a path such as `0.weight`, and create the submodules of the path if needed.
 
-    Past the checks of nn.Module: a program may call its parts what this class calls its methods.
+    The checks of nn.Module are bypassed, because names in the program may be those of methods of this class.
     """
     *parts, name = path.split(".")
     for part in parts:
@@ -183,7 +185,7 @@ def _find(root: nn.Module, path: str) -> torch.Tensor:
 
 
 class _Steps(fx.Interpreter):
-    """Runs a graph of `torch.export` node by node. `origin.py` reads from its frames which line a node came from."""
+    """Runs a graph of `torch.export` node by node. `origin.py` reads the source line of a node from its frames."""
 
     def get_attr(self, target: Any, args: Any, kwargs: Any) -> Any:
         attribute = super().get_attr(target, args, kwargs)
@@ -197,7 +199,7 @@ class _Steps(fx.Interpreter):
 
 
 def _branch(graph: fx.GraphModule) -> Callable[..., Any]:
-    """A part of a program that an operator takes as an argument: a way of `torch.cond`, what runs under `no_grad`."""
+    """A function that runs a subgraph, such as a branch of `torch.cond` or the body of a `no_grad`."""
 
     def run(*args: Any) -> Any:
         return _Steps(graph).run(*args, enable_io_processing=False)
@@ -206,7 +208,7 @@ def _branch(graph: fx.GraphModule) -> Callable[..., Any]:
 
 
 def _with_grad(enabled: bool, part: Callable[..., Any], *args: Any) -> Any:
-    """Whether gradients are on changes no value."""
+    """Run the body. Whether gradients are enabled does not change values."""
     return part(*args)
 
 
@@ -217,20 +219,20 @@ def _with_autocast(
         return part(*args)
 
 
-def _promise(condition: Any, message: str = "") -> None:
-    """What was checked at run time is known here: `torch._check(n > 0)`."""
+def _assume(condition: Any, message: str = "") -> None:
+    """Assume a condition that the exported program checks at run time, `torch._check(n > 0)`."""
     if isinstance(condition, torch.SymBool):
         torch._check(condition)
 
 
 def _nothing(*args: Any, **kwargs: Any) -> None:
-    """A check that a model has nobody to report to."""
+    """Ignore a run-time check, which a model cannot express."""
 
 
 _INSTEAD: dict[str, Callable[..., Any]] = {
     "wrap_with_set_grad_enabled": _with_grad,
     "wrap_with_autocast": _with_autocast,
-    "_assert_scalar.default": _promise,
+    "_assert_scalar.default": _assume,
     "_assert_async.default": _nothing,
     "_assert_async.msg": _nothing,
     "_functional_assert_async.msg": _nothing,

@@ -1,6 +1,6 @@
 """torch's higher-order operators, recorded as branches and loops: cond, while_loop, scan, associative_scan, map.
 
-Each is there twice: as the function that programs call, with structures of tensors, and as the operator that graphs of
+Each has two forms: the function that programs call, with structures of tensors, and the operator that graphs of
 `torch.export` call, with flat lists.
 """
 
@@ -39,7 +39,7 @@ def cond(
     places = [number for number, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor)]
     specs: list[pytree.TreeSpec] = []
 
-    def way(function: Callable[..., Any]) -> Callable[[Sequence[torch.Tensor]], Sequence[Leaf]]:
+    def flat(function: Callable[..., Any]) -> Callable[[Sequence[torch.Tensor]], Sequence[Leaf]]:
         def run(tensors: Sequence[torch.Tensor]) -> Sequence[Leaf]:
             filled = list(leaves)
             for place, tensor in zip(places, tensors, strict=True):
@@ -50,11 +50,11 @@ def cond(
 
         return run
 
-    results = blocks.branch(condition, way(true_fn), way(false_fn), [leaves[place] for place in places])
+    results = blocks.branch(condition, flat(true_fn), flat(false_fn), [leaves[place] for place in places])
     if specs[0] != specs[1]:
         raise blocks.error(
             f"the branches of torch.cond return different structures, {spelled_structure(specs[0])} and "
-            f"{spelled_structure(specs[1])}: return the same from both"
+            f"{spelled_structure(specs[1])}: return the same structure from both"
         )
     return pytree.tree_unflatten(results, specs[0])
 
@@ -82,8 +82,8 @@ def while_loop(
         carried, carried_spec = pytree.tree_flatten(tuple(body_fn(*given)))
         if carried_spec != spec:
             raise blocks.error(
-                f"the body of while_loop takes {spelled_structure(spec)} and returns "
-                f"{spelled_structure(carried_spec)}: return what it takes"
+                f"the body of while_loop takes {spelled_structure(spec)} but returns "
+                f"{spelled_structure(carried_spec)}: return the structure that it takes"
             )
         return Iteration(blocks.truth(cond_fn(*arguments(carried, shared))), carried)
 
@@ -160,7 +160,7 @@ def scan_flat(
     xs: Sequence[torch.Tensor],
     additional_inputs: Sequence[Any] = (),
 ) -> list[torch.Tensor]:
-    """What is carried at the end, and what is collected, stacked."""
+    """Record a scan. Returns the carried values after the last iteration, and the collected values, stacked."""
 
     def body(carried: Sequence[torch.Tensor], slices: Sequence[torch.Tensor]) -> Sequence[torch.Tensor]:
         returned: Sequence[torch.Tensor] = combine_fn(*carried, *slices, *additional_inputs)
@@ -172,7 +172,7 @@ def scan_flat(
 def associative_scan_flat(
     blocks: Blocks, combine_fn: Callable[..., Any], xs: Sequence[torch.Tensor], additional_inputs: Sequence[Any] = ()
 ) -> list[torch.Tensor]:
-    """From the front on: ONNX has nothing that could use that the order does not matter."""
+    """Record an associative scan as a sequential one, because ONNX cannot make use of the associativity."""
 
     def body(carried: Sequence[torch.Tensor], slices: Sequence[torch.Tensor]) -> Sequence[torch.Tensor]:
         combined = list(combine_fn(*carried, *slices, *additional_inputs))
@@ -192,7 +192,7 @@ def map_flat(
 
 
 def _arranged(x: torch.Tensor, axis: int, reverse: bool) -> torch.Tensor:
-    """The axis that is scanned over in front, from its first to be taken on."""
+    """The tensor with the scanned axis in front, reversed if the scan is."""
     x = x.movedim(axis, 0) if axis else x
     return x.flip([0]) if reverse else x
 
@@ -202,7 +202,7 @@ def _arranged_back(y: torch.Tensor, axis: int, reverse: bool) -> torch.Tensor:
     return y.movedim(0, axis) if 0 < axis < y.ndim else y
 
 
-#: Of each function that programs call, what records it.
+#: The functions that programs call, with the functions that record them.
 FUNCTIONS: dict[Any, Callable[..., Any]] = {
     torchs_cond: cond,
     torchs_while_loop: while_loop,
@@ -210,7 +210,7 @@ FUNCTIONS: dict[Any, Callable[..., Any]] = {
     torchs_associative_scan: associative_scan,
     torchs_map: map_,
 }
-#: Of each operator that exported graphs call.
+#: The operators that exported graphs call, with the functions that record them.
 OPERATORS: dict[Any, Callable[..., Any]] = {
     cond_op: cond,
     while_loop_op: while_loop,

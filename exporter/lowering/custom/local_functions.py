@@ -1,5 +1,7 @@
 """Local functions (`FunctionProto`): operators whose bodies are in the model, so that every runtime has them.
 
+A body is written once, as a function of the model.
+
 @onnx_parity.local_function("my_domain::Foo")
 def foo(g, x, y, alpha):
     return g.op("Add", x, g.op("Mul", y, alpha))

@@ -17,7 +17,7 @@ from typing import Any, TypeAlias
 
 from torch._ops import OpOverload, OpOverloadPacket
 
-from onnx_parity.exporter.capture.replace.dispatch import falls_apart, keeping_also
+from onnx_parity.exporter.capture.replace.dispatch import decomposes_unseen, keeping_whole
 from onnx_parity.exporter.errors import ArgumentError
 from onnx_parity.exporter.fallback.encoding import NOT_VALUES
 from onnx_parity.exporter.lowering.builder import Graph
@@ -82,7 +82,7 @@ def translations(table: TranslationTable) -> dict[OpOverload, Lowering]:
 
 def kept_for_users(table: Mapping[OpOverload, Lowering]) -> AbstractContextManager[None]:
     """A context in which operators that a user lowers are recorded whole, even if torch decomposes them otherwise."""
-    return keeping_also([*table, *user_lowered_operators()])
+    return keeping_whole([*table, *user_lowered_operators()])
 
 
 def _checked(symbolic_name: str, opset_version: int) -> str:
@@ -98,7 +98,7 @@ def _qualified(name: str) -> str:
 
 
 def _refuse_falling_apart(op: OpOverload) -> None:
-    if falls_apart(op):
+    if decomposes_unseen(op):
         raise ArgumentError(
             f"a lowering of {op._schema.name} would never be called, because torch always decomposes that operator: "
             "register lowerings of the operators that capture_program(...).operators lists"

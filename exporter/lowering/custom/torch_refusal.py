@@ -1,4 +1,7 @@
-"""Finds out whether torch refuses a call that it has recorded: its meta kernels accept all combinations of dtypes."""
+"""Finds out whether torch refuses a call that it has recorded: its meta kernels accept all combinations of dtypes.
+
+If a lowering fails on such a call, the error is reported as the program's, with torch's own message.
+"""
 
 from __future__ import annotations
 
