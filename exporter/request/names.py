@@ -77,7 +77,7 @@ def _unlike(taken: Sequence[str], name: str) -> str:
 def _refuse_duplicates(what: str, names: Sequence[object]) -> None:
     for name in names:
         if not isinstance(name, str) or not name:
-            raise ArgumentError(f"{what}_names holds {name!r}: every name is a string that is not empty")
+            raise ArgumentError(f"{what}_names holds {name!r}: give strings that are not empty")
         checked_unicode(f"{what}_names", name)
         if names.count(name) > 1:
             raise ArgumentError(f"two {what}s are called {name!r}: give them different names in {what}_names")

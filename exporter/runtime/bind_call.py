@@ -46,7 +46,7 @@ def feeds_of(
                 wanted = _wanted(other)
                 if not _fits(one, other):
                     raise ArgumentError(
-                        f"{place} is {wanted} in the model, and {_described(one)} was given: give {wanted}"
+                        f"{place} is {wanted} in the model, but {_described(one)} was given: give {wanted}"
                     )
                 fed.append(list(one) if isinstance(one, tuple) else one)
             else:
@@ -111,8 +111,8 @@ def _paired(place: str, given: Any, exported: Any) -> Iterator[tuple[str, Any, A
         ours, theirs = pytree.tree_leaves(given), pytree.tree_leaves(exported)
         if len(ours) != len(theirs):
             raise ArgumentError(
-                f"{place} is {_described(given)}, and the program was exported with {_described(exported)}: give one "
-                "like it"
+                f"{place} is {_described(given)}, but the program was exported with {_described(exported)}: give "
+                "one of the same structure"
             )
         yield from ((place, one, before) for one, before in zip(ours, theirs, strict=True))
 
