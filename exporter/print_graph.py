@@ -130,7 +130,9 @@ def _attribute(attribute: ir.Attr) -> str:
         return f"@{attribute.ref_attr_name}"
     if attribute.type is ir.AttributeType.TENSOR:
         tensor = attribute.as_tensor()
-        values = tensor.numpy().tolist() if tensor.size <= 8 else "..."
+        # External data is not read: it may lie anywhere.
+        is_shown = tensor.size <= 8 and not isinstance(tensor, ir.ExternalTensor)
+        values = tensor.numpy().tolist() if is_shown else "..."
         return f"{tensor.dtype.name}{list(tensor.shape.numpy())}{{{values}}}"
     value = attribute.value
     return str(list(value)) if isinstance(value, tuple) else str(value)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import inspect
-import pickle
+import math
+import os
 import re
 import sys
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -19,12 +21,16 @@ from onnx_parity.harness.one_line import one_line
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["InputText", "SourceError", "dynamic_axes", "load_program"]
+__all__ = ["InputText", "SourceError", "dynamic_axes", "load_program", "read_weights"]
 
 _INPUT = re.compile(
     r"(?:(?P<name>[A-Za-z_]\w*)=)?(?P<shape>scalar|\d+(?:x\d+)*)(?::(?P<dtype>\w+)(?:<(?P<bound>\d+))?)?"
 )
 _DYNAMIC = re.compile(r"(?P<name>[A-Za-z_][\w.]*):(?P<axis>-?\d+)(?:=(?P<axis_name>\w+))?")
+
+
+#: Of a number on the command line. More do not fit into an int64.
+_MOST_DIGITS = 18
 
 
 class SourceError(Exception):
@@ -45,12 +51,17 @@ class InputText:
         match = _INPUT.fullmatch(text)
         if match is None:
             raise SourceError(
-                f"--input {text} cannot be read. Write the sizes, 1x3x224x224, and where needed a name, "
+                f"--input {_shortened(text)} cannot be read. Write the sizes, 1x3x224x224, and where needed a name, "
                 "x=1x3x224x224, a dtype, ids=1x16:int64, and a bound for integers, ids=1x16:int64<30522. "
                 "Write scalar for a tensor without axes."
             )
-        shape = () if match["shape"] == "scalar" else tuple(int(size) for size in match["shape"].split("x"))
-        return cls(match["name"] or "", shape, match["dtype"] or "float32", int(match["bound"] or 2))
+        sizes = [] if match["shape"] == "scalar" else match["shape"].split("x")
+        bound = match["bound"] or "2"
+        if any(len(number) > _MOST_DIGITS for number in (*sizes, bound)):
+            raise SourceError(f"--input {_shortened(text)}: no size and no bound has more than {_MOST_DIGITS} digits.")
+        if not int(bound):
+            raise SourceError(f"--input {text}: no integer is from 0 up to and below 0. Write a bound of 1 or more.")
+        return cls(match["name"] or "", tuple(map(int, sizes)), match["dtype"] or "float32", int(bound))
 
     def make(self, generator: torch.Generator) -> torch.Tensor:
         """A tensor of random numbers: between 0 and 1, or integers from 0 up to the bound."""
@@ -59,9 +70,26 @@ class InputText:
         dtype = getattr(torch, self.dtype, None)
         if not isinstance(dtype, torch.dtype):
             raise SourceError(f"--input: torch has no dtype {self.dtype}. Write for example float32, int64 or bool.")
-        if dtype.is_floating_point or dtype.is_complex:
-            return torch.rand(self.shape, generator=generator).to(dtype)
-        return torch.randint(0, self.bound, self.shape, generator=generator).to(dtype)
+        self._refuse_too_large(dtype.itemsize)
+        try:
+            if dtype.is_floating_point or dtype.is_complex:
+                return torch.rand(self.shape, generator=generator).to(dtype)
+            if dtype is not torch.bool and self.bound - 1 > torch.iinfo(dtype).max:
+                raise SourceError(f"--input: {dtype} holds no number up to {self.bound - 1:,}. Write a lower bound.")
+            return torch.randint(0, self.bound, self.shape, generator=generator).to(dtype)
+        except (RuntimeError, TypeError) as error:
+            raise SourceError(f"--input: torch cannot make such a tensor of {dtype}: {_first_line(error)}.") from error
+
+    def _refuse_too_large(self, bytes_each: int) -> None:
+        # Random numbers are made as float32 or int64.
+        size = math.prod(self.shape) * max(bytes_each, 8)
+        memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+        if size > memory:
+            shape = "x".join(map(str, self.shape))
+            raise SourceError(
+                f"--input {_shortened(shape)}: a tensor of these sizes needs {size:,} bytes, and this machine has "
+                f"{memory:,}. Write smaller sizes."
+            )
 
 
 def load_program(where: str, weights: Path | None = None) -> Callable[..., Any]:
@@ -92,9 +120,10 @@ def load_program(where: str, weights: Path | None = None) -> Callable[..., Any]:
             raise SourceError(
                 f"--weights {weights} cannot be loaded: {where} is not a torch.nn.Module. Leave out --weights."
             )
+        state = read_weights(weights)
         try:
-            program.load_state_dict(_state(weights))
-        except RuntimeError as error:
+            program.load_state_dict(state)
+        except (RuntimeError, TypeError, AttributeError, ValueError) as error:
             raise SourceError(f"--weights {weights} do not fit the model: {error}") from error
     result: Callable[..., Any] = program
     return result
@@ -161,7 +190,8 @@ def _needs(function: Callable[..., Any]) -> list[str] | None:
     return [each.name for each in parameters if each.default is each.empty and each.kind not in variable]
 
 
-def _state(path: Path) -> dict[str, torch.Tensor]:
+def read_weights(path: Path) -> dict[str, torch.Tensor]:
+    """The weights in a file by their names. Raises SourceError, whatever the bytes are."""
     import torch
 
     if not path.is_file():
@@ -173,15 +203,29 @@ def _state(path: Path) -> dict[str, torch.Tensor]:
             raise SourceError(
                 f"--weights {path} cannot be loaded without the package safetensors: pip install safetensors"
             ) from error
-        loaded: dict[str, torch.Tensor] = load_file(path)
-        return loaded
+        load: Callable[[Path], object] = load_file
+        kind = "a safetensors file"
+    else:
+        load = functools.partial(torch.load, weights_only=True, map_location="cpu")
+        kind = "a state dict that torch.save wrote"
     try:
-        state: dict[str, torch.Tensor] = torch.load(path, weights_only=True, map_location="cpu")
-    except (pickle.UnpicklingError, EOFError, RuntimeError) as error:
-        raise SourceError(
-            f"--weights {path} cannot be loaded: it is not a state dict that torch.save wrote ({_first_line(error)})"
-        ) from error
-    return state
+        state = load(path)
+    except OSError:
+        raise
+    except Exception as error:
+        # The bytes may be anything, and so may what unpickling them raises.
+        raise SourceError(f"--weights {path} cannot be loaded: it is not {kind} ({_first_line(error)})") from error
+    if not isinstance(state, Mapping) or not all(isinstance(name, str) for name in state):
+        raise SourceError(f"--weights {path} cannot be loaded: it holds no weights by their names, but {_kind(state)}")
+    return dict(state)
+
+
+def _kind(state: object) -> str:
+    return "a dict of other keys" if isinstance(state, Mapping) else f"an object of type {type(state).__name__}"
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= 100 else f"{text[:80]}... ({len(text):,} characters)"
 
 
 def _first_line(error: Exception) -> str:
@@ -195,8 +239,11 @@ def dynamic_axes(texts: Sequence[str]) -> dict[str, dict[int, str]]:
         match = _DYNAMIC.fullmatch(text)
         if match is None:
             raise SourceError(
-                f"--dynamic {text} cannot be read. Write the input, the axis and a name, x:0=batch, or only x:0."
+                f"--dynamic {_shortened(text)} cannot be read. Write the input, the axis and a name, x:0=batch, "
+                "or only x:0."
             )
+        if len(match["axis"]) > _MOST_DIGITS:
+            raise SourceError(f"--dynamic {_shortened(text)}: no axis has more than {_MOST_DIGITS} digits.")
         axis = int(match["axis"])
         axes.setdefault(match["name"], {})[axis] = match["axis_name"] or f"{match['name']}_dim_{axis}"
     return axes

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import logging
+import warnings
 from collections import Counter
 from collections.abc import Iterator
-from pathlib import Path
+from contextlib import contextmanager
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 import typer
 
 from onnx_parity.harness.commands.terminal import print_json, print_text, refuse
+from onnx_parity.harness.one_line import one_line
 
 if TYPE_CHECKING:
     import onnx_ir as ir
 
-__all__ = ["show"]
+__all__ = ["NotAModelError", "Summary", "read_model", "show"]
 
 
 def show(
@@ -34,31 +38,91 @@ def show(
 
         parity show model.onnx --no-graph
     """
-    import onnx_ir as ir
-    from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
-
-    from onnx_parity.exporter.print_graph import printed
-
     if not path.is_file():
-        refuse(f"{path} cannot be shown: {'it is a folder' if path.is_dir() else 'there is no such file'}.")
+        what = "it is a folder" if path.is_dir() else "it is not a file" if path.exists() else "there is no such file"
+        refuse(f"{path} cannot be shown: {what}.")
     try:
-        model = ir.load(path)
-        if not model.ir_version:  # Protobuf reads no bytes as a message with nothing in it.
-            raise DecodeError
-    except DecodeError:
-        refuse(f"{path} cannot be shown: it is not an ONNX file.")
-    summary = _Summary.of(model, path)
+        summary, text = read_model(path, with_graph=graph and not as_json)
+    except NotAModelError as error:
+        refuse(f"{path} cannot be shown: {error}.")
     if as_json:
         print_json(summary)
         return
     if graph:
-        print_text(printed(model))
+        print_text(text)
         print_text("")
     for line in summary.lines():
         print_text(line)
 
 
-class _Summary(msgspec.Struct, frozen=True):
+class NotAModelError(Exception):
+    """A file that is no ONNX model. The message says why."""
+
+
+def read_model(path: Path, *, with_graph: bool) -> tuple[Summary, str]:
+    """The figures of a file and its printed graph. Raises NotAModelError, whatever the bytes are."""
+    import onnx_ir as ir
+    from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
+
+    from onnx_parity.exporter.print_graph import printed
+
+    try:
+        with _without_messages():
+            model = ir.load(path)
+            if not model.ir_version:  # Protobuf reads no bytes as a message with nothing in it.
+                raise DecodeError
+            _refuse_files_elsewhere(model)
+            return Summary.of(model, path), printed(model) if with_graph else ""
+    except DecodeError:
+        raise NotAModelError("it is not an ONNX file") from None
+    except _MALFORMED as error:
+        raise NotAModelError(f"it is not a valid ONNX model ({_innermost(error)})") from error
+
+
+@contextmanager
+def _without_messages() -> Iterator[None]:
+    """onnx_ir logs what it repairs, and onnx warns of keys that it does not know. What remains is shown."""
+    logger = logging.getLogger("onnx_ir")
+    level = logger.level
+    logger.setLevel(logging.CRITICAL)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logger.setLevel(level)
+
+
+#: What onnx_ir and numpy raise for messages of protobuf in which numbers, names or sizes make no sense.
+_MALFORMED = (
+    ArithmeticError, AssertionError, AttributeError, LookupError, MemoryError, NotImplementedError, RuntimeError,
+    TypeError, ValueError,
+)  # fmt: skip
+
+
+def _refuse_files_elsewhere(model: ir.Model) -> None:
+    """ONNX allows external data in the folder of the model and below."""
+    import onnx_ir as ir
+
+    for name, value in model.graph.initializers.items():
+        tensor = value.const_value
+        if isinstance(tensor, ir.ExternalTensor):
+            location = PurePath(tensor.location)
+            if location.is_absolute() or ".." in location.parts:
+                raise NotAModelError(
+                    f"the data of {name!r} is in {str(tensor.location)!r}, and ONNX allows files in the folder of the "
+                    "model and below"
+                )
+
+
+def _innermost(error: BaseException) -> str:
+    while error.__cause__ is not None:
+        error = error.__cause__
+    text = one_line(str(error))
+    return f"{type(error).__name__}: {text[:200]}" if text else type(error).__name__
+
+
+class Summary(msgspec.Struct, frozen=True):
     """The figures of a file, as `--json` prints them."""
 
     path: str
@@ -76,7 +140,7 @@ class _Summary(msgspec.Struct, frozen=True):
     operators: dict[str, int]
 
     @classmethod
-    def of(cls, model: ir.Model, path: Path) -> _Summary:
+    def of(cls, model: ir.Model, path: Path) -> Summary:
         import onnx_ir as ir
 
         from onnx_parity.exporter.print_graph import typed

@@ -18,6 +18,7 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from onnx_parity.harness.record import Metrics, Record
+from onnx_parity.harness.results.bounded_regex import bounded
 
 FIELDS = Record.__struct_fields__
 _METRICS = Metrics.__struct_fields__
@@ -35,16 +36,26 @@ _COMPARE: dict[type[ast.cmpop], Callable[[Any, Any], bool]] = {
     ast.IsNot: operator.is_not,
 }
 _BY_ORDER = (ast.Lt, ast.LtE, ast.Gt, ast.GtE)
+
+
+def _product(left: Any, right: Any) -> Any:
+    if not isinstance(left, int | float) or not isinstance(right, int | float):
+        raise TypeError("only numbers are multiplied")
+    return left * right
+
+
 _ARITHMETIC: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
-    ast.Mult: operator.mul,
+    ast.Mult: _product,
     ast.Div: operator.truediv,
 }
+#: Conditions are written by hand; longer or deeper ones would take unbounded time or more calls than Python allows.
+_LONGEST, _DEEPEST = 10_000, 50
 _FUNCTIONS: dict[str, Callable[[str, str], bool]] = {
     # Names of cells contain brackets. They stand for themselves, not for sets of characters.
     "like": lambda text, pattern: fnmatchcase(text, pattern.replace("[", "[[]")),
-    "matches": lambda text, pattern: re.search(pattern, text) is not None,
+    "matches": lambda text, pattern: bounded(pattern).search(text) is not None,
 }
 
 
@@ -62,7 +73,7 @@ class Query:
     def holds(self, record: Record) -> bool:
         try:
             return bool(self._value(self._condition, record))
-        except (TypeError, re.error, ZeroDivisionError) as error:
+        except (TypeError, ValueError, re.error, ArithmeticError) as error:
             raise QueryError(
                 f"{self.text}: {error}, when evaluated for {record.cell}. Check the types of what is compared."
             ) from error
@@ -115,15 +126,27 @@ class Query:
 
 def parse(text: str) -> Query:
     """The condition that `text` states. Raises QueryError if it is not valid, or names a field that does not exist."""
+    if len(text) > _LONGEST:
+        raise QueryError(f"the condition has {len(text):,} characters, and may have {_LONGEST:,}. {_example()}")
     try:
         condition = ast.parse(text.strip(), mode="eval").body
     except SyntaxError as error:
         raise QueryError(f"{text}: {error.msg} at column {error.offset}. {_example()}") from None
+    except (RecursionError, MemoryError):
+        raise _too_deep() from None
+    except ValueError as error:  # A null character.
+        raise QueryError(f"the condition cannot be read: {error}. {_example()}") from None
     _check(condition, text)
     return Query(text, condition)
 
 
-def _check(node: ast.expr, text: str) -> None:
+def _too_deep() -> QueryError:
+    return QueryError(f"the condition is nested more than {_DEEPEST} deep. {_example()}")
+
+
+def _check(node: ast.expr, text: str, depth: int = 0) -> None:
+    if depth > _DEEPEST:
+        raise _too_deep()
     match node:
         case ast.Constant(value=str() | int() | float() | bool() | None):
             return
@@ -150,7 +173,7 @@ def _check(node: ast.expr, text: str) -> None:
         case _:
             raise QueryError(f"{text}: {ast.unparse(node)!r} is not supported in a condition. {_example()}")
     for part in parts:
-        _check(part, text)
+        _check(part, text, depth + 1)
 
 
 def _suggestion(name: str, names: Iterable[str]) -> str:

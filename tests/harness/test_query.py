@@ -74,6 +74,36 @@ def test_what_cannot_be_asked_of_a_record_names_it(question: str) -> None:
         list(parse(question).of(RECORDS))
 
 
+@pytest.mark.parametrize(
+    ("question", "message"),
+    [
+        ('"a" * 1000000000 * 10 == cell', "only numbers are multiplied, when evaluated for a. "),
+        ("[1] * 1000000000 == 3", "only numbers are multiplied, when evaluated for a. "),
+        ("1e300 * " * 3 + str(10**400) + " > 1", "int too large to convert to float, when evaluated for a. "),
+        ("not " * 5000 + "True", "the condition has 20,004 characters, and may have 10,000. "),
+        ("not " * 2000 + "True", "the condition is nested more than 50 deep. "),
+        ("(" * 2000 + "1" + ")" * 2000, " "),
+        ("1" + " + 1" * 2000, "the condition is nested more than 50 deep. "),
+        ("-" * 5000 + "1", "the condition is nested more than 50 deep. "),
+        ("cell == '\0'", " null bytes"),
+        ("9" * 5000 + " > 1", "Exceeds the limit"),
+        ('matches(reason, "(a+)+$")', "a repeated part must not hold another repeat or a choice, as in (a+)+ "),
+        ('matches(reason, "(?:a|aa)*b")', "a repeated part must not hold another repeat or a choice"),
+        ('matches(reason, "((x*)y*)*")', "a repeated part must not hold another repeat or a choice"),
+        (f'matches(reason, "{"a" * 600}")', "a pattern has at most 500 characters"),
+    ],
+)
+def test_a_question_that_would_take_forever(question: str, message: str) -> None:
+    with pytest.raises(QueryError) as error:
+        list(parse(question).of(RECORDS))
+    assert message in str(error.value)
+
+
+@pytest.mark.parametrize("pattern", [r"by \\d+", r"^(off|no) .*", r"(of{1,2}) by", r"[a-z ]*\\d"])
+def test_usual_patterns_are_not_refused(pattern: str) -> None:
+    assert [record.cell for record in parse(f'matches(reason, "{pattern}")').of(RECORDS)][:1] == ["b[k=0]"]
+
+
 @pytest.fixture
 def run(tmp_path: Path) -> Path:
     return write_run(tmp_path, RECORDS)
