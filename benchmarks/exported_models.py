@@ -39,6 +39,8 @@ FOLDERS = {"op_cases": Tier.SMOKE, "model_zoo": Tier.DEFAULT}
 #: So many differences are shown.
 SHOWN = 30
 
+_Only = Annotated[str, typer.Option(help="Declarations that match: 'op_cases/(elu|conv)', 'model_zoo'.")]
+
 app = typer.Typer(add_completion=False)
 
 
@@ -107,9 +109,10 @@ def all_hashes(processes: int, only: str = "") -> dict[str, str]:
 def save(
     file: Annotated[Path, typer.Argument(help="Where to write the hashes.", dir_okay=False)],
     processes: Annotated[int, typer.Option(min=1, help="Processes that export at a time.")] = 2,
+    only: _Only = "",
 ) -> None:
     """Export every declared case and write the hashes of the models to a file."""
-    found = all_hashes(processes)
+    found = all_hashes(processes, only)
     file.write_text(json.dumps(found, indent=0, sort_keys=True))
     print(f"{len(found)} models, {len(set(found.values()))} different ones: {file}")
 
@@ -118,7 +121,7 @@ def save(
 def compare(
     file: Annotated[Path, typer.Argument(help="Hashes that `save` wrote.", exists=True, dir_okay=False)],
     processes: Annotated[int, typer.Option(min=1, help="Processes that export at a time.")] = 2,
-    only: Annotated[str, typer.Option(help="Declarations that match: 'op_cases/(elu|conv)', 'model_zoo'.")] = "",
+    only: _Only = "",
 ) -> None:
     """Export every declared case again and name the models that are not byte for byte what they were."""
     before: dict[str, str] = json.loads(file.read_text())
