@@ -60,7 +60,9 @@ class _Verification:
         if refused and len(refused) == tried:
             raise VerificationError(
                 "the export asked for dynamic axes, but the program itself fails in torch at every other size of them:"
-                "\n  - " + "\n  - ".join(refused) + "\nExport with these axes static, or write the program for any size."
+                "\n  - "
+                + "\n  - ".join(refused)
+                + "\nExport with these axes static, or write the program for any size."
             )
 
     def _compare(self, trial: Trial) -> str:
