@@ -29,7 +29,7 @@ from onnx_parity.harness.pytest_plugin.matrix import RUN_INFO, Matrix
 from onnx_parity.harness.pytest_plugin.named_modules import refuse_missing_modules
 from onnx_parity.harness.pytest_plugin.pace import Pace
 from onnx_parity.harness.pytest_plugin.worker_crash import record_crash
-from onnx_parity.harness.results.terminal_summary import counts, summarise
+from onnx_parity.harness.results.terminal_summary import counts, summarise, without_kernel
 from onnx_parity.harness.running.limits import STAGE_SECONDS, parse_limits
 from onnx_parity.harness.store import RunStoreError, read_records
 
@@ -389,6 +389,8 @@ class Progress:
         carried_over = f", {carried} of them carried over" if carried else ""
         pace = f"{self._pace.done / seconds:.0f} cells/s"
         terminalreporter.write_line(f"{len(records)} cells{carried_over}: {counts(records)}; {pace}")
+        if ran_elsewhere := without_kernel(records):
+            terminalreporter.write_line(ran_elsewhere)
         folder = self._matrix.folder
         elsewhere = "" if folder.parent == Path("runs").resolve() else f" {folder}"
         terminalreporter.write_line(f"records: {folder}; pages: parity report{elsewhere}")

@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from onnx_parity.harness.axes import PARITY
+from onnx_parity.harness.axes import ONNX_REFERENCE, ONNXRUNTIME, PARITY
 from onnx_parity.harness.opset_ranges import opset_ranges
 from onnx_parity.harness.record import GRAVEST_FIRST, Record, Stage, Status
 
@@ -28,6 +28,13 @@ def counts(records: Iterable[Record]) -> str:
     """`4 failed, 6 unsupported, 650 passed`, the gravest first."""
     tally = Counter(record.status for record in records)
     return ", ".join(f"{tally[status]} {status.words}" for status in GRAVEST_FIRST if tally[status])
+
+
+def without_kernel(records: Iterable[Record]) -> str:
+    """How many cells of onnxruntime ran on onnx.reference, because onnxruntime has no kernel; empty if none did."""
+    # The id names the runtime that was asked for, the record the one that ran.
+    count = sum(each.runtime == ONNX_REFERENCE and f"-{each.capture}-{ONNXRUNTIME}" in each.cell for each in records)
+    return f"{count} cells ran on {ONNX_REFERENCE}, because {ONNXRUNTIME} has no kernel" if count else ""
 
 
 def summarise(records: list[Record]) -> Iterator[str]:

@@ -6,7 +6,7 @@ import msgspec
 
 from onnx_parity.harness.opset_ranges import opset_ranges
 from onnx_parity.harness.record import Record, Stage, Status
-from onnx_parity.harness.results.terminal_summary import counts, summarise
+from onnx_parity.harness.results.terminal_summary import counts, summarise, without_kernel
 from tests.records import RECORD
 
 
@@ -38,6 +38,18 @@ def test_a_fault_is_one_line_however_many_cells_have_it() -> None:
         "absent: 2 cells: no CUDA device",
     ]
     assert counts(records) == "5 failed, 1 unsupported, 2 absent, 1 passed"
+
+
+def test_cells_that_ran_on_another_runtime_are_counted() -> None:
+    ids = {
+        "elu-float32-opset9-cpu-trace-onnxruntime": "onnx.reference",
+        "elu-float32-opset9-cpu-trace-onnxruntime-dynamic": "onnx.reference",
+        "elu-float32-opset9-cpu-trace-onnx.reference": "onnx.reference",
+        "elu-float64-opset9-cpu-trace-onnxruntime": "onnxruntime",
+    }
+    records = [msgspec.structs.replace(RECORD, cell=cell, runtime=runtime) for cell, runtime in ids.items()]
+    assert without_kernel(records) == "2 cells ran on onnx.reference, because onnxruntime has no kernel"
+    assert without_kernel(records[2:]) == ""
 
 
 def test_a_long_list_is_cut_and_says_so() -> None:
