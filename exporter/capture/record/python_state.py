@@ -13,6 +13,7 @@ import threading
 from collections import OrderedDict, UserDict, UserList, deque
 from collections.abc import Callable, Iterable, Iterator, MutableSequence
 from dataclasses import dataclass
+from pathlib import Path
 from types import CellType, FunctionType, MethodType, ModuleType, SimpleNamespace
 from typing import Any
 
@@ -36,7 +37,22 @@ _ATOMS = frozenset(
 #: Attributes of every module in which programs do not keep things.
 _STANDARD = frozenset(vars(torch.nn.Module()))
 #: Who wrote these does not keep what a program computes.
-_LIBRARIES = frozenset({"torch", "torchvision", "numpy", "onnx", "onnxruntime", "onnx_ir", "onnx_parity", "sympy"})
+_LIBRARIES = frozenset(
+    {
+        "torch",
+        "torchvision",
+        "numpy",
+        "onnx",
+        "onnxruntime",
+        "onnx_ir",
+        "onnx_parity",
+        "sympy",
+        *sys.stdlib_module_names,
+    }
+) - {"__main__"}
+_PACKAGES_OF_SCRIPTS = frozenset({"__main__", "__mp_main__"})
+#: Folders that packages are installed into.
+_INSTALLED = frozenset({"site-packages", "dist-packages"})
 #: Not written as unions, which take longer to ask than the rest of the way past a module.
 _LISTS, _FIXED = (list, deque), (tuple, frozenset)
 #: Of the standard library, the classes whose objects hold what programs put into them.
@@ -53,6 +69,13 @@ class PythonState:
         self._waiting: deque[Any] = deque()
         self._seen: set[int] = set()
         self._left = _MOST
+        #: Those whose authors wrote the program. What else is installed is left alone: it is used by others, too.
+        self._packages = set(_PACKAGES_OF_SCRIPTS)
+        roots = list(roots)
+        for root in roots:
+            self._packages.add(_package(getattr(root, "__module__", None)))
+            self._packages.add(_package(type(root).__module__))
+        self._packages -= _LIBRARIES
         self._wait_for(roots)
         while self._waiting and self._left > 0:
             self._look_into(self._waiting.popleft())
@@ -65,6 +88,11 @@ class PythonState:
         """Give back to everything what it held."""
         for place in self._places:
             place.restore()
+
+    def _is_users(self, module: str | None) -> bool:
+        """Whether a module is part of the program, rather than of Python or of what is installed for others, too."""
+        package = _package(module)
+        return package in self._packages or not _is_installed(package)
 
     def _wait_for(self, values: Iterable[Any]) -> None:
         waiting = [value for value in values if type(value) not in _ATOMS]
@@ -82,8 +110,9 @@ class PythonState:
         elif issubclass(kind, dict):
             self._save_dict(value)
         elif issubclass(kind, _LISTS):
-            self._places.append(_Items(value, list(value)))
-            self._wait_for(value)
+            items = list(value)
+            self._places.append(_Items(value, items))
+            self._wait_for(items)
         elif issubclass(kind, set):
             self._places.append(_Set(value, set(value)))
         elif issubclass(kind, _FIXED):
@@ -98,7 +127,7 @@ class PythonState:
             self._look_into_class(value)
         elif not issubclass(kind, ModuleType):
             self._look_into_object(value)
-        elif self._follows_code and _is_users(vars(value).get("__name__")):
+        elif self._follows_code and self._is_users(vars(value).get("__name__")):
             self._save_dict(vars(value))
 
     def _save_dict(self, saved: dict[Any, Any]) -> None:
@@ -110,8 +139,9 @@ class PythonState:
         if isinstance(module, torch.jit.ScriptModule):
             return
         self._waiting.extend(module._modules.values())
-        if not _is_users(type(module).__module__):
+        if _package(type(module).__module__) in _LIBRARIES:
             return
+        self._packages.add(_package(type(module).__module__))
         attributes = module.__dict__
         self._places += [_Entries(attributes, attributes.copy()), _Entries(module._buffers, module._buffers.copy())]
         if len(attributes) > len(_STANDARD):
@@ -120,7 +150,7 @@ class PythonState:
             self._waiting.append(type(module))
 
     def _look_into_function(self, function: FunctionType) -> None:
-        if not self._follows_code or not _is_users(function.__module__):
+        if not self._follows_code or not self._is_users(function.__module__):
             return
         self._wait_for(function.__defaults__ or ())
         self._wait_for((function.__kwdefaults__ or {}).values())
@@ -135,7 +165,7 @@ class PythonState:
             self._save_dict(function.__globals__)
 
     def _look_into_class(self, cls: type) -> None:
-        if self._follows_code and _is_users(cls.__module__):
+        if self._follows_code and self._is_users(cls.__module__):
             attributes = dict(vars(cls))
             self._places.append(_ClassAttributes(cls, attributes))
             self._wait_for(attributes.values())
@@ -143,7 +173,7 @@ class PythonState:
 
     def _look_into_object(self, value: Any) -> None:
         cls = type(value)
-        if not _is_users(cls.__module__) and not isinstance(value, _CONTAINERS):
+        if not self._is_users(cls.__module__) and not isinstance(value, _CONTAINERS):
             if isinstance(value, functools._lru_cache_wrapper):
                 self._wait_for((value.__wrapped__,))
             return
@@ -321,11 +351,19 @@ def _slots(cls: type) -> list[str]:
     return [name for name in names if name not in ("__dict__", "__weakref__") and not name.startswith("__")]
 
 
+def _package(module: str | None) -> str:
+    return (module or "").partition(".")[0]
+
+
 @functools.cache
-def _is_users(module: str | None) -> bool:
-    """Whether a module is part of a program, rather than of Python or of a library of computation."""
-    package = (module or "").partition(".")[0]
-    return package not in _LIBRARIES and (package == "__main__" or package not in sys.stdlib_module_names)
+def _is_installed(package: str) -> bool:
+    """Whether a package is Python's own, or was installed beside it, rather than written for what is run."""
+    if package in _PACKAGES_OF_SCRIPTS:
+        return False
+    if package in _LIBRARIES or package in sys.stdlib_module_names:
+        return True
+    file = getattr(sys.modules.get(package), "__file__", None) or ""
+    return not _INSTALLED.isdisjoint(Path(file).parts)
 
 
 def _holds(value: Any, is_meant: Callable[[Any], bool], depth: int = _DEPTH) -> bool:
@@ -337,7 +375,7 @@ def _holds(value: Any, is_meant: Callable[[Any], bool], depth: int = _DEPTH) -> 
         inner: Iterable[Any] = [*value, *value.values()]
     elif isinstance(value, list | tuple | set | frozenset | deque):
         inner = list(value)
-    elif _is_users(type(value).__module__) and not isinstance(value, type | FunctionType):
+    elif _package(type(value).__module__) not in _LIBRARIES and not isinstance(value, type | FunctionType | ModuleType):
         attributes = getattr(value, "__dict__", {})
         inner = [*attributes.values(), *(getattr(value, name, None) for name in _slots(type(value)))]
     else:
