@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from torch._ops import OpOverload
-from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException, FakeTensor
+from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException
 
 from onnx_parity.exporter.capture.capture_errors import (
     ended_the_process,
@@ -28,7 +28,6 @@ from onnx_parity.exporter.capture.record.lifted import Lifting
 from onnx_parity.exporter.capture.record.module_state import buffers_of, preserved
 from onnx_parity.exporter.capture.record.recorder import NeedsSymbols, OwnTensorWritten, Recorder, own_tensor_written
 from onnx_parity.exporter.capture.record.results import Kind, Returned, Written, taken_apart
-from onnx_parity.exporter.capture.record.survivors import Survivors
 from onnx_parity.exporter.capture.recorded_inputs import RecordedInputs
 from onnx_parity.exporter.capture.replace.dispatch import keeping_composites
 from onnx_parity.exporter.capture.sizes.subscripts import SymbolicSubscripts
@@ -93,15 +92,15 @@ class AutomaticAxesFixed(Exception):
         self.names = names
 
 
-def record(wanted: ToRecord, attempt: Attempt, survivors: Survivors) -> Traced:
-    """Record the program in one attempt. `survivors` is told which tensors are made meanwhile."""
+def record(wanted: ToRecord, attempt: Attempt) -> Traced:
+    """Record the program in one attempt."""
     recording = _Recording(wanted, attempt)
     try:
         recording.run()
         recording.check()
         return recording.traced()
     finally:
-        survivors.watch(recording.let_go())
+        recording.let_go()
 
 
 class _Recording:
@@ -224,12 +223,11 @@ class _Recording:
         graph = Graph(inputs.inputs, recorder.nodes, outputs, inputs.axis_names, sources)
         return Traced(graph, returned, names)
 
-    def let_go(self) -> Sequence[FakeTensor]:
-        """The fake tensors that were made. Nothing here holds them any longer."""
+    def let_go(self) -> None:
+        """Hold no fake tensor any longer."""
         self._buffer_fakes, self._assigned, self._lifted = [], {}, ()
-        fakes = self._recorder.release()
+        self._recorder.release()
         self._inputs.release()
-        return fakes
 
     def _written(self) -> dict[Written, Value]:
         """The new values of the buffers, inputs and attributes that the program wrote to."""
