@@ -85,7 +85,8 @@ def test_wrong_number_of_tensors() -> None:
     program = onnx_parity.export(torch.add, (torch.ones(2), torch.ones(2)))
     with pytest.raises(onnx_parity.ArgumentError) as caught:
         program(torch.ones(2))
-    assert str(caught.value) == "the model takes 2 tensors (input_0, input_1), and got 1: 'input_1' is missing, give it too"
+    takes = "the model takes 2 tensors (input_0, input_1)"
+    assert str(caught.value) == f"{takes}, and got 1: 'input_1' is missing, give it too"
 
 
 def test_verbose_prints_the_graph(capsys: pytest.CaptureFixture[str]) -> None:
