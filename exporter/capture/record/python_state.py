@@ -11,7 +11,7 @@ import functools
 import sys
 import threading
 from collections import OrderedDict, UserDict, UserList, deque
-from collections.abc import Callable, Iterable, Iterator, MutableSequence
+from collections.abc import Iterable, MutableSequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import CellType, FunctionType, MethodType, ModuleType, SimpleNamespace
@@ -23,8 +23,6 @@ __all__ = ["PythonState"]
 
 #: How many values are looked at. Programs of a thousand modules have a tenth of these; data sets have more.
 _MOST = 20_000
-#: How deep a new value is looked into for tensors.
-_DEPTH = 6
 
 _ABSENT: Any = object()
 #: Values of these types hold nothing that a program may write to.
@@ -79,10 +77,6 @@ class PythonState:
         self._wait_for(roots)
         while self._waiting and self._left > 0:
             self._look_into(self._waiting.popleft())
-
-    def holds_new(self, is_meant: Callable[[Any], bool]) -> bool:
-        """Whether something is held now that was not, and that is meant or holds what is meant."""
-        return any(_holds(value, is_meant) for place in self._places for value in place.new_values())
 
     def restore(self) -> None:
         """Give back to everything what it held."""
@@ -195,10 +189,6 @@ class _Place:
 
     __slots__ = ()
 
-    def new_values(self) -> Iterator[Any]:
-        """What it holds now that it did not hold."""
-        raise NotImplementedError
-
     def restore(self) -> None:
         raise NotImplementedError
 
@@ -211,13 +201,6 @@ class _Entries(_Place):
     def _is_changed(self) -> bool:
         now, before = _copied(self.now), self.before
         return len(now) != len(before) or not _same(now.values(), before.values()) or not _same(now, before)
-
-    def new_values(self) -> Iterator[Any]:
-        if self._is_changed():
-            for key, value in _copied(self.now).items():
-                if self.before.get(key, _ABSENT) is not value:
-                    yield key
-                    yield value
 
     def restore(self) -> None:
         if not self._is_changed():
@@ -238,11 +221,6 @@ class _Items(_Place):
     now: MutableSequence[Any]
     before: list[Any]
 
-    def new_values(self) -> Iterator[Any]:
-        if len(self.now) != len(self.before) or not _same(list(self.now), self.before):
-            known = set(map(id, self.before))
-            yield from [item for item in list(self.now) if id(item) not in known]
-
     def restore(self) -> None:
         if len(self.now) != len(self.before) or not _same(list(self.now), self.before):
             self.now.clear()
@@ -253,10 +231,6 @@ class _Items(_Place):
 class _Set(_Place):
     now: set[Any]
     before: set[Any]
-
-    def new_values(self) -> Iterator[Any]:
-        known = set(map(id, self.before))
-        yield from [item for item in list(self.now) if id(item) not in known]
 
     def restore(self) -> None:
         if set(map(id, list(self.now))) != set(map(id, self.before)):
@@ -270,11 +244,6 @@ class _Cell(_Place):
 
     cell: CellType
     before: Any
-
-    def new_values(self) -> Iterator[Any]:
-        now = _content(self.cell)
-        if now is not self.before:
-            yield now
 
     def restore(self) -> None:
         if _content(self.cell) is self.before:
@@ -290,10 +259,6 @@ class _ClassAttributes(_Place):
     cls: type
     before: dict[str, Any]
 
-    def new_values(self) -> Iterator[Any]:
-        now = dict(vars(self.cls))
-        yield from [value for name, value in now.items() if self.before.get(name, _ABSENT) is not value]
-
     def restore(self) -> None:
         now = dict(vars(self.cls))
         for name in now.keys() | self.before.keys():
@@ -304,10 +269,6 @@ class _ClassAttributes(_Place):
 class _Slots(_Place):
     owner: Any
     before: dict[str, Any]
-
-    def new_values(self) -> Iterator[Any]:
-        now = {name: getattr(self.owner, name, _ABSENT) for name in self.before}
-        yield from [value for name, value in now.items() if self.before[name] is not value]
 
     def restore(self) -> None:
         for name, before in self.before.items():
@@ -364,20 +325,3 @@ def _is_installed(package: str) -> bool:
         return True
     file = getattr(sys.modules.get(package), "__file__", None) or ""
     return not _INSTALLED.isdisjoint(Path(file).parts)
-
-
-def _holds(value: Any, is_meant: Callable[[Any], bool], depth: int = _DEPTH) -> bool:
-    if is_meant(value):
-        return True
-    if type(value) in _ATOMS or not depth:
-        return False
-    if isinstance(value, dict):
-        inner: Iterable[Any] = [*value, *value.values()]
-    elif isinstance(value, list | tuple | set | frozenset | deque):
-        inner = list(value)
-    elif _package(type(value).__module__) not in _LIBRARIES and not isinstance(value, type | FunctionType | ModuleType):
-        attributes = getattr(value, "__dict__", {})
-        inner = [*attributes.values(), *(getattr(value, name, None) for name in _slots(type(value)))]
-    else:
-        return False
-    return any(_holds(each, is_meant, depth - 1) for each in inner)
