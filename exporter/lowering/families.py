@@ -21,11 +21,13 @@ from onnx_parity.exporter.lowering.aten import (  # noqa: F401
     linear_algebra,
     lists,
     loss,
+    lu,
     normalization,
     order_statistics,
     packed_sequences,
     padding,
     pooling,
+    qr,
     random,
     rearrange,
     recurrent,
@@ -36,5 +38,6 @@ from onnx_parity.exporter.lowering.aten import (  # noqa: F401
     shape,
     sorting,
     special,
+    triangular,
 )
 from onnx_parity.exporter.lowering.custom import autograd, onnx_ops  # noqa: F401
