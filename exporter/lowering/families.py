@@ -38,6 +38,7 @@ from onnx_parity.exporter.lowering.aten import (  # noqa: F401
     shape,
     sorting,
     special,
+    spectral,
     triangular,
 )
 from onnx_parity.exporter.lowering.custom import autograd, onnx_ops  # noqa: F401
