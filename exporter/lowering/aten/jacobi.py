@@ -8,7 +8,7 @@ would differ from matrix to matrix of a batch.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -141,10 +141,13 @@ def _partners(g: Graph, x: Value, partner: Value, axis: int) -> Value:
 
 @dataclass(frozen=True, slots=True)
 class _Rotation:
-    """The cosine and the sine of each column's rotation with its partner, whose sine is the opposite."""
+    """The sine of the angle that each column and its partner rotate by, and the tangent of half of it.
 
-    cosine: Value
+    Those of the partner are the opposite.
+    """
+
     sine: Value
+    half_tangent: Value
 
     @classmethod
     def of(cls, g: Graph, one: Value, other: Value, product: Value, goes_first: Value) -> _Rotation:
@@ -162,12 +165,16 @@ class _Rotation:
         kept = g.where(shaped(g.greater(divisor, zero), one.shape), divisor, unit)
         tangent = shaped(g.op("Div", signed, kept), one.shape)
         cosine = g.op("Reciprocal", g.op("Sqrt", g.op("Add", g.op("Mul", tangent, tangent), 1)))
-        return cls(cosine, shaped(g.op("Mul", cosine, tangent), one.shape))
+        sine = shaped(g.op("Mul", cosine, tangent), one.shape)
+        return cls(sine, shaped(g.op("Div", sine, g.op("Add", cosine, 1)), one.shape))
 
     def of_columns(self, g: Graph, x: Value, met: Value) -> Value:
-        kept, mixed = g.op("Mul", x, lying(g, self.cosine)), g.op("Mul", met, lying(g, self.sine))
-        return shaped(g.op("Sub", kept, mixed), x.shape)
+        return self._of(g, x, met, lying)
 
     def of_rows(self, g: Graph, x: Value, met: Value) -> Value:
-        kept, mixed = g.op("Mul", x, standing(g, self.cosine)), g.op("Mul", met, standing(g, self.sine))
-        return shaped(g.op("Sub", kept, mixed), x.shape)
+        return self._of(g, x, met, standing)
+
+    def _of(self, g: Graph, x: Value, met: Value, along: Callable[[Graph, Value], Value]) -> Value:
+        """cos * x - sin * met, as x - sin * (met + tan(angle / 2) * x), whose rounding errors shrink with the angle"""
+        mixed = g.op("Add", met, g.op("Mul", x, along(g, self.half_tangent)))
+        return shaped(g.op("Sub", x, g.op("Mul", mixed, along(g, self.sine))), x.shape)

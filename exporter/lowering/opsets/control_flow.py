@@ -44,7 +44,7 @@ class ControlFlowForms(Base):
         self.check_returned(block.outputs)
         return self._loop(trips, condition, initial, block.inputs[2:], write)
 
-    def repeat(self, times: Size, initial: Sequence[Value], step: Step) -> list[Value]:
+    def repeat(self, times: Size | Value, initial: Sequence[Value], step: Step) -> list[Value]:
         """A Loop of so many iterations over values that keep their dtypes and shapes.
 
         `step` takes the number of the iteration and the values, and returns the next values, and after them those that
@@ -52,8 +52,11 @@ class ControlFlowForms(Base):
         """
         return self.repeat_while(times, initial, lambda number, carried: [self.const(True), *step(number, carried)])
 
-    def repeat_while(self, times: Size, initial: Sequence[Value], step: Step) -> list[Value]:
-        """A Loop of at most so many iterations. What `step` returns first is whether another iteration follows."""
+    def repeat_while(self, times: Size | Value, initial: Sequence[Value], step: Step) -> list[Value]:
+        """A Loop of at most so many iterations. What `step` returns first is whether another iteration follows.
+
+        If the number of iterations is known only at run time, a value, nothing is stacked.
+        """
         stacked: list[Value] = []
 
         def write(number: Value, going: Value, carried: list[Value]) -> Sequence[Value]:
@@ -65,8 +68,11 @@ class ControlFlowForms(Base):
             with self.body():
                 write(self.const(0), self.const(True), list(initial))  # To learn what would have been stacked.
             return [*initial, *(self.full((0, *value.sizes), 0, value.dtype) for value in stacked)]
-        results = self._loop(self.scalar(times, torch.int64), None, initial, initial, write)
-        shapes = [*(value.sizes for value in initial), *((times, *value.sizes) for value in stacked)]
+        trips = times if isinstance(times, Value) else self.scalar(times, torch.int64)
+        results = self._loop(trips, None, initial, initial, write)
+        shapes = [value.sizes for value in initial]
+        if not isinstance(times, Value):
+            shapes += [(times, *value.sizes) for value in stacked]
         return [shaped(result, shape) for result, shape in zip(results, shapes, strict=True)]
 
     def scan(self, initial: Sequence[Value], over: Sequence[Value], block: Block) -> list[Value]:
