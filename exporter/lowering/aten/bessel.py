@@ -228,13 +228,12 @@ def j(g: Graph, self: Value) -> Value:
     order = int(g.operator[-1])
     x = wide(g, self)
     magnitude = g.op("Abs", x)
-    near = _j_near(g, order, g.clip(magnitude, None, 8))
+    near = _j_near(g, order, g.clip(x, -8, 8))
     amplitude, sine, cosine, p, q = _hankel(g, order, g.clip(magnitude, 8, None))
     far = g.op("Mul", amplitude, g.op("Sub", g.op("Mul", p, cosine), g.op("Mul", q, sine)))
-    found = choose(g, g.less(magnitude, number(g, 8)), near, far)
     if order:
-        found = choose(g, g.less(x, number(g, 0)), g.op("Neg", found), found)
-    return result(g, found)
+        far = choose(g, g.less(x, number(g, 0)), g.op("Neg", far), far)
+    return result(g, choose(g, g.less(magnitude, number(g, 8)), near, far))
 
 
 @lowering("aten::special_bessel_y0", "aten::special_bessel_y1")
@@ -261,7 +260,7 @@ def _over_squares(g: Graph, x: Value) -> Value:
 
 
 def _j_near(g: Graph, order: int, x: Value) -> Value:
-    """J(x) for x from 0 to 8"""
+    """J(x) for x from -8 to 8"""
     if order:
         return g.op("Mul", x, _J1_NEAR.at(g, _over_squares(g, x)))
     return _J0_NEAR.at(g, _over_squares(g, x))

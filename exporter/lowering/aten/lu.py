@@ -18,7 +18,6 @@ from onnx_parity.exporter.lowering.aten.matrix_loops import (
     no_elements,
     row,
     smallest_side,
-    stacked_columns,
     standing,
     transposed,
     triangle,
@@ -149,9 +148,7 @@ def lu_unpack(
 
 
 @lowering("aten::linalg_lu_solve")
-def linalg_lu_solve(
-    g: Graph, LU: Value, pivots: Value, B: Value, *, left: bool = True, adjoint: bool = False
-) -> Value:
+def linalg_lu_solve(g: Graph, LU: Value, pivots: Value, B: Value, *, left: bool = True, adjoint: bool = False) -> Value:
     if left:
         return _solution(g, LU, pivots, B, adjoint)
     return transposed(g, _solution(g, LU, pivots, transposed(g, B), not adjoint))

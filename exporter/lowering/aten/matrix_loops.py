@@ -8,6 +8,7 @@ Loop. All axes before the last two are axes of the batch.
 from __future__ import annotations
 
 import math
+
 import torch
 
 from onnx_parity.exporter.capture.graph.graph import Size

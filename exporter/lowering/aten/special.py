@@ -96,7 +96,7 @@ def lgamma(g: Graph, self: Value) -> Value:
 
 
 def _beyond_integer(g: Graph, x: Value) -> Value:
-    """What x is beyond the nearest integer, which is exact; beyond the one below, it would be rounded near that above"""
+    """x less the nearest integer, which is exact; less the one below, it is rounded where x is close to that above"""
     return g.op("Sub", x, g.op("Floor", g.op("Add", x, 0.5)))
 
 
