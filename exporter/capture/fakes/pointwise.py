@@ -8,14 +8,14 @@ promotion, or whose arguments are not contiguous, are left to the kernels.
 
 from __future__ import annotations
 
-import itertools
+import functools
 from collections.abc import Mapping, Sequence
 from enum import IntEnum
 from typing import Any, NamedTuple
 
 import torch
 
-__all__ = ["Metadata", "like_which"]
+__all__ = ["Metadata", "is_contiguous", "like_which"]
 
 
 class Metadata(NamedTuple):
@@ -121,11 +121,7 @@ def _broadcasts_to(tensor: Metadata, arg: Any) -> bool:
     """Whether the argument broadcasts to the tensor's shape, is contiguous, and does not change the result's dtype."""
     if not isinstance(arg, Metadata):
         return type(arg) in _NUMBERS
-    if (
-        arg.device != tensor.device
-        or arg.strides != _contiguous_strides(arg.shape)
-        or len(arg.shape) > len(tensor.shape)
-    ):
+    if arg.device != tensor.device or not is_contiguous(arg) or len(arg.shape) > len(tensor.shape):
         return False
     sizes = zip(reversed(arg.shape), reversed(tensor.shape), strict=False)
     if any(size not in (1, whole) for size, whole in sizes):
@@ -142,7 +138,25 @@ def _kind(dtype: torch.dtype) -> _Kind:
     return _Kind.BOOLS if dtype is torch.bool else _Kind.OTHERS
 
 
-def _contiguous_strides(shape: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The strides of a contiguous tensor."""
-    strides = tuple(itertools.accumulate([1, *reversed(shape[1:])], lambda stride, size: stride * (size or 1)))
-    return strides[::-1] if shape else ()
+def is_contiguous(tensor: Metadata) -> bool:
+    """Whether the strides are those that torch gives a contiguous tensor of this shape.
+
+    torch counts a dynamic size that may be 0 as `Max(1, size)`, because a stride is never 0. The strides of a view of a
+    contiguous tensor may have the size itself.
+    """
+    stride = bound = 1
+    for size, actual in zip(reversed(tensor.shape), reversed(tensor.strides), strict=True):
+        if actual not in (stride, bound):
+            return False
+        if isinstance(size, int):
+            stride, bound = stride * (size or 1), bound * (size or 1)
+        else:
+            stride, bound = stride * size, bound * _at_least_one(size)
+    return True
+
+
+@functools.cache
+def _at_least_one(size: Any) -> Any:
+    from torch.utils._sympy.functions import Max
+
+    return Max(1, size)

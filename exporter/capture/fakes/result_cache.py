@@ -22,6 +22,7 @@ from torch._subclasses.fake_impls import _is_tensor_constructor, op_implementati
 from torch._subclasses.fake_tensor import FakeTensor, in_kernel_invocation_manager
 from torch.utils._python_dispatch import _disable_current_modes
 
+from onnx_parity.exporter.capture.fakes.contiguous_results import contiguous_results
 from onnx_parity.exporter.capture.fakes.fake_mode import Fakes
 from onnx_parity.exporter.capture.fakes.pointwise import Metadata, like_which
 from onnx_parity.exporter.capture.graph.graph import Size
@@ -84,13 +85,21 @@ class ResultMemo:
             return made if func._schema.returns[0].type.kind() == "ListType" else tuple(made)
         return FakeTensor(self._fakes, *known)
 
-    def _by_rule(self, func: OpOverload, args: Any, kwargs: dict[str, Any]) -> _Template | None:
+    def _by_rule(self, func: OpOverload, args: Any, kwargs: dict[str, Any]) -> _Template | list[_Template] | None:
         described = [self._metadata_of(arg) if isinstance(arg, torch.Tensor) else arg for arg in args]
-        like = like_which(original(func).name().removeprefix("aten::"), described, kwargs)
-        if like is None:
+        name = original(func).name().removeprefix("aten::")
+        like = like_which(name, described, kwargs)
+        if like is not None:
+            place, dtype = like
+            return self._made(dtype, args[place].shape, args[place].fake_device)
+        if self._fakes.symbols is None:
             return None
-        place, dtype = like
-        return self._made(dtype, args[place].shape, args[place].fake_device)
+        results = contiguous_results(name, args, kwargs, self._metadata_of)
+        if results is None:
+            return None
+        device = next(_tensors(args)).fake_device
+        templates = [self._made(dtype, shape, device) for dtype, shape in results]
+        return templates if len(func._schema.returns) > 1 else templates[0]
 
     def _by_kernel(self, func: OpOverload, args: Any, kwargs: dict[str, Any]) -> _Template | list[_Template] | None:
         """The result of the meta kernel; None if the operator has none or if it alone does not determine the result."""

@@ -23,6 +23,7 @@ import torch
 from sympy.logic.boolalg import BooleanAtom, BooleanFunction
 from torch._guards import Source
 from torch.fx.experimental import _config, recording, sym_node, symbolic_shapes
+from torch.fx.experimental.sym_node import SymNode
 from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv
 from torch.utils._sympy.numbers import int_oo
 from torch.utils._sympy.solve import try_solve
@@ -30,6 +31,7 @@ from torch.utils._sympy.value_ranges import ValueRanges, bound_sympy
 
 from onnx_parity.exporter.capture.graph.graph import Origin, Size, Varying
 from onnx_parity.exporter.capture.graph.origin import Place, asked_for_caller, asks_for_its_caller, nearest_user_place
+from onnx_parity.exporter.capture.sizes.size_node import SizeNode
 from onnx_parity.exporter.errors import Unsupported
 from onnx_parity.exporter.startup.deferred_imports import standing_in
 
@@ -104,6 +106,13 @@ def _is_question(expression: sympy.Basic) -> bool:
     return isinstance(expression, (sympy.core.relational.Relational, BooleanAtom, BooleanFunction))
 
 
+def _remembering(number: Any) -> Any:
+    """A symbolic number whose operations are computed once; any other number is returned as it is."""
+    if isinstance(number, (torch.SymInt, torch.SymFloat, torch.SymBool)):
+        SizeNode.of(number.node)
+    return number
+
+
 @dataclass(frozen=True)
 class _Axis(Source):
     """The source of a symbol, which torch requires. torch has such classes in torch._dynamo, a second to import."""
@@ -140,12 +149,33 @@ class HintedShapeEnv(ShapeEnv):
         self.assumptions: dict[sympy.Basic, Assumption] = {}
         #: Answers to the program's questions that follow from the declared ranges.
         self._certain: dict[sympy.Basic, sympy.Basic] = {}
+        #: Results of arithmetic on sizes, and nodes of plain ints.
+        self.computed: dict[Any, SymNode] = {}
+        self.constants: dict[int, SymNode] = {}
         #: Whether the recording is over. Then an answer would make a dynamic size a constant of the model.
         self.closed = False
         #: Returns the value that a data-dependent symbol has for the example inputs.
         self.read_symbol: Callable[[str], int | float | None] = lambda name: None
         #: Returns the path of the module that is running.
         self.module_running: Callable[[], str] = lambda: ""
+
+    def create_symintnode(self, *args: Any, **kwargs: Any) -> Any:
+        return _remembering(super().create_symintnode(*args, **kwargs))
+
+    def create_symfloatnode(self, *args: Any, **kwargs: Any) -> Any:
+        return _remembering(super().create_symfloatnode(*args, **kwargs))
+
+    def create_symboolnode(self, *args: Any, **kwargs: Any) -> Any:
+        return _remembering(super().create_symboolnode(*args, **kwargs))
+
+    def create_unbacked_symint(self, *args: Any, **kwargs: Any) -> Any:
+        return _remembering(super().create_unbacked_symint(*args, **kwargs))
+
+    def create_unbacked_symfloat(self, *args: Any, **kwargs: Any) -> Any:
+        return _remembering(super().create_unbacked_symfloat(*args, **kwargs))
+
+    def create_unbacked_symbool(self, *args: Any, **kwargs: Any) -> Any:
+        return _remembering(super().create_unbacked_symbool(*args, **kwargs))
 
     def unknown_size(self, like: Size) -> torch.SymInt:
         """A data-dependent size, for which questions are answered as for another size."""
