@@ -62,7 +62,7 @@ def _converted(argument: Any, descriptor: str, name: str) -> Any:
         return [{"is": int, "fs": float}[descriptor](item) for item in items]
     if isinstance(plain, (list, tuple)):
         raise TypeError(
-            f"the argument {name!r} is {list(plain)}, and parse_args describes it as {descriptor!r}: write 'is' or 'fs'"
+            f"the argument {name!r} is {list(plain)}, but parse_args describes it as {descriptor!r}: write 'is' or 'fs'"
         )
     return {"i": int, "f": float, "b": bool, "s": str}[descriptor](plain)
 

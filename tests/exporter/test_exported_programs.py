@@ -118,7 +118,7 @@ def test_axes_can_be_named_and_not_added(everything: torch.export.ExportedProgra
 def test_arguments_of_another_structure(everything: torch.export.ExportedProgram) -> None:
     with pytest.raises(onnx_parity.ArgumentError) as caught:
         onnx_parity.export(everything, (X, {"a": torch.ones(2)}), kwargs={"shift": X, "times": 2})
-    assert str(caught.value) == "the program was exported for 4 tensors, but got 3: give all"
+    assert str(caught.value) == "the exported program takes 4 tensors, but got 3: pass all of them"
     with pytest.raises(onnx_parity.ArgumentError) as caught:
         onnx_parity.export(everything, training=True)
     assert str(caught.value) == (

@@ -93,18 +93,18 @@ def test_what_is_not_possible() -> None:
     with pytest.raises(onnx_parity.OpsetError) as opset:
         onnx_parity.export(built(), images(), export_modules_as_functions=True, opset_version=14)
     assert str(opset.value) == (
-        "export_modules_as_functions needs opset 15 or later, and opset_version is 14: give opset_version=15"
+        "export_modules_as_functions needs opset 15 or later, but opset_version is 14: give opset_version=15"
     )
     with pytest.raises(onnx_parity.ArgumentError) as caught:
         onnx_parity.export(built(), images(), export_modules_as_functions={nn.LSTM})
     assert str(caught.value) == (
-        "export_modules_as_functions is LSTM, and the program has no such module: give the classes of modules that it "
+        "export_modules_as_functions is LSTM, but the program has no such module: give the classes of modules that it "
         "has"
     )
     with pytest.raises(onnx_parity.ArgumentError) as caught:
         onnx_parity.export(torch.relu, images(), export_modules_as_functions=True)
     assert str(caught.value) == (
-        "export_modules_as_functions needs a torch.nn.Module, and the program is a function: export a module"
+        "export_modules_as_functions needs a torch.nn.Module, but the program is a function: export a module"
     )
 
 

@@ -44,8 +44,8 @@ def test_out_of_range(opset: int) -> None:
     with pytest.raises(onnx_parity.OpsetError) as caught:
         onnx_parity.export(torch.relu, (torch.ones(2),), opset_version=opset)
     assert str(caught.value) == (
-        f"opset_version={opset} cannot be delivered: this exporter writes opsets 7 to 28. "
-        "Another one is never substituted; choose the newest that your runtime knows."
+        f"this exporter does not write opset_version={opset}, but only opsets 7 to 28. It never substitutes another "
+        "one: choose the newest that your runtime supports."
     )
 
 

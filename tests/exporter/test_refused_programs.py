@@ -93,7 +93,7 @@ def test_lowerings_that_fail_on_several_dtypes_that_torch_computes_are_at_fault(
         (
             torch.addbmm,
             torch.ones(3, 5, dtype=torch.float64),
-            "takes tensors of one dtype, and got torch.float64, torch.float32 and torch.float32",
+            "takes tensors of one dtype, but got torch.float64, torch.float32 and torch.float32",
         ),
     ],
 )

@@ -162,17 +162,17 @@ def under_another_name(x):  # type: ignore[no-untyped-def]
         ),
         (
             slope_of_values,
-            "aten::softplus takes a number that depends on values, and ONNX has no form for that: give a constant, "
+            "aten::softplus takes a number that depends on values, which ONNX cannot represent: use a constant, "
             "or choose with torch.where or `if`",
         ),
         (
             under_another_name,
-            "a branch or loop writes in place to a tensor that has another name, or a view, around it: "
+            "a branch or loop writes in place to a tensor that also has another name, or a view, outside of it: "
             "write to a clone of it",
         ),
         (
             through_a_view,
-            "a branch or loop writes in place to a tensor that has another name, or a view, around it: "
+            "a branch or loop writes in place to a tensor that also has another name, or a view, outside of it: "
             "write to a clone of it",
         ),
     ],
@@ -275,7 +275,7 @@ def test_buffers_written_in_a_branch() -> None:
     assert exported(-X).tolist() == [[-1] * 3] * 2
 
 
-def test_an_exception_that_depends_on_values_is_said() -> None:
+def test_an_exception_that_depends_on_values_is_warned_about() -> None:
     @torch.jit.script
     def checks(x):  # type: ignore[no-untyped-def]
         assert bool(x.sum() > 0), "must be positive"
@@ -286,7 +286,7 @@ def test_an_exception_that_depends_on_values_is_said() -> None:
     (message,) = (str(warning.message) for warning in caught if warning.category is onnx_parity.TracerWarning)
     assert message == (
         f"the script raises an exception at {__file__}:{line_of('must be positive')}, depending on values. An ONNX "
-        "model cannot: it goes on as if there was nothing to raise for"
+        "model cannot raise it: the model continues as if the condition for the exception were never true"
     )
     assert exported(-X).tolist() == [[0] * 3] * 2
 

@@ -199,7 +199,7 @@ def test_every_descriptor() -> None:
     ):
         parse_args("x")
     with pytest.raises(
-        TypeError, match=r"the argument 'i' is \[1, 2\], and parse_args describes it as 'i': write 'is' or 'fs'"
+        TypeError, match=r"the argument 'i' is \[1, 2\], but parse_args describes it as 'i': write 'is' or 'fs'"
     ):
         parse_args("v", "i")(all_names)(None, "v", [1, 2])  # type: ignore[call-arg]
 

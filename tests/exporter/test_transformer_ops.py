@@ -159,7 +159,7 @@ def test_torch_s_own_rotary_embedding() -> None:
     [
         (
             lambda: attention(QKV[0], *FLAT[1:]),
-            "attention takes Q, K and V of 3 axes, or of 4, and got 4, 3, 3: reshape them",
+            "attention takes Q, K and V of 3 axes, or of 4, but got 4, 3, 3: reshape them",
         ),
         (
             lambda: attention(*FLAT),
@@ -179,14 +179,14 @@ def test_torch_s_own_rotary_embedding() -> None:
             "softmax_precision is 7: give the number of a floating type of ONNX, 1 for float, 10 for float16, "
             "11 for double, 16 for bfloat16",
         ),
-        (lambda: rotary_embedding(MASK, *CACHES), "rotary_embedding takes X of 3 or 4 axes, and got 2: reshape it"),
+        (lambda: rotary_embedding(MASK, *CACHES), "rotary_embedding takes X of 3 or 4 axes, but got 2: reshape it"),
         (
             lambda: rotary_embedding(FLAT[0], *CACHES),
             "rotary_embedding needs the number of heads if X has 3 axes: give num_heads",
         ),
         (
             lambda: rotary_embedding(QKV[0], *CACHES),
-            "rotary_embedding takes caches of 3 axes without position_ids, and got 2 and 2: reshape them",
+            "rotary_embedding takes caches of 3 axes without position_ids, but got 2 and 2: reshape them",
         ),
     ],
 )

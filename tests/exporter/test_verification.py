@@ -212,8 +212,8 @@ def test_numbers_that_are_built_in() -> None:
     with pytest.raises(onnx_parity.VerificationError) as caught:
         onnx_parity.export(program, X, verify=True)
     assert str(caught.value) == (
-        "for the example inputs the program returns 4 where it returned 3 when it was exported, which is a "
-        "constant of the model: return it as a tensor"
+        "for the example inputs the program returns 4, but when it was exported it returned 3, which is a constant of "
+        "the model: return it as a tensor"
     )
 
 
@@ -284,7 +284,7 @@ def test_results_whose_number_depends_on_values() -> None:
     with pytest.raises(onnx_parity.VerificationError) as caught:
         onnx_parity.export(program, X, verify=True)
     assert str(caught.value) == (
-        "for the example inputs the program returns 2 values, and it returned 1 when it was exported: the number of "
+        "for the example inputs the program returns 2 values, but it returned 1 when it was exported: the number of "
         "results must not depend on the inputs"
     )
 
@@ -411,7 +411,7 @@ def test_values_inside_need_tensors() -> None:
     with pytest.raises(onnx_parity.ArgumentError) as caught:
         verify_onnx_program(program, compare_intermediates=True)
     assert str(caught.value) == (
-        "compare_intermediates=True works only where every input is a tensor, and some are lists or None: call "
+        "compare_intermediates=True works only if every input is a tensor, but some are lists or None: call "
         "verify_onnx_program without it"
     )
 
