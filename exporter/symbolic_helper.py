@@ -37,7 +37,7 @@ def parse_args(*arg_descriptors: str) -> Callable[[_F], _F]:
         def parsed(g: Graph, *args: Any, **kwargs: Any) -> Any:
             if len(args) > len(arg_descriptors):
                 raise TypeError(
-                    f"{function.__name__} got {len(args)} arguments after g, and parse_args describes "
+                    f"{function.__name__} got {len(args)} arguments after g, but parse_args describes "
                     f"{len(arg_descriptors)}: give a descriptor for each"
                 )
             positional = [

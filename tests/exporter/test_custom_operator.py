@@ -170,5 +170,5 @@ def test_functions_of_onnx_with_too_few_attributes() -> None:
                 "mine", "Foo", ["a", "b"], ["out"], nodes, [onnx.helper.make_opsetid("", 18)]
             )
 
-    with pytest.raises(onnx_parity.LoweringError, match="mine::Foo has 0 attributes and got 2: give it one for each"):
+    with pytest.raises(onnx_parity.LoweringError, match="mine::Foo has 0 attributes, but got 2: give it one for each"):
         onnx_parity.export(FooModel(1.0, 1), (X, X), custom_translation_table={"custom_ops::foo_forward": Script()})

@@ -144,7 +144,8 @@ def test_what_is_no_destination(program: onnx_parity.ONNXProgram, tmp_path: Path
     closed = io.BytesIO()
     closed.close()
     with pytest.raises(
-        onnx_parity.WriteError, match=re.escape("I/O operation on closed file. The bytes that were written are not a model")
+        onnx_parity.WriteError,
+        match=re.escape("I/O operation on closed file. The bytes that were written are not a model"),
     ):
         program.save(closed)
     for name, reason in (("a" * 300, "File name too long"), ("a\0b", "embedded null byte")):

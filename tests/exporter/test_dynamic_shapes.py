@@ -85,7 +85,7 @@ def test_automatic_axis_that_is_fixed_is_static() -> None:
         (("n", None), "dynamic_shapes['x'] is 'n': give a dict, {0: Dim('batch')}, or one entry for each axis"),
         (
             ({0: 1.5}, None),
-            "dynamic_shapes['x'] holds 1.5: give torch.export.Dim('name'), Dim.DYNAMIC, Dim.AUTO, a name, or None",
+            "dynamic_shapes['x'] contains 1.5: give torch.export.Dim('name'), Dim.DYNAMIC, Dim.AUTO, a name, or None",
         ),
         (({4: "n"}, None), "dynamic_shapes['x'] names axis 4, but 'x' has 2 axes: give one of them"),
     ],

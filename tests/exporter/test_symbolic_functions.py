@@ -92,7 +92,7 @@ def test_too_few_parameters() -> None:
     with pytest.raises(onnx_parity.LoweringError) as caught:
         onnx_parity.export(nn.ELU(0.5), X)
     assert (
-        "it takes 1 arguments after g, and aten::elu has 4 (self, alpha, scale, input_scale), "
+        "it takes 1 arguments after g, but aten::elu has 4 (self, alpha, scale, input_scale), "
         "of which alpha is 0.5 here: add parameters up to that one" in str(caught.value)
     )
 
@@ -153,7 +153,7 @@ def test_numbers_take_the_dtype_of_the_value() -> None:
 @pytest.mark.parametrize(
     ("descriptors", "message"),
     [
-        (("v", "i"), "symbolic got 4 arguments after g, and parse_args describes 2: give a descriptor for each"),
+        (("v", "i"), "symbolic got 4 arguments after g, but parse_args describes 2: give a descriptor for each"),
         (
             ("i", "v", "f", "i"),
             "the argument 'a' is computed at run time and not known at export: describe it as 'v'",

@@ -113,20 +113,24 @@ def test_declarations_that_make_no_sense_are_refused() -> None:
         assert message.startswith(f"{__file__}:")
         return message.split(": ", 1)[1]
 
-    assert (
-        refused(lambda: op(F.elu, floats(2), alpha=[])) == "alpha=[] sweeps over nothing. Give it a value, or a tuple."
+    assert refused(lambda: op(F.elu, floats(2), alpha=[])) == (
+        "alpha=[] has no values to sweep over. Give it a value, or a tuple."
     )
     without_reason = refused(lambda: op(F.elu, floats(2), tolerance=1e-3))
-    assert without_reason == ("tolerance= and signed_zeros= need a because=, and because= one of them. Write both.")
+    assert without_reason == (
+        "tolerance= and signed_zeros= need a because=, and because= needs one of them. Write both."
+    )
     assert refused(lambda: op(F.elu, floats(2), because="it is hard")) == without_reason
     assert refused(lambda: op(torch.add, floats(2), dtypes=[torch.int64])) == (
-        "floats(...) cannot be int64. Use numbers(...), which any dtype holds."
+        "floats(...) cannot be int64. Use numbers(...), which has any dtype."
     )
     no_dtype = f"no cell can be torch.complex128, but torch.{', torch.'.join(Dtype)}."
     strict = {torch.complex128: 1.0}
     assert refused(lambda: op(torch.add, numbers(2), dtypes=[torch.complex128])) == no_dtype
     assert refused(lambda: op(F.elu, floats(2), tolerance=strict, because="it is hard")) == no_dtype
-    assert refused(lambda: op(F.elu, floats(2), tier="huge")) == "tier='huge', and there are smoke, default, full."
+    assert refused(lambda: op(F.elu, floats(2), tier="huge")) == (
+        "tier='huge' is not a tier. Write one of smoke, default, full."
+    )
     assert refused(lambda: labels(op(F.elu, floats(2), alpha=[1.0, 1.0]))) == (
         "it[alpha=1.0] is declared twice. Drop one of the two values."
     )

@@ -44,7 +44,7 @@ def test_crash_and_silence_are_outcomes_of_their_opset_and_the_rest_goes_on() ->
     assert found[15] == (Verdict.BROKEN, "export: TypeError: an exporter's mistake")
     assert found[16][0] is Verdict.BROKEN
     assert found[16][1].startswith("onnxruntime: InvalidArgument: ")
-    assert found[17] == (Verdict.WRONG, "opset 17 was asked for, opset 18 was delivered")
+    assert found[17] == (Verdict.WRONG, "opset 17 was requested, but opset 18 was delivered")
 
 
 def test_worker_that_does_not_start_stops_the_comparison() -> None:
@@ -198,4 +198,4 @@ def test_command_refuses_an_opset_that_onnxruntime_does_not_run() -> None:
     result = CliRunner().invoke(app, ["compare", "tanh", "--exporters", "parity", "--opsets", "26-28"])
     assert result.exit_code == 2
     said = " ".join(result.stderr.split())  # The terminal wraps it.
-    assert said == "--opsets: onnxruntime, which judges here, does not run opset 27, only 7 to 26."
+    assert said == "--opsets: onnxruntime, which runs the models here, does not support opset 27, only 7 to 26."

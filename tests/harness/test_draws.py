@@ -103,7 +103,7 @@ def test_a_failure_that_comes_and_goes_is_told_as_such() -> None:
 
     outcome = search(_cell(_PRODUCT), run)
     assert outcome.status is Status.FAILED
-    assert outcome.details[1] == "the same draw ended otherwise when it was run again"
+    assert outcome.details[1] == "the same draw had another outcome when it was run again"
 
 
 def test_sizes_of_what_is_given_value_by_value_stay() -> None:

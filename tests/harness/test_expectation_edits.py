@@ -131,7 +131,7 @@ def test_a_failure_at_another_stage_moves_from_one_expectation_to_another() -> N
     records = [record("topk", 9, Stage.CHECK, "bad model")]
     done = edit(KERNEL, PATH, records, {})
     assert done.changes == [
-        "remove 'topk*': 1 of its cells fail otherwise",
+        "remove 'topk*': 1 of its cells fail differently",
         "add 'topk-*': fails at check. Write its reason and its link",
     ]
 
@@ -238,5 +238,5 @@ def test_an_entry_without_its_reason_is_refused(tmp_path: Path) -> None:
     known = Expectation("topk*", Stage.LOAD, "", "")
     assert known.matches("topk-float32-opset9-cpu-trace-onnxruntime")
     text = proposed("", [record("topk", 9, Stage.LOAD)])
-    with pytest.raises(ExpectationError, match="needs a reason and a link: whoever meets it in a year has"):
+    with pytest.raises(ExpectationError, match="needs a reason and a link, which explain it to later readers"):
         parse(text, PATH)

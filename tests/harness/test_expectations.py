@@ -78,7 +78,9 @@ def test_a_pass_is_unexpected() -> None:
 def test_a_failure_in_other_words_is_a_failure() -> None:
     applied = replace(known("*"), error="*NO [KERNEL]*").apply(record(Status.FAILED, Stage.LOAD, "broken"))
     assert applied.status is Status.FAILED
-    reason = "expected to fail at load (no kernel for k=0), failed at load otherwise than with '*NO [KERNEL]*': broken"
+    reason = (
+        "expected to fail at load (no kernel for k=0), failed at load with another error than '*NO [KERNEL]*': broken"
+    )
     assert (applied.reason, applied.error) == (reason, "broken")
     foreseen = record(Status.FAILED, Stage.LOAD, "1: NO [KERNEL]\nfor it")
     assert replace(known("*"), error="*NO [KERNEL]*").apply(foreseen).status is Status.KNOWN
@@ -226,7 +228,7 @@ def test_a_table_of_another_name_is_refused(tmp_path: Path) -> None:
     path.write_text('[[knwon]]\ncells = "elu*"\n')
     with pytest.raises(ExpectationError) as caught:
         load(path)
-    assert str(caught.value) == f"{path}: it holds knwon, and may hold [[known]] alone"
+    assert str(caught.value) == f"{path}: it holds knwon, but may contain only [[known]]"
 
 
 def test_a_selector_of_a_list_that_matches_no_cell_is_named(tmp_path: Path) -> None:

@@ -98,5 +98,5 @@ def test_a_mistake_in_a_declaration_is_told_in_a_line(folder: Path) -> None:
     code, text = invoke("tan")
     assert (code, len(text.splitlines())) == (2, 1)
     assert text.startswith(
-        f"{folder / 'broken.py'}:5: the input (2, 3) is a shape, and an input is a maker of a tensor."
+        f"{folder / 'broken.py'}:5: the input (2, 3) is a shape, but an input is a maker of a tensor."
     )

@@ -70,7 +70,7 @@ def test_a_case_that_is_new_moves_no_other(tmp_path: Path) -> None:
 def test_what_is_no_shard_is_refused(text: str) -> None:
     with pytest.raises(AxisError) as error:
         parse_shard(text, None)
-    assert str(error.value) == f"--shard {text}: write which of how many, such as 2/8 for the second of eight."
+    assert str(error.value) == f"--shard {text}: write the number and the count, such as 2/8 for the second of eight."
 
 
 def make_shard(root: Path, number: int, of: int, *, info: RunInfo = INFO, ended: bool = True) -> Path:

@@ -129,19 +129,19 @@ def test_a_refusal_is_unsupported_and_an_error_is_a_failure() -> None:
     [
         (
             lambda opset, request: one_node("Elu", opset - 1),
-            "DeliveryError: opset 18 was asked for, opset 17 was delivered",
+            "DeliveryError: opset 18 was requested, but opset 17 was delivered",
         ),
         (
             lambda opset, request: one_node("Elu", opset, ("batch", 3)),
-            "DeliveryError: input x, axis 0: size 2 was exported, the model says 'batch'",
+            "DeliveryError: input x, axis 0: size 2 was exported, but the model has 'batch'",
         ),
         (
             lambda opset, request: one_node("Elu", opset, (2, 3, 1)),
-            "DeliveryError: input x has rank 2, the model's has rank 3",
+            "DeliveryError: input x has rank 2, but rank 3 in the model",
         ),
         (
             lambda opset, request: one_node("Elu", opset).replace(b"x", b"z"),
-            "DeliveryError: inputs x were asked for, z were delivered",
+            "DeliveryError: inputs x were requested, but z were delivered",
         ),
         (lambda opset, request: one_node("NoSuch", opset), "ValidationError: No Op registered for NoSuch"),
         (lambda opset, request: b"not a model", "ValueError: Unable to parse proto from the given bytes"),
@@ -157,7 +157,9 @@ def test_what_was_not_asked_for_fails_the_check(make: Callable[[int, Request], b
 def test_a_frozen_dynamic_axis_fails_the_check() -> None:
     outcome = run(lambda opset, request: one_node("Elu", opset), cell(_ELU, shapes=Shapes.DYNAMIC))
     assert (outcome.status, outcome.stage) == (Status.FAILED, Stage.CHECK)
-    assert outcome.reason == "DeliveryError: input x, axis 0: 'batch' was to be symbolic, the model fixes it to 2"
+    assert outcome.reason == (
+        "DeliveryError: input x, axis 0: 'batch' was requested as symbolic, but the model fixes it to 2"
+    )
 
 
 def test_a_size_that_is_baked_in_shows_at_other_sizes() -> None:
