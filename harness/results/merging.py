@@ -45,7 +45,7 @@ def merge(runs: Sequence[Path], root: Path, *, partial: bool = False) -> Path:
     run = create_run(root, merged)
     for source, info in zip(runs, infos, strict=True):
         for path in record_files(source):
-            # The modification time is kept. Of two records of a cell without start times, that of the later file is used.
+            # The modification time is kept: of two records of a cell without start times, the later file's is used.
             shutil.copy2(path, run / path.name.replace("records-", f"records-{info.id}-", 1))
     ends = [end for source in runs if (end := read_end(source)) is not None]
     if len(ends) == len(runs):

@@ -1,9 +1,9 @@
 """The CUDA device: the reason if it cannot be used, and settings that make torch and onnxruntime comparable on it.
 
 GPUs since Ampere multiply float32 in TF32, with ten bits of mantissa, unless this is switched off. torch and
-onnxruntime have different defaults, and neither reports which it used, so both are set here. Device memory is limited for each
-process, and only as many processes use the device at a time as fit into its memory, so that a cell that needs too much
-memory does not make other cells fail.
+onnxruntime have different defaults, and neither reports which it used, so both are set here. Device memory is limited
+for each process, and only as many processes use the device at a time as fit into its memory, so that a cell that needs
+too much memory does not make other cells fail.
 """
 
 from __future__ import annotations

@@ -39,7 +39,7 @@ def test_pace_share_and_memory_come_from_the_records() -> None:
         "the harness's share of the time: 10.0% (under 20%: ok)",
         "a cell: build 0.00 ms, reference 0.00 ms, export 5.40 ms, check 0.00 ms, load 0.00 ms, run 2.70 ms, "
         "compare 0.90 ms, rerun_sizes 0.00 ms, rerun_values 0.00 ms, around the stages 1.00 ms, between cells 0.00 ms",
-        "memory: grew by 69.6% at the most (under 25%: short)",
+        "memory: grew by 69.6% at most (under 25%: short)",
         "  gw0: 1000 cells in 10.0 s, 500 MiB in its second tenth, 500 at most",
         "  gw1: 500 cells in 5.0 s, 460 MiB in its second tenth, 780 at most",
     ]
@@ -71,4 +71,4 @@ def test_a_run_of_version_1_has_no_figures() -> None:
     app.command()(main)
     result = CliRunner().invoke(app, [str(old)])
     assert result.exit_code == 2
-    assert "has no cell that says when it ran" in result.output
+    assert "has no cell with a start time" in result.output

@@ -115,8 +115,8 @@ def test_json_is_all_that_standard_output_has(project: Path, commands: list[list
     Path("taken").touch()
     assert invoke("report", "--out", "taken") == (
         2,
-        "The report cannot be written to taken: this is a file, and a report is a folder. "
-        "Choose another name, or remove the file.\n",
+        "The report cannot be written to taken: this is a file, but a report is a folder. Choose another name, or "
+        "remove the file.\n",
     )
     listed = json.loads(invoke("list", "relu", "--tier", "smoke", "--json")[1])
     assert [(each["case"], each["place"], len(each["cells"])) for each in listed] == [

@@ -166,8 +166,8 @@ def test_fallback_strictness_and_warnings(folder: Path) -> None:
     [
         (
             ("nowhere:Net",),
-            "nowhere cannot be imported: No module named 'nowhere'. "
-            "Install it, or run this in the folder that holds it.",
+            "nowhere cannot be imported: No module named 'nowhere'. Install it, or run this in the folder that "
+            "contains it.",
         ),
         (
             ("torch.nn",),
@@ -229,7 +229,7 @@ def test_a_program_does_not_end_the_command(folder: Path) -> None:
     assert code == 1 and text.startswith("CaptureError: the program ended the process at ")
     for name, what in (("exits_at_once", "SystemExit: 0"), ("fails_at_once", "ValueError: no weights")):
         code, text = invoke("export", f"{where}:{name}", "-i", "2x2")
-        assert code == 2 and text.startswith(f"{where}:{name} cannot be made: {what}\n  at ")
+        assert code == 2 and text.startswith(f"{where}:{name} cannot be created: {what}\n  at ")
     code, text = invoke("export", f"{where}:deep", "-i", "2x2")
     assert code == 1 and text.startswith(
         "CaptureError: the program, its arguments or its modules are nested too deeply"
@@ -243,7 +243,7 @@ def test_a_program_does_not_end_the_command(folder: Path) -> None:
 
 def test_what_is_no_model(folder: Path) -> None:
     code, text = invoke("export", f"models_of_{folder.name}:nothing")
-    ending = "makes an object of type int, which cannot be exported. Name a torch.nn.Module or a function.\n"
+    ending = "creates an object of type int, which cannot be exported. Name a torch.nn.Module or a function.\n"
     assert (code, text.endswith(ending)) == (2, True)
     assert invoke("show", "none.onnx") == (2, "none.onnx cannot be shown: there is no such file.\n")
     for content in ("no model", ""):
@@ -257,7 +257,7 @@ def test_what_is_no_model(folder: Path) -> None:
     )
     assert invoke("export", f"{where}:Sized", "-i", "2x3") == (
         2,
-        f"{where}:Sized cannot be called without size. Name a function without parameters that makes the model.\n",
+        f"{where}:Sized cannot be called without size. Name a function without parameters that creates the model.\n",
     )
     Path("text.pt").write_text("no weights")
     code, text = invoke("export", f"{where}:Net", "-i", "2x4", "--weights", "text.pt")

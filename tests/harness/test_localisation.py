@@ -111,7 +111,7 @@ def test_an_operator_that_only_magnifies_is_told_from_one_that_is_wrong(
     assert found.first.operator == "aten::sub"
     assert found.alone is not None
     assert found.alone.passed
-    assert list(found.lines())[-1] == "given torch's own values it holds: it magnifies what came before it"
+    assert list(found.lines())[-1] == "given torch's own values it is correct: it magnifies an earlier error"
 
 
 def test_a_lowering_that_raises_is_found_as_well(wrong: Callable[[str, Callable[..., Value]], None]) -> None:

@@ -19,7 +19,7 @@ pytest_plugins = "pytester"
         (
             ["--runtimes", "onnxruntime,backend:zzqqxx.backend"],
             "--runtimes backend:zzqqxx.backend: there is no module 'zzqqxx'; install it, or run in the folder that "
-            "holds it.",
+            "contains it.",
         ),
         (
             ["--exporters", "parity,onnx_partiy.export:to_onnx"],

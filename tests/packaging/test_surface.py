@@ -79,8 +79,8 @@ def test_what_was_written_is_said_as_json(tmp_path: Path) -> None:
         ("op_cases/activation.py", "cannot be surveyed: it declares no OpInfo entries."),
         (
             __file__,
-            f"cannot be imported from {ROOT / 'docs'}, because it lies outside of it. "
-            "Run this in the root of its project.",
+            f"cannot be imported from {ROOT / 'docs'}, because it is outside of that folder. Run this in the root of "
+            f"its project.",
         ),
     ],
     ids=["no file", "no entries", "elsewhere"],
