@@ -70,7 +70,7 @@ def test_latency_is_not_measured_of_a_file_that_computes_something_else(tmp_path
     assert latency.wrong[Subject.DYNAMO].startswith("onnxruntime's output differs by ")
 
 
-def test_child_that_fails_says_why(tmp_path: Path) -> None:
+def test_a_child_that_fails_reports_the_reason(tmp_path: Path) -> None:
     path = tmp_path / "missing" / "elu.bin"
     outcome = children.run(TimeJob(Subject.FLOOR, "elu", path=str(path), dynamic=False, warm=1), tmp_path)
     assert outcome == Failure(f"FileNotFoundError: [Errno 2] No such file or directory: '{path}'")

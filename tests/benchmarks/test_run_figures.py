@@ -52,7 +52,7 @@ def test_time_between_cells_is_the_harness_s() -> None:
     assert found.share() == pytest.approx(0.5, abs=0.01)
 
 
-def test_what_was_carried_over_or_died_says_nothing_of_the_run() -> None:
+def test_carried_and_crashed_cells_are_not_part_of_the_figures() -> None:
     dead = [replace(cell, memory=0) for cell in cells("gw0", 300)[::7]]
     assert figures([replace(cell, carried="earlier") for cell in cells("gw0", 300)]) is None
     found = figures([*cells("gw0", 300), *dead])

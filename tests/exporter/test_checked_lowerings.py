@@ -118,7 +118,7 @@ def test_names_as_torch_onnx_spells_them() -> None:
         assert_agrees(program, torch.erf, X)
 
 
-def test_versions_of_other_domains_are_those_asked_for() -> None:
+def test_versions_of_other_domains_are_those_requested() -> None:
     def encoder(g: Any, x: Any) -> Any:
         return g.op(
             "ai.onnx.ml::LabelEncoder", x, keys_floats_f=[-1.0, 2.0], values_floats_f=[10.0, 20.0], default_float_f=0.5
@@ -219,7 +219,7 @@ def test_a_symbolic_of_another_rank_than_forward(dynamic_axes: dict[str, dict[in
     )
 
 
-def test_ranks_that_onnx_cannot_tell_are_taken_on_trust() -> None:
+def test_ranks_that_onnx_cannot_infer_are_not_checked() -> None:
     def by_cases(g: Any, x: Any) -> Any:
         return g.op("mine::Erf", g.op("Reshape", x, g.op("Shape", g.op("mine::Sizes", x))))
 

@@ -134,7 +134,7 @@ def test_functions_that_do_the_same_are_one_and_others_have_numbers() -> None:
     assert "custom_ops::Foo_1(%a, %b) {" in str(exported)
 
 
-def test_sizes_that_vary_within_a_function() -> None:
+def test_dynamic_sizes_within_a_function() -> None:
     @onnx_parity.local_function("mine::Total")
     def total(g: Any, x: Any) -> Any:
         return g.cast(g.squeeze(g.ints([x.sizes[0]]), [0]), torch.float32)

@@ -128,7 +128,7 @@ def test_impossible_paths(program: onnx_parity.ONNXProgram, tmp_path: Path, dest
     assert os.listdir(tmp_path) == ["file"]
 
 
-def test_what_is_no_destination(program: onnx_parity.ONNXProgram, tmp_path: Path) -> None:
+def test_invalid_destinations(program: onnx_parity.ONNXProgram, tmp_path: Path) -> None:
     text = io.StringIO()
     expected = re.escape("give a path, or a file opened for writing bytes (open(..., 'wb'))")
     for wrong in (text, 3):

@@ -88,7 +88,7 @@ def test_everything(everything: torch.export.ExportedProgram) -> None:
         torch.testing.assert_close(program(*args, **kwargs), expected, rtol=2e-2, atol=2e-2)
 
 
-def test_what_it_writes_is_said(everything: torch.export.ExportedProgram) -> None:
+def test_writes_are_warned_about(everything: torch.export.ExportedProgram) -> None:
     with pytest.warns(onnx_parity.DroppedWriteWarning, match="the program writes to count, more_0"):
         onnx_parity.export(everything)
     assert everything.state_dict["count"] == 0
@@ -196,7 +196,7 @@ def test_control_flow(model: nn.Module, decomposed: bool) -> None:
         assert_agrees(program, model, x)
 
 
-def test_numbers_that_vary_are_refused() -> None:
+def test_dynamic_numbers_are_refused() -> None:
     class Scaled(nn.Module):
         def forward(self, x: torch.Tensor, times: int) -> torch.Tensor:
             return x * times

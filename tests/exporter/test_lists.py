@@ -221,7 +221,7 @@ def handed_on(xs: list[torch.Tensor]) -> list[torch.Tensor]:
         ),
     ],
 )
-def test_examples_that_tell_nothing_are_refused(example: Any, message: str) -> None:
+def test_empty_examples_are_refused(example: Any, message: str) -> None:
     with pytest.raises(onnx_parity.ArgumentError) as caught:
         onnx_parity.export(doubles, (example,), dynamic_shapes={"xs": ListOf()})
     assert str(caught.value) == message

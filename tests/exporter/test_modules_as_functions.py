@@ -76,7 +76,7 @@ def test_the_same_module_called_twice() -> None:
     assert_agrees(program, module, torch.ones(2, 3))
 
 
-def test_sizes_that_vary() -> None:
+def test_dynamic_sizes() -> None:
     class Flat(nn.Module):
         def forward(self, x: torch.Tensor) -> torch.Tensor:
             return x.reshape(x.shape[0] * 2, -1)

@@ -35,7 +35,7 @@ def observed(*calls: dict[str, Any]) -> InputObserver:
     return observer
 
 
-def test_sizes_that_differ_between_calls_vary() -> None:
+def test_sizes_that_differ_between_calls_are_dynamic() -> None:
     model, observer = nn.Linear(4, 3), InputObserver()
     with observer(model):
         for rows in (2, 5):

@@ -25,7 +25,7 @@ def capture(model: Classifier) -> onnx_parity.Capture:
 
 
 @pytest.mark.parametrize("opset", range(7, 29))
-def test_delivered_as_asked(opset: int, model: Classifier, capture: onnx_parity.Capture) -> None:
+def test_the_requested_opset_is_written(opset: int, model: Classifier, capture: onnx_parity.Capture) -> None:
     program = capture.lower(opset)
     proto = program.model_proto
     assert [(entry.domain, entry.version) for entry in proto.opset_import] == [("", opset)]

@@ -27,7 +27,7 @@ def test_model_and_proto_are_one_model() -> None:
     assert program.input_names == ("input",) and program.output_names == ("output",)
 
 
-def test_repr_says_what_it_is() -> None:
+def test_repr() -> None:
     program = onnx_parity.export(torch.nn.Linear(3, 2), (torch.ones(1, 3),))
     assert repr(program) == "ONNXProgram(opset 18: input -> output; 1 nodes, 32 bytes of weights)"
 
@@ -49,7 +49,7 @@ def test_nested_arguments_and_results() -> None:
     assert program.input_names == ("pair_0", "pair_1", "more_0", "more_1", "more_2")
 
 
-def test_sizes_that_vary_come_back_as_numbers() -> None:
+def test_dynamic_sizes_are_returned_as_numbers() -> None:
     def sizes(x: torch.Tensor) -> tuple[torch.Tensor, int, int, float, bool]:
         return x * 2, x.shape[0], x.shape[0] * 2 + 1, x.shape[0] / 2, x.shape[0] >= 3
 

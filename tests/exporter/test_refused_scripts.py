@@ -317,7 +317,7 @@ _KEY = (
     ],
 )
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
-def test_scripts_that_cannot_be_followed_are_refused(function: Callable[..., Any], message: str) -> None:
+def test_scripts_that_cannot_be_recorded_are_refused(function: Callable[..., Any], message: str) -> None:
     script = torch.jit.script(function)
     with pytest.raises(onnx_parity.CaptureError) as caught:
         onnx_parity.export(script, (X, N))
@@ -327,7 +327,7 @@ def test_scripts_that_cannot_be_followed_are_refused(function: Callable[..., Any
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
-def test_scripts_are_called_with_what_they_take() -> None:
+def test_calls_with_wrong_arguments_are_refused() -> None:
     @torch.jit.script
     def joined(x, y):  # type: ignore[no-untyped-def]
         return x + y

@@ -177,7 +177,7 @@ def under_another_name(x):  # type: ignore[no-untyped-def]
         ),
     ],
 )
-def test_what_cannot_be_said_is_refused(script: Callable[..., Any], message: str) -> None:
+def test_scripts_that_onnx_cannot_express_are_refused(script: Callable[..., Any], message: str) -> None:
     with pytest.raises(onnx_parity.CaptureError) as caught:
         onnx_parity.export(script, (X,))
     words, _, place = str(caught.value).rpartition(" (at ")
@@ -387,7 +387,7 @@ def first_positive_scaled(x):  # type: ignore[no-untyped-def]
 
 
 @pytest.mark.parametrize("script", [shortened_if_any, positive_if_any, first_positive_scaled], ids=lambda s: s.name)
-def test_whether_what_varies_is_empty_is_asked_when_the_model_runs(script: Any) -> None:
+def test_a_dynamic_axis_is_checked_for_emptiness_at_run_time(script: Any) -> None:
     program = onnx_parity.export(script, (torch.ones(3),), dynamic_axes={"x": {0: "n"}})
     for value in (1.0, -5.0, 90.0):
         x = torch.tensor([-1.0, value, value])

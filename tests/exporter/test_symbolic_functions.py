@@ -352,7 +352,7 @@ def test_names_of_functions() -> None:
 
 
 @pytest.mark.parametrize("result", [3, None])
-def test_a_lowering_that_returns_no_value_is_said(result: object) -> None:
+def test_a_lowering_that_returns_no_value_is_reported(result: object) -> None:
     with pytest.raises(onnx_parity.LoweringError) as caught:
         onnx_parity.export(torch.nn.ELU(), torch.ones(2), custom_translation_table={"aten::elu": lambda g, *_: result})
     assert str(caught.value).startswith(

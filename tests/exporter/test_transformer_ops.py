@@ -104,7 +104,7 @@ def test_rotary_embedding_is_onnx_s(
 
 
 @pytest.mark.parametrize("opset", [9, 23])
-def test_sizes_that_vary(opset: int) -> None:
+def test_dynamic_sizes(opset: int) -> None:
     def program(x: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
         return rotary_embedding(x, *CACHES, positions, num_heads=4)
 

@@ -81,7 +81,7 @@ def test_a_declaration_knows_where_it_stands() -> None:
     assert next(declaration.cases("elu")).family == "test_case"
 
 
-def test_operators_run_in_the_smoke_tier_and_models_only_if_they_say_so() -> None:
+def test_operators_run_in_the_smoke_tier_and_models_only_if_declared() -> None:
     assert (op(F.elu, floats(2)).kind, op(F.elu, floats(2)).tier) == (Kind.OPERATOR, Tier.SMOKE)
     assert (model(torch.nn.ReLU, image(8)).kind, model(torch.nn.ReLU, image(8)).tier) == (Kind.MODEL, Tier.DEFAULT)
     assert model(torch.nn.ReLU, image(8), tier="smoke").tier is Tier.SMOKE
@@ -171,7 +171,7 @@ def test_a_float64_cell_sees_digits_that_float32_would_lose() -> None:
     assert torch.equal(wide.float(), floats(10).make(0, Dtype.FLOAT32))
 
 
-def test_nothing_is_made_before_it_is_asked_for() -> None:
+def test_nothing_is_built_before_it_is_needed() -> None:
     def never() -> torch.nn.Module:
         raise AssertionError("built at declaration or while cases were listed")
 

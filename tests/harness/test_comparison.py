@@ -90,7 +90,7 @@ NAN = array(float("nan"))
         ([array(1.0), NAN], [array(1.0), array(0.0)], "output 1 at (0,): nan instead of 0; 1 of 1 elements"),
     ],
 )  # fmt: skip
-def test_differences_are_told(got: list[object], want: list[Array], difference: str) -> None:
+def test_differences_are_described(got: list[object], want: list[Array], difference: str) -> None:
     assert first_difference(got, want) == difference
 
 
@@ -152,7 +152,7 @@ def test_targets_are_met_or_short() -> None:
     assert spelled_points(tuple(missed)) == "add[1]"
 
 
-def test_part_of_the_entries_is_not_held_to_the_counts() -> None:
+def test_the_counts_do_not_apply_to_part_of_the_entries() -> None:
     part = msgspec.structs.replace(comparison([(PARITY, 18, 0, Verdict.REFUSED)], points=1), whole=False)
     assert not any(each.wanted.startswith("right at opset") for each in targets(part))
 

@@ -153,7 +153,7 @@ def test_lists_and_inputs_of_some_cases_alone_are_no_mistakes() -> None:
     assert len(list(cases.cases("it"))) == 2
 
 
-def test_a_mistake_is_told_once_at_collection_without_a_traceback(tmp_path: Path) -> None:
+def test_a_mistake_is_reported_once_at_collection_without_a_traceback(tmp_path: Path) -> None:
     (tmp_path / "pytest.ini").write_text("[pytest]\npython_files = some_cases.py\n")
     (tmp_path / "some_cases.py").write_text(
         "import torch\nfrom onnx_parity.harness.case import floats, op\n"

@@ -78,7 +78,7 @@ def test_what_holds_is_left_to_the_character() -> None:
     assert proposed(KERNEL + ELU, records) == KERNEL + ELU
 
 
-def test_a_run_without_its_cells_says_nothing_of_an_expectation() -> None:
+def test_a_run_without_its_cells_does_not_change_an_expectation() -> None:
     assert proposed(KERNEL, [record("elu", 7, None)]) == KERNEL
 
 
@@ -108,7 +108,7 @@ def test_an_expectation_is_narrowed_to_the_opsets_that_fail(failing: list[int], 
     assert done.text.startswith("# A comment that stays.\n\n[[known]]\n")
 
 
-def test_an_expectation_is_narrowed_along_the_axis_that_tells_the_cells_apart() -> None:
+def test_an_expectation_is_narrowed_along_the_axis_that_distinguishes_the_cells() -> None:
     records = [record("topk", opset, Stage.LOAD, dtype="float16") for opset in (9, 13)]
     records += [record("topk", opset, None) for opset in (9, 13)]
     (narrowed,) = parse(proposed(KERNEL, records), PATH)
@@ -197,7 +197,7 @@ _OUTCOMES = st.sampled_from([(None, ""), (None, ""), (Stage.LOAD, "no kernel for
     st.lists(_OUTCOMES, min_size=len(_CELLS), max_size=len(_CELLS)),
     st.sampled_from(["", KERNEL, KERNEL + ELU, TOGETHER, TOGETHER + ELU]),
 )
-def test_after_an_edit_the_expectations_say_what_was_found(outcomes: list[tuple[Stage | None, str]], text: str) -> None:
+def test_after_an_edit_the_expectations_describe_the_run(outcomes: list[tuple[Stage | None, str]], text: str) -> None:
     records = [
         record(case, opset, stage, error, dtype)
         for (case, opset, dtype), (stage, error) in zip(_CELLS, outcomes, strict=True)
@@ -210,7 +210,7 @@ def test_after_an_edit_the_expectations_say_what_was_found(outcomes: list[tuple[
     assert proposed(new, records) == new
 
 
-def test_the_command_shows_the_edit_and_writes_it_when_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_command_shows_the_edit_and_writes_it_with_update(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     PATH.parent.mkdir()
     PATH.write_text(KERNEL)

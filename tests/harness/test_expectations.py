@@ -122,7 +122,7 @@ def test_the_axes_of_a_cell_of_a_peer_are_read_from_its_id() -> None:
         ({"torch": "==2.13.0", "onnx": ">1"}, False),
     ],
 )
-def test_packages_say_which_environment_is_meant(packages: dict[str, str], applies: bool) -> None:
+def test_packages_restrict_an_expectation_to_an_environment(packages: dict[str, str], applies: bool) -> None:
     assert replace(known("*"), packages=packages).applies({"torch": "2.13.0+cpu"}) is applies
 
 
@@ -215,7 +215,7 @@ def test_of_a_list_the_selector_that_matched_a_cell_which_passes_is_named(tmp_pa
     assert applied.reason == "expected to fail at load: b. It passes now: narrow or remove 'topk*'"
 
 
-def test_a_file_in_another_encoding_says_so(tmp_path: Path) -> None:
+def test_a_file_in_another_encoding_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "expectations.toml"
     path.write_bytes("# für später\n".encode("latin-1"))
     with pytest.raises(ExpectationError) as caught:

@@ -124,7 +124,7 @@ def test_show(folder: Path) -> None:
     assert invoke("show", "net.onnx", "--no-graph") == (0, summary)
 
 
-def test_programs_are_told_in_json(folder: Path) -> None:
+def test_programs_are_described_as_json(folder: Path) -> None:
     module = f"models_of_{folder.name}"
     told = json.loads(invoke("export", f"{module}:Looks", "-i", "x=3", "-o", "m.onnx", "--show", "--json")[1])
     assert (told["path"], told["opset"], told["verified"]) == ("m.onnx", 18, False)
@@ -209,7 +209,7 @@ def test_wrong_use(folder: Path, arguments: tuple[str, ...], message: str) -> No
         ("import sys\nsys.exit()\n", "SystemExit\n  at {place}:2"),
     ],
 )
-def test_what_cannot_be_imported_says_why(folder: Path, source: str, told: str) -> None:
+def test_modules_that_cannot_be_imported_are_reported_with_the_reason(folder: Path, source: str, told: str) -> None:
     name = f"broken_of_{folder.name}"
     place = folder / f"{name}.py"
     place.write_text(source)

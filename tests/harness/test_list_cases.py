@@ -88,12 +88,12 @@ def test_the_brackets_of_a_label_stand_for_themselves(folder: Path) -> None:
     assert text.startswith("waves[f=cos]  ")
 
 
-def test_a_name_that_is_not_there_is_told_with_the_nearest(folder: Path) -> None:
+def test_an_unknown_name_is_reported_with_the_nearest(folder: Path) -> None:
     assert invoke("cosines") == (2, "No case of cases_to_list/ is named cosines. Similar names: cosine, sine.\n")
     assert invoke("sine", "--tier", "full", "--opsets", "9")[0] == 0
 
 
-def test_a_mistake_in_a_declaration_is_told_in_a_line(folder: Path) -> None:
+def test_a_mistake_in_a_declaration_is_reported_in_one_line(folder: Path) -> None:
     (folder / "broken.py").write_text(_BROKEN)
     code, text = invoke("tan")
     assert (code, len(text.splitlines())) == (2, 1)

@@ -84,16 +84,14 @@ def test_cells_are_selected_by_path_by_keyword_and_by_option(
         ),
     ],
 )
-def test_an_option_that_makes_no_sense_ends_the_run(cases: pytest.Pytester, options: list[str], message: str) -> None:
+def test_invalid_options_end_the_run(cases: pytest.Pytester, options: list[str], message: str) -> None:
     result = cases.runpytest_inprocess(*LEAN, *options)
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines([f"ERROR: {message}"])
 
 
 @pytest.mark.parametrize("workers", ["0", "2"])
-def test_expectations_that_make_no_sense_end_the_run_of_any_file_beside_them(
-    cases: pytest.Pytester, workers: str
-) -> None:
+def test_invalid_expectations_end_the_run_of_any_file_beside_them(cases: pytest.Pytester, workers: str) -> None:
     cases.makefile(".toml", expectations='[[known]]\ncells = "elu*"\n')
     result = cases.runpytest_subprocess("-p", "no:cacheprovider", "cases.py", "--opsets", "18", "-n", workers)
     assert result.ret == pytest.ExitCode.USAGE_ERROR
@@ -115,7 +113,7 @@ def test_two_declarations_of_one_name_are_refused(pytester: pytest.Pytester) -> 
     )
 
 
-def test_a_declaration_that_makes_no_sense_fails_its_collection(pytester: pytest.Pytester) -> None:
+def test_an_invalid_declaration_fails_its_collection(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(cases="from onnx_parity.harness.case import floats, op\nbad = op(abs, floats(2), it=[1, 1])\n")
     result = pytester.runpytest_inprocess(*LEAN, "cases.py")
     assert result.ret == pytest.ExitCode.INTERRUPTED
@@ -138,14 +136,14 @@ def test_a_run_without_cells_leaves_no_run(pytester: pytest.Pytester) -> None:
         ("--runtimes", "there is no '', only onnxruntime, "),
     ],
 )
-def test_an_axis_of_nothing_is_not_the_default(cases: pytest.Pytester, axis: str, told: str) -> None:
+def test_an_empty_axis_is_refused(cases: pytest.Pytester, axis: str, told: str) -> None:
     result = cases.runpytest_inprocess(*LEAN, axis, "")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     assert f"ERROR: {axis} : {told}" in result.stderr.str()
 
 
 @pytest.mark.parametrize("workers", ["0", "2"])
-def test_cells_without_a_place_for_their_records_are_refused_and_other_tests_are_not(
+def test_cells_are_refused_if_their_run_cannot_be_written_and_other_tests_are_not(
     cases: pytest.Pytester, workers: str
 ) -> None:
     cases.makefile("", runs="mine")
@@ -170,7 +168,7 @@ def test_a_name_that_a_file_declares_twice_is_refused(pytester: pytest.Pytester)
     result.stdout.fnmatch_lines(["relu is declared twice, at *cases.py:6 and *cases.py:8. Rename one of them."])
 
 
-def test_expectations_beside_no_declarations_are_somebody_else_s(pytester: pytest.Pytester) -> None:
+def test_expectation_files_of_other_programs_are_ignored(pytester: pytest.Pytester) -> None:
     pytester.makefile(".toml", expectations="mine = true\n")
     pytester.makepyfile(test_plain="def test_it():\n    assert True\n")
     pytester.runpytest_inprocess(*LEAN).assert_outcomes(passed=1)

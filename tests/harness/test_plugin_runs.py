@@ -76,7 +76,7 @@ def run_faults(root: Path) -> Run:
     return run_pytest(root, *options, "faulty_cases")
 
 
-def check_that_every_cell_leaves_a_record_whatever_became_of_it(faults: Run) -> None:
+def check_that_every_cell_has_a_record(faults: Run) -> None:
     statuses = {name: record.status for name, record in faults.records().items()}
     assert statuses == {
         "elu": Status.PASSED,
@@ -103,7 +103,7 @@ def check_that_a_crash_names_its_cell_stage_and_signal(faults: Run) -> None:
     assert "in overrun" in crashed.message
 
 
-def check_that_a_failure_tells_a_stranger_everything(faults: Run) -> None:
+def check_that_a_failure_is_shown_with_its_details(faults: Run) -> None:
     record = faults.records()["odd"]
     assert (record.stage, record.blame) == (Stage.REFERENCE, Blame.CASE)
     assert record.message.splitlines()[:2] == [
@@ -127,7 +127,7 @@ def check_that_a_failure_and_nothing_else_has_a_bundle(faults: Run) -> None:
     )
 
 
-def check_that_the_terminal_counts_by_status_and_says_where_the_run_is(faults: Run) -> None:
+def check_that_the_terminal_shows_the_counts_by_status_and_the_folder_of_the_run(faults: Run) -> None:
     # Two passes of pytest's are selectors of expectations that match a cell, and a failure is one that does not.
     counted = re.search(r"^=+ (.*) in [\d.]+s", faults.text, re.MULTILINE)
     assert counted is not None
@@ -153,7 +153,7 @@ def check_that_expectations_are_strict_both_ways(faults: Run) -> None:
     assert "FAILED faulty_cases/expectations.toml::no_such_case-*" in faults.text
 
 
-def check_that_the_run_says_what_it_was(faults: Run) -> None:
+def check_that_the_run_is_described(faults: Run) -> None:
     info = read_info(faults.folder)
     assert (info.seed, info.tier) == (0, "default")
     assert "--opsets" in info.argv
@@ -162,17 +162,17 @@ def check_that_the_run_says_what_it_was(faults: Run) -> None:
     assert len({record.worker for record in read_records(faults.folder)}) >= 2
 
 
-def test_nothing_is_lost_and_everything_is_told(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_every_kind_of_outcome_in_one_run(tmp_path: Path, subtests: pytest.Subtests) -> None:
     """One run of pytest, for it takes four worker processes; looked at from every side."""
     faults = run_faults(tmp_path)
     for check in (
-        check_that_every_cell_leaves_a_record_whatever_became_of_it,
+        check_that_every_cell_has_a_record,
         check_that_a_crash_names_its_cell_stage_and_signal,
-        check_that_a_failure_tells_a_stranger_everything,
+        check_that_a_failure_is_shown_with_its_details,
         check_that_a_failure_and_nothing_else_has_a_bundle,
-        check_that_the_terminal_counts_by_status_and_says_where_the_run_is,
+        check_that_the_terminal_shows_the_counts_by_status_and_the_folder_of_the_run,
         check_that_expectations_are_strict_both_ways,
-        check_that_the_run_says_what_it_was,
+        check_that_the_run_is_described,
     ):
         with subtests.test(check.__name__):
             check(faults)
@@ -203,7 +203,7 @@ def test_without_workers_cells_run_in_the_same_process(tmp_path: Path) -> None:
     ) in run.text
 
 
-def test_the_pace_of_a_run_is_told_in_lines(tmp_path: Path) -> None:
+def test_the_pace_of_a_run_is_printed_in_lines(tmp_path: Path) -> None:
     (tmp_path / "pytest.ini").write_text("[pytest]\npython_files = cases.py\n")
     (tmp_path / "cases.py").write_text(PASSING)
     found = run_pytest(
@@ -215,14 +215,14 @@ def test_the_pace_of_a_run_is_told_in_lines(tmp_path: Path) -> None:
     assert not any(line.strip(".") == "" and line for line in lines)
 
 
-def test_a_run_that_is_kept_elsewhere_says_how_its_report_is_written(tmp_path: Path) -> None:
+def test_a_run_in_another_folder_prints_the_command_for_its_report(tmp_path: Path) -> None:
     (tmp_path / "cases.py").write_text(PASSING)
     found = run_pytest(tmp_path, "cases.py", "-k", "relu and opset9", "--devices", "cpu", "--runs", "kept")
     (kept,) = {path.resolve().name for path in (tmp_path / "kept").iterdir()}
     assert f"records: kept/{kept}; pages: parity report kept/{kept}\n" in found.text
 
 
-def test_what_pytest_refuses_in_a_worker_is_told(tmp_path: Path) -> None:
+def test_usage_errors_of_a_worker_are_reported(tmp_path: Path) -> None:
     (tmp_path / "cases.py").write_text(PASSING)
     run = run_pytest(tmp_path, "-n", "1", "cases.py::nothing")
     assert run.code == pytest.ExitCode.USAGE_ERROR
@@ -243,7 +243,7 @@ def test_tests_run_after_cells_whose_folder_has_other_tests_too(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("workers", ["0", "2"])
-def test_what_is_not_collected_is_no_failure_of_a_cell(tmp_path: Path, workers: str) -> None:
+def test_errors_of_collection_are_not_failures_of_cells(tmp_path: Path, workers: str) -> None:
     (tmp_path / "cases.py").write_text(PASSING)
     (tmp_path / "broken.py").write_text("from onnx_parity.harness.case import op\nbroken = op(\n")
     given = ("-n", workers, "--opsets", "9", "--devices", "cpu", "cases.py", "broken.py")
@@ -256,7 +256,7 @@ def test_what_is_not_collected_is_no_failure_of_a_cell(tmp_path: Path, workers: 
         assert f"unfinished; to run the missing cells: parity run --resume {run.folder.resolve()}\n" in run.text
 
 
-def test_a_run_that_stops_at_a_failure_says_how_it_goes_on(tmp_path: Path) -> None:
+def test_a_run_that_stops_at_a_failure_prints_how_to_resume(tmp_path: Path) -> None:
     (tmp_path / "cases.py").write_text(PASSING + "odd = op(F.glu, floats(2, 3))\nlater = op(F.relu, floats(2))\n")
     given = ("--opsets", "9", "--devices", "cpu", "cases.py")
     stopped = run_pytest(tmp_path, *given, "-x")
@@ -276,7 +276,7 @@ matrix.write_end = write_end
 """
 
 
-def test_an_end_that_cannot_be_written_is_told_in_a_line(tmp_path: Path) -> None:
+def test_an_end_that_cannot_be_written_is_reported_in_one_line(tmp_path: Path) -> None:
     (tmp_path / "conftest.py").write_text(_FULL)
     (tmp_path / "cases.py").write_text(PASSING)
     run = run_pytest(tmp_path, "--opsets", "9", "--devices", "cpu", "cases.py")

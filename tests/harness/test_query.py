@@ -62,14 +62,14 @@ def test_what_holds_is_found(question: str, cells: list[str]) -> None:
         ("cell.__class__", "is not supported in a condition."),
     ],
 )
-def test_what_makes_no_sense_is_said(question: str, message: str) -> None:
+def test_invalid_conditions_are_refused(question: str, message: str) -> None:
     with pytest.raises(QueryError) as error:
         parse(question)
     assert message in str(error.value)
 
 
 @pytest.mark.parametrize("question", ["opset < 'a'", "matches(reason, '(')", "opset / 0 > 1", "like(opset, 'a')"])
-def test_what_cannot_be_asked_of_a_record_names_it(question: str) -> None:
+def test_errors_of_evaluation_name_the_record(question: str) -> None:
     with pytest.raises(QueryError, match=r"when evaluated for a\."):
         list(parse(question).of(RECORDS))
 

@@ -91,7 +91,7 @@ def test_a_dtype_beyond_those_declared_that_torch_has_no_kernel_of_is_absent() -
     assert run(elu, cell(declared, dtype=Dtype.FLOAT16)).status is Status.FAILED
 
 
-def test_an_error_may_say_what_no_file_can_hold() -> None:
+def test_errors_may_contain_characters_that_utf8_cannot_encode() -> None:
     """Names of files that are no UTF-8 come so. A record that cannot be written would be a crash of the cell."""
 
     def raises(x: torch.Tensor) -> torch.Tensor:
@@ -148,7 +148,7 @@ def test_a_refusal_is_unsupported_and_an_error_is_a_failure() -> None:
     ],
     ids=["opset", "symbolic", "rank", "name", "operator", "bytes"],
 )
-def test_what_was_not_asked_for_fails_the_check(make: Callable[[int, Request], bytes], reason: str) -> None:
+def test_a_model_that_was_not_requested_fails_the_check(make: Callable[[int, Request], bytes], reason: str) -> None:
     outcome = run(make)
     assert (outcome.status, outcome.stage, outcome.blame) == (Status.FAILED, Stage.CHECK, Blame.EXPORTER)
     assert outcome.reason.startswith(reason)
@@ -172,7 +172,7 @@ def test_a_size_that_is_baked_in_shows_at_other_sizes() -> None:
     assert (outcome.status, outcome.stage) == (Status.FAILED, Stage.RERUN_SIZES)
 
 
-def test_what_runs_at_the_examples_sizes_alone_is_told_with_the_sizes_and_blamed_by_them() -> None:
+def test_a_failure_at_other_sizes_is_reported_with_the_sizes() -> None:
     """onnx.reference runs the example too: asked about that, it would accuse the runtime."""
 
     def frozen(opset: int, request: Request) -> bytes:
@@ -259,7 +259,7 @@ def test_opsets_past_onnxruntime_run_on_the_reference() -> None:
     assert (outcome.status, outcome.runtime) == (Status.PASSED, "onnx.reference")
 
 
-def test_what_cannot_run_here_is_absent_and_says_why() -> None:
+def test_cells_that_cannot_run_here_are_absent_with_the_reason() -> None:
     outcome = run(elu, cell(_ELU, opset=28))
     assert (outcome.status, outcome.reason) == (Status.ABSENT, "onnxruntime runs opsets 7 to 26")
     assert not outcome.seconds

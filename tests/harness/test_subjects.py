@@ -122,7 +122,7 @@ def test_a_backend_that_is_wrong_is_blamed(plugged: Callable[..., str]) -> None:
     assert RUNTIMES["backend:plugged_wrong"].missing(Device.CUDA) == "backend:plugged_wrong does not support CUDA"
 
 
-def test_an_output_that_is_no_array_is_told(plugged: Callable[..., str]) -> None:
+def test_an_output_that_is_not_an_array_is_reported(plugged: Callable[..., str]) -> None:
     plugged(
         "plugged_lists",
         prepare=lambda model, device: _Rep(model, lambda output: np.asarray(output).tolist()),

@@ -67,7 +67,7 @@ def test_a_folder_that_is_none(tmp_path: Path) -> None:
     )
 
 
-def test_what_was_written_is_said_as_json(tmp_path: Path) -> None:
+def test_written_files_are_printed_as_json(tmp_path: Path) -> None:
     result = CliRunner().invoke(app, ["documents", str(tmp_path), "--json"])
     assert json.loads(result.output) == {"documents": [str(tmp_path / page) for page in PAGES]}
 

@@ -51,7 +51,7 @@ def make_earlier_report(out: Path, run: Path) -> None:
     (out / FILE_LIST).unlink()
 
 
-def test_a_report_is_written_where_it_was_asked_for(run: Path, tmp_path: Path) -> None:
+def test_a_report_is_written_to_the_requested_folder(run: Path, tmp_path: Path) -> None:
     index = write_report(run, tmp_path / "new" / "report")
     assert index == tmp_path / "new" / "report" / "index.html"
     assert index.is_file()
