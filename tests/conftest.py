@@ -1,4 +1,4 @@
-"""What tests of several folders share."""
+"""Fixtures that tests of several folders use."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A child's jobs: the floor, memory, latency with its check of the files, and children that fail."""
+"""The jobs of a child process: the floor, memory, latency with its check of the files, and children that fail."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command that injects every fault again and again: that it sees what was told wrongly, and a short run of it."""
+"""`python -m benchmarks.faults`: wrong reports are detected, and a short run of the command."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The benchmark of a model of gigabytes: what it says of each exporter, without running one."""
+"""The benchmark of a model of several gigabytes: its table, without running it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The figures of a run, on records made for it."""
+"""The figures of a run, from records that are made for the test."""
 
 from __future__ import annotations
 

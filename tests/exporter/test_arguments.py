@@ -1,4 +1,4 @@
-"""What a program is called with, and what its inputs, outputs and weights are called."""
+"""The arguments of a program, and the names of its inputs, outputs and weights."""
 
 from __future__ import annotations
 

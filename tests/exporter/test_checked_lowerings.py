@@ -1,4 +1,4 @@
-"""What users' lowerings write is held to ONNX's operators at once, with the line of the lowering."""
+"""Users' lowerings are checked against ONNX's schemas at once, with the line of the lowering in the error."""
 
 from __future__ import annotations
 

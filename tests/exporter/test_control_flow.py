@@ -1,4 +1,4 @@
-"""`torch.cond` and its kin: what becomes of them, what is refused and how, and that torch has its own again."""
+"""`torch.cond` and similar operators: how they are exported, what is refused, and that torch is unchanged."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An operator of the user's own, as the documentation's `Foo`: lowered, left to torch, a function of the model."""
+"""A custom operator, the documentation's `Foo`: lowered, left to torch, or a function of the model."""
 
 from __future__ import annotations
 

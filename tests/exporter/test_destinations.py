@@ -1,4 +1,4 @@
-"""Where a model can be written: paths, open files, links, devices, pipes, and what is refused."""
+"""Destinations of a model: paths, open files, links, devices, pipes, and those that are refused."""
 
 from __future__ import annotations
 

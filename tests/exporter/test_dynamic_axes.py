@@ -1,4 +1,4 @@
-"""dynamic_axes in its three spellings: symbolic in the file, right at other sizes, refused where it cannot be."""
+"""dynamic_axes in its three forms: symbolic in the file, right at other sizes, refused if the program fixes them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""dynamic_shapes as torch.export has them."""
+"""dynamic_shapes in the forms of torch.export."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Any operator of ONNX from inside a program, ours and torch's way to say it."""
+"""ONNX operators that a program calls by name, with this package's functions and with torch.onnx's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Programs of `torch.export` as the model: weights, shapes, mutations, structure, and whose line it was."""
+"""Programs of `torch.export` as the model: weights, shapes, mutations, structure, and source lines."""
 
 from __future__ import annotations
 

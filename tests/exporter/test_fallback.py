@@ -1,4 +1,4 @@
-"""Operators of torch in the graph: written whole, read back, executed by torch in both runtimes."""
+"""Operators of torch in the graph: encoded, decoded, and executed by torch in both runtimes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Calls of an exported program: arguments find their inputs, and what the model does not take is refused in words."""
+"""Calls of an exported program: arguments are bound to inputs, and arguments that do not fit are refused."""
 
 from __future__ import annotations
 

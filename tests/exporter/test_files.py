@@ -1,4 +1,4 @@
-"""Writing when the disk is full, the process dies, the model is too large; and what memory it takes."""
+"""Writing if the disk is full, the process dies, or the model is too large; and the memory that it takes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Programs, arguments and names that an export cannot take: each is refused in words, by an error of the package."""
+"""Programs, arguments and names that cannot be exported are refused with an error of the package."""
 
 from __future__ import annotations
 

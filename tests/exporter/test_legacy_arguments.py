@@ -1,4 +1,4 @@
-"""Arguments of older generations of `torch.onnx`: what they say is done, and what contradicts itself is refused."""
+"""Arguments of older versions of `torch.onnx`: their effects, and refusals of contradictions."""
 
 from __future__ import annotations
 

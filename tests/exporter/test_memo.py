@@ -1,4 +1,4 @@
-"""What the memo says without torch's fake tensors is what they say."""
+"""The results that are computed without torch's fake tensors agree with theirs."""
 
 from __future__ import annotations
 

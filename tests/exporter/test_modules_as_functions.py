@@ -1,4 +1,4 @@
-"""`export_modules_as_functions`: modules as functions of the model, like ones once, parts within."""
+"""`export_modules_as_functions`: modules as functions of the model, shared by equal modules, and nested."""
 
 from __future__ import annotations
 

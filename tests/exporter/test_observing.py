@@ -1,4 +1,4 @@
-"""`InputObserver`: arguments and varying sizes inferred from calls of a module."""
+"""`InputObserver`: arguments and dynamic sizes inferred from calls of a module."""
 
 from __future__ import annotations
 

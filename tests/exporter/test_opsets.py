@@ -1,4 +1,4 @@
-"""Every opset is delivered as asked, passes the checker, and computes what torch computes."""
+"""Every opset is written as requested, passes the checker, and computes the same as torch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The program that an export returns: its model, calling it, results structured as the module's."""
+"""The result of an export: its model, calls of it, and results in the structure of the module's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Programs of every make: functions, hooks, shared and repeated modules, autograd functions, other torch modes."""
+"""Programs of all kinds: functions, hooks, shared and repeated modules, autograd functions, other torch modes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a program can do and a recording cannot follow: refused in these words, with the program's line."""
+"""Programs that cannot be recorded: the text of the error, with the program's line."""
 
 from __future__ import annotations
 

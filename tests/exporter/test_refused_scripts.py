@@ -1,4 +1,4 @@
-"""What a script can do and a recording cannot follow: refused in these words, with the script's line."""
+"""Scripts that cannot be recorded: the text of the error, with the script's line."""
 
 from __future__ import annotations
 

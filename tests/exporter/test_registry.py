@@ -1,4 +1,4 @@
-"""Lowerings that users register, and that each of this package's is reached; errors of operators without one."""
+"""Users' lowerings, a check that each of this package's is used, and errors of operators without one."""
 
 from __future__ import annotations
 

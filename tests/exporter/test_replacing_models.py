@@ -1,4 +1,4 @@
-"""A model with external data that replaces another: whatever fails or ends in between, model and data fit together."""
+"""A model with external data that replaces another: after any failure, the model and its data still fit together."""
 
 from __future__ import annotations
 

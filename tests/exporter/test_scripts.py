@@ -1,4 +1,4 @@
-"""TorchScript: what is kept, what is written out, what is refused and in which words."""
+"""TorchScript: branches and loops that are kept or unrolled, and refusals."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Symbolic functions as `torch.onnx` has them: registered, in a table, on autograd functions, as functions of ONNX."""
+"""Symbolic functions of `torch.onnx`: registered, in a table, of autograd functions, as functions of ONNX."""
 
 from __future__ import annotations
 

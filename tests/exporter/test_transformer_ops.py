@@ -1,4 +1,4 @@
-"""`onnx_parity.ops.attention` and `rotary_embedding`: computed as onnx.reference does, exported at every opset."""
+"""`onnx_parity.ops.attention` and `rotary_embedding`: they agree with onnx.reference, at every opset."""
 
 from __future__ import annotations
 

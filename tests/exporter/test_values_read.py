@@ -1,4 +1,4 @@
-"""Programs that look at values: followed with a warning at the user's line, refused under strict=True."""
+"""Programs that read values: recorded with a warning at the user's line, and refused with strict=True."""
 
 from __future__ import annotations
 

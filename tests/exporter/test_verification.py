@@ -1,4 +1,4 @@
-"""`verify=True` raises on all that is wrong: values, dtypes, shapes, counts, NaN, other sizes, invalid models."""
+"""`verify=True` raises for wrong values, dtypes, shapes, counts, NaN, other sizes, and invalid models."""
 
 from __future__ import annotations
 

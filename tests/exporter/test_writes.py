@@ -1,4 +1,4 @@
-"""Programs that write in place: to what they made, to their inputs and buffers, to tensors of their own."""
+"""Programs that write in place: to their own results, to their inputs and buffers, to other tensors of theirs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A project whose cells go wrong in every way that a cell can, each at the stage that its name says."""
+"""A project whose cells fail in every way that a cell can, each at the stage in its name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The axes: which points a tier and the options take."""
+"""The axes: the points that a tier and the options select."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Failure bundles: what is in them, that they run alone, that they are bounded."""
+"""Failure bundles: their contents, that they run without the project, and that their size is limited."""
 
 from __future__ import annotations
 

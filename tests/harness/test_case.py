@@ -1,4 +1,4 @@
-"""The vocabulary: what a declaration line becomes."""
+"""The vocabulary of declarations: the cases of a declaration line."""
 
 from __future__ import annotations
 

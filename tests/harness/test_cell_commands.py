@@ -1,4 +1,4 @@
-"""`parity localise`, `parity reduce`, `parity repro`: from a cell's id to what is wrong with it."""
+"""`parity localise`, `parity reduce`, `parity repro`: from a cell's id to the cause of its failure."""
 
 from __future__ import annotations
 

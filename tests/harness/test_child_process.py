@@ -1,4 +1,4 @@
-"""Child processes that are spawned or forked: messages, and every way in which one ends before it answers."""
+"""Child processes that are spawned or forked: messages, and all ways in which one ends before it answers."""
 
 from __future__ import annotations
 

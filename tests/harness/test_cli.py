@@ -1,4 +1,4 @@
-"""The `parity` command: what it lists, what it runs, how it ends."""
+"""The `parity` command: its help, its runs, its exit codes, and its errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Exporters side by side: what becomes of right, wrong, refused and dying ones, and what it amounts to."""
+"""Comparison of exporters: right, wrong, refused and crashed exports, and the summary of them."""
 
 from __future__ import annotations
 

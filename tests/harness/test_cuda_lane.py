@@ -1,4 +1,4 @@
-"""The CUDA lane: turns on the device, with real processes; and on a machine that has none, cells that say so."""
+"""The CUDA lane: turns on the device, with real processes; without a device, absent cells with the reason."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Mistakes in declarations: each is reported where it is written, in words that say what to write instead."""
+"""Mistakes in declarations: each is reported with its line, and with what to write instead."""
 
 from __future__ import annotations
 

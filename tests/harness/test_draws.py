@@ -1,4 +1,4 @@
-"""Drawn cells: what is drawn, how a failure shrinks, and what it is printed as."""
+"""Drawn cells: the choices, how a failure is shrunk, and how it is printed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`parity expect`: the edits it proposes, and that after any of them the expectations say what the run found."""
+"""`parity expect`: the edits that it proposes, after which the expectations describe the run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Expectations: which cells a selector takes, and what becomes of their records."""
+"""Expectations: the cells that a selector matches, and the status of their records."""
 
 from __future__ import annotations
 

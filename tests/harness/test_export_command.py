@@ -1,4 +1,4 @@
-"""`parity export` and `parity show`: from a name in Python to a file, and what is in one."""
+"""`parity export` and `parity show`: from the name of a model to a file, and the contents of a file."""
 
 from __future__ import annotations
 

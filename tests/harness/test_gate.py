@@ -1,4 +1,4 @@
-"""The gate: each kind of finding and what is none, what the policy makes of it, and how it is told."""
+"""The gate: each kind of finding, the policy's action for it, and the output formats."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files and command lines that somebody made wrong on purpose: one line that says what is wrong, and exit code 2."""
+"""Files and command lines that are invalid on purpose: an error of one line, and exit code 2."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`parity list`: which files it imports, how patterns match, and what it says about a declaration with a mistake."""
+"""`parity list`: the files that it imports, patterns, and mistakes in declarations."""
 
 from __future__ import annotations
 

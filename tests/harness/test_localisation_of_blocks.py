@@ -1,4 +1,4 @@
-"""Localisation and reduction inside of branches and loops, and of faults that show at other sizes only."""
+"""Localisation and reduction inside of branches and loops, and of faults that only show at other sizes."""
 
 from __future__ import annotations
 

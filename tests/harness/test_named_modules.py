@@ -1,4 +1,4 @@
-"""Modules that the options name: one that does not exist ends the run, one that fails to import makes cells absent."""
+"""Modules in options: one that does not exist ends the run, one that cannot be imported makes its cells absent."""
 
 from __future__ import annotations
 

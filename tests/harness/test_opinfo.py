@@ -1,4 +1,4 @@
-"""torch's OpInfo as a source of cases: which samples, under which ids, drawn how."""
+"""torch's OpInfo as a source of cases: which samples, under which ids, and how they are drawn."""
 
 from __future__ import annotations
 

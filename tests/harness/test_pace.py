@@ -1,4 +1,4 @@
-"""The pace of a run: how far, how fast, how long still."""
+"""The pace of a run: its progress, its rate, and the remaining time."""
 
 from __future__ import annotations
 

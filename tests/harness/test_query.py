@@ -1,4 +1,4 @@
-"""Questions to a run: what can be asked, what is found, and what is said of a question that makes no sense."""
+"""Queries of a run: valid conditions and their results, and the errors of invalid ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What torch is asked, and what its float64 twin makes of programs that hold on to their dtype."""
+"""torch's results, and those of float64 twins of programs that fix their dtype."""
 
 from __future__ import annotations
 

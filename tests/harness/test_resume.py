@@ -1,4 +1,4 @@
-"""Runs that are killed and go on, and runs in shards: together they are what one run would have been."""
+"""Runs that are killed and resumed, and runs in shards: together they equal one run."""
 
 from __future__ import annotations
 

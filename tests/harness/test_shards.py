@@ -1,4 +1,4 @@
-"""Shards and merging: every cell in one shard, the same one every time, and the shards together the whole run."""
+"""Shards and merging: every cell is in one shard, always the same, and the shards together are the whole run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The stages: each fault ends the cell that has it at the stage where it shows, and blames whom it should."""
+"""The stages: each fault fails its cell at the right stage, with the right cause."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The run store: nothing that was written whole is ever lost, and nothing that was not is ever read."""
+"""The run store: complete records are never lost, and incomplete ones are never read."""
 
 from __future__ import annotations
 

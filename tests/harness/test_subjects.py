@@ -1,4 +1,4 @@
-"""What plugs into the axes: backends by their module, exporters by their function, other ways in, absent ones told."""
+"""Plug-ins of the axes: backends, exporters by their function, ways of capture, and missing ones."""
 
 from __future__ import annotations
 

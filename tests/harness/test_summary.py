@@ -1,4 +1,4 @@
-"""The lines at the end of a run."""
+"""The summary at the end of a run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Weights for models: the same from the same seed, in proportion, quickly."""
+"""Weights for models: the same from the same seed, scaled, and fast to create."""
 
 from __future__ import annotations
 

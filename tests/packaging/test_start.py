@@ -1,4 +1,4 @@
-"""start.py where people start it: too old a Python, a refused pip, no ensurepip, an index that lies or is away."""
+"""start.py with an old Python, without ensurepip, and with a pip or an index that fails."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""docs/surface.md and docs/api.md: what the code says, complete, and pointing at tests that there are."""
+"""docs/surface.md and docs/api.md: they agree with the code, are complete, and name existing tests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The pages in a real browser: they open clean and offline, filter, sort, and say their reasons to a keyboard.
+"""The pages in a real browser: no errors, no network, filters, sorting, and use by keyboard.
 
 The browser is the Chromium on PATH, else Playwright's own.
 """

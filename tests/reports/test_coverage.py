@@ -1,4 +1,4 @@
-"""The rules by which cells become squares, and squares the opset since when a row is right."""
+"""Coverage: the squares of a grid from its cells, and the opset from which on a row is right."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is gathered from records: groups of failures, the run's verdict and pace, traced operators, pages' names."""
+"""Summaries of records: groups of failures, the run's verdict and pace, traced operators, names of pages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a report is written: it appears whole or not at all, replaces an earlier report, and touches no other file."""
+"""The folder of a report: a report appears as a whole or not at all, and replaces only files of earlier reports."""
 
 from __future__ import annotations
 
