@@ -22,18 +22,18 @@ from onnx_parity.harness.running.stages import Bench
 from onnx_parity.harness.store import InFlight
 
 STAGES = tuple(Stage)
-#: Where a cell named `wait_at_...` says who runs it. It goes on once the file is gone.
+#: The file in which a cell named `wait_at_...` writes its process. The cell continues when the file is removed.
 WAITING = "waiting"
-#: One cell a case, of dynamic sizes: it goes through every stage.
+#: One cell for each case, with dynamic sizes, so that it has every stage.
 CELLS = ("--devices", "cpu", "--opsets", "18", "-k", "dynamic or after")
-#: What a run holds its cells to: an imported torch takes half of the memory. Two seconds are for cells that hang,
-#: be it in any stage or where one of `SOME` does: to take the memory lasts longer on a machine that does much else.
+#: The limits of cells. torch itself takes half of the memory. Two seconds are for cells that hang, in any stage or
+#: where one of `SOME` does, because allocating the memory takes longer on a busy machine.
 MEMORY_LIMIT = ("--memory-limit", "1000")
 LONG_LIMITS = ("--stage-seconds", "60", *MEMORY_LIMIT)
 SHORT_LIMITS = ("--stage-seconds", "2", *MEMORY_LIMIT)
 LIMITS = ("--stage-seconds", "60,check=2,load=2", *MEMORY_LIMIT)
 
-#: Without what costs an inner pytest seconds to import and says nothing of the plug-in.
+#: Options of an inner pytest, without plug-ins that take seconds to import and do not matter here.
 LEAN = (
     "-p",
     "onnx_parity",

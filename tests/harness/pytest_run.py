@@ -9,19 +9,9 @@ from pathlib import Path
 
 from onnx_parity.harness.record import Record
 from onnx_parity.harness.store import read_records
+from tests.harness.faults import LEAN
 
-__all__ = ["LEAN", "PASSING", "Run", "run_pytest"]
-
-#: Options of an inner pytest, without plug-ins that take seconds to import and do not matter here.
-LEAN = (
-    "-p",
-    "onnx_parity",
-    "-p",
-    "no:hypothesispytest",
-    "-p",
-    "no:cacheprovider",
-    "--assert=plain",
-)
+__all__ = ["PASSING", "Run", "run_pytest"]
 
 PASSING = """
 import torch

@@ -6,7 +6,8 @@ import pytest
 
 # Imported before pytester stores the loaded modules. It unloads later ones, but torch cannot be imported twice.
 import onnx_parity  # noqa: F401
-from tests.harness.pytest_run import LEAN, PASSING
+from tests.harness.faults import LEAN
+from tests.harness.pytest_run import PASSING
 
 pytest_plugins = "pytester"
 
