@@ -228,7 +228,7 @@ def test_a_table_of_another_name_is_refused(tmp_path: Path) -> None:
     path.write_text('[[knwon]]\ncells = "elu*"\n')
     with pytest.raises(ExpectationError) as caught:
         load(path)
-    assert str(caught.value) == f"{path}: it holds knwon, but may contain only [[known]]"
+    assert str(caught.value) == f"{path}: it contains knwon, but may contain only [[known]]"
 
 
 def test_a_selector_of_a_list_that_matches_no_cell_is_named(tmp_path: Path) -> None:
