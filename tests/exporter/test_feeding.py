@@ -1,4 +1,4 @@
-"""Calls of an exported program: arguments find their inputs, and what the model does not take is refused in words."""
+"""Calls of an exported program: arguments are bound to inputs, and arguments that do not fit are refused."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_dicts_come_in_any_order() -> None:
     assert torch.equal(program({"b": (Y,), "a": X}), X - Y)
 
 
-def test_numbers_that_are_built_in_need_not_be_said_and_may() -> None:
+def test_constant_arguments_may_be_given_or_omitted() -> None:
     program = onnx_parity.export(less, (X, Y, 2))
     for result in (program(X, Y), program(X, Y, 2), program(X, Y, times=2)):
         assert torch.equal(result, (X - Y) * 2)

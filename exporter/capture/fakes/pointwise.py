@@ -52,13 +52,13 @@ _OF_NUMBERS = _names(
     "abs add.Scalar add.Tensor clamp clamp_max clamp_min fmod.Scalar fmod.Tensor maximum minimum mul.Scalar mul.Tensor "
     "neg relu remainder.Scalar remainder.Tensor rsub.Scalar rsub.Tensor sign sub.Scalar sub.Tensor"
 )
-#: Functions that return booleans.
+#: Comparisons, which return booleans.
 _QUESTIONS = frozenset(
     f"{name}.{other}" for name in ("eq", "ge", "gt", "le", "lt", "ne") for other in ("Scalar", "Tensor")
 )
 #: The function whose result's dtype is an argument.
 _CAST = "_to_copy"
-#: Functions whose third argument is not an operand but a factor, of which torch refuses some values.
+#: Functions with a third argument `alpha`, which torch refuses for some dtypes. Calls that give it are left to torch.
 _WITH_ALPHA = frozenset({"add.Scalar", "rsub.Scalar", "sub.Scalar"})
 #: Keyword arguments that do not affect the result.
 _NOTHING: tuple[Mapping[str, Any], ...] = ({}, {"pin_memory": False})
@@ -69,9 +69,9 @@ _NUMBERS = {bool: _Kind.BOOLS, int: _Kind.INTEGERS, torch.SymInt: _Kind.INTEGERS
 
 
 def like_which(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[int, torch.dtype] | None:
-    """The argument of an ATen operator whose shape and device its contiguous result has, and the dtype of the result.
+    """The position of the ATen argument that has the shape and device of the result, and the dtype of the result.
 
-    Tensors are given as `Metadata`. None if torch's kernel has to be called.
+    The result is contiguous. Tensors are given as `Metadata`. None if torch's kernel has to be called.
     """
     if name not in _KNOWN or (kwargs.keys() != {"dtype"} if name == _CAST else kwargs not in _NOTHING):
         return None
@@ -84,7 +84,7 @@ def like_which(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tup
 
 
 def _operands(name: str, args: Sequence[Any]) -> Sequence[Any]:
-    """The arguments that determine the result; none if torch may refuse one of the others."""
+    """The arguments that determine the result. Empty if the other arguments need checks that torch's kernel makes."""
     if name == "batch_norm":
         return args[:1] if _is_by_channel(args) else ()
     if name == "clamp":
