@@ -70,7 +70,7 @@ def _raised(exporter: Exporter, error: Exception) -> tuple[Verdict, str]:
 
 def _judged(delivered: Delivered, opset: int, sample: Sample, expected: list[Array]) -> tuple[Verdict, str]:
     if delivered.opset != opset:
-        return Verdict.WRONG, f"opset {opset} was asked for, opset {delivered.opset} was delivered"
+        return Verdict.WRONG, f"opset {opset} was requested, but opset {delivered.opset} was delivered"
     names = {value.name for value in delivered.proto.graph.input}
     feeds = {
         name: to_array(tensor)

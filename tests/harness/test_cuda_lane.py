@@ -32,7 +32,7 @@ from onnx_parity.harness.subjects.runtime_interface import NoDeviceError
 from onnx_parity.harness.subjects.runtimes import OnnxRuntime
 from onnx_parity.harness.subjects.slots import Slots
 from tests.harness.fakes import cell, one_node
-from tests.harness.test_plugin import run_pytest
+from tests.harness.pytest_run import run_pytest
 
 #: Takes a slot, writes down when, holds it for a while, writes down when again.
 _USER = """

@@ -184,7 +184,7 @@ def test_a_wrong_loop_is_named_as_a_possible_cause(wrong: Wrong) -> None:
     _, found = localised(op(branching, floats(3)))
     assert found.first is None
     said = list(found.lines())[-1]
-    assert "at fault: the branch at " in said
+    assert "The error is in what the pieces lack: the branch at " in said
     assert said.endswith(
         f"test_localisation_of_blocks.py:{line} itself, a pass that joins operators, or the runtime's optimiser "
         "(try --runtimes onnxruntime:none)."
