@@ -50,17 +50,17 @@ def test_constant_arguments_may_be_given_or_omitted() -> None:
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda f: f(X), "the model takes 2 tensors (x, y), and got 1: 'y' is missing, give it too"),
-        (lambda f: f(), "the model takes 2 tensors (x, y), and got 0: 'x' is missing, give it too"),
+        (lambda f: f(X), "the model takes 2 tensors (x, y), but got 1: 'y' is missing, give it too"),
+        (lambda f: f(), "the model takes 2 tensors (x, y), but got 0: 'x' is missing, give it too"),
         (lambda f: f(X, inp=Y), "the program has no parameter 'inp': its parameters are x, y, times."),
         (lambda f: f(X, Y, x=X), "the program gets 'x' twice, by position and by name: give it in args or in kwargs"),
         (
             lambda f: f(X, Y, Y),
-            "the model takes 2 tensors (x, y), and got 3: it was exported without 'times', leave it out",
+            "the model takes 2 tensors (x, y), but got 3: it was exported without 'times', leave it out",
         ),
         (
             lambda f: f(X, Y, X, Y),
-            "the model takes 2 tensors (x, y), and got 4: it was exported without 'times', leave it out",
+            "the model takes 2 tensors (x, y), but got 4: it was exported without 'times', leave it out",
         ),
         (
             lambda f: f(X, Y, 2),
