@@ -60,7 +60,8 @@ def test_residuals_of_a_batch_are_refused() -> None:
 
 def test_a_decomposition_inside_of_a_branch() -> None:
     def program(x: torch.Tensor) -> torch.Tensor:
-        return torch.cond(x.sum() > 0, torch.linalg.inv, lambda x: torch.linalg.qr(x).R, (x,))
+        chosen: torch.Tensor = torch.cond(x.sum() > 0, torch.linalg.inv, lambda x: torch.linalg.qr(x).R, (x,))
+        return chosen
 
     x = torch.tensor([[3.0, 1.0], [0.5, 2.0]])
     exported = onnx_parity.export(program, (x,))
