@@ -56,21 +56,21 @@ def _regularized(g: Graph, a_given: Value, x_given: Value, is_lower: bool) -> Va
 
 
 def _at_edges(g: Graph, a: Value, x: Value, found: Value, is_lower: bool) -> Value:
-    """What torch returns where an argument is 0, infinite, NaN or negative; of two conditions the later counts"""
+    """0 at x = 0 and 1 at infinity, or the opposite; 1 or 0 at a = 0; NaN where torch returns that"""
     zero, start, end = number(g, 0), number(g, 0 if is_lower else 1), number(g, 1 if is_lower else 0)
-    undefined = number(g, math.nan)
-    is_far = g.is_infinite(x)
-    at_zero_order = choose(g, g.greater(x, zero), end, undefined)
-    for condition, value in (
-        (g.op("Or", g.is_nan(a), g.is_nan(x)), undefined),
-        (is_far, end),
-        (g.is_infinite(a), choose(g, is_far, undefined, start)),
-        (g.equal(x, zero), start),
-        (g.equal(a, zero), at_zero_order),
-        (g.op("Or", g.less(a, zero), g.less(x, zero)), undefined),
-    ):
+    is_far, is_start = g.is_infinite(x), g.equal(x, zero)
+    no_order, endless_order = g.equal(a, zero), g.is_infinite(a)
+    for condition, value in ((is_far, end), (endless_order, start), (is_start, start), (no_order, end)):
         found = choose(g, condition, value, found)
-    return found
+    undefined = g.op("Or", g.less(a, zero), g.less(x, zero))
+    for first, second in (
+        (is_far, endless_order),
+        (no_order, g.op("Not", g.greater(x, zero))),
+        (g.is_nan(x), g.op("Not", endless_order)),
+        (g.is_nan(a), g.op("Not", g.op("Or", is_start, is_far))),
+    ):
+        undefined = g.op("Or", undefined, g.op("And", first, second))
+    return choose(g, undefined, number(g, math.nan), found)
 
 
 def _factor(g: Graph, a: Value, x: Value) -> Value:
