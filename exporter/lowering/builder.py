@@ -238,14 +238,14 @@ class Graph(Constants):
     @contextmanager
     def body(self) -> Iterator[Body]:
         """A context in which added nodes go into a subgraph. If, Loop and Scan take its `graph` as an attribute."""
-        outer, node, integers = self.nodes, self.node, self.integers
-        self.nodes, self.integers = [], dict(integers)
+        outer, node, integers, wide = self.nodes, self.node, self.integers, self._wide
+        self.nodes, self.integers, self._wide = [], dict(integers), {}
         body = Body(self)
         try:
             yield body
             body.close(self.nodes)
         finally:
-            self.nodes, self.node, self.integers = outer, node, integers
+            self.nodes, self.node, self.integers, self._wide = outer, node, integers, wide
 
     def take_back(self, first: int) -> None:
         """Remove all nodes from that number on."""

@@ -211,12 +211,6 @@ OF_OPERATORS = [
         "first can be exported: call F.embedding_bag, which returns that alone",
     ),
     case(
-        lambda x: torch.ops.aten._linalg_det(x)[1],
-        (torch.eye(3),),
-        "aten::_linalg_det: the program uses the LU decomposition that _linalg_det returns beside the determinant, and "
-        "only the determinant can be exported: call torch.linalg.det",
-    ),
-    case(
         lambda x, mask, place: x.index_put((mask, place), torch.zeros(())),
         (ROWS, MASK, torch.tensor([0])),
         "aten::index_put: an assignment to a data-dependent number of elements needs ONNX's ScatterND "

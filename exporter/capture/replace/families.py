@@ -9,6 +9,7 @@ from onnx_parity.exporter.capture.replace import (  # noqa: F401  (importing the
     in_place,
     indexing,
     kept_whole,
+    least_squares,
     matmul_sizes,
     on_gpu,
     result_sizes,

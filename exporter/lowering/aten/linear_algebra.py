@@ -1,4 +1,4 @@
-"""Matrix products: mm, addmm, bmm, matmul, linear, bilinear; and determinants."""
+"""Matrix products: mm, addmm, bmm, matmul, linear, bilinear."""
 
 from __future__ import annotations
 
@@ -52,17 +52,6 @@ def _scaled(g: Graph, product: Value, alpha: float) -> Value:
         return g.op("Mul", product, alpha)
     # onnxruntime fuses a scalar factor into its FusedMatMul, as a float32.
     return g.op("Mul", product, g.full(g.out.shape[-1:], alpha, product.dtype))
-
-
-@lowering("aten::_linalg_det")
-def determinant(g: Graph, A: Value) -> Value:
-    """The first of torch's outputs. onnxruntime has Det in float32 only, and no wider dtype for float64"""
-    if g.is_used(1) or g.is_used(2):
-        g.unsupported(
-            "the program uses the LU decomposition that _linalg_det returns beside the determinant, and only the "
-            "determinant can be exported: call torch.linalg.det"
-        )
-    return g.op("Det", A)
 
 
 @lowering("aten::bilinear")

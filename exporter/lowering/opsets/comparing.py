@@ -82,6 +82,11 @@ class ComparisonForms(Base):
         sizes = _known(broadcast(condition, a, b))
         if sizes is not None:
             return self._gathered_choice(condition, a, b, sizes)
+        if _is_nan(a) or _is_nan(b):
+            # 1 / 1 where the number that is not NaN is chosen, and 0 / 0 elsewhere.
+            number, is_chosen = (b, self.op("Not", condition)) if _is_nan(a) else (a, condition)
+            chosen = self.cast(is_chosen, a.dtype)
+            return self.op("Mul", number, self.op("Div", chosen, chosen))
         # The element that is not chosen becomes an infinity, so that the other is the result. NaN remains NaN.
         sign = self.op("Sub", self.op("Mul", self.cast(condition, a.dtype), 2), 1)
         bound = self.op("Mul", sign, math.inf)
@@ -156,3 +161,8 @@ def _known(sizes: Sequence[Size] | None) -> list[int] | None:
     """The sizes if all of them are known at export, else None."""
     known = [size for size in sizes or () if isinstance(size, int)]
     return known if sizes is not None and len(known) == len(sizes) else None
+
+
+def _is_nan(x: Value) -> bool:
+    """Whether a value is known at export to be NaN."""
+    return x.is_small and x.constant is not None and bool(x.constant.isnan().all())

@@ -9,14 +9,16 @@ import torch
 from onnx_parity.exporter.capture.graph.graph import Block, Size
 from onnx_parity.exporter.capture.graph.graph import Value as AtenValue
 from onnx_parity.exporter.lowering.opsets.base import Base
-from onnx_parity.exporter.lowering.values.shapes import same_shape
+from onnx_parity.exporter.lowering.values.shapes import same_shape, shaped
 from onnx_parity.exporter.lowering.values.value import Value
 
-__all__ = ["ControlFlowForms"]
+__all__ = ["ControlFlowForms", "Step"]
 
 #: Writes the body of a Loop. Takes the number of the iteration, the condition and the carried values; returns the
 #: condition and the carried values of the next iteration, and the values that the Loop stacks.
 _WriteBody = Callable[[Value, Value, list[Value]], Sequence[Value]]
+#: The same without the condition.
+Step = Callable[[Value, list[Value]], Sequence[Value]]
 
 
 class ControlFlowForms(Base):
@@ -40,9 +42,38 @@ class ControlFlowForms(Base):
             return self.lowered(block, [number, going, *carried], block.outputs)
 
         self.check_returned(block.outputs)
-        return self._loop(
-            trips, condition, initial, block.inputs[2:], [value.dtype for value in block.outputs[1:]], write
-        )
+        return self._loop(trips, condition, initial, block.inputs[2:], write)
+
+    def repeat(self, times: Size | Value, initial: Sequence[Value], step: Step) -> list[Value]:
+        """A Loop of so many iterations over values that keep their dtypes and shapes.
+
+        `step` takes the number of the iteration and the values, and returns the next values, and after them those that
+        the Loop stacks along a new first axis.
+        """
+        return self.repeat_while(times, initial, lambda number, carried: [self.const(True), *step(number, carried)])
+
+    def repeat_while(self, times: Size | Value, initial: Sequence[Value], step: Step) -> list[Value]:
+        """A Loop of at most so many iterations. What `step` returns first is whether another iteration follows.
+
+        If the number of iterations is known only at run time, a value, nothing is stacked.
+        """
+        stacked: list[Value] = []
+
+        def write(number: Value, going: Value, carried: list[Value]) -> Sequence[Value]:
+            made = step(number, carried)
+            stacked.extend(made[1 + len(initial) :])
+            return made
+
+        if isinstance(times, int) and times == 0:
+            with self.body():
+                write(self.const(0), self.const(True), list(initial))  # To learn what would have been stacked.
+            return [*initial, *(self.full((0, *value.sizes), 0, value.dtype) for value in stacked)]
+        trips = times if isinstance(times, Value) else self.scalar(times, torch.int64)
+        results = self._loop(trips, None, initial, initial, write)
+        shapes = [value.sizes for value in initial]
+        if not isinstance(times, Value):
+            shapes += [(times, *value.sizes) for value in stacked]
+        return [shaped(result, shape) for result, shape in zip(results, shapes, strict=True)]
 
     def scan(self, initial: Sequence[Value], over: Sequence[Value], block: Block) -> list[Value]:
         """A scan over the first axis of tensors.
@@ -65,15 +96,14 @@ class ControlFlowForms(Base):
             return [going, *self.lowered(block, [*carried, *slices], block.outputs)]
 
         trips = self.squeeze(self.size(over[0], 0), [0])
-        return self._loop(trips, None, initial, block.inputs[: len(initial)], dtypes, write)
+        return self._loop(trips, None, initial, block.inputs[: len(initial)], write)
 
     def _loop(
         self,
         trips: Value | None,
         condition: Value | None,
         initial: Sequence[Value],
-        inside: Sequence[AtenValue],
-        dtypes: Sequence[torch.dtype],
+        inside: Sequence[AtenValue | Value],
         write: _WriteBody,
     ) -> list[Value]:
         # Before opset 11 a Loop must have a carried value.
@@ -81,10 +111,10 @@ class ControlFlowForms(Base):
         with self.body() as body:
             number, going = body.input("iteration", torch.int64, ()), body.input("going", torch.bool, ())
             unused = [body.input("idle", torch.bool, ()) for _ in idle]
-            carried = [body.input("carried", value.dtype, value.shape, value.holds) for value in inside]
+            carried = [body.input("carried", value.dtype, value.shape or (), value.holds) for value in inside]
             goes_on, *rest = write(number, going, carried)
             body.returns([goes_on, *unused, *rest])
-        all_dtypes = [*(value.dtype for value in idle), *dtypes]
+        dtypes = [value.dtype for value in (*idle, *rest)]
         if condition is None:
             condition = self.const(True)  # It is optional in ONNX, but onnx.reference takes a missing one for false.
-        return self.emit("Loop", [trips, condition, *idle, *initial], all_dtypes, body_g=body.graph)[len(idle) :]
+        return self.emit("Loop", [trips, condition, *idle, *initial], dtypes, body_g=body.graph)[len(idle) :]

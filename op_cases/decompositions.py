@@ -1,0 +1,163 @@
+"""Decompositions of matrices, and what is computed from them: solutions, inverses, determinants, norms.
+
+Where a result is unique only up to signs or a basis, the program returns what is unique: the products of the factors,
+and products that show that vectors are orthonormal.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from onnx_parity.harness.case import BATCH, WIDE_FLOATS, floats, given, op
+
+_SQUARES = [{"input": floats(*sizes)} for sizes in ((1, 1), (4, 4), (2, 3, 3), (2, 1, 5, 5))]
+_SIDES = [{"x": floats(*sizes)} for sizes in ((3, 3), (5, 3), (2, 3, 5), (2, 1, 4, 2))]
+#: Matrices of rank 1, of the eigenvalues 3, 3 and 0, of zeros, and of a condition number of 524, that of Hilbert.
+_HARD = given(
+    [
+        [[1.0, 1.0, 1.0], [1.0, 1.0, 1.0], [1.0, 1.0, 1.0]],
+        [[2.0, -1.0, -1.0], [-1.0, 2.0, -1.0], [-1.0, -1.0, 2.0]],
+        [[0.0, 0.0, 0.0], [0.0, 0.0, 0.0], [0.0, 0.0, 0.0]],
+        [[1.0, 1 / 2, 1 / 3], [1 / 2, 1 / 3, 1 / 4], [1 / 3, 1 / 4, 1 / 5]],
+    ]
+)
+#: The Hilbert matrix of order 5, whose condition number is 476,607.
+_NEARLY_SINGULAR = given([[1.0 / (row + column + 1) for column in range(5)] for row in range(5)])
+#: Squares of their elements overflow and underflow in float32.
+_MAGNITUDES = given([[[3e25, 1e25], [-2e25, 4e25]], [[3e-25, 1e-25], [-2e-25, 4e-25]]])
+_DYNAMIC = {"x": {0: "batch", 1: "size", 2: "size"}}
+
+
+def _positive(x: torch.Tensor) -> torch.Tensor:
+    """A positive definite matrix."""
+    return x @ x.mT + torch.eye(x.shape[-1], dtype=x.dtype, device=x.device)
+
+
+def _apart(x: torch.Tensor) -> torch.Tensor:
+    """A matrix far from singular ones."""
+    return x + 4 * torch.eye(x.shape[-1], dtype=x.dtype, device=x.device)
+
+
+# --- LU ---------------------------------------------------------------------------------------------------------------
+
+lu = op(torch.linalg.lu, rows=[{"A": floats(*sizes)} for sizes in ((3, 3), (4, 2), (2, 3, 5), (0, 3, 3))])
+lu_dtypes = op(torch.linalg.lu, floats(2, 3, 3), dtypes=WIDE_FLOATS, dynamic=BATCH)
+lu_of_ties = op(torch.linalg.lu, given([[1.0, -1.0, 2.0], [-1.0, 1.0, 0.0], [1.0, 1.0, 1.0]]))
+lu_factor = op(torch.linalg.lu_factor_ex, rows=[{"A": _HARD}, {"A": floats(2, 4, 4)}])
+lu_solve = op(
+    lambda x, b, **how: torch.linalg.lu_solve(*torch.linalg.lu_factor(_apart(x)), b, **how),
+    floats(2, 3, 3),
+    rows=[{"b": floats(2, 3, 2), "adjoint": True}, {"b": floats(2, 2, 3), "left": False}, {"b": floats(3, 1)}],
+)
+inv = op(lambda input: torch.linalg.inv(_apart(input)), rows=_SQUARES, dtypes=WIDE_FLOATS)
+inv_nearly_singular = op(torch.linalg.inv, _NEARLY_SINGULAR, dtypes=WIDE_FLOATS)
+inv_varying = op(lambda x: torch.linalg.inv(_apart(x)), floats(2, 3, 3), dynamic=_DYNAMIC)
+inv_ex = op(torch.linalg.inv_ex, rows=[{"A": floats(2, 3, 3)}, {"A": floats(2, 0, 0)}])
+solve = op(
+    lambda x, b, **how: torch.linalg.solve(_apart(x), b, **how),
+    rows=[
+        {"x": floats(3, 3), "b": floats(3)},
+        {"x": floats(2, 3, 3), "b": floats(3, 4)},
+        {"x": floats(2, 3, 3), "b": floats(2, 3)},
+        {"x": floats(3, 3), "b": floats(5, 2, 3), "left": False},
+    ],
+    dtypes=WIDE_FLOATS,
+)
+determinants = op(
+    lambda x: (torch.linalg.det(x), *torch.linalg.slogdet(x), torch.logdet(_positive(x))),
+    rows=[{"x": floats(*sizes)} for sizes in ((3, 3), (2, 5, 5), (1, 1), (2, 0, 0))],
+    dtypes=WIDE_FLOATS,
+)
+slogdet_singular = op(torch.linalg.slogdet, given([[1.0, 2.0], [2.0, 4.0]]))
+
+# --- triangles --------------------------------------------------------------------------------------------------------
+
+cholesky = op(lambda input, **how: torch.linalg.cholesky(_positive(input), **how), rows=_SQUARES, upper=[False, True])
+cholesky_dtypes = op(lambda x: torch.linalg.cholesky(_positive(x)), floats(2, 3, 3), dtypes=WIDE_FLOATS)
+cholesky_varying = op(lambda x: torch.linalg.cholesky(_positive(x)), floats(2, 3, 3), dynamic=_DYNAMIC)
+cholesky_info = op(
+    lambda x: torch.linalg.cholesky_ex(x).info,
+    given([[[1.0, 2.0], [2.0, 1.0]], [[-1.0, 0.0], [0.0, 1.0]], [[2.0, 1.0], [1.0, 2.0]]]),
+)
+cholesky_solve = op(
+    lambda x, b, upper: torch.cholesky_solve(b, torch.linalg.cholesky(_positive(x), upper=upper), upper=upper),
+    floats(2, 3, 3),
+    floats(2, 3, 2),
+    upper=[False, True],
+)
+cholesky_inverse = op(lambda x: torch.cholesky_inverse(torch.linalg.cholesky(_positive(x))), floats(2, 3, 3))
+solve_triangular = op(
+    lambda x, b, **how: torch.linalg.solve_triangular(_apart(x), b, **how),
+    floats(2, 3, 3),
+    rows=[{"b": floats(2, 3, 4)}, {"b": floats(3, 1)}, {"b": floats(2, 4, 3), "left": False}],
+    upper=[False, True],
+    unitriangular=[False, True],
+)
+
+# --- QR ---------------------------------------------------------------------------------------------------------------
+
+qr = op(torch.linalg.qr, rows=[{"A": each["x"]} for each in _SIDES], mode=["reduced", "complete", "r"])
+qr_of_any_magnitude = op(torch.linalg.qr, _MAGNITUDES, dtypes=WIDE_FLOATS)
+qr_varying = op(torch.linalg.qr, floats(2, 5, 3), dynamic={"x": {0: "batch"}})
+householder_product = op(lambda x: torch.linalg.householder_product(*torch.geqrf(x)), floats(2, 5, 3))
+ormqr = op(
+    lambda x, y, **how: torch.ormqr(*torch.geqrf(x), y, **how),
+    floats(4, 3),
+    rows=[{"y": floats(4, 2)}, {"y": floats(4, 2), "transpose": True}, {"y": floats(2, 4), "left": False}],
+)
+
+# --- eigenvalues and singular values ----------------------------------------------------------------------------------
+
+
+def _eigen(x: torch.Tensor, UPLO: str = "L") -> tuple[torch.Tensor, ...]:
+    values, vectors = torch.linalg.eigh(x, UPLO=UPLO)
+    return values, (vectors * values.unsqueeze(-2)) @ vectors.mT, vectors.mT @ vectors
+
+
+def _singular(x: torch.Tensor, full_matrices: bool = False) -> tuple[torch.Tensor, ...]:
+    u, values, vt = torch.linalg.svd(x, full_matrices=full_matrices)
+    side = values.shape[-1]
+    return values, (u[..., :side] * values.unsqueeze(-2)) @ vt[..., :side, :], u.mT @ u, vt @ vt.mT
+
+
+_ORTHOGONAL: dict[str, Any] = {
+    "tolerance": {torch.float32: 2e-5, torch.float64: 4e-14},
+    "because": "elements of products of orthonormal vectors that are 0 are sums of rounding errors",
+}
+eigh = op(_eigen, rows=[{"x": each["input"]} for each in _SQUARES], UPLO=["L", "U"], dtypes=WIDE_FLOATS, **_ORTHOGONAL)
+eigh_hard = op(_eigen, _HARD, dtypes=WIDE_FLOATS, **_ORTHOGONAL)
+eigvalsh = op(torch.linalg.eigvalsh, floats(2, 4, 4), dtypes=WIDE_FLOATS, dynamic=_DYNAMIC)
+svd = op(_singular, rows=_SIDES, full_matrices=[False, True], dtypes=WIDE_FLOATS, **_ORTHOGONAL)
+svd_hard = op(_singular, _HARD, full_matrices=[False, True], dtypes=WIDE_FLOATS, **_ORTHOGONAL)
+svdvals = op(torch.linalg.svdvals, rows=[{"A": each["x"]} for each in _SIDES], dtypes=WIDE_FLOATS)
+svdvals_of_any_magnitude = op(torch.linalg.svdvals, _MAGNITUDES)
+pinv = op(torch.linalg.pinv, rows=[{"input": each["x"]} for each in _SIDES], dtypes=WIDE_FLOATS)
+pinv_singular = op(torch.linalg.pinv, _HARD, rtol=[None, 1e-2])
+pinv_hermitian = op(lambda x: torch.linalg.pinv(x + x.mT, hermitian=True), floats(2, 4, 4))
+#: What torch computes with gelsy, the default, may differ from run to run: tests/exporter/test_matrices.py has it.
+lstsq = op(
+    lambda x, b, driver: torch.linalg.lstsq(x, b, driver=driver),
+    rows=[
+        {"x": floats(5, 3), "b": floats(5, 2), "driver": "gels"},
+        {"x": floats(3, 5), "b": floats(3, 2), "driver": "gelsd"},
+        {"x": floats(2, 4, 4), "b": floats(2, 4), "driver": "gels"},
+    ],
+)
+norms = op(
+    torch.linalg.matrix_norm,
+    rows=[{"input": floats(4, 3)}, {"input": floats(2, 3, 4)}],
+    ord=[2, -2, "nuc"],
+    dtypes=WIDE_FLOATS,
+)
+condition = op(lambda x, p: torch.linalg.cond(_apart(x), p), floats(2, 3, 3), p=[None, 2, -2, 1, "fro"])
+matrix_rank = op(
+    torch.linalg.matrix_rank, rows=[{"input": _HARD}, {"input": floats(2, 4, 3)}, {"input": _NEARLY_SINGULAR}]
+)
+
+# --- functions of matrices --------------------------------------------------------------------------------------------
+
+matrix_power = op(lambda x, n: torch.linalg.matrix_power(_apart(x), n), floats(2, 3, 3), n=[0, 1, 3, -2])
+matrix_exp = op(torch.linalg.matrix_exp, rows=[{"input": each["input"]} for each in _SQUARES], dtypes=WIDE_FLOATS)
+matrix_exp_far = op(lambda x: torch.linalg.matrix_exp(x * x.new_tensor([[[1e-3]], [[1.0]], [[9.0]]])), floats(3, 4, 4))

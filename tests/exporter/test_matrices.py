@@ -1,0 +1,69 @@
+"""Linear algebra as loops: sizes that are not in the cases, least squares, and what is refused."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+import onnx_parity
+
+
+def computed(function: object, *args: torch.Tensor, **options: object) -> list[torch.Tensor]:
+    program = onnx_parity.export(function, args, **options)  # type: ignore[arg-type]
+    results = program(*args)
+    return [results] if isinstance(results, torch.Tensor) else list(results)
+
+
+def test_eigenvectors_of_a_larger_matrix_are_orthonormal_and_give_it_back() -> None:
+    x = torch.randn(24, 24, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    symmetric = x + x.mT
+    values, vectors = computed(torch.linalg.eigh, symmetric)
+    torch.testing.assert_close(values, torch.linalg.eigvalsh(symmetric), rtol=1e-12, atol=1e-12)
+    torch.testing.assert_close((vectors * values) @ vectors.mT, symmetric, rtol=0, atol=1e-12)
+    torch.testing.assert_close(vectors.mT @ vectors, torch.eye(24, dtype=torch.float64), rtol=0, atol=1e-13)
+
+
+def test_singular_values_keep_their_size_beside_larger_ones() -> None:
+    x = torch.randn(8, 8, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
+    graded = x * torch.logspace(0, -12, 8, dtype=torch.float64)
+    (values,) = computed(torch.linalg.svdvals, graded)
+    torch.testing.assert_close(values, torch.linalg.svdvals(graded), rtol=1e-9, atol=0)
+
+
+@pytest.mark.parametrize("sizes", [((5, 3), (5, 2)), ((3, 5), (3,)), ((2, 4, 4), (2, 4))])
+def test_least_squares_of_the_default_driver(sizes: tuple[tuple[int, ...], tuple[int, ...]]) -> None:
+    generator = torch.Generator().manual_seed(2)
+    a, b = (torch.randn(size, dtype=torch.float64, generator=generator) for size in sizes)
+    solution, residuals, rank, singular = computed(torch.linalg.lstsq, a, b)
+    expected = torch.linalg.lstsq(a, b)
+    torch.testing.assert_close(solution, expected.solution)
+    assert torch.equal(rank, expected.rank)
+    assert residuals.shape == expected.residuals.shape == (0,)
+    assert singular.shape == expected.singular_values.shape == (0,)
+
+
+@pytest.mark.parametrize("rank", [2, 3])
+def test_residuals_are_returned_if_the_rank_is_full(rank: int) -> None:
+    generator = torch.Generator().manual_seed(3)
+    example, b = (torch.randn(5, size, dtype=torch.float64, generator=generator) for size in (3, 2))
+    program = onnx_parity.export(lambda a, b: torch.linalg.lstsq(a, b, driver="gelsd").residuals, (example, b))
+    a = example.clone()
+    a[:, rank:] = a[:, :1]
+    torch.testing.assert_close(program(a, b), torch.linalg.lstsq(a, b, driver="gelsd").residuals)
+
+
+def test_residuals_of_a_batch_are_refused() -> None:
+    a, b = torch.randn(2, 5, 3), torch.randn(2, 5, 1)
+    with pytest.raises(onnx_parity.CaptureError, match="use driver='gelsy', which returns none, or 'gels'"):
+        onnx_parity.export(lambda a, b: torch.linalg.lstsq(a, b, driver="gelsd").solution, (a, b))
+
+
+def test_a_decomposition_inside_of_a_branch() -> None:
+    def program(x: torch.Tensor) -> torch.Tensor:
+        chosen: torch.Tensor = torch.cond(x.sum() > 0, torch.linalg.inv, lambda x: torch.linalg.qr(x).R, (x,))
+        return chosen
+
+    x = torch.tensor([[3.0, 1.0], [0.5, 2.0]])
+    exported = onnx_parity.export(program, (x,))
+    for each in (x, -x):
+        torch.testing.assert_close(exported(each), program(each))
