@@ -27,6 +27,7 @@ from onnx_parity.exporter.capture.capture_errors import failed_while_recorded
 from onnx_parity.exporter.capture.patches.recording import capturing_surroundings
 from onnx_parity.exporter.capture.record.python_state import PythonState
 from onnx_parity.exporter.capture.record.recorder import NeedsSymbols, OwnTensorWritten
+from onnx_parity.exporter.capture.record.survivors import Survivors, clear_locals
 from onnx_parity.exporter.capture.record.values_read import LoopValueError
 from onnx_parity.exporter.capture.recording import (
     Attempt,
@@ -66,10 +67,11 @@ def trace(
     attempt = Attempt(axes, symbolic=bool(axes.inputs))
     failure: BaseException | None = None
     leaves, _ = pytree.tree_flatten((args, kwargs))
+    reached = PythonState([program, *leaves], follows_code=True)
     arguments = PythonState(leaf for leaf in leaves if not isinstance(leaf, torch.Tensor))
     while True:
         try:
-            return _recorded(wanted, attempt, arguments)
+            return _recorded(wanted, attempt, reached, arguments)
         except SymbolicNumberFailed as error:
             # The program needs the value of a number that is a symbol. The example's number becomes a constant, with a
             # warning.
@@ -93,10 +95,15 @@ def trace(
             attempt = replace(attempt, axes=attempt.axes.without(found.names))
 
 
-def _recorded(wanted: ToRecord, attempt: Attempt, arguments: PythonState) -> Traced:
-    """Record the program in one attempt, and leave its arguments as they were."""
+def _recorded(wanted: ToRecord, attempt: Attempt, reached: PythonState, arguments: PythonState) -> Traced:
+    """Record the program in one attempt, and leave it and its arguments as they were."""
+    survivors = Survivors()
     try:
         with capturing_surroundings():
-            return record(wanted, attempt)
+            return record(wanted, attempt, survivors)
+    except BaseException as error:
+        clear_locals(error)
+        raise
     finally:
         arguments.restore()
+        survivors.remove(reached)
