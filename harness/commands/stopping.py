@@ -14,6 +14,8 @@ from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import TextIO
 
+from onnx_parity.harness.pytest_plugin.orphaned import STARTED_BY
+
 _Handler = Callable[[int, FrameType | None], None]
 
 #: Sent by Ctrl-C in a terminal, by `kill` and service managers, and when the terminal is closed.
@@ -53,10 +55,20 @@ def exit_code_of(command: Sequence[str], stdout: TextIO | None) -> int:
         pass_on(signal.SIGCONT)
 
     with _handled({**dict.fromkeys(_STOPPING, stop), signal.SIGTSTP: pause}):
-        process = subprocess.Popen(command, stdout=stdout, process_group=0)
+        # The writing end is only in this process. When it is killed, however that is done, the system closes the pipe.
+        theirs, ours = os.pipe()
+        process = subprocess.Popen(
+            command,
+            stdout=stdout,
+            process_group=0,
+            pass_fds=(theirs,),
+            env={**os.environ, STARTED_BY: str(theirs)},
+        )
+        os.close(theirs)
         if requests:
             pass_on(signal.SIGTERM)
         code = process.wait()
+        os.close(ours)
     return STOPPED if requests else code
 
 

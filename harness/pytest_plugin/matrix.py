@@ -29,7 +29,7 @@ from onnx_parity.harness.running.child_process import ProcessEndedError
 from onnx_parity.harness.running.last_words import last_words
 from onnx_parity.harness.running.limits import Limits, own_resident_mib
 from onnx_parity.harness.running.run_log import RunLog, stderr_path
-from onnx_parity.harness.store import write_end
+from onnx_parity.harness.store import read_records, write_end
 
 if TYPE_CHECKING:
     from onnx_parity.harness.judging.bundle import Bundles, Kept
@@ -120,7 +120,8 @@ class Matrix:
     def end(self, *, whole: bool) -> None:
         """Write the end of the run."""
         if self.begun:
-            write_end(self.folder, RunEnd(datetime.now(UTC).isoformat(timespec="seconds"), whole))
+            ended = datetime.now(UTC).isoformat(timespec="seconds")
+            write_end(self.folder, RunEnd(ended, whole, cells=len(read_records(self.folder))))
 
     @cached_property
     def bundles(self) -> Bundles:

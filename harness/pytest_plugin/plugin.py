@@ -27,6 +27,7 @@ from onnx_parity.harness.expecting.expectations import FILE, ExpectationError
 from onnx_parity.harness.pytest_plugin.cell_report import CellReport, outcome_of, packed, unpacked
 from onnx_parity.harness.pytest_plugin.matrix import RUN_INFO, Matrix
 from onnx_parity.harness.pytest_plugin.named_modules import refuse_missing_modules
+from onnx_parity.harness.pytest_plugin.orphaned import end_with_starter
 from onnx_parity.harness.pytest_plugin.pace import Pace
 from onnx_parity.harness.pytest_plugin.worker_crash import record_crash
 from onnx_parity.harness.results.terminal_summary import counts, summarise, without_kernel
@@ -135,6 +136,7 @@ def pytest_configure(config: pytest.Config) -> None:
     except (axes.AxisError, RunStoreError) as error:
         raise pytest.UsageError(str(error)) from error
     config.stash[_MATRIX] = matrix
+    end_with_starter()
     config.pluginmanager.register(Progress(matrix, shows_pace=config.getoption("--pace")), "parity-progress")
 
 
@@ -380,7 +382,7 @@ class Progress:
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         if not self._matrix.begun:
             return
-        records = list(read_records(self._matrix.folder))
+        records = read_records(self._matrix.folder)
         seconds = max(self._ended - self._began, 1e-3)
         terminalreporter.section("parity")
         for line in summarise(records):
@@ -394,6 +396,8 @@ class Progress:
         folder = self._matrix.folder
         elsewhere = "" if folder.parent == Path("runs").resolve() else f" {folder}"
         terminalreporter.write_line(f"records: {folder}; pages: parity report{elsewhere}")
+        if records.damage:
+            terminalreporter.write_line(visible_line(records.damage), red=True)
         if self._unwritten is not None:
             terminalreporter.write_line(
                 f"the end of the run could not be written: {self._unwritten}; free space and use --resume", red=True
