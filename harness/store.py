@@ -74,9 +74,10 @@ class Records(list[Record]):
         if self.unreadable:
             more = len(self.unreadable) - _NAMED
             places = [*self.unreadable[:_NAMED], *([f"and {more} more"] if more > 0 else [])]
-            found.append(f"{len(self.unreadable)} lines cannot be read ({'; '.join(places)})")
+            lines = "1 line" if len(self.unreadable) == 1 else f"{len(self.unreadable)} lines"
+            found.append(f"{lines} cannot be read ({'; '.join(places)})")
         if self.missing:
-            found.append(f"{self.missing} of its {len(self) + self.missing} cells have no record any longer")
+            found.append(f"the records of {self.missing} of its {len(self) + self.missing} cells are lost")
         again = f"To run these cells again: parity run --resume {self._run}"
         return f"{self._run} is damaged: {' and '.join(found)}. {again}"
 
@@ -347,7 +348,7 @@ def _unsealed(text: bytes) -> bytes:
         return text
     text, crc = text[: end.start()] + b"}", int(end[1], 16)
     if zlib.crc32(text) != crc:
-        raise _Damaged("its checksum is another one")
+        raise _Damaged("its content does not have its checksum")
     return text
 
 

@@ -26,8 +26,9 @@ _DEBUGGING = ("--in-process", "--pdb", "--trace")
 STOPPED = 2
 
 
-def exit_code_of(command: Sequence[str], stdout: TextIO | None) -> int:
-    """Run a command and return its exit code, or `STOPPED` if this process received a signal to stop.
+def exit_code_of(command: Sequence[str], stdout: TextIO | None) -> tuple[int, int]:
+    """Run a command and return its exit code, or `STOPPED` if this process received a signal to stop, and the number of
+    the command's process.
 
     The command gets a process group of its own. In this process's group it would receive Ctrl-C twice, from the
     terminal and from here, and pytest does not finish its work at a second interrupt.
@@ -35,7 +36,8 @@ def exit_code_of(command: Sequence[str], stdout: TextIO | None) -> int:
     if any(word in _DEBUGGING for word in command):
         # The terminal interrupts the debugger directly, and the debugger may well continue.
         with _handled({signal.SIGINT: _nothing}):
-            return subprocess.run(command, stdout=stdout, check=False).returncode
+            debugged = subprocess.Popen(command, stdout=stdout)
+            return debugged.wait(), debugged.pid
     process: subprocess.Popen[bytes] | None = None
     requests = 0
 
@@ -69,7 +71,7 @@ def exit_code_of(command: Sequence[str], stdout: TextIO | None) -> int:
             pass_on(signal.SIGTERM)
         code = process.wait()
         os.close(ours)
-    return STOPPED if requests else code
+    return STOPPED if requests else code, process.pid
 
 
 @contextmanager

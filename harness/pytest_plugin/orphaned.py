@@ -25,7 +25,7 @@ def end_with_starter() -> None:
 
 def _watch(pipe: int) -> None:
     os.read(pipe, 1)
-    os.kill(os.getpid(), signal.SIGINT)
-    time.sleep(_IN_ORDER)
     # pytest leads a group of processes, in which its workers are.
+    os.killpg(os.getpgid(0), signal.SIGINT)
+    time.sleep(_IN_ORDER)
     os.killpg(os.getpgid(0), signal.SIGKILL)

@@ -31,7 +31,7 @@ CELLS = ("--devices", "cpu", "--opsets", "18", "-k", "dynamic or after")
 MEMORY_LIMIT = ("--memory-limit", "1000")
 LONG_LIMITS = ("--stage-seconds", "60", *MEMORY_LIMIT)
 SHORT_LIMITS = ("--stage-seconds", "2", *MEMORY_LIMIT)
-LIMITS = ("--stage-seconds", "60,check=2,load=2", *MEMORY_LIMIT)
+LIMITS = ("--stage-seconds", "60,check=2,load=2,run=2", *MEMORY_LIMIT)
 
 #: Without what costs an inner pytest seconds to import and says nothing of the plug-in.
 LEAN = (
@@ -67,6 +67,10 @@ def hang_in_python() -> None:
 def hang_in_native_code() -> None:
     # PyDLL keeps the interpreter's lock, so that nothing in Python runs any more.
     ctypes.PyDLL(None).pause()
+
+
+def stop_itself() -> None:
+    os.kill(os.getpid(), signal.SIGSTOP)
 
 
 def take_all_memory() -> None:
@@ -121,6 +125,7 @@ FAULTS: dict[str, tuple[Callable[[], None], str]] = {
     "overflow": (overflow, "was killed by SIGSEGV"),
     "hang": (hang_in_python, "did not end within 2 s and was killed"),
     "native_hang": (hang_in_native_code, "did not end within 2 s and was killed"),
+    "stop": (stop_itself, "did not end within 2 s and was killed"),
     "memory": (take_all_memory, "took more than 1000 MiB of memory and was killed"),
     "kill": (kill_itself, "was killed by SIGKILL (as the system does when memory runs out)"),
     "exit": (exit_at_once, "exited with 3"),

@@ -60,12 +60,12 @@ def damages(run: Path, tries: int) -> Iterator[str]:
 def test_a_damaged_byte_loses_nothing_that_is_whole(tmp_path: Path) -> None:
     run = a_run(tmp_path, "run")
     whole = list(read_records(run))
-    for name in damages(run, 1500):
+    for name in damages(run, 500):
         records = read_records(run)
         assert all(record in whole for record in records), "nothing is invented"
         if name.startswith("records"):
             assert len(records) >= len(whole) - 1
-            assert (len(records) == len(whole)) or "1 of its 6 cells have no record" in records.damage
+            assert (len(records) == len(whole)) or "the records of 1 of its 6 cells are lost" in records.damage
         else:
             assert list(records) == whole
 
@@ -82,13 +82,13 @@ def test_a_damaged_byte_never_turns_a_verdict_round(tmp_path: Path) -> None:
 
     assert (verdict(base, good), verdict(base, bad)) == (0, 1)
     for place, run, right in ((good, good, 0), (bad, bad, 1), (base, good, 0), (base, bad, 1)):
-        seen = {verdict(base, run) for _ in damages(place, 400)}
+        seen = {verdict(base, run) for _ in damages(place, 100)}
         assert seen <= {right, 2} and 2 in seen
 
 
-def test_every_command_reads_a_damaged_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_command_reads_a_damaged_run(tmp_path: Path) -> None:
     run, other = a_run(tmp_path, "run"), a_run(tmp_path, "other")
-    for number, _ in enumerate(damages(run, 40)):
+    for number, _ in enumerate(damages(run, 15)):
         for command in (
             ("query", "opset > 0", "--run", run),
             ("merge", run, other, "--into", tmp_path / f"merged{number}"),
@@ -99,11 +99,13 @@ def test_every_command_reads_a_damaged_run(tmp_path: Path, monkeypatch: pytest.M
     (run / "records-gw0.jsonl").write_bytes((run / "records-gw0.jsonl").read_bytes().replace(b"cell3", b"cell\xff", 1))
     code, text = invoke("query", "opset > 0", "--run", run)
     assert code == 0 and "5 cells" in text
-    assert f"{run} is damaged: 1 lines cannot be read (records-gw0.jsonl:4: 'utf-8' codec can't decode" in text
-    assert f"and 1 of its 6 cells have no record any longer. To run these cells again: parity run --resume {run}" in text
+    assert text.startswith(
+        f"{run} is damaged: 1 line cannot be read (records-gw0.jsonl:4: its content does not have its checksum) and the "
+        f"records of 1 of its 6 cells are lost. To run these cells again: parity run --resume {run}\n"
+    )
     code, text = invoke("report", run)
-    assert code == 0 and text.startswith(f"{run} is damaged: 1 lines")
-    assert "is damaged: 1 lines" in (run / "report" / "index.html").read_text("utf-8")
+    assert code == 0 and text.startswith(f"{run} is damaged: 1 line")
+    assert "is damaged: 1 line" in (run / "report" / "index.html").read_text("utf-8")
     merged = merge([run, other], tmp_path / "all")
     assert len(read_records(merged)) == 6 and not read_records(merged).missing
     code, text = invoke("gate", "--baseline", other, "--run", run, "--markdown", tmp_path / "m", "--junit", tmp_path / "x")
@@ -115,9 +117,9 @@ def test_every_command_reads_a_damaged_run(tmp_path: Path, monkeypatch: pytest.M
 @pytest.mark.parametrize(
     ("spoil", "reason"),
     [
-        (lambda run: (run / "records-gw0.jsonl").write_bytes(b""), "6 of its 6 cells have no record any longer"),
-        (lambda run: (run / "records-gw0.jsonl").unlink(), "6 of its 6 cells have no record any longer"),
-        (lambda run: cut(run / "records-gw0.jsonl", 700), "cells have no record any longer"),
+        (lambda run: (run / "records-gw0.jsonl").write_bytes(b""), "the records of 6 of its 6 cells are lost"),
+        (lambda run: (run / "records-gw0.jsonl").unlink(), "the records of 6 of its 6 cells are lost"),
+        (lambda run: cut(run / "records-gw0.jsonl", 700), "of its 6 cells are lost"),
         (lambda run: (run / "end.json").unlink(), "it is unfinished. To complete it: parity run --resume"),
         (lambda run: cut(run / "end.json", 20), "end.json cannot be read"),
         (lambda run: cut(run / "run.json", 20), "run.json cannot be read as the description of a run"),
@@ -207,9 +209,10 @@ def test_a_run_is_read_while_it_is_written(tmp_path: Path) -> None:
     assert counts == sorted(counts) and len(read_records(run)) == total
 
 
-def test_a_record_of_200_megabytes_is_read(tmp_path: Path) -> None:
-    run = write_run(tmp_path, [replace(RECORD, message="x" * (200 << 20)), replace(RECORD, cell="small")])
-    assert [len(record.message) >> 20 for record in read_records(run)] == [200, 0]
+def test_a_record_of_megabytes_is_read(tmp_path: Path) -> None:
+    """Of 200 in `python -m benchmarks.faults`."""
+    run = write_run(tmp_path, [replace(RECORD, message="x" * (5 << 20)), replace(RECORD, cell="small")])
+    assert [len(record.message) >> 20 for record in read_records(run)] == [5, 0]
 
 
 def test_a_cell_that_was_run_again_counts_though_the_clock_was_set_back(tmp_path: Path) -> None:

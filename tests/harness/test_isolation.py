@@ -16,7 +16,7 @@ from onnx_parity.harness.record import Record, Stage, Status
 from onnx_parity.harness.running.cell_process import CellProcess
 from onnx_parity.harness.running.child_process import ProcessEndedError
 from onnx_parity.harness.running.limits import Limits
-from onnx_parity.harness.store import InFlight, read_records
+from onnx_parity.harness.store import InFlight, read_end, read_records
 from tests.harness.faults import (
     CELLS,
     FAULTS,
@@ -123,6 +123,23 @@ def test_who_kills_the_run_kills_every_process_of_it(tmp_path: Path, workers: st
     # What had ended is whole, and what had not is not there.
     names = {record.name for record in read_records(tmp_path / "runs" / "last")}
     assert names <= {"before_0", "after"}
+
+
+@pytest.mark.parametrize("workers", ["0", "1"])
+def test_a_run_ends_with_the_command_that_started_it(tmp_path: Path, workers: str) -> None:
+    make_project(tmp_path, (("wait", Stage.LOAD),))
+    with command(tmp_path, "parity", "run", *LEAN, *CELLS, "-n", workers, "faulty_cases") as process:
+        cell_process, owner = wait_for_the_waiting(tmp_path)
+        group = os.getpgid(owner)
+        process.kill()
+    assert group != os.getpgid(0)
+    for pid in (cell_process, owner, group):
+        assert_gone(pid)
+    run = tmp_path / "runs" / "last"
+    end = read_end(run)
+    # It ended in order, and can be resumed.
+    assert end is not None and not end.whole
+    assert {record.name for record in read_records(run)} <= {"before_0", "after"}
 
 
 @pytest.fixture
