@@ -66,7 +66,7 @@ def run(
     pytest: `pytest --help` lists them under "the matrix of cells".
 
     Exit codes: 0 if no cell failed; 1 if some did; 2 if the command was used wrongly, was stopped, or no cell was
-    selected; 3 if pytest itself failed.
+    selected; 3 if pytest itself failed, or a record could not be written.
 
     Examples:
 
@@ -163,7 +163,8 @@ def _pytest(command: list[str], *, quiet: bool) -> tuple[int, int]:
 
 def _end(run: Path | None, code: int, *, report: bool, as_json: bool) -> NoReturn:
     """Write the report, print the result and end the command. `run` is None if no cell was selected."""
-    index = written_report(run) if report and run is not None else None
+    # Where pytest failed there may be no room for a report either.
+    index = written_report(run) if report and run is not None and code != _PYTEST_FAILED else None
     if index is not None and not as_json:
         print_text(f"report: {index}")
     records = list(read_records(run)) if run is not None else []

@@ -38,6 +38,8 @@ if TYPE_CHECKING:
     from onnx_parity.harness.running.stages import Bench
 
 _decoder = msgspec.json.Decoder(Record)
+#: Begins the answer of the process for cells if a file of the run cannot be written. No JSON begins so.
+_UNWRITTEN = b"!"
 
 #: The key under which the controller sends its `RunInfo` to the workers.
 RUN_INFO = "parity_run"
@@ -135,7 +137,8 @@ class Matrix:
     def run(self, item: CellItem, ahead: CellItem | None = None) -> Record:
         """Run a cell and return its record. It runs in the child process, unless --in-process was given.
 
-        `ahead` is the next cell, which the child process begins while this one is reported.
+        `ahead` is the next cell, which the child process begins while this one is reported. Raises `OSError` if the
+        record cannot be written: without it the cell has not been run.
         """
         if not self._isolated:
             return self._run_here(item)
@@ -151,6 +154,8 @@ class Matrix:
             record = self._dead(item, ending)
             self.log.finish(record)
             return record
+        if answer.startswith(_UNWRITTEN):
+            raise OSError(answer.removeprefix(_UNWRITTEN).decode())
         return _decoder.decode(answer)
 
     def close(self) -> None:
@@ -171,7 +176,10 @@ class Matrix:
 
     def _answer(self, nodeid: bytes) -> bytes:
         """Called in the child process: run a cell and write its record, which is kept if this process is killed."""
-        return self.log.finish(self._execute(self.items[nodeid.decode()]))
+        try:
+            return self.log.finish(self._execute(self.items[nodeid.decode()]))
+        except OSError as error:  # What the cell itself raises is its outcome; this is a full disk.
+            return _UNWRITTEN + str(error).encode()
 
     def _run_here(self, item: CellItem) -> Record:
         record = self._execute(item)
@@ -217,7 +225,7 @@ class Matrix:
             # The process ended before the cell began.
             begun = self._blank(item)
         reason = f"{ending} in stage {begun.stage}"
-        record = msgspec.structs.replace(begun, reason=reason, elapsed=time.time() - begun.began)
+        record = msgspec.structs.replace(begun, reason=reason, elapsed=max(time.time() - begun.began, 0.0))
         record = expected(record, item.path.parent)
         if record.status is Status.CRASHED:
             words = last_words(stderr_path(self.folder, self.worker))

@@ -13,7 +13,7 @@ import sys
 import time
 from collections.abc import Generator, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import msgspec
 import pluggy
@@ -41,6 +41,8 @@ _Axis = TypeVar("_Axis", Dtype, Device, Capture)
 
 #: The key under which a worker sends the message of a usage error to its controller.
 _USAGE_ERROR = "parity_usage_error"
+#: The same for a record that cannot be written.
+_UNWRITTEN = "parity_unwritten"
 
 _MATRIX: pytest.StashKey[Matrix] = pytest.StashKey()
 #: In a worker: the hook `pytest_runtest_logreport` without the plug-ins that print to a terminal.
@@ -236,14 +238,28 @@ def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> 
     if not hasattr(nextitem, "report"):
         # Tear down fixtures of an earlier test that the next item does not use.
         item.session._setupstate.teardown_exact(nextitem)
+    try:
+        made = report(nextitem)
+    except OSError as error:
+        _end_unwritten(item.config, error)
     if _is_worker(item.config):
         # Two more messages for the start and the end would have nothing to print in the controller's terminal.
-        item.config.stash[_TELL_CONTROLLER](report=report(nextitem))
+        item.config.stash[_TELL_CONTROLLER](report=made)
     else:
         item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
-        item.ihook.pytest_runtest_logreport(report=report(nextitem))
+        item.ihook.pytest_runtest_logreport(report=made)
         item.ihook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
     return True
+
+
+def _end_unwritten(config: pytest.Config, error: OSError) -> NoReturn:
+    """End the run: a cell whose record cannot be written has not been run."""
+    matrix = config.stash[_MATRIX]
+    again = f"parity run --resume {matrix.folder}" if matrix.begun else "run it again"
+    message = f"a record cannot be written to {matrix.folder}: {error}. Free space there, then: {again}"
+    if _is_worker(config):
+        config.workeroutput[_UNWRITTEN] = message  # type: ignore[attr-defined]
+    pytest.exit(message, returncode=pytest.ExitCode.INTERNAL_ERROR)
 
 
 def _is_worker(config: pytest.Config) -> bool:
@@ -292,6 +308,9 @@ def pytest_testnodedown(node: WorkerController, error: object) -> None:
     message = getattr(node, "workeroutput", {}).get(_USAGE_ERROR)
     if message is not None:
         raise pytest.UsageError(message)
+    unwritten = getattr(node, "workeroutput", {}).get(_UNWRITTEN)
+    if unwritten is not None:
+        pytest.exit(unwritten, returncode=pytest.ExitCode.INTERNAL_ERROR)
 
 
 #: pytest's exit codes after it has run all selected tests, or had none to run.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import errno
 import os
 import signal
 import subprocess
@@ -133,7 +134,21 @@ FAULTS: dict[str, tuple[Callable[[], None], str]] = {
     "leave": (leave, "exited with 4"),
 }
 
-_AROUND_CELLS = {"wait": wait, "kill_owner": kill_owner}
+def fill_disk() -> None:
+    """No fault of the cell's: from now on half of each record fits on the disk."""
+    write = os.write
+
+    def written(fd: int, data: bytes) -> int:
+        if len(data) < 200:
+            return write(fd, data)
+        if data.startswith(b'{"cell"'):
+            return write(fd, data[: len(data) // 2])
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    os.write = written  # type: ignore[assignment]
+
+
+_AROUND_CELLS = {"wait": wait, "kill_owner": kill_owner, "fill_disk": fill_disk}
 
 #: A fault and the stage that it happens in.
 Planted = tuple[str, Stage]

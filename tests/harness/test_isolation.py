@@ -238,3 +238,15 @@ def test_the_process_of_cells_keeps_nothing_of_its_owner_s_open(tmp_path: Path) 
         process.close()
         in_flight.close()
         os.close(reader)
+
+
+@pytest.mark.parametrize("workers", ["0", "1"])
+def test_a_disk_that_fills_ends_the_run_in_words(tmp_path: Path, workers: str) -> None:
+    make_project(tmp_path, (("fill_disk", Stage.LOAD),))
+    run = run_project(tmp_path, "parity", "run", *LEAN, *CELLS, "-n", workers, "faulty_cases")
+    folder = (tmp_path / "runs" / "last").resolve()
+    assert run.code == 3, run.text
+    assert f"a record cannot be written to {folder}: [Errno 28] No space left on device. Free space there, then: " in run.text
+    assert f"parity run --resume {folder}" in run.text and "Traceback" not in run.text
+    assert {record.name for record in read_records(folder)} <= {"before_0", "after"}
+    assert not read_records(folder).damage
