@@ -289,8 +289,8 @@ def record_files(run: Path) -> list[Path]:
 
 
 def _take(line: bytes, latest: dict[str, Record]) -> tuple[str, str] | None:
-    """Add the records of a line, which are several if the ends of lines were lost. If one of them cannot be read, return
-    its cell, if that is known, and the reason.
+    """Add the records of a line, which are several if the ends of lines were lost. If one of them cannot be read,
+    return its cell, if that is known, and the reason.
     """
     wrong = None
     try:

@@ -81,7 +81,9 @@ def publish(out: Path) -> Iterator[Path]:
                     place.rmdir()
     except OSError as error:
         # `shutil` collects the errors of all files.
-        why = error.args[0][0][2] if isinstance(error, shutil.Error) else f"{error.strerror} ({error.filename or place})"
+        why = (
+            error.args[0][0][2] if isinstance(error, shutil.Error) else f"{error.strerror} ({error.filename or place})"
+        )
         raise ReportError(
             f"The report could not be written to {out}: {why}. "
             "Free space there, or choose another folder with --out. What was there before is unchanged."

@@ -40,8 +40,8 @@ def gate(
 
     `docs/gate.md` explains every kind of finding and the policy file.
 
-    Exit codes: 0 if there is no regression; 1 if there is one; 2 if the command was used wrongly, the baseline is empty,
-    unfinished or damaged, or the run is damaged and what is left of it has no regression.
+    Exit codes: 0 if there is no regression; 1 if there is one; 2 if the command was used wrongly, if the baseline is
+    empty, unfinished or damaged, or if the run is damaged and what is left of it has no regression.
 
     Examples:
 

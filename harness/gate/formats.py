@@ -87,9 +87,7 @@ def _where(case: str, alike: Sequence[Finding]) -> str:
 def junit(verdict: Verdict) -> str:
     """JUnit XML: a failed test case for every failure, a skipped one for every warning, a passed one if none fails."""
     failing, warned = verdict.with_action(Action.FAIL), verdict.with_action(Action.WARN)
-    suite = ET.Element(
-        "testsuite", name="parity gate", failures=str(len(failing)), skipped=str(len(warned))
-    )
+    suite = ET.Element("testsuite", name="parity gate", failures=str(len(failing)), skipped=str(len(warned)))
     suite.set("errors", "1" if verdict.damage else "0")
     for findings, outcome in ((failing, "failure"), (warned, "skipped")):
         for finding in findings:

@@ -10,7 +10,15 @@ from pathlib import Path
 import msgspec
 
 from onnx_parity.harness.record import RunEnd, RunInfo
-from onnx_parity.harness.store import RunStoreError, create_run, read_end, read_info, read_records, record_files, write_end
+from onnx_parity.harness.store import (
+    RunStoreError,
+    create_run,
+    read_end,
+    read_info,
+    read_records,
+    record_files,
+    write_end,
+)
 
 
 def merge(runs: Sequence[Path], root: Path, *, partial: bool = False) -> Path:

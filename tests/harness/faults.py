@@ -134,6 +134,7 @@ FAULTS: dict[str, tuple[Callable[[], None], str]] = {
     "leave": (leave, "exited with 4"),
 }
 
+
 def fill_disk() -> None:
     """No fault of the cell's: from now on half of each record fits on the disk."""
     write = os.write

@@ -163,7 +163,9 @@ def test_a_run_ends_as_every_command_does(
     project: Path, monkeypatch: pytest.MonkeyPatch, pytests: int, ours: int
 ) -> None:
     monkeypatch.setattr(
-        importlib.import_module("onnx_parity.harness.commands.run"), "exit_code_of", lambda command, stdout: (pytests, 1)
+        importlib.import_module("onnx_parity.harness.commands.run"),
+        "exit_code_of",
+        lambda command, stdout: (pytests, 1),
     )
     assert invoke("run")[0] == ours
 

@@ -1,11 +1,10 @@
-"""Runs that are damaged, or are not what their names say: what is whole is read, and what is not is counted and named."""
+"""Runs that are damaged: what is whole is read, and what is not is counted and named."""
 
 from __future__ import annotations
 
 import os
-import random
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
@@ -19,42 +18,14 @@ from onnx_parity.harness.gate.verdict import judge
 from onnx_parity.harness.record import SCHEMA_VERSION, Record, RunEnd, Status
 from onnx_parity.harness.results.merging import merge
 from onnx_parity.harness.store import RecordWriter, RunStoreError, create_run, read_end, read_info, read_records
+from tests.harness.damage import RECORDS, a_run, damages
 from tests.records import INFO, RECORD, write_run
-
-RECORDS = [
-    replace(RECORD, cell=f"cell{number}", case=f"case{number}", nodeid=f"x::{number}", began=float(number), reason=text)
-    for number, text in enumerate(("", "naïve → 日本", 'quotes "{\\"', "line\nbreak", "}", ""))
-]
-
-
-def a_run(root: Path, name: str, *, fails: bool = False) -> Path:
-    records = [*RECORDS[:-1], replace(RECORDS[-1], status=Status.FAILED if fails else Status.PASSED)]
-    info = replace(INFO, id=name, schema_version=SCHEMA_VERSION, platform="Linux", cpus=2)
-    return write_run(root, records, info, RunEnd("2026-01-31T10:16:00+00:00", whole=True, cells=len(records)))
 
 
 def invoke(*arguments: object) -> tuple[int, str]:
     result = CliRunner().invoke(app, [str(argument) for argument in arguments])
     assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
     return result.exit_code, result.output
-
-
-def damaged(content: bytes, draw: random.Random) -> bytes:
-    """The content with a byte deleted, changed or doubled."""
-    at = draw.randrange(len(content))
-    put = draw.choice((b"", content[at : at + 1] * 2, bytes([draw.randrange(256)]), b"\n", b"\xff"))
-    return content[:at] + put + content[at + 1 :]
-
-
-def damages(run: Path, tries: int) -> Iterator[str]:
-    """Damage a file of the run, yield its name, and mend it; so many times."""
-    draw = random.Random(0)
-    contents = {path: path.read_bytes() for path in sorted(run.glob("*.json*"))}
-    for _ in range(tries):
-        path = draw.choice(list(contents))
-        path.write_bytes(damaged(contents[path], draw))
-        yield path.name
-        path.write_bytes(contents[path])
 
 
 def test_a_damaged_byte_loses_nothing_that_is_whole(tmp_path: Path) -> None:
@@ -100,15 +71,17 @@ def test_every_command_reads_a_damaged_run(tmp_path: Path) -> None:
     code, text = invoke("query", "opset > 0", "--run", run)
     assert code == 0 and "5 cells" in text
     assert text.startswith(
-        f"{run} is damaged: 1 line cannot be read (records-gw0.jsonl:4: its content does not have its checksum) and the "
-        f"records of 1 of its 6 cells are lost. To run these cells again: parity run --resume {run}\n"
+        f"{run} is damaged: 1 line cannot be read (records-gw0.jsonl:4: its content does not have its checksum) and "
+        f"the records of 1 of its 6 cells are lost. To run these cells again: parity run --resume {run}\n"
     )
     code, text = invoke("report", run)
     assert code == 0 and text.startswith(f"{run} is damaged: 1 line")
     assert "is damaged: 1 line" in (run / "report" / "index.html").read_text("utf-8")
     merged = merge([run, other], tmp_path / "all")
     assert len(read_records(merged)) == 6 and not read_records(merged).missing
-    code, text = invoke("gate", "--baseline", other, "--run", run, "--markdown", tmp_path / "m", "--junit", tmp_path / "x")
+    code, text = invoke(
+        "gate", "--baseline", other, "--run", run, "--markdown", tmp_path / "m", "--junit", tmp_path / "x"
+    )
     assert code == 2 and text.startswith(f"undecided: {run} is damaged")
     assert (tmp_path / "m").read_text("utf-8").startswith("## ❌ parity: undecided")
     assert '<error message="' in (tmp_path / "x").read_text("utf-8")
@@ -125,7 +98,7 @@ def test_every_command_reads_a_damaged_run(tmp_path: Path) -> None:
         (lambda run: cut(run / "run.json", 20), "run.json cannot be read as the description of a run"),
     ],
 )
-def test_the_gate_takes_no_baseline_that_lacks_cells(tmp_path: Path, spoil: Callable[[Path], None], reason: str) -> None:
+def test_a_baseline_that_lacks_cells_is_refused(tmp_path: Path, spoil: Callable[[Path], None], reason: str) -> None:
     base, run = a_run(tmp_path, "base"), a_run(tmp_path, "run")
     spoil(base)
     code, text = invoke("gate", "--baseline", base, "--run", run)
