@@ -14,6 +14,7 @@ readers take the records that are whole, and say how many are not, and where (`R
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -92,7 +93,7 @@ class RecordWriter:
 
     def append(self, record: Record) -> bytes:
         """Write the record; return it as JSON in one line."""
-        line = _encoder.encode(record)
+        line = _encoded(record)
         left = _sealed(line) + b"\n"
         try:
             while left:
@@ -132,7 +133,7 @@ class InFlight:
         self._fd = os.open(_in_flight_path(run, process), os.O_RDWR | os.O_CREAT, 0o644)
 
     def begin(self, record: Record) -> None:
-        line = _encoder.encode(record)
+        line = _encoded(record)
         os.pwrite(self._fd, _entered(Stage.BUILD) + _LENGTH.pack(len(line)) + line, 0)
 
     def enter(self, stage: Stage) -> None:
@@ -195,7 +196,7 @@ def create_run(root: Path, info: RunInfo) -> Path:
     run = root / info.id
     aside = root / f".{info.id}-{os.getpid()}"
     aside.mkdir(parents=True)
-    (aside / "run.json").write_bytes(_sealed(msgspec.json.format(_encoder.encode(info))))
+    (aside / "run.json").write_bytes(_sealed(msgspec.json.format(_encoded(info))))
     try:
         # The rename makes the folder appear complete. It fails if another process has created the folder already.
         aside.rename(run)
@@ -230,7 +231,7 @@ def read_info(run: Path) -> RunInfo:
 def write_end(run: Path, end: RunEnd) -> None:
     aside = run / f".end-{os.getpid()}"
     try:
-        aside.write_bytes(_sealed(msgspec.json.format(_encoder.encode(end))))
+        aside.write_bytes(_sealed(msgspec.json.format(_encoded(end))))
         os.replace(aside, run / "end.json")
     except OSError:
         aside.unlink(missing_ok=True)
@@ -276,6 +277,19 @@ def read_records(run: Path) -> Records:
     # A cell that was run again has lost nothing.
     unreadable = [words for cell, words in broken if cell not in latest]
     return Records(run, latest.values(), unreadable, max((end.cells if end is not None else 0) - len(latest), 0))
+
+
+def set_aside_unreadable(run: Path) -> None:
+    """Move the lines that cannot be read to a file of their own, because a resumed run runs their cells again."""
+    for path in record_files(run):
+        lines = [line + b"\n" for line in _content(path).split(b"\n") if line]
+        broken = [line for line in lines if _take(line[:-1], {}) is not None]
+        if broken:
+            with (run / "unreadable.txt").open("ab") as aside:
+                aside.writelines(broken)
+            whole = path.with_suffix(".whole")
+            whole.write_bytes(b"".join(line for line in lines if line not in broken))
+            os.replace(whole, path)
 
 
 def record_files(run: Path) -> list[Path]:
@@ -334,6 +348,13 @@ def _is_whole(line: bytes) -> bool:
     except (*_UNDECODABLE, _Damaged):
         return False
     return True
+
+
+def _encoded(value: Record | RunInfo | RunEnd) -> bytes:
+    try:
+        return _encoder.encode(value)
+    except UnicodeEncodeError:  # Names of files may hold halves of characters, which UTF-8 has no bytes for.
+        return json.dumps(msgspec.to_builtins(value), ensure_ascii=False).encode("utf-8", "replace")
 
 
 def _sealed(text: bytes) -> bytes:

@@ -29,7 +29,7 @@ from onnx_parity.harness.running.child_process import ProcessEndedError
 from onnx_parity.harness.running.last_words import last_words
 from onnx_parity.harness.running.limits import Limits, own_resident_mib
 from onnx_parity.harness.running.run_log import RunLog, stderr_path
-from onnx_parity.harness.store import read_records, write_end
+from onnx_parity.harness.store import read_records, set_aside_unreadable, write_end
 
 if TYPE_CHECKING:
     from onnx_parity.harness.judging.bundle import Bundles, Kept
@@ -252,6 +252,8 @@ def _part_of(config: pytest.Config) -> tuple[RunInfo | None, Part]:
     if resume is None:
         return None, Part(parsed, since=touched)
     info, done = resumable(resume)
+    if not hasattr(config, "workerinput"):
+        set_aside_unreadable(resume)
     # The folder may have been renamed since the run was started.
     return msgspec.structs.replace(info, id=resume.resolve().name), Part(parsed, done, touched)
 

@@ -17,7 +17,16 @@ from onnx_parity.harness.gate.policy import Policy
 from onnx_parity.harness.gate.verdict import judge
 from onnx_parity.harness.record import SCHEMA_VERSION, Record, RunEnd, Status
 from onnx_parity.harness.results.merging import merge
-from onnx_parity.harness.store import RecordWriter, RunStoreError, create_run, read_end, read_info, read_records
+from onnx_parity.harness.store import (
+    RecordWriter,
+    RunStoreError,
+    create_run,
+    forget_end,
+    read_end,
+    read_info,
+    read_records,
+    set_aside_unreadable,
+)
 from tests.harness.damage import RECORDS, a_run, damages
 from tests.records import INFO, RECORD, write_run
 
@@ -206,6 +215,25 @@ def test_the_last_line_counts_if_only_its_end_is_lost(tmp_path: Path) -> None:
     writer = RecordWriter(run, "gw0")
     writer.append(replace(RECORD, cell="next"))
     assert len(read_records(run)) == 7
+
+
+def test_a_resumed_run_is_damaged_no_longer(tmp_path: Path) -> None:
+    run = a_run(tmp_path, "run")
+    path = run / "records-gw0.jsonl"
+    lines = path.read_bytes().splitlines(keepends=True)
+    lines[1] = b"#" * 50 + b"\n"
+    path.write_bytes(b"".join(lines))
+    set_aside_unreadable(run)
+    forget_end(run)
+    assert [record.cell for record in read_records(run)] == ["cell0", "cell2", "cell3", "cell4", "cell5"]
+    assert not read_records(run).damage
+    assert (run / "unreadable.txt").read_bytes() == lines[1]
+    assert path.read_bytes() == b"".join(lines[:1] + lines[2:])
+
+
+def test_halves_of_characters_are_recorded(tmp_path: Path) -> None:
+    run = write_run(tmp_path, [replace(RECORD, reason="a\ud800b", message="é")])
+    assert [(record.reason, record.message) for record in read_records(run)] == [("a?b", "é")]
 
 
 def test_records_of_earlier_versions_have_no_checksum(tmp_path: Path) -> None:

@@ -264,10 +264,13 @@ class _Names(_Place):
 
     def restore(self) -> None:
         for name in self.names:
-            if name in self.before:
-                self.now[name] = self.before[name]
+            before = self.before.get(name, _ABSENT)
+            if self.now.get(name, _ABSENT) is before:
+                continue
+            if before is _ABSENT:
+                del self.now[name]
             else:
-                self.now.pop(name, None)
+                self.now[name] = before
 
 
 @dataclass(slots=True, eq=False)
