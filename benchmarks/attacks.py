@@ -33,7 +33,7 @@ __all__ = ["ATTACKS", "Tally"]
 
 @dataclass(frozen=True)
 class Tally:
-    """A fault, how often it was injected, and in what words each of those was reported that was reported wrongly."""
+    """A fault, how often it was injected, and a description of each report that was wrong."""
 
     fault: str
     injected: int
