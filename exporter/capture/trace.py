@@ -14,6 +14,7 @@ model and is warned about. A write to any other tensor that the program did not 
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -97,12 +98,12 @@ def trace(
 
 def _recorded(wanted: ToRecord, attempt: Attempt, reached: PythonState, arguments: PythonState) -> Traced:
     """Record the program in one attempt, and leave it and its arguments as they were."""
-    survivors = Survivors()
+    survivors, outer = Survivors(), sys.exception()
     try:
         with capturing_surroundings():
             return record(wanted, attempt, survivors)
     except BaseException as error:
-        clear_locals(error)
+        clear_locals(error, outer)
         raise
     finally:
         arguments.restore()

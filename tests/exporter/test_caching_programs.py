@@ -176,6 +176,22 @@ class CallsModule:
         return result
 
 
+def in_a_hook() -> nn.Module:
+    kept: torch.Tensor | None = None
+
+    def hook(module: nn.Module, args: Any, result: torch.Tensor) -> torch.Tensor:
+        nonlocal kept
+        if kept is None:
+            kept = angles(4)
+        return result + kept
+
+    linear = nn.Linear(4, 4)
+    nn.init.eye_(linear.weight)
+    nn.init.zeros_(linear.bias)
+    linear.register_forward_hook(hook)
+    return linear
+
+
 def in_an_ordered_dict() -> Callable[..., Any]:
     cache: OrderedDict[int, Any] = OrderedDict([(1, torch.ones(1)), (2, torch.ones(2))])
 
@@ -204,7 +220,7 @@ def in_a_thread_local() -> Callable[..., Any]:
 PROGRAMS: list[Callable[[], Callable[..., Any]]] = [
     in_a_closure_dict, in_a_default, in_a_variable, in_a_global, in_a_global_dict, in_an_lru_cache,
     in_an_unbounded_cache, in_an_ordered_dict, in_a_thread_local, HasTable, SharesTable, RegistersLate, CachedMethod,
-    HasSlots, CallsModule,
+    HasSlots, CallsModule, in_a_hook,
 ]  # fmt: skip
 
 

@@ -141,6 +141,8 @@ class PythonState:
         if isinstance(module, torch.jit.ScriptModule):
             return
         self._waiting.extend(module._modules.values())
+        if module._forward_hooks or module._forward_pre_hooks:
+            self._wait_for((*module._forward_hooks.values(), *module._forward_pre_hooks.values()))
         if _package(type(module).__module__) in _LIBRARIES:
             return
         self._packages.add(_package(type(module).__module__))

@@ -1,9 +1,9 @@
-"""Finds what a recording made and the program has kept: in a cache, a global, an attribute. It would fail from then on.
+"""Removes fake tensors that a program has stored during a recording: in a cache, a global, an attribute.
 
-Tensors of a recording have no values. A weak reference to each tells, in microseconds, whether any is left when the
-recording has ended. As a rule none is: neither the recorder nor the harness may hold any in a cycle of references. Only
-if one is left it is searched for who keeps it: first what the program can reach is compared with what was there before
-(`python_state.py`), then garbage is collected, and at last the garbage collector is asked for those who refer to it.
+Fake tensors have no values, so the program would fail with them afterwards. Weak references tell in microseconds whether
+any fake tensor is alive when the recording has ended. Usually none is, because the recorder holds none in a reference
+cycle. Otherwise, the objects that the program can reach are restored (`python_state.py`); if a tensor is still alive,
+garbage is collected; and if that frees none either, the garbage collector is asked for the objects that refer to it.
 """
 
 from __future__ import annotations
@@ -28,24 +28,24 @@ from onnx_parity.exporter.errors import CaptureError
 
 __all__ = ["KeptTensorError", "Survivors", "clear_locals"]
 
-#: How many steps a tensor may lie below what keeps it.
+#: The greatest number of objects between a tensor and the object that is searched for.
 _STEPS = 8
-#: The garbage collector takes a tenth of a second to find who keeps so many tensors; all take so many rounds.
+#: How many tensors are searched at once, which takes a tenth of a second, and how often this is repeated.
 _AT_ONCE, _ROUNDS = 50, 5
 _SYMBOLS = (torch.SymInt, torch.SymFloat, torch.SymBool)
 
 
 class KeptTensorError(CaptureError):
-    """The program keeps a tensor of the recording in a place that cannot be restored."""
+    """The program has stored a fake tensor in a place that cannot be restored."""
 
 
 class Survivors:
-    """Weak references to the tensors of a recording, to be asked when it has ended."""
+    """Weak references to the fake tensors of a recording."""
 
     def __init__(self) -> None:
         self._fakes: list[weakref.ref[FakeTensor]] = []
         self._mode: Fakes | None = None
-        #: The garbage collector lists objects in the order in which they were made: those after this one are new.
+        #: The garbage collector lists objects in the order of their creation: those after this one are new.
         self._start: list[object] = []
 
     def watch(self, mode: Fakes, fakes: Iterable[FakeTensor]) -> None:
@@ -53,9 +53,9 @@ class Survivors:
         self._fakes = [weakref.ref(fake) for fake in fakes]
 
     def remove(self, state: PythonState) -> None:
-        """Take away what the program has kept. Raises `KeptTensorError` where that cannot be done."""
+        """Remove the fake tensors that the program has stored. Raises `KeptTensorError` if that is not possible."""
         has_symbols = self._mode is not None and self._mode.symbols is not None
-        # Sizes may be kept, too, and to symbols there are no weak references.
+        # The program may also have stored symbolic sizes, to which there are no weak references.
         if not has_symbols and not self._any_left():
             return
         if state.holds_new(self._is_made):
@@ -63,7 +63,7 @@ class Survivors:
         if not self._any_left():
             return
         young = self._made_since()
-        # Functions that call themselves, and exceptions, are in cycles. A recording's garbage is young.
+        # Recursive inner functions and exceptions are in reference cycles. Most of this garbage is young.
         for generation in (0, 2):
             gc.collect(generation)
             if not self._any_left():
@@ -78,7 +78,7 @@ class Survivors:
         return any(fake() is not None for fake in self._fakes)
 
     def _is_made(self, value: Any) -> bool:
-        """Whether a value is of this recording. (It is new where it was found.)"""
+        """Whether a value that is new in its place was created by this recording."""
         if isinstance(value, torch.Tensor):
             return self._is_ours(value)
         if isinstance(value, _SYMBOLS):
@@ -87,18 +87,18 @@ class Survivors:
         return isinstance(value, (TensorList, TensorOrNone))
 
     def _is_ours(self, tensor: torch.Tensor) -> bool:
-        """Whether it is a fake tensor of this recording, or the wrapper of one, which is what the program sees."""
+        """Whether it is a fake tensor of this recording, or a wrapper of one, which is what the program sees."""
         while torch._C._functorch.is_functorch_wrapped_tensor(tensor):
             tensor = torch._C._functorch.get_unwrapped(tensor)
         return isinstance(tensor, FakeTensor) and tensor.fake_mode is self._mode
 
     def _take_away(self, young: Set[int]) -> None:
-        """Ask the garbage collector who keeps tensors of this recording, and have it let go of them."""
-        # Not isinstance: what imports or computes itself when it is first used is asked for its class then.
+        """Remove the tensors from the objects that refer to them, which the garbage collector knows."""
+        # `isinstance` would initialise objects that are initialised lazily.
         tensors = [each for each in gc.get_objects() if issubclass(type(each), torch.Tensor)]
         found: list[Any] = [each for each in tensors if self._is_ours(each)]
         del tensors
-        # The program has the wrappers, and each of them has a fake tensor.
+        # The program refers to the wrappers, and each wrapper to a fake tensor.
         found.sort(key=lambda each: isinstance(each, FakeTensor))
         passed = {id(young)}
         for _ in range(_STEPS):
@@ -110,7 +110,7 @@ class Survivors:
                 if id(each) not in passed and not isinstance(each, FrameType)
             ]
             passed.add(id(above))
-            # What the recording made, such as a tuple of tensors, is kept in turn.
+            # An object that was created by the recording, such as a tuple of tensors, is searched for in turn.
             found = [each for each in above if id(each) in young]
             for keeper in above:
                 if id(keeper) not in young:
@@ -119,15 +119,18 @@ class Survivors:
                 return
 
     def _made_since(self) -> Set[int]:
-        """The identities of what was made since this was, unless garbage was collected."""
+        """The ids of the objects that were created since this one, unless garbage was collected meanwhile."""
         young = gc.get_objects(generation=0)
         start = next((place for place, each in enumerate(young) if each is self._start), len(young))
         return frozenset(map(id, young[start + 1 :]))
 
 
-def clear_locals(error: BaseException) -> None:
-    """Let go of the variables of the functions that a failed recording was in. The lines are still in the traceback."""
-    seen: set[int] = set()
+def clear_locals(error: BaseException, outer: BaseException | None) -> None:
+    """Release the local variables of the frames of a failed recording. The lines are still in the traceback.
+
+    `outer` is the exception that was being handled when the recording began, if any.
+    """
+    seen = {id(outer)}
     waiting: list[BaseException | None] = [error]
     while waiting:
         each = waiting.pop()
@@ -137,15 +140,15 @@ def clear_locals(error: BaseException) -> None:
         waiting += [each.__cause__, each.__context__]
         place: TracebackType | None = each.__traceback__
         while place is not None:
-            with suppress(RuntimeError):  # It still runs: it is one of those that called the export.
+            with suppress(RuntimeError):  # The frame is still running: it is one of the export's callers.
                 place.tb_frame.clear()
             place = place.tb_next
 
 
 def _take_from(keeper: Any, kept: set[int], made: set[int]) -> None:
-    """Have an object that was there before the recording let go of what is kept, given by identity.
+    """Remove the objects with the ids `kept` from an object that is older than the recording.
 
-    `made` is all that was found to be made by the recording, and to hold tensors of it.
+    `made` has the ids of all objects that the recording created and that refer to its tensors.
     """
     if isinstance(keeper, functools._lru_cache_wrapper):
         keeper.cache_clear()
@@ -184,8 +187,9 @@ def _take_from_dict(keeper: dict[Any, Any], kept: set[int], made: set[int]) -> N
 
 
 def _emptied(value: Any, made: set[int]) -> bool:
-    """Take what was made from a dict. One that held no objects before is not to be told from a new one: Python begins
-    to collect its garbage only when it does. As a rule it is a cache.
+    """Remove created objects from a dict. Usually it is a cache.
+
+    A dict that was empty before the recording looks new: the garbage collector lists dicts once they refer to objects.
     """
     if not isinstance(value, dict):
         return False
@@ -214,7 +218,7 @@ def _owner(attributes: dict[Any, Any]) -> Any:
 
 
 def _take_attribute(owner: Any, name: str, made: set[int]) -> None:
-    """Delete an attribute that has a default in the class. Of another one it is not known what it was before."""
+    """Delete an attribute that has a default in the class. The earlier value of any other attribute is unknown."""
     if hasattr(type(owner), name):
         object.__delattr__(owner, name)
     elif not _emptied(vars(owner)[name], made):
