@@ -1,9 +1,9 @@
 """Removes fake tensors that a program has stored during a recording: in a cache, a global, an attribute.
 
-Fake tensors have no values, so the program would fail with them afterwards. Weak references tell in microseconds whether
-any fake tensor is alive when the recording has ended. Usually none is, because the recorder holds none in a reference
-cycle. Otherwise, the objects that the program can reach are restored (`python_state.py`); if a tensor is still alive,
-garbage is collected; and if that frees none either, the garbage collector is asked for the objects that refer to it.
+Fake tensors have no values, so the program would fail with them afterwards. Weak references tell in microseconds
+whether any fake tensor is alive when the recording has ended. Usually none is, because the recorder holds none in a
+reference cycle. Otherwise, the objects that the program can reach are restored (`python_state.py`); if a tensor is
+still alive, garbage is collected; and if that does not free it, the garbage collector is asked what refers to it.
 """
 
 from __future__ import annotations
@@ -227,7 +227,8 @@ def _take_attribute(owner: Any, name: str, made: set[int]) -> None:
 
 def _refusal(place: str) -> KeptTensorError:
     return KeptTensorError(
-        f"the program keeps a tensor that it computed in {place}, where it stays after the export. It has no values, "
-        "and what was there before is not known. Keep it in a buffer or an attribute of the module, or call the "
-        "program once before the export, so that it is there already; now set it back before the program is called."
+        f"the program stored a tensor in {place} while it was exported. That tensor has no values, and what was there "
+        "before is unknown, so it cannot be restored: set it to its earlier value before you call the program again. "
+        "To export the program, call it once before the export, so that the tensor is there already, or keep the tensor "
+        "in a buffer or an attribute of the module."
     )
