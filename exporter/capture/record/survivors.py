@@ -229,6 +229,6 @@ def _refusal(place: str) -> KeptTensorError:
     return KeptTensorError(
         f"the program stored a tensor in {place} while it was exported. That tensor has no values, and what was there "
         "before is unknown, so it cannot be restored: set it to its earlier value before you call the program again. "
-        "To export the program, call it once before the export, so that the tensor is there already, or keep the tensor "
-        "in a buffer or an attribute of the module."
+        "To export the program, call it once before the export, so that the tensor is there already, or keep the "
+        "tensor in a buffer or an attribute of the module."
     )
