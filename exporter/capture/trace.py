@@ -28,7 +28,7 @@ from onnx_parity.exporter.capture.capture_errors import failed_while_recorded
 from onnx_parity.exporter.capture.patches.recording import capturing_surroundings
 from onnx_parity.exporter.capture.record.python_state import PythonState
 from onnx_parity.exporter.capture.record.recorder import NeedsSymbols, OwnTensorWritten
-from onnx_parity.exporter.capture.record.survivors import Survivors, clear_locals
+from onnx_parity.exporter.capture.record.survivors import KeptTensorError, Survivors, clear_locals
 from onnx_parity.exporter.capture.record.values_read import LoopValueError
 from onnx_parity.exporter.capture.recording import (
     Attempt,
@@ -42,6 +42,17 @@ from onnx_parity.exporter.errors import CaptureError
 from onnx_parity.exporter.request.dynamic_axes import Axes
 
 __all__ = ["Traced", "trace"]
+
+#: After these errors a program is recorded again.
+_RETRIED = (
+    SymbolicNumberFailed,
+    LoopValueError,
+    OwnTensorWritten,
+    DynamicOutputShapeException,
+    DataDependentOutputException,
+    NeedsSymbols,
+    AutomaticAxesFixed,
+)
 
 
 def trace(
@@ -101,10 +112,17 @@ def _recorded(wanted: ToRecord, attempt: Attempt, reached: PythonState, argument
     survivors, outer = Survivors(), sys.exception()
     try:
         with capturing_surroundings():
-            return record(wanted, attempt, survivors)
+            traced = record(wanted, attempt, survivors)
     except BaseException as error:
         clear_locals(error, outer)
-        raise
-    finally:
         arguments.restore()
-        survivors.remove(reached)
+        try:
+            survivors.remove(reached)
+        except KeptTensorError as kept:
+            if isinstance(error, _RETRIED):
+                raise
+            error.add_note(str(kept))  # What the program itself raised is more important.
+        raise
+    arguments.restore()
+    survivors.remove(reached)
+    return traced

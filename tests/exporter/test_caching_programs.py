@@ -383,6 +383,19 @@ def test_a_place_that_cannot_be_restored_is_named(monkeypatch: pytest.MonkeyPatc
     )
 
 
+def test_an_error_of_the_program_has_a_note_on_such_a_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    elsewhere(KEEPS_GLOBAL, monkeypatch)
+
+    def program(x: torch.Tensor) -> torch.Tensor:
+        sys.modules["elsewhere_of_tests"].keep(x)
+        raise ValueError("no good")
+
+    with pytest.raises(onnx_parity.CaptureError, match="no good") as caught:
+        onnx_parity.export(program, (X,))
+    (note,) = caught.value.__notes__
+    assert note.startswith("the program stored a tensor in elsewhere_of_tests.kept while it was exported.")
+
+
 def test_variables_of_what_failed_are_let_go_of() -> None:
     def program(x: torch.Tensor) -> torch.Tensor:
         kept = x + 1

@@ -142,6 +142,8 @@ def clear_locals(error: BaseException, outer: BaseException | None) -> None:
         while place is not None:
             with suppress(RuntimeError):  # The frame is still running: it is one of the export's callers.
                 place.tb_frame.clear()
+                # Before Python 3.13, a dict of the variables stays if it was asked for once. Asking again updates it.
+                _ = place.tb_frame.f_locals
             place = place.tb_next
 
 
