@@ -31,7 +31,7 @@ MOST_FAILURES = 200
 NOT_PASSES = frozenset(Status) - {Status.PASSED}
 
 
-def write_report(run: Path, out: Path, tell: Callable[[str], None] = str) -> Path:
+def write_report(run: Path, out: Path, tell: Callable[[str], object] = str) -> Path:
     """Write the report of the run in folder `run` to the folder `out` and return the path of its index.html.
 
     The report appears in `out` when it is complete, and replaces an earlier report there. Other files are not changed.

@@ -78,12 +78,14 @@ def trace(
     # Programs without dynamic axes are first traced without a ShapeEnv, because its import takes time.
     attempt = Attempt(axes, symbolic=bool(axes.inputs))
     failure: BaseException | None = None
+    earlier: list[Survivors] = []
     leaves, _ = pytree.tree_flatten((args, kwargs))
     reached = PythonState([program, *leaves], follows_code=True)
     arguments = PythonState(leaf for leaf in leaves if not isinstance(leaf, torch.Tensor))
     while True:
         try:
-            return _recorded(wanted, attempt, reached, arguments)
+            traced = _recorded(wanted, attempt, reached, arguments, earlier)
+            break
         except SymbolicNumberFailed as error:
             # The program needs the value of a number that is a symbol. The example's number becomes a constant, with a
             # warning.
@@ -105,10 +107,21 @@ def trace(
             attempt = replace(attempt, symbolic=True)
         except AutomaticAxesFixed as found:
             attempt = replace(attempt, axes=attempt.axes.without(found.names))
+    failure = None  # Its frames refer to tensors.
+    removed = [each.remove() for each in earlier]
+    if any(removed):
+        # The program has used what it had stored in an earlier attempt.
+        return _recorded(wanted, attempt, reached, arguments, [])
+    return traced
 
 
-def _recorded(wanted: ToRecord, attempt: Attempt, reached: PythonState, arguments: PythonState) -> Traced:
-    """Record the program in one attempt, and leave it and its arguments as they were."""
+def _recorded(
+    wanted: ToRecord, attempt: Attempt, reached: PythonState, arguments: PythonState, earlier: list[Survivors]
+) -> Traced:
+    """Record the program in one attempt, and leave it and its arguments as they were.
+
+    If it is to be recorded again, what the program may still hold of this attempt is added to `earlier`.
+    """
     survivors, outer = Survivors(), sys.exception()
     try:
         with capturing_surroundings():
@@ -116,13 +129,16 @@ def _recorded(wanted: ToRecord, attempt: Attempt, reached: PythonState, argument
     except BaseException as error:
         clear_locals(error, outer)
         arguments.restore()
+        survivors.restore(reached)
+        if isinstance(error, _RETRIED):
+            earlier.append(survivors)
+            raise
         try:
-            survivors.remove(reached)
+            survivors.remove()
         except KeptTensorError as kept:
-            if isinstance(error, _RETRIED):
-                raise
             error.add_note(str(kept))  # What the program itself raised is more important.
         raise
     arguments.restore()
-    survivors.remove(reached)
+    survivors.restore(reached)
+    survivors.remove()
     return traced

@@ -406,3 +406,15 @@ def test_variables_of_what_failed_are_let_go_of() -> None:
     gc.collect()
     assert not [each for each in gc.get_objects() if isinstance(each, torch.Tensor) and _is_made(each)]
     assert caught.value.__cause__ is not None and caught.value.__cause__.__traceback__ is not None
+
+
+def test_a_cache_out_of_reach_that_an_earlier_attempt_filled(monkeypatch: pytest.MonkeyPatch) -> None:
+    elsewhere(REACHED + "\ndef kept(x):\n    return cache.setdefault('y', x * 3)\n", monkeypatch)
+
+    def program(x: torch.Tensor) -> Any:
+        # Its first attempt has no symbols, and ends at the data-dependent size.
+        return sys.modules["elsewhere_of_tests"].kept(x) + 1, x[x > 0]
+
+    exported = onnx_parity.export(program, (X,))
+    assert not any(_is_made(each) for each in _tensors_in(vars(sys.modules["elsewhere_of_tests"])))
+    assert_agrees(exported, lambda x: (x * 3 + 1, x[x > 0]), X)

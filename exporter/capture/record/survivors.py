@@ -52,26 +52,31 @@ class Survivors:
         self._mode = mode
         self._fakes = [weakref.ref(fake) for fake in fakes]
 
-    def remove(self, state: PythonState) -> None:
-        """Remove the fake tensors that the program has stored. Raises `KeptTensorError` if that is not possible."""
+    def restore(self, state: PythonState) -> None:
+        """Restore the objects that the program can reach if it has stored something of the recording in them."""
         has_symbols = self._mode is not None and self._mode.symbols is not None
         # The program may also have stored symbolic sizes, to which there are no weak references.
-        if not has_symbols and not self._any_left():
-            return
-        if state.holds_new(self._is_made):
+        if (has_symbols or self._any_left()) and state.holds_new(self._is_made):
             state.restore()
+
+    def remove(self) -> bool:
+        """Remove the fake tensors that are still alive from the objects that refer to them, and return whether there
+        were any. Raises `KeptTensorError` if one cannot be removed.
+        """
         if not self._any_left():
-            return
+            return False
         young = self._made_since()
         # Recursive inner functions and exceptions are in reference cycles. Most of this garbage is young.
         for generation in (0, 2):
             gc.collect(generation)
             if not self._any_left():
-                return
+                return False
         for _ in range(_ROUNDS):
-            self._take_away(young)
+            if not self._take_away(young):
+                # Only the frames of an error refer to them, which Python cannot clear of what functions close over.
+                return False
             if not self._any_left():
-                return
+                return True
         raise _refusal("a place that could not be found")
 
     def _any_left(self) -> bool:
@@ -92,8 +97,9 @@ class Survivors:
             tensor = torch._C._functorch.get_unwrapped(tensor)
         return isinstance(tensor, FakeTensor) and tensor.fake_mode is self._mode
 
-    def _take_away(self, young: Set[int]) -> None:
-        """Remove the tensors from the objects that refer to them, which the garbage collector knows."""
+    def _take_away(self, young: Set[int]) -> bool:
+        """Remove the tensors from older objects that refer to them, and return whether there are any."""
+        found_older = False
         # `isinstance` would initialise objects that are initialised lazily.
         tensors = [each for each in gc.get_objects() if issubclass(type(each), torch.Tensor)]
         found: list[Any] = [each for each in tensors if self._is_ours(each)]
@@ -114,9 +120,10 @@ class Survivors:
             found = [each for each in above if id(each) in young]
             for keeper in above:
                 if id(keeper) not in young:
-                    _take_from(keeper, kept, passed)
+                    found_older |= _take_from(keeper, kept, passed)
             if not found:
-                return
+                break
+        return found_older
 
     def _made_since(self) -> Set[int]:
         """The ids of the objects that were created since this one, unless garbage was collected meanwhile."""
@@ -147,15 +154,15 @@ def clear_locals(error: BaseException, outer: BaseException | None) -> None:
             place = place.tb_next
 
 
-def _take_from(keeper: Any, kept: set[int], made: set[int]) -> None:
-    """Remove the objects with the ids `kept` from an object that is older than the recording.
+def _take_from(keeper: Any, kept: set[int], made: set[int]) -> bool:
+    """Remove the objects with the ids `kept` from an object that is older than the recording, if it has any.
 
     `made` has the ids of all objects that the recording created and that refer to its tensors.
     """
     if isinstance(keeper, functools._lru_cache_wrapper):
         keeper.cache_clear()
     elif isinstance(keeper, dict):
-        _take_from_dict(keeper, kept, made)
+        return _take_from_dict(keeper, kept, made)
     elif isinstance(keeper, list | deque):
         while keeper and id(keeper[-1]) in kept:
             keeper.pop()
@@ -166,14 +173,17 @@ def _take_from(keeper: Any, kept: set[int], made: set[int]) -> None:
     elif isinstance(keeper, CellType):
         raise _refusal("a variable that a function closes over")
     else:
-        for name in _names_of(getattr(keeper, "__dict__", None) or {}, kept):
+        names = _names_of(getattr(keeper, "__dict__", None) or {}, kept)
+        for name in names:
             _take_attribute(keeper, name, made)
+        return bool(names)
+    return True
 
 
-def _take_from_dict(keeper: dict[Any, Any], kept: set[int], made: set[int]) -> None:
+def _take_from_dict(keeper: dict[Any, Any], kept: set[int], made: set[int]) -> bool:
     names = _names_of(keeper, kept)
     if not names:
-        return
+        return False
     module = _module_of(keeper)
     owner = None if module is not None else _owner(keeper)
     for name in names:
@@ -186,6 +196,7 @@ def _take_from_dict(keeper: dict[Any, Any], kept: set[int], made: set[int]) -> N
             keeper.clear()
         else:
             del keeper[name]
+    return True
 
 
 def _emptied(value: Any, made: set[int]) -> bool:
