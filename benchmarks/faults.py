@@ -2,9 +2,10 @@
 
 python -m benchmarks.faults --repeats 100
 
-The faults are cells that end their process, in each stage; wrong outputs of a runtime; and workers and whole runs that
-are killed with SIGKILL during a cell. A fault counts as reported if the record of its cell has the right error and
-stage, all other cells have passed, and no process is left over.
+The faults are cells that end their process, in each stage; wrong outputs of a runtime; workers and whole runs that are
+killed with SIGKILL during a cell; and those of `attacks.py` in runs, commands and files. A fault of a cell counts as
+reported if the record of its cell has the right error and stage, all other cells have passed, and no process is left
+over.
 """
 
 from __future__ import annotations
@@ -13,8 +14,7 @@ import os
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import Annotated
@@ -23,6 +23,7 @@ import numpy as np
 import pytest
 import typer
 
+from benchmarks.attacks import ATTACKS, Tally
 from onnx_parity.exporter.verification.oracle import judge
 from onnx_parity.harness.record import Record, Stage, Status
 from onnx_parity.harness.store import read_end, read_in_flight, read_records
@@ -44,18 +45,6 @@ from tests.harness.faults import (
 #: The number of concurrent runs: of those whose cells wait for a time limit, and of those that compute.
 _WAITING, _WORKING = 6, 2
 _SECONDS = 1800.0
-
-
-@dataclass(frozen=True)
-class Tally:
-    """A fault, how often it was injected, and a description of each report that was wrong."""
-
-    fault: str
-    injected: int
-    wrong: tuple[str, ...]
-
-    def line(self) -> str:
-        return f"{self.fault:<40} {self.injected - len(self.wrong):>4} of {self.injected} reported"
 
 
 def told_wrongly(record: Record | None, ending: str, stage: Stage) -> Iterator[str]:
@@ -212,7 +201,10 @@ def left_over(place: Path, name: str) -> Iterator[str]:
         time.sleep(0.01)
 
 
-def main(repeats: Annotated[int, typer.Option(min=1)] = 100) -> None:
+def main(
+    repeats: Annotated[int, typer.Option(min=1)] = 100,
+    only: Annotated[str, typer.Option(help="Inject only the faults of this name, such as 'damaged_bytes'.")] = "",
+) -> None:
     """Print for every fault how often it was reported correctly. Fails if any was not."""
     # Modules that a dynamic export imports are imported before this process is forked.
     import torch.export._trace  # noqa: F401
@@ -221,14 +213,19 @@ def main(repeats: Annotated[int, typer.Option(min=1)] = 100) -> None:
     tallies: list[Tally] = []
     with tempfile.TemporaryDirectory(prefix="parity-faults-") as folder:
         place = Path(folder)
-        for part in ("isolation", "workers", "runs"):
-            (place / part).mkdir()
-        for tally in chain(
-            oracle(repeats),
-            isolation(place / "isolation", repeats),
-            killed_runs(place / "runs", repeats),
-            killed_workers(place / "workers", repeats),
-        ):
+        faults: dict[str, Callable[[Path, int], Iterator[Tally]]] = {
+            "oracle": lambda _, repeats: oracle(repeats),
+            "isolation": isolation,
+            "killed_runs": killed_runs,
+            "killed_workers": killed_workers,
+            **ATTACKS,
+        }
+        for name in faults:
+            (place / name).mkdir()
+        if only and only not in faults:
+            raise typer.BadParameter(f"there is no attack {only!r}, only {', '.join(faults)}", param_hint="--only")
+        chosen = {only: faults[only]} if only else faults
+        for tally in chain.from_iterable(fault(place / name, repeats) for name, fault in chosen.items()):
             typer.echo(tally.line())
             for words in tally.wrong:
                 typer.echo(f"  {words}")

@@ -210,3 +210,5 @@ class RunEnd(msgspec.Struct, frozen=True, omit_defaults=True):
     ended: str
     #: Whether every selected cell has been run.
     whole: bool
+    #: How many cells had a record; 0 if that was not counted.
+    cells: int = 0

@@ -8,21 +8,26 @@
     runs/last                                   link to the newest run
 
 Each process appends to a file of its own, with one `write` for each line. If it is killed, at most its last line is
-incomplete; readers skip such a line.
+incomplete; readers skip such a line. All JSON ends with a checksum, so that a damaged file is not read as another run:
+readers take the records that are whole, and say how many are not, and where (`Records.unreadable`).
 """
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import shutil
+import stat
 import struct
 import time
-from collections.abc import Iterator
+import zlib
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import msgspec
 
-from onnx_parity.harness.record import SCHEMA_VERSION, Record, RunEnd, RunInfo, Stage
+from onnx_parity.harness.record import SCHEMA_VERSION, Record, RunEnd, RunInfo, Stage, Status
 
 _encoder = msgspec.json.Encoder()
 _decoder = msgspec.json.Decoder(Record)
@@ -33,10 +38,49 @@ _STAGE_CODES = {stage: number for number, stage in enumerate(_STAGES)}
 _ENTERED = struct.Struct("<Bd")
 _LENGTH = struct.Struct("<I")
 _BEFORE_RECORD = _ENTERED.size + _LENGTH.size
+#: How a record begins, and the end of JSON with a checksum.
+_BEGINNING, _CHECKSUM = b'{"cell":', re.compile(rb',\s*"crc":\s?"([0-9a-f]{8})"\s*\}\s*\Z')
+_CELL = re.compile(rb'\{"cell":("(?:[^"\\\\]|\\\\.)*")')
+#: What decoding raises for text that is not JSON of the type, is not UTF-8, or is nested a thousand times.
+_UNDECODABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+#: At most so many places of unreadable records are named.
+_NAMED = 5
 
 
 class RunStoreError(Exception):
     """A run that cannot be read or written. The message names the folder and what to do."""
+
+
+class _Damaged(Exception):
+    """JSON that is not what was written. The message says how."""
+
+
+class Records(list[Record]):
+    """The records of a run, and what could not be read of it."""
+
+    def __init__(self, run: Path, records: Iterable[Record], unreadable: Iterable[str], missing: int) -> None:
+        super().__init__(records)
+        self._run = run
+        #: Where a record is damaged, and how.
+        self.unreadable = tuple(unreadable)
+        #: How many cells of the run have no record any longer.
+        self.missing = missing
+
+    @property
+    def damage(self) -> str:
+        """A sentence for the user on what could not be read; empty if all could."""
+        if not self.unreadable and not self.missing:
+            return ""
+        found = []
+        if self.unreadable:
+            more = len(self.unreadable) - _NAMED
+            places = [*self.unreadable[:_NAMED], *([f"and {more} more"] if more > 0 else [])]
+            lines = "1 line" if len(self.unreadable) == 1 else f"{len(self.unreadable)} lines"
+            found.append(f"{lines} cannot be read ({'; '.join(places)})")
+        if self.missing:
+            found.append(f"the records of {self.missing} of its {len(self) + self.missing} cells are lost")
+        again = f"To run these cells again: parity run --resume {self._run}"
+        return f"{self._run} is damaged: {' and '.join(found)}. {again}"
 
 
 class RecordWriter:
@@ -49,8 +93,8 @@ class RecordWriter:
 
     def append(self, record: Record) -> bytes:
         """Write the record; return it as JSON in one line."""
-        line = _encoder.encode(record)
-        left = line + b"\n"
+        line = _encoded(record)
+        left = _sealed(line) + b"\n"
         try:
             while left:
                 left = left[os.write(self._fd, left) :]
@@ -70,8 +114,11 @@ class RecordWriter:
         """Remove an incomplete last line of a killed process of this name, so that records can be appended."""
         size = os.fstat(self._fd).st_size
         if size and os.pread(self._fd, 1, size - 1) != b"\n":
-            whole, _, _ = self.path.read_bytes().rpartition(b"\n")
-            os.ftruncate(self._fd, len(whole) + 1 if whole else 0)
+            whole, _, last = self.path.read_bytes().rpartition(b"\n")
+            if _is_whole(last):
+                os.write(self._fd, b"\n")
+            else:
+                os.ftruncate(self._fd, len(whole) + 1 if whole else 0)
 
 
 class InFlight:
@@ -86,7 +133,7 @@ class InFlight:
         self._fd = os.open(_in_flight_path(run, process), os.O_RDWR | os.O_CREAT, 0o644)
 
     def begin(self, record: Record) -> None:
-        line = _encoder.encode(record)
+        line = _encoded(record)
         os.pwrite(self._fd, _entered(Stage.BUILD) + _LENGTH.pack(len(line)) + line, 0)
 
     def enter(self, stage: Stage) -> None:
@@ -117,7 +164,7 @@ class InFlight:
 def read_in_flight(run: Path, process: str) -> Record | None:
     """The record of the cell that a process was running, with its stage; None if it was between cells."""
     try:
-        return _in_flight(_in_flight_path(run, process).read_bytes())
+        return _in_flight(_content(_in_flight_path(run, process)))
     except FileNotFoundError:
         return None
 
@@ -127,9 +174,12 @@ def _in_flight(data: bytes) -> Record | None:
         return None
     code, _ = _ENTERED.unpack_from(data)
     (length,) = _LENGTH.unpack_from(data, _ENTERED.size)
-    if not length:
+    if not length or code >= len(_STAGES):
         return None
-    record = _decoder.decode(data[_BEFORE_RECORD : _BEFORE_RECORD + length])
+    try:
+        record = _decoder.decode(data[_BEFORE_RECORD : _BEFORE_RECORD + length])
+    except _UNDECODABLE:
+        return None  # The process died while it wrote this, or the file is damaged.
     return msgspec.structs.replace(record, stage=_STAGES[code])
 
 
@@ -146,7 +196,7 @@ def create_run(root: Path, info: RunInfo) -> Path:
     run = root / info.id
     aside = root / f".{info.id}-{os.getpid()}"
     aside.mkdir(parents=True)
-    (aside / "run.json").write_bytes(msgspec.json.format(_encoder.encode(info)))
+    (aside / "run.json").write_bytes(_sealed(msgspec.json.format(_encoded(info))))
     try:
         # The rename makes the folder appear complete. It fails if another process has created the folder already.
         aside.rename(run)
@@ -163,10 +213,10 @@ def create_run(root: Path, info: RunInfo) -> Path:
 def read_info(run: Path) -> RunInfo:
     path = run / "run.json"
     try:
-        info = msgspec.json.decode(path.read_bytes(), type=RunInfo)
+        info = msgspec.json.decode(_unsealed(_content(path)), type=RunInfo)
     except (FileNotFoundError, NotADirectoryError):
         raise RunStoreError(f"{run} is not a run: it has no run.json. `parity run` makes one.") from None
-    except msgspec.DecodeError as error:
+    except (*_UNDECODABLE, _Damaged) as error:
         raise RunStoreError(
             f"{path} cannot be read as the description of a run: {error}. Run the cells again."
         ) from error
@@ -181,7 +231,7 @@ def read_info(run: Path) -> RunInfo:
 def write_end(run: Path, end: RunEnd) -> None:
     aside = run / f".end-{os.getpid()}"
     try:
-        aside.write_bytes(msgspec.json.format(_encoder.encode(end)))
+        aside.write_bytes(_sealed(msgspec.json.format(_encoded(end))))
         os.replace(aside, run / "end.json")
     except OSError:
         aside.unlink(missing_ok=True)
@@ -196,34 +246,140 @@ def forget_end(run: Path) -> None:
 def read_end(run: Path) -> RunEnd | None:
     """The end of the run; None if it is still running, was killed, or has schema version 1."""
     try:
-        return msgspec.json.decode((run / "end.json").read_bytes(), type=RunEnd)
+        return msgspec.json.decode(_unsealed(_content(run / "end.json")), type=RunEnd)
     except FileNotFoundError:
         return None
-    except msgspec.DecodeError as error:
+    except (*_UNDECODABLE, _Damaged) as error:
         raise RunStoreError(
             f"{run / 'end.json'} cannot be read: {error}. Remove the file; the run then counts as unfinished."
         ) from error
 
 
-def read_records(run: Path) -> Iterator[Record]:
-    """Every complete record of a run. If a cell has several records, only the one that began last is returned."""
+def read_records(run: Path) -> Records:
+    """Every whole record of a run. If a cell has several, the one that began last is returned, but rather one of a cell
+    that ended than of one that crashed: those are run again, perhaps after the clock was set back.
+    """
     latest: dict[str, Record] = {}
+    #: The cell, where that can still be read, and the place of each line that cannot be read.
+    broken: list[tuple[str, str]] = []
+    try:
+        end = read_end(run)
+    except RunStoreError as error:
+        end, broken = None, [("", str(error).removeprefix(f"{run}{os.sep}"))]
     for path in record_files(run):
-        data = path.read_bytes()
-        whole, _, _unfinished = data.rpartition(b"\n")
-        for number, line in enumerate(whole.splitlines(), 1):
-            try:
-                record = _decoder.decode(line)
-            except msgspec.DecodeError as error:
-                raise RunStoreError(
-                    f"{path}:{number} is not a record: {error}. Remove this line, and run `parity run --resume {run}`."
-                ) from error
-            before = latest.get(record.cell)
-            if before is None or record.began >= before.began:
-                latest[record.cell] = record
-    yield from latest.values()
+        *lines, last = _content(path).split(b"\n")
+        places = [(line, number) for number, line in enumerate(lines, 1) if line]
+        how = [(number, wrong) for line, number in places if (wrong := _take(line, latest)) is not None]
+        # The process that writes the last line may not be through yet. Once the run has ended, it is.
+        if last and (wrong := _take(last, latest)) is not None and end is not None:
+            how.append((len(lines) + 1, wrong))
+        broken += [(cell, f"{path.name}:{number}: {reason}") for number, (cell, reason) in how]
+    # A cell that was run again has lost nothing.
+    unreadable = [words for cell, words in broken if cell not in latest]
+    return Records(run, latest.values(), unreadable, max((end.cells if end is not None else 0) - len(latest), 0))
+
+
+def set_aside_unreadable(run: Path) -> None:
+    """Move the lines that cannot be read to a file of their own, because a resumed run runs their cells again."""
+    for path in record_files(run):
+        lines = [line + b"\n" for line in _content(path).split(b"\n") if line]
+        broken = [line for line in lines if _take(line[:-1], {}) is not None]
+        if broken:
+            with (run / "unreadable.txt").open("ab") as aside:
+                aside.writelines(broken)
+            whole = path.with_suffix(".whole")
+            whole.write_bytes(b"".join(line for line in lines if line not in broken))
+            os.replace(whole, path)
 
 
 def record_files(run: Path) -> list[Path]:
     """The files with a run's records, in the order in which they were last written to."""
-    return sorted(run.glob("records-*.jsonl"), key=lambda path: (path.stat().st_mtime_ns, path.name))
+    try:
+        # Not `glob`, for which a folder that may not be listed is empty.
+        files = [run / name for name in os.listdir(run) if name.startswith("records-") and name.endswith(".jsonl")]
+    except OSError as error:
+        raise RunStoreError(f"{run} cannot be read: {error.strerror}.") from error
+    return sorted(files, key=lambda path: (path.stat().st_mtime_ns, path.name))
+
+
+def _take(line: bytes, latest: dict[str, Record]) -> tuple[str, str] | None:
+    """Add the records of a line, which are several if the ends of lines were lost. If one of them cannot be read,
+    return its cell, if that is known, and the reason.
+    """
+    wrong = None
+    try:
+        found = [_decoder.decode(_unsealed(line))]
+    except (*_UNDECODABLE, _Damaged) as error:
+        found = list(_whole_within(line))
+        if len(found) < max(line.count(_BEGINNING), 1):
+            wrong = ("" if found else _cell_of(line), str(error))
+    for record in found:
+        before = latest.get(record.cell)
+        if before is None or _counts_more(record) >= _counts_more(before):
+            latest[record.cell] = record
+    return wrong
+
+
+def _cell_of(line: bytes) -> str:
+    """The cell of a damaged record; empty if that is damaged, too."""
+    cell = _CELL.match(line)
+    try:
+        return msgspec.json.decode(cell[1], type=str) if cell is not None else ""
+    except _UNDECODABLE:
+        return ""
+
+
+def _whole_within(line: bytes) -> Iterator[Record]:
+    for part in line.split(_BEGINNING)[1:]:
+        text = _BEGINNING + part
+        try:
+            yield _decoder.decode(_unsealed(text[: text.rfind(b"}") + 1]))
+        except (*_UNDECODABLE, _Damaged):
+            continue
+
+
+def _counts_more(record: Record) -> tuple[bool, float]:
+    return record.status is not Status.CRASHED, record.began
+
+
+def _is_whole(line: bytes) -> bool:
+    try:
+        _decoder.decode(_unsealed(line))
+    except (*_UNDECODABLE, _Damaged):
+        return False
+    return True
+
+
+def _encoded(value: Record | RunInfo | RunEnd) -> bytes:
+    try:
+        return _encoder.encode(value)
+    except UnicodeEncodeError:  # Names of files may hold halves of characters, which UTF-8 has no bytes for.
+        return json.dumps(msgspec.to_builtins(value), ensure_ascii=False).encode("utf-8", "replace")
+
+
+def _sealed(text: bytes) -> bytes:
+    """A JSON object with its own checksum as its last field."""
+    return b'%s,"crc":"%08x"}' % (text[:-1], zlib.crc32(text))
+
+
+def _unsealed(text: bytes) -> bytes:
+    """The object without its checksum. Earlier versions wrote none."""
+    end = _CHECKSUM.search(text, max(len(text) - 40, 0))
+    if end is None:
+        return text
+    text, crc = text[: end.start()] + b"}", int(end[1], 16)
+    if zlib.crc32(text) != crc:
+        raise _Damaged("its content does not have its checksum")
+    return text
+
+
+def _content(path: Path) -> bytes:
+    """The content of a regular file. A pipe would be waited for, and a device may have no end."""
+    try:
+        if not stat.S_ISREG(path.stat().st_mode):
+            raise RunStoreError(f"{path} is not a regular file: no run has a pipe, a device or a folder in its place.")
+        return path.read_bytes()
+    except (FileNotFoundError, NotADirectoryError):
+        raise
+    except OSError as error:
+        raise RunStoreError(f"{path} cannot be read: {error.strerror}.") from error

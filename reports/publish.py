@@ -80,8 +80,12 @@ def publish(out: Path) -> Iterator[Path]:
                 with suppress(OSError):
                     place.rmdir()
     except OSError as error:
+        # `shutil` collects the errors of all files.
+        why = (
+            error.args[0][0][2] if isinstance(error, shutil.Error) else f"{error.strerror} ({error.filename or place})"
+        )
         raise ReportError(
-            f"The report could not be written to {out}: {error.strerror or error} ({error.filename or place}). "
+            f"The report could not be written to {out}: {why}. "
             "Free space there, or choose another folder with --out. The files that were there before are unchanged."
         ) from error
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import shutil
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -31,15 +31,18 @@ MOST_FAILURES = 200
 NOT_PASSES = frozenset(Status) - {Status.PASSED}
 
 
-def write_report(run: Path, out: Path) -> Path:
+def write_report(run: Path, out: Path, tell: Callable[[str], object] = str) -> Path:
     """Write the report of the run in folder `run` to the folder `out` and return the path of its index.html.
 
     The report appears in `out` when it is complete, and replaces an earlier report there. Other files are not changed.
+    `tell` is called with a description of what cannot be read of the run, if anything.
     """
     info = read_info(run)
-    declarations = arrange(read_records(run))
+    records = read_records(run)
+    if records.damage:
+        tell(records.damage)
     with publish(out) as folder:
-        _Site(folder, info, declarations).write()
+        _Site(folder, info, arrange(records), records.damage).write()
     return out / "index.html"
 
 
@@ -55,7 +58,8 @@ class TitledGrid:
 
 
 class _Site:
-    def __init__(self, folder: Path, info: RunInfo, declarations: Sequence[Declaration]) -> None:
+    def __init__(self, folder: Path, info: RunInfo, declarations: Sequence[Declaration], damage: str) -> None:
+        """`damage`: what of the run could not be read."""
         self.folder = folder
         self.declarations = declarations
         self.opsets = sorted({record.opset for d in declarations for case in d.cases for record in case.records})
@@ -86,6 +90,7 @@ class _Site:
             }
         )
         self.info = info
+        self.damage = damage
 
     def write(self) -> None:
         shutil.copytree(_HERE / "static", self.folder / "static")
@@ -117,6 +122,7 @@ class _Site:
             "index.html",
             {
                 "summary": summary,
+                "damage": self.damage,
                 "pace_note": in_seconds(summary.pace) if summary.pace else "",
                 "failures": failures[:MOST_FAILURES],
                 "unlisted_failures": max(0, len(failures) - MOST_FAILURES),

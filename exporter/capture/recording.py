@@ -28,6 +28,7 @@ from onnx_parity.exporter.capture.record.lifted import Lifting
 from onnx_parity.exporter.capture.record.module_state import buffers_of, preserved
 from onnx_parity.exporter.capture.record.recorder import NeedsSymbols, OwnTensorWritten, Recorder, own_tensor_written
 from onnx_parity.exporter.capture.record.results import Kind, Returned, Written, taken_apart
+from onnx_parity.exporter.capture.record.survivors import Survivors
 from onnx_parity.exporter.capture.recorded_inputs import RecordedInputs
 from onnx_parity.exporter.capture.replace.dispatch import keeping_composites
 from onnx_parity.exporter.capture.sizes.subscripts import SymbolicSubscripts
@@ -93,15 +94,15 @@ class AutomaticAxesFixed(Exception):
         self.names = names
 
 
-def record(wanted: ToRecord, attempt: Attempt) -> Traced:
-    """Record the program in one attempt."""
+def record(wanted: ToRecord, attempt: Attempt, survivors: Survivors) -> Traced:
+    """Record the program in one attempt. `survivors` is told which tensors are made meanwhile."""
     recording = _Recording(wanted, attempt)
     try:
         recording.run()
         recording.check()
         return recording.traced()
     finally:
-        recording.let_go()
+        recording.let_go(survivors)
 
 
 class _Recording:
@@ -224,10 +225,10 @@ class _Recording:
         graph = Graph(inputs.inputs, recorder.nodes, outputs, inputs.axis_names, sources)
         return Traced(graph, returned, names)
 
-    def let_go(self) -> None:
-        """Release all fake tensors."""
+    def let_go(self, survivors: Survivors) -> None:
+        """Release all fake tensors. `survivors` observes which of them remain."""
         self._buffer_fakes, self._assigned, self._lifted = [], {}, ()
-        self._recorder.release()
+        survivors.watch(self._recorder.fakes, self._recorder.release())
         self._inputs.release()
 
     def _written(self) -> dict[Written, Value]:

@@ -14,6 +14,7 @@ model and is warned about. A write to any other tensor that the program did not 
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -27,6 +28,7 @@ from onnx_parity.exporter.capture.capture_errors import failed_while_recorded
 from onnx_parity.exporter.capture.patches.recording import capturing_surroundings
 from onnx_parity.exporter.capture.record.python_state import PythonState
 from onnx_parity.exporter.capture.record.recorder import NeedsSymbols, OwnTensorWritten
+from onnx_parity.exporter.capture.record.survivors import KeptTensorError, Survivors, clear_locals
 from onnx_parity.exporter.capture.record.values_read import LoopValueError
 from onnx_parity.exporter.capture.recording import (
     Attempt,
@@ -40,6 +42,17 @@ from onnx_parity.exporter.errors import CaptureError
 from onnx_parity.exporter.request.dynamic_axes import Axes
 
 __all__ = ["Traced", "trace"]
+
+#: After these errors a program is recorded again.
+_RETRIED = (
+    SymbolicNumberFailed,
+    LoopValueError,
+    OwnTensorWritten,
+    DynamicOutputShapeException,
+    DataDependentOutputException,
+    NeedsSymbols,
+    AutomaticAxesFixed,
+)
 
 
 def trace(
@@ -65,11 +78,14 @@ def trace(
     # Programs without dynamic axes are first traced without a ShapeEnv, because its import takes time.
     attempt = Attempt(axes, symbolic=bool(axes.inputs))
     failure: BaseException | None = None
+    earlier: list[Survivors] = []
     leaves, _ = pytree.tree_flatten((args, kwargs))
+    reached = PythonState([program, *leaves], follows_code=True)
     arguments = PythonState(leaf for leaf in leaves if not isinstance(leaf, torch.Tensor))
     while True:
         try:
-            return _recorded(wanted, attempt, arguments)
+            traced = _recorded(wanted, attempt, reached, arguments, earlier)
+            break
         except SymbolicNumberFailed as error:
             # The program needs the value of a number that is a symbol. The example's number becomes a constant, with a
             # warning.
@@ -91,12 +107,38 @@ def trace(
             attempt = replace(attempt, symbolic=True)
         except AutomaticAxesFixed as found:
             attempt = replace(attempt, axes=attempt.axes.without(found.names))
+    failure = None  # Its frames refer to tensors.
+    removed = [each.remove() for each in earlier]
+    if any(removed):
+        # The program has used what it had stored in an earlier attempt.
+        return _recorded(wanted, attempt, reached, arguments, [])
+    return traced
 
 
-def _recorded(wanted: ToRecord, attempt: Attempt, arguments: PythonState) -> Traced:
-    """Record the program in one attempt, and leave its arguments as they were."""
+def _recorded(
+    wanted: ToRecord, attempt: Attempt, reached: PythonState, arguments: PythonState, earlier: list[Survivors]
+) -> Traced:
+    """Record the program in one attempt, and leave it and its arguments as they were.
+
+    If it is to be recorded again, what the program may still hold of this attempt is added to `earlier`.
+    """
+    survivors, outer = Survivors(), sys.exception()
     try:
         with capturing_surroundings():
-            return record(wanted, attempt)
-    finally:
+            traced = record(wanted, attempt, survivors)
+    except BaseException as error:
+        clear_locals(error, outer)
         arguments.restore()
+        survivors.restore(reached)
+        if isinstance(error, _RETRIED):
+            earlier.append(survivors)
+            raise
+        try:
+            survivors.remove()
+        except KeptTensorError as kept:
+            error.add_note(str(kept))  # What the program itself raised is more important.
+        raise
+    arguments.restore()
+    survivors.restore(reached)
+    survivors.remove()
+    return traced

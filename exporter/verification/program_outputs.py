@@ -68,13 +68,17 @@ class ProgramOutputs:
             # The module of an ExportedProgram has a fixed mode, and raises NotImplementedError.
             with suppress(NotImplementedError):
                 program.train(self._source.training)
-        given = PythonState(pytree.tree_leaves((args, kwargs)))
+        leaves = pytree.tree_leaves((args, kwargs))
+        reached, given = PythonState([program, *leaves], follows_code=True), PythonState(leaves)
         try:
             with torch.no_grad():
                 result = program(*args, **kwargs)
                 return [*self._tensors(result), *self._written(program, args, kwargs)]
         finally:
             given.restore()
+            # A cache that this call has filled is of its sizes and its dtype.
+            if reached.holds_new(lambda value: isinstance(value, torch.Tensor)):
+                reached.restore()
 
     def _tensors(self, result: Any) -> list[torch.Tensor]:
         returned = self._returned

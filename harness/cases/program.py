@@ -161,14 +161,16 @@ class Call(torch.nn.Module):
 
     def forward(self, *inputs: Given) -> object:
         given = dict(zip(self.names, inputs, strict=True))
+        keywords = {name: self._filled(value, given) for name, value in self.keywords.items()}
+        return self.program(*(self._filled(value, given) for value in self.arguments), **keywords)
 
-        def fill(value: object) -> object:
-            if isinstance(value, Slot):
-                return given[value.name] if value.name in given else self.get_buffer(value.name)
-            return tuple(map(fill, value)) if isinstance(value, tuple) and _holds_slot(value) else value
-
-        keywords = {name: fill(value) for name, value in self.keywords.items()}
-        return self.program(*map(fill, self.arguments), **keywords)
+    # Not a function inside of `forward`: one that calls itself would keep the inputs until garbage is collected.
+    def _filled(self, value: object, given: Mapping[str, Given]) -> object:
+        if isinstance(value, Slot):
+            return given[value.name] if value.name in given else self.get_buffer(value.name)
+        if isinstance(value, tuple) and _holds_slot(value):
+            return tuple(self._filled(item, given) for item in value)
+        return value
 
 
 def _holds_slot(value: object) -> bool:

@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from onnx_parity.harness.commands.terminal import print_json, print_text, refuse
+from onnx_parity.harness.commands.terminal import print_json, print_text, refuse, warn_of_damage
 from onnx_parity.harness.expecting.expectation_edits import Edit, edit
 from onnx_parity.harness.expecting.expectations import FILE, ExpectationError
 from onnx_parity.harness.record import Record
@@ -62,7 +62,9 @@ def _proposed_edits(run: Path) -> Mapping[Path, Edit]:
     """The expectation files that do not agree with the run, and the edits that make them agree."""
     versions = read_info(run).packages
     records: defaultdict[Path, list[Record]] = defaultdict(list)
-    for record in read_records(run):
+    found = read_records(run)
+    warn_of_damage(found)
+    for record in found:
         records[Path(record.file).parent / FILE].append(record)
     edits = {path: edit(_text(path), path, found, versions) for path, found in records.items()}
     return {path: proposed for path, proposed in edits.items() if proposed.text != _text(path)}

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from onnx_parity.harness.commands.terminal import print_json, refuse
+from onnx_parity.harness.commands.terminal import print_json, refuse, warn_of_damage
 from onnx_parity.harness.escaping import visible_line
 from onnx_parity.harness.record import GRAVEST_FIRST, Status
 from onnx_parity.harness.results.exporters_compared import Comparison, Row, compare
@@ -44,9 +44,12 @@ def exporters(
     try:
         for run in folders:
             read_info(run)
-        comparison = compare(record for run in folders for record in read_records(run))
+        found = [read_records(run) for run in folders]
+        comparison = compare(record for records in found for record in records)
     except RunStoreError as error:
         refuse(str(error))
+    for records in found:
+        warn_of_damage(records)
     if as_json:
         print_json(comparison)
     else:

@@ -40,7 +40,8 @@ def gate(
 
     `docs/gate.md` explains every kind of finding and the policy file.
 
-    Exit codes: 0 if there is no regression; 1 if there is one; 2 if the command was used wrongly.
+    Exit codes: 0 if there is no regression; 1 if there is one; 2 if the command was used wrongly, if the baseline is
+    empty, unfinished or damaged, or if the run is damaged and what is left of it has no regression.
 
     Examples:
 
@@ -64,4 +65,6 @@ def gate(
     else:
         for line in lines(verdict):
             print_text(line)
-    raise typer.Exit(1 if verdict.regressed else 0)
+    if verdict.regressed and verdict.damage:
+        print_text(verdict.damage, error=True)
+    raise typer.Exit(1 if verdict.regressed else 2 if verdict.damage else 0)

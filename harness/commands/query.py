@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from onnx_parity.harness.commands.terminal import print_json, print_text, refuse
+from onnx_parity.harness.commands.terminal import print_json, print_text, refuse, warn_of_damage
 from onnx_parity.harness.results.query import FIELDS, QueryError, parse
 from onnx_parity.harness.store import RunStoreError, read_info, read_records
 
@@ -46,9 +46,11 @@ def query(
         condition = parse(question)
         columns = [_column(field) for field in fields.split(",")]
         read_info(run)
-        found = list(condition.of(read_records(run)))
+        records = read_records(run)
+        found = list(condition.of(records))
     except (QueryError, RunStoreError) as error:
         refuse(str(error))
+    warn_of_damage(records)
     if not count:
         for record in found:
             if json:

@@ -47,7 +47,7 @@ def written_report(run: Path, out: Path | None = None) -> Path:
     from onnx_parity.reports.site import write_report
 
     try:
-        return write_report(run, out or run / "report")
+        return write_report(run, out or run / "report", tell=lambda damage: print_text(damage, error=True))
     except (RunStoreError, ReportError) as error:
         refuse(str(error))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import signal
 import sys
@@ -65,7 +66,7 @@ def run(
     pytest: `pytest --help` lists them under "the matrix of cells".
 
     Exit codes: 0 if no cell failed; 1 if some did; 2 if the command was used wrongly, was stopped, or no cell was
-    selected; 3 if pytest itself failed.
+    selected; 3 if pytest itself failed, or a record could not be written.
 
     Examples:
 
@@ -95,10 +96,9 @@ def run(
     # Only pytest can distinguish paths from the values of its own options. Without paths it runs these folders.
     command += ["-o", f"testpaths={shlex.join(map(str, defaults.DECLARATIONS))}"]
     command += _with_joined_paths([*context.args, *map(str, paths or ())])
-    before = _last_run(runs)
-    code = _pytest(command, quiet=as_json)
-    after = _last_run(runs)
-    _end(after if after != before else None, code, report=report, as_json=as_json)
+    before = _runs_in(runs)
+    code, process = _pytest(command, quiet=as_json)
+    _end(_run_of(process, runs, _runs_in(runs) - before), code, report=report, as_json=as_json)
 
 
 #: The parameters that may be given with `--resume`. They do not select cells or change how cells are run.
@@ -133,7 +133,8 @@ def _resume(run: Path, workers: str, *, quiet: bool) -> tuple[int, Path]:
         refuse(str(error))
     folder = run.resolve()
     command = [sys.executable, "-m", "pytest", *_with_joined_paths(given), "-n", workers, f"--resume={folder}"]
-    return _pytest(command, quiet=quiet), folder
+    code, _ = _pytest(command, quiet=quiet)
+    return code, folder
 
 
 def _with_joined_paths(words: Sequence[str]) -> Iterator[str]:
@@ -147,21 +148,23 @@ def _with_joined_paths(words: Sequence[str]) -> Iterator[str]:
         yield f"{word}={next(rest, '')}" if word in _OPTIONS_WITH_PATHS else word
 
 
-def _pytest(command: list[str], *, quiet: bool) -> int:
+def _pytest(command: list[str], *, quiet: bool) -> tuple[int, int]:
+    """The exit code for a pytest, and the number of its process."""
     print_text(f"$ pytest {shlex.join(command[3:])}", error=quiet)
     sys.stdout.flush()
-    code = exit_code_of(command, sys.stderr if quiet else None)
+    code, process = exit_code_of(command, sys.stderr if quiet else None)
     if code < 0:
         # This process was not asked to stop, so the system has killed pytest, as it does when memory runs out.
         name = signal.Signals(-code).name
         print_text(f"pytest was killed by {name}. `parity run --resume` runs the cells that are missing.", error=True)
-        return _PYTEST_FAILED
-    return _USED_WRONGLY if code in _PYTEST_USED_WRONGLY else code
+        return _PYTEST_FAILED, process
+    return _USED_WRONGLY if code in _PYTEST_USED_WRONGLY else code, process
 
 
 def _end(run: Path | None, code: int, *, report: bool, as_json: bool) -> NoReturn:
     """Write the report, print the result and end the command. `run` is None if no cell was selected."""
-    index = written_report(run) if report and run is not None else None
+    # Where pytest failed there may be no room for a report either.
+    index = written_report(run) if report and run is not None and code != _PYTEST_FAILED else None
     if index is not None and not as_json:
         print_text(f"report: {index}")
     records = list(read_records(run)) if run is not None else []
@@ -174,6 +177,11 @@ def _end(run: Path | None, code: int, *, report: bool, as_json: bool) -> NoRetur
     raise typer.Exit(code)
 
 
-def _last_run(runs: Path) -> Path | None:
-    last = runs / LAST.name
-    return last.resolve() if last.exists() else None
+def _runs_in(runs: Path) -> set[str]:
+    return {name for name in os.listdir(runs) if name != LAST.name} if runs.is_dir() else set()
+
+
+def _run_of(process: int, runs: Path, new: set[str]) -> Path | None:
+    """The new run that a pytest has written: other runs may have begun in the same folder meanwhile."""
+    found = sorted(name for name in new if name.endswith(f"-{process}"))
+    return runs.resolve() / found[-1] if found else None

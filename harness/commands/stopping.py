@@ -14,6 +14,8 @@ from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import TextIO
 
+from onnx_parity.harness.pytest_plugin.orphaned import STARTED_BY
+
 _Handler = Callable[[int, FrameType | None], None]
 
 #: Sent by Ctrl-C in a terminal, by `kill` and service managers, and when the terminal is closed.
@@ -24,8 +26,9 @@ _DEBUGGING = ("--in-process", "--pdb", "--trace")
 STOPPED = 2
 
 
-def exit_code_of(command: Sequence[str], stdout: TextIO | None) -> int:
-    """Run a command and return its exit code, or `STOPPED` if this process received a signal to stop.
+def exit_code_of(command: Sequence[str], stdout: TextIO | None) -> tuple[int, int]:
+    """Run a command and return its exit code, or `STOPPED` if this process received a signal to stop, and the number of
+    the command's process.
 
     The command gets a process group of its own. In this process's group it would receive Ctrl-C twice, from the
     terminal and from here, and pytest does not finish its work at a second interrupt.
@@ -33,7 +36,8 @@ def exit_code_of(command: Sequence[str], stdout: TextIO | None) -> int:
     if any(word in _DEBUGGING for word in command):
         # The terminal interrupts the debugger directly, and the debugger may continue.
         with _handled({signal.SIGINT: _nothing}):
-            return subprocess.run(command, stdout=stdout, check=False).returncode
+            debugged = subprocess.Popen(command, stdout=stdout)
+            return debugged.wait(), debugged.pid
     process: subprocess.Popen[bytes] | None = None
     requests = 0
 
@@ -53,11 +57,21 @@ def exit_code_of(command: Sequence[str], stdout: TextIO | None) -> int:
         pass_on(signal.SIGCONT)
 
     with _handled({**dict.fromkeys(_STOPPING, stop), signal.SIGTSTP: pause}):
-        process = subprocess.Popen(command, stdout=stdout, process_group=0)
+        # The writing end is only in this process. When it is killed, however that is done, the system closes the pipe.
+        theirs, ours = os.pipe()
+        process = subprocess.Popen(
+            command,
+            stdout=stdout,
+            process_group=0,
+            pass_fds=(theirs,),
+            env={**os.environ, STARTED_BY: str(theirs)},
+        )
+        os.close(theirs)
         if requests:
             pass_on(signal.SIGTERM)
         code = process.wait()
-    return STOPPED if requests else code
+        os.close(ours)
+    return STOPPED if requests else code, process.pid
 
 
 @contextmanager

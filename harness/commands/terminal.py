@@ -9,11 +9,18 @@ import msgspec
 import typer
 
 from onnx_parity.harness.escaping import visible
+from onnx_parity.harness.store import Records
 
 
 def print_text(text: str, *, error: bool = False, end_line: bool = True) -> None:
     """Print a text, to standard error if `error`, with escape sequences and other invisible characters shown."""
     typer.echo(visible(text), err=error, nl=end_line)
+
+
+def warn_of_damage(records: Records) -> None:
+    """Say on standard error what of a run could not be read. The command goes on with the rest."""
+    if records.damage:
+        print_text(records.damage, error=True)
 
 
 def print_json(value: object) -> None:

@@ -51,6 +51,8 @@ class Side(msgspec.Struct, frozen=True):
     info: RunInfo
     end: RunEnd | None
     records: dict[str, Record]
+    #: What of it cannot be read; empty if all can.
+    damage: str = ""
 
 
 def compare(baseline: Side, run: Side, policy: Policy) -> Iterator[Finding]:
@@ -61,7 +63,9 @@ def compare(baseline: Side, run: Side, policy: Policy) -> Iterator[Finding]:
         found = _of_cell(before, now) or (before and _of_headroom(before, now, policy.thresholds))
         if found:
             yield found
-    yield from _not_run(baseline, run, policy.thresholds)
+    # Which cells of a damaged run were not run cannot be told.
+    if not run.damage:
+        yield from _not_run(baseline, run, policy.thresholds)
     if same_machine(baseline.info, run.info):
         yield from _slower_exports(baseline.records, run.records, policy.thresholds)
 

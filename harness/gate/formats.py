@@ -21,6 +21,8 @@ _TITLES = {Action.FAIL: "Regressed", Action.WARN: "Warnings"}
 
 def headline(verdict: Verdict) -> str:
     failing = verdict.with_action(Action.FAIL)
+    if not failing and verdict.damage:
+        return f"undecided: {verdict.damage}"
     if not failing:
         return f"no regression: {verdict.run} against {verdict.baseline}"
     kinds = {kind: sum(finding.kind is kind for finding in failing) for kind in FindingKind}
@@ -46,7 +48,7 @@ def lines(verdict: Verdict) -> Iterator[str]:
 
 def markdown(verdict: Verdict) -> str:
     """A summary for a pull request."""
-    mark = "❌" if verdict.regressed else "✅"
+    mark = "❌" if verdict.regressed or verdict.damage else "✅"
     parts = [f"## {mark} parity: {markdown_line(headline(verdict))}", "", *_counts(verdict), "", _environment(verdict)]
     for action, title in _TITLES.items():
         groups = grouped(verdict.with_action(action))
@@ -85,14 +87,16 @@ def _where(case: str, alike: Sequence[Finding]) -> str:
 def junit(verdict: Verdict) -> str:
     """JUnit XML: a failed test case for every failure, a skipped one for every warning, a passed one if none fails."""
     failing, warned = verdict.with_action(Action.FAIL), verdict.with_action(Action.WARN)
-    suite = ET.Element(
-        "testsuite", name="parity gate", failures=str(len(failing)), skipped=str(len(warned)), errors="0"
-    )
+    suite = ET.Element("testsuite", name="parity gate", failures=str(len(failing)), skipped=str(len(warned)))
+    suite.set("errors", "1" if verdict.damage else "0")
     for findings, outcome in ((failing, "failure"), (warned, "skipped")):
         for finding in findings:
             detail = markup_text(finding.detail)
             ET.SubElement(_test_case(suite, finding), outcome, message=detail).text = detail
-    if not failing:
+    if verdict.damage:
+        damaged = ET.SubElement(suite, "testcase", classname="gate", name="damaged run")
+        ET.SubElement(damaged, "error", message=markup_text(verdict.damage))
+    elif not failing:
         ET.SubElement(suite, "testcase", classname="gate", name="no regression")
     suite.set("tests", str(len(suite)))
     ET.indent(suite)

@@ -24,6 +24,8 @@ class Verdict(msgspec.Struct, frozen=True):
     #: For each status, the numbers of cells in the baseline and in the run.
     counts: dict[Status, tuple[int, int]]
     times_compared: bool
+    #: What of the run cannot be read; empty if all can. Its cells are not among the findings.
+    damage: str = ""
 
     @property
     def regressed(self) -> bool:
@@ -36,6 +38,7 @@ class Verdict(msgspec.Struct, frozen=True):
 def judge(baseline: Path, run: Path, policy: Policy) -> Verdict:
     """Compare the run with the baseline."""
     before, now = _side(baseline), _side(run)
+    _refuse_baseline(baseline, before)
     if before.info.seed != now.info.seed:
         raise RunStoreError(
             f"{run} cannot be compared with {baseline}: it was run with --seed {now.info.seed}, the baseline with "
@@ -51,6 +54,7 @@ def judge(baseline: Path, run: Path, policy: Policy) -> Verdict:
         environment=changes(before.info, now.info),
         counts={status: (old[status], new[status]) for status in Status if status in old or status in new},
         times_compared=same_machine(before.info, now.info),
+        damage=now.damage,
     )
 
 
@@ -64,4 +68,20 @@ def changes(before: RunInfo, now: RunInfo) -> list[str]:
 
 
 def _side(run: Path) -> Side:
-    return Side(read_info(run), read_end(run), {record.cell: record for record in read_records(run)})
+    info, end, records = read_info(run), read_end(run), read_records(run)
+    return Side(info, end, {record.cell: record for record in records}, records.damage)
+
+
+def _refuse_baseline(baseline: Path, side: Side) -> None:
+    """Refuse a baseline that lacks cells, for what they were in it cannot be seen to get worse."""
+    # Runs of schema version 1 have no record of their end.
+    unfinished = side.info.schema_version > 1 and (side.end is None or not side.end.whole)
+    if side.damage:
+        why = side.damage
+    elif unfinished:
+        why = f"it is unfinished. To complete it: parity run --resume {baseline}"
+    elif not side.records:
+        why = "it has no cells."
+    else:
+        return
+    raise RunStoreError(f"{baseline} cannot be a baseline: {why}")

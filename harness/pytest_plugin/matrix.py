@@ -29,7 +29,7 @@ from onnx_parity.harness.running.child_process import ProcessEndedError
 from onnx_parity.harness.running.last_words import last_words
 from onnx_parity.harness.running.limits import Limits, own_resident_mib
 from onnx_parity.harness.running.run_log import RunLog, stderr_path
-from onnx_parity.harness.store import write_end
+from onnx_parity.harness.store import read_records, set_aside_unreadable, write_end
 
 if TYPE_CHECKING:
     from onnx_parity.harness.judging.bundle import Bundles, Kept
@@ -38,6 +38,8 @@ if TYPE_CHECKING:
     from onnx_parity.harness.running.stages import Bench
 
 _decoder = msgspec.json.Decoder(Record)
+#: Begins the answer of the process for cells if a file of the run cannot be written. No JSON begins so.
+_UNWRITTEN = b"!"
 
 #: The key under which the controller sends its `RunInfo` to the workers.
 RUN_INFO = "parity_run"
@@ -120,7 +122,8 @@ class Matrix:
     def end(self, *, whole: bool) -> None:
         """Write the end of the run."""
         if self.begun:
-            write_end(self.folder, RunEnd(datetime.now(UTC).isoformat(timespec="seconds"), whole))
+            ended = datetime.now(UTC).isoformat(timespec="seconds")
+            write_end(self.folder, RunEnd(ended, whole, cells=len(read_records(self.folder))))
 
     @cached_property
     def bundles(self) -> Bundles:
@@ -134,7 +137,8 @@ class Matrix:
     def run(self, item: CellItem, ahead: CellItem | None = None) -> Record:
         """Run a cell and return its record. It runs in the child process, unless --in-process was given.
 
-        `ahead` is the next cell, which the child process begins while this one is reported.
+        `ahead` is the next cell, which the child process begins while this one is reported. Raises `OSError` if the
+        record cannot be written: without it the cell has not been run.
         """
         if not self._isolated:
             return self._run_here(item)
@@ -150,6 +154,8 @@ class Matrix:
             record = self._dead(item, ending)
             self.log.finish(record)
             return record
+        if answer.startswith(_UNWRITTEN):
+            raise OSError(answer.removeprefix(_UNWRITTEN).decode())
         return _decoder.decode(answer)
 
     def close(self) -> None:
@@ -170,7 +176,10 @@ class Matrix:
 
     def _answer(self, nodeid: bytes) -> bytes:
         """Called in the child process: run a cell and write its record, which is kept if this process is killed."""
-        return self.log.finish(self._execute(self.items[nodeid.decode()]))
+        try:
+            return self.log.finish(self._execute(self.items[nodeid.decode()]))
+        except OSError as error:  # What the cell itself raises is its outcome; this is a full disk.
+            return _UNWRITTEN + str(error).encode()
 
     def _run_here(self, item: CellItem) -> Record:
         record = self._execute(item)
@@ -216,7 +225,7 @@ class Matrix:
             # The process ended before the cell began.
             begun = self._blank(item)
         reason = f"{ending} in stage {begun.stage}"
-        record = msgspec.structs.replace(begun, reason=reason, elapsed=time.time() - begun.began)
+        record = msgspec.structs.replace(begun, reason=reason, elapsed=max(time.time() - begun.began, 0.0))
         record = expected(record, item.path.parent)
         if record.status is Status.CRASHED:
             words = last_words(stderr_path(self.folder, self.worker))
@@ -243,6 +252,8 @@ def _part_of(config: pytest.Config) -> tuple[RunInfo | None, Part]:
     if resume is None:
         return None, Part(parsed, since=touched)
     info, done = resumable(resume)
+    if not hasattr(config, "workerinput"):
+        set_aside_unreadable(resume)
     # The folder may have been renamed since the run was started.
     return msgspec.structs.replace(info, id=resume.resolve().name), Part(parsed, done, touched)
 

@@ -13,7 +13,7 @@ import sys
 import time
 from collections.abc import Generator, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import msgspec
 import pluggy
@@ -27,6 +27,7 @@ from onnx_parity.harness.expecting.expectations import FILE, ExpectationError
 from onnx_parity.harness.pytest_plugin.cell_report import CellReport, outcome_of, packed, unpacked
 from onnx_parity.harness.pytest_plugin.matrix import RUN_INFO, Matrix
 from onnx_parity.harness.pytest_plugin.named_modules import refuse_missing_modules
+from onnx_parity.harness.pytest_plugin.orphaned import end_with_starter
 from onnx_parity.harness.pytest_plugin.pace import Pace
 from onnx_parity.harness.pytest_plugin.worker_crash import record_crash
 from onnx_parity.harness.results.terminal_summary import counts, summarise, without_kernel
@@ -40,6 +41,8 @@ _Axis = TypeVar("_Axis", Dtype, Device, Capture)
 
 #: The key under which a worker sends the message of a usage error to its controller.
 _USAGE_ERROR = "parity_usage_error"
+#: The same for a record that cannot be written.
+_UNWRITTEN = "parity_unwritten"
 
 _MATRIX: pytest.StashKey[Matrix] = pytest.StashKey()
 #: In a worker: the hook `pytest_runtest_logreport` without the plug-ins that print to a terminal.
@@ -135,6 +138,7 @@ def pytest_configure(config: pytest.Config) -> None:
     except (axes.AxisError, RunStoreError) as error:
         raise pytest.UsageError(str(error)) from error
     config.stash[_MATRIX] = matrix
+    end_with_starter()
     config.pluginmanager.register(Progress(matrix, shows_pace=config.getoption("--pace")), "parity-progress")
 
 
@@ -234,14 +238,28 @@ def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> 
     if not hasattr(nextitem, "report"):
         # Tear down fixtures of an earlier test that the next item does not use.
         item.session._setupstate.teardown_exact(nextitem)
+    try:
+        made = report(nextitem)
+    except OSError as error:
+        _end_unwritten(item.config, error)
     if _is_worker(item.config):
         # Further messages for the start and the end would print nothing in the controller's terminal.
-        item.config.stash[_TELL_CONTROLLER](report=report(nextitem))
+        item.config.stash[_TELL_CONTROLLER](report=made)
     else:
         item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
-        item.ihook.pytest_runtest_logreport(report=report(nextitem))
+        item.ihook.pytest_runtest_logreport(report=made)
         item.ihook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
     return True
+
+
+def _end_unwritten(config: pytest.Config, error: OSError) -> NoReturn:
+    """End the run: a cell whose record cannot be written has not been run."""
+    matrix = config.stash[_MATRIX]
+    again = f"parity run --resume {matrix.folder}" if matrix.begun else "run it again"
+    message = f"a record cannot be written to {matrix.folder}: {error}. Free space there, then: {again}"
+    if _is_worker(config):
+        config.workeroutput[_UNWRITTEN] = message  # type: ignore[attr-defined]
+    pytest.exit(message, returncode=pytest.ExitCode.INTERNAL_ERROR)
 
 
 def _is_worker(config: pytest.Config) -> bool:
@@ -290,6 +308,9 @@ def pytest_testnodedown(node: WorkerController, error: object) -> None:
     message = getattr(node, "workeroutput", {}).get(_USAGE_ERROR)
     if message is not None:
         raise pytest.UsageError(message)
+    unwritten = getattr(node, "workeroutput", {}).get(_UNWRITTEN)
+    if unwritten is not None:
+        pytest.exit(unwritten, returncode=pytest.ExitCode.INTERNAL_ERROR)
 
 
 #: pytest's exit codes after it has run all selected tests, or had none to run.
@@ -380,7 +401,7 @@ class Progress:
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         if not self._matrix.begun:
             return
-        records = list(read_records(self._matrix.folder))
+        records = read_records(self._matrix.folder)
         seconds = max(self._ended - self._began, 1e-3)
         terminalreporter.section("parity")
         for line in summarise(records):
@@ -394,6 +415,8 @@ class Progress:
         folder = self._matrix.folder
         elsewhere = "" if folder.parent == Path("runs").resolve() else f" {folder}"
         terminalreporter.write_line(f"records: {folder}; pages: parity report{elsewhere}")
+        if records.damage:
+            terminalreporter.write_line(visible_line(records.damage), red=True)
         if self._unwritten is not None:
             terminalreporter.write_line(
                 f"the end of the run could not be written: {self._unwritten}; free space and use --resume", red=True

@@ -10,7 +10,15 @@ from pathlib import Path
 import msgspec
 
 from onnx_parity.harness.record import RunEnd, RunInfo
-from onnx_parity.harness.store import RunStoreError, create_run, read_end, read_info, record_files, write_end
+from onnx_parity.harness.store import (
+    RunStoreError,
+    create_run,
+    read_end,
+    read_info,
+    read_records,
+    record_files,
+    write_end,
+)
 
 
 def merge(runs: Sequence[Path], root: Path, *, partial: bool = False) -> Path:
@@ -49,7 +57,8 @@ def merge(runs: Sequence[Path], root: Path, *, partial: bool = False) -> Path:
             shutil.copy2(path, run / path.name.replace("records-", f"records-{info.id}-", 1))
     ends = [end for source in runs if (end := read_end(source)) is not None]
     if len(ends) == len(runs):
-        write_end(run, RunEnd(max(end.ended for end in ends), not partial and all(end.whole for end in ends)))
+        whole = not partial and all(end.whole for end in ends)
+        write_end(run, RunEnd(max(end.ended for end in ends), whole, cells=len(read_records(run))))
     return run
 
 

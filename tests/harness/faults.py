@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import errno
 import os
 import signal
 import subprocess
@@ -31,7 +32,7 @@ CELLS = ("--devices", "cpu", "--opsets", "18", "-k", "dynamic or after")
 MEMORY_LIMIT = ("--memory-limit", "1000")
 LONG_LIMITS = ("--stage-seconds", "60", *MEMORY_LIMIT)
 SHORT_LIMITS = ("--stage-seconds", "2", *MEMORY_LIMIT)
-LIMITS = ("--stage-seconds", "60,check=2,load=2", *MEMORY_LIMIT)
+LIMITS = ("--stage-seconds", "60,check=2,load=2,run=2", *MEMORY_LIMIT)
 
 #: Options of an inner pytest, without plug-ins that take seconds to import and do not matter here.
 LEAN = (
@@ -67,6 +68,10 @@ def hang_in_python() -> None:
 def hang_in_native_code() -> None:
     # PyDLL keeps the interpreter's lock, so that nothing in Python runs any more.
     ctypes.PyDLL(None).pause()
+
+
+def stop_itself() -> None:
+    os.kill(os.getpid(), signal.SIGSTOP)
 
 
 def take_all_memory() -> None:
@@ -121,6 +126,7 @@ FAULTS: dict[str, tuple[Callable[[], None], str]] = {
     "overflow": (overflow, "was killed by SIGSEGV"),
     "hang": (hang_in_python, "did not end within 2 s and was killed"),
     "native_hang": (hang_in_native_code, "did not end within 2 s and was killed"),
+    "stop": (stop_itself, "did not end within 2 s and was killed"),
     "memory": (take_all_memory, "took more than 1000 MiB of memory and was killed"),
     "kill": (kill_itself, "was killed by SIGKILL (as the system does when memory runs out)"),
     "exit": (exit_at_once, "exited with 3"),
@@ -128,7 +134,22 @@ FAULTS: dict[str, tuple[Callable[[], None], str]] = {
     "leave": (leave, "exited with 4"),
 }
 
-_AROUND_CELLS = {"wait": wait, "kill_owner": kill_owner}
+
+def fill_disk() -> None:
+    """No fault of the cell's: from now on half of each record fits on the disk."""
+    write = os.write
+
+    def written(fd: int, data: bytes) -> int:
+        if len(data) < 200:
+            return write(fd, data)
+        if data.startswith(b'{"cell"'):
+            return write(fd, data[: len(data) // 2])
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    os.write = written  # type: ignore[assignment]
+
+
+_AROUND_CELLS = {"wait": wait, "kill_owner": kill_owner, "fill_disk": fill_disk}
 
 #: A fault and the stage that it happens in.
 Planted = tuple[str, Stage]

@@ -13,6 +13,7 @@ import time
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 from typer.testing import CliRunner
 
 from onnx_parity.harness import cli
@@ -75,15 +76,19 @@ def test_wrong_options_are_refused(project: Path) -> None:
     assert (code, text) == (2, "nowhere is not a run: it has no run.json. `parity run` makes one.\n")
 
 
+#: The process that has written `INFO`, as its id says.
+PROCESS = 1
+
+
 @pytest.fixture
 def commands(project: Path, monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
     """What is run instead of pytest: each leaves a run of one cell, and fails."""
     given: list[list[str]] = []
 
-    def run(command: list[str], stdout: object) -> int:
+    def run(command: list[str], stdout: object) -> tuple[int, int]:
         given.append(command)
         write_run(Path("runs"), [RECORD])
-        return 1
+        return 1, PROCESS
 
     monkeypatch.setattr(importlib.import_module("onnx_parity.harness.commands.run"), "exit_code_of", run)
     return given
@@ -99,6 +104,19 @@ def test_options_reach_pytest_and_its_exit_code_comes_back(project: Path, comman
     assert commands[0][1:] == ["-m", "pytest", *shown, *handed, "listed_cases/some.py"]
     assert f"report: {project}/runs/{INFO.id}/report/index.html" in text
     assert (project / "runs" / "last" / "report" / "index.html").exists()
+
+
+def test_a_run_that_began_meanwhile_in_the_same_folder_is_another(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def run(command: list[str], stdout: object) -> tuple[int, int]:
+        write_run(Path("runs"), [RECORD])
+        write_run(Path("runs"), [], replace(INFO, id="20260131-101501-11"))
+        return 0, PROCESS
+
+    monkeypatch.setattr(importlib.import_module("onnx_parity.harness.commands.run"), "exit_code_of", run)
+    result = json.loads(CliRunner().invoke(cli.app, ["run", "--json"]).stdout)
+    assert (result["run"], result["cells"]) == (f"{project}/runs/{INFO.id}", 1)
 
 
 def test_json_is_all_that_standard_output_has(project: Path, commands: list[list[str]]) -> None:
@@ -126,7 +144,7 @@ def test_json_is_all_that_standard_output_has(project: Path, commands: list[list
 
 def test_a_run_that_selected_nothing_writes_no_report(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
-        importlib.import_module("onnx_parity.harness.commands.run"), "exit_code_of", lambda command, stdout: 5
+        importlib.import_module("onnx_parity.harness.commands.run"), "exit_code_of", lambda command, stdout: (5, 1)
     )
     code, text = invoke("run", "-k", "nothing")
     assert code == 2
@@ -145,7 +163,9 @@ def test_a_run_ends_as_every_command_does(
     project: Path, monkeypatch: pytest.MonkeyPatch, pytests: int, ours: int
 ) -> None:
     monkeypatch.setattr(
-        importlib.import_module("onnx_parity.harness.commands.run"), "exit_code_of", lambda command, stdout: pytests
+        importlib.import_module("onnx_parity.harness.commands.run"),
+        "exit_code_of",
+        lambda command, stdout: (pytests, 1),
     )
     assert invoke("run")[0] == ours
 
@@ -162,10 +182,10 @@ def test_places_that_options_take_are_not_where_pytest_looks_for_its_configurati
 
 
 def test_runs_that_are_kept_elsewhere_have_their_report_there(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def run(command: list[str], stdout: object) -> int:
+    def run(command: list[str], stdout: object) -> tuple[int, int]:
         (kept,) = [Path(word.removeprefix("--runs=")) for word in command if word.startswith("--runs=")]
         write_run(kept, [RECORD])
-        return 0
+        return 0, PROCESS
 
     monkeypatch.setattr(importlib.import_module("onnx_parity.harness.commands.run"), "exit_code_of", run)
     code, text = invoke("run", "--runs", "else/where")
@@ -241,7 +261,7 @@ import signal, sys
 from onnx_parity.harness.commands.stopping import exit_code_of
 for name in sys.argv[1].split():
     signal.signal(signal.Signals[name], signal.SIG_IGN)
-sys.exit(exit_code_of([sys.executable, *sys.argv[2:]], None))
+sys.exit(exit_code_of([sys.executable, *sys.argv[2:]], None)[0])
 """
 
 
@@ -303,14 +323,14 @@ def test_what_is_ignored_goes_on_to_be(tmp_path: Path, capfd: pytest.CaptureFixt
 
 def test_handlers_are_as_before_when_a_run_has_ended() -> None:
     before = [signal.getsignal(number) for number in signal.Signals]
-    assert stopping.exit_code_of([sys.executable, "-c", "raise SystemExit(5)"], None) == 5
-    assert stopping.exit_code_of([sys.executable, "-c", "raise SystemExit(5)", "--pdb"], None) == 5
+    assert stopping.exit_code_of([sys.executable, "-c", "raise SystemExit(5)"], None)[0] == 5
+    assert stopping.exit_code_of([sys.executable, "-c", "raise SystemExit(5)", "--pdb"], None)[0] == 5
     assert [signal.getsignal(number) for number in signal.Signals] == before
 
 
 def test_a_pytest_that_is_killed_has_failed_itself(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
-        importlib.import_module("onnx_parity.harness.commands.run"), "exit_code_of", lambda command, stdout: -9
+        importlib.import_module("onnx_parity.harness.commands.run"), "exit_code_of", lambda command, stdout: (-9, 1)
     )
     code, text = invoke("run")
     assert (code, text.splitlines()[-1]) == (

@@ -16,7 +16,7 @@ from onnx_parity.harness.record import Record, Stage, Status
 from onnx_parity.harness.running.cell_process import CellProcess
 from onnx_parity.harness.running.child_process import ProcessEndedError
 from onnx_parity.harness.running.limits import Limits
-from onnx_parity.harness.store import InFlight, read_records
+from onnx_parity.harness.store import InFlight, read_end, read_records
 from tests.harness.faults import (
     CELLS,
     FAULTS,
@@ -125,6 +125,23 @@ def test_who_kills_the_run_kills_every_process_of_it(tmp_path: Path, workers: st
     assert names <= {"before_0", "after"}
 
 
+@pytest.mark.parametrize("workers", ["0", "1"])
+def test_a_run_ends_with_the_command_that_started_it(tmp_path: Path, workers: str) -> None:
+    make_project(tmp_path, (("wait", Stage.LOAD),))
+    with command(tmp_path, "parity", "run", *LEAN, *CELLS, "-n", workers, "faulty_cases") as process:
+        cell_process, owner = wait_for_the_waiting(tmp_path)
+        group = os.getpgid(owner)
+        process.kill()
+    assert group != os.getpgid(0)
+    for pid in (cell_process, owner, group):
+        assert_gone(pid)
+    run = tmp_path / "runs" / "last"
+    end = read_end(run)
+    # It ended in order, and can be resumed.
+    assert end is not None and not end.whole
+    assert {record.name for record in read_records(run)} <= {"before_0", "after"}
+
+
 @pytest.fixture
 def process(tmp_path: Path) -> Iterator[CellProcess]:
     """A process that dies of the question `die`, and says of every other when it was answered."""
@@ -221,3 +238,15 @@ def test_the_process_of_cells_keeps_nothing_of_its_owner_s_open(tmp_path: Path) 
         process.close()
         in_flight.close()
         os.close(reader)
+
+
+@pytest.mark.parametrize("workers", ["0", "1"])
+def test_a_disk_that_fills_ends_the_run_in_words(tmp_path: Path, workers: str) -> None:
+    make_project(tmp_path, (("fill_disk", Stage.LOAD),))
+    run = run_project(tmp_path, "parity", "run", *LEAN, *CELLS, "-n", workers, "faulty_cases")
+    folder = (tmp_path / "runs" / "last").resolve()
+    assert run.code == 3, run.text
+    assert f"a record cannot be written to {folder}: [Errno 28] No space left on device. Free space there" in run.text
+    assert f", then: parity run --resume {folder}" in run.text and "Traceback" not in run.text
+    assert {record.name for record in read_records(folder)} <= {"before_0", "after"}
+    assert not read_records(folder).damage

@@ -98,7 +98,7 @@ def test_shards_are_merged_into_a_run_of_their_own(tmp_path: Path) -> None:
     assert [each.case for each in read_records(run)] == ["case1", "case2"]
     info = read_info(run)
     assert (info.merged, info.shard, info.seed) == (("run1", "run2"), "", INFO.seed)
-    assert read_end(run) == RunEnd("2026-01-31T10:22:00+00:00", whole=True)
+    assert read_end(run) == RunEnd("2026-01-31T10:22:00+00:00", whole=True, cells=2)
     assert (tmp_path / "merged" / "last").resolve() == run
 
 

@@ -1,20 +1,21 @@
 """The contents of the Python objects that a program can reach, saved before a recording and restored after it.
 
 Modules are restored by `module_state.py`. This file covers everything else that a program may write to: dicts, lists,
-objects, closures, attributes of classes, and the globals of the program's files. Tensors are not copied, because writes
-to the program's own tensors are refused.
+objects, closures, attributes of classes, and the globals that its functions name. Tensors are not copied, because
+writes to the program's own tensors are refused.
 """
 
 from __future__ import annotations
 
 import functools
+import gc
 import sys
 import threading
 from collections import OrderedDict, UserDict, UserList, deque
-from collections.abc import Iterable, MutableSequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableSequence, Set
 from dataclasses import dataclass
 from pathlib import Path
-from types import CellType, FunctionType, MethodType, ModuleType, SimpleNamespace
+from types import CellType, CodeType, FunctionType, MethodType, ModuleType, SimpleNamespace
 from typing import Any
 
 import torch
@@ -23,6 +24,8 @@ __all__ = ["PythonState"]
 
 #: The number of values at which the search ends. Programs of a thousand modules have a tenth; data sets have more.
 _MOST = 20_000
+#: How deep a new value is searched.
+_DEPTH = 6
 
 _ABSENT: Any = object()
 #: Types whose values contain nothing that a program can write to.
@@ -61,7 +64,9 @@ class PythonState:
     """The contents of all objects that are reachable from some objects, as they were when this was created."""
 
     def __init__(self, roots: Iterable[Any], *, follows_code: bool = False) -> None:
-        """With `follows_code`, also the attributes of classes, and the globals, defaults and closures of functions."""
+        """With `follows_code`, also the attributes of classes, and the defaults and closures of functions, and the
+        globals that functions name.
+        """
         self._follows_code = follows_code
         self._places: list[_Place] = []
         self._waiting: deque[Any] = deque()
@@ -78,6 +83,10 @@ class PythonState:
         while self._waiting and self._left > 0:
             self._look_into(self._waiting.popleft())
 
+    def holds_new(self, is_meant: Callable[[Any], bool]) -> bool:
+        """Whether something is held now that was not, and that is meant or holds what is meant."""
+        return any(_holds(value, is_meant) for place in self._places for value in place.new_values())
+
     def restore(self) -> None:
         """Restore the contents of all objects."""
         for place in self._places:
@@ -91,7 +100,8 @@ class PythonState:
     def _wait_for(self, values: Iterable[Any]) -> None:
         waiting = [value for value in values if type(value) not in _ATOMS]
         self._left -= len(waiting)
-        self._waiting.extend(waiting)
+        if self._left > 0:
+            self._waiting.extend(waiting)
 
     def _look_into(self, value: Any) -> None:
         if id(value) in self._seen:
@@ -121,8 +131,6 @@ class PythonState:
             self._look_into_class(value)
         elif not issubclass(kind, ModuleType):
             self._look_into_object(value)
-        elif self._follows_code and self._is_users(vars(value).get("__name__")):
-            self._save_dict(vars(value))
 
     def _save_dict(self, saved: dict[Any, Any]) -> None:
         values = _copied(saved)
@@ -133,6 +141,8 @@ class PythonState:
         if isinstance(module, torch.jit.ScriptModule):
             return
         self._waiting.extend(module._modules.values())
+        if module._forward_hooks or module._forward_pre_hooks:
+            self._wait_for((*module._forward_hooks.values(), *module._forward_pre_hooks.values()))
         if _package(type(module).__module__) in _LIBRARIES:
             return
         self._packages.add(_package(type(module).__module__))
@@ -154,9 +164,22 @@ class PythonState:
             self._wait_for((content,))
         if vars(function):
             self._save_dict(vars(function))
-        if id(function.__globals__) not in self._seen:
-            self._seen.add(id(function.__globals__))
-            self._save_dict(function.__globals__)
+        self._look_into_names(_names_in(function.__code__), function.__globals__)
+
+    def _look_into_names(self, names: Set[str], entries: dict[str, Any]) -> None:
+        """Look into the globals that a function names, rather than into all of its file: most files are long."""
+        seen: set[int] = set()
+        waiting = [entries]
+        while waiting:
+            entries = waiting.pop()
+            if id(entries) in seen:
+                continue
+            seen.add(id(entries))
+            before = {name: entries[name] for name in names if name in entries}
+            self._places.append(_Names(entries, names, before))
+            self._wait_for(before.values())
+            modules = [value for value in before.values() if type(value) is ModuleType]
+            waiting += [module.__dict__ for module in modules if self._is_users(module.__name__)]
 
     def _look_into_class(self, cls: type) -> None:
         if self._follows_code and self._is_users(cls.__module__):
@@ -169,6 +192,7 @@ class PythonState:
         cls = type(value)
         if not self._is_users(cls.__module__) and not isinstance(value, _CONTAINERS):
             if isinstance(value, functools._lru_cache_wrapper):
+                self._places.append(_Cache(value, value.cache_info().misses))
                 self._wait_for((value.__wrapped__,))
             return
         if isinstance(value, functools.partial):
@@ -189,6 +213,10 @@ class _Place:
 
     __slots__ = ()
 
+    def new_values(self) -> Iterator[Any]:
+        """What it holds now that it did not hold."""
+        raise NotImplementedError
+
     def restore(self) -> None:
         raise NotImplementedError
 
@@ -201,6 +229,13 @@ class _Entries(_Place):
     def _is_changed(self) -> bool:
         now, before = _copied(self.now), self.before
         return len(now) != len(before) or not _same(now.values(), before.values()) or not _same(now, before)
+
+    def new_values(self) -> Iterator[Any]:
+        if self._is_changed():
+            for key, value in _copied(self.now).items():
+                if self.before.get(key, _ABSENT) is not value:
+                    yield key
+                    yield value
 
     def restore(self) -> None:
         if not self._is_changed():
@@ -217,12 +252,63 @@ class _Entries(_Place):
 
 
 @dataclass(slots=True, eq=False)
+class _Names(_Place):
+    """Globals of a file that a function names."""
+
+    now: dict[str, Any]
+    names: Set[str]
+    before: dict[str, Any]
+
+    def new_values(self) -> Iterator[Any]:
+        now, before = self.now, self.before
+        for name in self.names:
+            value = now.get(name, _ABSENT)
+            if value is not before.get(name, _ABSENT):
+                yield value
+
+    def restore(self) -> None:
+        for name in self.names:
+            before = self.before.get(name, _ABSENT)
+            if self.now.get(name, _ABSENT) is before:
+                continue
+            if before is _ABSENT:
+                del self.now[name]
+            else:
+                self.now[name] = before
+
+
+@dataclass(slots=True, eq=False)
+class _Cache(_Place):
+    """What `functools.lru_cache` keeps. It can only be emptied, which costs no more than computing it again."""
+
+    cache: functools._lru_cache_wrapper[Any]
+    misses: int
+
+    def new_values(self) -> Iterator[Any]:
+        if self.cache.cache_info().misses != self.misses:
+            # It has no other way to its entries.
+            yield from gc.get_referents(self.cache)
+
+    def restore(self) -> None:
+        if self.cache.cache_info().misses != self.misses:
+            self.cache.cache_clear()
+
+
+@dataclass(slots=True, eq=False)
 class _Items(_Place):
     now: MutableSequence[Any]
     before: list[Any]
 
+    def _is_changed(self) -> bool:
+        return len(self.now) != len(self.before) or not _same(list(self.now), self.before)
+
+    def new_values(self) -> Iterator[Any]:
+        if self._is_changed():
+            known = set(map(id, self.before))
+            yield from [item for item in list(self.now) if id(item) not in known]
+
     def restore(self) -> None:
-        if len(self.now) != len(self.before) or not _same(list(self.now), self.before):
+        if self._is_changed():
             self.now.clear()
             self.now.extend(self.before)
 
@@ -231,6 +317,10 @@ class _Items(_Place):
 class _Set(_Place):
     now: set[Any]
     before: set[Any]
+
+    def new_values(self) -> Iterator[Any]:
+        known = set(map(id, self.before))
+        yield from [item for item in list(self.now) if id(item) not in known]
 
     def restore(self) -> None:
         if set(map(id, list(self.now))) != set(map(id, self.before)):
@@ -244,6 +334,11 @@ class _Cell(_Place):
 
     cell: CellType
     before: Any
+
+    def new_values(self) -> Iterator[Any]:
+        now = _content(self.cell)
+        if now is not self.before:
+            yield now
 
     def restore(self) -> None:
         if _content(self.cell) is self.before:
@@ -259,6 +354,10 @@ class _ClassAttributes(_Place):
     cls: type
     before: dict[str, Any]
 
+    def new_values(self) -> Iterator[Any]:
+        now = dict(vars(self.cls))
+        yield from [value for name, value in now.items() if self.before.get(name, _ABSENT) is not value]
+
     def restore(self) -> None:
         now = dict(vars(self.cls))
         for name in now.keys() | self.before.keys():
@@ -269,6 +368,10 @@ class _ClassAttributes(_Place):
 class _Slots(_Place):
     owner: Any
     before: dict[str, Any]
+
+    def new_values(self) -> Iterator[Any]:
+        now = {name: getattr(self.owner, name, _ABSENT) for name in self.before}
+        yield from [value for name, value in now.items() if self.before[name] is not value]
 
     def restore(self) -> None:
         for name, before in self.before.items():
@@ -304,6 +407,30 @@ def _content(cell: CellType) -> Any:
         return cell.cell_contents
     except ValueError:  # The cell is empty.
         return _ABSENT
+
+
+def _names_in(code: CodeType) -> set[str]:
+    """The names of globals, and of attributes, that a function and those inside of it use."""
+    inner = [const for const in code.co_consts if type(const) is CodeType]
+    return set(code.co_names).union(*map(_names_in, inner))
+
+
+def _holds(value: Any, is_meant: Callable[[Any], bool], depth: int = _DEPTH) -> bool:
+    if is_meant(value):
+        return True
+    kind = type(value)
+    if kind in _ATOMS or not depth:
+        return False
+    inner: Iterable[Any] = ()
+    if issubclass(kind, dict):
+        inner = [part for entry in _copied(value).items() for part in entry]
+    elif issubclass(kind, (*_LISTS, *_FIXED, set)):
+        inner = list(value)
+    elif issubclass(kind, _CONTAINERS) or _package(kind.__module__) not in _LIBRARIES:
+        attributes = getattr(value, "__dict__", None)
+        inner = [*(attributes.values() if isinstance(attributes, Mapping) else ())]
+        inner += [getattr(value, name, None) for name in _slots(kind)]
+    return any(_holds(each, is_meant, depth - 1) for each in inner)
 
 
 def _slots(cls: type) -> list[str]:

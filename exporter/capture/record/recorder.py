@@ -186,6 +186,7 @@ class Recorder(TorchDispatchMode):
         self._values.clear()
         self._metadata.clear()
         self._constants.clear()
+        self.at_end.clear()
         return fakes
 
     def _metadata_of(self, tensor: torch.Tensor) -> Metadata:
