@@ -78,6 +78,8 @@ class Attempt:
     lifts: bool = False
     #: Numbers that are read from tensors are those of the example.
     freezes: bool = False
+    #: Whether `squeeze` drops an axis is decided by the example, and not left open.
+    squeezes_as_in_example: bool = False
 
 
 class SymbolicNumberFailed(Exception):
@@ -118,6 +120,7 @@ class _Recording:
             attempt.freezes,
         )
         if symbols is not None:
+            symbols.keeps_ranks = not attempt.squeezes_as_in_example
             symbols.read_symbol = recorder.reader.read_symbol
             symbols.module_running = lambda: recorder.origins.find().module
         self._inputs = RecordedInputs(recorder, wanted.args, wanted.kwargs, wanted.input_names, attempt.axes)
@@ -140,7 +143,8 @@ class _Recording:
         """Run the program inside all that follows it."""
         recorder = self._recorder
         try:
-            subscripts = SymbolicSubscripts() if self._symbols is not None else nullcontext()
+            reads = recorder.shape_is_read
+            subscripts = SymbolicSubscripts(reads) if self._symbols is not None else nullcontext()
             with recording_surroundings(recorder), subscripts, recorder, keeping_composites():
                 called = torch.func.functionalize(self._called, remove="mutations")
                 values = [recorder.value_of(result) for result in called(self._inputs.fakes, self._buffer_fakes)]

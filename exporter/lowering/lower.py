@@ -109,7 +109,8 @@ class _ModelLowering:
                 # An input, a constant or another output: ONNX requires the result of a node, one for each output.
                 value = self._identity(value, name)
             value.ir.name = name
-            value.ir.shape = self.values.shape(aten.shape, self.names.output_axes.get(number, {}))
+            named = self.names.output_axes.get(number, {})
+            value.ir.shape = None if aten.holds is Holds.ANY_RANK else self.values.shape(aten.shape, named)
             taken.add(id(value.ir))
             outputs.append(value.ir)
         return outputs

@@ -42,6 +42,8 @@ __all__ = ["run_script"]
 #: A loop of at most so many iterations, where their number is known, is written out.
 UNROLLED = 32
 _NO_END = 2**63 - 1
+#: What reads the shape of a tensor.
+_OF_SHAPES = frozenset({"aten::size", "aten::dim", "aten::stride", "aten::numel", "aten::len"})
 _TAKING_OUT = frozenset({"aten::__getitem__", "aten::pop"})
 
 
@@ -144,6 +146,8 @@ class Interpreter:
             )
 
     def _step(self, step: Step, arguments: list[Any]) -> Any:
+        if step.kind in _OF_SHAPES:
+            self.blocks.refuse_any_rank(arguments[0])
         handler = STEPS.get(step.kind)
         if handler is not None:
             result = handler(self.blocks, step, arguments)

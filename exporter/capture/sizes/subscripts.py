@@ -39,11 +39,25 @@ _TAKING_SIZES = frozenset(
 )  # fmt: skip
 
 
+#: What reads the shape of a tensor.
+_OF_SHAPES = frozenset(
+    {
+        torch.Tensor.shape.__get__, torch.Tensor.ndim.__get__, torch.Tensor.dim, torch.Tensor.size, torch.Tensor.numel,
+        torch.Tensor.nelement, torch.Tensor.stride, torch.Tensor.__len__, torch.Tensor.ndimension, torch.numel,
+    }
+)  # fmt: skip
+
+
 class SymbolicSubscripts(TorchFunctionMode):
     """Applies symbolic numbers in a subscript with `torch.select`, whose result is a view that can be written through.
 
-    Tensors of one int that are given as sizes or as numbers become symbols.
+    Tensors of one int that are given as sizes or as numbers become symbols. A function is called with each tensor whose
+    shape the program reads.
     """
+
+    def __init__(self, shape_is_read: Callable[[torch.Tensor], None]) -> None:
+        super().__init__()
+        self._shape_is_read = shape_is_read
 
     def __torch_function__(
         self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
@@ -66,6 +80,8 @@ class SymbolicSubscripts(TorchFunctionMode):
             return _assembled(args[0], *args[1:], **(kwargs or {}))
         elif func is torch.linspace and len(args) == 3 and isinstance(args[2], torch.SymInt):
             return linspace(*args, **(kwargs or {}))
+        elif func in _OF_SHAPES:
+            self._shape_is_read(args[0])
         elif func is _UNPACK and _is_all_steps(*args):
             args = (*args[:4], -1)
         return func(*args, **(kwargs or {}))
