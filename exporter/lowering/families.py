@@ -26,6 +26,7 @@ from onnx_parity.exporter.lowering.aten import (  # noqa: F401
     packed_sequences,
     padding,
     pooling,
+    quantization,
     random,
     rearrange,
     recurrent,

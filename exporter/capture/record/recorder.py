@@ -345,7 +345,8 @@ class Recorder(TorchDispatchMode):
         return rank
 
     def shape_is_read(self, tensor: torch.Tensor) -> None:
-        if self.of_any_rank and self.knows(known := unwrapped(tensor)):
+        """Called where the program reads a shape. Its tensors are wrapped; fake ones are read by this package."""
+        if self.of_any_rank and not isinstance(tensor, FakeTensor) and self.knows(known := unwrapped(tensor)):
             self.refuse_any_rank(self.value_of(known))
 
     def refuse_any_rank(self, value: Value) -> None:

@@ -11,6 +11,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from onnx_parity.exporter.capture.graph.graph import DTYPES, Varying
+from onnx_parity.exporter.capture.record.quantized import Quantized
 from onnx_parity.exporter.errors import CaptureError
 
 __all__ = [
@@ -130,6 +131,11 @@ def taken_apart(result: Any, numbers_are_outputs: bool = False) -> tuple[Returne
             tensors.append(torch.scalar_tensor(cast("int", leaf), dtype=DTYPES[type(leaf)]))
         elif isinstance(leaf, _PLAIN):
             kinds.append(Kind.PLAIN)
+        elif isinstance(leaf, Quantized):
+            raise CaptureError(
+                "the program returns a quantized tensor, which is no tensor of ONNX: return y.dequantize(), or "
+                "y.int_repr() beside its scale and zero point"
+            )
         else:
             raise CaptureError(
                 f"the program returns a {type(leaf).__qualname__}, which is not registered as a container. Return "

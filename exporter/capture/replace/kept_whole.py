@@ -69,6 +69,11 @@ def _instance_norm(*args: Any) -> Any:
     return NotImplemented if args[3] is None else _aten.instance_norm.default.decompose(*args)
 
 
+@instead_of(_aten._convolution.default, _aten._convolution.deprecated, why="a convolution with options of the backend")
+def _convolution(*args: Any) -> Any:
+    return _aten.convolution.default(*args[:9])
+
+
 # --- the shapes of their results --------------------------------------------------------------------------------------
 
 

@@ -274,6 +274,16 @@ def _unpacked(
     return padded, torch.empty([batch], dtype=torch.int64)
 
 
+@result_with_dynamic_sizes(
+    _aten.fake_quantize_per_tensor_affine_cachemask.default,
+    _aten._fake_quantize_per_tensor_affine_cachemask_tensor_qparams.default,
+    _aten.fake_quantize_per_channel_affine_cachemask.default,
+    why="torch has no fake kernel for it",
+)
+def _rounded_to_grid(self: torch.Tensor, *options: object) -> tuple[torch.Tensor, torch.Tensor]:
+    return torch.empty_like(self), torch.empty_like(self, dtype=torch.bool)
+
+
 def _unknown_size(like: torch.Tensor) -> torch.SymInt:
     assert isinstance(like, FakeTensor) and like.fake_mode.shape_env is not None
     return like.fake_mode.shape_env.create_unbacked_symint()

@@ -14,6 +14,7 @@ from torch._ops import OpOverload
 
 from onnx_parity.exporter.capture.record.blocks import Blocks
 from onnx_parity.exporter.capture.record.leaves import Leaf
+from onnx_parity.exporter.capture.replace.dynamic_sizes import arange, diagonal
 from onnx_parity.exporter.capture.script.operator_arguments import DTYPE_OF_NUMBER, beside, depends_on_values
 
 __all__ = ["written_with_tensors"]
@@ -76,12 +77,18 @@ def _arange(blocks: Blocks, given: Mapping[str, Any]) -> Any:
     numbers = [given.get("start"), given["end"], given.get("step")]
     defaults = (0, None, 1)
     ends = [_tensor(blocks, default if each is None else each) for each, default in zip(numbers, defaults, strict=True)]
-    dtype = _dtype(given)
-    if not any(each.is_floating_point() for each in ends) or not dtype.is_floating_point:
+    if not any(each.is_floating_point() for each in ends):
         return NotImplemented
-    start, end, step = (each.reshape(()).to(torch.float64) for each in ends)
-    count = blocks.number(((end - start) / step).ceil().clamp(min=0).to(torch.int64))
-    return (start + step * torch.arange(count, dtype=torch.float64)).to(dtype)
+    return arange(*ends, _dtype(given))
+
+
+@_writes("diagonal", "diag")
+def _diagonal(blocks: Blocks, given: Mapping[str, Any]) -> Any:
+    x, offset = given["self"], given.get("offset", given.get("diagonal"))
+    if x.ndim == 1 or not depends_on_values(offset):
+        return NotImplemented
+    offset = blocks.number(offset) if isinstance(offset, torch.Tensor) else offset
+    return diagonal(x, offset, given.get("dim1") or 0, 1 if given.get("dim2") is None else given["dim2"])
 
 
 @_writes("linspace", "logspace")

@@ -14,7 +14,7 @@ from torch.overrides import TorchFunctionMode
 
 from onnx_parity.exporter.capture.graph.graph import Varying
 from onnx_parity.exporter.capture.graph.origin import asks_for_its_caller
-from onnx_parity.exporter.capture.replace.dynamic_sizes import linspace
+from onnx_parity.exporter.capture.replace.dynamic_sizes import arange, diagonal, linspace
 
 __all__ = ["SymbolicSubscripts"]
 
@@ -23,6 +23,7 @@ asks_for_its_caller(__file__)
 _READ = torch.Tensor.__getitem__
 _WRITE = torch.Tensor.__setitem__
 _NARROW = frozenset({torch.narrow, torch.Tensor.narrow})
+_DIAGONALS = frozenset({torch.diagonal, torch.Tensor.diagonal})
 _UNPACK = torch._VF._pad_packed_sequence
 #: Functions that create a tensor from numbers, which may be symbols.
 _OF_NUMBERS = frozenset({torch.tensor, torch.as_tensor})
@@ -70,6 +71,19 @@ class SymbolicSubscripts(TorchFunctionMode):
                     view, rest = _selected(args[0], items)
                     return func(view, rest, *args[2:])
                 return func(args[0], items, *args[2:])
+        elif func is torch.arange and any(isinstance(each, (torch.Tensor, torch.SymFloat)) for each in args):
+            if (made := _ranged(args, kwargs or {})) is not None:
+                return made
+            args = tuple(map(_numbered, args))
+        elif func in _DIAGONALS and len(args) > 1:
+            offset = _numbered(args[1])
+            if isinstance(offset, torch.SymInt):
+                return diagonal(args[0], offset, *(args[2:] or (0, 1)))
+            args = (args[0], offset, *args[2:])
+        elif func is torch.nn.functional.one_hot and len(args) > 1:
+            classes = _numbered(args[1])
+            if isinstance(classes, torch.SymInt):
+                return (args[0].unsqueeze(-1) == torch.arange(classes, device=args[0].device)).to(torch.int64)
         elif func in _TAKING_SIZES:
             of_tensor = isinstance(args[0], torch.Tensor) and func is not torch.arange if args else False
             args = (*args[:1], *map(_numbered, args[1:])) if of_tensor else tuple(map(_numbered, args))
@@ -78,13 +92,30 @@ class SymbolicSubscripts(TorchFunctionMode):
                 return torch.ops.aten.slice.Tensor(*args[:3], args[2] + args[3])
         elif func in _OF_NUMBERS and args and _has_parts(args[0]):
             return _assembled(args[0], *args[1:], **(kwargs or {}))
-        elif func is torch.linspace and len(args) == 3 and isinstance(args[2], torch.SymInt):
-            return linspace(*args, **(kwargs or {}))
+        elif func is torch.linspace and len(args) == 3:
+            args = (*args[:2], _numbered(args[2]))
+            if isinstance(args[2], torch.SymInt):
+                return linspace(*args, **(kwargs or {}))
         elif func in _OF_SHAPES:
             self._shape_is_read(args[0])
         elif func is _UNPACK and _is_all_steps(*args):
             args = (*args[:4], -1)
         return func(*args, **(kwargs or {}))
+
+
+def _ranged(args: tuple[Any, ...], kwargs: dict[str, Any]) -> torch.Tensor | None:
+    """A range of floats that are not known; None if all its numbers are integers, or it is of another form."""
+    floats = [each for each in args if isinstance(each, torch.SymFloat) or _is_float(each)]
+    if not floats or not set(kwargs) <= {"dtype", "out"} or len(args) > 3:
+        return None
+    start, end, step = (0, *args, 1) if len(args) == 1 else (*args, 1)[:3]
+    out = kwargs.get("out")
+    made = arange(start, end, step, kwargs.get("dtype") if out is None else out.dtype)
+    return made if out is None else torch.add(made, torch.zeros([], dtype=made.dtype), out=out)
+
+
+def _is_float(item: object) -> bool:
+    return isinstance(item, torch.Tensor) and item.is_floating_point()
 
 
 def _is_all_steps(data: object, batch_sizes: torch.Tensor, batch_first: bool, value: float, steps: object) -> bool:

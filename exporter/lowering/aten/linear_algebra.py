@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from onnx_parity.exporter.capture.graph.graph import Varying
 from onnx_parity.exporter.dtypes import fits_attribute
 from onnx_parity.exporter.lowering.builder import Graph
 from onnx_parity.exporter.lowering.registry import lowering
@@ -20,6 +21,8 @@ def matmul(g: Graph, self: Value, mat2: Value | None = None, **other: Value) -> 
 @lowering("aten::addmm")
 def addmm(g: Graph, self: Value, mat1: Value, mat2: Value, beta: float = 1, alpha: float = 1) -> Value:
     """beta * self + alpha * mat1 @ mat2"""
+    if isinstance(alpha, Varying) or isinstance(beta, Varying):
+        return _sum_of_products(g, self, g.matmul(mat1, mat2), beta, alpha)
     are_exact = fits_attribute(alpha, self.dtype) and fits_attribute(beta, self.dtype)
     # Where the axis summed over is empty, onnxruntime's Gemm returns C without its factor.
     is_empty = same_size(mat1.sizes[1], 0)
@@ -39,6 +42,11 @@ def baddbmm(g: Graph, self: Value, beta: float = 1, alpha: float = 1, **factors:
 
 def _sum_of_products(g: Graph, self: Value, product: Value, beta: float, alpha: float) -> Value:
     scaled = _scaled(g, product, alpha)
+    if isinstance(beta, Varying):
+        # In torch, NaN in self does not reach the result where beta is 0.
+        kept = g.op("Mul", self, g.scalar(beta, self.dtype))
+        is_zero = g.equal(g.scalar(beta, self.dtype), g.const(0, self.dtype))
+        return g.op("Add", g.where(is_zero, g.const(0, self.dtype), kept), scaled)
     if beta == 0:
         # In torch, NaN in self does not reach the result then.
         return scaled
@@ -46,6 +54,8 @@ def _sum_of_products(g: Graph, self: Value, product: Value, beta: float, alpha: 
 
 
 def _scaled(g: Graph, product: Value, alpha: float) -> Value:
+    if isinstance(alpha, Varying):
+        return g.op("Mul", product, g.scalar(alpha, product.dtype))
     if alpha == 1:
         return product
     if fits_attribute(alpha, product.dtype):
@@ -63,6 +73,18 @@ def determinant(g: Graph, A: Value) -> Value:
             "determinant can be exported: call torch.linalg.det"
         )
     return g.op("Det", A)
+
+
+@lowering("aten::_linalg_slogdet")
+def sign_and_log_of_determinant(g: Graph, A: Value) -> tuple[Value, Value]:
+    """The first two of torch's outputs"""
+    if g.is_used(2) or g.is_used(3):
+        g.unsupported(
+            "the program uses the LU decomposition that _linalg_slogdet returns beside its sign and logarithm, and "
+            "only these can be exported: call torch.linalg.slogdet"
+        )
+    determinant = g.op("Det", A)
+    return g.op("Sign", determinant), g.op("Log", g.op("Abs", determinant))
 
 
 @lowering("aten::bilinear")

@@ -26,6 +26,10 @@ class AxesForms(Base):
         result = self.op(op, x, self.const(list(axes), torch.int64), **attributes)
         return result
 
+    def has_quantization(self, per_channel: bool) -> bool:
+        """Whether QuantizeLinear and DequantizeLinear exist, also with one scale for each slice along an axis."""
+        return self.opset >= (13 if per_channel else 10)
+
     def squeeze(self, x: Value, axes: Sequence[int]) -> Value:
         if not axes:
             return x
