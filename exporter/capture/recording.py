@@ -40,6 +40,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Attempt", "AutomaticAxesFixed", "SymbolicNumberFailed", "ToRecord", "Traced", "record"]
 
+#: What an embedding with `max_norm` writes to its weight. It is what the model reads there, each time anew.
+_RENORM = torch.ops.aten.embedding_renorm.default
 _SCRIPTS = (torch.jit.ScriptModule, torch._C.ScriptFunction)
 
 
@@ -199,7 +201,7 @@ class _Recording:
     def check(self) -> None:
         """Refuse, or warn of, what the model would not do as the program does."""
         for tensor, value in zip(self._lifted, self._lifted_values, strict=True):
-            if value.node is not None:
+            if value.node is not None and value.node.op is not _RENORM:
                 name = self._recorder.name_of(tensor)
                 raise CaptureError(*own_tensor_written(name, value.node.origin).args)
         symbols, axis_names = self._symbols, self._inputs.axis_names
@@ -219,10 +221,16 @@ class _Recording:
         written = self._written()
         outputs, returned = self._outputs_as_returned(), self._returned
         names = [*(end.name for end in written), *self._assigned_others]
+        renormed = [
+            recorder.name_of(tensor)
+            for tensor, value in zip(self._lifted, self._lifted_values, strict=True)
+            if value.node is not None
+        ]
         if self._wanted.return_written:
             outputs += written.values()
             returned = replace(returned, written=tuple(written))
             names = self._assigned_others
+        names = [*names, *renormed]
         sources = recorder.symbol_sources() | inputs.size_sources
         graph = Graph(inputs.inputs, recorder.nodes, outputs, inputs.axis_names, sources)
         return Traced(graph, returned, names)

@@ -109,8 +109,11 @@ class _ModelLowering:
                 # An input, a constant or another output: ONNX requires the result of a node, one for each output.
                 value = self._identity(value, name)
             value.ir.name = name
-            named = self.names.output_axes.get(number, {})
-            value.ir.shape = None if aten.holds is Holds.ANY_RANK else self.values.shape(aten.shape, named)
+            if aten.holds is Holds.ANY_RANK:
+                # ONNX's checker wants a number of axes: it is the example's, and runtimes take others.
+                value.ir.shape = ir.Shape([None] * len(aten.shape))
+            else:
+                value.ir.shape = self.values.shape(aten.shape, self.names.output_axes.get(number, {}))
             taken.add(id(value.ir))
             outputs.append(value.ir)
         return outputs

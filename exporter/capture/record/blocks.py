@@ -201,8 +201,9 @@ class Blocks(Leaves):
         if one.ndim != other.ndim or Holds.ANY_RANK in (self._holds_what(one), self._holds_what(other)):
             if self.recorder.fakes.symbols is None:
                 raise NeedsSymbols
-            shape = [size if isinstance(size, int) else self.new_size(size) for size in one.shape]
-            return self.recorder.stand_in(one.dtype, shape, one.device, Holds.ANY_RANK)
+            own: Sequence[Size] = one.shape
+            open_sizes = [size if isinstance(size, int) else self.new_size(size) for size in own]
+            return self.recorder.stand_in(one.dtype, open_sizes, one.device, Holds.ANY_RANK)
         pairs = zip(one.shape, other.shape, strict=True)
         shape = [size if same_size(size, peer) else self.new_size(size) for size, peer in pairs]
         return self.recorder.stand_in(one.dtype, shape, one.device, self._holds_what(one))

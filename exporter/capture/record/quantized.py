@@ -26,22 +26,27 @@ asks_for_its_caller(__file__)
 _RANGES = {torch.quint8: (0, 255), torch.qint8: (-128, 127)}
 #: What moves, selects or keeps elements.
 _KEEPING = frozenset(
-    "transpose permute reshape view flatten squeeze unsqueeze expand expand_as select narrow clone contiguous detach t "
-    "movedim flip repeat unflatten channel_shuffle pixel_shuffle relu relu_ relu6 max_pool1d max_pool2d max_pool3d "
-    "dropout dropout1d dropout2d dropout3d alpha_dropout amax amin to cpu chunk split unbind".split()
-)
+    {
+        "transpose", "permute", "reshape", "view", "flatten", "squeeze", "unsqueeze", "expand", "expand_as", "select",
+        "narrow", "clone", "contiguous", "detach", "t", "movedim", "flip", "repeat", "unflatten", "channel_shuffle",
+        "pixel_shuffle", "relu", "relu_", "relu6", "max_pool1d", "max_pool2d", "max_pool3d", "dropout", "dropout1d",
+        "dropout2d", "dropout3d", "amax", "amin", "chunk", "split", "unbind",
+    }
+)  # fmt: skip
 #: What has the scale of its argument, and is rounded to it.
 _ROUNDING = frozenset(
-    "avg_pool1d avg_pool2d avg_pool3d adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d interpolate upsample "
-    "mean leaky_relu leaky_relu_ hardtanh hardtanh_ clamp threshold pad".split()
-)
+    {
+        "avg_pool1d", "avg_pool2d", "avg_pool3d", "adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d",
+        "interpolate", "upsample", "mean", "leaky_relu", "hardtanh", "clamp", "threshold", "pad",
+    }
+)  # fmt: skip
 #: What has a scale of its own, with the zero points of unsigned and of signed integers.
 _OF_OWN_SCALE = {
     "sigmoid": (1 / 256, 0, -128),
     "hardsigmoid": (1 / 256, 0, -128),
     "tanh": (2 / 256, 128, 0),
 }
-_OF_SHAPES = frozenset("size dim numel nelement stride __len__ ndimension is_contiguous".split())
+_OF_SHAPES = frozenset({"size", "dim", "numel", "nelement", "stride", "__len__", "ndimension", "is_contiguous"})
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -221,7 +226,7 @@ def _quantized_operator(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]
     first = args[0][0] if isinstance(args[0], (list, tuple)) else args[0]
     values = [_float(argument) for argument in args]
     if name == "relu6":
-        return first._with(F.relu6(first.value))
+        return quantized(F.relu6(first.value), first.scale, first.zero_point, first.dtype)
     if name == "cat":
         # Its axis is before the scale, and either may be named.
         tensors, *rest = values

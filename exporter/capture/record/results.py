@@ -20,6 +20,7 @@ __all__ = [
     "TensorList",
     "TensorOrNone",
     "Written",
+    "flattened",
     "mark_number",
     "spelled_structure",
     "taken_apart",
@@ -109,9 +110,18 @@ def spelled_structure(spec: pytree.TreeSpec) -> str:
     return repr(pytree.tree_unflatten([_Leaf()] * spec.num_leaves, spec))
 
 
+def flattened(result: Any) -> tuple[list[Any], pytree.TreeSpec]:
+    """The leaves of a result, and its structure, with a plain dict for each subclass of dict that is not registered."""
+    leaves, spec = pytree.tree_flatten(result)
+    while any(isinstance(leaf, dict) for leaf in leaves):
+        result = pytree.tree_unflatten([dict(leaf) if isinstance(leaf, dict) else leaf for leaf in leaves], spec)
+        leaves, spec = pytree.tree_flatten(result)
+    return leaves, spec
+
+
 def taken_apart(result: Any, numbers_are_outputs: bool = False) -> tuple[Returned, list[torch.Tensor]]:
     """The structure of a result, and the tensors in it, among them known numbers with `numbers_are_outputs`."""
-    leaves, spec = pytree.tree_flatten(result)
+    leaves, spec = flattened(result)
     kinds: list[Kind] = []
     plain: list[Any] = []
     tensors: list[torch.Tensor] = []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import sys
 from collections.abc import Sequence
 from typing import Any, cast
@@ -12,7 +13,7 @@ import torch
 from onnx_parity.exporter.capture.graph.graph import Size, same_shape, same_size
 from onnx_parity.exporter.capture.replace.registry import instead_of
 
-__all__ = ["arange", "diagonal", "linspace"]
+__all__ = ["arange", "diagonal", "linspace", "window"]
 
 _aten = torch.ops.aten
 
@@ -77,12 +78,13 @@ def _tensor_split_at(x: torch.Tensor, places: torch.Tensor, dim: int = 0) -> Any
     _aten.repeat_interleave.self_Tensor, why="torch's own asks whether there is one number for each element or for all"
 )
 def _repeat_interleave(x: torch.Tensor, repeats: torch.Tensor, dim: int | None = None, **output_size: Any) -> Any:
-    if all(isinstance(size, int) for size in (*x.shape, *repeats.shape)):
+    sizes: list[Size] = [*x.shape, *repeats.shape]
+    if all(isinstance(size, int) for size in sizes):
         return NotImplemented
     if dim is None:
         x, dim = x.reshape(-1), 0
     each = repeats.reshape(-1)
-    count, given = x.shape[dim], each.shape[0]
+    count, given = x.shape[dim], cast("Size", each.shape[0])
     if isinstance(given, int) and given != 1:
         return NotImplemented
     if not same_size(count, given):
@@ -162,6 +164,27 @@ def _as_float64(number: Any) -> torch.Tensor:
     if isinstance(number, torch.Tensor):
         return number.to(torch.float64).reshape(())
     return torch.scalar_tensor(number, dtype=torch.float64)
+
+
+def window(name: str, length: Any, periodic: bool, factors: Sequence[Any], dtype: torch.dtype | None) -> torch.Tensor:
+    """`torch.hann_window` and its kin, for a length that is not known."""
+    period = torch.sym_max(length if periodic else length - 1, 1)
+    places = torch.arange(length, dtype=torch.float64)
+    turns = places * (2 * math.pi) / period
+    if name == "bartlett_window":
+        made = 1 - torch.abs(places * 2 / period - 1)
+    elif name == "blackman_window":
+        made = 0.42 - 0.5 * torch.cos(turns) + 0.08 * torch.cos(2 * turns)
+    elif name == "kaiser_window":
+        (beta,) = factors or (12.0,)
+        bent = torch.sqrt(torch.clamp(1 - (places * 2 / period - 1) ** 2, min=0))
+        made = torch.special.i0(beta * bent) / torch.special.i0(torch.tensor(beta, dtype=torch.float64))
+    else:
+        defaults = (0.5, 0.5) if name == "hann_window" else (0.54, 0.46)
+        alpha, beta = [*factors, *defaults[len(factors) :]]
+        made = alpha - beta * torch.cos(turns)
+    # Of a window of one, torch makes a 1.
+    return torch.where(torch.scalar_tensor(length) == 1, 1.0, made).to(dtype or torch.get_default_dtype())
 
 
 def diagonal(x: torch.Tensor, offset: Any, dim1: int, dim2: int) -> torch.Tensor:

@@ -5,7 +5,6 @@ Only operators that have no overload for tensors in the place of the number are 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -14,7 +13,7 @@ from torch._ops import OpOverload
 
 from onnx_parity.exporter.capture.record.blocks import Blocks
 from onnx_parity.exporter.capture.record.leaves import Leaf
-from onnx_parity.exporter.capture.replace.dynamic_sizes import arange, diagonal
+from onnx_parity.exporter.capture.replace.dynamic_sizes import arange, diagonal, window
 from onnx_parity.exporter.capture.script.operator_arguments import DTYPE_OF_NUMBER, beside, depends_on_values
 
 __all__ = ["written_with_tensors"]
@@ -79,7 +78,8 @@ def _arange(blocks: Blocks, given: Mapping[str, Any]) -> Any:
     ends = [_tensor(blocks, default if each is None else each) for each, default in zip(numbers, defaults, strict=True)]
     if not any(each.is_floating_point() for each in ends):
         return NotImplemented
-    return arange(*ends, _dtype(given))
+    start, end, step = ends
+    return arange(start, end, step, _dtype(given))
 
 
 @_writes("diagonal", "diag")
@@ -105,20 +105,12 @@ def _linspace(blocks: Blocks, given: Mapping[str, Any]) -> Any:
     return spaced.to(_dtype(given))
 
 
-@_writes("hann_window", "hamming_window")
+@_writes("hann_window", "hamming_window", "blackman_window", "bartlett_window", "kaiser_window")
 def _window(blocks: Blocks, given: Mapping[str, Any]) -> Any:
-    """alpha - beta cos(2 pi i / n), where n counts one less unless the window is periodic"""
     count = given["window_length"]
     count = blocks.number(count) if isinstance(count, torch.Tensor) else count
-    alpha, beta = given.get("alpha"), given.get("beta")
-    if given["name"] == "hamming_window":
-        alpha, beta = (0.54 if alpha is None else alpha), (0.46 if beta is None else beta)
-    alpha, beta = (_tensor(blocks, 0.5 if each is None else each).to(torch.float64) for each in (alpha, beta))
-    period = count - 1 if given.get("periodic") is False else count
-    places = torch.arange(count, dtype=torch.float64)
-    window = alpha - beta * torch.cos(places * (2 * math.pi) / torch.sym_max(period, 1))
-    # Of a window of one, torch makes a 1.
-    return torch.where(_tensor(blocks, count) == 1, 1.0, window).to(_dtype(given))
+    factors = [given[name] for name in ("alpha", "beta") if given.get(name) is not None]
+    return window(given["name"], count, given.get("periodic") is not False, factors, _dtype(given))
 
 
 @_writes("full")

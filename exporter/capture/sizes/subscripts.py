@@ -7,14 +7,14 @@ replaced here and in `replace/dynamic_sizes.py`.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch.overrides import TorchFunctionMode
 
 from onnx_parity.exporter.capture.graph.graph import Varying
 from onnx_parity.exporter.capture.graph.origin import asks_for_its_caller
-from onnx_parity.exporter.capture.replace.dynamic_sizes import arange, diagonal, linspace
+from onnx_parity.exporter.capture.replace.dynamic_sizes import arange, diagonal, linspace, window
 
 __all__ = ["SymbolicSubscripts"]
 
@@ -23,6 +23,9 @@ asks_for_its_caller(__file__)
 _READ = torch.Tensor.__getitem__
 _WRITE = torch.Tensor.__setitem__
 _NARROW = frozenset({torch.narrow, torch.Tensor.narrow})
+_WINDOWS = frozenset(
+    {torch.hann_window, torch.hamming_window, torch.blackman_window, torch.bartlett_window, torch.kaiser_window}
+)
 _DIAGONALS = frozenset({torch.diagonal, torch.Tensor.diagonal})
 _UNPACK = torch._VF._pad_packed_sequence
 #: Functions that create a tensor from numbers, which may be symbols.
@@ -43,8 +46,9 @@ _TAKING_SIZES = frozenset(
 #: What reads the shape of a tensor.
 _OF_SHAPES = frozenset(
     {
-        torch.Tensor.shape.__get__, torch.Tensor.ndim.__get__, torch.Tensor.dim, torch.Tensor.size, torch.Tensor.numel,
-        torch.Tensor.nelement, torch.Tensor.stride, torch.Tensor.__len__, torch.Tensor.ndimension, torch.numel,
+        *(vars(torch._C.TensorBase)[name].__get__ for name in ("shape", "ndim")), torch.Tensor.dim, torch.Tensor.size,
+        torch.Tensor.numel, torch.Tensor.nelement, torch.Tensor.stride, torch.Tensor.__len__, torch.Tensor.ndimension,
+        torch.numel,
     }
 )  # fmt: skip
 
@@ -83,7 +87,13 @@ class SymbolicSubscripts(TorchFunctionMode):
         elif func is torch.nn.functional.one_hot and len(args) > 1:
             classes = _numbered(args[1])
             if isinstance(classes, torch.SymInt):
-                return (args[0].unsqueeze(-1) == torch.arange(classes, device=args[0].device)).to(torch.int64)
+                return (args[0].unsqueeze(-1) == torch.arange(cast("int", classes), device=args[0].device)).to(
+                    torch.int64
+                )
+        elif func in _WINDOWS and args:
+            length, *options = map(_numbered, args)
+            if isinstance(length, torch.SymInt):
+                return _window_of(func, length, options, kwargs or {})
         elif func in _TAKING_SIZES:
             of_tensor = isinstance(args[0], torch.Tensor) and func is not torch.arange if args else False
             args = (*args[:1], *map(_numbered, args[1:])) if of_tensor else tuple(map(_numbered, args))
@@ -101,6 +111,12 @@ class SymbolicSubscripts(TorchFunctionMode):
         elif func is _UNPACK and _is_all_steps(*args):
             args = (*args[:4], -1)
         return func(*args, **(kwargs or {}))
+
+
+def _window_of(func: Any, length: torch.SymInt, options: list[Any], kwargs: dict[str, Any]) -> torch.Tensor:
+    periodic, *factors = options or [kwargs.get("periodic", True)]
+    factors += [kwargs[name] for name in ("alpha", "beta") if name in kwargs]
+    return window(func.__name__, length, periodic, factors, kwargs.get("dtype"))
 
 
 def _ranged(args: tuple[Any, ...], kwargs: dict[str, Any]) -> torch.Tensor | None:

@@ -19,7 +19,9 @@ def matmul(g: Graph, self: Value, mat2: Value | None = None, **other: Value) -> 
 
 
 @lowering("aten::addmm")
-def addmm(g: Graph, self: Value, mat1: Value, mat2: Value, beta: float = 1, alpha: float = 1) -> Value:
+def addmm(
+    g: Graph, self: Value, mat1: Value, mat2: Value, beta: float | Varying = 1, alpha: float | Varying = 1
+) -> Value:
     """beta * self + alpha * mat1 @ mat2"""
     if isinstance(alpha, Varying) or isinstance(beta, Varying):
         return _sum_of_products(g, self, g.matmul(mat1, mat2), beta, alpha)
@@ -32,7 +34,7 @@ def addmm(g: Graph, self: Value, mat1: Value, mat2: Value, beta: float = 1, alph
 
 
 @lowering("aten::addmv", "aten::addbmm", "aten::baddbmm")
-def baddbmm(g: Graph, self: Value, beta: float = 1, alpha: float = 1, **factors: Value) -> Value:
+def baddbmm(g: Graph, self: Value, beta: float | Varying = 1, alpha: float | Varying = 1, **factors: Value) -> Value:
     """beta * self + alpha * product; addbmm sums the products over the batch"""
     product = g.matmul(*factors.values())
     if g.operator == "aten::addbmm":
@@ -40,7 +42,7 @@ def baddbmm(g: Graph, self: Value, beta: float = 1, alpha: float = 1, **factors:
     return _sum_of_products(g, self, product, beta, alpha)
 
 
-def _sum_of_products(g: Graph, self: Value, product: Value, beta: float, alpha: float) -> Value:
+def _sum_of_products(g: Graph, self: Value, product: Value, beta: float | Varying, alpha: float | Varying) -> Value:
     scaled = _scaled(g, product, alpha)
     if isinstance(beta, Varying):
         # In torch, NaN in self does not reach the result where beta is 0.
@@ -53,7 +55,7 @@ def _sum_of_products(g: Graph, self: Value, product: Value, beta: float, alpha: 
     return g.op("Add", self if beta == 1 else g.op("Mul", self, beta), scaled)
 
 
-def _scaled(g: Graph, product: Value, alpha: float) -> Value:
+def _scaled(g: Graph, product: Value, alpha: float | Varying) -> Value:
     if isinstance(alpha, Varying):
         return g.op("Mul", product, g.scalar(alpha, product.dtype))
     if alpha == 1:

@@ -6,6 +6,8 @@ to lower is rounding to a grid, as `fake_quantize` does it, and the integers of 
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 
 from onnx_parity.exporter.lowering.builder import Graph
@@ -18,29 +20,30 @@ _RANGES = {torch.uint8: (0, 255), torch.int8: (-128, 127)}
 
 
 @lowering("aten::fake_quantize_per_tensor_affine_cachemask")
-def fake_quantize(
-    g: Graph, self: Value, scale: float, zero_point: int, quant_min: int, quant_max: int
-) -> tuple[Value, Value | None]:
-    return _rounded(g, self, scale, zero_point, quant_min, quant_max), _mask_of(g)
+def fake_quantize(g: Graph, self: Value, scale: float, zero_point: int, quant_min: int, quant_max: int) -> Value:
+    _refuse_mask(g)
+    return _rounded(g, self, scale, zero_point, quant_min, quant_max)
 
 
 @lowering("aten::_fake_quantize_per_tensor_affine_cachemask_tensor_qparams")
 def fake_quantize_by_tensors(
     g: Graph, self: Value, scale: Value, zero_point: Value, fake_quant_enabled: Value, quant_min: int, quant_max: int
-) -> tuple[Value, Value | None]:
+) -> Value:
+    _refuse_mask(g)
     scale, zero_point = (g.reshape(each, []) for each in (scale, zero_point))
     rounded = _rounded(g, self, scale, zero_point, quant_min, quant_max)
     if fake_quant_enabled.filled == 1:
-        return rounded, _mask_of(g)
+        return rounded
     enabled = g.cast(g.reshape(fake_quant_enabled, []), torch.bool)
-    return g.where(enabled, rounded, self), _mask_of(g)
+    return g.where(enabled, rounded, self)
 
 
 @lowering("aten::fake_quantize_per_channel_affine_cachemask")
 def fake_quantize_per_channel(
     g: Graph, self: Value, scale: Value, zero_point: Value, axis: int, quant_min: int, quant_max: int
-) -> tuple[Value, Value | None]:
-    return _rounded(g, self, scale, zero_point, quant_min, quant_max, axis), _mask_of(g)
+) -> Value:
+    _refuse_mask(g)
+    return _rounded(g, self, scale, zero_point, quant_min, quant_max, axis)
 
 
 @lowering("aten::_fake_quantize_learnable_per_tensor_affine")
@@ -63,9 +66,10 @@ def fake_quantize_learnable_per_channel(
 def dequantize(g: Graph, ints: Value, scale: Value, zero_point: Value, axis: int) -> Value:
     """scale (ints - zero_point), with one scale, or one for each slice along the axis"""
     per_channel = scale.rank > 0
-    if g.has_quantization(per_channel):
-        options: dict[str, int] = {"axis_i": axis} if per_channel else {}
-        return g.op("DequantizeLinear", ints, scale, zero_point, **options)
+    if g.has_quantization(per_channel, of_weights=True):
+        options: dict[str, Any] = {"axis_i": axis} if per_channel else {}
+        result: Value = g.op("DequantizeLinear", ints, scale, zero_point, **options)
+        return result
     others = [other for other in range(ints.rank) if other != axis] if per_channel else []
     scale, zero = (g.unsqueeze(g.cast(each, scale.dtype), others) for each in (scale, zero_point))
     return g.op("Mul", g.op("Sub", g.cast(ints, scale.dtype), zero), scale)
@@ -88,9 +92,10 @@ def _rounded(
         x = _clamped_to_grid(g, x, scale, zero_point, low, high, axis)
     scales = scale if isinstance(scale, Value) else g.const(scale, torch.float32)
     zero = g.cast(zero_point, whole) if isinstance(zero_point, Value) else g.const(zero_point, whole)
-    options: dict[str, int] = {} if axis is None else {"axis_i": axis % x.rank}
-    integers = g.op("QuantizeLinear", x, scales, zero, **options)
-    return g.op("DequantizeLinear", integers, scales, zero, **options)
+    options: dict[str, Any] = {} if axis is None else {"axis_i": axis % x.rank}
+    integers: Value = g.op("QuantizeLinear", x, scales, zero, **options)
+    result: Value = g.op("DequantizeLinear", integers, scales, zero, **options)
+    return result
 
 
 def _clamped_to_grid(
@@ -131,6 +136,6 @@ def _round(g: Graph, x: Value) -> Value:
     return shaped(g.elementary("Round", x), x.shape)
 
 
-def _mask_of(g: Graph) -> None:
+def _refuse_mask(g: Graph) -> None:
     if g.is_used(1):
         g.unsupported("the program uses the mask that fake_quantize keeps for gradients: use the first result only")
