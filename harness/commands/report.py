@@ -1,5 +1,5 @@
-"""`parity report`, `parity operators` and `parity torchscript`: pages from a run. Only this file of the harness imports
-`reports`."""
+"""`parity report`, `parity operators` and `parity torchscript`: write pages about a run. No other file of the harness
+imports `reports`."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ _TESTED = 70
 
 
 def _exported(program: object, x: Tensor, opset: int = 18, **axes: str) -> onnx_parity.ONNXProgram:
-    dynamic = {"x": {number: name for number, name in enumerate(axes.values())}}
+    dynamic = {"x": dict(enumerate(axes.values()))}
     return onnx_parity.export(program, (x,), input_names=["x"], dynamic_axes=dynamic, opset_version=opset)  # type: ignore[arg-type]
 
 
@@ -87,7 +87,7 @@ def test_what_needs_to_know_the_rank_of_branches_is_refused() -> None:
         _exported(uses_two_ranks, torch.ones(3, 2))
     used = uses_two_ranks.__code__.co_firstlineno + 1
     assert str(refused.value) == (
-        f"the number of axes of a tensor at {_FILE}:{_TESTED} depends on sizes or values, and the program uses the tensor "
-        f"at {_FILE}:{used} in a way that needs to know it: return it, or compute only what is done to each element by "
+        f"the number of axes of a tensor at {_FILE}:{_TESTED} depends on sizes or values, and the program uses the "
+        f"tensor at {_FILE}:{used} in a way that needs to know it: return it, or compute only what is done to each element by "
         "itself, or give it the same number of axes in every case"
     )

@@ -120,7 +120,7 @@ def flattened(result: Any) -> tuple[list[Any], pytree.TreeSpec]:
 
 
 def taken_apart(result: Any, numbers_are_outputs: bool = False) -> tuple[Returned, list[torch.Tensor]]:
-    """The structure of a result, and the tensors in it, among them known numbers with `numbers_are_outputs`."""
+    """The structure of a result, and its tensors. With `numbers_are_outputs`, constant numbers become tensors too."""
     leaves, spec = flattened(result)
     kinds: list[Kind] = []
     plain: list[Any] = []
