@@ -9,8 +9,8 @@ from torch import Tensor
 import onnx_parity
 
 _FILE = __file__
-#: The line of the `if` of `two_ranks`.
-_TESTED = 70
+#: The line of the `return` in the `if` of `two_ranks`, which is where TorchScript places the branch.
+_TESTED = 71
 
 
 def _exported(program: object, x: Tensor, opset: int = 18, **axes: str) -> onnx_parity.ONNXProgram:
@@ -88,6 +88,6 @@ def test_what_needs_to_know_the_rank_of_branches_is_refused() -> None:
     used = uses_two_ranks.__code__.co_firstlineno + 1
     assert str(refused.value) == (
         f"the number of axes of a tensor at {_FILE}:{_TESTED} depends on sizes or values, and the program uses the "
-        f"tensor at {_FILE}:{used} in a way that needs to know it: return it, or compute only what is done to each element by "
-        "itself, or give it the same number of axes in every case"
+        f"tensor at {_FILE}:{used} in a way that needs to know it: return it, or compute only what is done to each "
+        "element by itself, or give it the same number of axes in every case"
     )
