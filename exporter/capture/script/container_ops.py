@@ -188,8 +188,8 @@ def _unbind(blocks: Blocks, step: Step, arguments: list[Any]) -> Any:
 def _split(blocks: Blocks, step: Step, arguments: list[Any]) -> Any:
     """Into parts of one size along an axis of unknown length, or into an unknown number of them."""
     x, count, axis = arguments
-    if isinstance(count, ScriptList) or not isinstance(axis, int):
-        return NotImplemented
+    if not isinstance(x, torch.Tensor) or isinstance(count, ScriptList) or not isinstance(axis, int):
+        return NotImplemented  # Strings are split too.
     length = x.shape[axis]
     depends = isinstance(count, (torch.SymInt, torch.Tensor))
     if not depends and (isinstance(length, int) or step.kind == "aten::chunk"):
