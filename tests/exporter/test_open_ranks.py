@@ -73,7 +73,8 @@ def two_ranks(x: Tensor) -> Tensor:
 
 
 def uses_two_ranks(x: Tensor) -> Tensor:
-    return two_ranks(x).softmax(0)
+    y: Tensor = two_ranks(x)
+    return y.softmax(0)
 
 
 def test_branches_may_return_tensors_of_other_ranks() -> None:
@@ -85,7 +86,7 @@ def test_branches_may_return_tensors_of_other_ranks() -> None:
 def test_what_needs_to_know_the_rank_of_branches_is_refused() -> None:
     with pytest.raises(onnx_parity.CaptureError) as refused:
         _exported(uses_two_ranks, torch.ones(3, 2))
-    used = uses_two_ranks.__code__.co_firstlineno + 1
+    used = uses_two_ranks.__code__.co_firstlineno + 2
     assert str(refused.value) == (
         f"the number of axes of a tensor at {_FILE}:{_TESTED} depends on sizes or values, and the program uses the "
         f"tensor at {_FILE}:{used} in a way that needs to know it: return it, or compute only what is done to each "

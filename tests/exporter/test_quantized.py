@@ -90,7 +90,8 @@ def test_the_weights_of_a_quantized_layer_stay_integers() -> None:
 
 
 def masked(x: Tensor) -> Tensor:
-    return torch.ops.aten.fake_quantize_per_tensor_affine_cachemask(x, 0.1, 0, 0, 255)[1]
+    mask: Tensor = torch.ops.aten.fake_quantize_per_tensor_affine_cachemask(x, 0.1, 0, 0, 255)[1]
+    return mask
 
 
 def test_the_mask_of_fake_quantize_is_refused() -> None:

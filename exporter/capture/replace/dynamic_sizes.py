@@ -95,7 +95,7 @@ def _repeat_interleave(x: torch.Tensor, repeats: torch.Tensor, dim: int | None =
         return NotImplemented
     if not same_size(count, given):
         # One number is repeated for all elements; where there are as many as elements, they stay as they are.
-        each = each.index_select(0, torch.arange(count, device=x.device) % given)
+        each = each.index_select(0, torch.remainder(torch.arange(count, device=x.device), cast("int", given)))
     return x.index_select(dim, _aten.repeat_interleave.Tensor(each, **output_size))
 
 
@@ -185,8 +185,8 @@ def window(name: str, length: Any, periodic: bool, factors: Sequence[Any], dtype
         made = torch.special.i0(beta * bent) / torch.special.i0(torch.tensor(beta, dtype=torch.float64))
     else:
         defaults = (0.5, 0.5) if name == "hann_window" else (0.54, 0.46)
-        alpha, beta = [*factors, *defaults[len(factors) :]]
-        made = alpha - beta * torch.cos(turns)
+        known = [*factors, *defaults[len(factors) :]]
+        made = known[0] - known[1] * torch.cos(turns)
     # Of a window of one, torch makes a 1.
     return torch.where(torch.scalar_tensor(length) == 1, 1.0, made).to(dtype or torch.get_default_dtype())
 
