@@ -89,6 +89,22 @@ def test_the_weights_of_a_quantized_layer_stay_integers() -> None:
     assert torch.equal(exported(torch.ones(1, 2)), program(torch.ones(1, 2)))
 
 
+def test_quantized_weights_are_refused_where_onnxruntime_would_quantize_them_again() -> None:
+    layer = torch.ao.nn.quantized.Linear(2, 3)
+    layer.set_weight_bias(torch.quantize_per_tensor(torch.ones(3, 2), 0.5, 0, torch.qint8), torch.zeros(3))
+
+    def program(x: Tensor) -> Tensor:
+        y: Tensor = layer(_quantized(x)).dequantize()
+        return y
+
+    with pytest.raises(onnx_parity.UnsupportedOperatorsError) as refused:
+        onnx_parity.export(program, (torch.ones(1, 2),), opset_version=10)
+    assert (
+        "onnxruntime quantizes the weights of a layer anew, with other scales, where its input is quantized and a "
+        "DequantizeLinear of this opset cannot make them (possible from opset 11)"
+    ) in str(refused.value)
+
+
 def masked(x: Tensor) -> Tensor:
     mask: Tensor = torch.ops.aten.fake_quantize_per_tensor_affine_cachemask(x, 0.1, 0, 0, 255)[1]
     return mask
