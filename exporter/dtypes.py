@@ -45,7 +45,7 @@ TENSOR_TYPES: dict[torch.dtype, ir.TensorType] = {dtype: ir.TensorType(onnx) for
 def type_of(dtype: torch.dtype, holds: Holds) -> ir.TypeProtocol:
     """The ONNX type of a tensor, a sequence or an optional of a dtype."""
     tensor = TENSOR_TYPES[dtype]
-    if holds is Holds.TENSOR:
+    if holds in (Holds.TENSOR, Holds.ANY_RANK):
         return tensor
     return ir.SequenceType(tensor) if holds is Holds.LIST else ir.OptionalType(tensor)
 

@@ -25,7 +25,7 @@ from onnx_parity.harness.commands.node_tests import node_tests
 from onnx_parity.harness.commands.opinfo_survey import survey
 from onnx_parity.harness.commands.query import query
 from onnx_parity.harness.commands.reduce import reduce as reduce_cell
-from onnx_parity.harness.commands.report import operators, report
+from onnx_parity.harness.commands.report import operators, report, torchscript
 from onnx_parity.harness.commands.repro import repro
 from onnx_parity.harness.commands.run import run
 from onnx_parity.harness.commands.show import show
@@ -82,5 +82,6 @@ app.command()(compare)
 app.command()(doctor)
 app.command("node-tests")(node_tests)
 app.command()(operators)
+app.command()(torchscript)
 app.command()(documents)
 app.command("opinfo-survey")(survey)

@@ -15,7 +15,7 @@ from onnx_parity.reports.outcomes import tally
 from onnx_parity.reports.traced import aten_operators
 from onnx_parity.reports.wording import opset_ranges, plural, shortened
 
-__all__ = ["operators_page", "write_operators"]
+__all__ = ["operators_page", "reasons", "since", "write_operators", "written_to"]
 
 #: At most this many reasons are listed for an operator, the most frequent first.
 MOST_REASONS = 3
@@ -24,9 +24,14 @@ LONGEST_REASON = 160
 
 def write_operators(run: Path, out: Path, lowered: Collection[str] = ()) -> Path:
     """Write the page of a run. `lowered` are the ATen operators with a lowering; those without a cell are listed."""
+    return written_to(out, operators_page(run, lowered))
+
+
+def written_to(out: Path, page: str) -> Path:
+    """Write a page as a whole or not at all."""
     out.parent.mkdir(parents=True, exist_ok=True)
     aside = out.with_name(f".{out.name}.aside")
-    aside.write_text(operators_page(run, lowered), encoding="utf-8")
+    aside.write_text(page, encoding="utf-8")
     return aside.replace(out)
 
 
@@ -61,12 +66,12 @@ def _table(declarations: list[Declaration]) -> Iterator[str]:
         by_dtype: defaultdict[str, list[Record]] = defaultdict(list)
         for record in declaration.records:
             by_dtype[record.dtype].append(record)
-        since = {dtype: _since(records) for dtype, records in by_dtype.items()}
+        found = {dtype: since(records) for dtype, records in by_dtype.items()}
         principal = max(by_dtype, key=lambda dtype: len(by_dtype[dtype]))
-        whole, partly = usual = since[principal]
+        whole, partly = usual = found[principal]
         dtypes = " ".join(
             dtype if since_when == usual or since_when[0] == _first_run(by_dtype[dtype]) else f"{dtype}:{since_when[0]}"
-            for dtype, since_when in since.items()
+            for dtype, since_when in found.items()
         )
         cells = [
             markdown_line(declaration.family),
@@ -75,7 +80,7 @@ def _table(declarations: list[Declaration]) -> Iterator[str]:
             whole,
             partly,
         ]
-        yield f"| {' | '.join(map(str, cells))} | {markdown_line(dtypes)} | {_reasons(declaration)} |"
+        yield f"| {' | '.join(map(str, cells))} | {markdown_line(dtypes)} | {reasons(declaration)} |"
     yield ""
 
 
@@ -84,17 +89,17 @@ def _first_run(records: list[Record]) -> str:
     return str(min(record.opset for record in records))
 
 
-def _since(records: list[Record]) -> tuple[str, str]:
+def since(records: list[Record]) -> tuple[str, str]:
     """The opset from which on all cells are right; and that from which on all supported ones are, if it differs."""
     by_opset: defaultdict[int, list[Record]] = defaultdict(list)
     for record in records:
         by_opset[record.opset].append(record)
-    since = right_since({opset: aggregate(tally(found)) for opset, found in by_opset.items()})
-    partly = "" if since.partly in (None, since.whole) else str(since.partly)
-    return str(since.whole or "–"), partly
+    found = right_since({opset: aggregate(tally(each)) for opset, each in by_opset.items()})
+    partly = "" if found.partly in (None, found.whole) else str(found.partly)
+    return str(found.whole or "–"), partly
 
 
-def _reasons(declaration: Declaration) -> str:
+def reasons(declaration: Declaration) -> str:
     """Unsupported or wrong results with their opsets, and the use of onnx.reference instead of the runtime."""
     opsets: defaultdict[str, set[int]] = defaultdict(set)
     often: Counter[str] = Counter()

@@ -41,6 +41,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Attempt", "AutomaticAxesFixed", "SymbolicNumberFailed", "ToRecord", "Traced", "record"]
 
+#: What an embedding with `max_norm` writes to its weight. It is what the model reads there, each time anew.
+_RENORM = torch.ops.aten.embedding_renorm.default
 _SCRIPTS = (torch.jit.ScriptModule, torch._C.ScriptFunction)
 
 
@@ -80,6 +82,8 @@ class Attempt:
     lifts: bool = False
     #: Whether numbers that are read from tensors are taken from the example inputs and become constants.
     freezes: bool = False
+    #: Whether `squeeze` drops an axis is decided by the example, and not left open.
+    squeezes_as_in_example: bool = False
 
 
 class SymbolicNumberFailed(Exception):
@@ -120,6 +124,7 @@ class _Recording:
             attempt.freezes,
         )
         if symbols is not None:
+            symbols.keeps_ranks = not attempt.squeezes_as_in_example
             symbols.read_symbol = recorder.reader.read_symbol
             symbols.module_running = lambda: recorder.origins.find().module
         self._inputs = RecordedInputs(recorder, wanted.args, wanted.kwargs, wanted.input_names, attempt.axes)
@@ -142,7 +147,8 @@ class _Recording:
         """Run the program under the modes and patches that record it."""
         recorder = self._recorder
         try:
-            subscripts = SymbolicSubscripts() if self._symbols is not None else nullcontext()
+            reads = recorder.shape_is_read
+            subscripts = SymbolicSubscripts(reads) if self._symbols is not None else nullcontext()
             with recording_surroundings(recorder), subscripts, recorder, keeping_composites():
                 called = torch.func.functionalize(self._called, remove="mutations")
                 values = [recorder.value_of(result) for result in called(self._inputs.fakes, self._buffer_fakes)]
@@ -197,7 +203,7 @@ class _Recording:
     def check(self) -> None:
         """Raise or warn if the exported model would behave differently from the program."""
         for tensor, value in zip(self._lifted, self._lifted_values, strict=True):
-            if value.node is not None:
+            if value.node is not None and value.node.op is not _RENORM:
                 name = self._recorder.name_of(tensor)
                 raise CaptureError(*own_tensor_written(name, value.node.origin).args)
         symbols, axis_names = self._symbols, self._inputs.axis_names
@@ -217,10 +223,16 @@ class _Recording:
         written = self._written()
         outputs, returned = self._outputs_as_returned(), self._returned
         names = [*(end.name for end in written), *self._assigned_others]
+        renormed = [
+            recorder.name_of(tensor)
+            for tensor, value in zip(self._lifted, self._lifted_values, strict=True)
+            if value.node is not None
+        ]
         if self._wanted.return_written:
             outputs += written.values()
             returned = replace(returned, written=tuple(written))
             names = self._assigned_others
+        names = [*names, *renormed]
         sources = recorder.symbol_sources() | inputs.size_sources
         graph = Graph(inputs.inputs, recorder.nodes, outputs, inputs.axis_names, sources)
         return Traced(graph, returned, names)

@@ -27,7 +27,7 @@ from torch.utils import _pytree as pytree
 from onnx_parity.exporter.capture.capture_errors import failed_while_recorded
 from onnx_parity.exporter.capture.patches.recording import capturing_surroundings
 from onnx_parity.exporter.capture.record.python_state import PythonState
-from onnx_parity.exporter.capture.record.recorder import NeedsSymbols, OwnTensorWritten
+from onnx_parity.exporter.capture.record.recorder import NeedsSymbols, OwnTensorWritten, RankNeeded
 from onnx_parity.exporter.capture.record.survivors import KeptTensorError, Survivors, clear_locals
 from onnx_parity.exporter.capture.record.values_read import LoopValueError
 from onnx_parity.exporter.capture.recording import (
@@ -91,6 +91,10 @@ def trace(
             # warning.
             failure = error.__cause__
             attempt = replace(attempt, symbolic=bool(attempt.axes.inputs), freezes=True)
+        except RankNeeded as error:
+            if attempt.squeezes_as_in_example or not attempt.symbolic:
+                raise CaptureError(*error.args) from None
+            attempt = replace(attempt, squeezes_as_in_example=True)
         except LoopValueError:
             if not isinstance(failure, Exception):
                 raise

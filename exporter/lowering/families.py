@@ -36,6 +36,7 @@ from onnx_parity.exporter.lowering.aten import (  # noqa: F401
     polynomials,
     pooling,
     qr,
+    quantization,
     random,
     rearrange,
     recurrent,

@@ -109,7 +109,11 @@ class _ModelLowering:
                 # ONNX requires that an output is the result of a node, and different from all inputs and outputs.
                 value = self._identity(value, name)
             value.ir.name = name
-            value.ir.shape = self.values.shape(aten.shape, self.names.output_axes.get(number, {}))
+            if aten.holds is Holds.ANY_RANK:
+                # ONNX's checker wants a number of axes: it is the example's, and runtimes take others.
+                value.ir.shape = ir.Shape([None] * len(aten.shape))
+            else:
+                value.ir.shape = self.values.shape(aten.shape, self.names.output_axes.get(number, {}))
             taken.add(id(value.ir))
             outputs.append(value.ir)
         return outputs

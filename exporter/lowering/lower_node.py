@@ -142,6 +142,8 @@ class NodeLowering:
         except (ExportError, Unsupported):
             raise
         except Exception as error:
+            if any(output is not None and output.holds is Holds.ANY_RANK for output in node.outputs):
+                raise Unsupported("its lowering needs the number of axes, which depends on sizes or values") from error
             # The lowering may be a callable object without a name of its own.
             name = getattr(function, "__qualname__", type(function).__qualname__)
             place = last_user_line(error).placed or _last_line_of_family(function, error).placed
@@ -178,6 +180,10 @@ class NodeLowering:
                 result.dtype = output.dtype
                 result.ir.type = ir.TensorType(TO_ONNX[output.dtype])
             _check_result(node, output, result, ranks)
+            if output.holds is Holds.ANY_RANK:
+                result.shape = result.ir.shape = None
+                self.values[output] = result
+                continue
             if result.shape is None:
                 result.shape = output.shape
             if result.ir.shape is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -76,10 +77,12 @@ def axes_from_dynamic_axes(
             axes.inputs[names.index(name)] = _named(name, given.mark.axes, given.item.ndim)
     for name, wanted in without_marks(spec).items():
         if name not in inputs and name not in output_names:
-            raise ArgumentError(
+            warnings.warn(
                 f"dynamic_axes names {name!r}, which is neither an input ({', '.join(names) or 'none'}) "
-                f"nor an output ({', '.join(output_names)}): see input_names and output_names"
+                f"nor an output ({', '.join(output_names)}), and is ignored: see input_names and output_names",
+                stacklevel=2,
             )
+            continue
         if name in inputs:
             axes.inputs[names.index(name)] = _named(name, wanted, example_of(inputs[name]).ndim)
         if name in output_names:

@@ -11,7 +11,7 @@ from torch.utils import _pytree as pytree
 
 from onnx_parity.exporter.capture.record.module_state import attribute_at
 from onnx_parity.exporter.capture.record.python_state import PythonState
-from onnx_parity.exporter.capture.record.results import Kind, Returned
+from onnx_parity.exporter.capture.record.results import Kind, Returned, flattened
 from onnx_parity.exporter.errors import VerificationError
 from onnx_parity.exporter.source import Source
 from onnx_parity.exporter.verification.module_copy import copied, copied_tensor
@@ -126,7 +126,7 @@ def _leaves(result: Any, returned: Returned) -> list[Any]:
     if any(kind in _LISTS for kind in returned.kinds):
         with suppress(ValueError):
             return returned.spec.flatten_up_to(result)
-    return pytree.tree_leaves(result)
+    return flattened(result)[0]
 
 
 def _of_number(number: Any) -> torch.Tensor:

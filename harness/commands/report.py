@@ -1,4 +1,5 @@
-"""`parity report` and `parity operators`: write pages about a run. No other file of the harness imports `reports`."""
+"""`parity report`, `parity operators` and `parity torchscript`: write pages about a run. No other file of the harness
+imports `reports`."""
 
 from __future__ import annotations
 
@@ -74,3 +75,26 @@ def operators(
         print_json({"operators": str(written)})
     else:
         print_text(f"operators: {written}")
+
+
+def torchscript(
+    run: _Run = LAST,
+    out: Annotated[Path, typer.Option(help="The Markdown file to write.")] = Path("docs") / "torchscript.md",
+    as_json: _AsJson = False,
+) -> None:
+    """Write a Markdown table of the constructs of TorchScript, and the opset from which on each is exported.
+
+    Examples:
+
+        parity run "script*" --opsets 9-18 && parity torchscript
+    """
+    from onnx_parity.reports.torchscript import write_constructs
+
+    try:
+        written = write_constructs(run, out)
+    except RunStoreError as error:
+        refuse(str(error))
+    if as_json:
+        print_json({"torchscript": str(written)})
+    else:
+        print_text(f"torchscript: {written}")

@@ -19,8 +19,8 @@ from onnx_parity.harness.case import Declaration, floats, op
 from tests.packaging.test_rooms import LAYERS
 
 ROOT = Path(start.__file__).parent
-#: Written from the code by `parity documents` and `parity operators`.
-GENERATED = {"docs/api.md", "docs/operators.md", "docs/surface.md"}
+#: Written by `parity documents`, `parity operators` and `parity torchscript`.
+GENERATED = {"docs/api.md", "docs/operators.md", "docs/surface.md", "docs/torchscript.md"}
 DOCUMENTS = tuple(
     path.relative_to(ROOT).as_posix()
     for folder in ("", "docs", "harness")

@@ -99,6 +99,8 @@ class Holds(enum.Enum):
     """Whether a value is a tensor, a list of tensors, or an optional."""
 
     TENSOR = enum.auto()
+    #: A tensor whose number of axes depends on sizes or on values. The shape of the value is the example's.
+    ANY_RANK = enum.auto()
     #: A list of tensors with the dtype and rank of the value, and a data-dependent length. Symbolic sizes in the shape
     #: differ from item to item, and cannot be read.
     LIST = enum.auto()

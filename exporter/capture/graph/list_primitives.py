@@ -19,6 +19,7 @@ __all__ = [
     "LIST",
     "ON_VALUES",
     "OPTIONAL",
+    "PARTS",
     "PRESENCE",
     "STACK",
     "STACKED",
@@ -32,6 +33,8 @@ ITEM = Primitive("prim::list_item")
 LIST = Primitive("prim::list")
 EMPTY_LIST = Primitive("prim::list_of_none")
 TO_LIST = Primitive("prim::tolist")
+#: A list of the parts of a tensor along an axis, each of one size but for the last.
+PARTS = Primitive("prim::list_of_parts")
 #: A list with an item inserted before another or at the end; a list with an item removed.
 INSERT = Primitive("prim::list_insert")
 ERASE = Primitive("prim::list_erase")
@@ -68,6 +71,7 @@ ON_VALUES: dict[str, Callable[..., Any]] = {
     LIST.name: lambda items: [*items],
     EMPTY_LIST.name: lambda dtype: [],
     TO_LIST.name: lambda stack: list(stack.unbind(0)),
+    PARTS.name: lambda whole, size, dim: list(torch.split(whole, int(size), dim)),
     INSERT.name: _inserted,
     ERASE.name: _erased,
     CAT.name: torch.cat,

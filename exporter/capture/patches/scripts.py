@@ -21,6 +21,13 @@ def _call(torchs: Callable[..., Any], callee: Any, *args: Any, **kwargs: Any) ->
     return run_script(Blocks(recorder_here()), callee, args, kwargs)
 
 
+def _call_method(torchs: Callable[..., Any], callee: Any, *args: Any, **kwargs: Any) -> Any:
+    """Interpret a method, unless it is one of C++: the packed weights of quantized layers have such."""
+    if callee.owner._type().qualified_name().startswith("__torch__.torch.classes."):
+        return torchs(callee, *args, **kwargs)
+    return _call(torchs, callee, *args, **kwargs)
+
+
 def _is_tracing(torchs: Callable[[], bool]) -> bool:
     """Answer `_script_if_tracing` with True, so that functions with this decorator are compiled with their branches."""
     return True
@@ -37,7 +44,7 @@ def _compiled_or_itself(torchs: Callable[..., Any], function: Callable[..., Any]
 
 PATCHES: tuple[Patch, ...] = (
     FunctionAttribute(lambda: torch._C.ScriptFunction, "__call__", _call),
-    FunctionAttribute(lambda: torch._C.ScriptMethod, "__call__", _call),
+    FunctionAttribute(lambda: torch._C.ScriptMethod, "__call__", _call_method),
     # These are the names that `_script_if_tracing` calls. `torch.jit.is_tracing` is not changed for other callers.
     FunctionAttribute(lambda: torch.jit._trace, "is_tracing", _is_tracing),
     FunctionAttribute(lambda: torch.jit._trace, "script", _compiled_or_itself),

@@ -38,6 +38,7 @@ from onnx_parity.exporter.capture.record.leaves import (
     share_memory,
     spelled,
 )
+from onnx_parity.exporter.capture.record.recorder import NeedsSymbols
 from onnx_parity.exporter.errors import CaptureError
 
 __all__ = ["SEEN_TWICE", "Blocks", "Iteration", "UnlikeItems"]
@@ -198,11 +199,12 @@ class Blocks(Leaves):
         """A fake tensor for the result of two branches. Sizes that differ between them are unknown."""
         if one.dtype is not other.dtype:
             raise self.error(f"one branch returns {one.dtype} and the other {other.dtype}: cast one of them")
-        if one.ndim != other.ndim:
-            raise self.error(
-                f"one branch returns a tensor of {one.ndim} axes and the other of {other.ndim}: "
-                "return the same number of axes from both"
-            )
+        if one.ndim != other.ndim or Holds.ANY_RANK in (self._holds_what(one), self._holds_what(other)):
+            if self.recorder.fakes.symbols is None:
+                raise NeedsSymbols
+            own: Sequence[Size] = one.shape
+            open_sizes = [size if isinstance(size, int) else self.new_size(size) for size in own]
+            return self.recorder.stand_in(one.dtype, open_sizes, one.device, Holds.ANY_RANK)
         pairs = zip(one.shape, other.shape, strict=True)
         shape = [size if same_size(size, peer) else self.new_size(size) for size, peer in pairs]
         return self.recorder.stand_in(one.dtype, shape, one.device, self._holds_what(one))

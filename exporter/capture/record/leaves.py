@@ -131,6 +131,11 @@ class Leaves:
     def settled(self, leaves: Sequence[Leaf]) -> list[Leaf]:
         return [self.take(leaf) if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves]
 
+    def refuse_any_rank(self, leaf: Leaf) -> None:
+        """Refuse to tell the shape of a tensor whose number of axes depends on sizes or values."""
+        if self.recorder.of_any_rank and isinstance(leaf, torch.Tensor):
+            self.recorder.refuse_any_rank(self.recorder.value_of(self.take(leaf)))
+
     def innermost(self) -> Any:
         """A context in which operators reach the recorder without functionalization."""
         return temporarily_clear_interpreter_stack()

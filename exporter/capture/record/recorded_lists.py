@@ -60,6 +60,14 @@ def parts_of(leaves: Leaves, stack: torch.Tensor) -> torch.Tensor:
     return _recorded(leaves, list_primitives.TO_LIST, arguments, stack.dtype, stack.shape[1:], Holds.LIST)
 
 
+def split(leaves: Leaves, whole: torch.Tensor, size: Leaf, axis: int) -> torch.Tensor:
+    """A list of the parts of a tensor along an axis, each of this size but for the last."""
+    arguments: dict[str, Any] = {"whole": _value(leaves, whole), "size": leaves.value(size), "dim": axis}
+    shape: list[Size] = [*leaves.take(whole).shape]
+    shape[axis] = leaves.new_size(shape[axis])
+    return _recorded(leaves, list_primitives.PARTS, arguments, whole.dtype, shape, Holds.LIST)
+
+
 def inserted(leaves: Leaves, items: Leaf, item: torch.Tensor, place: Leaf = None) -> torch.Tensor:
     """The list with another item, inserted at an index or at the end."""
     if items is EMPTY:

@@ -20,20 +20,25 @@ from onnx_parity.exporter.capture.evaluate import outside_of_modes
 from onnx_parity.exporter.capture.fakes.fake_mode import Fakes
 from onnx_parity.exporter.capture.fakes.pointwise import Metadata
 from onnx_parity.exporter.capture.fakes.result_cache import ResultMemo, describe
-from onnx_parity.exporter.capture.graph.graph import Holds, Node, Origin, Primitive, Size, Value
+from onnx_parity.exporter.capture.graph.block_primitives import IF
+from onnx_parity.exporter.capture.graph.graph import Block, Holds, Node, Origin, Primitive, Size, Value
 from onnx_parity.exporter.capture.graph.list_primitives import TO_LIST
 from onnx_parity.exporter.capture.graph.origin import OriginFinder
 from onnx_parity.exporter.capture.record.autograd_functions import AUTOGRAD_FUNCTION, FunctionCall
 from onnx_parity.exporter.capture.record.values_read import Reader
 from onnx_parity.exporter.capture.replace.dispatch import original, without_keeping
-from onnx_parity.exporter.capture.replace.registry import Kind, functions
+from onnx_parity.exporter.capture.replace.registry import Kind, OfAnyRank, functions
 from onnx_parity.exporter.errors import CaptureError
 
-__all__ = ["NeedsSymbols", "OwnTensorWritten", "Recorder", "own_tensor_written", "unwrapped"]
+__all__ = ["NeedsSymbols", "OwnTensorWritten", "RankNeeded", "Recorder", "own_tensor_written", "unwrapped"]
 
 
 class OwnTensorWritten(CaptureError):
     """The program writes to a tensor that it owns, or to a tensor that was computed from such tensors alone."""
+
+
+class RankNeeded(CaptureError):
+    """The program uses a tensor whose number of axes depends on sizes or values in a way that needs to know it."""
 
 
 class NeedsSymbols(CaptureError):
@@ -63,6 +68,20 @@ _READS = frozenset(
         torch.ops.aten.equal.default,
         torch.ops.aten.is_nonzero.default,
     }
+)
+
+#: Operators that take a tensor of any number of axes, and whose lowerings do not ask for it.
+_OF_EACH_ELEMENT = frozenset(
+    getattr(getattr(torch.ops.aten, name), overload)
+    for names, overloads in (
+        ("abs clone detach alias _to_copy neg relu sigmoid tanh exp log sqrt erf sin cos floor ceil round", "default"),
+        ("sign reciprocal rsqrt logical_not leaky_relu hardtanh clamp softplus elu hardsigmoid silu gelu", "default"),
+        ("add sub mul div", "Tensor Scalar"),
+        ("eq ne lt le gt ge", "Scalar Tensor"),
+        ("pow", "Tensor_Scalar"),
+    )
+    for name in names.split()
+    for overload in overloads.split()
 )
 
 _RESULTS_WITH_DYNAMIC_SIZES = functions(Kind.RESULT_WITH_DYNAMIC_SIZES)
@@ -121,6 +140,8 @@ class Recorder(TorchDispatchMode):
         self._writable: set[int] = set()
         #: For each symbol, a value of the program that has this size, and the axis.
         self.size_sources: dict[str, tuple[Value, int]] = {}
+        #: The tensors whose number of axes depends on sizes or values, each with the first one that has that number.
+        self.of_any_rank: dict[Value, Value] = {}
         #: Called with the program after it has returned. They return changed attributes by name.
         self.at_end: list[Callable[[object], Mapping[str, Any]]] = []
         self.reader = Reader(self.size_sources, origins, fakes.symbols, strict)
@@ -230,6 +251,10 @@ class Recorder(TorchDispatchMode):
                     result = result_of(*args, **kwargs)
             if result is NotImplemented:
                 result = self._memo.call(func, types, args, kwargs)
+        if isinstance(result, OfAnyRank):
+            result = result.tensor
+            self._record(original(func), args, kwargs, result, Holds.ANY_RANK)
+            return result
         self._record(original(func), args, kwargs, result)
         if func is _NUMBER_OF and isinstance(result, (torch.SymInt, torch.SymFloat)):
             self.reader.scalars[str(result.node.expr)] = self.value_of(args[0])
@@ -275,13 +300,18 @@ class Recorder(TorchDispatchMode):
             return [self._bound(item) for item in argument]
         return argument
 
-    def _record(self, op: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> None:
+    def _record(
+        self, op: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any, holds: Holds = Holds.TENSOR
+    ) -> None:
         bound = dict(zip(_names_of(op), map(self._bound, args), strict=False))
         for name, argument in kwargs.items():
             bound[name] = self._bound(argument)
         if op is AUTOGRAD_FUNCTION:
             bound["call"] = FunctionCall.numbered(bound["call"])
         node = Node(op, bound, self.origins.find())
+        rank_of = self._rank_of_result(node) if self.of_any_rank else None
+        if rank_of is not None:
+            holds = Holds.ANY_RANK
         tensors = result if isinstance(result, (list, tuple)) else (result,)
         for tensor in tensors:
             if not isinstance(tensor, FakeTensor):
@@ -290,22 +320,61 @@ class Recorder(TorchDispatchMode):
             known = self._values.get(id(tensor))
             if known is not None and known[0] is tensor:
                 # An operator that returns its own argument (lift_fresh, a write in place) still gives a new value.
-                value = Value(tensor.dtype, known[1].shape, node=node)
+                value = Value(tensor.dtype, known[1].shape, node=node, holds=holds)
             else:
-                value = Value(tensor.dtype, tuple(tensor.shape), node=node)
-                if self.fakes.symbols is not None:
+                value = Value(tensor.dtype, tuple(tensor.shape), node=node, holds=holds)
+                if self.fakes.symbols is not None and holds is Holds.TENSOR:
                     self._note_sizes(value)
+            if holds is Holds.ANY_RANK:
+                self.of_any_rank[value] = rank_of or value
             self._values[id(tensor)] = (tensor, value)
             node.outputs.append(value)
         self.nodes.append(node)
 
+    def _rank_of_result(self, node: Node) -> Value | None:
+        """The value that the result of an operator has the number of axes of, if that depends on sizes or values.
+
+        Only operators on each element by itself take such a tensor.
+        """
+        ranks = {id(rank): rank for value in node.inputs() if (rank := self.of_any_rank.get(value)) is not None}
+        if not ranks:
+            return None
+        others = [value for value in node.inputs() if value.shape and value not in self.of_any_rank]
+        if len(ranks) > 1 or others or node.op not in _OF_EACH_ELEMENT:
+            self.refuse_any_rank(next(value for value in node.inputs() if value in self.of_any_rank))
+        (rank,) = ranks.values()
+        return rank
+
+    def shape_is_read(self, tensor: torch.Tensor) -> None:
+        """Called where the program reads a shape. Its tensors are wrapped; fake ones are read by this package."""
+        if self.of_any_rank and not isinstance(tensor, FakeTensor) and self.knows(known := unwrapped(tensor)):
+            self.refuse_any_rank(self.value_of(known))
+
+    def refuse_any_rank(self, value: Value) -> None:
+        """Raise `RankNeeded` for a tensor whose number of axes depends on sizes or values."""
+        rank = self.of_any_rank.get(value)
+        if rank is None:
+            return
+        made = rank.node.origin.placed if rank.node is not None else ""
+        raise RankNeeded(
+            f"the number of axes of a tensor{made} depends on sizes or values, and the program uses the tensor"
+            f"{self.origins.find().placed} in a way that needs to know it: return it, or compute only what is done to "
+            "each element by itself, or give it the same number of axes in every case"
+        )
+
     def add(self, op: Primitive, arguments: dict[str, Any], results: Sequence[FakeTensor]) -> None:
         """Record a primitive, which is not an operator of torch. `results` are the fake tensors that it returns."""
         node = Node(op, arguments, self.origins.find())
+        if self.of_any_rank and op is not IF:
+            blocks = [argument for argument in arguments.values() if isinstance(argument, Block)]
+            for value in (*node.inputs(), *(output for block in blocks for output in block.outputs)):
+                self.refuse_any_rank(value)
         for fake in results:
             value = self._values[id(fake)][1]
             value.node = node
             node.outputs.append(value)
+            if value.holds is Holds.ANY_RANK:
+                self.of_any_rank[value] = value
         self.nodes.append(node)
 
     def listed(self, stack: Value) -> Value:

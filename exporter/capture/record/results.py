@@ -11,6 +11,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from onnx_parity.exporter.capture.graph.graph import DTYPES, Varying
+from onnx_parity.exporter.capture.record.quantized import Quantized
 from onnx_parity.exporter.errors import CaptureError
 
 __all__ = [
@@ -19,6 +20,7 @@ __all__ = [
     "TensorList",
     "TensorOrNone",
     "Written",
+    "flattened",
     "mark_number",
     "spelled_structure",
     "taken_apart",
@@ -108,9 +110,18 @@ def spelled_structure(spec: pytree.TreeSpec) -> str:
     return repr(pytree.tree_unflatten([_Leaf()] * spec.num_leaves, spec))
 
 
+def flattened(result: Any) -> tuple[list[Any], pytree.TreeSpec]:
+    """The leaves of a result, and its structure, with a plain dict for each subclass of dict that is not registered."""
+    leaves, spec = pytree.tree_flatten(result)
+    while any(isinstance(leaf, dict) for leaf in leaves):
+        result = pytree.tree_unflatten([dict(leaf) if isinstance(leaf, dict) else leaf for leaf in leaves], spec)
+        leaves, spec = pytree.tree_flatten(result)
+    return leaves, spec
+
+
 def taken_apart(result: Any, numbers_are_outputs: bool = False) -> tuple[Returned, list[torch.Tensor]]:
     """The structure of a result, and its tensors. With `numbers_are_outputs`, constant numbers become tensors too."""
-    leaves, spec = pytree.tree_flatten(result)
+    leaves, spec = flattened(result)
     kinds: list[Kind] = []
     plain: list[Any] = []
     tensors: list[torch.Tensor] = []
@@ -130,6 +141,11 @@ def taken_apart(result: Any, numbers_are_outputs: bool = False) -> tuple[Returne
             tensors.append(torch.scalar_tensor(cast("int", leaf), dtype=DTYPES[type(leaf)]))
         elif isinstance(leaf, _PLAIN):
             kinds.append(Kind.PLAIN)
+        elif isinstance(leaf, Quantized):
+            raise CaptureError(
+                "the program returns a quantized tensor, which is no tensor of ONNX: return y.dequantize(), or "
+                "y.int_repr() beside its scale and zero point"
+            )
         else:
             raise CaptureError(
                 f"the program returns a {type(leaf).__qualname__}, which is not registered as a container. Return "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import sys
 from collections.abc import Sequence
 from typing import Any, cast
@@ -12,7 +13,7 @@ import torch
 from onnx_parity.exporter.capture.graph.graph import Size, same_shape, same_size
 from onnx_parity.exporter.capture.replace.registry import instead_of
 
-__all__ = ["linspace"]
+__all__ = ["arange", "diagonal", "linspace", "window"]
 
 _aten = torch.ops.aten
 
@@ -79,6 +80,30 @@ def _tensor_split_at(x: torch.Tensor, places: torch.Tensor, dim: int = 0) -> Any
     return [_aten.slice.Tensor(x, dim, start, end) for start, end in itertools.pairwise(bounds)]
 
 
+@instead_of(
+    _aten.repeat_interleave.self_Tensor, why="torch's own asks whether there is one number for each element or for all"
+)
+def _repeat_interleave(x: torch.Tensor, repeats: torch.Tensor, dim: int | None = None, **output_size: Any) -> Any:
+    sizes: list[Size] = [*x.shape, *repeats.shape]
+    if all(isinstance(size, int) for size in sizes):
+        return NotImplemented
+    if dim is None:
+        x, dim = x.reshape(-1), 0
+    each = repeats.reshape(-1)
+    count, given = x.shape[dim], cast("Size", each.shape[0])
+    if isinstance(given, int) and given != 1:
+        return NotImplemented
+    if not same_size(count, given):
+        # One number is repeated for all elements; where there are as many as elements, they stay as they are.
+        each = each.index_select(0, torch.remainder(torch.arange(count, device=x.device), cast("int", given)))
+    return x.index_select(dim, _aten.repeat_interleave.Tensor(each, **output_size))
+
+
+@instead_of(_aten.where.self, why="torch takes a condition of bytes too, and its fake kernel does not")
+def _where(condition: torch.Tensor, x: torch.Tensor, other: torch.Tensor) -> Any:
+    return _aten.where.self(condition != 0, x, other) if condition.dtype is torch.uint8 else NotImplemented
+
+
 @instead_of(_aten.one_hot.default, why="torch's decomposition reads the greatest value as a plain int")
 def _one_hot(x: torch.Tensor, num_classes: int = -1) -> Any:
     if num_classes != -1:
@@ -128,9 +153,58 @@ def _expanded(x: torch.Tensor, sizes: Sequence[Size | None]) -> torch.Tensor:
     return x if same_shape(x.shape, wanted) else x.expand(wanted)
 
 
-def linspace(start: float, end: float, steps: int, *, dtype: torch.dtype | None = None, **options: Any) -> Any:
+def arange(start: Any, end: Any, step: Any, dtype: torch.dtype | None) -> torch.Tensor:
+    """`torch.arange` for floats that are not known: start + step i, for ceil((end - start) / step) of them."""
+    dtype = dtype or torch.get_default_dtype()
+    first, last, by = map(_as_float64, (start, end, step))
+    if not dtype.is_floating_point:
+        # torch makes them integers first.
+        first, last, by = first.trunc(), last.trunc(), by.trunc()
+    count = ((last - first) / by).ceil().clamp(min=0).to(torch.int64).item()
+    return (first + by * torch.arange(cast("int", count), dtype=torch.float64)).to(dtype)
+
+
+def _as_float64(number: Any) -> torch.Tensor:
+    if isinstance(number, torch.Tensor):
+        return number.to(torch.float64).reshape(())
+    return torch.scalar_tensor(number, dtype=torch.float64)
+
+
+def window(name: str, length: Any, periodic: bool, factors: Sequence[Any], dtype: torch.dtype | None) -> torch.Tensor:
+    """`torch.hann_window` and its kin, for a length that is not known."""
+    period = torch.sym_max(length if periodic else length - 1, 1)
+    places = torch.arange(length, dtype=torch.float64)
+    turns = places * (2 * math.pi) / period
+    if name == "bartlett_window":
+        made = 1 - torch.abs(places * 2 / period - 1)
+    elif name == "blackman_window":
+        made = 0.42 - 0.5 * torch.cos(turns) + 0.08 * torch.cos(2 * turns)
+    elif name == "kaiser_window":
+        (beta,) = factors or (12.0,)
+        bent = torch.sqrt(torch.clamp(1 - (places * 2 / period - 1) ** 2, min=0))
+        made = torch.special.i0(beta * bent) / torch.special.i0(torch.tensor(beta, dtype=torch.float64))
+    else:
+        defaults = (0.5, 0.5) if name == "hann_window" else (0.54, 0.46)
+        known = [*factors, *defaults[len(factors) :]]
+        made = known[0] - known[1] * torch.cos(turns)
+    # Of a window of one, torch makes a 1.
+    return torch.where(torch.scalar_tensor(length) == 1, 1.0, made).to(dtype or torch.get_default_dtype())
+
+
+def diagonal(x: torch.Tensor, offset: Any, dim1: int, dim2: int) -> torch.Tensor:
+    """`torch.diagonal` for an offset that is not known: not a view, since none can begin at such a place."""
+    columns, rows = x.shape[dim2], x.shape[dim1]
+    down, right = torch.sym_max(-offset, 0), torch.sym_max(offset, 0)
+    length = torch.sym_max(torch.sym_min(rows - down, columns - right), 0)
+    steps = torch.arange(length, device=x.device)
+    flat = x.movedim((dim1, dim2), (-2, -1)).flatten(-2)
+    return flat.index_select(-1, (steps + down) * columns + steps + right)
+
+
+def linspace(start: Any, end: Any, steps: int, *, dtype: torch.dtype | None = None, **options: Any) -> Any:
     """`torch.linspace` for a symbolic number of steps, computed like torch's from both ends towards the middle."""
     wide = torch.float64
+    start, end = (each.to(wide) if isinstance(each, torch.Tensor) else each for each in (start, end))
     places = torch.arange(steps, dtype=wide)
     step = (end - start) / torch.sym_max(steps - 1, 1)
     walked = torch.where(places < (steps + 1) // 2, start + step * places, end - step * (steps - 1 - places))

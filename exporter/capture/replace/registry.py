@@ -21,10 +21,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+import torch
 from torch._ops import OpOverload
 
 __all__ = [
     "Kind",
+    "OfAnyRank",
     "Replacement",
     "decomposition_of",
     "functions",
@@ -60,6 +62,13 @@ class Replacement:
 
     def __str__(self) -> str:
         return f"{self.op}: {self.kind.value}: {self.why}"
+
+
+@dataclass(frozen=True, slots=True)
+class OfAnyRank:
+    """The fake result of an operator whose number of axes depends on sizes: the tensor that the example has."""
+
+    tensor: torch.Tensor
 
 
 _replacements: dict[Kind, dict[OpOverload, Replacement]] = {kind: {} for kind in Kind}

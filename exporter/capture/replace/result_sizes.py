@@ -7,6 +7,7 @@ of by torch's reference, which saves 0.3 s for DenseNet-121 with three dynamic a
 from __future__ import annotations
 
 import functools
+import math
 import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
@@ -16,7 +17,7 @@ from torch._ops import OpOverload
 from torch._subclasses.fake_tensor import FakeTensor
 
 from onnx_parity.exporter.capture.graph.graph import Size, same_shape, same_size
-from onnx_parity.exporter.capture.replace.registry import result_with_dynamic_sizes
+from onnx_parity.exporter.capture.replace.registry import OfAnyRank, result_with_dynamic_sizes
 from onnx_parity.exporter.capture.replace.upsampling import UPSAMPLING_TO_SIZES
 
 if TYPE_CHECKING:
@@ -188,9 +189,19 @@ def _in_example(size: Size) -> bool:
     ),
 )
 def _viewed(self: torch.Tensor, size: Sequence[Size]) -> Any:
-    if any(isinstance(each, int) and each < 0 for each in size) or not _is_surely_contiguous(self):
+    inferred = [axis for axis, each in enumerate(size) if isinstance(each, int) and each < 0]
+    if len(inferred) > 1 or not _is_surely_contiguous(self):
         return NotImplemented
-    return torch.empty([*size], dtype=self.dtype, device=self.device)
+    sizes = [*size]
+    if inferred:
+        # torch's own asks whether the shape is the same as before, which for some sizes it is.
+        count, known = math.prod(self.shape), math.prod([*size[: inferred[0]], *size[inferred[0] + 1 :]])
+        if isinstance(count, int) or (isinstance(known, int) and known == 0):
+            return NotImplemented
+        symbols: HintedShapeEnv = count.node.shape_env
+        whole = count // known
+        sizes[inferred[0]] = symbols.size_of(whole.node.expr) if isinstance(whole, torch.SymInt) else whole
+    return torch.empty(sizes, dtype=self.dtype, device=self.device)
 
 
 def _is_surely_contiguous(x: torch.Tensor) -> bool:
@@ -208,25 +219,36 @@ def _is_surely_contiguous(x: torch.Tensor) -> bool:
     _aten.squeeze.dim,
     _aten.squeeze.dims,
     why=(
-        "torch assumes that a dynamic size is not 1. If it is 1 the result has another rank, so the example decides "
-        "and the assumption is recorded"
+        "torch assumes that a dynamic size is not 1. If it is 1 the result has another rank, which stays open; where "
+        "an operator needs to know it, the example decides and the assumption is recorded"
     ),
 )
-def _squeezed(self: torch.Tensor, dim: int | Sequence[int] | None = None) -> torch.Tensor:
+def _squeezed(self: torch.Tensor, dim: int | Sequence[int] | None = None) -> torch.Tensor | OfAnyRank:
     dims = (
         range(self.ndim) if dim is None else [d % max(self.ndim, 1) for d in ([dim] if isinstance(dim, int) else dim)]
     )
-    sizes = [size for axis, size in enumerate(self.shape) if axis not in dims or not _is_one(size)]
-    return torch.empty(sizes, dtype=self.dtype, device=self.device)
+    kept: list[Size] = []
+    stays_open = False
+    for axis, size in enumerate(self.shape):
+        is_one, depends = _is_one(size) if axis in dims else (False, False)
+        stays_open |= depends
+        if not is_one:
+            kept.append(size)
+    result = torch.empty(kept, dtype=self.dtype, device=self.device)
+    return OfAnyRank(result) if stays_open else result
 
 
-def _is_one(size: Size) -> bool:
+def _is_one(size: Size) -> tuple[bool, bool]:
+    """Whether a size is 1; and whether that is so in the example only, and the number of axes stays open."""
     if isinstance(size, int):
-        return size == 1
+        return size == 1, False
     from sympy import Eq
 
     symbols: HintedShapeEnv = size.node.shape_env
-    return symbols.decided(Eq(size.node.expr, 1))
+    question = Eq(size.node.expr, 1)
+    if symbols.keeps_ranks and not symbols.is_certain(question):
+        return symbols.holds_in_example(question), True
+    return symbols.decided(question), False
 
 
 @result_with_dynamic_sizes(
@@ -250,6 +272,16 @@ def _unpacked(
     first: list[Size] = [batch, steps] if batch_first else [steps, batch]
     padded = torch.empty([*first, *data.shape[1:]], dtype=data.dtype, device=data.device)
     return padded, torch.empty([batch], dtype=torch.int64)
+
+
+@result_with_dynamic_sizes(
+    _aten.fake_quantize_per_tensor_affine_cachemask.default,
+    _aten._fake_quantize_per_tensor_affine_cachemask_tensor_qparams.default,
+    _aten.fake_quantize_per_channel_affine_cachemask.default,
+    why="torch has no fake kernel for it",
+)
+def _rounded_to_grid(self: torch.Tensor, *options: object) -> tuple[torch.Tensor, torch.Tensor]:
+    return torch.empty_like(self), torch.empty_like(self, dtype=torch.bool)
 
 
 def _unknown_size(like: torch.Tensor) -> torch.SymInt:

@@ -184,6 +184,22 @@ def _unbind(blocks: Blocks, step: Step, arguments: list[Any]) -> Any:
     return NotImplemented
 
 
+@step_of("aten::split", "aten::chunk")
+def _split(blocks: Blocks, step: Step, arguments: list[Any]) -> Any:
+    """Into parts of one size along an axis of unknown length, or into an unknown number of them."""
+    x, count, axis = arguments
+    if not isinstance(x, torch.Tensor) or isinstance(count, ScriptList) or not isinstance(axis, int):
+        return NotImplemented  # Strings are split too.
+    length = x.shape[axis]
+    depends = isinstance(count, (torch.SymInt, torch.Tensor))
+    if not depends and (isinstance(length, int) or step.kind == "aten::chunk"):
+        return NotImplemented
+    if step.kind == "aten::chunk":
+        count = blocks.number(count) if isinstance(count, torch.Tensor) else count
+        count = torch.sym_max((length + count - 1) // count, 1)
+    return ScriptList(sequence=recorded_lists.split(blocks, x, count, axis % x.ndim))
+
+
 @step_of("aten::list", "aten::copy", "aten::dict")
 def _copy(blocks: Blocks, step: Step, arguments: list[Any]) -> Any:
     value = arguments[0]

@@ -42,6 +42,8 @@ __all__ = ["run_script"]
 #: A loop with a known number of at most this many iterations is unrolled.
 UNROLLED = 32
 _NO_END = 2**63 - 1
+#: What reads the shape of a tensor.
+_OF_SHAPES = frozenset({"aten::size", "aten::dim", "aten::stride", "aten::numel", "aten::len"})
 _TAKING_OUT = frozenset({"aten::__getitem__", "aten::pop"})
 
 
@@ -146,6 +148,8 @@ class Interpreter:
             )
 
     def _step(self, step: Step, arguments: list[Any]) -> Any:
+        if step.kind in _OF_SHAPES:
+            self.blocks.refuse_any_rank(arguments[0])
         handler = STEPS.get(step.kind)
         if handler is not None:
             result = handler(self.blocks, step, arguments)

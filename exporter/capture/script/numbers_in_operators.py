@@ -5,7 +5,6 @@ Only operators without an overload that takes a tensor in place of the number ar
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -14,6 +13,7 @@ from torch._ops import OpOverload
 
 from onnx_parity.exporter.capture.record.blocks import Blocks
 from onnx_parity.exporter.capture.record.leaves import Leaf
+from onnx_parity.exporter.capture.replace.dynamic_sizes import arange, diagonal, window
 from onnx_parity.exporter.capture.script.operator_arguments import DTYPE_OF_NUMBER, beside, depends_on_values
 
 __all__ = ["written_with_tensors"]
@@ -76,12 +76,19 @@ def _arange(blocks: Blocks, given: Mapping[str, Any]) -> Any:
     numbers = [given.get("start"), given["end"], given.get("step")]
     defaults = (0, None, 1)
     ends = [_tensor(blocks, default if each is None else each) for each, default in zip(numbers, defaults, strict=True)]
-    dtype = _dtype(given)
-    if not any(each.is_floating_point() for each in ends) or not dtype.is_floating_point:
+    if not any(each.is_floating_point() for each in ends):
         return NotImplemented
-    start, end, step = (each.reshape(()).to(torch.float64) for each in ends)
-    count = blocks.number(((end - start) / step).ceil().clamp(min=0).to(torch.int64))
-    return (start + step * torch.arange(count, dtype=torch.float64)).to(dtype)
+    start, end, step = ends
+    return arange(start, end, step, _dtype(given))
+
+
+@_writes("diagonal", "diag")
+def _diagonal(blocks: Blocks, given: Mapping[str, Any]) -> Any:
+    x, offset = given["self"], given.get("offset", given.get("diagonal"))
+    if x.ndim == 1 or not depends_on_values(offset):
+        return NotImplemented
+    offset = blocks.number(offset) if isinstance(offset, torch.Tensor) else offset
+    return diagonal(x, offset, given.get("dim1") or 0, 1 if given.get("dim2") is None else given["dim2"])
 
 
 @_writes("linspace", "logspace")
@@ -98,20 +105,12 @@ def _linspace(blocks: Blocks, given: Mapping[str, Any]) -> Any:
     return spaced.to(_dtype(given))
 
 
-@_writes("hann_window", "hamming_window")
+@_writes("hann_window", "hamming_window", "blackman_window", "bartlett_window", "kaiser_window")
 def _window(blocks: Blocks, given: Mapping[str, Any]) -> Any:
-    """alpha - beta cos(2 pi i / n), where n is the length, or one less if the window is not periodic"""
     count = given["window_length"]
     count = blocks.number(count) if isinstance(count, torch.Tensor) else count
-    alpha, beta = given.get("alpha"), given.get("beta")
-    if given["name"] == "hamming_window":
-        alpha, beta = (0.54 if alpha is None else alpha), (0.46 if beta is None else beta)
-    alpha, beta = (_tensor(blocks, 0.5 if each is None else each).to(torch.float64) for each in (alpha, beta))
-    period = count - 1 if given.get("periodic") is False else count
-    places = torch.arange(count, dtype=torch.float64)
-    window = alpha - beta * torch.cos(places * (2 * math.pi) / torch.sym_max(period, 1))
-    # torch's window of length one is a 1.
-    return torch.where(_tensor(blocks, count) == 1, 1.0, window).to(_dtype(given))
+    factors = [given[name] for name in ("alpha", "beta") if given.get(name) is not None]
+    return window(given["name"], count, given.get("periodic") is not False, factors, _dtype(given))
 
 
 @_writes("full")

@@ -149,6 +149,8 @@ class HintedShapeEnv(ShapeEnv):
         self.assumptions: dict[sympy.Basic, Assumption] = {}
         #: Comparisons in the program whose results follow from the declared ranges.
         self._certain: dict[sympy.Basic, sympy.Basic] = {}
+        #: Whether the number of axes of a result may stay open where it depends on sizes.
+        self.keeps_ranks = True
         #: Results of arithmetic on sizes, and nodes of plain ints.
         self.computed: dict[Any, SymNode] = {}
         self.constants: dict[int, SymNode] = {}
@@ -251,6 +253,14 @@ class HintedShapeEnv(ShapeEnv):
         """The assumptions that fix a size."""
         assumptions = list(self.assumptions.values())
         return [*filter(Assumption.fixes, assumptions), *_fixed_together(assumptions)]
+
+    def is_certain(self, question: sympy.Basic) -> bool:
+        """Whether a question has the same answer for all sizes within the declared ranges."""
+        return bool(bound_sympy(question, self._ranges).is_singleton())
+
+    def holds_in_example(self, question: sympy.Basic) -> bool:
+        """The answer for the example, where the model will have all answers, so that nothing is assumed."""
+        return bool(self._in_example(question) == sympy.true)
 
     def decided(self, question: sympy.Basic) -> bool:
         """Answer a question that decides the result but that torch does not ask, such as whether `squeeze` drops an

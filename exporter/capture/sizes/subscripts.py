@@ -7,14 +7,14 @@ replaced here and in `replace/dynamic_sizes.py`.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch.overrides import TorchFunctionMode
 
 from onnx_parity.exporter.capture.graph.graph import Varying
 from onnx_parity.exporter.capture.graph.origin import asks_for_its_caller
-from onnx_parity.exporter.capture.replace.dynamic_sizes import linspace
+from onnx_parity.exporter.capture.replace.dynamic_sizes import arange, diagonal, linspace, window
 
 __all__ = ["SymbolicSubscripts"]
 
@@ -23,6 +23,10 @@ asks_for_its_caller(__file__)
 _READ = torch.Tensor.__getitem__
 _WRITE = torch.Tensor.__setitem__
 _NARROW = frozenset({torch.narrow, torch.Tensor.narrow})
+_WINDOWS = frozenset(
+    {torch.hann_window, torch.hamming_window, torch.blackman_window, torch.bartlett_window, torch.kaiser_window}
+)
+_DIAGONALS = frozenset({torch.diagonal, torch.Tensor.diagonal})
 _UNPACK = torch._VF._pad_packed_sequence
 #: Functions that create a tensor from numbers, which may be symbols.
 _OF_NUMBERS = frozenset({torch.tensor, torch.as_tensor})
@@ -39,11 +43,26 @@ _TAKING_SIZES = frozenset(
 )  # fmt: skip
 
 
+#: What reads the shape of a tensor.
+_OF_SHAPES = frozenset(
+    {
+        *(vars(torch._C.TensorBase)[name].__get__ for name in ("shape", "ndim")), torch.Tensor.dim, torch.Tensor.size,
+        torch.Tensor.numel, torch.Tensor.nelement, torch.Tensor.stride, torch.Tensor.__len__, torch.Tensor.ndimension,
+        torch.numel,
+    }
+)  # fmt: skip
+
+
 class SymbolicSubscripts(TorchFunctionMode):
     """Applies symbolic numbers in a subscript with `torch.select`. Its result is a view, so it can also be written to.
 
-    Tensors of one int that are given as sizes or as indices become symbols.
+    Tensors of one int that are given as sizes or as indices become symbols. A function is called with each tensor whose
+    shape the program reads.
     """
+
+    def __init__(self, shape_is_read: Callable[[torch.Tensor], None]) -> None:
+        super().__init__()
+        self._shape_is_read = shape_is_read
 
     def __torch_function__(
         self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
@@ -56,6 +75,25 @@ class SymbolicSubscripts(TorchFunctionMode):
                     view, rest = _selected(args[0], items)
                     return func(view, rest, *args[2:])
                 return func(args[0], items, *args[2:])
+        elif func is torch.arange and any(isinstance(each, (torch.Tensor, torch.SymFloat)) for each in args):
+            if (made := _ranged(args, kwargs or {})) is not None:
+                return made
+            args = tuple(map(_numbered, args))
+        elif func in _DIAGONALS and len(args) > 1:
+            offset = _numbered(args[1])
+            if isinstance(offset, torch.SymInt):
+                return diagonal(args[0], offset, *(args[2:] or (0, 1)))
+            args = (args[0], offset, *args[2:])
+        elif func is torch.nn.functional.one_hot and len(args) > 1:
+            classes = _numbered(args[1])
+            if isinstance(classes, torch.SymInt):
+                return (args[0].unsqueeze(-1) == torch.arange(cast("int", classes), device=args[0].device)).to(
+                    torch.int64
+                )
+        elif func in _WINDOWS and args:
+            length, *options = map(_numbered, args)
+            if isinstance(length, torch.SymInt):
+                return _window_of(func, length, options, kwargs or {})
         elif func in _TAKING_SIZES:
             of_tensor = isinstance(args[0], torch.Tensor) and func is not torch.arange if args else False
             args = (*args[:1], *map(_numbered, args[1:])) if of_tensor else tuple(map(_numbered, args))
@@ -64,11 +102,36 @@ class SymbolicSubscripts(TorchFunctionMode):
                 return torch.ops.aten.slice.Tensor(*args[:3], args[2] + args[3])
         elif func in _OF_NUMBERS and args and _has_parts(args[0]):
             return _assembled(args[0], *args[1:], **(kwargs or {}))
-        elif func is torch.linspace and len(args) == 3 and isinstance(args[2], torch.SymInt):
-            return linspace(*args, **(kwargs or {}))
+        elif func is torch.linspace and len(args) == 3:
+            args = (*args[:2], _numbered(args[2]))
+            if isinstance(args[2], torch.SymInt):
+                return linspace(*args, **(kwargs or {}))
+        elif func in _OF_SHAPES:
+            self._shape_is_read(args[0])
         elif func is _UNPACK and _is_all_steps(*args):
             args = (*args[:4], -1)
         return func(*args, **(kwargs or {}))
+
+
+def _window_of(func: Any, length: torch.SymInt, options: list[Any], kwargs: dict[str, Any]) -> torch.Tensor:
+    periodic, *factors = options or [kwargs.get("periodic", True)]
+    factors += [kwargs[name] for name in ("alpha", "beta") if name in kwargs]
+    return window(func.__name__, length, periodic, factors, kwargs.get("dtype"))
+
+
+def _ranged(args: tuple[Any, ...], kwargs: dict[str, Any]) -> torch.Tensor | None:
+    """A range of floats that are not known; None if all its numbers are integers, or it is of another form."""
+    floats = [each for each in args if isinstance(each, torch.SymFloat) or _is_float(each)]
+    if not floats or not set(kwargs) <= {"dtype", "out"} or len(args) > 3:
+        return None
+    start, end, step = (0, *args, 1) if len(args) == 1 else (*args, 1)[:3]
+    out = kwargs.get("out")
+    made = arange(start, end, step, kwargs.get("dtype") if out is None else out.dtype)
+    return made if out is None else torch.add(made, torch.zeros([], dtype=made.dtype), out=out)
+
+
+def _is_float(item: object) -> bool:
+    return isinstance(item, torch.Tensor) and item.is_floating_point()
 
 
 def _is_all_steps(data: object, batch_sizes: torch.Tensor, batch_first: bool, value: float, steps: object) -> bool:

@@ -75,6 +75,14 @@ def linspace(g: Graph, start: Operand, end: Operand, steps: int, dtype: object =
     return g.cast(g.op("Add", base, offset), g.out.dtype)
 
 
+@lowering(
+    "aten::hann_window", "aten::hamming_window", "aten::blackman_window", "aten::bartlett_window", "aten::kaiser_window"
+)  # fmt: skip
+def window(g: Graph, window_length: int, periodic: bool = True, dtype: object = None, **factors: float) -> Value:
+    made = getattr(torch, g.operator.removeprefix("aten::"))
+    return g.const(made(window_length, periodic, **factors, dtype=g.out.dtype))
+
+
 @lowering("aten::logspace.default")
 def logspace(g: Graph, start: float, end: float, steps: int, base: float = 10.0, dtype: object = None) -> Value:
     return g.const(torch.logspace(start, end, steps, base, dtype=g.out.dtype))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from onnx_parity.exporter.capture.graph.graph import Varying
 from onnx_parity.exporter.dtypes import fits_attribute
 from onnx_parity.exporter.lowering.builder import Graph
 from onnx_parity.exporter.lowering.registry import lowering
@@ -18,8 +19,12 @@ def matmul(g: Graph, self: Value, mat2: Value | None = None, **other: Value) -> 
 
 
 @lowering("aten::addmm")
-def addmm(g: Graph, self: Value, mat1: Value, mat2: Value, beta: float = 1, alpha: float = 1) -> Value:
+def addmm(
+    g: Graph, self: Value, mat1: Value, mat2: Value, beta: float | Varying = 1, alpha: float | Varying = 1
+) -> Value:
     """beta * self + alpha * mat1 @ mat2"""
+    if isinstance(alpha, Varying) or isinstance(beta, Varying):
+        return _sum_of_products(g, self, g.matmul(mat1, mat2), beta, alpha)
     are_exact = fits_attribute(alpha, self.dtype) and fits_attribute(beta, self.dtype)
     # Where the axis summed over is empty, onnxruntime's Gemm returns C without its factor.
     is_empty = same_size(mat1.sizes[1], 0)
@@ -29,7 +34,7 @@ def addmm(g: Graph, self: Value, mat1: Value, mat2: Value, beta: float = 1, alph
 
 
 @lowering("aten::addmv", "aten::addbmm", "aten::baddbmm")
-def baddbmm(g: Graph, self: Value, beta: float = 1, alpha: float = 1, **factors: Value) -> Value:
+def baddbmm(g: Graph, self: Value, beta: float | Varying = 1, alpha: float | Varying = 1, **factors: Value) -> Value:
     """beta * self + alpha * product; addbmm sums the products over the batch"""
     product = g.matmul(*factors.values())
     if g.operator == "aten::addbmm":
@@ -37,15 +42,22 @@ def baddbmm(g: Graph, self: Value, beta: float = 1, alpha: float = 1, **factors:
     return _sum_of_products(g, self, product, beta, alpha)
 
 
-def _sum_of_products(g: Graph, self: Value, product: Value, beta: float, alpha: float) -> Value:
+def _sum_of_products(g: Graph, self: Value, product: Value, beta: float | Varying, alpha: float | Varying) -> Value:
     scaled = _scaled(g, product, alpha)
+    if isinstance(beta, Varying):
+        # In torch, NaN in self does not reach the result where beta is 0.
+        kept = g.op("Mul", self, g.scalar(beta, self.dtype))
+        is_zero = g.equal(g.scalar(beta, self.dtype), g.const(0, self.dtype))
+        return g.op("Add", g.where(is_zero, g.const(0, self.dtype), kept), scaled)
     if beta == 0:
         # In torch, NaN in self does not reach the result then.
         return scaled
     return g.op("Add", self if beta == 1 else g.op("Mul", self, beta), scaled)
 
 
-def _scaled(g: Graph, product: Value, alpha: float) -> Value:
+def _scaled(g: Graph, product: Value, alpha: float | Varying) -> Value:
+    if isinstance(alpha, Varying):
+        return g.op("Mul", product, g.scalar(alpha, product.dtype))
     if alpha == 1:
         return product
     if fits_attribute(alpha, product.dtype):

@@ -40,6 +40,17 @@ def tolist(g: Graph, stack: Value) -> Value:
     return g.sequence_op("SplitToSequence", [stack], stack.dtype, Holds.LIST, axis_i=0, keepdims_i=0)
 
 
+@lowering("prim::list_of_parts")
+def list_of_parts(g: Graph, whole: Value, size: Value, dim: int) -> Value:
+    """With the sizes of all of them, because of a single size onnxruntime makes no part of an empty axis"""
+    one = g.const(1, torch.int64)
+    length = g.squeeze(g.size(whole, dim), [0])
+    count = g.extreme("Max", g.op("Div", g.op("Add", length, g.op("Sub", size, one)), size), one)
+    starts = g.op("Mul", g.iota_below(g.unsqueeze(count, [0])), size)
+    sizes = g.extreme("Min", g.op("Sub", length, starts), size)
+    return g.sequence_op("SplitToSequence", [whole, sizes], whole.dtype, Holds.LIST, axis_i=dim)
+
+
 @lowering("prim::list_insert")
 def list_insert(g: Graph, items: Value, item: Value, place: Value | None = None) -> Value:
     return g.list_insert(items, item, place)

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 
+from onnx_parity.exporter.capture.graph.graph import Size
 from onnx_parity.exporter.lowering.builder import Graph
 from onnx_parity.exporter.lowering.registry import lowering
+from onnx_parity.exporter.lowering.values.shapes import shaped
 from onnx_parity.exporter.lowering.values.value import Operand, Value
 
 
@@ -67,6 +71,26 @@ def randint(
     sample = g.uniform(g.out.shape, torch.float64)
     scaled = g.op("Add", g.op("Mul", sample, g.scalar(high - low, torch.float64)), g.scalar(low, torch.float64))
     return g.cast(g.op("Floor", scaled), g.out.dtype)
+
+
+@lowering("aten::multinomial")
+def multinomial(g: Graph, self: Value, num_samples: int, replacement: bool = False) -> Value:
+    """Places drawn with these weights: those of the greatest log(weight) + noise, with noise of a Gumbel distribution.
+
+    onnxruntime has no kernel for the Multinomial of opset 22, which besides does not draw without replacement.
+    """
+    logits = g.op("Log", g.cast(self, torch.float32))
+    if not replacement:
+        chances = shaped(g.op("Add", logits, _gumbel(g, self.sizes)), self.sizes)
+        return g.top_k(chances, num_samples, self.rank - 1, largest=True)[1]
+    sizes = [*self.sizes[:-1], num_samples, self.sizes[-1]]
+    chances = shaped(g.op("Add", g.unsqueeze(logits, [self.rank - 1]), _gumbel(g, sizes)), sizes)
+    return g.squeeze(g.top_k(chances, 1, self.rank, largest=True)[1], [self.rank])
+
+
+def _gumbel(g: Graph, sizes: Sequence[Size]) -> Value:
+    """-log(-log(u)) for u that is random in [0, 1)"""
+    return g.op("Neg", g.op("Log", g.op("Neg", g.op("Log", g.uniform(sizes, torch.float32)))))
 
 
 def _random_dtype(g: Graph) -> torch.dtype:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 
+from onnx_parity.exporter.capture.graph.graph import Holds
 from onnx_parity.exporter.lowering.builder import Graph
 from onnx_parity.exporter.lowering.registry import lowering
 from onnx_parity.exporter.lowering.values.shapes import same_shape, same_size
@@ -81,4 +82,12 @@ def squeeze(g: Graph, self: Value, dim: int | list[int] | None = None) -> Value:
         range(self.rank) if dim is None else [d % max(self.rank, 1) for d in ([dim] if isinstance(dim, int) else dim)]
     )
     ones = [d for d in dims if d < self.rank and isinstance(self.sizes[d], int) and self.sizes[d] == 1]
-    return g.squeeze(self, sorted(ones))
+    if g.out.holds is not Holds.ANY_RANK:
+        return g.squeeze(self, sorted(ones))
+    if dim is None:
+        return g.op("Squeeze", self)
+    x = self
+    # From the last axis on, so that those before it keep their numbers.
+    for axis in sorted((d for d in dims if not isinstance(self.sizes[d], int) or d in ones), reverse=True):
+        x = g.squeeze(x, [axis]) if axis in ones else g.squeeze_if_one(x, g.size(self, axis), axis)
+    return x

@@ -1,4 +1,5 @@
-"""Squeeze, Unsqueeze and the reductions, whose axes are an attribute in early opsets and an input later; Transpose."""
+"""Squeeze, Unsqueeze and the reductions, whose axes are an attribute in early opsets and an input later; Transpose;
+since when quantization takes an axis."""
 
 from __future__ import annotations
 
@@ -25,6 +26,13 @@ class AxesForms(Base):
             return result
         result = self.op(op, x, self.const(list(axes), torch.int64), **attributes)
         return result
+
+    def has_quantization(self, per_channel: bool, of_weights: bool = False) -> bool:
+        """Whether QuantizeLinear and DequantizeLinear exist, also with one scale for each slice along an axis.
+
+        onnxruntime 1.31 quantizes the bias beside quantized weights with Round, which opset 10 does not have.
+        """
+        return self.opset >= (13 if per_channel else 11 if of_weights else 10)
 
     def squeeze(self, x: Value, axes: Sequence[int]) -> Value:
         if not axes:

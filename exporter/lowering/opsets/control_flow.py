@@ -35,6 +35,22 @@ class ControlFlowForms(Base):
                         "not allow at this opset",
                     )
 
+    def squeeze_if_one(self, x: Value, size: Value, axis: int) -> Value:
+        """`x` without an axis if its size, an int64 tensor of one element, is 1."""
+        self.require_opset(
+            11,
+            f"the number of axes of its result depends on whether axis {axis} has size 1, and ONNX's If does not "
+            "return different shapes at this opset",
+        )
+        graphs = []
+        for drops in (True, False):
+            with self.body() as body:
+                body.returns([self.squeeze(x, [axis]) if drops else self.identity(x)])
+            graphs.append(body.graph)
+        is_one = self.squeeze(self.equal(size, self.const([1], torch.int64)), [0])
+        (result,) = self.emit("If", [is_one], [x.dtype], then_branch_g=graphs[0], else_branch_g=graphs[1])
+        return result
+
     def loop(self, trips: Value | None, condition: Value | None, initial: Sequence[Value], block: Block) -> list[Value]:
         """A Loop whose body is a block that takes the number of the iteration, the condition and the carried values."""
 

@@ -43,7 +43,7 @@ class SequenceForms(Base):
     def check_returned(self, values: Sequence[AtenValue]) -> None:
         """Refuse values that If and Loop return only from a later opset on."""
         for value in values:
-            if value.holds is not Holds.TENSOR:
+            if value.holds in _RETURNED_SINCE:
                 self.require_opset(
                     _RETURNED_SINCE[value.holds],
                     f"ONNX's If and Loop do not return {_PLURAL[value.holds]} at this opset",

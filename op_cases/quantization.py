@@ -1,0 +1,145 @@
+"""Quantization: fake quantization in its five forms, and programs that compute with quantized tensors.
+
+Inputs and weights are multiples of their scales, so that no value lies halfway between two numbers of a grid: there,
+torch's integers and the floats of runtimes may round to different sides.
+"""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from onnx_parity.harness.case import floats, model, numbers, op
+
+_ROWS = {"x": {0: "rows"}}
+
+# --- fake quantization ------------------------------------------------------------------------------------------------
+
+
+def _to_grid(low: int, high: int) -> Callable[[Tensor], Tensor]:
+    def rounds(x: Tensor) -> Tensor:
+        return torch.fake_quantize_per_tensor_affine(x, 0.11, 3, low, high)
+
+    return rounds
+
+
+fake_quantize_signed = op(_to_grid(-128, 127), floats(2, 3, 4), dynamic=_ROWS)
+fake_quantize_unsigned = op(_to_grid(0, 255), floats(2, 3, 4), dynamic=_ROWS)
+fake_quantize_seven_bits = op(_to_grid(0, 127), floats(2, 3, 4), dynamic=_ROWS)
+fake_quantize_four_bits = op(_to_grid(-8, 7), floats(2, 3, 4), dynamic=_ROWS)
+fake_quantize_sixteen_bits = op(_to_grid(0, 65535), floats(2, 3, 4), dynamic=_ROWS)
+
+
+def by_tensors(x: Tensor, scale: Tensor) -> Tensor:
+    return torch.fake_quantize_per_tensor_affine(x, scale.abs() + 0.1, torch.tensor(2), -128, 127)
+
+
+def per_channel(x: Tensor) -> Tensor:
+    scale = torch.tensor([0.1, 0.03, 0.2])
+    zero_point = torch.tensor([0, 5, 1], dtype=torch.int32)
+    y = torch.fake_quantize_per_channel_affine(x, scale, zero_point, 1, 0, 255)
+    return torch.fake_quantize_per_channel_affine(y, scale, zero_point, 1, -100, 100)
+
+
+def learnable(x: Tensor) -> Tensor:
+    scale, zero_point = torch.tensor([0.1]), torch.tensor([2.0])
+    return torch._fake_quantize_learnable_per_tensor_affine(x, scale, zero_point, 0, 255, 1.0)
+
+
+def learnable_per_channel(x: Tensor) -> Tensor:
+    scale, zero_point = torch.tensor([0.1, 0.2, 0.3]), torch.tensor([2.0, 0.0, 7.0])
+    return torch._fake_quantize_learnable_per_channel_affine(x, scale, zero_point, 1, 0, 255, 1.0)
+
+
+fake_quantize_by_tensors = op(by_tensors, floats(2, 3, 4), floats(), dynamic={"x0": {0: "rows"}})
+fake_quantize_per_channel = op(per_channel, floats(2, 3, 4), dynamic=_ROWS)
+fake_quantize_learnable = op(learnable, floats(2, 3, 4))
+fake_quantize_learnable_per_channel = op(learnable_per_channel, floats(2, 3, 4))
+
+# --- quantized tensors ------------------------------------------------------------------------------------------------
+
+
+class Quantized(nn.Module):
+    """Quantizes its input, calls a layer or a function, and dequantizes the result."""
+
+    def __init__(self, inner: Callable[[Tensor], Tensor]) -> None:
+        super().__init__()
+        self.inner = inner
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.inner(torch.quantize_per_tensor(x, 0.5, 128, torch.quint8)).dequantize()
+
+
+def _identity(x: Tensor) -> Tensor:
+    return x
+
+
+def _weighted(layer: Any, shape: tuple[int, ...], outputs: int) -> Any:
+    """A quantized layer with weights that are whole numbers."""
+    weight = (torch.arange(math.prod(shape)) * 5 % 9 - 4.0).reshape(shape)
+    zeros = torch.zeros(shape[0], dtype=torch.int64)
+    per_channel = torch.quantize_per_channel(weight, torch.full([shape[0]], 0.5), zeros, 0, torch.qint8)
+    whole = torch.quantize_per_tensor(weight, 0.5, 0, torch.qint8)
+    layer.set_weight_bias(whole if "Transpose" in type(layer).__name__ else per_channel, torch.arange(float(outputs)))
+    layer.scale, layer.zero_point = 4.0, 100
+    return layer
+
+
+def _linear() -> nn.Module:
+    return Quantized(_weighted(torch.ao.nn.quantized.Linear(4, 3), (3, 4), 3))
+
+
+def _conv1d() -> nn.Module:
+    return Quantized(_weighted(torch.ao.nn.quantized.Conv1d(2, 3, 3, stride=2), (3, 2, 3), 3))
+
+
+def _conv2d() -> nn.Module:
+    return Quantized(_weighted(torch.ao.nn.quantized.Conv2d(2, 3, 3, padding=1), (3, 2, 3, 3), 3))
+
+
+def _conv2d_relu() -> nn.Module:
+    return Quantized(_weighted(torch.ao.nn.intrinsic.quantized.ConvReLU2d(2, 3, 3), (3, 2, 3, 3), 3))
+
+
+def _conv_transpose2d() -> nn.Module:
+    layer = torch.ao.nn.quantized.ConvTranspose2d(2, 3, 3, stride=2, output_padding=(0, 1))
+    return Quantized(_weighted(layer, (2, 3, 3, 3), 3))
+
+
+_IMAGES = {"x": {0: "batch", 2: "height", 3: "width"}}
+
+quantize = model(lambda: Quantized(_identity), numbers(3, 4), dynamic=_ROWS, tier="smoke")
+quantized_linear = model(_linear, numbers(3, 4), dynamic=_ROWS, tier="smoke")
+quantized_conv1d = model(_conv1d, numbers(2, 2, 7), tier="smoke")
+quantized_conv2d = model(_conv2d, numbers(2, 2, 5, 5), dynamic=_IMAGES, tier="smoke")
+quantized_conv2d_relu = model(_conv2d_relu, numbers(2, 2, 5, 5), tier="smoke")
+quantized_conv_transpose2d = model(_conv_transpose2d, numbers(2, 2, 4, 4), tier="smoke")
+
+
+def moved(x: Tensor) -> Tensor:
+    y = F.relu(x.transpose(0, 1).flatten(1))[:, 1:]
+    return torch.cat([y, y], 0)
+
+
+def pooled(x: Tensor) -> Tensor:
+    return F.max_pool2d(x.unsqueeze(0).unsqueeze(0), 2).squeeze(0)
+
+
+def activated(x: Tensor) -> Tensor:
+    return torch.tanh(F.hardtanh(x, -2.0, 2.0))
+
+
+def arithmetic(x: Tensor) -> Tensor:
+    functional = torch.ao.nn.quantized.QFunctional()
+    y = torch.ops.quantized.add(x, functional.cat([x, x])[: x.size(0)], 1.0, 100)
+    product: Tensor = torch.ops.quantized.mul(y, x, 2.0, 100)
+    return product
+
+
+quantized_moved = model(lambda: Quantized(moved), numbers(3, 4), tier="smoke")
+quantized_pooled = model(lambda: Quantized(pooled), numbers(4, 4), tier="smoke")
+quantized_activations = model(lambda: Quantized(activated), numbers(3, 4), tier="smoke")
+quantized_arithmetic = model(lambda: Quantized(arithmetic), numbers(3, 4), tier="smoke")
