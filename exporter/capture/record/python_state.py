@@ -19,7 +19,7 @@ from typing import Any
 
 import torch
 
-__all__ = ["PythonState"]
+__all__ = ["PythonState", "is_installed"]
 
 #: How many values are looked at. Programs of a thousand modules have a tenth of these; data sets have more.
 _MOST = 20_000
@@ -86,7 +86,7 @@ class PythonState:
     def _is_users(self, module: str | None) -> bool:
         """Whether a module is part of the program, rather than of Python or of what is installed for others, too."""
         package = _package(module)
-        return package in self._packages or not _is_installed(package)
+        return package in self._packages or not is_installed(package)
 
     def _wait_for(self, values: Iterable[Any]) -> None:
         waiting = [value for value in values if type(value) not in _ATOMS]
@@ -317,7 +317,7 @@ def _package(module: str | None) -> str:
 
 
 @functools.cache
-def _is_installed(package: str) -> bool:
+def is_installed(package: str) -> bool:
     """Whether a package is Python's own, or was installed beside it, rather than written for what is run."""
     if package in _PACKAGES_OF_SCRIPTS:
         return False
