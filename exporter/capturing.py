@@ -128,7 +128,8 @@ def record_program(model: Program, args: Any, kwargs: Mapping[str, Any] | None, 
     _warn_of_dropped_writes(traced.written)
     written = [end.name for end in traced.returned.written]
     outputs = traced.graph.outputs
-    output_names = output_names_for(len(outputs) - len(written), inputs.output_names, written, inputs.names)
+    count, in_object = len(outputs) - len(written), traced.returned.names
+    output_names = output_names_for(count, inputs.output_names, written, inputs.names, in_object)
     axes = with_outputs_placed(inputs.axes, output_names, [len(output.shape) for output in outputs])
     weight_names = inputs.weight_names
     training = None if options.training is None else trains(options.training)

@@ -12,6 +12,7 @@ from torch.utils import _pytree as pytree
 from onnx_parity.exporter.capture.graph.graph import Input, Size, Value
 from onnx_parity.exporter.capture.record.marked_arguments import MarkedInput
 from onnx_parity.exporter.capture.record.recorder import Recorder
+from onnx_parity.exporter.containers import closed
 from onnx_parity.exporter.request.dynamic_axes import Axes, Named
 from onnx_parity.exporter.request.marked_inputs import Held, ListOf, is_input
 
@@ -86,7 +87,7 @@ class RecordedInputs:
             filled[position] = tensor
         for position, marked in self._marked.items():
             filled[position] = marked.handed_out(self.size_sources)
-        arguments: tuple[tuple[Any, ...], dict[str, Any]] = pytree.tree_unflatten(filled, self._spec)
+        arguments: tuple[tuple[Any, ...], dict[str, Any]] = closed(pytree.tree_unflatten(filled, self._spec))
         return arguments
 
     def refuse_written(self) -> None:

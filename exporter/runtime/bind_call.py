@@ -10,6 +10,7 @@ import onnx_ir as ir
 import torch
 from torch.utils import _pytree as pytree
 
+from onnx_parity.exporter.containers import Opened, opened
 from onnx_parity.exporter.dtypes import TO_ONNX
 from onnx_parity.exporter.errors import ArgumentError
 from onnx_parity.exporter.request.call_arguments import by_parameter, parameter_names, refuse_unknown_keywords
@@ -31,7 +32,7 @@ def feeds_of(
     refuse_unknown_keywords(args, kwargs, signature)
     parameters = parameter_names(signature)
     own = by_parameter(parameters, *exported)
-    given = by_parameter(parameters, tuple(args), kwargs)
+    given = by_parameter(parameters, *opened((tuple(args), kwargs)))
     defaults = {p.name: p.default for p in signature.parameters.values()} if signature is not None else {}
     names = [value.name or "" for value in inputs]
     _refuse_others(own, given, defaults, names)
@@ -100,6 +101,15 @@ def _paired(place: str, given: Any, exported: Any) -> Iterator[tuple[str, Any, A
             )
         for key, before in exported.items():
             yield from _paired(f"{place}[{key!r}]", given[key], before)
+    elif isinstance(exported, Opened) and isinstance(given, Opened):
+        if exported.cls is not given.cls:
+            raise ArgumentError(
+                f"{place} is a {given.cls.__qualname__}, but the program was exported with a "
+                f"{exported.cls.__qualname__}: give one"
+            )
+        yield from _paired(f"{place}'s items", given.items, exported.items)
+        for name, before in exported.attributes.items():
+            yield from _paired(f"{place}.{name}", given.attributes.get(name), before)
     elif isinstance(exported, (list, tuple)) and isinstance(given, (list, tuple)):
         if len(exported) != len(given):
             raise ArgumentError(

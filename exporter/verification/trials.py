@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
+from onnx_parity.exporter.containers import opened
 from onnx_parity.exporter.request.marked_inputs import Given, Held, ListOf, Mark, OrNone, is_input
 from onnx_parity.exporter.source import Source
 
@@ -33,7 +34,7 @@ class Trial:
             return cls("the example inputs", source.args, source.kwargs, invented=False)
         if not isinstance(args, list | tuple):
             args = () if args is None else (args,)
-        return cls("the arguments", tuple(args), kwargs or {}, invented=False)
+        return cls("the arguments", *opened((tuple(args), kwargs or {})), invented=False)
 
     def tensors(self) -> list[torch.Tensor]:
         return [leaf for leaf in pytree.tree_leaves((self.args, self.kwargs)) if isinstance(leaf, torch.Tensor)]

@@ -11,9 +11,12 @@ import torch
 from torch.utils import _pytree as pytree
 
 from onnx_parity.exporter.capture.graph.graph import DTYPES, Varying
+from onnx_parity.exporter.containers import closed, has_names, named_leaves, opened
 from onnx_parity.exporter.errors import CaptureError
+from onnx_parity.exporter.request.names_in_objects import output_names_in
 
 __all__ = [
+    "PLAIN",
     "Kind",
     "Returned",
     "TensorList",
@@ -25,7 +28,7 @@ __all__ = [
 ]
 
 #: Types that may be returned beside tensors. The exported program returns the same values as the recording.
-_PLAIN = (int, float, complex, bool, str, bytes, type(None), torch.dtype, torch.device, torch.Size)
+PLAIN = (int, float, complex, bool, str, bytes, type(None), torch.dtype, torch.device, torch.Size)
 _MARK = "_onnx_parity_number"
 
 
@@ -92,6 +95,8 @@ class Returned:
     spec: pytree.TreeSpec
     kinds: Sequence[Kind]
     plain: Sequence[Any]
+    #: Names of the outputs, if the structure is or holds an object with attributes.
+    names: Sequence[str] | None = None
     #: What the program wrote to, if the new values are outputs after its own (`return_written`).
     written: tuple[Written, ...] = ()
 
@@ -105,12 +110,14 @@ class _Leaf:
 
 def spelled_structure(spec: pytree.TreeSpec) -> str:
     """A structure as it is written in Python, with a `_` for each leaf."""
-    return repr(pytree.tree_unflatten([_Leaf()] * spec.num_leaves, spec))
+    return repr(closed(pytree.tree_unflatten([_Leaf()] * spec.num_leaves, spec)))
 
 
 def taken_apart(result: Any, numbers_are_outputs: bool = False) -> tuple[Returned, list[torch.Tensor]]:
     """The structure of a result, and the tensors in it, among them known numbers with `numbers_are_outputs`."""
+    result = opened(result)
     leaves, spec = pytree.tree_flatten(result)
+    in_object = has_names(result)
     kinds: list[Kind] = []
     plain: list[Any] = []
     tensors: list[torch.Tensor] = []
@@ -128,7 +135,7 @@ def taken_apart(result: Any, numbers_are_outputs: bool = False) -> tuple[Returne
         elif isinstance(leaf, Varying) or (numbers_are_outputs and type(leaf) in DTYPES):
             kinds.append(Kind.NUMBER)
             tensors.append(torch.scalar_tensor(cast("int", leaf), dtype=DTYPES[type(leaf)]))
-        elif isinstance(leaf, _PLAIN):
+        elif isinstance(leaf, PLAIN) or in_object:
             kinds.append(Kind.PLAIN)
         else:
             raise CaptureError(
@@ -139,4 +146,9 @@ def taken_apart(result: Any, numbers_are_outputs: bool = False) -> tuple[Returne
         plain.append(leaf if kinds[-1] is Kind.PLAIN else None)
     if not tensors:
         raise CaptureError(f"the program returns {result!r}, which has no tensor: return at least one tensor")
-    return Returned(spec, kinds, plain), tensors
+    return Returned(spec, kinds, plain, _names(result, kinds) if in_object else None), tensors
+
+
+def _names(result: Any, kinds: Sequence[Kind]) -> list[str] | None:
+    paths = [path for path, _ in named_leaves(result)]
+    return output_names_in(result, [path for path, kind in zip(paths, kinds, strict=True) if kind is not Kind.PLAIN])
