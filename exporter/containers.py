@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, is_dataclass
+from dataclasses import dataclass
 from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from typing import Any, cast
 
@@ -19,13 +19,20 @@ from torch.utils import _pytree as pytree
 
 from onnx_parity.exporter.errors import ArgumentError
 
-__all__ = ["Opened", "children", "closed", "has_names", "named_leaves", "opened"]
+__all__ = ["Opened", "Whole", "children", "closed", "has_names", "holds_objects", "named_leaves", "opened"]
+
+
+class Whole:
+    """A base of classes of this exporter that hold tensors and are leaves all the same."""
+
+    __slots__ = ()
+
 
 #: How many values are looked at within one structure.
 _MOST = 100_000
 #: Values of these types hold no tensors, or are not taken apart: modules are programs, and not data.
 _WHOLE = (
-    torch.Tensor, torch.nn.Module, torch.dtype, torch.device, torch.Size, torch.Generator, torch.SymInt, torch.SymFloat,
+    Whole, torch.Tensor, torch.nn.Module, torch.dtype, torch.device, torch.Size, torch.Generator, torch.SymInt, torch.SymFloat,
     torch.SymBool, int, float, complex, str, bytes, type(None), type, range, slice, FunctionType, MethodType,
     BuiltinFunctionType, ModuleType, functools.partial,
 )  # fmt: skip
@@ -96,6 +103,12 @@ def opened(tree: Any) -> Any:
         return tree
     opening = _Opening()
     return pytree.tree_unflatten([opening.leaf(leaf)[0] for leaf in leaves], spec)
+
+
+def holds_objects(tree: Any) -> bool:
+    """Whether a structure holds objects, opened ones or others, that a program may put tensors into."""
+    leaves = pytree.tree_leaves(tree, is_leaf=lambda node: isinstance(node, Opened))
+    return any(not isinstance(leaf, _WHOLE) for leaf in leaves)
 
 
 class _Opening:
@@ -272,10 +285,10 @@ def named_leaves(tree: Any, path: tuple[str | int, ...] = ()) -> Iterator[tuple[
 
 
 def has_names(tree: Any) -> bool:
-    """Whether a structure holds an object with attributes, rather than tuples, lists and dicts alone."""
+    """Whether a structure holds an object that was opened, or a registered one that is a dict with fixed keys."""
     inside = children(tree)
     if inside is None:
         return False
-    if isinstance(tree, Opened) or (is_dataclass(tree) and type(tree) not in _ORDINARY):
+    if isinstance(tree, Opened) or (isinstance(tree, Mapping) and type(tree) not in _ORDINARY):
         return True
     return any(has_names(child) for _, child in inside)

@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from onnx_parity.exporter.capture.graph.graph import Graph, Origin, Value
 from onnx_parity.exporter.capture.graph.origin import last_user_line
 from onnx_parity.exporter.capture.record.results import TensorList
 from onnx_parity.exporter.capture.record.values_read import TracerWarning
@@ -16,7 +17,13 @@ from onnx_parity.exporter.nesting import nested_too_deeply
 if TYPE_CHECKING:
     from onnx_parity.exporter.capture.sizes.shape_env import Assumption, HintedShapeEnv
 
-__all__ = ["ended_the_process", "failed_while_recorded", "fixed_axes", "warn_of_branches_on_sizes"]
+__all__ = [
+    "ended_the_process",
+    "failed_while_recorded",
+    "fixed_axes",
+    "refuse_ignored_inputs",
+    "warn_of_branches_on_sizes",
+]
 
 
 def failed_while_recorded(
@@ -62,6 +69,24 @@ def ended_the_process(error: SystemExit) -> CaptureError:
     return CaptureError(
         f"the program ended the process{last_user_line(error).placed} while it was recorded: SystemExit: {error.code}. "
         "Have it raise another error, or return"
+    )
+
+
+def refuse_ignored_inputs(graph: Graph, looked_at: Mapping[Value, Origin]) -> None:
+    """Refuse a program that looked at the values of an input, decided by them, and does not use the input otherwise."""
+    used = {id(value) for node in graph.live_nodes() for value in node.inputs()}
+    used.update(id(output) for output in graph.outputs)
+    used.update(id(value) for value, axis in graph.symbol_sources.values() if axis is None)
+    ignored = [each for each in graph.inputs if each.value in looked_at and id(each.value) not in used]
+    if not ignored:
+        return
+    lines = "\n".join(f"  - {each.name!r}{looked_at[each.value].placed}" for each in ignored)
+    raise FrozenValueError(
+        f"the program looks at the values of {len(ignored)} input{'s' if len(ignored) > 1 else ''} to decide what to do, "
+        f"and the results depend on {'them' if len(ignored) > 1 else 'it'} in no other way. The exported model would do "
+        f"what was decided for the example, whatever is given there:\n{lines}\n"
+        "Decide with tensors instead (torch.where, torch.cond), or script the function that decides; if the example's "
+        "decision is the right one for all that the model will be given, export with allow_ignored_inputs=True."
     )
 
 

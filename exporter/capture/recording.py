@@ -18,6 +18,7 @@ from onnx_parity.exporter.capture.capture_errors import (
     ended_the_process,
     failed_while_recorded,
     fixed_axes,
+    refuse_ignored_inputs,
     warn_of_branches_on_sizes,
 )
 from onnx_parity.exporter.capture.fakes.fake_mode import Fakes
@@ -28,7 +29,7 @@ from onnx_parity.exporter.capture.record.lifted import Lifting
 from onnx_parity.exporter.capture.record.module_state import buffers_of, preserved
 from onnx_parity.exporter.capture.record.recorder import NeedsSymbols, OwnTensorWritten, Recorder, own_tensor_written
 from onnx_parity.exporter.capture.record.results import Kind, Returned, Written, taken_apart
-from onnx_parity.exporter.capture.recorded_inputs import RecordedInputs
+from onnx_parity.exporter.capture.recorded_inputs import Changed, RecordedInputs
 from onnx_parity.exporter.capture.replace.dispatch import keeping_composites
 from onnx_parity.exporter.capture.sizes.subscripts import SymbolicSubscripts
 from onnx_parity.exporter.capture.weight_names import name_finder
@@ -51,6 +52,8 @@ class Traced:
     returned: Returned
     #: Names of buffers, inputs and attributes that the program wrote to, and whose new values are not outputs.
     written: list[str] = field(default_factory=list)
+    #: The positions of the inputs whose values decided what was recorded.
+    looked_at: list[int] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +68,7 @@ class ToRecord:
     weight_names: Sequence[str]
     strict: bool
     return_written: bool
+    allow_ignored_inputs: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +137,9 @@ class _Recording:
         self._outputs: list[Value] = []
         self._assigned_values: list[Value] = []
         self._lifted_values: list[Value] = []
+        #: What the program put into the objects among its arguments, and the values of the tensors.
+        self._changed = Changed({}, {}, [])
+        self._put_values: list[Value] = []
 
     # --- the program runs ---------------------------------------------------------------------------------------------
 
@@ -150,10 +157,11 @@ class _Recording:
             raise ended_the_process(error) from error
         except Exception as error:
             raise self._failure(error) from error
-        returned = len(values) - len(self._assigned) - len(self._lifted)
         lifted = len(values) - len(self._lifted)
-        self._outputs, self._assigned_values = values[:returned], values[returned:lifted]
-        self._lifted_values = values[lifted:]
+        put = lifted - len(self._changed.inputs) - len(self._changed.new)
+        returned = put - len(self._assigned)
+        self._outputs, self._assigned_values = values[:returned], values[returned:put]
+        self._put_values, self._lifted_values = values[put:lifted], values[lifted:]
 
     def _called(self, tensors: list[torch.Tensor], buffers: list[torch.Tensor]) -> list[torch.Tensor]:
         """Call the program, inside of `functionalize`. Gives every tensor whose value is wanted afterwards."""
@@ -165,15 +173,17 @@ class _Recording:
             for changed in recorder.at_end:
                 assigned.update(changed(program))
         self._inputs.refuse_written()
+        self._changed = changed = self._inputs.changed_in_objects(args, kwargs)
+        put = [*changed.inputs.values(), *changed.new.values()]
         self._assigned = {name: new for name, new in assigned.items() if isinstance(new, torch.Tensor)}
         self._assigned_others = [name for name in assigned if name not in self._assigned]
         # A script says by its types what it returns: a number is an output whether it is known or not.
         is_script = isinstance(self._wanted.program, _SCRIPTS)
         self._returned, outputs = taken_apart(result, numbers_are_outputs=is_script)
         if lifted is None:
-            return [*outputs, *self._assigned.values()]
+            return [*outputs, *self._assigned.values(), *put]
         self._lifted = lifted.own
-        return [*outputs, *self._assigned.values(), *lifted.wrapped]
+        return [*outputs, *self._assigned.values(), *put, *lifted.wrapped]
 
     def _failure(self, error: Exception) -> Exception:
         """What to raise for an error of the program: what another attempt may avoid, or else what the user reads."""
@@ -214,18 +224,22 @@ class _Recording:
         recorder, inputs = self._recorder, self._inputs
         written = self._written()
         outputs, returned = self._outputs_as_returned(), self._returned
-        names = [*(end.name for end in written), *self._assigned_others]
+        others = [*self._assigned_others, *self._put_elsewhere()]
+        names = [*(end.name for end in written), *others]
         if self._wanted.return_written:
             outputs += written.values()
             returned = replace(returned, written=tuple(written))
-            names = self._assigned_others
+            names = others
         sources = recorder.symbol_sources() | inputs.size_sources
         graph = Graph(inputs.inputs, recorder.nodes, outputs, inputs.axis_names, sources)
-        return Traced(graph, returned, names)
+        looked_at = recorder.reader.looked_at
+        if looked_at and not self._wanted.allow_ignored_inputs:
+            refuse_ignored_inputs(graph, looked_at)
+        return Traced(graph, returned, names, [n for n, each in enumerate(inputs.inputs) if each.value in looked_at])
 
     def let_go(self) -> None:
         """Hold no fake tensor any longer."""
-        self._buffer_fakes, self._assigned, self._lifted = [], {}, ()
+        self._buffer_fakes, self._assigned, self._lifted, self._changed = [], {}, (), Changed({}, {}, [])
         self._recorder.release()
         self._inputs.release()
 
@@ -238,8 +252,22 @@ class _Recording:
             after[Written(self._wanted.input_names[number], number)] = self._recorder.value_of(fake)
         # What no operator made is as it was.
         written = {end: value for end, value in after.items() if value.node is not None}
+        for number, value in zip(self._changed.inputs, self._put_values, strict=False):
+            written[Written(self._wanted.input_names[number], number)] = value
+        if self._inputs.has_objects:
+            # A cache that is given back has its new values among the outputs.
+            returned = {id(value) for value in self._outputs}
+            written = {end: value for end, value in written.items() if end.place is None or id(value) not in returned}
         assigned = zip(self._assigned, self._assigned_values, strict=True)
         return written | {Written(name): value for name, value in assigned}
+
+    def _put_elsewhere(self) -> list[str]:
+        """Places in objects among the arguments that the program put new tensors and other numbers into, and whose
+        content it does not return."""
+        returned = {id(value) for value in self._outputs}
+        values = self._put_values[len(self._changed.inputs) :]
+        new = [name for name, value in zip(self._changed.new, values, strict=True) if id(value) not in returned]
+        return [*new, *self._changed.numbers]
 
     def _outputs_as_returned(self) -> list[Value]:
         """The values of what the program returned; lists that are held in one tensor are made lists."""

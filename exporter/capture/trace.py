@@ -53,15 +53,19 @@ def trace(
     weight_names: Sequence[str] = (),
     strict: bool = False,
     return_written: bool = False,
+    allow_ignored_inputs: bool = False,
 ) -> Traced:
     """Record `program(*args, **kwargs)`. The inputs are the tensors and the marked inputs among the flattened
     arguments, and are named in this order.
 
     Weights have the module's names, or those in `weight_names` in the order of `weights_of(program)`. With
     `return_written`, the new values of buffers, attributes and inputs become outputs after the program's own. Axes with
-    `Dim.AUTO` that the program fixes become static; any other axis that it fixes is an error.
+    `Dim.AUTO` that the program fixes become static; any other axis that it fixes is an error. An input that only
+    decided what was recorded is an error too, unless `allow_ignored_inputs`.
     """
-    wanted = ToRecord(program, args, kwargs, input_names, decomposition_of, weight_names, strict, return_written)
+    wanted = ToRecord(
+        program, args, kwargs, input_names, decomposition_of, weight_names, strict, return_written, allow_ignored_inputs
+    )
     # Programs without dynamic axes are first traced without a ShapeEnv, because its import takes time.
     attempt = Attempt(axes, symbolic=bool(axes.inputs))
     failure: BaseException | None = None

@@ -15,6 +15,7 @@ from onnx_parity.exporter.dtypes import TO_ONNX
 from onnx_parity.exporter.errors import ArgumentError
 from onnx_parity.exporter.request.call_arguments import by_parameter, parameter_names, refuse_unknown_keywords
 from onnx_parity.exporter.request.marked_inputs import Given, Held, ListOf, OrNone, is_input
+from onnx_parity.exporter.request.size_expressions import AxisSize
 
 __all__ = ["feeds_of"]
 
@@ -37,13 +38,17 @@ def feeds_of(
     names = [value.name or "" for value in inputs]
     _refuse_others(own, given, defaults, names)
     fed: list[Given] = []
+    #: Numbers that the model takes to be the sizes of axes.
+    kept: list[tuple[str, Any, str]] = []
     for name, before in own.items():
         if name not in given:
             # An argument that may be None may also be left out.
             fed += [None] if isinstance(before, Held) else []
             continue
         for place, one, other in _paired(name, given[name], before):
-            if is_input(other):
+            if isinstance(other, AxisSize):
+                kept.append((place, one, other.axis))
+            elif is_input(other):
                 wanted = _wanted(other)
                 if not _fits(one, other):
                     raise ArgumentError(
@@ -52,7 +57,13 @@ def feeds_of(
                 fed.append(list(one) if isinstance(one, tuple) else one)
             else:
                 _refuse_other_constant(place, one, other)
-    _check(inputs, fed)
+    sizes = _check(inputs, fed)
+    for place, number, axis in kept:
+        if number != sizes[axis][0]:
+            raise ArgumentError(
+                f"{place} is {number!r}, but the model takes it to be the size of the axis {axis!r}, as in the example "
+                f"that it was exported with, and {sizes[axis][1]!r} has size {sizes[axis][0]} there"
+            )
     return dict(zip(names, fed, strict=True))
 
 
@@ -141,12 +152,16 @@ def _refuse_other_constant(place: str, given: Any, exported: Any) -> None:
         )
 
 
-def _check(inputs: Sequence[ir.Value], fed: Sequence[Given]) -> None:
-    """Refuse tensors that do not fit the model's inputs, before a runtime does so without naming the argument."""
+def _check(inputs: Sequence[ir.Value], fed: Sequence[Given]) -> dict[str, tuple[int, str]]:
+    """Refuse tensors that do not fit the model's inputs, before a runtime does so without naming the argument.
+
+    Returns the sizes of the named axes, each with the name of an input that has it.
+    """
     seen: dict[str, tuple[int, str]] = {}
     for value, given in zip(inputs, fed, strict=True):
         for tensor in given if isinstance(given, list) else [] if given is None else [given]:
             _check_tensor(value, tensor, {} if isinstance(given, list) else seen)
+    return seen
 
 
 def _check_tensor(value: ir.Value, tensor: torch.Tensor, seen: dict[str, tuple[int, str]]) -> None:

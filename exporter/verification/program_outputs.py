@@ -104,7 +104,7 @@ class ProgramOutputs:
 
     def _written(self, program: _Program, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[torch.Tensor]:
         """The new values of inputs, buffers and attributes that the program wrote to, where the model returns them."""
-        inputs = self._source.inputs(*opened((args, kwargs)))
+        inputs = self._source.inputs_by_place(*opened((args, kwargs)))
         values = []
         for end in self._returned.written:
             if end.place is not None:

@@ -11,7 +11,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from onnx_parity.exporter.capture.graph.graph import DTYPES, Varying
-from onnx_parity.exporter.containers import closed, has_names, named_leaves, opened
+from onnx_parity.exporter.containers import Whole, closed, has_names, named_leaves, opened
 from onnx_parity.exporter.errors import CaptureError
 from onnx_parity.exporter.request.names_in_objects import output_names_in
 
@@ -33,7 +33,7 @@ _MARK = "_onnx_parity_number"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class TensorList:
+class TensorList(Whole):
     """A list of data-dependent length, passed between scripts: its stacked items, or a list of the graph."""
 
     tensor: torch.Tensor
@@ -52,7 +52,7 @@ class TensorList:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class TensorOrNone:
+class TensorOrNone(Whole):
     """A tensor or None, depending on data, as a flag and a tensor. `optional` has both in one value, to be returned."""
 
     present: Any
