@@ -19,7 +19,7 @@ from torch.utils import _pytree as pytree
 
 from onnx_parity.exporter.errors import ArgumentError
 
-__all__ = ["Opened", "Whole", "children", "closed", "has_names", "holds_objects", "named_leaves", "opened"]
+__all__ = ["Opened", "Whole", "attributes_of", "children", "closed", "has_names", "holds_objects", "named_leaves", "opened"]
 
 
 class Whole:
@@ -32,8 +32,8 @@ class Whole:
 _MOST = 100_000
 #: Values of these types hold no tensors, or are not taken apart: modules are programs, and not data.
 _WHOLE = (
-    Whole, torch.Tensor, torch.nn.Module, torch.dtype, torch.device, torch.Size, torch.Generator, torch.SymInt, torch.SymFloat,
-    torch.SymBool, int, float, complex, str, bytes, type(None), type, range, slice, FunctionType, MethodType,
+    Whole, torch.Tensor, torch.nn.Module, torch.dtype, torch.device, torch.Size, torch.Generator, torch.SymInt,
+    torch.SymFloat, torch.SymBool, int, float, complex, str, bytes, type(None), type, range, slice, FunctionType, MethodType,
     BuiltinFunctionType, ModuleType, functools.partial,
 )  # fmt: skip
 #: What pytree registers itself. Other registered classes are the user's, and have names for what they hold.
@@ -131,9 +131,16 @@ class _Opening:
         self._count(value)
         if isinstance(value, (set, frozenset)):
             if any(isinstance(item, torch.Tensor) for item in value):
-                raise ArgumentError("a set among the arguments or results holds tensors, which have no order there: give a list")
+                raise ArgumentError(
+                    "a set among the arguments or results holds tensors, which have no order there: give a list"
+                )
             return value, False
-        attributes = _attributes(value)
+        if isinstance(value, tuple):
+            # Not a named tuple, which pytree knows.
+            if any(isinstance(item, torch.Tensor) for item in value):
+                raise _not_made_of_attributes(type(value))
+            return value, False
+        attributes = attributes_of(value)
         items = list(value) if isinstance(value, list) else dict(value) if isinstance(value, dict) else None
         if not attributes and not items:
             return value, False
@@ -172,7 +179,8 @@ class _Opening:
             )
 
 
-def _attributes(value: Any) -> dict[str, Any]:
+def attributes_of(value: Any) -> dict[str, Any]:
+    """What an object keeps in its `__dict__` and its slots."""
     attributes = getattr(value, "__dict__", None)
     held = dict(attributes) if isinstance(attributes, dict) else {}
     for name in _slots(type(value)):
@@ -233,10 +241,14 @@ def _new(cls: type) -> Any:
     try:
         return cast("Any", base).__new__(cls)
     except TypeError:
-        raise ArgumentError(
-            f"a {cls.__qualname__} among the arguments or results holds tensors and cannot be taken apart, for it is "
-            "not made of attributes: give its tensors in a tuple, list, dict or dataclass"
-        ) from None
+        raise _not_made_of_attributes(cls) from None
+
+
+def _not_made_of_attributes(cls: type) -> ArgumentError:
+    return ArgumentError(
+        f"a {cls.__qualname__} among the arguments or results holds tensors and cannot be taken apart, for it is not made "
+        "of attributes: give its tensors in a tuple, list, dict or dataclass"
+    )
 
 
 # --- names ------------------------------------------------------------------------------------------------------------

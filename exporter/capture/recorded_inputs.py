@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +14,7 @@ from onnx_parity.exporter.capture.graph.graph import Input, Size, Value
 from onnx_parity.exporter.capture.record.marked_arguments import MarkedInput
 from onnx_parity.exporter.capture.record.recorder import Recorder
 from onnx_parity.exporter.containers import closed, holds_objects, named_leaves, opened
+from onnx_parity.exporter.request.call_arguments import parameter_names, signature_of
 from onnx_parity.exporter.request.dynamic_axes import Axes, Named
 from onnx_parity.exporter.request.marked_inputs import Held, ListOf, is_input
 from onnx_parity.exporter.request.size_expressions import AxisSize, evaluated, is_expression
@@ -129,10 +130,13 @@ class RecordedInputs:
         arguments: tuple[tuple[Any, ...], dict[str, Any]] = closed(pytree.tree_unflatten(filled, self._spec))
         return arguments
 
-    def changed_in_objects(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Changed:
+    def changed_in_objects(
+        self, args: Sequence[Any], kwargs: Mapping[str, Any], program: Callable[..., Any]
+    ) -> Changed:
         """What the program put into the objects among its arguments, which were made for this recording."""
         if not self.has_objects:
             return Changed({}, {}, [])
+        parameters = parameter_names(signature_of(program))
         before = {path: (place, leaf) for place, (path, leaf) in enumerate(named_leaves(self._example))}
         numbers = dict(self._tensors)
         tensors: dict[int, torch.Tensor] = {}
@@ -145,16 +149,10 @@ class RecordedInputs:
                     if leaf is not self._given.get(place):
                         tensors[numbers[place]] = leaf
                 else:
-                    new[self._spelled(path)] = leaf
+                    new[_spelled(path, parameters)] = leaf
             elif type(example) is int and (isinstance(leaf, torch.SymInt) or (type(leaf) is int and leaf != example)):
-                others.append(self._spelled(path))
+                others.append(_spelled(path, parameters))
         return Changed(tensors, new, others)
-
-    def _spelled(self, path: tuple[str | int, ...]) -> str:
-        """A path among the arguments as Python writes it: `cache.layers[0].keys`."""
-        _, argument, *rest = path
-        root = argument if isinstance(argument, str) else f"args[{argument}]"
-        return root + "".join(f".{part}" if isinstance(part, str) else f"[{part}]" for part in rest)
 
     def refuse_written(self) -> None:
         """Refuse writes to marked inputs. Called when the program has run."""
@@ -170,6 +168,14 @@ class RecordedInputs:
     def tensor_inputs(self) -> Iterator[tuple[int, FakeTensor]]:
         """The inputs that are tensors: the number of each among the inputs, and its fake."""
         return zip((number for _, number in self._tensors), self.fakes, strict=True)
+
+
+def _spelled(path: Sequence[str | int], parameters: Sequence[str]) -> str:
+    """A path among the arguments as Python writes it: `cache.layers[0].keys`."""
+    _, argument, *rest = path
+    if isinstance(argument, int):
+        argument = parameters[argument] if argument < len(parameters) else f"args[{argument}]"
+    return argument + "".join(f".{part}" if isinstance(part, str) else f"[{part}]" for part in rest)
 
 
 def _fake_like(example: torch.Tensor, shape: Sequence[Size] | None, fakes: FakeTensorMode) -> FakeTensor:

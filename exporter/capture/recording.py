@@ -173,7 +173,7 @@ class _Recording:
             for changed in recorder.at_end:
                 assigned.update(changed(program))
         self._inputs.refuse_written()
-        self._changed = changed = self._inputs.changed_in_objects(args, kwargs)
+        self._changed = changed = self._inputs.changed_in_objects(args, kwargs, program)
         put = [*changed.inputs.values(), *changed.new.values()]
         self._assigned = {name: new for name, new in assigned.items() if isinstance(new, torch.Tensor)}
         self._assigned_others = [name for name in assigned if name not in self._assigned]
@@ -257,7 +257,11 @@ class _Recording:
         if self._inputs.has_objects:
             # A cache that is given back has its new values among the outputs.
             returned = {id(value) for value in self._outputs}
-            written = {end: value for end, value in written.items() if end.place is None or id(value) not in returned}
+            written = {
+                end: value
+                for end, value in written.items()
+                if end.place is None or id(_before_copy(value)) not in returned
+            }
         assigned = zip(self._assigned, self._assigned_values, strict=True)
         return written | {Written(name): value for name, value in assigned}
 
@@ -277,6 +281,13 @@ class _Recording:
             if kind in (Kind.LIST, Kind.NUMBERS) and outputs[place].holds is not Holds.LIST:
                 outputs[place] = self._recorder.listed(outputs[place])
         return outputs
+
+
+def _before_copy(value: Value) -> Value:
+    """The value that functionalization copies to an input at the end."""
+    node = value.node
+    source = node.arguments["src"] if node is not None and node.op is torch.ops.aten.copy_.default else value
+    return source if isinstance(source, Value) else value
 
 
 def _shape_env() -> HintedShapeEnv:

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch.export.dynamic_shapes import Dim
 
-from onnx_parity.exporter.containers import Opened, children, named_leaves
+from onnx_parity.exporter.containers import Opened, attributes_of, children, named_leaves
 from onnx_parity.exporter.errors import ArgumentError
 from onnx_parity.exporter.request.marked_inputs import Held
 
@@ -66,10 +66,12 @@ def _by_position(what: str, inside: _Inside, spec: Any) -> Iterator[tuple[torch.
 
 def _of_object(what: str, argument: Any, inside: _Inside, spec: Any) -> Iterator[tuple[torch.Tensor, Any]]:
     cls = argument.cls if isinstance(argument, Opened) else type(argument)
-    tensors = [leaf for _, leaf in named_leaves(argument) if isinstance(leaf, torch.Tensor)]
+    tensors = _tensors(argument)
     if type(spec) is cls:
         held = children(spec)
-        yield from _by_key(what, inside, dict(held) if held is not None else vars(spec))
+        parts = attributes_of(spec) if held is None else dict(held)
+        for key, child in inside:
+            yield from paired(f"{what}[{key!r}]", child, parts.get(str(key)) if _tensors(child) else None)
     elif isinstance(spec, Mapping) and spec and all(isinstance(axis, int) for axis in spec):
         yield from _for_all(what, cls, tensors, spec)
     elif isinstance(spec, Mapping):
@@ -103,6 +105,10 @@ def _for_all(
             f"{what} names {enough} axes, but no tensor of the {cls.__qualname__} has as many: give axes that they have"
         )
     yield from ((tensor, axes if tensor.ndim >= enough else None) for tensor in tensors)
+
+
+def _tensors(argument: Any) -> list[torch.Tensor]:
+    return [leaf for _, leaf in named_leaves(argument) if isinstance(leaf, torch.Tensor)]
 
 
 def _entries(spec: Sequence[Any]) -> list[Any]:
