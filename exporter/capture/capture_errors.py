@@ -15,7 +15,7 @@ from onnx_parity.exporter.errors import CaptureError, DynamicAxisError, FrozenVa
 from onnx_parity.exporter.nesting import nested_too_deeply
 
 if TYPE_CHECKING:
-    from onnx_parity.exporter.capture.sizes.shape_env import Assumption, HintedShapeEnv
+    from onnx_parity.exporter.capture.sizes.shape_env import Assumption
 
 __all__ = [
     "ended_the_process",
@@ -90,19 +90,20 @@ def refuse_ignored_inputs(graph: Graph, looked_at: Mapping[Value, Origin]) -> No
     )
 
 
-def warn_of_branches_on_sizes(symbols: HintedShapeEnv, axis_names: Mapping[str, str], strict: bool) -> None:
+def warn_of_branches_on_sizes(
+    branches: Sequence[Assumption], axis_names: Mapping[str, str], strict: bool
+) -> None:
     """Warn of branches on a dynamic size in the user's code; raise `FrozenValueError` instead if `strict`."""
-    for assumption in symbols.assumptions.values():
-        if assumption.by_user and not assumption.fixes():
-            origin = assumption.origin
-            text = (
-                f"the program branches on a dynamic size{origin.placed}: {assumption.spelled(axis_names)} is "
-                f"{assumption.answer} in the example, and the exported model takes that branch for every size. "
-                "Branch on something that is not dynamic, or export one model for each branch"
-            )
-            if strict:
-                raise FrozenValueError(text)
-            warnings.warn_explicit(text, TracerWarning, origin.file, origin.line)
+    for assumption in branches:
+        origin = assumption.origin
+        text = (
+            f"the program branches on a dynamic size{origin.placed}: {assumption.spelled(axis_names)} is "
+            f"{assumption.answer} in the example, and the exported model takes that branch for every size. "
+            "Branch on something that is not dynamic, or export one model for each branch"
+        )
+        if strict:
+            raise FrozenValueError(text)
+        warnings.warn_explicit(text, TracerWarning, origin.file, origin.line)
 
 
 def fixed_axes(fixed: Mapping[str, Assumption], axis_names: Mapping[str, str]) -> DynamicAxisError:

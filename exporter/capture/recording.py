@@ -19,7 +19,6 @@ from onnx_parity.exporter.capture.capture_errors import (
     failed_while_recorded,
     fixed_axes,
     refuse_ignored_inputs,
-    warn_of_branches_on_sizes,
 )
 from onnx_parity.exporter.capture.fakes.fake_mode import Fakes
 from onnx_parity.exporter.capture.graph.graph import Graph, Holds, Value
@@ -37,6 +36,8 @@ from onnx_parity.exporter.errors import CaptureError, ExportError
 from onnx_parity.exporter.request.dynamic_axes import Axes
 
 if TYPE_CHECKING:
+    import sympy
+
     from onnx_parity.exporter.capture.sizes.shape_env import Assumption, HintedShapeEnv
 
 __all__ = ["Attempt", "AutomaticAxesFixed", "SymbolicNumberFailed", "ToRecord", "Traced", "record"]
@@ -54,6 +55,8 @@ class Traced:
     written: list[str] = field(default_factory=list)
     #: The positions of the inputs whose values decided what was recorded.
     looked_at: list[int] = field(default_factory=list)
+    #: The questions about sizes that the program branched on.
+    branches: list[Assumption] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +85,8 @@ class Attempt:
     lifts: bool = False
     #: Numbers that are read from tensors are those of the example.
     freezes: bool = False
+    #: A question about sizes that is given the other answer where the program itself asks it.
+    denied: sympy.Basic | None = None
 
 
 class SymbolicNumberFailed(Exception):
@@ -101,7 +106,8 @@ def record(wanted: ToRecord, attempt: Attempt) -> Traced:
     recording = _Recording(wanted, attempt)
     try:
         recording.run()
-        recording.check()
+        if attempt.denied is None:
+            recording.check()
         return recording.traced()
     finally:
         recording.let_go()
@@ -111,7 +117,7 @@ class _Recording:
     def __init__(self, wanted: ToRecord, attempt: Attempt) -> None:
         self._wanted = wanted
         self._attempt = attempt
-        self._symbols = symbols = _shape_env() if attempt.symbolic else None
+        self._symbols = symbols = _shape_env(attempt.denied) if attempt.symbolic else None
         self._recorder = recorder = Recorder(
             Fakes(symbols),
             OriginFinder(wanted.program),
@@ -215,7 +221,6 @@ class _Recording:
                 raise AutomaticAxesFixed(frozenset(automatic))
             if fixed:
                 raise fixed_axes(fixed, axis_names)
-            warn_of_branches_on_sizes(symbols, axis_names, self._wanted.strict)
             symbols.closed = True
         self._recorder.reader.warn()
 
@@ -235,7 +240,9 @@ class _Recording:
         looked_at = recorder.reader.looked_at
         if looked_at and not self._wanted.allow_ignored_inputs:
             refuse_ignored_inputs(graph, looked_at)
-        return Traced(graph, returned, names, [n for n, each in enumerate(inputs.inputs) if each.value in looked_at])
+        questions = [] if self._symbols is None else self._symbols.branches()
+        positions = [number for number, each in enumerate(inputs.inputs) if each.value in looked_at]
+        return Traced(graph, returned, names, positions, questions)
 
     def let_go(self) -> None:
         """Hold no fake tensor any longer."""
@@ -290,11 +297,11 @@ def _before_copy(value: Value) -> Value:
     return source if isinstance(source, Value) else value
 
 
-def _shape_env() -> HintedShapeEnv:
+def _shape_env(denied: sympy.Basic | None) -> HintedShapeEnv:
     # sympy and what torch builds on it take 0.2 s to import, and programs of static sizes need none of it.
     from onnx_parity.exporter.capture.sizes.shape_env import HintedShapeEnv
 
-    return HintedShapeEnv()
+    return HintedShapeEnv(denied)
 
 
 def _fixed_axes(symbols: HintedShapeEnv, axis_names: Mapping[str, str]) -> dict[str, Assumption]:

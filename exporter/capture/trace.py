@@ -16,14 +16,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch._ops import OpOverload
 from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException
 from torch.utils import _pytree as pytree
 
-from onnx_parity.exporter.capture.capture_errors import failed_while_recorded
+from onnx_parity.exporter.capture.capture_errors import failed_while_recorded, warn_of_branches_on_sizes
 from onnx_parity.exporter.capture.patches.recording import capturing_surroundings
 from onnx_parity.exporter.capture.record.python_state import PythonState
 from onnx_parity.exporter.capture.record.recorder import NeedsSymbols, OwnTensorWritten
@@ -36,10 +36,23 @@ from onnx_parity.exporter.capture.recording import (
     Traced,
     record,
 )
-from onnx_parity.exporter.errors import CaptureError
+from onnx_parity.exporter.errors import CaptureError, OnnxExporterError
 from onnx_parity.exporter.request.dynamic_axes import Axes
 
+if TYPE_CHECKING:
+    import sympy
+
+    from onnx_parity.exporter.capture.sizes.shape_env import Assumption
+
 __all__ = ["Traced", "trace"]
+
+#: How many branches on sizes are followed to their other side.
+_MOST_BRANCHES = 8
+#: How a recording may end, other than with a graph.
+_FAILURES = (
+    OnnxExporterError, SymbolicNumberFailed, AutomaticAxesFixed, DynamicOutputShapeException,
+    DataDependentOutputException,
+)  # fmt: skip
 
 
 def trace(
@@ -73,7 +86,10 @@ def trace(
     arguments = PythonState(leaf for leaf in leaves if not isinstance(leaf, torch.Tensor))
     while True:
         try:
-            return _recorded(wanted, attempt, arguments)
+            traced = _recorded(wanted, attempt, arguments)
+            branches = _that_matter(traced, lambda denied: _recorded(wanted, replace(attempt, denied=denied), arguments))
+            warn_of_branches_on_sizes(branches, traced.graph.axis_names, strict)
+            return traced
         except SymbolicNumberFailed as error:
             # The program needs the value of a number that is a symbol. The example's number becomes a constant, with a
             # warning.
@@ -95,6 +111,27 @@ def trace(
             attempt = replace(attempt, symbolic=True)
         except AutomaticAxesFixed as found:
             attempt = replace(attempt, axes=attempt.axes.without(found.names))
+
+
+def _that_matter(traced: Traced, record_denying: Callable[[sympy.Basic], Traced]) -> list[Assumption]:
+    """The branches of a recording on dynamic sizes, without those whose other branch would have been the same.
+
+    Each takes another recording. If there are many, the program is not one that can be right for all sizes.
+    """
+    if not traced.branches:
+        return []
+    from onnx_parity.exporter.capture.branches_on_sizes import does_not_matter
+
+    matter = []
+    for branch in traced.branches:
+        try:
+            other = record_denying(branch.expression).graph if len(traced.branches) <= _MOST_BRANCHES else None
+        except _FAILURES:
+            # With the other answer the program may do anything.
+            other = None
+        if other is None or not does_not_matter(branch.expression, traced.graph, other):
+            matter.append(branch)
+    return matter
 
 
 def _recorded(wanted: ToRecord, attempt: Attempt, arguments: PythonState) -> Traced:

@@ -16,6 +16,7 @@ from onnx_parity.exporter.lowering.aten import (  # noqa: F401
     elementwise_binary,
     embedding,
     grid_sampling,
+    grouped_matmul,
     indexing,
     joining,
     linear_algebra,

@@ -131,9 +131,11 @@ class HintedShapeEnv(ShapeEnv):
     torch's own environment reasons with sympy about every question, which is most of the cost of symbolic sizes.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, denied: sympy.Basic | None = None) -> None:
+        """`denied` is a question that is given the other answer where the program itself asks it."""
         with _without_dynamo():
             super().__init__(specialize_zero_one=False, duck_shape=False)
+        self._denied = denied
         self.hints: dict[sympy.Symbol, int] = {}
         self._example: dict[sympy.Symbol, int] = {}
         self._ranges: dict[sympy.Symbol, ValueRanges[Any]] = {}
@@ -222,6 +224,10 @@ class HintedShapeEnv(ShapeEnv):
         assumptions = list(self.assumptions.values())
         return [*filter(Assumption.fixes, assumptions), *_fixed_together(assumptions)]
 
+    def branches(self) -> list[Assumption]:
+        """The questions that the program itself asked, and whose answers do not fix a size."""
+        return [each for each in self.assumptions.values() if each.by_user and not each.fixes()]
+
     def decided(self, question: sympy.Basic) -> bool:
         """Answer a question that decides the result but that torch does not ask: does `squeeze` drop an axis?"""
         possible = bound_sympy(question, self._ranges)
@@ -250,7 +256,7 @@ class HintedShapeEnv(ShapeEnv):
 
     def evaluate_expr(self, orig_expr: sympy.Basic, hint: Any = None, *args: Any, **kwargs: Any) -> sympy.Basic:
         known = self.assumptions.get(orig_expr)
-        if known is not None:
+        if known is not None and orig_expr != self._denied:
             return known.answer
         if orig_expr in self._certain:
             return self._certain[orig_expr]
@@ -275,6 +281,8 @@ class HintedShapeEnv(ShapeEnv):
         answer = orig_expr.xreplace(self.hints)
         origin = self._origin(user)
         by_user = user is not None and asker is user.frame and in_python
+        if by_user and orig_expr == self._denied:
+            return sympy.Not(answer)
         if by_user and _is_question(orig_expr):
             possible = bound_sympy(orig_expr, self._ranges)
             if possible.is_singleton():
