@@ -1,18 +1,16 @@
 """Branches that a program takes by a dynamic size, and whether the recorded program is right for the other sizes too.
 
-The program is recorded once more for each question, with the other answer. If both recordings are the same, the answer
-does not matter:
+The program is recorded once more, as it would run on the other side of the branch. The branch does not matter if
 
-1. They are the same as they are: `is_causal = length > 1 and mask is None`, where there is a mask.
-2. The question was whether a tensor is empty, and they are the same where the size is 0: a cache that answers 0 for its
-   length if it is empty, and its size otherwise.
-3. It was, and where the size is 0 all outputs are empty, and have the same shapes.
+1. the recording with the other answer is the same: `is_causal = length > 1 and mask is None`, where there is a mask;
+2. the question was whether a tensor is empty, and for each size that can make it so, the recording where this size is 0
+   is the same; or all outputs are empty then; or the program itself fails then.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
 
@@ -21,36 +19,61 @@ from onnx_parity.exporter.capture.graph.graph import Block, Graph, Node, Size, V
 if TYPE_CHECKING:
     import sympy
 
-__all__ = ["does_not_matter"]
+    from onnx_parity.exporter.capture.recording import Traced
+
+__all__ = ["Recording", "does_not_matter"]
+
+
+class Recording(Protocol):
+    """Records the program once more: with the other answer to a question, or with an axis that is empty.
+
+    Returns None if the program fails.
+    """
+
+    def __call__(self, *, denied: sympy.Basic | None = None, empty: str | None = None) -> Traced | None: ...
+
 
 #: Constants of more bytes are the same only if they are in the same place.
 _MOST_COMPARED = 1 << 20
 
 
-def does_not_matter(question: sympy.Basic, one: Graph, other: Graph) -> bool:
-    """Whether two recordings, which differ in the answer to this question, are right for all sizes alike."""
-    if _Comparison({}).same(one, other):
-        return True
-    where_empty = _where_empty(question)
-    return bool(where_empty) and all(
-        comparison.same(one, other) or comparison.both_empty(one, other) for comparison in map(_Comparison, where_empty)
-    )
+def does_not_matter(question: sympy.Basic, recorded: Graph, again: Recording) -> bool:
+    """Whether a recording is right for all sizes, although the program asked this question and branched."""
+    symbols = _emptying(question)
+    if symbols:
+        return all(_is_right_without(symbol, recorded, again) for symbol in symbols)
+    other = again(denied=question)
+    return other is not None and other.has_denied and _Comparison({}).same(recorded, other.graph)
 
 
-def _where_empty(question: sympy.Basic) -> list[dict[sympy.Basic, int]]:
-    """For the question whether a tensor is empty: each of its sizes as 0."""
+def _emptying(question: sympy.Basic) -> list[sympy.Basic]:
+    """For the question whether a tensor is empty: the sizes that can make it so."""
     import sympy
 
     if not isinstance(question, sympy.Eq | sympy.Ne) or question.args[1] != 0:
         return []
-    each = [{symbol: 0} for symbol in question.free_symbols]
-    return each if all(question.args[0].xreplace(empty) == 0 for empty in each) else []
+    symbols = list(question.free_symbols)
+    return symbols if all(question.args[0].xreplace({symbol: 0}) == 0 for symbol in symbols) else []
+
+
+def _is_right_without(symbol: sympy.Basic, recorded: Graph, again: Recording) -> bool:
+    """Whether a recording is right where a size is 0."""
+    import sympy
+
+    comparison = _Comparison({symbol: sympy.Integer(0)})
+    if comparison.all_empty(recorded):
+        return True
+    axis = recorded.axis_names.get(str(symbol))
+    if axis is None:
+        return False
+    other = again(empty=axis)
+    return other is None or comparison.same(recorded, other.graph)
 
 
 class _Comparison:
     """The comparison of two recordings where some sizes have these values."""
 
-    def __init__(self, sizes: Mapping[sympy.Basic, int]) -> None:
+    def __init__(self, sizes: Mapping[sympy.Basic, sympy.Integer]) -> None:
         self._sizes = sizes
         #: Values of one recording, and those of the other that they correspond to.
         self._pairs: dict[Value, Value] = {}
@@ -66,10 +89,9 @@ class _Comparison:
             and self._same_shapes(one.outputs, other.outputs)
         )
 
-    def both_empty(self, one: Graph, other: Graph) -> bool:
-        """Whether the outputs of both are empty, and of the same shapes."""
-        empty = all(any(self._plain(size) == 0 for size in output.shape) for output in one.outputs)
-        return empty and self._same_shapes(one.outputs, other.outputs)
+    def all_empty(self, graph: Graph) -> bool:
+        """Whether all outputs are empty."""
+        return all(any(self._plain(size) == 0 for size in output.shape) for output in graph.outputs)
 
     def _same_node(self, one: Node, other: Node) -> bool:
         if one.op is not other.op or one.arguments.keys() != other.arguments.keys():

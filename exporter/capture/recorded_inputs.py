@@ -38,8 +38,15 @@ class RecordedInputs:
     """The tensors and the marked arguments among a program's arguments, as fake tensors and values of the graph."""
 
     def __init__(
-        self, recorder: Recorder, args: Sequence[Any], kwargs: Mapping[str, Any], names: Sequence[str], axes: Axes
+        self,
+        recorder: Recorder,
+        args: Sequence[Any],
+        kwargs: Mapping[str, Any],
+        names: Sequence[str],
+        axes: Axes,
+        empty: str | None = None,
     ) -> None:
+        """`empty` is the name of an axis that has the size 0."""
         self._recorder = recorder
         self._axes = axes
         self._names = names
@@ -51,7 +58,7 @@ class RecordedInputs:
         self.axis_names: dict[str, str] = {}
         #: For each symbol, an input that has this size, and the axis.
         self.size_sources: dict[str, tuple[Value, int]] = {}
-        self._sizes: dict[str, torch.SymInt] = {}
+        self._sizes: dict[str, Size] = {} if empty is None else {empty: 0}
         self._example = (tuple(args), dict(kwargs))
         self._leaves, self._spec = pytree.tree_flatten(self._example)
         #: Whether there are objects among the arguments that the program may put tensors into.

@@ -57,6 +57,8 @@ class Traced:
     looked_at: list[int] = field(default_factory=list)
     #: The questions about sizes that the program branched on.
     branches: list[Assumption] = field(default_factory=list)
+    #: Whether the program asked the question that was denied.
+    has_denied: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +89,13 @@ class Attempt:
     freezes: bool = False
     #: A question about sizes that is given the other answer where the program itself asks it.
     denied: sympy.Basic | None = None
+    #: The name of an axis that has the size 0.
+    empty: str | None = None
+
+    @property
+    def is_another_side(self) -> bool:
+        """Whether only a branch of the program is looked at, and the recording is not the one that is exported."""
+        return self.denied is not None or self.empty is not None
 
 
 class SymbolicNumberFailed(Exception):
@@ -106,7 +115,7 @@ def record(wanted: ToRecord, attempt: Attempt) -> Traced:
     recording = _Recording(wanted, attempt)
     try:
         recording.run()
-        if attempt.denied is None:
+        if not attempt.is_another_side:
             recording.check()
         return recording.traced()
     finally:
@@ -130,7 +139,7 @@ class _Recording:
         if symbols is not None:
             symbols.read_symbol = recorder.reader.read_symbol
             symbols.module_running = lambda: recorder.origins.find().module
-        self._inputs = RecordedInputs(recorder, wanted.args, wanted.kwargs, wanted.input_names, attempt.axes)
+        self._inputs = RecordedInputs(recorder, wanted.args, wanted.kwargs, wanted.input_names, attempt.axes, attempt.empty)
         self._buffers = buffers_of(wanted.program)
         self._buffer_fakes = [recorder.writable(recorder.constant(buffer.tensor)) for buffer in self._buffers]
         #: What the program assigned to buffers and attributes: the new tensors, and the names of what is no tensor.
@@ -242,7 +251,8 @@ class _Recording:
             refuse_ignored_inputs(graph, looked_at)
         questions = [] if self._symbols is None else self._symbols.branches()
         positions = [number for number, each in enumerate(inputs.inputs) if each.value in looked_at]
-        return Traced(graph, returned, names, positions, questions)
+        has_denied = self._symbols is not None and self._symbols.has_denied
+        return Traced(graph, returned, names, positions, questions, has_denied)
 
     def let_go(self) -> None:
         """Hold no fake tensor any longer."""

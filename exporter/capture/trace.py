@@ -14,6 +14,7 @@ model and is warned about. A write to any other tensor that the program did not 
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -42,6 +43,7 @@ from onnx_parity.exporter.request.dynamic_axes import Axes
 if TYPE_CHECKING:
     import sympy
 
+    from onnx_parity.exporter.capture.branches_on_sizes import Recording
     from onnx_parity.exporter.capture.sizes.shape_env import Assumption
 
 __all__ = ["Traced", "trace"]
@@ -87,7 +89,7 @@ def trace(
     while True:
         try:
             traced = _recorded(wanted, attempt, arguments)
-            branches = _that_matter(traced, lambda denied: _recorded(wanted, replace(attempt, denied=denied), arguments))
+            branches = _that_matter(traced, functools.partial(_recorded_again, wanted, attempt, arguments))
             warn_of_branches_on_sizes(branches, traced.graph.axis_names, strict)
             return traced
         except SymbolicNumberFailed as error:
@@ -113,25 +115,30 @@ def trace(
             attempt = replace(attempt, axes=attempt.axes.without(found.names))
 
 
-def _that_matter(traced: Traced, record_denying: Callable[[sympy.Basic], Traced]) -> list[Assumption]:
-    """The branches of a recording on dynamic sizes, without those whose other branch would have been the same.
+def _that_matter(traced: Traced, again: Recording) -> list[Assumption]:
+    """The branches of a recording on dynamic sizes, without those whose other side is right too.
 
     Each takes another recording. If there are many, the program is not one that can be right for all sizes.
     """
-    if not traced.branches:
-        return []
+    if not traced.branches or len(traced.branches) > _MOST_BRANCHES:
+        return traced.branches
     from onnx_parity.exporter.capture.branches_on_sizes import does_not_matter
 
-    matter = []
-    for branch in traced.branches:
-        try:
-            other = record_denying(branch.expression).graph if len(traced.branches) <= _MOST_BRANCHES else None
-        except _FAILURES:
-            # With the other answer the program may do anything.
-            other = None
-        if other is None or not does_not_matter(branch.expression, traced.graph, other):
-            matter.append(branch)
-    return matter
+    return [each for each in traced.branches if not does_not_matter(each.expression, traced.graph, again)]
+
+
+def _recorded_again(
+    wanted: ToRecord,
+    attempt: Attempt,
+    arguments: PythonState,
+    *,
+    denied: sympy.Basic | None = None,
+    empty: str | None = None,
+) -> Traced | None:
+    try:
+        return _recorded(wanted, replace(attempt, denied=denied, empty=empty), arguments)
+    except _FAILURES:
+        return None
 
 
 def _recorded(wanted: ToRecord, attempt: Attempt, arguments: PythonState) -> Traced:

@@ -276,3 +276,31 @@ def test_example_of_size_one_that_the_program_broadcasts() -> None:
         "(which broadcast) behave differently from other sizes. Give an example of another size; if the "
         "program needs this one, leave the axis out of dynamic_axes."
     )
+
+
+def test_branches_whose_other_side_is_the_same_are_not_warned_about() -> None:
+    def program(x: torch.Tensor, past: torch.Tensor) -> torch.Tensor:
+        length = 0 if past.numel() == 0 else past.shape[1]
+        is_alone = x.shape[1] > 1 and past is None
+        return torch.cat([past, x], 1) + torch.arange(length + x.shape[1]) + is_alone
+
+    given = (torch.randn(2, 3), torch.randn(2, 4))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        exported = onnx_parity.export(
+            program, given, dynamic_shapes={"x": {0: "batch", 1: "new"}, "past": {0: "batch", 1: "past"}}, verify=True
+        )
+    empty = (torch.randn(2, 1), torch.randn(2, 0))
+    torch.testing.assert_close(exported(*empty), program(*empty))
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        lambda x: x * 2 if x.shape[0] > 3 else x,
+        lambda x: x.sum(0) if x.numel() == 0 else x.mean(0),
+    ],
+)
+def test_branches_that_matter_are_warned_about(program: Any) -> None:
+    with pytest.warns(onnx_parity.TracerWarning, match="branches on a dynamic size"):
+        onnx_parity.export(program, (torch.randn(5, 3),), dynamic_axes={"x": [0]})

@@ -139,9 +139,8 @@ def taken_apart(result: Any, numbers_are_outputs: bool = False) -> tuple[Returne
             kinds.append(Kind.PLAIN)
         else:
             raise CaptureError(
-                f"the program returns a {type(leaf).__qualname__}, which is not registered as a container. Return "
-                "tensors in tuples, lists, dicts and named tuples, or register the class: "
-                "torch.export.register_dataclass, torch.utils._pytree.register_pytree_node"
+                f"the program returns a {type(leaf).__qualname__}, which holds no tensor in its attributes: return "
+                "tensors, or tuples, lists, dicts, dataclasses and other objects that hold them"
             )
         plain.append(leaf if kinds[-1] is Kind.PLAIN else None)
     if not tensors:

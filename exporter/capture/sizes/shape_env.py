@@ -136,6 +136,7 @@ class HintedShapeEnv(ShapeEnv):
         with _without_dynamo():
             super().__init__(specialize_zero_one=False, duck_shape=False)
         self._denied = denied
+        self.has_denied = False
         self.hints: dict[sympy.Symbol, int] = {}
         self._example: dict[sympy.Symbol, int] = {}
         self._ranges: dict[sympy.Symbol, ValueRanges[Any]] = {}
@@ -239,6 +240,9 @@ class HintedShapeEnv(ShapeEnv):
         user = nearest_user_place(sys._getframe())
         origin = self._origin(user)
         self.assumptions.setdefault(question, Assumption(question, answer, origin, by_user=True))
+        if question == self._denied:
+            self.has_denied = True
+            return not answer
         return bool(answer)
 
     def _origin(self, user: Place | None) -> Origin:
@@ -282,6 +286,7 @@ class HintedShapeEnv(ShapeEnv):
         origin = self._origin(user)
         by_user = user is not None and asker is user.frame and in_python
         if by_user and orig_expr == self._denied:
+            self.has_denied = True
             return sympy.Not(answer)
         if by_user and _is_question(orig_expr):
             possible = bound_sympy(orig_expr, self._ranges)
