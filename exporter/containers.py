@@ -19,7 +19,17 @@ from torch.utils import _pytree as pytree
 
 from onnx_parity.exporter.errors import ArgumentError
 
-__all__ = ["Opened", "Whole", "attributes_of", "children", "closed", "has_names", "holds_objects", "named_leaves", "opened"]
+__all__ = [
+    "Opened",
+    "Whole",
+    "attributes_of",
+    "children",
+    "closed",
+    "has_names",
+    "holds_objects",
+    "named_leaves",
+    "opened",
+]
 
 
 class Whole:
@@ -33,8 +43,8 @@ _MOST = 100_000
 #: Values of these types hold no tensors, or are not taken apart: modules are programs, and not data.
 _WHOLE = (
     Whole, torch.Tensor, torch.nn.Module, torch.dtype, torch.device, torch.Size, torch.Generator, torch.SymInt,
-    torch.SymFloat, torch.SymBool, int, float, complex, str, bytes, type(None), type, range, slice, FunctionType, MethodType,
-    BuiltinFunctionType, ModuleType, functools.partial,
+    torch.SymFloat, torch.SymBool, int, float, complex, str, bytes, type(None), type, range, slice, FunctionType,
+    MethodType, BuiltinFunctionType, ModuleType, functools.partial,
 )  # fmt: skip
 #: What pytree registers itself. Other registered classes are the user's, and have names for what they hold.
 _ORDINARY = frozenset(pytree.BUILTIN_TYPES)
@@ -246,8 +256,8 @@ def _new(cls: type) -> Any:
 
 def _not_made_of_attributes(cls: type) -> ArgumentError:
     return ArgumentError(
-        f"a {cls.__qualname__} among the arguments or results holds tensors and cannot be taken apart, for it is not made "
-        "of attributes: give its tensors in a tuple, list, dict or dataclass"
+        f"a {cls.__qualname__} among the arguments or results holds tensors and cannot be taken apart, for it is not "
+        "made of attributes: give its tensors in a tuple, list, dict or dataclass"
     )
 
 

@@ -80,19 +80,18 @@ def refuse_ignored_inputs(graph: Graph, looked_at: Mapping[Value, Origin]) -> No
     ignored = [each for each in graph.inputs if each.value in looked_at and id(each.value) not in used]
     if not ignored:
         return
+    several = len(ignored) > 1
     lines = "\n".join(f"  - {each.name!r}{looked_at[each.value].placed}" for each in ignored)
     raise FrozenValueError(
-        f"the program looks at the values of {len(ignored)} input{'s' if len(ignored) > 1 else ''} to decide what to do, "
-        f"and the results depend on {'them' if len(ignored) > 1 else 'it'} in no other way. The exported model would do "
-        f"what was decided for the example, whatever is given there:\n{lines}\n"
+        f"the program looks at the values of {len(ignored)} input{'s' if several else ''} to decide what to do, and "
+        f"the results depend on {'them' if several else 'it'} in no other way. The exported model would do what was "
+        f"decided for the example, whatever is given there:\n{lines}\n"
         "Decide with tensors instead (torch.where, torch.cond), or script the function that decides; if the example's "
         "decision is the right one for all that the model will be given, export with allow_ignored_inputs=True."
     )
 
 
-def warn_of_branches_on_sizes(
-    branches: Sequence[Assumption], axis_names: Mapping[str, str], strict: bool
-) -> None:
+def warn_of_branches_on_sizes(branches: Sequence[Assumption], axis_names: Mapping[str, str], strict: bool) -> None:
     """Warn of branches on a dynamic size in the user's code; raise `FrozenValueError` instead if `strict`."""
     for assumption in branches:
         origin = assumption.origin

@@ -139,7 +139,9 @@ class _Recording:
         if symbols is not None:
             symbols.read_symbol = recorder.reader.read_symbol
             symbols.module_running = lambda: recorder.origins.find().module
-        self._inputs = RecordedInputs(recorder, wanted.args, wanted.kwargs, wanted.input_names, attempt.axes, attempt.empty)
+        self._inputs = RecordedInputs(
+            recorder, wanted.args, wanted.kwargs, wanted.input_names, attempt.axes, attempt.empty
+        )
         self._buffers = buffers_of(wanted.program)
         self._buffer_fakes = [recorder.writable(recorder.constant(buffer.tensor)) for buffer in self._buffers]
         #: What the program assigned to buffers and attributes: the new tensors, and the names of what is no tensor.

@@ -1,4 +1,4 @@
-"""Sizes that follow from others: an axis with the name "past + sequence", and a number that an object keeps of a size."""
+"""Sizes that follow from others: an axis with the name "past + sequence", and numbers in objects that are sizes."""
 
 from __future__ import annotations
 

@@ -88,8 +88,8 @@ def test_an_input_that_only_decides_is_refused() -> None:
         onnx_parity.export(Masked(), (X, torch.ones(2, 3, dtype=torch.bool)))
     line = Masked.forward.__code__.co_firstlineno + 1
     assert str(caught.value) == (
-        "the program looks at the values of 1 input to decide what to do, and the results depend on it in no other way. "
-        "The exported model would do what was decided for the example, whatever is given there:\n"
+        "the program looks at the values of 1 input to decide what to do, and the results depend on it in no other "
+        "way. The exported model would do what was decided for the example, whatever is given there:\n"
         f"  - 'mask' at {__file__}:{line}\n"
         "Decide with tensors instead (torch.where, torch.cond), or script the function that decides; if the example's "
         "decision is the right one for all that the model will be given, export with allow_ignored_inputs=True."

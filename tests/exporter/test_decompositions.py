@@ -20,10 +20,10 @@ _UNDEFINED = ("empty", "rand", "bernoulli", "dropout", "normal", "multinomial", 
 _OTHERWISE: Mapping[str, str] = {}
 #: Composite operators that reach many decompositions and take milliseconds.
 _QUICK = {
-    "addcdiv", "addcmul", "addmv", "addr", "baddbmm", "celu", "cov", "dist", "frac", "heaviside", "isin", "lerp", "logaddexp",
-    "masked.softmax", "nan_to_num", "nn.functional.channel_shuffle", "nn.functional.glu", "nn.functional.huber_loss",
-    "nn.functional.mish", "nn.functional.pixel_shuffle", "nn.functional.smooth_l1_loss", "nn.functional.softshrink",
-    "renorm", "roll", "rot90", "sinc", "std_mean", "trace", "unfold", "xlogy",
+    "addcdiv", "addcmul", "addmv", "addr", "baddbmm", "celu", "cov", "dist", "frac", "heaviside", "isin", "lerp",
+    "logaddexp", "masked.softmax", "nan_to_num", "nn.functional.channel_shuffle", "nn.functional.glu",
+    "nn.functional.huber_loss", "nn.functional.mish", "nn.functional.pixel_shuffle", "nn.functional.smooth_l1_loss",
+    "nn.functional.softshrink", "renorm", "roll", "rot90", "sinc", "std_mean", "trace", "unfold", "xlogy",
 }  # fmt: skip
 
 

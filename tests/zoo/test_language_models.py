@@ -15,7 +15,7 @@ from tests.zoo.language_models import DECODERS, SHAPES, Session, chosen_by_torch
 
 # transformers imports torchvision if it is installed: see there how it has to be imported beside some builds of torch.
 pytest.importorskip("torchvision", reason="needs torchvision: install the extra 'models'", exc_type=ImportError)
-from onnx_parity.model_zoo.torchvision_import import torchvision  # noqa: E402, F401
+from onnx_parity.model_zoo.torchvision_import import torchvision  # noqa: F401
 
 transformers: Any = pytest.importorskip("transformers", reason="needs transformers: install the extra 'zoo'")
 
@@ -65,7 +65,9 @@ def test_observed_calls_of_generate() -> None:
     with observer(model):
         model.generate(PROMPT, max_new_tokens=4, do_sample=False)
     program = onnx_parity.export(
-        model, kwargs=observer.infer_arguments(), dynamic_shapes=observer.infer_dynamic_shapes(set_batch_dimension_for=True)
+        model,
+        kwargs=observer.infer_arguments(),
+        dynamic_shapes=observer.infer_dynamic_shapes(set_batch_dimension_for=True),
     )
     assert all(row["SUCCESS"] for row in observer.check_discrepancies(program))
 

@@ -34,7 +34,9 @@ def _yes(torchs: Callable[[], bool]) -> bool:
 _PATCHES = Patches(
     OnImport(
         "torch.onnx",
-        FunctionCode(lambda: getattr(imported("torch.onnx")(), "is_in_onnx_export", None), _yes, here=is_in_onnx_export),
+        FunctionCode(
+            lambda: getattr(imported("torch.onnx")(), "is_in_onnx_export", None), _yes, here=is_in_onnx_export
+        ),
     )
 )
 
@@ -67,7 +69,7 @@ def _if_a_library_asks(torchs: Callable[[], bool]) -> bool:
     """True for installed libraries. A user's own code takes the path that it was written with, not one for a tracer
     that cannot follow Python: sizes are not tensors here."""
     asker = _asker()
-    return asker != "torch" and is_installed(asker) or torchs()
+    return True if asker != "torch" and is_installed(asker) else torchs()
 
 
 PATCHES: tuple[Patch, ...] = (

@@ -1,4 +1,4 @@
-"""Decompositions of torch that do not compute what torch's kernels do, as `tests/exporter/test_decompositions.py` finds."""
+"""Operators whose decomposition in torch does not compute what their kernel computes. A test looks for such."""
 
 from __future__ import annotations
 

@@ -279,7 +279,9 @@ class HintedShapeEnv(ShapeEnv):
         if not orig_expr.free_symbols <= self.hints.keys():
             # torch's own questions (is it contiguous?) have answers that hold for all sizes. If a number is asked for,
             # it is needed by the program, by int(x) or by an operator that accepts nothing else.
-            followed = (user is not None and asker is user.frame) or not _is_question(orig_expr)
+            # torch has its own answer to some questions, for all sizes: what lies in memory, or what is broadcast.
+            has_answer = kwargs.get("fallback_value") is not None
+            followed = not has_answer and ((user is not None and asker is user.frame) or not _is_question(orig_expr))
             answer = self._in_example(orig_expr) if followed else None
             return super().evaluate_expr(orig_expr, hint, *args, **kwargs) if answer is None else answer
         answer = orig_expr.xreplace(self.hints)
