@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import re
 import warnings
 from pathlib import Path
@@ -14,9 +15,8 @@ import onnx_parity
 from tests.zoo.language_models import DECODERS, SHAPES, Session, chosen_by_torch, decoder, example
 
 # transformers imports torchvision if it is installed: see there how it has to be imported beside some builds of torch.
-pytest.importorskip("torchvision", reason="needs torchvision: install the extra 'models'", exc_type=ImportError)
-from onnx_parity.model_zoo.torchvision_import import torchvision  # noqa: F401
-
+if importlib.util.find_spec("torchvision") is not None:
+    importlib.import_module("onnx_parity.model_zoo.torchvision_import")
 transformers: Any = pytest.importorskip("transformers", reason="needs transformers: install the extra 'zoo'")
 
 PROMPT = torch.tensor([[5, 17, 42, 8], [7, 7, 91, 23]])
