@@ -12,6 +12,7 @@ import pytest
 import torch
 
 import onnx_parity
+from onnx_parity.exporter.errors import OnnxExporterWarning
 from tests.zoo.language_models import DECODERS, SHAPES, Session, chosen_by_torch, decoder, example
 
 # transformers imports torchvision if it is installed: see there how it has to be imported beside some builds of torch.
@@ -33,7 +34,7 @@ def test_decoding(name: str) -> None:
     model = decoder(name)
     arguments = example(model, transformers.DynamicCache())
     with warnings.catch_warnings():
-        warnings.simplefilter("error", onnx_parity.OnnxExporterWarning)
+        warnings.simplefilter("error", OnnxExporterWarning)
         program = exported(model, arguments)
     assert arguments["past_key_values"].get_seq_length() == 3
     assert program.input_names[:4] == (
