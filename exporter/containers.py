@@ -199,7 +199,6 @@ def attributes_of(value: Any) -> dict[str, Any]:
     return held
 
 
-@functools.cache
 def _slots(cls: type) -> tuple[str, ...]:
     slots = (vars(base).get("__slots__", ()) for base in cls.__mro__)
     names = [name for each in slots for name in ([each] if isinstance(each, str) else each)]

@@ -16,5 +16,5 @@ _aten = torch.ops.aten
 def _weight_norm_interface(v: torch.Tensor, g: torch.Tensor, dim: int = 0) -> tuple[torch.Tensor, torch.Tensor]:
     others = [axis for axis in range(v.ndim) if axis != dim]
     dtype = torch.float32 if g.dtype is torch.bfloat16 else None
-    norm = v.norm(2, others, keepdim=True, dtype=dtype) if others else v.abs().to(dtype or v.dtype)  # type: ignore[arg-type]
+    norm = v.norm(2, others, keepdim=True, dtype=dtype) if others else v.abs().to(dtype or v.dtype)
     return v * (g / norm.to(g.dtype)), norm

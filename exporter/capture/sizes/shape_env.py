@@ -308,8 +308,8 @@ class HintedShapeEnv(ShapeEnv):
             asker = asker.f_back
         user = nearest_user_place(frame)
         if not orig_expr.free_symbols <= self.hints.keys():
-            # Checks in torch itself (such as for contiguity) have answers that hold for all sizes, and for some torch gives
-            # one itself. A number is needed by the program, in `int(x)` or for an operator that accepts only numbers.
+            # Checks in torch itself (such as for contiguity) have answers that hold for all sizes; some have a fallback
+            # value. A number is needed by the program, in `int(x)` or for an operator that accepts only numbers.
             has_answer = kwargs.get("fallback_value") is not None
             followed = not has_answer and ((user is not None and asker is user.frame) or not _is_question(orig_expr))
             answer = self._in_example(orig_expr) if followed else None
