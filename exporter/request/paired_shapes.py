@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 from torch.export.dynamic_shapes import Dim
+from torch.utils._pytree import BUILTIN_TYPES
 
 from onnx_parity.exporter.containers import Opened, attributes_of, children, named_leaves
 from onnx_parity.exporter.errors import ArgumentError
@@ -36,7 +37,7 @@ def paired(what: str, argument: Any, spec: Any) -> Iterator[tuple[torch.Tensor, 
     elif spec is None:
         for key, child in inside:
             yield from paired(f"{what}[{key!r}]", child, None)
-    elif isinstance(argument, Mapping):
+    elif isinstance(argument, Mapping) and type(argument) in BUILTIN_TYPES:
         yield from _by_key(what, inside, spec)
     elif isinstance(argument, list | tuple):
         yield from _by_position(what, inside, spec)

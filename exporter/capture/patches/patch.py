@@ -24,9 +24,12 @@ from importlib.machinery import ModuleSpec, PathFinder
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
+from onnx_parity.exporter.capture.graph.origin import asks_for_its_caller
 from onnx_parity.exporter.capture.patches.this_thread import records_here
 
 __all__ = ["Attribute", "FunctionAttribute", "FunctionCode", "LogFilter", "OnImport", "Patch", "Patches", "imported"]
+
+asks_for_its_caller(__file__)
 
 #: The replacement, called in a thread that records, with torch's own function and then the arguments.
 Ours = Callable[..., Any]

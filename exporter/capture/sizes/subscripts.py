@@ -23,7 +23,6 @@ asks_for_its_caller(__file__)
 _READ = torch.Tensor.__getitem__
 _WRITE = torch.Tensor.__setitem__
 _NARROW = frozenset({torch.narrow, torch.Tensor.narrow})
-_ATTENTION = torch.nn.functional.scaled_dot_product_attention
 _UNPACK = torch._VF._pad_packed_sequence
 #: Functions that create a tensor from numbers, which may be symbols.
 _OF_NUMBERS = frozenset({torch.tensor, torch.as_tensor})
@@ -67,9 +66,6 @@ class SymbolicSubscripts(TorchFunctionMode):
             return _assembled(args[0], *args[1:], **(kwargs or {}))
         elif func is torch.linspace and len(args) == 3 and isinstance(args[2], torch.SymInt):
             return linspace(*args, **(kwargs or {}))
-        elif func is _ATTENTION and kwargs and isinstance(kwargs.get("is_causal"), torch.SymBool):
-            # Python's `length > 1 and mask is None` is the comparison itself if that is false.
-            kwargs = {**kwargs, "is_causal": bool(kwargs["is_causal"])}
         elif func is _UNPACK and _is_all_steps(*args):
             args = (*args[:4], -1)
         return func(*args, **(kwargs or {}))
