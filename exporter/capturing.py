@@ -216,7 +216,8 @@ class _Inputs:
         if isinstance(model, ExportedModule):
             axes = model.axes(inputs).renamed(axes, names)
         if layout is None:
-            call = Call(*with_axis_sizes((call.args, call.kwargs), axes), call.by_parameter)
+            args, kwargs = with_axis_sizes((call.args, call.kwargs), axes)
+            call = Call(args, kwargs, call.by_parameter)
         weight_names = requested[len(names) :]
         if not options.retain_param_name:
             count = range(len(weight_names), len(weights_of(model)))

@@ -191,8 +191,8 @@ class _Recording:
             for changed in recorder.at_end:
                 assigned.update(changed(program))
         self._inputs.refuse_written()
-        self._changed = changed = self._inputs.changed_in_objects(args, kwargs, program)
-        put = [*changed.inputs.values(), *changed.new.values()]
+        self._changed = self._inputs.changed_in_objects(args, kwargs, program)
+        put = [*self._changed.inputs.values(), *self._changed.new.values()]
         self._assigned = {name: new for name, new in assigned.items() if isinstance(new, torch.Tensor)}
         self._assigned_others = [name for name in assigned if name not in self._assigned]
         # The return types of a script are declared, so a number that it returns is an output even if it is a constant.

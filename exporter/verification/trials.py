@@ -35,8 +35,8 @@ class Trial:
             return cls("the example inputs", source.args, source.kwargs, invented=False)
         if not isinstance(args, list | tuple):
             args = () if args is None else (args,)
-        args, kwargs = opened((tuple(args), dict(kwargs or {})))
-        return cls("the arguments", args, kwargs, invented=False)
+        positional, named = opened((tuple(args), dict(kwargs or {})))
+        return cls("the arguments", positional, named, invented=False)
 
     def tensors(self) -> list[torch.Tensor]:
         return [leaf for leaf in pytree.tree_leaves((self.args, self.kwargs)) if isinstance(leaf, torch.Tensor)]

@@ -15,6 +15,7 @@ import torch
 import onnx_parity
 
 X = torch.randn(2, 3)
+_is_tracing = vars(torch.jit)["is_tracing"]
 
 #: The ways of transformers, timm, torchvision and torchaudio.
 _LIBRARY = """
@@ -48,7 +49,7 @@ def test_what_a_library_is_told(library: ModuleType) -> None:
     seen = []
 
     def program(x: torch.Tensor) -> torch.Tensor:
-        seen.append((library.ways(), torch.jit.is_tracing(), torch.compiler.is_exporting()))
+        seen.append((library.ways(), _is_tracing(), torch.compiler.is_exporting()))
         return x + 1
 
     onnx_parity.export(program, (X,))
@@ -57,7 +58,7 @@ def test_what_a_library_is_told(library: ModuleType) -> None:
     # A user's own path for a tracer is not taken: there, sizes are tensors.
     assert not user_traces and user_exports
     assert set(library.ways().values()) == {False}
-    assert not torch.compiler.is_exporting() and not torch.jit.is_tracing()
+    assert not torch.compiler.is_exporting() and not _is_tracing()
 
 
 def test_a_program_that_imports_torch_onnx_while_it_is_first_exported() -> None:

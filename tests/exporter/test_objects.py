@@ -174,7 +174,9 @@ def test_dataclasses_at_any_depth() -> None:
     assert exported.input_names == ("state.hidden", "state.points.0.x", "state.points.1.x", "state.named.a")
     assert exported.output_names == ("state.hidden_out", "state.points.0.x_out", "state.named.b")
     result = exported(state)["state"]
-    assert isinstance(result, State) and isinstance(result.points[0], Point) and result.other == "done"
+    assert type(result) is State
+    assert type(result.points[0]) is Point
+    assert result.other == "done"
     torch.testing.assert_close(result.hidden, program(state)["state"].hidden)
 
 

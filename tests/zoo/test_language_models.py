@@ -94,3 +94,46 @@ def test_the_page_on_language_models(tmp_path: Path, monkeypatch: pytest.MonkeyP
     for program in programs:
         exec(program, names)
     assert len(programs) == 4 and len(names["chosen"]) == 8
+
+
+@pytest.mark.slow
+def test_a_cache_of_an_encoder_and_a_decoder() -> None:
+    config = transformers.T5Config(
+        vocab_size=99, d_model=32, d_kv=8, d_ff=37, num_layers=2, num_heads=4, decoder_start_token_id=0
+    )
+    torch.manual_seed(0)
+    model = transformers.T5ForConditionalGeneration(config).eval()
+    mask = torch.ones(2, 4, dtype=torch.int64)
+    with torch.no_grad():
+        fixed = {"encoder_outputs": model.get_encoder()(PROMPT, attention_mask=mask), "attention_mask": mask}
+
+    def cache(count: int) -> Any:
+        both = transformers.EncoderDecoderCache(transformers.DynamicCache(), transformers.DynamicCache())
+        with torch.no_grad():
+            model(**fixed, decoder_input_ids=torch.zeros(2, count, dtype=torch.int64), past_key_values=both)
+        return both
+
+    def decoded(call: Any) -> list[torch.Tensor]:
+        past, token, tokens = cache(1), torch.full((2, 1), 5), []
+        for _ in range(32):
+            with torch.no_grad():
+                result = call(**fixed, decoder_input_ids=token, past_key_values=past, use_cache=True)
+            past, token = result.past_key_values, result.logits[:, -1:].argmax(-1)
+            tokens.append(token)
+        return tokens
+
+    parts = {"self_attention_cache": {0: "batch", 2: "past"}, "cross_attention_cache": {0: "batch", 2: "encoded"}}
+    program = onnx_parity.export(
+        model,
+        kwargs={**fixed, "decoder_input_ids": torch.full((2, 1), 5), "past_key_values": cache(3), "use_cache": True},
+        dynamic_shapes={
+            "encoder_outputs": {0: "batch", 1: "encoded"},
+            "attention_mask": {0: "batch", 1: "encoded"},
+            "decoder_input_ids": {0: "batch"},
+            "past_key_values": parts,
+            "use_cache": None,
+        },
+    )
+    assert program.input_names[3] == "past_key_values.0.decoder.key"
+    assert {"logits", "present.1.encoder.value"} <= {*program.output_names}
+    assert all(map(torch.equal, decoded(program), decoded(model)))

@@ -75,5 +75,5 @@ def _if_a_library_asks(torchs: Callable[[], bool]) -> bool:
 PATCHES: tuple[Patch, ...] = (
     FunctionCode(lambda: torch.compiler.is_exporting, _unless_torch_asks),
     FunctionCode(lambda: torch.compiler.is_compiling, _unless_torch_asks),
-    FunctionCode(lambda: torch.jit.is_tracing, _if_a_library_asks),
+    FunctionCode(lambda: vars(torch.jit)["is_tracing"], _if_a_library_asks),
 )
