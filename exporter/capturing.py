@@ -41,6 +41,7 @@ from onnx_parity.exporter.request.dynamic_shapes import DynamicShapes, shapes_by
 from onnx_parity.exporter.request.marked_inputs import Held, Layout, Mark, is_input, wrapped_by_name, wrapped_by_shape
 from onnx_parity.exporter.request.names import checked_names, input_names_for, output_names_for
 from onnx_parity.exporter.request.requested_axes import axes_of_program
+from onnx_parity.exporter.request.size_expressions import with_axis_sizes
 from onnx_parity.exporter.source import Source
 from onnx_parity.exporter.startup.gc_pause import leaving_garbage
 from onnx_parity.exporter.torch_onnx.legacy_arguments import check_switches, set_training, trains
@@ -67,11 +68,15 @@ class RecordOptions:
     training: object = False
     strict: bool = False
     return_written: bool = False
+    allow_ignored_inputs: bool = False
     retain_param_name: bool = True
 
     def __post_init__(self) -> None:
         check_switches(
-            _retain_param_name=self.retain_param_name, strict=self.strict, return_written=self.return_written
+            _retain_param_name=self.retain_param_name,
+            strict=self.strict,
+            return_written=self.return_written,
+            allow_ignored_inputs=self.allow_ignored_inputs,
         )
 
 
@@ -88,6 +93,7 @@ def capture_program(
     training: object = False,
     strict: bool = False,
     return_written: bool = False,
+    allow_ignored_inputs: bool = False,
     _retain_param_name: bool = True,
 ) -> Capture:
     """Record the operators that `model(*args, **kwargs)` calls, without computing them."""
@@ -100,6 +106,7 @@ def capture_program(
         training=training,
         strict=strict,
         return_written=return_written,
+        allow_ignored_inputs=allow_ignored_inputs,
         retain_param_name=_retain_param_name,
     )
     return record_program(model, args, kwargs, options)
@@ -128,13 +135,15 @@ def record_program(model: Program, args: Any, kwargs: Mapping[str, Any] | None, 
     _warn_of_dropped_writes(traced.written)
     written = [end.name for end in traced.returned.written]
     outputs = traced.graph.outputs
-    output_names = output_names_for(len(outputs) - len(written), inputs.output_names, written, inputs.names)
+    example = inputs.call if inputs.layout is None else as_given
+    count, in_object = len(outputs) - len(written), traced.returned.names
+    output_names = output_names_for(count, inputs.output_names, written, inputs.names, in_object)
     axes = with_outputs_placed(inputs.axes, output_names, [len(output.shape) for output in outputs])
     weight_names = inputs.weight_names
     training = None if options.training is None else trains(options.training)
     return Capture(
         traced,
-        Source(model, as_given.args, as_given.kwargs, training, axes, inputs.layout, traced.graph),
+        Source(model, example.args, example.kwargs, training, axes, inputs.layout, traced.graph, traced.looked_at),
         Names(inputs.names, output_names, axes.outputs),
         lambda: named_weights(model, weight_names),
         table,
@@ -206,6 +215,9 @@ class _Inputs:
         )
         if isinstance(model, ExportedModule):
             axes = model.axes(inputs).renamed(axes, names)
+        if layout is None:
+            args, kwargs = with_axis_sizes((call.args, call.kwargs), axes)
+            call = Call(args, kwargs, call.by_parameter)
         weight_names = requested[len(names) :]
         if not options.retain_param_name:
             count = range(len(weight_names), len(weights_of(model)))
@@ -248,6 +260,7 @@ def _traced(
         decomposition_of=lambda op: None if op in table else _decomposition_of(op),
         strict=options.strict,
         return_written=options.return_written,
+        allow_ignored_inputs=options.allow_ignored_inputs,
     )
 
 

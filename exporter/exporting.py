@@ -63,6 +63,7 @@ def export(
     autograd_inlining: bool = True,
     strict: bool = False,
     return_written: bool = False,
+    allow_ignored_inputs: bool = False,
 ) -> ONNXProgram:
     """Export a PyTorch program to ONNX.
 
@@ -120,6 +121,8 @@ def export(
         strict: Raise an error, rather than a warning, if the program turns a tensor into a Python value.
         return_written: Return the new values of the buffers, attributes and inputs that the program writes to. They
             become outputs named `<name>_written` after the program's own. Otherwise they are left out, with a warning.
+        allow_ignored_inputs: Export a program that looks at the values of an input only to decide what to do. The model
+            ignores this input, and does what was decided for the example. Otherwise that is an error.
 
     Returns:
         The exported program. Call it to run it in onnxruntime.
@@ -155,6 +158,7 @@ def export(
         training=training,
         strict=strict,
         return_written=return_written,
+        allow_ignored_inputs=allow_ignored_inputs,
         retain_param_name=_retain_param_name,
     )
     with Steps(artifacts_dir, report=report, profile=profile, dump=dump_exported_program) as steps:

@@ -13,6 +13,7 @@ import torch
 from torch.export.dynamic_shapes import Dim
 from torch.utils import _pytree as pytree
 
+from onnx_parity.exporter.containers import closed, has_names, opened
 from onnx_parity.exporter.errors import ArgumentError
 from onnx_parity.exporter.request.call_arguments import by_parameter, parameter_names, signature_of
 
@@ -69,12 +70,12 @@ class InputObserver:
         def observed(*args: Any, **kwargs: Any) -> Any:
             if len(self._calls) >= last:
                 return method(*args, **kwargs)
-            given = pytree.tree_map_only(torch.Tensor, _copied, by_parameter(self._parameters, args, kwargs))
+            given = pytree.tree_map_only(torch.Tensor, _copied, opened(by_parameter(self._parameters, args, kwargs)))
             call = _Call(given, len(args))
             start = time.perf_counter()
             result = method(*args, **kwargs)
             call.seconds = time.perf_counter() - start
-            call.outputs = [_copied(leaf) for leaf in pytree.tree_leaves(result) if isinstance(leaf, torch.Tensor)]
+            call.outputs = [_copied(leaf) for leaf in _tensors(opened(result))]
             self._calls.append(call)
             return result
 
@@ -154,11 +155,11 @@ class InputObserver:
         start = time.perf_counter()
         positional = [value for _, value in arguments[: call.positional]]
         try:
-            result = program(*positional, **dict(arguments[call.positional :]))
+            result = program(*closed(positional), **closed(dict(arguments[call.positional :])))
         except errors_of_runtimes() as error:
             return {**row, "SUCCESS": False, "error": str(error)}
         row["ort_duration"] = time.perf_counter() - start
-        got = [leaf for leaf in pytree.tree_leaves(result) if isinstance(leaf, torch.Tensor)]
+        got = _tensors(opened(result))
         if [(each.dtype, each.shape) for each in got] != [(each.dtype, each.shape) for each in call.outputs]:
             return {**row, "SUCCESS": False, "error": "the number, dtypes or shapes of the outputs differ"}
         figures = [VerificationInfo.from_tensors("", want, each) for want, each in zip(call.outputs, got, strict=True)]
@@ -230,10 +231,13 @@ class InputObserver:
             first = {0} if has_batch and leaf.ndim else set()
             return dict.fromkeys(sorted(next(dynamic) | first), Dim.DYNAMIC)
 
+        if has_names(like):
+            # One entry for each tensor of the object.
+            return [axes(leaf) for leaf in _tensors(like)]
         return pytree.tree_map(axes, like)
 
     def _as_given(self, call: _Call, arguments: dict[str, Any], both: bool) -> Arguments:
-        values = list(arguments.items())
+        values = list(closed(arguments).items())
         positional = tuple(value for _, value in values[: call.positional])
         named = dict(values[call.positional :])
         if both:

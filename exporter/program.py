@@ -16,6 +16,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from onnx_parity.exporter.capture.record.results import Kind, Returned
+from onnx_parity.exporter.containers import closed
 from onnx_parity.exporter.errors import ArgumentError
 from onnx_parity.exporter.files import write
 from onnx_parity.exporter.files.external_data import ExternalData
@@ -238,7 +239,7 @@ class ONNXProgram:
                 if kind is Kind.NUMBERS:
                     value = [item.item() for item in value]
                 leaves.append(value.item() if kind is Kind.NUMBER else value)
-        result = pytree.tree_unflatten(leaves, self.returned.spec)
+        result = closed(pytree.tree_unflatten(leaves, self.returned.spec))
         if not self.returned.written:
             return result
         return result, dict(zip((end.name for end in self.returned.written), remaining, strict=True))

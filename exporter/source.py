@@ -10,8 +10,10 @@ import torch
 from torch.utils import _pytree as pytree
 
 from onnx_parity.exporter.capture.graph.graph import Graph
+from onnx_parity.exporter.containers import has_names, named_leaves
 from onnx_parity.exporter.request.dynamic_axes import Axes
 from onnx_parity.exporter.request.marked_inputs import Given, Layout
+from onnx_parity.exporter.request.size_expressions import AxisSize
 
 __all__ = ["Source"]
 
@@ -30,6 +32,8 @@ class Source:
     layout: Layout | None = None
     #: The recorded graph.
     recorded: Graph | None = None
+    #: The positions of the inputs whose values decided what was recorded.
+    looked_at: Sequence[int] = ()
 
     def inputs(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Given]:
         """The inputs of the model among the arguments: tensors, marked lists of tensors, and marked tensors or None."""
@@ -37,18 +41,36 @@ class Source:
             return self.layout.inputs(args, kwargs)
         return [leaf for leaf in pytree.tree_leaves((tuple(args), dict(kwargs))) if isinstance(leaf, torch.Tensor)]
 
+    def inputs_by_place(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Given]:
+        """The same, of arguments to whose objects the program may have added others."""
+        if self.layout is not None or not has_names((self.args, self.kwargs)):
+            return self.inputs(args, kwargs)
+        now = dict(named_leaves((tuple(args), dict(kwargs))))
+        example = named_leaves((tuple(self.args), dict(self.kwargs)))
+        return [now.get(path) for path, leaf in example if isinstance(leaf, torch.Tensor)]
+
     @property
     def held_arguments(self) -> tuple[tuple[Any, ...], Mapping[str, Any]]:
         """The example's arguments, with marked lists and optionals wrapped as single inputs."""
         return (self.args, self.kwargs) if self.layout is None else self.layout.arguments
 
-    def with_inputs(self, inputs: Sequence[Given]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """The example's arguments, with the inputs replaced by these."""
+    def with_inputs(
+        self, inputs: Sequence[Given], sizes: Mapping[str, int] | None = None
+    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """The example's arguments, with the inputs replaced by these, and numbers that are sizes by those sizes."""
         remaining = iter(inputs)
         if self.layout is not None:
             return self.layout.filled(self.args, self.kwargs, remaining)
         leaves, spec = pytree.tree_flatten((self.args, dict(self.kwargs)))
         filled: tuple[tuple[Any, ...], dict[str, Any]] = pytree.tree_unflatten(
-            [next(remaining) if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves], spec
+            [
+                next(remaining)
+                if isinstance(leaf, torch.Tensor)
+                else AxisSize.of(sizes[leaf.axis], leaf.axis)
+                if sizes is not None and isinstance(leaf, AxisSize)
+                else leaf
+                for leaf in leaves
+            ],
+            spec,
         )
         return filled

@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from onnx_parity.exporter.capture.graph.graph import Graph, Origin, Value
 from onnx_parity.exporter.capture.graph.origin import last_user_line
 from onnx_parity.exporter.capture.record.results import TensorList
 from onnx_parity.exporter.capture.record.values_read import TracerWarning
@@ -14,9 +15,15 @@ from onnx_parity.exporter.errors import CaptureError, DynamicAxisError, FrozenVa
 from onnx_parity.exporter.nesting import nested_too_deeply
 
 if TYPE_CHECKING:
-    from onnx_parity.exporter.capture.sizes.shape_env import Assumption, HintedShapeEnv
+    from onnx_parity.exporter.capture.sizes.shape_env import Assumption
 
-__all__ = ["ended_the_process", "failed_while_recorded", "fixed_axes", "warn_of_branches_on_sizes"]
+__all__ = [
+    "ended_the_process",
+    "failed_while_recorded",
+    "fixed_axes",
+    "refuse_ignored_inputs",
+    "warn_of_branches_on_sizes",
+]
 
 
 def failed_while_recorded(
@@ -65,19 +72,37 @@ def ended_the_process(error: SystemExit) -> CaptureError:
     )
 
 
-def warn_of_branches_on_sizes(symbols: HintedShapeEnv, axis_names: Mapping[str, str], strict: bool) -> None:
+def refuse_ignored_inputs(graph: Graph, looked_at: Mapping[Value, Origin]) -> None:
+    """Refuse a program that looked at the values of an input, decided by them, and does not use the input otherwise."""
+    used = {id(value) for node in graph.live_nodes() for value in node.inputs()}
+    used.update(id(output) for output in graph.outputs)
+    used.update(id(value) for value, axis in graph.symbol_sources.values() if axis is None)
+    ignored = [each for each in graph.inputs if each.value in looked_at and id(each.value) not in used]
+    if not ignored:
+        return
+    several = len(ignored) > 1
+    lines = "\n".join(f"  - {each.name!r}{looked_at[each.value].placed}" for each in ignored)
+    raise FrozenValueError(
+        f"the program looks at the values of {len(ignored)} input{'s' if several else ''} to decide what to do, and "
+        f"the results depend on {'them' if several else 'it'} in no other way. The exported model would do what was "
+        f"decided for the example, whatever is given there:\n{lines}\n"
+        "Decide with tensors instead (torch.where, torch.cond), or script the function that decides; if the example's "
+        "decision is the right one for all that the model will be given, export with allow_ignored_inputs=True."
+    )
+
+
+def warn_of_branches_on_sizes(branches: Sequence[Assumption], axis_names: Mapping[str, str], strict: bool) -> None:
     """Warn of branches on a dynamic size in the user's code; raise `FrozenValueError` instead if `strict`."""
-    for assumption in symbols.assumptions.values():
-        if assumption.by_user and not assumption.fixes():
-            origin = assumption.origin
-            text = (
-                f"the program branches on a dynamic size{origin.placed}: {assumption.spelled(axis_names)} is "
-                f"{assumption.answer} in the example, and the exported model takes that branch for every size. "
-                "Branch on something that is not dynamic, or export one model for each branch"
-            )
-            if strict:
-                raise FrozenValueError(text)
-            warnings.warn_explicit(text, TracerWarning, origin.file, origin.line)
+    for assumption in branches:
+        origin = assumption.origin
+        text = (
+            f"the program branches on a dynamic size{origin.placed}: {assumption.spelled(axis_names)} is "
+            f"{assumption.answer} in the example, and the exported model takes that branch for every size. "
+            "Branch on something that is not dynamic, or export one model for each branch"
+        )
+        if strict:
+            raise FrozenValueError(text)
+        warnings.warn_explicit(text, TracerWarning, origin.file, origin.line)
 
 
 def fixed_axes(fixed: Mapping[str, Assumption], axis_names: Mapping[str, str]) -> DynamicAxisError:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -12,18 +13,40 @@ from torch.utils import _pytree as pytree
 from onnx_parity.exporter.capture.graph.graph import Input, Size, Value
 from onnx_parity.exporter.capture.record.marked_arguments import MarkedInput
 from onnx_parity.exporter.capture.record.recorder import Recorder
+from onnx_parity.exporter.containers import closed, holds_objects, named_leaves, opened
+from onnx_parity.exporter.request.call_arguments import parameter_names, signature_of
 from onnx_parity.exporter.request.dynamic_axes import Axes, Named
 from onnx_parity.exporter.request.marked_inputs import Held, ListOf, is_input
+from onnx_parity.exporter.request.size_expressions import AxisSize, evaluated, is_expression
 
-__all__ = ["RecordedInputs"]
+__all__ = ["Changed", "RecordedInputs"]
+
+
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """What a program put into the objects among its arguments."""
+
+    #: The new tensors in the place of inputs, by the number of the input.
+    inputs: dict[int, torch.Tensor]
+    #: Tensors in places where there were none, by the spelling of the place.
+    new: dict[str, torch.Tensor]
+    #: The places of numbers that have changed.
+    numbers: list[str]
 
 
 class RecordedInputs:
     """The tensors and the marked arguments of a program, as fake tensors and as values of the graph."""
 
     def __init__(
-        self, recorder: Recorder, args: Sequence[Any], kwargs: Mapping[str, Any], names: Sequence[str], axes: Axes
+        self,
+        recorder: Recorder,
+        args: Sequence[Any],
+        kwargs: Mapping[str, Any],
+        names: Sequence[str],
+        axes: Axes,
+        empty: str | None = None,
     ) -> None:
+        """`empty` is the name of an axis that has the size 0."""
         self._recorder = recorder
         self._axes = axes
         self._names = names
@@ -35,13 +58,19 @@ class RecordedInputs:
         self.axis_names: dict[str, str] = {}
         #: For each symbol, an input and the axis of it that has this size.
         self.size_sources: dict[str, tuple[Value, int]] = {}
-        self._sizes: dict[str, torch.SymInt] = {}
-        self._leaves, self._spec = pytree.tree_flatten((tuple(args), dict(kwargs)))
+        self._sizes: dict[str, Size] = {} if empty is None else {empty: 0}
+        self._example = (tuple(args), dict(kwargs))
+        self._leaves, self._spec = pytree.tree_flatten(self._example)
+        #: Whether there are objects among the arguments that the program may put tensors into.
+        self.has_objects = holds_objects(self._example)
+        #: The tensors that the program is called with, by their positions among the leaves.
+        self._given: dict[int, torch.Tensor] = {}
         #: The marked inputs (`ListOf`, `OrNone`) by their position among the leaves.
         self._marked: dict[int, MarkedInput] = {}
         #: The positions of the tensors among the leaves, and the number of each among the inputs.
         self._tensors: list[tuple[int, int]] = []
         positions = [position for position, leaf in enumerate(self._leaves) if is_input(leaf)]
+        self._make_sizes([self._leaves[position] for position in positions])
         for number, position in enumerate(positions):
             leaf = self._leaves[position]
             if isinstance(leaf, Held):
@@ -51,12 +80,26 @@ class RecordedInputs:
                 self._tensors.append((position, number))
                 self._add_tensor(number, leaf)
 
+    def _make_sizes(self, inputs: Sequence[Any]) -> None:
+        """Make the sizes of axes whose names are expressions over the names of others, from the sizes of those."""
+        names = {name for named in self._axes.inputs.values() for name in named.values()}
+        expressions = [name for name in names if is_expression(name, names)]
+        if not expressions:
+            return
+        for number, named in self._axes.inputs.items():
+            if isinstance(inputs[number], torch.Tensor):
+                self._shape(inputs[number], {axis: name for axis, name in named.items() if name not in expressions})
+        for name in sorted(expressions):
+            self._sizes[name] = evaluated(name, self._sizes)
+
     def _add_tensor(self, number: int, example: torch.Tensor) -> None:
         recorder, name, dynamic = self._recorder, self._names[number], self._axes.inputs.get(number, {})
         fake = _fake_like(example, self._shape(example, dynamic) if dynamic else None, recorder.fakes)
         value = recorder.input(fake, name, example)
         for axis, axis_name in dynamic.items():
-            self.size_sources.setdefault(str(self._sizes[axis_name].node.expr), (value, axis))
+            size = self._sizes[axis_name]
+            if isinstance(size, torch.SymInt) and size.node.expr.is_Symbol:
+                self.size_sources.setdefault(str(size.node.expr), (value, axis))
         self.inputs.append(Input(value, name, example))
         self.fakes.append(recorder.writable(fake))
 
@@ -86,8 +129,37 @@ class RecordedInputs:
             filled[position] = tensor
         for position, marked in self._marked.items():
             filled[position] = marked.handed_out(self.size_sources)
-        arguments: tuple[tuple[Any, ...], dict[str, Any]] = pytree.tree_unflatten(filled, self._spec)
+        for position, leaf in enumerate(filled):
+            if isinstance(leaf, AxisSize):
+                filled[position] = self._sizes[leaf.axis]
+        if self.has_objects:
+            self._given = {position: filled[position] for position, _ in self._tensors}
+        arguments: tuple[tuple[Any, ...], dict[str, Any]] = closed(pytree.tree_unflatten(filled, self._spec))
         return arguments
+
+    def changed_in_objects(
+        self, args: Sequence[Any], kwargs: Mapping[str, Any], program: Callable[..., Any]
+    ) -> Changed:
+        """What the program put into the objects among its arguments, which were made for this recording."""
+        if not self.has_objects:
+            return Changed({}, {}, [])
+        parameters = parameter_names(signature_of(program))
+        before = {path: (place, leaf) for place, (path, leaf) in enumerate(named_leaves(self._example))}
+        numbers = dict(self._tensors)
+        tensors: dict[int, torch.Tensor] = {}
+        new: dict[str, torch.Tensor] = {}
+        others: list[str] = []
+        for path, leaf in named_leaves(opened((tuple(args), dict(kwargs)))):
+            place, example = before.get(path, (None, None))
+            if isinstance(leaf, torch.Tensor):
+                if place in numbers:
+                    if leaf is not self._given.get(place):
+                        tensors[numbers[place]] = leaf
+                else:
+                    new[_spelled(path, parameters)] = leaf
+            elif type(example) is int and (isinstance(leaf, torch.SymInt) or (type(leaf) is int and leaf != example)):
+                others.append(_spelled(path, parameters))
+        return Changed(tensors, new, others)
 
     def refuse_written(self) -> None:
         """Refuse writes to marked inputs. Called when the program has run."""
@@ -96,12 +168,21 @@ class RecordedInputs:
 
     def release(self) -> None:
         """Release the fake tensors."""
+        self._given.clear()
         self.fakes.clear()
         self._marked.clear()
 
     def tensor_inputs(self) -> Iterator[tuple[int, FakeTensor]]:
         """The inputs that are tensors: the number of each among the inputs, and its fake."""
         return zip((number for _, number in self._tensors), self.fakes, strict=True)
+
+
+def _spelled(path: Sequence[str | int], parameters: Sequence[str]) -> str:
+    """A path among the arguments as Python writes it: `cache.layers[0].keys`."""
+    _, argument, *rest = path
+    if isinstance(argument, int):
+        argument = parameters[argument] if argument < len(parameters) else f"args[{argument}]"
+    return argument + "".join(f".{part}" if isinstance(part, str) else f"[{part}]" for part in rest)
 
 
 def _fake_like(example: torch.Tensor, shape: Sequence[Size] | None, fakes: FakeTensorMode) -> FakeTensor:

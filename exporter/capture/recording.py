@@ -18,7 +18,7 @@ from onnx_parity.exporter.capture.capture_errors import (
     ended_the_process,
     failed_while_recorded,
     fixed_axes,
-    warn_of_branches_on_sizes,
+    refuse_ignored_inputs,
 )
 from onnx_parity.exporter.capture.fakes.fake_mode import Fakes
 from onnx_parity.exporter.capture.graph.graph import Graph, Holds, Value
@@ -29,7 +29,7 @@ from onnx_parity.exporter.capture.record.module_state import buffers_of, preserv
 from onnx_parity.exporter.capture.record.recorder import NeedsSymbols, OwnTensorWritten, Recorder, own_tensor_written
 from onnx_parity.exporter.capture.record.results import Kind, Returned, Written, taken_apart
 from onnx_parity.exporter.capture.record.survivors import Survivors
-from onnx_parity.exporter.capture.recorded_inputs import RecordedInputs
+from onnx_parity.exporter.capture.recorded_inputs import Changed, RecordedInputs
 from onnx_parity.exporter.capture.replace.dispatch import keeping_composites
 from onnx_parity.exporter.capture.sizes.subscripts import SymbolicSubscripts
 from onnx_parity.exporter.capture.weight_names import name_finder
@@ -37,6 +37,8 @@ from onnx_parity.exporter.errors import CaptureError, ExportError
 from onnx_parity.exporter.request.dynamic_axes import Axes
 
 if TYPE_CHECKING:
+    import sympy
+
     from onnx_parity.exporter.capture.sizes.shape_env import Assumption, HintedShapeEnv
 
 __all__ = ["Attempt", "AutomaticAxesFixed", "SymbolicNumberFailed", "ToRecord", "Traced", "record"]
@@ -54,6 +56,12 @@ class Traced:
     returned: Returned
     #: Names of buffers, inputs and attributes that the program wrote to, and whose new values are not outputs.
     written: list[str] = field(default_factory=list)
+    #: The positions of the inputs whose values decided what was recorded.
+    looked_at: list[int] = field(default_factory=list)
+    #: The questions about sizes that the program branched on.
+    branches: list[Assumption] = field(default_factory=list)
+    #: Whether the program asked the question that was denied.
+    has_denied: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +76,7 @@ class ToRecord:
     weight_names: Sequence[str]
     strict: bool
     return_written: bool
+    allow_ignored_inputs: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +93,15 @@ class Attempt:
     freezes: bool = False
     #: Whether `squeeze` drops an axis is decided by the example, and not left open.
     squeezes_as_in_example: bool = False
+    #: A question about sizes that is given the other answer where the program itself asks it.
+    denied: sympy.Basic | None = None
+    #: The name of an axis that has the size 0.
+    empty: str | None = None
+
+    @property
+    def is_another_side(self) -> bool:
+        """Whether only a branch of the program is looked at, and the recording is not the one that is exported."""
+        return self.denied is not None or self.empty is not None
 
 
 class SymbolicNumberFailed(Exception):
@@ -103,7 +121,8 @@ def record(wanted: ToRecord, attempt: Attempt, survivors: Survivors) -> Traced:
     recording = _Recording(wanted, attempt)
     try:
         recording.run()
-        recording.check()
+        if not attempt.is_another_side:
+            recording.check()
         return recording.traced()
     finally:
         recording.let_go(survivors)
@@ -113,7 +132,7 @@ class _Recording:
     def __init__(self, wanted: ToRecord, attempt: Attempt) -> None:
         self._wanted = wanted
         self._attempt = attempt
-        self._symbols = symbols = _shape_env() if attempt.symbolic else None
+        self._symbols = symbols = _shape_env(attempt.denied) if attempt.symbolic else None
         self._recorder = recorder = Recorder(
             Fakes(symbols),
             OriginFinder(wanted.program),
@@ -127,7 +146,9 @@ class _Recording:
             symbols.keeps_ranks = not attempt.squeezes_as_in_example
             symbols.read_symbol = recorder.reader.read_symbol
             symbols.module_running = lambda: recorder.origins.find().module
-        self._inputs = RecordedInputs(recorder, wanted.args, wanted.kwargs, wanted.input_names, attempt.axes)
+        self._inputs = RecordedInputs(
+            recorder, wanted.args, wanted.kwargs, wanted.input_names, attempt.axes, attempt.empty
+        )
         self._buffers = buffers_of(wanted.program)
         self._buffer_fakes = [recorder.writable(recorder.constant(buffer.tensor)) for buffer in self._buffers]
         #: What the program assigned to buffers and attributes: the new tensors by name, and the names of other objects.
@@ -140,6 +161,9 @@ class _Recording:
         self._outputs: list[Value] = []
         self._assigned_values: list[Value] = []
         self._lifted_values: list[Value] = []
+        #: What the program put into the objects among its arguments, and the values of the tensors.
+        self._changed = Changed({}, {}, [])
+        self._put_values: list[Value] = []
 
     # --- the program runs ---------------------------------------------------------------------------------------------
 
@@ -158,10 +182,11 @@ class _Recording:
             raise ended_the_process(error) from error
         except Exception as error:
             raise self._failure(error) from error
-        returned = len(values) - len(self._assigned) - len(self._lifted)
         lifted = len(values) - len(self._lifted)
-        self._outputs, self._assigned_values = values[:returned], values[returned:lifted]
-        self._lifted_values = values[lifted:]
+        put = lifted - len(self._changed.inputs) - len(self._changed.new)
+        returned = put - len(self._assigned)
+        self._outputs, self._assigned_values = values[:returned], values[returned:put]
+        self._put_values, self._lifted_values = values[put:lifted], values[lifted:]
 
     def _called(self, tensors: list[torch.Tensor], buffers: list[torch.Tensor]) -> list[torch.Tensor]:
         """Call the program, inside of `functionalize`. Returns all tensors whose values `run` needs afterwards."""
@@ -173,15 +198,17 @@ class _Recording:
             for changed in recorder.at_end:
                 assigned.update(changed(program))
         self._inputs.refuse_written()
+        self._changed = self._inputs.changed_in_objects(args, kwargs, program)
+        put = [*self._changed.inputs.values(), *self._changed.new.values()]
         self._assigned = {name: new for name, new in assigned.items() if isinstance(new, torch.Tensor)}
         self._assigned_others = [name for name in assigned if name not in self._assigned]
         # The return types of a script are declared, so a number that it returns is an output even if it is a constant.
         is_script = isinstance(self._wanted.program, _SCRIPTS)
         self._returned, outputs = taken_apart(result, numbers_are_outputs=is_script)
         if lifted is None:
-            return [*outputs, *self._assigned.values()]
+            return [*outputs, *self._assigned.values(), *put]
         self._lifted = lifted.own
-        return [*outputs, *self._assigned.values(), *lifted.wrapped]
+        return [*outputs, *self._assigned.values(), *put, *lifted.wrapped]
 
     def _failure(self, error: Exception) -> Exception:
         """The exception to raise for an error of the program: either for another attempt, or for the user."""
@@ -213,7 +240,6 @@ class _Recording:
                 raise AutomaticAxesFixed(frozenset(automatic))
             if fixed:
                 raise fixed_axes(fixed, axis_names)
-            warn_of_branches_on_sizes(symbols, axis_names, self._wanted.strict)
             symbols.closed = True
         self._recorder.reader.warn()
 
@@ -222,7 +248,8 @@ class _Recording:
         recorder, inputs = self._recorder, self._inputs
         written = self._written()
         outputs, returned = self._outputs_as_returned(), self._returned
-        names = [*(end.name for end in written), *self._assigned_others]
+        others = [*self._assigned_others, *self._put_elsewhere()]
+        names = [*(end.name for end in written), *others]
         renormed = [
             recorder.name_of(tensor)
             for tensor, value in zip(self._lifted, self._lifted_values, strict=True)
@@ -231,15 +258,21 @@ class _Recording:
         if self._wanted.return_written:
             outputs += written.values()
             returned = replace(returned, written=tuple(written))
-            names = self._assigned_others
+            names = others
         names = [*names, *renormed]
         sources = recorder.symbol_sources() | inputs.size_sources
         graph = Graph(inputs.inputs, recorder.nodes, outputs, inputs.axis_names, sources)
-        return Traced(graph, returned, names)
+        looked_at = recorder.reader.looked_at
+        if looked_at and not self._wanted.allow_ignored_inputs:
+            refuse_ignored_inputs(graph, looked_at)
+        questions = [] if self._symbols is None else self._symbols.branches()
+        positions = [number for number, each in enumerate(inputs.inputs) if each.value in looked_at]
+        has_denied = self._symbols is not None and self._symbols.has_denied
+        return Traced(graph, returned, names, positions, questions, has_denied)
 
     def let_go(self, survivors: Survivors) -> None:
         """Release all fake tensors. `survivors` observes which of them remain."""
-        self._buffer_fakes, self._assigned, self._lifted = [], {}, ()
+        self._buffer_fakes, self._assigned, self._lifted, self._changed = [], {}, (), Changed({}, {}, [])
         survivors.watch(self._recorder.fakes, self._recorder.release())
         self._inputs.release()
 
@@ -252,8 +285,26 @@ class _Recording:
             after[Written(self._wanted.input_names[number], number)] = self._recorder.value_of(fake)
         # A value without a node is unchanged, because no operator computed it.
         written = {end: value for end, value in after.items() if value.node is not None}
+        for number, value in zip(self._changed.inputs, self._put_values, strict=False):
+            written[Written(self._wanted.input_names[number], number)] = value
+        if self._inputs.has_objects:
+            # A cache that is given back has its new values among the outputs.
+            returned = {id(value) for value in self._outputs}
+            written = {
+                end: value
+                for end, value in written.items()
+                if end.place is None or id(_before_copy(value)) not in returned
+            }
         assigned = zip(self._assigned, self._assigned_values, strict=True)
         return written | {Written(name): value for name, value in assigned}
+
+    def _put_elsewhere(self) -> list[str]:
+        """Places in objects among the arguments that the program put new tensors and other numbers into, and whose
+        content it does not return."""
+        returned = {id(value) for value in self._outputs}
+        values = self._put_values[len(self._changed.inputs) :]
+        new = [name for name, value in zip(self._changed.new, values, strict=True) if id(value) not in returned]
+        return [*new, *self._changed.numbers]
 
     def _outputs_as_returned(self) -> list[Value]:
         """The values that the program returned. A list that is held in one tensor is converted to a list."""
@@ -265,11 +316,18 @@ class _Recording:
         return outputs
 
 
-def _shape_env() -> HintedShapeEnv:
+def _before_copy(value: Value) -> Value:
+    """The value that functionalization copies to an input at the end."""
+    node = value.node
+    source = node.arguments["src"] if node is not None and node.op is torch.ops.aten.copy_.default else value
+    return source if isinstance(source, Value) else value
+
+
+def _shape_env(denied: sympy.Basic | None) -> HintedShapeEnv:
     # Importing sympy and torch's symbolic shapes takes 0.2 s, and programs with static sizes do not need them.
     from onnx_parity.exporter.capture.sizes.shape_env import HintedShapeEnv
 
-    return HintedShapeEnv()
+    return HintedShapeEnv(denied)
 
 
 def _fixed_axes(symbols: HintedShapeEnv, axis_names: Mapping[str, str]) -> dict[str, Assumption]:

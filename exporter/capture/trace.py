@@ -14,17 +14,18 @@ model and is warned about. A write to any other tensor that the program did not 
 
 from __future__ import annotations
 
+import functools
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch._ops import OpOverload
 from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException
 from torch.utils import _pytree as pytree
 
-from onnx_parity.exporter.capture.capture_errors import failed_while_recorded
+from onnx_parity.exporter.capture.capture_errors import failed_while_recorded, warn_of_branches_on_sizes
 from onnx_parity.exporter.capture.patches.recording import capturing_surroundings
 from onnx_parity.exporter.capture.record.python_state import PythonState
 from onnx_parity.exporter.capture.record.recorder import NeedsSymbols, OwnTensorWritten, RankNeeded
@@ -38,8 +39,14 @@ from onnx_parity.exporter.capture.recording import (
     Traced,
     record,
 )
-from onnx_parity.exporter.errors import CaptureError
+from onnx_parity.exporter.errors import CaptureError, OnnxExporterError
 from onnx_parity.exporter.request.dynamic_axes import Axes
+
+if TYPE_CHECKING:
+    import sympy
+
+    from onnx_parity.exporter.capture.branches_on_sizes import Recording
+    from onnx_parity.exporter.capture.sizes.shape_env import Assumption
 
 __all__ = ["Traced", "trace"]
 
@@ -51,8 +58,13 @@ _RETRIED = (
     DynamicOutputShapeException,
     DataDependentOutputException,
     NeedsSymbols,
+    RankNeeded,
     AutomaticAxesFixed,
 )
+#: How many branches on sizes are followed to their other side.
+_MOST_BRANCHES = 8
+#: How a recording may end, other than with a graph.
+_FAILURES = (OnnxExporterError, *_RETRIED)
 
 
 def trace(
@@ -66,15 +78,19 @@ def trace(
     weight_names: Sequence[str] = (),
     strict: bool = False,
     return_written: bool = False,
+    allow_ignored_inputs: bool = False,
 ) -> Traced:
     """Record `program(*args, **kwargs)`. The inputs are the tensors and the marked inputs among the flattened
     arguments, and are named in this order.
 
     Weights have the module's names, or those in `weight_names` in the order of `weights_of(program)`. With
     `return_written`, the new values of buffers, attributes and inputs become outputs after the program's own. Axes with
-    `Dim.AUTO` that the program fixes become static; any other axis that it fixes is an error.
+    `Dim.AUTO` that the program fixes become static; any other axis that it fixes is an error. An input that only
+    decided what was recorded is an error too, unless `allow_ignored_inputs`.
     """
-    wanted = ToRecord(program, args, kwargs, input_names, decomposition_of, weight_names, strict, return_written)
+    wanted = ToRecord(
+        program, args, kwargs, input_names, decomposition_of, weight_names, strict, return_written, allow_ignored_inputs
+    )
     # Programs without dynamic axes are first traced without a ShapeEnv, because its import takes time.
     attempt = Attempt(axes, symbolic=bool(axes.inputs))
     failure: BaseException | None = None
@@ -115,8 +131,37 @@ def trace(
     removed = [each.remove() for each in earlier]
     if any(removed):
         # The program has used what it had stored in an earlier attempt.
-        return _recorded(wanted, attempt, reached, arguments, [])
+        traced = _recorded(wanted, attempt, reached, arguments, [])
+    branches = _that_matter(traced, functools.partial(_recorded_again, wanted, attempt, reached, arguments))
+    warn_of_branches_on_sizes(branches, traced.graph.axis_names, strict)
     return traced
+
+
+def _that_matter(traced: Traced, again: Recording) -> list[Assumption]:
+    """The branches of a recording on dynamic sizes, without those whose other side is right too.
+
+    Each takes another recording. If there are many, the program is not one that can be right for all sizes.
+    """
+    if not traced.branches or len(traced.branches) > _MOST_BRANCHES:
+        return traced.branches
+    from onnx_parity.exporter.capture.branches_on_sizes import does_not_matter
+
+    return [each for each in traced.branches if not does_not_matter(each.expression, traced.graph, again)]
+
+
+def _recorded_again(
+    wanted: ToRecord,
+    attempt: Attempt,
+    reached: PythonState,
+    arguments: PythonState,
+    *,
+    denied: sympy.Basic | None = None,
+    empty: str | None = None,
+) -> Traced | None:
+    try:
+        return _recorded(wanted, replace(attempt, denied=denied, empty=empty), reached, arguments, [])
+    except _FAILURES:
+        return None
 
 
 def _recorded(

@@ -20,6 +20,7 @@ from onnx_parity.exporter.lowering.aten import (  # noqa: F401
     embedding,
     floating_point,
     grid_sampling,
+    grouped_matmul,
     incomplete_gamma,
     indexing,
     joining,

@@ -11,6 +11,7 @@ import torch
 from torch.nn.parameter import is_lazy
 from torch.utils import _pytree as pytree
 
+from onnx_parity.exporter.containers import opened
 from onnx_parity.exporter.dtypes import TO_ONNX
 from onnx_parity.exporter.errors import ArgumentError
 from onnx_parity.exporter.request.marked_inputs import Held, Layout, OrNone
@@ -45,7 +46,10 @@ def split_args(args: Any, kwargs: Mapping[str, Any] | None) -> tuple[tuple[Any, 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A call of a program: its arguments as they were given, and by the names of the parameters they belong to."""
+    """A call of a program: its arguments as they were given, and by the names of the parameters they belong to.
+
+    Objects that hold tensors are opened (see `containers`).
+    """
 
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
@@ -55,7 +59,7 @@ class Call:
     @classmethod
     def of(cls, program: Callable[..., Any], args: Any, kwargs: Mapping[str, Any] | None) -> Call:
         """Read the arguments. Refuses those without a parameter of the program, or without a representation in ONNX."""
-        positional, named = split_args(args, kwargs)
+        positional, named = opened(split_args(args, kwargs))
         signature = signature_of(program)
         refuse_unknown_keywords(args, named, signature)
         arguments = by_parameter(parameter_names(signature), positional, named)
@@ -123,7 +127,7 @@ def refuse_unknown_keywords(args: Any, kwargs: Mapping[str, Any], signature: ins
 
 
 def refuse_unreadable(arguments: Mapping[str, Any]) -> None:
-    """Refuse tensors that ONNX cannot represent, and objects with tensors inside, which would become constants."""
+    """Refuse tensors that ONNX cannot represent."""
     for name, argument in arguments.items():
         for leaf in pytree.tree_leaves(argument):
             if isinstance(leaf, torch.Tensor):
@@ -137,12 +141,6 @@ def refuse_unreadable(arguments: Mapping[str, Any]) -> None:
                         f"the argument {name!r} is of {leaf.dtype}, which has no ONNX type here: "
                         "give another dtype and convert it inside the program"
                     )
-            elif any(isinstance(item, torch.Tensor) for item in getattr(leaf, "__dict__", {}).values()):
-                raise ArgumentError(
-                    f"the argument {name!r} holds tensors in a {type(leaf).__qualname__}, which is not registered as a "
-                    "container: give them in a tuple, list, dict or named tuple, or register a dataclass with "
-                    "torch.export.register_dataclass"
-                )
 
 
 def refuse_unscripted(program: Callable[..., Any], layout: Layout) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -11,6 +11,7 @@ from torch.export.dynamic_shapes import Dim
 from onnx_parity.exporter.errors import ArgumentError
 from onnx_parity.exporter.request.dynamic_axes import Axes, Named, checked_axis
 from onnx_parity.exporter.request.marked_inputs import Held
+from onnx_parity.exporter.request.paired_shapes import paired
 from onnx_parity.exporter.request.unicode_names import checked_unicode
 
 __all__ = ["DynamicShapes", "axes_from_dynamic_shapes", "shapes_by_argument"]
@@ -27,7 +28,7 @@ def shapes_by_argument(spec: DynamicShapes, arguments: Mapping[str, Any]) -> Map
         )
     if not isinstance(spec, Mapping):
         # Arguments without tensors, such as a number given by keyword, may be left out.
-        holding = [name for name, argument in arguments.items() if any(True for _ in _paired(name, argument, None))]
+        holding = [name for name, argument in arguments.items() if any(True for _ in paired(name, argument, None))]
         entitled = list(arguments) if len(spec) == len(arguments) else holding
         if len(spec) != len(entitled):
             raise ArgumentError(
@@ -54,7 +55,7 @@ def axes_from_dynamic_shapes(
     names = list(inputs)
     position = 0
     for name, argument in arguments.items():
-        for tensor, wanted in _paired(f"dynamic_shapes[{name!r}]", argument, spec.get(name)):
+        for tensor, wanted in paired(f"dynamic_shapes[{name!r}]", argument, spec.get(name)):
             named = _dimensions(f"dynamic_shapes[{name!r}]", names[position], wanted, tensor, automatic, axes.ranges)
             if named:
                 axes.inputs[position] = named
@@ -62,28 +63,12 @@ def axes_from_dynamic_shapes(
     return Axes(axes.inputs, axes.outputs, frozenset(automatic), axes.ranges)
 
 
-def _paired(what: str, argument: Any, spec: Any) -> Iterator[tuple[torch.Tensor, Any]]:
-    """The tensors of an argument, each with its part of the specification."""
-    if isinstance(argument, torch.Tensor):
-        yield argument, spec
-    elif isinstance(argument, Held):
-        yield argument.item, argument.mark.axes or None
-    elif isinstance(argument, Mapping):
-        for key, item in argument.items():
-            yield from _paired(f"{what}[{key!r}]", item, None if spec is None else spec.get(key))
-    elif isinstance(argument, (list, tuple)):
-        if spec is not None and len(spec) != len(argument):
-            raise ArgumentError(f"{what} has {len(spec)} entries for an argument of {len(argument)}: give one for each")
-        for number, item in enumerate(argument):
-            yield from _paired(f"{what}[{number}]", item, None if spec is None else spec[number])
-
-
 def _refuse_underived(spec: Mapping[str, Any], arguments: Mapping[str, Any]) -> None:
     """Refuse an example whose sizes contradict a derived dimension such as `2 * Dim("n")`."""
     sizes: dict[str, int] = {}
     derived: list[tuple[str, Any, int]] = []
     for name, argument in arguments.items():
-        for tensor, wanted in _paired(f"dynamic_shapes[{name!r}]", argument, spec.get(name)):
+        for tensor, wanted in paired(f"dynamic_shapes[{name!r}]", argument, spec.get(name)):
             # Other types than dicts and lists are refused later, in `_dimensions`.
             listed = wanted if isinstance(wanted, list | tuple) else ()
             by_axis = wanted.items() if isinstance(wanted, Mapping) else enumerate(listed)

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import torch
 from torch.utils import _pytree as pytree
 
+from onnx_parity.exporter.containers import Whole
 from onnx_parity.exporter.errors import ArgumentError
 
 __all__ = [
@@ -60,7 +61,7 @@ Given = torch.Tensor | list[torch.Tensor] | None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Held:
+class Held(Whole):
     """A marked argument, wrapped so that pytree treats it as one leaf. It becomes one input."""
 
     mark: Mark

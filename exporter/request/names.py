@@ -9,6 +9,7 @@ from torch.utils import _pytree as pytree
 
 from onnx_parity.exporter.errors import ArgumentError
 from onnx_parity.exporter.request.marked_inputs import is_input
+from onnx_parity.exporter.request.names_in_objects import input_names_in
 from onnx_parity.exporter.request.unicode_names import checked_unicode
 
 __all__ = ["checked_names", "input_names_for", "output_names_for"]
@@ -21,6 +22,10 @@ def input_names_for(arguments: Mapping[str, Any], requested: Sequence[str] | Non
     """
     names: list[str] = []
     for name, argument in arguments.items():
+        in_object = input_names_in(name, argument)
+        if in_object is not None:
+            names.extend(in_object)
+            continue
         count = sum(map(is_input, pytree.tree_leaves(argument)))
         names.extend([name] if count == 1 else [f"{name}_{number}" for number in range(count)])
     requested = checked_names("input_names", requested)
@@ -36,10 +41,18 @@ def input_names_for(arguments: Mapping[str, Any], requested: Sequence[str] | Non
 
 
 def output_names_for(
-    count: int, requested: Sequence[str] | None, written: Sequence[str] = (), inputs: Sequence[str] = ()
+    count: int,
+    requested: Sequence[str] | None,
+    written: Sequence[str] = (),
+    inputs: Sequence[str] = (),
+    in_object: Sequence[str] | None = None,
 ) -> list[str]:
-    """Names of the program's results and of its written values (`return_written`), different from those of inputs."""
+    """Names of the program's results and of its written values (`return_written`), different from those of inputs.
+
+    `in_object` are those of a result that is, or that holds, an object with attributes.
+    """
     names = ["output"] if count == 1 else [f"output_{number}" for number in range(count)]
+    names = names if in_object is None else list(in_object)
     names += [f"{name}_written" for name in written]
     names = [_unlike(inputs, name) for name in names]
     count += len(written)

@@ -11,6 +11,7 @@ from onnx_parity.exporter.errors import ArgumentError
 from onnx_parity.exporter.request.dynamic_axes import Axes, DynamicAxes, axes_from_dynamic_axes
 from onnx_parity.exporter.request.dynamic_shapes import DynamicShapes, axes_from_dynamic_shapes
 from onnx_parity.exporter.request.marked_inputs import Held, ListOf, example_of
+from onnx_parity.exporter.request.size_expressions import evaluated, is_expression
 
 __all__ = ["axes_of_program"]
 
@@ -55,3 +56,10 @@ def _refuse_unequal(axes: Axes, inputs: Mapping[str, torch.Tensor | Held]) -> No
                     f"the axis {axis_name!r} has size {first_size} in {first!r} and {size} in {name!r}: axes with the "
                     "same name have the same size; give them two names"
                 )
+    sizes = {axis_name: size for axis_name, (_, size) in seen.items()}
+    for axis_name, (name, size) in seen.items():
+        if is_expression(axis_name, sizes) and evaluated(axis_name, sizes) != size:
+            raise ArgumentError(
+                f"the axis {axis_name!r} of {name!r} has size {size} in the example, but the axes that it names give "
+                f"{evaluated(axis_name, sizes)}: give an example that fits, or another name"
+            )

@@ -10,10 +10,12 @@ import onnx_ir as ir
 import torch
 from torch.utils import _pytree as pytree
 
+from onnx_parity.exporter.containers import Opened, opened
 from onnx_parity.exporter.dtypes import TO_ONNX
 from onnx_parity.exporter.errors import ArgumentError
 from onnx_parity.exporter.request.call_arguments import by_parameter, parameter_names, refuse_unknown_keywords
 from onnx_parity.exporter.request.marked_inputs import Given, Held, ListOf, OrNone, is_input
+from onnx_parity.exporter.request.size_expressions import AxisSize
 
 __all__ = ["feeds_of"]
 
@@ -31,18 +33,22 @@ def feeds_of(
     refuse_unknown_keywords(args, kwargs, signature)
     parameters = parameter_names(signature)
     own = by_parameter(parameters, *exported)
-    given = by_parameter(parameters, tuple(args), kwargs)
+    given = by_parameter(parameters, *opened((tuple(args), kwargs)))
     defaults = {p.name: p.default for p in signature.parameters.values()} if signature is not None else {}
     names = [value.name or "" for value in inputs]
     _refuse_others(own, given, defaults, names)
     fed: list[Given] = []
+    #: Numbers that the model takes to be the sizes of axes.
+    kept: list[tuple[str, Any, str]] = []
     for name, before in own.items():
         if name not in given:
             # An argument that may be None may also be left out.
             fed += [None] if isinstance(before, Held) else []
             continue
         for place, one, other in _paired(name, given[name], before):
-            if is_input(other):
+            if isinstance(other, AxisSize):
+                kept.append((place, one, other.axis))
+            elif is_input(other):
                 wanted = _wanted(other)
                 if not _fits(one, other):
                     raise ArgumentError(
@@ -51,7 +57,13 @@ def feeds_of(
                 fed.append(list(one) if isinstance(one, tuple) else one)
             else:
                 _refuse_other_constant(place, one, other)
-    _check(inputs, fed)
+    sizes = _check(inputs, fed)
+    for place, number, axis in kept:
+        if number != sizes[axis][0]:
+            raise ArgumentError(
+                f"{place} is {number!r}, but the model takes it to be the size of the axis {axis!r}, as in the example "
+                f"that it was exported with, and {sizes[axis][1]!r} has size {sizes[axis][0]} there"
+            )
     return dict(zip(names, fed, strict=True))
 
 
@@ -101,6 +113,15 @@ def _paired(place: str, given: Any, exported: Any) -> Iterator[tuple[str, Any, A
             )
         for key, before in exported.items():
             yield from _paired(f"{place}[{key!r}]", given[key], before)
+    elif isinstance(exported, Opened) and isinstance(given, Opened):
+        if exported.cls is not given.cls:
+            raise ArgumentError(
+                f"{place} is a {given.cls.__qualname__}, but the program was exported with a "
+                f"{exported.cls.__qualname__}: give one"
+            )
+        yield from _paired(f"{place}'s items", given.items, exported.items)
+        for name, before in exported.attributes.items():
+            yield from _paired(f"{place}.{name}", given.attributes.get(name), before)
     elif isinstance(exported, (list, tuple)) and isinstance(given, (list, tuple)):
         if len(exported) != len(given):
             raise ArgumentError(
@@ -132,12 +153,16 @@ def _refuse_other_constant(place: str, given: Any, exported: Any) -> None:
         )
 
 
-def _check(inputs: Sequence[ir.Value], fed: Sequence[Given]) -> None:
-    """Refuse tensors that do not fit the model's inputs. A runtime would not name the argument in its error."""
+def _check(inputs: Sequence[ir.Value], fed: Sequence[Given]) -> dict[str, tuple[int, str]]:
+    """Refuse tensors that do not fit the model's inputs. A runtime would not name the argument in its error.
+
+    Returns the sizes of the named axes, each with the name of an input that has it.
+    """
     seen: dict[str, tuple[int, str]] = {}
     for value, given in zip(inputs, fed, strict=True):
         for tensor in given if isinstance(given, list) else [] if given is None else [given]:
             _check_tensor(value, tensor, {} if isinstance(given, list) else seen)
+    return seen
 
 
 def _check_tensor(value: ir.Value, tensor: torch.Tensor, seen: dict[str, tuple[int, str]]) -> None:

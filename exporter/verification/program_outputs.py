@@ -11,7 +11,8 @@ from torch.utils import _pytree as pytree
 
 from onnx_parity.exporter.capture.record.module_state import attribute_at
 from onnx_parity.exporter.capture.record.python_state import PythonState
-from onnx_parity.exporter.capture.record.results import Kind, Returned, flattened
+from onnx_parity.exporter.capture.record.results import PLAIN, Kind, Returned, flattened
+from onnx_parity.exporter.containers import closed, opened
 from onnx_parity.exporter.errors import VerificationError
 from onnx_parity.exporter.source import Source
 from onnx_parity.exporter.verification.module_copy import copied, copied_tensor
@@ -63,7 +64,7 @@ class ProgramOutputs:
         )
 
     def _call(self, program: _Program, arguments: _Arguments) -> list[torch.Tensor]:
-        args, kwargs = pytree.tree_map_only(torch.Tensor, copied_tensor, arguments)
+        args, kwargs = closed(pytree.tree_map_only(torch.Tensor, copied_tensor, arguments))
         if isinstance(program, torch.nn.Module) and self._source.training is not None:
             # The module of an ExportedProgram has a fixed mode, and raises NotImplementedError.
             with suppress(NotImplementedError):
@@ -98,7 +99,7 @@ class ProgramOutputs:
                 tensors.extend([] if leaf is None else [leaf.detach()])
             elif kind in _LISTS:
                 tensors.extend(_of_number(item) if kind is Kind.NUMBERS else item.detach() for item in leaf)
-            elif leaf != plain:
+            elif isinstance(plain, PLAIN) and leaf != plain:
                 raise VerificationError(
                     f"for {self._what} the program returns {leaf!r}, but when it was exported it returned {plain!r}, "
                     "which is a constant of the model: return it as a tensor"
@@ -107,7 +108,7 @@ class ProgramOutputs:
 
     def _written(self, program: _Program, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[torch.Tensor]:
         """The new values of inputs, buffers and attributes that the program wrote to, where the model returns them."""
-        inputs = self._source.inputs(args, kwargs)
+        inputs = self._source.inputs_by_place(*opened((args, kwargs)))
         values = []
         for end in self._returned.written:
             if end.place is not None:
@@ -126,7 +127,7 @@ def _leaves(result: Any, returned: Returned) -> list[Any]:
     if any(kind in _LISTS for kind in returned.kinds):
         with suppress(ValueError):
             return returned.spec.flatten_up_to(result)
-    return flattened(result)[0]
+    return flattened(opened(result))[0]
 
 
 def _of_number(number: Any) -> torch.Tensor:

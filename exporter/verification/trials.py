@@ -9,7 +9,9 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
+from onnx_parity.exporter.containers import opened
 from onnx_parity.exporter.request.marked_inputs import Given, Held, ListOf, Mark, OrNone, is_input
+from onnx_parity.exporter.request.size_expressions import evaluated, is_expression
 from onnx_parity.exporter.source import Source
 
 __all__ = ["Trial", "other_sizes", "trials"]
@@ -33,7 +35,8 @@ class Trial:
             return cls("the example inputs", source.args, source.kwargs, invented=False)
         if not isinstance(args, list | tuple):
             args = () if args is None else (args,)
-        return cls("the arguments", tuple(args), kwargs or {}, invented=False)
+        positional, named = opened((tuple(args), dict(kwargs or {})))
+        return cls("the arguments", positional, named, invented=False)
 
     def tensors(self) -> list[torch.Tensor]:
         return [leaf for leaf in pytree.tree_leaves((self.args, self.kwargs)) if isinstance(leaf, torch.Tensor)]
@@ -57,6 +60,12 @@ def trials(source: Source, keeps_order: bool) -> Iterator[Trial]:
         trial = Trial(what, *pytree.tree_map_only(torch.Tensor, changed, (source.args, source.kwargs)))
         if any(not torch.equal(a, b) for a, b in zip(trial.tensors(), before, strict=True)):
             yield trial
+    inputs = source.inputs(source.args, source.kwargs)
+    for position in source.looked_at:
+        given = inputs[position]
+        if isinstance(given, torch.Tensor) and given.numel():
+            others = [*inputs[:position], _half_changed(given), *inputs[position + 1 :]]
+            yield Trial("other values in an input that the program decides by", *source.with_inputs(others))
 
 
 def _other_contents(source: Source) -> Iterator[Trial]:
@@ -84,6 +93,17 @@ def _reversed(tensor: torch.Tensor) -> torch.Tensor:
     return plain.flip(list(range(plain.ndim))) if plain.is_floating_point() else plain
 
 
+def _half_changed(tensor: torch.Tensor) -> torch.Tensor:
+    """The second half along the last axis is 0 where it was not, and 1 where it was: a mask without padding gets some.
+
+    A decision such as `mask.all()` becomes another one. A program that does not accept such values raises an error.
+    """
+    changed = tensor.detach().clone()
+    half = changed[..., changed.shape[-1] // 2 :] if changed.ndim else changed
+    half.copy_((half == 0).to(half.dtype))
+    return changed
+
+
 def _still_sorted(tensor: torch.Tensor) -> torch.Tensor:
     """Sorted numbers closer together, and other numbers in reverse order."""
     is_sorted = tensor.is_floating_point() and tensor.ndim and _is_sorted(tensor, -1)
@@ -108,7 +128,11 @@ def _is_sorted(tensor: torch.Tensor, axis: int) -> bool:
 
 
 def other_sizes(source: Source, keeps_order: bool) -> Iterator[Trial]:
-    """Trials with other sizes of the dynamic axes: all a little larger, each by another amount; all doubled; all 1."""
+    """Trials with other sizes of the dynamic axes: all a little larger, each by another amount; all doubled; all 1.
+
+    Sizes that depend on each other change together: an axis whose name is an expression over others has its value; and
+    where sizes of the example agree, or one is the sum of two others, that is tried to hold as well.
+    """
     inputs = source.inputs(source.args, source.kwargs)
     sizes: dict[str, int] = {}
     for position, named in source.axes.inputs.items():
@@ -119,13 +143,36 @@ def other_sizes(source: Source, keeps_order: bool) -> Iterator[Trial]:
             sizes.setdefault(name, example.shape[axis])
     if not sizes:
         return
-    larger = {name: size + 1 + number for number, (name, size) in enumerate(sizes.items())}
+    expressions = [name for name in sizes if is_expression(name, sizes)]
+    free = {name: size for name, size in sizes.items() if name not in expressions}
+    larger = {name: size + 1 + number for number, (name, size) in enumerate(free.items())}
     tried = [sizes]
-    for wanted in (larger, {name: 2 * size for name, size in sizes.items()}, dict.fromkeys(sizes, 1)):
-        bounded = {name: _within(size, source.axes.ranges.get(name)) for name, size in wanted.items()}
-        if bounded not in tried:
-            tried.append(bounded)
-            yield _resized(source, bounded, keeps_order)
+    for wanted in (larger, {name: 2 * size for name, size in free.items()}, dict.fromkeys(free, 1)):
+        for related in (wanted, _as_in_example(free, wanted)):
+            bounded = {name: _within(size, source.axes.ranges.get(name)) for name, size in related.items()}
+            bounded |= {name: evaluated(name, bounded) for name in expressions}
+            if bounded not in tried:
+                tried.append(bounded)
+                yield _resized(source, bounded, keeps_order)
+
+
+def _as_in_example(example: Mapping[str, int], wanted: Mapping[str, int]) -> dict[str, int]:
+    """The wanted sizes, changed so that those are equal that are equal in the example, and sums are sums."""
+    related: dict[str, int] = {}
+    by_size: dict[int, str] = {}
+    for name, size in sorted(example.items(), key=lambda item: item[1]):
+        terms = next(
+            ((one, other) for one, a in example.items() for other, b in example.items() if a + b == size and a and b),
+            None,
+        )
+        if size in by_size:
+            related[name] = related[by_size[size]]
+        elif terms is not None:
+            related[name] = sum(related[by_size[example[term]]] for term in terms)
+        else:
+            related[name] = wanted[name]
+        by_size.setdefault(size, name)
+    return {name: related[name] for name in example}
 
 
 def _within(size: int, bounds: tuple[Any, Any] | None) -> int:
@@ -152,4 +199,4 @@ def _resized(source: Source, sizes: Mapping[str, int], keeps_order: bool) -> Tri
         elif given is not None:
             # The first tensor keeps its size, so that the sizes within the list differ.
             inputs[number] = [*given[:1], *(resized(item, named) for item in given[1:])]
-    return Trial(", ".join(f"{name}={size}" for name, size in sizes.items()), *source.with_inputs(inputs))
+    return Trial(", ".join(f"{name}={size}" for name, size in sizes.items()), *source.with_inputs(inputs, sizes))

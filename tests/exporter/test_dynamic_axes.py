@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import math
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -281,3 +282,32 @@ def test_dynamic_axes_of_what_is_not_there_are_ignored_with_a_warning() -> None:
     with pytest.warns(UserWarning, match=message):
         program = onnx_parity.export(torch.relu, (torch.ones(2),), input_names=["x"], dynamic_axes={"y": [0]})
     assert program(torch.ones(2)).tolist() == [1, 1]
+
+
+def test_branches_whose_other_side_is_the_same_are_not_warned_about() -> None:
+    def program(x: torch.Tensor, past: torch.Tensor) -> torch.Tensor:
+        length = 0 if past.numel() == 0 else past.shape[1]
+        if x.shape[1] > 1 and past is None:
+            return x
+        return torch.cat([past, x], 1) + torch.arange(length + x.shape[1])
+
+    given = (torch.randn(2, 3), torch.randn(2, 4))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        exported = onnx_parity.export(
+            program, given, dynamic_shapes={"x": {0: "batch", 1: "new"}, "past": {0: "batch", 1: "past"}}, verify=True
+        )
+    empty = (torch.randn(2, 1), torch.randn(2, 0))
+    torch.testing.assert_close(exported(*empty), program(*empty))
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        lambda x: x * 2 if x.shape[0] > 3 else x,
+        lambda x: x.sum(0) if x.numel() == 0 else x.mean(0),
+    ],
+)
+def test_branches_that_matter_are_warned_about(program: Any) -> None:
+    with pytest.warns(onnx_parity.TracerWarning, match="branches on a dynamic size"):
+        onnx_parity.export(program, (torch.randn(5, 3),), dynamic_axes={"x": [0]})

@@ -128,3 +128,12 @@ def test_a_number_that_cannot_stay_a_symbol_is_taken_from_the_example_with_a_war
     torch.testing.assert_close(exported(X, N), decides(X, N))
     with pytest.raises(onnx_parity.FrozenValueError):
         onnx_parity.export(decides, (X, N), strict=True)
+
+
+def test_a_slice_between_tensors_of_one_element() -> None:
+    def program(x: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+        return x[:, a:b]
+
+    x = torch.randn(2, 8)
+    exported = onnx_parity.export(program, (x, torch.tensor([2]), torch.tensor([5])))
+    torch.testing.assert_close(exported(x, torch.tensor([1]), torch.tensor([7])), x[:, 1:7])

@@ -8,9 +8,12 @@ from typing import Any
 import torch
 from torch.nn.parallel import DistributedDataParallel
 
-from onnx_parity.exporter.capture.patches.patch import FunctionCode, Patch
+from onnx_parity.exporter.capture.graph.origin import asks_for_its_caller
+from onnx_parity.exporter.capture.patches.patch import FunctionAttribute, FunctionCode, Patch
 
 __all__ = ["PATCHES"]
+
+asks_for_its_caller(__file__)
 
 
 def _no_fast_path(torchs: Callable[[], bool]) -> bool:
@@ -35,10 +38,18 @@ def _on_one_device(torchs: Callable[..., Any], self: Any, *args: Any, **kwargs: 
     return self.module(*args, **kwargs)
 
 
+def _with_answers(torchs: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """Answer questions about sizes that are passed as arguments, which torch refuses: `is_causal=length > 1 and ...`"""
+    return torchs(
+        *args, **{name: bool(given) if isinstance(given, torch.SymBool) else given for name, given in kwargs.items()}
+    )
+
+
 PATCHES: tuple[Patch, ...] = (
     FunctionCode(lambda: torch.backends.mha.get_fastpath_enabled, _no_fast_path),
     FunctionCode(lambda: torch.nn.RNNBase.check_forward_args, _check_unless_packed),
     FunctionCode(lambda: torch.nn.LSTM.check_forward_args, _check_unless_packed),
     FunctionCode(lambda: torch.nn.DataParallel.forward, _on_one_device),
+    FunctionAttribute(lambda: torch.nn.functional, "scaled_dot_product_attention", _with_answers),
     FunctionCode(lambda: DistributedDataParallel.forward, _on_one_device),
 )

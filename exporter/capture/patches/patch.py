@@ -17,14 +17,19 @@ import logging
 import sys
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from types import CodeType, FunctionType
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec, PathFinder
+from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
+from onnx_parity.exporter.capture.graph.origin import asks_for_its_caller
 from onnx_parity.exporter.capture.patches.this_thread import records_here
 
-__all__ = ["Attribute", "FunctionAttribute", "FunctionCode", "LogFilter", "Patch", "Patches", "imported"]
+__all__ = ["Attribute", "FunctionAttribute", "FunctionCode", "LogFilter", "OnImport", "Patch", "Patches", "imported"]
+
+asks_for_its_caller(__file__)
 
 #: The replacement, called in a thread that records, with torch's own function and then the arguments.
 Ours = Callable[..., Any]
@@ -167,6 +172,64 @@ class FunctionCode(Patch):
             self._function.__code__ = self._torchs.__code__
         if self._function.__dict__.get("__wrapped__") is self._torchs:
             del self._function.__wrapped__
+
+
+class OnImport(Patch, MetaPathFinder):
+    """A patch of a module that is applied at once, or as soon as the module is imported, which a program may do."""
+
+    def __init__(self, module: str, patch: Patch) -> None:
+        self._module = module
+        self._patch = patch
+        self._applied = False
+
+    def put_in(self) -> bool:
+        if self._module in sys.modules:
+            self._applied = self._patch.put_in()
+            return self._applied
+        sys.meta_path.insert(0, self)
+        return True
+
+    def take_out(self) -> None:
+        if self in sys.meta_path:
+            sys.meta_path.remove(self)
+        if self._applied:
+            self._patch.take_out()
+            self._applied = False
+
+    def find_spec(self, fullname: str, path: Sequence[str] | None, target: Any = None) -> ModuleSpec | None:
+        """Python's own way to the module, followed by the patch."""
+        if fullname != self._module:
+            return None
+        spec = PathFinder.find_spec(fullname, path, target)
+        if spec is not None and spec.loader is not None:
+            spec.loader = _Patching(spec.loader, self._imported)
+        return spec
+
+    def _imported(self) -> None:
+        with _lock:
+            # The last export may have ended while another thread was importing.
+            if self in sys.meta_path:
+                sys.meta_path.remove(self)
+                self._applied = self._patch.put_in()
+
+
+class _Patching(Loader):
+    """A loader of a module that calls a function once the module is there."""
+
+    def __init__(self, loader: Loader, afterwards: Callable[[], None]) -> None:
+        self._loader = loader
+        self._afterwards = afterwards
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
+        return self._loader.create_module(spec)
+
+    def exec_module(self, module: ModuleType) -> None:
+        spec = module.__spec__
+        assert spec is not None
+        # What the module learns about its origin is what it learns without the patch.
+        spec.loader = module.__loader__ = self._loader
+        self._loader.exec_module(module)
+        self._afterwards()
 
 
 class LogFilter(Patch):

@@ -10,6 +10,7 @@ import torch
 from onnx_parity.exporter.capture.patches import (
     autograd_apply,
     dynamo,
+    exporting_flag,
     fake_kernels,
     higher_order,
     neural_modules,
@@ -28,6 +29,7 @@ __all__ = ["capturing_surroundings", "recording_surroundings"]
 _PATCHES = Patches(
     *autograd_apply.PATCHES,
     *dynamo.PATCHES,
+    *exporting_flag.PATCHES,
     *fake_kernels.PATCHES,
     *higher_order.PATCHES,
     *neural_modules.PATCHES,

@@ -20,7 +20,7 @@ from typing import Any
 
 import torch
 
-__all__ = ["PythonState"]
+__all__ = ["PythonState", "is_installed"]
 
 #: The number of values at which the search ends. Programs of a thousand modules have a tenth; data sets have more.
 _MOST = 20_000
@@ -95,7 +95,7 @@ class PythonState:
     def _is_users(self, module: str | None) -> bool:
         """Whether a module belongs to the program, rather than to Python or to an installed package."""
         package = _package(module)
-        return package in self._packages or not _is_installed(package)
+        return package in self._packages or not is_installed(package)
 
     def _wait_for(self, values: Iterable[Any]) -> None:
         waiting = [value for value in values if type(value) not in _ATOMS]
@@ -444,7 +444,7 @@ def _package(module: str | None) -> str:
 
 
 @functools.cache
-def _is_installed(package: str) -> bool:
+def is_installed(package: str) -> bool:
     """Whether a package belongs to Python or is installed in `site-packages`, rather than being part of the program."""
     if package in _PACKAGES_OF_SCRIPTS:
         return False

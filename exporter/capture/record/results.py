@@ -12,9 +12,12 @@ from torch.utils import _pytree as pytree
 
 from onnx_parity.exporter.capture.graph.graph import DTYPES, Varying
 from onnx_parity.exporter.capture.record.quantized import Quantized
+from onnx_parity.exporter.containers import Whole, closed, has_names, named_leaves, opened
 from onnx_parity.exporter.errors import CaptureError
+from onnx_parity.exporter.request.names_in_objects import output_names_in
 
 __all__ = [
+    "PLAIN",
     "Kind",
     "Returned",
     "TensorList",
@@ -27,12 +30,12 @@ __all__ = [
 ]
 
 #: Types that may be returned beside tensors. The exported program returns the same values as the recording.
-_PLAIN = (int, float, complex, bool, str, bytes, type(None), torch.dtype, torch.device, torch.Size)
+PLAIN = (int, float, complex, bool, str, bytes, type(None), torch.dtype, torch.device, torch.Size)
 _MARK = "_onnx_parity_number"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class TensorList:
+class TensorList(Whole):
     """A list of data-dependent length, passed between scripts: its stacked items, or a list of the graph."""
 
     tensor: torch.Tensor
@@ -51,7 +54,7 @@ class TensorList:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class TensorOrNone:
+class TensorOrNone(Whole):
     """A tensor or None, depending on data, as a flag and a tensor. `optional` has both in one value, to be returned."""
 
     present: Any
@@ -94,6 +97,8 @@ class Returned:
     spec: pytree.TreeSpec
     kinds: Sequence[Kind]
     plain: Sequence[Any]
+    #: Names of the outputs, if the structure is or holds an object with attributes.
+    names: Sequence[str] | None = None
     #: What the program wrote to, if the new values are outputs after its own (`return_written`).
     written: tuple[Written, ...] = ()
 
@@ -107,7 +112,7 @@ class _Leaf:
 
 def spelled_structure(spec: pytree.TreeSpec) -> str:
     """A structure as it is written in Python, with a `_` for each leaf."""
-    return repr(pytree.tree_unflatten([_Leaf()] * spec.num_leaves, spec))
+    return repr(closed(pytree.tree_unflatten([_Leaf()] * spec.num_leaves, spec)))
 
 
 def flattened(result: Any) -> tuple[list[Any], pytree.TreeSpec]:
@@ -121,7 +126,9 @@ def flattened(result: Any) -> tuple[list[Any], pytree.TreeSpec]:
 
 def taken_apart(result: Any, numbers_are_outputs: bool = False) -> tuple[Returned, list[torch.Tensor]]:
     """The structure of a result, and its tensors. With `numbers_are_outputs`, constant numbers become tensors too."""
+    result = opened(result)
     leaves, spec = flattened(result)
+    in_object = has_names(result)
     kinds: list[Kind] = []
     plain: list[Any] = []
     tensors: list[torch.Tensor] = []
@@ -139,7 +146,7 @@ def taken_apart(result: Any, numbers_are_outputs: bool = False) -> tuple[Returne
         elif isinstance(leaf, Varying) or (numbers_are_outputs and type(leaf) in DTYPES):
             kinds.append(Kind.NUMBER)
             tensors.append(torch.scalar_tensor(cast("int", leaf), dtype=DTYPES[type(leaf)]))
-        elif isinstance(leaf, _PLAIN):
+        elif isinstance(leaf, PLAIN) or in_object:
             kinds.append(Kind.PLAIN)
         elif isinstance(leaf, Quantized):
             raise CaptureError(
@@ -148,11 +155,15 @@ def taken_apart(result: Any, numbers_are_outputs: bool = False) -> tuple[Returne
             )
         else:
             raise CaptureError(
-                f"the program returns a {type(leaf).__qualname__}, which is not registered as a container. Return "
-                "tensors in tuples, lists, dicts and named tuples, or register the class: "
-                "torch.export.register_dataclass, torch.utils._pytree.register_pytree_node"
+                f"the program returns a {type(leaf).__qualname__}, which holds no tensor in its attributes: return "
+                "tensors, or tuples, lists, dicts, dataclasses and other objects that hold them"
             )
         plain.append(leaf if kinds[-1] is Kind.PLAIN else None)
     if not tensors:
         raise CaptureError(f"the program returns {result!r}, which has no tensor: return at least one tensor")
-    return Returned(spec, kinds, plain), tensors
+    return Returned(spec, kinds, plain, _names(result, kinds) if in_object else None), tensors
+
+
+def _names(result: Any, kinds: Sequence[Kind]) -> list[str] | None:
+    paths = [path for path, _ in named_leaves(result)]
+    return output_names_in(result, [path for path, kind in zip(paths, kinds, strict=True) if kind is not Kind.PLAIN])

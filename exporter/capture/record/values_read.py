@@ -55,6 +55,8 @@ class Reader:
         #: Warnings and their origins. They are issued only if this recording is not repeated in another attempt.
         self.warnings_due: list[tuple[str, Origin]] = []
         self._interpreter = TensorInterpreter(self._number)
+        #: The inputs that decisions were made by, each with the place of the first of them.
+        self.looked_at: dict[Value, Origin] = {}
         #: The error that ended the recording. It is stored here because TorchScript changes the types of exceptions.
         self.refusal: CaptureError | None = None
 
@@ -90,6 +92,13 @@ class Reader:
                 self.refusal = FrozenValueError(text)
                 raise self.refusal
             self.warnings_due.append((text, origin))
+            for value in values:
+                for source in self._inputs_behind(value):
+                    self.looked_at.setdefault(source, origin)
+
+    def _inputs_behind(self, value: Value) -> Iterator[Value]:
+        """The inputs whose values, and not only whose sizes, a value is computed from."""
+        return (source for source in self._sources(value, of_sizes=False) if source in self.examples)
 
     def warn(self) -> None:
         """Issue the warnings about values that were read and depend on an input."""
@@ -111,8 +120,9 @@ class Reader:
         """Whether a value depends on an input. Values that are computed from weights alone do not."""
         return next(self._sources(value), None) is not None
 
-    def _sources(self, value: Value) -> Iterator[Value]:
-        """The inputs, of the program or of a block, that a value is computed from."""
+    def _sources(self, value: Value, *, of_sizes: bool = True) -> Iterator[Value]:
+        """The inputs, of the program or of a block, that a value is computed from; with `of_sizes` also where only
+        sizes of them are used."""
         seen: set[int] = set()
         pending = [value]
         while pending:
@@ -125,15 +135,18 @@ class Reader:
             else:
                 pending.extend(value.node.inputs())
                 for name in _symbols_given(value.node):
-                    if self._symbols is not None and self._symbols.is_of_input(name):
-                        yield next(iter(self.examples))
-                    elif name in self._size_sources:
-                        pending.append(self._size_sources[name][0])
-                    elif name in self.scalars:
+                    if name in self.scalars:
                         pending.append(self.scalars[name])
+                    elif not of_sizes:
+                        continue
+                    elif name in self._size_sources and not self._is_of_input(name):
+                        pending.append(self._size_sources[name][0])
                     else:
                         # It is a size of an input.
                         yield next(iter(self.examples))
+
+    def _is_of_input(self, name: str) -> bool:
+        return self._symbols is not None and self._symbols.is_of_input(name)
 
     def _evaluate(self, value: Value) -> torch.Tensor:
         """Compute a value from the example inputs, with only the nodes that it depends on."""

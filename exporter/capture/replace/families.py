@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 
 from onnx_parity.exporter.capture.replace import (  # noqa: F401  (importing them registers their replacements)
+    decompositions,
     dynamic_sizes,
     in_place,
     indexing,

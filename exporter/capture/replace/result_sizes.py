@@ -28,6 +28,13 @@ _aten = torch.ops.aten
 _SIZES_OF_THE_EXAMPLE = "torch 2.13's fake kernel takes its sizes from the example"
 
 
+@result_with_dynamic_sizes(_aten.masked_scatter.default, why="torch's kernel expands the two to plain ints")
+def _masked_scattered(self: torch.Tensor, mask: torch.Tensor, source: torch.Tensor) -> torch.Tensor:
+    # An operator of two tensors knows the sizes to which they are broadcast. It is not recorded.
+    sizes = (torch.empty_like(self, dtype=torch.bool) | torch.empty_like(mask, dtype=torch.bool)).shape
+    return torch.empty(sizes, dtype=self.dtype, device=self.device)
+
+
 @result_with_dynamic_sizes(
     _aten.constant_pad_nd.default,
     why="torch 2.13's fake kernel takes its sizes from the example, and fails on negative numbers",

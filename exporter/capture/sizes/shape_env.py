@@ -140,9 +140,12 @@ class HintedShapeEnv(ShapeEnv):
     torch's own environment evaluates each comparison with sympy, which is most of the cost of symbolic sizes.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, denied: sympy.Basic | None = None) -> None:
+        """`denied` is a question that is given the other answer where the program itself asks it."""
         with _without_dynamo():
             super().__init__(specialize_zero_one=False, duck_shape=False)
+        self._denied = denied
+        self.has_denied = False
         self.hints: dict[sympy.Symbol, int] = {}
         self._example: dict[sympy.Symbol, int] = {}
         self._ranges: dict[sympy.Symbol, ValueRanges[Any]] = {}
@@ -262,6 +265,10 @@ class HintedShapeEnv(ShapeEnv):
         """The answer for the example, where the model will have all answers, so that nothing is assumed."""
         return bool(self._in_example(question) == sympy.true)
 
+    def branches(self) -> list[Assumption]:
+        """The questions that the program itself asked, and whose answers do not fix a size."""
+        return [each for each in self.assumptions.values() if each.by_user and not each.fixes()]
+
     def decided(self, question: sympy.Basic) -> bool:
         """Answer a question that decides the result but that torch does not ask, such as whether `squeeze` drops an
         axis."""
@@ -274,6 +281,9 @@ class HintedShapeEnv(ShapeEnv):
         user = nearest_user_place(sys._getframe())
         origin = self._origin(user)
         self.assumptions.setdefault(question, Assumption(question, answer, origin, by_user=True))
+        if question == self._denied:
+            self.has_denied = True
+            return not answer
         return bool(answer)
 
     def _origin(self, user: Place | None) -> Origin:
@@ -291,7 +301,7 @@ class HintedShapeEnv(ShapeEnv):
 
     def evaluate_expr(self, orig_expr: sympy.Basic, hint: Any = None, *args: Any, **kwargs: Any) -> sympy.Basic:
         known = self.assumptions.get(orig_expr)
-        if known is not None:
+        if known is not None and orig_expr != self._denied:
             return known.answer
         if orig_expr in self._certain:
             return self._certain[orig_expr]
@@ -308,14 +318,18 @@ class HintedShapeEnv(ShapeEnv):
             asker = asker.f_back
         user = nearest_user_place(frame)
         if not orig_expr.free_symbols <= self.hints.keys():
-            # Checks in torch itself (such as for contiguity) have answers that hold for all sizes. A number is needed
-            # by the program, in `int(x)` or for an operator that accepts only numbers.
-            followed = (user is not None and asker is user.frame) or not _is_question(orig_expr)
+            # Checks in torch itself (such as for contiguity) have answers that hold for all sizes; some have a fallback
+            # value. A number is needed by the program, in `int(x)` or for an operator that accepts only numbers.
+            has_answer = kwargs.get("fallback_value") is not None
+            followed = not has_answer and ((user is not None and asker is user.frame) or not _is_question(orig_expr))
             answer = self._in_example(orig_expr) if followed else None
             return super().evaluate_expr(orig_expr, hint, *args, **kwargs) if answer is None else answer
         answer = orig_expr.xreplace(self.hints)
         origin = self._origin(user)
         by_user = user is not None and asker is user.frame and in_python
+        if by_user and orig_expr == self._denied:
+            self.has_denied = True
+            return sympy.Not(answer)
         if by_user and _is_question(orig_expr):
             possible = bound_sympy(orig_expr, self._ranges)
             if possible.is_singleton():

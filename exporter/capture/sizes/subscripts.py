@@ -12,7 +12,7 @@ from typing import Any, cast
 import torch
 from torch.overrides import TorchFunctionMode
 
-from onnx_parity.exporter.capture.graph.graph import Varying
+from onnx_parity.exporter.capture.graph.graph import Varying, same_size
 from onnx_parity.exporter.capture.graph.origin import asks_for_its_caller
 from onnx_parity.exporter.capture.replace.dynamic_sizes import arange, diagonal, linspace, window
 
@@ -146,10 +146,18 @@ def _numbered(item: Any) -> Any:
         is_number = item.ndim == 0 and not item.is_floating_point() and item.dtype not in (torch.bool, torch.uint8)
         return item.item() if is_number else item
     if isinstance(item, slice):
-        return slice(_numbered(item.start), _numbered(item.stop), _numbered(item.step))
+        return slice(_end(item.start), _end(item.stop), _end(item.step))
     if type(item) in (list, tuple) and any(isinstance(part, torch.Tensor) for part in item):
         return type(item)(map(_numbered, item))
     return item
+
+
+def _end(end: Any) -> Any:
+    """An end of a slice, for which Python accepts tensors of one int with any number of axes."""
+    if not isinstance(end, torch.Tensor) or end.ndim == 0:
+        return _numbered(end)
+    is_int = not end.is_floating_point() and not end.is_complex() and end.dtype is not torch.bool
+    return end.reshape(()).item() if is_int and all(same_size(size, 1) for size in end.shape) else end
 
 
 def _selected(x: torch.Tensor, items: tuple[Any, ...]) -> tuple[torch.Tensor, tuple[Any, ...]]:

@@ -18,9 +18,11 @@ def scaled_dot_product_attention(
     is_causal: bool = False, scale: float | None = None, enable_gqa: bool = False,
 ) -> Value:  # fmt: skip
     """softmax(query @ key.T * scale + mask) @ value, and 0 for a row whose mask excludes everything"""
-    plain = attn_mask is None and not dropout_p and {query.rank, key.rank, value.rank} == {4}
-    if plain and _shares_batch(query, key, value, enable_gqa) and g.has_kernel("Attention", query.dtype, "T1"):
-        return g.op("Attention", query, key, value, is_causal_i=int(is_causal) or None, scale_f=scale)
+    plain = not dropout_p and {query.rank, key.rank, value.rank} == {4} and _shares_batch(query, key, value, enable_gqa)
+    if plain and _fits(attn_mask, query, key) and g.has_kernel("Attention", query.dtype, "T1"):
+        masks = [] if attn_mask is None else [attn_mask]
+        whole = g.op("Attention", query, key, value, *masks, is_causal_i=int(is_causal) or None, scale_f=scale)
+        return whole if attn_mask is None else _without_empty_rows(g, shaped(whole, g.out.shape), attn_mask)
     if same_size(key.sizes[-2], 0):
         # torch ignores the mask then.
         return g.full(g.out.shape, 0, g.out.dtype)
@@ -49,6 +51,18 @@ def _shares_batch(query: Value, key: Value, value: Value, grouped: bool) -> bool
     """Whether the batch axes are equal: ONNX's Attention does not broadcast them."""
     batches = [tensor.sizes[: 1 if grouped else 2] for tensor in (query, key, value)]
     return all(same_size(a, b) for other in batches[1:] for a, b in zip(batches[0], other, strict=True))
+
+
+def _fits(mask: Value | None, query: Value, key: Value) -> bool:
+    """Whether ONNX's Attention takes a mask: with all rows and columns, and other axes that are equal or 1."""
+    if mask is None:
+        return True
+    whole = (*query.sizes[:-1], key.sizes[-2])
+    if mask.dtype not in (torch.bool, query.dtype) or mask.rank < 2 or same_size(key.sizes[-2], 0):
+        return False
+    pairs = list(zip(mask.sizes, whole[4 - mask.rank :], strict=True))
+    broadcast = all(same_size(own, wanted) or same_size(own, 1) for own, wanted in pairs[:-2])
+    return broadcast and all(same_size(own, wanted) for own, wanted in pairs[-2:])
 
 
 def _scores(g: Graph, query: Value, key: Value, scale: float | None) -> Value:
@@ -102,15 +116,21 @@ def _weights(g: Graph, scores: Value, mask: Value | None, *, may_be_empty: bool)
         mask = g.cast(mask, scores.dtype)
         masked = g.op("Add", scores, mask)
     weights = shaped(g.softmax(shaped(masked, scores.shape), axis), scores.shape)
-    if not may_be_empty or (mask.constant is not None and not bool(_empty_rows(mask.constant).any())):
-        return weights
-    if mask.dtype is torch.bool:
+    return _without_empty_rows(g, weights, mask) if may_be_empty else weights
+
+
+def _without_empty_rows(g: Graph, x: Value, mask: Value) -> Value:
+    """0 in the rows whose mask excludes everything, where ONNX's Softmax and Attention give NaN."""
+    if mask.constant is not None and not bool(_empty_rows(mask.constant).any()):
+        return x
+    lowest = g.const(-math.inf, mask.dtype) if mask.dtype is not torch.bool else None
+    if lowest is None:
         attends = g.reduce("Max", g.cast(mask, torch.float32), [mask.rank - 1], True)
         is_empty = g.equal(attends, g.const(0, torch.float32))
     else:
         is_empty = g.equal(g.reduce("Max", mask, [mask.rank - 1], True), lowest)
     is_empty = shaped(is_empty, (*mask.sizes[:-1], 1))
-    return shaped(g.where(is_empty, g.const(0, weights.dtype), weights), scores.shape)
+    return shaped(g.where(is_empty, g.const(0, x.dtype), x), x.shape)
 
 
 def _empty_rows(mask: torch.Tensor) -> torch.Tensor:

@@ -1,0 +1,135 @@
+"""Branches that a program takes by a dynamic size, and whether the recorded program is right for the other sizes too.
+
+The program is recorded once more, as it would run on the other side of the branch. The branch does not matter if
+
+1. the recording with the other answer is the same: `is_causal = length > 1 and mask is None`, where there is a mask;
+2. the question was whether a tensor is empty, and for each size that can make it so, the recording where this size is 0
+   is the same; or all outputs are empty then; or the program itself fails then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+import torch
+
+from onnx_parity.exporter.capture.graph.graph import Block, Graph, Node, Size, Value, Varying
+
+if TYPE_CHECKING:
+    import sympy
+
+    from onnx_parity.exporter.capture.recording import Traced
+
+__all__ = ["Recording", "does_not_matter"]
+
+
+class Recording(Protocol):
+    """Records the program once more: with the other answer to a question, or with an axis that is empty.
+
+    Returns None if the program fails.
+    """
+
+    def __call__(self, *, denied: sympy.Basic | None = None, empty: str | None = None) -> Traced | None: ...
+
+
+#: Constants of more bytes are the same only if they are in the same place.
+_MOST_COMPARED = 1 << 20
+
+
+def does_not_matter(question: sympy.Basic, recorded: Graph, again: Recording) -> bool:
+    """Whether a recording is right for all sizes, although the program asked this question and branched."""
+    symbols = _emptying(question)
+    if symbols:
+        return all(_is_right_without(symbol, recorded, again) for symbol in symbols)
+    other = again(denied=question)
+    return other is not None and other.has_denied and _Comparison({}).same(recorded, other.graph)
+
+
+def _emptying(question: sympy.Basic) -> list[sympy.Basic]:
+    """For the question whether a tensor is empty: the sizes that can make it so."""
+    import sympy
+
+    if not isinstance(question, sympy.Eq | sympy.Ne) or question.args[1] != 0:
+        return []
+    symbols = list(question.free_symbols)
+    return symbols if all(question.args[0].xreplace({symbol: 0}) == 0 for symbol in symbols) else []
+
+
+def _is_right_without(symbol: sympy.Basic, recorded: Graph, again: Recording) -> bool:
+    """Whether a recording is right where a size is 0."""
+    import sympy
+
+    comparison = _Comparison({symbol: sympy.Integer(0)})
+    if comparison.all_empty(recorded):
+        return True
+    axis = recorded.axis_names.get(str(symbol))
+    if axis is None:
+        return False
+    other = again(empty=axis)
+    return other is None or comparison.same(recorded, other.graph)
+
+
+class _Comparison:
+    """The comparison of two recordings where some sizes have these values."""
+
+    def __init__(self, sizes: Mapping[sympy.Basic, sympy.Integer]) -> None:
+        self._sizes = sizes
+        #: Values of one recording, and those of the other that they correspond to.
+        self._pairs: dict[Value, Value] = {}
+
+    def same(self, one: Graph, other: Graph) -> bool:
+        """Whether they compute the same."""
+        self._pairs = {a.value: b.value for a, b in zip(one.inputs, other.inputs, strict=True)}
+        steps, others = one.live_nodes(), other.live_nodes()
+        return (
+            len(steps) == len(others)
+            and all(map(self._same_node, steps, others))
+            and self._same_value(one.outputs, other.outputs)
+            and self._same_shapes(one.outputs, other.outputs)
+        )
+
+    def all_empty(self, graph: Graph) -> bool:
+        """Whether all outputs are empty."""
+        return all(any(self._plain(size) == 0 for size in output.shape) for output in graph.outputs)
+
+    def _same_node(self, one: Node, other: Node) -> bool:
+        if one.op is not other.op or one.arguments.keys() != other.arguments.keys():
+            return False
+        if not all(self._same_value(each, other.arguments[name]) for name, each in one.arguments.items()):
+            return False
+        for mine, theirs in zip(one.outputs, other.outputs, strict=True):
+            if mine is not None and theirs is not None:
+                self._pairs[mine] = theirs
+        return [output is None for output in one.outputs] == [output is None for output in other.outputs]
+
+    def _same_value(self, one: Any, other: Any) -> bool:
+        if isinstance(one, Value):
+            if not isinstance(other, Value):
+                return False
+            if one.constant is not None and other.constant is not None:
+                return _same_tensor(one.constant, other.constant)
+            return self._pairs.get(one) is other
+        if isinstance(one, list | tuple):
+            return isinstance(other, list | tuple) and len(one) == len(other) and all(map(self._same_value, one, other))
+        if isinstance(one, Block) or isinstance(other, Block):
+            return False
+        return bool(self._plain(one) == self._plain(other))
+
+    def _same_shapes(self, one: Sequence[Value], other: Sequence[Value]) -> bool:
+        shapes = ([[self._plain(size) for size in value.shape] for value in values] for values in (one, other))
+        return next(shapes) == next(shapes)
+
+    def _plain(self, number: Size | Varying | Any) -> Any:
+        if not isinstance(number, Varying):
+            return number
+        expression = number.node.expr.xreplace(dict(self._sizes))
+        return int(expression) if expression.is_Integer else expression
+
+
+def _same_tensor(one: torch.Tensor, other: torch.Tensor) -> bool:
+    if one.dtype is not other.dtype or one.shape != other.shape:
+        return False
+    if one.data_ptr() == other.data_ptr() and one.stride() == other.stride():
+        return True
+    return one.nbytes <= _MOST_COMPARED and torch.equal(one, other)

@@ -1,0 +1,109 @@
+"""Sizes that follow from others: an axis with the name "past + sequence", and numbers in objects that are sizes."""
+
+from __future__ import annotations
+
+import ast
+import operator
+from collections.abc import Collection, Mapping
+from typing import Any
+
+import torch
+from torch.utils import _pytree as pytree
+
+from onnx_parity.exporter.containers import Opened
+from onnx_parity.exporter.request.dynamic_axes import Axes, Named
+
+__all__ = ["AxisSize", "evaluated", "is_expression", "with_axis_sizes"]
+
+_OPERATORS = {ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.FloorDiv: operator.floordiv}
+
+
+def is_expression(name: str, names: Collection[str]) -> bool:
+    """Whether the name of an axis is an expression over the names of other axes, such as "past + sequence"."""
+    if name.isidentifier():
+        return False
+    try:
+        tree = ast.parse(name, mode="eval").body
+    except (SyntaxError, ValueError):
+        return False
+    return _is_over(tree, names)
+
+
+def _is_over(tree: ast.expr, names: Collection[str]) -> bool:
+    if isinstance(tree, ast.BinOp):
+        return type(tree.op) in _OPERATORS and _is_over(tree.left, names) and _is_over(tree.right, names)
+    if isinstance(tree, ast.Name):
+        return tree.id in names
+    return isinstance(tree, ast.Constant) and type(tree.value) is int
+
+
+def evaluated(expression: str, sizes: Mapping[str, Any]) -> Any:
+    """The size that an expression stands for, where the axes that it names have these sizes."""
+
+    def value(tree: ast.expr) -> Any:
+        if isinstance(tree, ast.BinOp):
+            return _OPERATORS[type(tree.op)](value(tree.left), value(tree.right))
+        return sizes[tree.id] if isinstance(tree, ast.Name) else ast.literal_eval(tree)
+
+    return value(ast.parse(expression, mode="eval").body)
+
+
+class AxisSize(int):
+    """A number in an object that is the size of a dynamic axis of a tensor beside it: the length that a cache keeps.
+
+    While the program is recorded it is that size; the program itself gets it as the int that it is.
+    """
+
+    axis: str
+
+    @classmethod
+    def of(cls, size: int, axis: str) -> AxisSize:
+        made = cls(size)
+        made.axis = axis
+        return made
+
+
+def with_axis_sizes(arguments: Any, axes: Axes) -> Any:
+    """The arguments with an `AxisSize` in the place of each number in an object that is the size of a dynamic axis."""
+    leaves, spec = pytree.tree_flatten(arguments)
+    if not any(axes.inputs.values()) or not any(type(leaf) is int for leaf in leaves):
+        return arguments
+    positions = iter(range(len(leaves)))
+
+    def followed(node: Any) -> Any:
+        if isinstance(node, torch.Tensor):
+            return _Placed(node, axes.inputs.get(next(positions), {}))
+        return node
+
+    placed = pytree.tree_unflatten([followed(leaf) for leaf in leaves], spec)
+    return pytree.tree_map_only(_Placed, lambda leaf: leaf.tensor, _in_objects(placed))
+
+
+class _Placed:
+    """A tensor among the arguments, with its dynamic axes."""
+
+    def __init__(self, tensor: torch.Tensor, axes: Named) -> None:
+        self.tensor = tensor
+        self.axes = axes
+
+
+def _in_objects(tree: Any) -> Any:
+    leaves, spec = pytree.tree_flatten(tree, is_leaf=lambda node: isinstance(node, Opened))
+    return pytree.tree_unflatten([_in_object(leaf) if isinstance(leaf, Opened) else leaf for leaf in leaves], spec)
+
+
+def _in_object(node: Opened) -> Opened:
+    found: dict[int, set[str]] = {}
+    for held in node.attributes.values():
+        if isinstance(held, _Placed):
+            for axis, name in held.axes.items():
+                found.setdefault(held.tensor.shape[axis], set()).add(name)
+    attributes = {}
+    for name, held in node.attributes.items():
+        # A number that could be the size of several axes is left as it is.
+        if type(held) is int and len(found.get(held, ())) == 1:
+            (axis_name,) = found[held]
+            attributes[name] = AxisSize.of(held, axis_name)
+        else:
+            attributes[name] = _in_objects(held)
+    return Opened(node.cls, node.number, _in_objects(node.items), attributes, node.mirrored)

@@ -1,0 +1,139 @@
+"""Language models of transformers, exported as users call them, decode in onnxruntime what eager decodes."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import warnings
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import onnx_parity
+from onnx_parity.exporter.errors import OnnxExporterWarning
+from tests.zoo.language_models import DECODERS, SHAPES, Session, chosen_by_torch, decoder, example
+
+# transformers imports torchvision if it is installed: see there how it has to be imported beside some builds of torch.
+if importlib.util.find_spec("torchvision") is not None:
+    importlib.import_module("onnx_parity.model_zoo.torchvision_import")
+transformers: Any = pytest.importorskip("transformers", reason="needs transformers: install the extra 'zoo'")
+
+PROMPT = torch.tensor([[5, 17, 42, 8], [7, 7, 91, 23]])
+#: Those that run by default; the others take a few seconds each.
+_QUICK = {"llama", "mistral", "mixtral"}
+
+
+def exported(model: Any, arguments: dict[str, Any], shapes: Any = SHAPES, **options: Any) -> onnx_parity.ONNXProgram:
+    return onnx_parity.export(model, kwargs=arguments, dynamic_shapes=shapes, **options)
+
+
+@pytest.mark.parametrize("name", [n if n in _QUICK else pytest.param(n, marks=pytest.mark.slow) for n in DECODERS])
+def test_decoding(name: str) -> None:
+    model = decoder(name)
+    arguments = example(model, transformers.DynamicCache())
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", OnnxExporterWarning)
+        program = exported(model, arguments)
+    assert arguments["past_key_values"].get_seq_length() == 3
+    assert program.input_names[:4] == (
+        "input_ids", "attention_mask", "past_key_values.0.key", "past_key_values.0.value",
+    )  # fmt: skip
+    assert program.output_names[:3] == ("logits", "present.0.key", "present.0.value")
+    wanted = chosen_by_torch(model, transformers.DynamicCache(), PROMPT, 32)
+    assert Session(program).chosen(PROMPT, 32) == wanted
+
+
+def test_verification_tries_sizes_that_fit_each_other() -> None:
+    model = decoder("llama")
+    exported(model, example(model, transformers.DynamicCache()), verify=True)
+
+
+def test_a_static_cache_that_is_written_in_place() -> None:
+    model = decoder("llama")
+    cache = transformers.StaticCache(config=model.config, max_cache_len=40)
+    arguments = {**example(model, cache), "attention_mask": None}
+    program = exported(model, arguments, {**SHAPES, "attention_mask": None, "past_key_values": {0: "batch"}})
+    assert {"past_key_values.0.key", "past_key_values.0.cumulative_length"} <= {*program.input_names}
+    wanted = chosen_by_torch(model, transformers.DynamicCache(), PROMPT, 32)
+    assert Session(program).chosen(PROMPT, 32) == wanted
+
+
+def test_observed_calls_of_generate() -> None:
+    model = decoder("llama")
+    observer = onnx_parity.InputObserver()
+    with observer(model):
+        model.generate(PROMPT, max_new_tokens=4, do_sample=False)
+    program = onnx_parity.export(
+        model,
+        kwargs=observer.infer_arguments(),
+        dynamic_shapes=observer.infer_dynamic_shapes(set_batch_dimension_for=True),
+    )
+    assert all(row["SUCCESS"] for row in observer.check_discrepancies(program))
+
+
+def test_a_mask_of_ones_stays_an_input_of_bert() -> None:
+    config = transformers.BertConfig(
+        vocab_size=99, hidden_size=32, num_hidden_layers=2, num_attention_heads=2, intermediate_size=37
+    )
+    model = transformers.BertModel(config).eval()
+    ids, mask = torch.randint(0, 99, (2, 7)), torch.ones(2, 7, dtype=torch.int64)
+    program = onnx_parity.export(model, (ids, mask), dynamic_shapes=({1: "length"}, {1: "length"}), verify=True)
+    padded = mask.clone()
+    padded[0, 4:] = 0
+    torch.testing.assert_close(program(ids, padded).last_hidden_state, model(ids, padded).last_hidden_state)
+
+
+def test_the_page_on_language_models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    page = Path(onnx_parity.__file__).parents[1] / "docs" / "language_models.md"
+    monkeypatch.chdir(tmp_path)
+    torch.manual_seed(0)
+    names: dict[str, Any] = {}
+    programs = re.findall(r"```python\n(.*?)```", page.read_text(), flags=re.DOTALL)
+    for program in programs:
+        exec(program, names)
+    assert len(programs) == 4 and len(names["chosen"]) == 8
+
+
+@pytest.mark.slow
+def test_a_cache_of_an_encoder_and_a_decoder() -> None:
+    config = transformers.T5Config(
+        vocab_size=99, d_model=32, d_kv=8, d_ff=37, num_layers=2, num_heads=4, decoder_start_token_id=0
+    )
+    torch.manual_seed(0)
+    model = transformers.T5ForConditionalGeneration(config).eval()
+    mask = torch.ones(2, 4, dtype=torch.int64)
+    with torch.no_grad():
+        fixed = {"encoder_outputs": model.get_encoder()(PROMPT, attention_mask=mask), "attention_mask": mask}
+
+    def cache(count: int) -> Any:
+        both = transformers.EncoderDecoderCache(transformers.DynamicCache(), transformers.DynamicCache())
+        with torch.no_grad():
+            model(**fixed, decoder_input_ids=torch.zeros(2, count, dtype=torch.int64), past_key_values=both)
+        return both
+
+    def decoded(call: Any) -> list[torch.Tensor]:
+        past, token, tokens = cache(1), torch.full((2, 1), 5), []
+        for _ in range(32):
+            with torch.no_grad():
+                result = call(**fixed, decoder_input_ids=token, past_key_values=past, use_cache=True)
+            past, token = result.past_key_values, result.logits[:, -1:].argmax(-1)
+            tokens.append(token)
+        return tokens
+
+    parts = {"self_attention_cache": {0: "batch", 2: "past"}, "cross_attention_cache": {0: "batch", 2: "encoded"}}
+    program = onnx_parity.export(
+        model,
+        kwargs={**fixed, "decoder_input_ids": torch.full((2, 1), 5), "past_key_values": cache(3), "use_cache": True},
+        dynamic_shapes={
+            "encoder_outputs": {0: "batch", 1: "encoded"},
+            "attention_mask": {0: "batch", 1: "encoded"},
+            "decoder_input_ids": {0: "batch"},
+            "past_key_values": parts,
+            "use_cache": None,
+        },
+    )
+    assert program.input_names[3] == "past_key_values.0.decoder.key"
+    assert {"logits", "present.1.encoder.value"} <= {*program.output_names}
+    assert all(map(torch.equal, decoded(program), decoded(model)))
