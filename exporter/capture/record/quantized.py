@@ -17,6 +17,7 @@ import torch.nn.functional as F
 
 from onnx_parity.exporter.capture.evaluate import outside_of_recording
 from onnx_parity.exporter.capture.graph.origin import asks_for_its_caller, refused_here
+from onnx_parity.exporter.containers import Whole
 from onnx_parity.exporter.own_operators import define, run_by
 
 __all__ = ["Quantized", "quantized"]
@@ -50,7 +51,7 @@ _OF_SHAPES = frozenset({"size", "dim", "numel", "nelement", "stride", "__len__",
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Quantized:
+class Quantized(Whole):
     """A quantized tensor of the program."""
 
     value: torch.Tensor
