@@ -27,8 +27,13 @@ _FORMATS = {
 
 
 def to_array(tensor: torch.Tensor) -> Array:
-    """The tensor as a numpy array. numpy itself has no bfloat16: the dtype of ml_dtypes is used."""
+    """The tensor as a numpy array. numpy itself has no bfloat16: the dtype of ml_dtypes is used.
+
+    Complex numbers become what they are in an exported model: pairs of reals on a last axis of 2.
+    """
     plain = tensor.detach().resolve_conj().resolve_neg().cpu().contiguous()
+    if plain.is_complex():
+        plain = torch.view_as_real(plain)
     if plain.dtype == torch.bfloat16:
         return plain.view(torch.int16).numpy().view(BFLOAT16)
     return plain.numpy()

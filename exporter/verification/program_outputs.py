@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
+from onnx_parity.exporter.arrays import to_array
 from onnx_parity.exporter.capture.record.module_state import attribute_at
 from onnx_parity.exporter.capture.record.python_state import PythonState
 from onnx_parity.exporter.capture.record.results import Kind, Returned
@@ -16,7 +17,7 @@ from onnx_parity.exporter.errors import VerificationError
 from onnx_parity.exporter.source import Source
 from onnx_parity.exporter.verification.module_copy import copied, copied_tensor
 from onnx_parity.exporter.verification.oracle import Expected
-from onnx_parity.exporter.verification.reference import MOVES, Twin, as_judged, expected_outputs
+from onnx_parity.exporter.verification.reference import MOVES, Twin, expected_outputs
 from onnx_parity.exporter.verification.trials import Trial
 
 __all__ = ["ProgramOutputs"]
@@ -50,7 +51,7 @@ class ProgramOutputs:
 
     def expected(self, trial: Trial) -> list[Expected]:
         """The expected outputs of the model."""
-        values = [as_judged(tensor) for tensor in self.outputs(trial)]
+        values = [to_array(tensor) for tensor in self.outputs(trial)]
         dtypes = [tensor.dtype for tensor in trial.tensors() if tensor.is_floating_point()]
         by = max((torch.finfo(dtype).eps for dtype in dtypes), default=0.0)
         return expected_outputs(

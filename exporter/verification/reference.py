@@ -19,7 +19,7 @@ from onnx_parity.exporter.verification.float64 import in_dtype
 from onnx_parity.exporter.verification.module_copy import Weights, copied
 from onnx_parity.exporter.verification.oracle import Expected, expect
 
-__all__ = ["MOVES", "Twin", "as_judged", "expected_outputs", "moved"]
+__all__ = ["MOVES", "Twin", "expected_outputs", "moved"]
 
 _Program = TypeVar("_Program", bound=Callable[..., Any])
 _Inputs = TypeVar("_Inputs")
@@ -68,7 +68,7 @@ class Twin(Generic[_Program, _Inputs]):
                 del self._choices[0]
             else:
                 self._has_worked = True
-                return [as_judged(output).astype(np.float64) for output in outputs]
+                return [to_array(output).astype(np.float64) for output in outputs]
         return None
 
     def _converted(self, tensor: torch.Tensor) -> torch.Tensor:
@@ -122,11 +122,6 @@ def expected_outputs(
         )
         for number, value in enumerate(values)
     ]
-
-
-def as_judged(tensor: torch.Tensor) -> Array:
-    """A tensor as an array for the oracle. Complex numbers become pairs, as in ONNX."""
-    return to_array(torch.view_as_real(tensor.resolve_conj()) if tensor.is_complex() else tensor)
 
 
 def _at(outputs: Sequence[Float64Array] | None, number: int) -> Float64Array | None:
