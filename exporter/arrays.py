@@ -29,14 +29,17 @@ _FORMATS = {
 def to_array(tensor: torch.Tensor) -> Array:
     """The tensor as a numpy array. numpy itself has no bfloat16: the dtype of ml_dtypes is used.
 
-    Complex numbers become what they are in an exported model: pairs of reals on a last axis of 2.
+    Complex numbers become pairs, as in an exported model.
     """
-    plain = tensor.detach().resolve_conj().resolve_neg().cpu().contiguous()
-    if plain.is_complex():
-        plain = torch.view_as_real(plain)
+    plain = in_pairs(tensor.detach()).resolve_neg().cpu().contiguous()
     if plain.dtype == torch.bfloat16:
         return plain.view(torch.int16).numpy().view(BFLOAT16)
     return plain.numpy()
+
+
+def in_pairs(tensor: torch.Tensor) -> torch.Tensor:
+    """A complex tensor as it is in an exported model, as pairs of reals on a last axis of 2; any other as it is."""
+    return torch.view_as_real(tensor.resolve_conj()) if tensor.is_complex() else tensor
 
 
 def to_fed(given: torch.Tensor | list[torch.Tensor] | None) -> Fed:

@@ -15,6 +15,7 @@ from onnx_parity.exporter.lowering.aten import (  # noqa: F401
     elementwise,
     elementwise_binary,
     embedding,
+    fourier,
     grid_sampling,
     indexing,
     joining,

@@ -87,7 +87,7 @@ class ProgramOutputs:
             )
         tensors = []
         for leaf, kind, plain in zip(leaves, returned.kinds, returned.plain, strict=True):
-            if kind is Kind.TENSOR:
+            if kind in (Kind.TENSOR, Kind.COMPLEX):
                 tensors.append(leaf.detach())
             elif kind is Kind.NUMBER:
                 tensors.append(_of_number(leaf))
