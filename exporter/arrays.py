@@ -42,6 +42,13 @@ def in_pairs(tensor: torch.Tensor) -> torch.Tensor:
     return torch.view_as_real(tensor.resolve_conj()) if tensor.is_complex() else tensor
 
 
+def in_width(tensor: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    """A floating tensor in a dtype, and a complex one with parts of that dtype; any other as it is."""
+    if tensor.is_complex():
+        return tensor.to(dtype.to_complex())
+    return tensor.to(dtype) if tensor.is_floating_point() else tensor
+
+
 def to_fed(given: torch.Tensor | list[torch.Tensor] | None) -> Fed:
     """The value of an input as runtimes take it: a list for a sequence, None for an optional without a value."""
     if given is None:

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
-from onnx_parity.exporter.arrays import to_array
+from onnx_parity.exporter.arrays import in_pairs, to_array
 from onnx_parity.exporter.capture.record.module_state import attribute_at
 from onnx_parity.exporter.capture.record.python_state import PythonState
 from onnx_parity.exporter.capture.record.results import Kind, Returned
@@ -52,7 +52,8 @@ class ProgramOutputs:
     def expected(self, trial: Trial) -> list[Expected]:
         """The expected outputs of the model."""
         values = [to_array(tensor) for tensor in self.outputs(trial)]
-        dtypes = [tensor.dtype for tensor in trial.tensors() if tensor.is_floating_point()]
+        tensors = [in_pairs(tensor) for tensor in trial.tensors()]
+        dtypes = [tensor.dtype for tensor in tensors if tensor.is_floating_point()]
         by = max((torch.finfo(dtype).eps for dtype in dtypes), default=0.0)
         return expected_outputs(
             values,

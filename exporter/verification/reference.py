@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch.utils._pytree import tree_map_only
 
-from onnx_parity.exporter.arrays import Array, Float64Array, to_array
+from onnx_parity.exporter.arrays import Array, Float64Array, in_width, to_array
 from onnx_parity.exporter.errors import VerificationError
 from onnx_parity.exporter.verification.float64 import in_dtype
 from onnx_parity.exporter.verification.module_copy import Weights, copied
@@ -72,7 +72,7 @@ class Twin(Generic[_Program, _Inputs]):
         return None
 
     def _converted(self, tensor: torch.Tensor) -> torch.Tensor:
-        return tensor.detach().to(self._dtype) if tensor.is_floating_point() else tensor
+        return in_width(tensor.detach(), self._dtype)
 
 
 def moved(inputs: _Inputs, seed: int) -> _Inputs:
@@ -80,6 +80,8 @@ def moved(inputs: _Inputs, seed: int) -> _Inputs:
     generator = torch.Generator().manual_seed(seed)
 
     def move(tensor: torch.Tensor) -> torch.Tensor:
+        if tensor.is_complex():
+            return torch.view_as_complex(move(torch.view_as_real(tensor.resolve_conj())))
         if not tensor.is_floating_point():
             return tensor
         signs = torch.randint(0, 2, tensor.shape, generator=generator, dtype=torch.float64).mul_(2).sub_(1)

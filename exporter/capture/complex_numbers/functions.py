@@ -208,17 +208,13 @@ def asin(x: Parts) -> Parts:
 @complex_of(_aten.acos.default)
 def acos(x: Parts) -> Parts:
     _, _, low, high = _arc(x)
-    return Parts(
-        2 * torch.atan2(low.real, high.real), torch.asinh(high.real * low.imag - high.imag * low.real)
-    )
+    return Parts(2 * torch.atan2(low.real, high.real), torch.asinh(high.real * low.imag - high.imag * low.real))
 
 
 @complex_of(_aten.acosh.default)
 def acosh(x: Parts) -> Parts:
     less, more = sqrt(Parts(x.real - 1, x.imag)), sqrt(Parts(x.real + 1, x.imag))
-    return Parts(
-        torch.asinh(less.real * more.real + less.imag * more.imag), 2 * torch.atan2(less.imag, more.real)
-    )
+    return Parts(torch.asinh(less.real * more.real + less.imag * more.imag), 2 * torch.atan2(less.imag, more.real))
 
 
 @complex_of(_aten.atanh.default)

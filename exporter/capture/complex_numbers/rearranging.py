@@ -127,6 +127,8 @@ def _places(indices: list[torch.Tensor | None]) -> list[torch.Tensor | None]:
 def fill(x: Any, value: Operand) -> Parts:
     real, imag = parts_of(value)
     like = x.real if isinstance(x, Parts) else x
-    return Parts(torch.full_like(like, real), torch.full_like(like, imag)) if not isinstance(
-        real, torch.Tensor
-    ) else Parts(real.expand(like.shape), imag.expand(like.shape))
+    return (
+        Parts(torch.full_like(like, real), torch.full_like(like, imag))
+        if not isinstance(real, torch.Tensor)
+        else Parts(real.expand(like.shape), imag.expand(like.shape))
+    )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -44,8 +44,10 @@ class _Held:
     fake: FakeTensor
     parts: Parts | None = None
     pair: torch.Tensor | None = None
-    #: The nodes that the parts, or the pair, were made in if they were made from the other; those of a branch or loop
-    #: are not there outside of it.
+    #: The nodes to which what makes the one from the other is added, so that it is known wherever the tensor is; None
+    #: for the input of a branch or loop: where it is used.
+    home: list[Node] | None = None
+    #: The nodes in which the parts of such an input were made.
     made_in: list[Node] | None = None
 
 
@@ -58,9 +60,9 @@ class ComplexValues:
         #: The results of `view_as_real`, by their ids, with the parts that `x.real` and `x.imag` select from them.
         self._viewed: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
 
-    def hold(self, fake: FakeTensor, pair: torch.Tensor) -> None:
+    def hold(self, fake: FakeTensor, pair: torch.Tensor, home: list[Node] | None = None) -> None:
         """Note that a complex tensor has its parts on the last axis of another."""
-        self._held[id(fake)] = _Held(fake, pair=pair)
+        self._held[id(fake)] = _Held(fake, pair=pair, home=home)
 
     def holds(self, tensor: torch.Tensor) -> bool:
         return id(tensor) in self._held
@@ -72,11 +74,10 @@ class ComplexValues:
     def pair(self, tensor: torch.Tensor) -> torch.Tensor:
         """The parts of a complex tensor as one real tensor."""
         held = self._held[id(tensor)]
-        if held.pair is None or (held.parts is not None and held.made_in not in (None, self._recorder.nodes)):
+        if held.pair is None:
             assert held.parts is not None
-            with self._recorder:
+            with self._recorder.block(held.home), self._recorder:
                 held.pair = torch.stack(list(held.parts), -1)
-            held.made_in = self._recorder.nodes
         return held.pair
 
     def concern(self, func: OpOverload, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
@@ -137,11 +138,12 @@ class ComplexValues:
 
     def _parts(self, tensor: torch.Tensor) -> Parts:
         held = self._held[id(tensor)]
-        if held.parts is None or (held.pair is not None and held.made_in not in (None, self._recorder.nodes)):
+        here = self._recorder.nodes if held.home is None else held.home
+        if held.parts is None or (held.made_in is not None and held.made_in is not here):
             assert held.pair is not None
-            with self._recorder:
+            with self._recorder.block(here), self._recorder:
                 held.parts = Parts(held.pair.select(-1, 0), held.pair.select(-1, 1))
-            held.made_in = self._recorder.nodes
+            held.made_in = here
         return held.parts
 
     # --- results ------------------------------------------------------------------------------------------------------
@@ -158,7 +160,7 @@ class ComplexValues:
         with self._recorder:
             results = Parts(*(part if part.shape == shape else part.expand(shape) for part in (real, imag)))
         fake = self._recorder.contiguous(real.dtype.to_complex(), shape, real.device)
-        self._held[id(fake)] = _Held(fake, parts=results)
+        self._held[id(fake)] = _Held(fake, parts=results, home=self._recorder.nodes)
         return fake
 
     def _viewed_as_real(self, tensor: torch.Tensor) -> torch.Tensor:
@@ -184,7 +186,7 @@ class ComplexValues:
                 return _COPY_INTO(into, self._parts(source).real)  # type: ignore[no-any-return]
         with self._recorder:
             real, imag = _rules()[_COPY].function(self._parts(into), self._given(source))
-        self._held[id(into)] = _Held(into, parts=Parts(real, imag))
+        self._held[id(into)] = _Held(into, parts=Parts(real, imag), home=self._recorder.nodes)
         return into
 
     def _refused(self, func: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

@@ -106,6 +106,7 @@ class Recorder(TorchDispatchMode):
         fakes.cache_enabled = False
         self._memo = ResultMemo(fakes, self._metadata_of)
         self.nodes: list[Node] = []
+        self._outermost = self.nodes
         self.origins = origins
         self.name_of = name_of
         self._decomposition_of = decomposition_of
@@ -138,7 +139,7 @@ class Recorder(TorchDispatchMode):
     def input(self, fake: FakeTensor, name: str, example: torch.Tensor) -> Value:
         if fake.is_complex():
             pair = self.contiguous(fake.dtype.to_real(), (*fake.shape, 2), fake.fake_device)
-            self._complex.hold(fake, pair)
+            self._complex.hold(fake, pair, self._outermost)
             return self.input(pair, name, in_pairs(example.detach()))
         value = Value(fake.dtype, tuple(fake.shape), name=name)
         self._values[id(fake)] = (fake, value)
@@ -158,7 +159,7 @@ class Recorder(TorchDispatchMode):
         self._constants[id(tensor)] = (tensor, fake)
         if tensor.is_complex():
             pair = self.contiguous(tensor.dtype.to_real(), (*tensor.shape, 2), fake.fake_device)
-            self._complex.hold(fake, pair)
+            self._complex.hold(fake, pair, self._outermost)
             with torch._C._DisableTorchDispatch():
                 data = in_pairs(data)
             self.adopt(pair, Value(pair.dtype, tuple(pair.shape), name=self.name_of(tensor), constant=data))

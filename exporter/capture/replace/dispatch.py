@@ -28,7 +28,15 @@ from onnx_parity.exporter.capture.replace import families  # noqa: F401  (regist
 from onnx_parity.exporter.capture.replace.registry import Kind, functions, registered
 from onnx_parity.exporter.own_operators import define
 
-__all__ = ["decomposes_unseen", "keeping_composites", "keeping_whole", "original", "result_of_whole", "whole", "without_keeping"]
+__all__ = [
+    "decomposes_unseen",
+    "keeping_composites",
+    "keeping_whole",
+    "original",
+    "result_of_whole",
+    "whole",
+    "without_keeping",
+]
 
 _aten = torch.ops.aten
 
