@@ -5,10 +5,14 @@ from __future__ import annotations
 import itertools
 
 from onnx_parity.exporter.capture.replace import (  # noqa: F401  (they register their replacements)
+    ctc,
     dynamic_sizes,
+    fourier,
+    histograms,
     in_place,
     indexing,
     kept_whole,
+    kernels_only,
     matmul_sizes,
     on_gpu,
     result_sizes,
