@@ -12,6 +12,12 @@ from onnx_parity.harness.case import complexes, floats, op
 #: The sign of a zero is that of a rounding error, in which no two ways of adding the same terms agree.
 _ROUNDING = "a part that is 0 in exact arithmetic is a rounding error, or a zero of either sign"
 _LOOSE: Any = {"signed_zeros": False, "because": _ROUNDING}
+#: Every part is a sum of sixteen terms of a size of about 3, and may be 0 in exact arithmetic.
+_OF_WINDOWS: Any = {
+    "signed_zeros": False,
+    "tolerance": {torch.float32: 1e-6},
+    "because": "the windows are rounded before they are transformed, which torch's own error does not contain",
+}
 _LENGTH = {"x": {1: "length"}}
 
 
@@ -56,8 +62,8 @@ def restored(x: torch.Tensor) -> torch.Tensor:
     return torch.istft(spectrum, 16, 4, window=window)
 
 
-stft = op(of_short_times, floats(2, 64), normalized=[False, True], onesided=[True, False], **_LOOSE)
+stft = op(of_short_times, floats(2, 64), normalized=[False, True], onesided=[True, False], **_OF_WINDOWS)
 stft_of_any_length = op(
-    of_short_times, floats(2, 64), dynamic={"x": {0: "batch", 1: "length"}}, sizes={"length": [32, 90]}, **_LOOSE
+    of_short_times, floats(2, 64), dynamic={"x": {0: "batch", 1: "length"}}, sizes={"length": [32, 90]}, **_OF_WINDOWS
 )
 istft = op(restored, floats(2, 64), dtypes=[torch.float32])

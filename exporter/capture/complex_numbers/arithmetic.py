@@ -31,11 +31,12 @@ def product(x: Operand, y: Operand) -> Operand:
         return x
     if _is_one(x):
         return y
-    if not isinstance(x, Parts) and not isinstance(y, Parts):
-        return x * y
-    (a, b), (c, d) = _loose(x), _loose(y)
-    real, imag = _minus(_times(a, c), _times(b, d)), _sum(_times(a, d), _times(b, c))
-    return Parts(real, imag)
+    if not isinstance(x, Parts):
+        return Parts(x * y.real, x * y.imag) if isinstance(y, Parts) else x * y
+    if not isinstance(y, Parts):
+        return Parts(x.real * y, x.imag * y)
+    (a, b), (c, d) = x, y
+    return Parts(_minus(_times(a, c), _times(b, d)), _sum(_times(a, d), _times(b, c)))
 
 
 def divided(x: Operand, y: Operand) -> Operand:
@@ -66,6 +67,7 @@ def _is_zero(x: Real) -> bool:
 
 
 def _times(x: Real, y: Real) -> Real:
+    """The product; the number 0 where a factor is that number, as the real part of 1j is"""
     return 0 if _is_zero(x) or _is_zero(y) else x * y
 
 

@@ -52,7 +52,7 @@ _rules: dict[OpOverload, Rule] = {}
 
 
 def rules() -> Mapping[OpOverload, Rule]:
-    """The rules that have been registered so far; `families` imports every module that registers one."""
+    """The rules that have been registered so far; `all_rules` imports every module that registers one."""
     return _rules
 
 

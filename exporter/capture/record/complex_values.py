@@ -32,7 +32,7 @@ _COPY = _aten.copy.default
 
 def _rules() -> Mapping[OpOverload, Rule]:
     # Imported here, because few programs have complex numbers, and the rules take 20 ms of a process's first export.
-    from onnx_parity.exporter.capture.complex_numbers.families import rules
+    from onnx_parity.exporter.capture.complex_numbers.all_rules import rules
 
     return rules()
 
@@ -101,8 +101,11 @@ class ComplexValues:
             return self._selected(*args)
         rule = _rules().get(func)
         if rule is not None:
+            arguments, keywords = self._given(list(args)), self._given(kwargs)
             with self._recorder:
-                results = rule.function(*self._arguments(rule, args), **self._given(kwargs))
+                if rule.promotes:
+                    arguments = _promoted(args, arguments)
+                results = rule.function(*arguments, **keywords)
             return self._handed_out(func, args, kwargs, results)
         if func is _COPY_INTO:
             return self._written(args)
@@ -115,16 +118,6 @@ class ComplexValues:
         return self._refused(func, args, kwargs)
 
     # --- arguments ----------------------------------------------------------------------------------------------------
-
-    def _arguments(self, rule: Rule, args: tuple[Any, ...]) -> list[Any]:
-        given = self._given(list(args))
-        if not rule.promotes:
-            return given
-        tensors = [each for each in _leaves(args) if isinstance(each, torch.Tensor) and each.dtype is not torch.bool]
-        numbers = [each for each in _leaves(args[:2]) if isinstance(each, (int, float, complex))]
-        dtype = result_dtype([(each.dtype, each.dim()) for each in tensors], numbers)
-        real = dtype.to_real() if dtype.is_complex else dtype
-        return tree_map(lambda each: _converted(each, real), given)
 
     def _given(self, arguments: Any) -> Any:
         """The arguments of a rule: `Parts` in the place of complex tensors and numbers."""
@@ -155,7 +148,10 @@ class ComplexValues:
         if not isinstance(results, Parts):
             return results
         real, imag = results
-        assert isinstance(real, torch.Tensor) and isinstance(imag, torch.Tensor), func
+        with self._recorder:
+            # A rule leaves a part a number where it is the same everywhere.
+            real = real if isinstance(real, torch.Tensor) else torch.full_like(imag, real)
+            imag = imag if isinstance(imag, torch.Tensor) else torch.full_like(real, imag)
         shape = torch.broadcast_shapes(real.shape, imag.shape)
         with self._recorder:
             results = Parts(*(part if part.shape == shape else part.expand(shape) for part in (real, imag)))
@@ -182,10 +178,12 @@ class ComplexValues:
         """A write into an input or buffer, which has its new value from then on."""
         into, source = args[:2]
         if not self.holds(into):
+            part = self._parts(source).real
             with self._recorder:
-                return _COPY_INTO(into, self._parts(source).real)  # type: ignore[no-any-return]
+                return _COPY_INTO(into, part)  # type: ignore[no-any-return]
+        before, new = self._parts(into), self._given(source)
         with self._recorder:
-            real, imag = _rules()[_COPY].function(self._parts(into), self._given(source))
+            real, imag = _rules()[_COPY].function(before, new)
         self._held[id(into)] = _Held(into, parts=Parts(real, imag), home=self._recorder.nodes)
         return into
 
@@ -208,14 +206,25 @@ class ComplexValues:
         return result
 
 
+def _promoted(args: tuple[Any, ...], given: list[Any]) -> list[Any]:
+    """What is given to a rule for the arguments of an operator, in the dtype that torch computes them in."""
+    tensors = [each for each in _leaves(args) if isinstance(each, torch.Tensor) and each.dtype is not torch.bool]
+    numbers = [each for each in _leaves(args[:2]) if isinstance(each, (int, float, complex))]
+    # A complex number makes the result complex, of the width that it has without.
+    numbers = [each.real if isinstance(each, complex) else each for each in numbers]
+    dtype = result_dtype([(each.dtype, each.dim()) for each in tensors], numbers)
+    real = dtype.to_real() if dtype.is_complex else dtype
+
+    def promoted(argument: Any) -> Any:
+        is_other = isinstance(argument, torch.Tensor) and argument.dtype not in (real, torch.bool)
+        return argument.to(real) if is_other else argument
+
+    promoted_arguments: list[Any] = tree_map(promoted, given)
+    return promoted_arguments
+
+
 def _leaves(args: Any) -> list[Any]:
     flat: list[Any] = []
     for each in args:
         flat += _leaves(each) if isinstance(each, (list, tuple)) else [each]
     return flat
-
-
-def _converted(argument: Any, dtype: torch.dtype) -> Any:
-    if isinstance(argument, torch.Tensor) and argument.dtype not in (dtype, torch.bool):
-        return argument.to(dtype)
-    return argument

@@ -7,7 +7,6 @@ import itertools
 from onnx_parity.exporter.capture.replace import (  # noqa: F401  (they register their replacements)
     ctc,
     dynamic_sizes,
-    fourier,
     histograms,
     in_place,
     indexing,
@@ -16,6 +15,7 @@ from onnx_parity.exporter.capture.replace import (  # noqa: F401  (they register
     matmul_sizes,
     on_gpu,
     result_sizes,
+    short_time_fourier,
     upsampling,
     view_copies,
     views,

@@ -1,9 +1,9 @@
 """The Fourier transform along one axis, of parts of complex numbers on a last axis of 2 or of real numbers on one of 1.
 
-onnxruntime 1.23's DFT is as accurate as torch's for powers of two only: other lengths lose three digits, and its
-inverse divides by the length in float32. These are transformed forward in float64. Where ONNX has no DFT, a
-transform is a product with a table of sines and cosines, and one of many points, n = p q, consists of transforms of p
-and of q points.
+Transforms are computed in float64: onnxruntime's DFT in float32 loses three digits where the length is not a power of
+two, and one where it is; in float64 it loses digits, in the inverse all but seven, where the length is none. Where it
+does, and where ONNX has no DFT, a transform is a product with a table of sines and cosines, and one of many points,
+n = p q, consists of transforms of p and of q points.
 """
 
 from __future__ import annotations
@@ -25,15 +25,16 @@ _MOST_POINTS = 64
 @lowering("onnx_parity::dft")
 def dft(g: Graph, x: Value, dim: int, inverse: bool, onesided: bool) -> Value:
     size = x.sizes[dim]
-    if not g.can_dft(x.dtype):
-        return _by_tables(g, x, dim, inverse, onesided)
-    if isinstance(size, int) and size & (size - 1) == 0:
-        return g.dft(x, dim, inverse=inverse, onesided=onesided)
-    operand = _swapped(g, x) if inverse else x
-    result = g.cast(g.dft(g.cast(operand, torch.float64), dim, onesided=onesided), x.dtype)
-    if not inverse:
-        return result
-    return g.op("Div", _swapped(g, shaped(result, g.out.shape)), g.scalar(size, x.dtype))
+    is_power = isinstance(size, int) and size & (size - 1) == 0
+    wide = shaped(g.cast(x, torch.float64), x.shape)
+    if not g.can_dft(torch.float64) or (x.dtype is torch.float64 and not is_power):
+        result = _by_tables(g, wide, dim, inverse, onesided)
+    elif is_power or not inverse:
+        result = g.dft(wide, dim, inverse=inverse, onesided=onesided)
+    else:
+        swapped = shaped(g.dft(_swapped(g, wide), dim, onesided=onesided), g.out.shape)
+        result = g.op("Div", _swapped(g, swapped), g.scalar(size, torch.float64))
+    return g.cast(result, x.dtype)
 
 
 def _swapped(g: Graph, pairs: Value) -> Value:

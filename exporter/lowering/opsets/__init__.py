@@ -14,7 +14,6 @@ from onnx_parity.exporter.lowering.opsets.control_flow import ControlFlowForms
 from onnx_parity.exporter.lowering.opsets.cumulative import CumulativeForms
 from onnx_parity.exporter.lowering.opsets.division import DivisionForms
 from onnx_parity.exporter.lowering.opsets.elementary import ElementaryForms
-from onnx_parity.exporter.lowering.opsets.fourier import FourierForms
 from onnx_parity.exporter.lowering.opsets.matmul import MatmulForms
 from onnx_parity.exporter.lowering.opsets.norms import NormForms
 from onnx_parity.exporter.lowering.opsets.padding import PaddingForms
@@ -39,7 +38,6 @@ class Forms(
     DivisionForms,
     ElementaryForms,
     ExpressionForms,
-    FourierForms,
     MatmulForms,
     NormForms,
     PaddingForms,

@@ -34,3 +34,11 @@ class MatmulForms(Base):
         if self.opset < 11:
             return self.matmul(x, self.transpose(weight, [1, 0]))
         return self.op("Gemm", x, weight, transB_i=1)
+
+    def can_dft(self, dtype: torch.dtype) -> bool:
+        return self.opset >= 17 and self.has_kernel("DFT", dtype, "T1")
+
+    def dft(self, x: Value, axis: int, *, inverse: bool = False, onesided: bool = False) -> Value:
+        if self.opset < 20:
+            return self.op("DFT", x, axis_i=axis, inverse_i=inverse, onesided_i=onesided)
+        return self.op("DFT", x, None, self.const(axis, torch.int64), inverse_i=inverse, onesided_i=onesided)

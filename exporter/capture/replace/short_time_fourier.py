@@ -8,9 +8,11 @@ import torch
 import torch.nn.functional as F
 
 from onnx_parity.exporter.capture.graph.graph import Size
-from onnx_parity.exporter.capture.replace.registry import instead_of
+from onnx_parity.exporter.capture.replace.registry import decomposition_of, instead_of
 
 _aten = torch.ops.aten
+
+_NO_DECOMPOSITION = "torch has a kernel for it and no decomposition"
 
 
 @instead_of(_aten.stft.default, why="torch's own takes the windows by strides, which values of a graph do not have")
@@ -58,6 +60,19 @@ def _istft(
     if length is not None:
         result = F.pad(result, (0, torch.sym_max(end - whole, 0)))
     return result if x.dim() == 3 else result.squeeze(0)
+
+
+@decomposition_of(_aten.fft_fftfreq.default, why=_NO_DECOMPOSITION)
+def _frequencies(n: int, d: float = 1.0, *, dtype: Any = None, device: Any = None, **options: Any) -> torch.Tensor:
+    positive = torch.arange((n - 1) // 2 + 1, dtype=dtype or torch.get_default_dtype(), device=device)
+    return torch.cat([positive, torch.arange(-(n // 2), 0, dtype=positive.dtype, device=device)]) * (1.0 / (n * d))
+
+
+@decomposition_of(_aten.fft_rfftfreq.default, why=_NO_DECOMPOSITION)
+def _positive_frequencies(
+    n: int, d: float = 1.0, *, dtype: Any = None, device: Any = None, **options: Any
+) -> torch.Tensor:
+    return torch.arange(n // 2 + 1, dtype=dtype or torch.get_default_dtype(), device=device) * (1.0 / (n * d))
 
 
 def _window(window: torch.Tensor | None, n_fft: int, win_length: int) -> torch.Tensor | None:
