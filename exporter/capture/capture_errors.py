@@ -52,11 +52,10 @@ def failed_while_recorded(
         )
     operator = _operator_of(error)
     if operator:
-        first_line = str(error).strip().partition("\n")[0]
         return CaptureError(
-            f"{operator} cannot be exported{placed}: torch does not compute without data what its result looks like "
-            f"({type(error).__name__}: {first_line})\n"
-            "Write that line with other operators, or call it with sizes that are not dynamic."
+            f"{operator} cannot be exported{placed}: what its result looks like depends on values, or on dynamic "
+            "sizes, in a way that torch does not describe\n"
+            "Write that line with other operators; if axes are dynamic, try it with static ones."
         )
     if axis_names and unlike_the_example:
         names = ", ".join(repr(axis_names[symbol]) for symbol in unlike_the_example)

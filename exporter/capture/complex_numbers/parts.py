@@ -82,7 +82,9 @@ def by_parts(*ops: OpOverload, data: tuple[str, ...] = ()) -> None:
 
 
 def _applied_to_each(op: OpOverload, names: list[str], places: frozenset[int]) -> Callable[..., Any]:
-    def rule(*args: Any, **kwargs: Any) -> Any:
+    def rule(*args: Any, dtype: torch.dtype | None = None, **kwargs: Any) -> Any:
+        if dtype is not None:
+            kwargs["dtype"] = dtype.to_real() if dtype.is_complex else dtype
         results = [
             op(
                 *(_part(each, half) if place in places else each for place, each in enumerate(args)),

@@ -20,10 +20,6 @@ by_parts(
     _aten.detach_copy.default,
 )
 by_parts(
-    _aten._unsafe_view.default,
-    _aten._reshape_alias.default,
-    _aten.view.default,
-    _aten.reshape.default,
     _aten.expand.default,
     _aten.permute.default,
     _aten.transpose.int,
@@ -41,7 +37,6 @@ by_parts(
     _aten.pixel_unshuffle.default,
     _aten.im2col.default,
     _aten.col2im.default,
-    _aten.view_copy.default,
     _aten.expand_copy.default,
     _aten.permute_copy.default,
     _aten.transpose_copy.int,
@@ -91,6 +86,24 @@ by_parts(_aten.index_fill.int_Scalar, _aten.index_fill.int_Tensor, data=("self",
 by_parts(_aten.constant_pad_nd.default, data=("self", "value"))
 by_parts(_aten.masked_scatter.default, _aten.index_add.default, _aten.index_copy.default, data=("self", "source"))
 by_parts(_aten.put.default, data=("self", "source"))
+
+
+@complex_of(
+    _aten.view.default,
+    _aten._unsafe_view.default,
+    _aten._reshape_alias.default,
+    _aten.reshape.default,
+    _aten.view_copy.default,
+)
+def reshape(x: Parts, size: list[int], *strides: Any) -> Parts:
+    """Not as views, because the parts may lie in memory in another way than the tensor."""
+    return Parts(x.real.reshape(size), x.imag.reshape(size))
+
+
+@complex_of(torch.ops.prims.where.default)
+def where(pred: torch.Tensor, a: Operand, b: Operand) -> Parts:
+    (real, imag), (other_real, other_imag) = parts_of(a), parts_of(b)
+    return Parts(torch.where(pred, real, other_real), torch.where(pred, imag, other_imag))
 
 
 @complex_of(_aten.index.Tensor, _aten._unsafe_index.Tensor)
