@@ -12,6 +12,9 @@ __all__ = ["divided", "product", "sum_of"]
 
 _aten = torch.ops.aten
 
+#: The places of operands: the first two arguments, or three of them.
+_OPERANDS = range(3)
+
 by_parts(_aten.neg.default, _aten._neg_view.default, _aten._neg_view_copy.default, _aten.positive.default)
 by_parts(_aten.sum.default, _aten.sum.dim_IntList, _aten.mean.default, _aten.mean.dim, _aten.cumsum.default)
 by_parts(_aten.nansum.default)
@@ -87,27 +90,27 @@ def _plus(x: Real, y: Real, like: Real) -> Real:
     return total
 
 
-@complex_of(_aten.add.Tensor, _aten.add.Scalar, promotes=True)
+@complex_of(_aten.add.Tensor, _aten.add.Scalar, promotes=_OPERANDS)
 def add(x: Operand, y: Operand, alpha: Operand = 1) -> Operand:
     return sum_of(x, y, alpha)
 
 
-@complex_of(_aten.sub.Tensor, _aten.sub.Scalar, promotes=True)
+@complex_of(_aten.sub.Tensor, _aten.sub.Scalar, promotes=_OPERANDS)
 def sub(x: Operand, y: Operand, alpha: Operand = 1) -> Operand:
     return sum_of(x, product(y, alpha), -1)
 
 
-@complex_of(_aten.rsub.Tensor, _aten.rsub.Scalar, promotes=True)
+@complex_of(_aten.rsub.Tensor, _aten.rsub.Scalar, promotes=_OPERANDS)
 def rsub(x: Operand, y: Operand, alpha: Operand = 1) -> Operand:
     return sum_of(y, product(x, alpha), -1)
 
 
-@complex_of(_aten.mul.Tensor, _aten.mul.Scalar, promotes=True)
+@complex_of(_aten.mul.Tensor, _aten.mul.Scalar, promotes=_OPERANDS)
 def mul(x: Operand, y: Operand) -> Operand:
     return product(x, y)
 
 
-@complex_of(_aten.div.Tensor, _aten.div.Scalar, promotes=True)
+@complex_of(_aten.div.Tensor, _aten.div.Scalar, promotes=_OPERANDS)
 def div(x: Operand, y: Operand) -> Operand:
     return divided(x, y)
 
@@ -117,28 +120,28 @@ def reciprocal(x: Parts) -> Operand:
     return divided(1, x)
 
 
-@complex_of(_aten.addcmul.default, promotes=True)
+@complex_of(_aten.addcmul.default, promotes=_OPERANDS)
 def addcmul(x: Operand, tensor1: Operand, tensor2: Operand, value: Operand = 1) -> Operand:
     return sum_of(x, product(tensor1, tensor2), value)
 
 
-@complex_of(_aten.addcdiv.default, promotes=True)
+@complex_of(_aten.addcdiv.default, promotes=_OPERANDS)
 def addcdiv(x: Operand, tensor1: Operand, tensor2: Operand, value: Operand = 1) -> Operand:
     return sum_of(x, divided(tensor1, tensor2), value)
 
 
-@complex_of(_aten.lerp.Tensor, _aten.lerp.Scalar, promotes=True)
+@complex_of(_aten.lerp.Tensor, _aten.lerp.Scalar, promotes=_OPERANDS)
 def lerp(x: Operand, end: Operand, weight: Operand) -> Operand:
     return sum_of(x, product(sum_of(end, x, -1), weight))
 
 
-@complex_of(_aten.eq.Tensor, _aten.eq.Scalar, promotes=True)
+@complex_of(_aten.eq.Tensor, _aten.eq.Scalar, promotes=_OPERANDS)
 def eq(x: Operand, y: Operand) -> Any:
     (a, b), (c, d) = parts_of(x), parts_of(y)
     return (a == c) & (b == d)
 
 
-@complex_of(_aten.ne.Tensor, _aten.ne.Scalar, promotes=True)
+@complex_of(_aten.ne.Tensor, _aten.ne.Scalar, promotes=_OPERANDS)
 def ne(x: Operand, y: Operand) -> Any:
     (a, b), (c, d) = parts_of(x), parts_of(y)
     return (a != c) | (b != d)

@@ -88,7 +88,7 @@ def rsqrt(x: Parts) -> Operand:
     return divided(1, sqrt(x))
 
 
-@complex_of(_aten.pow.Tensor_Scalar, _aten.pow.Tensor_Tensor, _aten.pow.Scalar, promotes=True)
+@complex_of(_aten.pow.Tensor_Scalar, _aten.pow.Tensor_Tensor, _aten.pow.Scalar, promotes=range(2))
 def pow_(x: Operand, exponent: Operand) -> Operand:
     """exp(exponent * log(x)); 1 for the exponent 0, and 0 for 0; small whole powers as products"""
     if not isinstance(exponent, (Parts, torch.Tensor)) and exponent in (1, 2, 3, -1, -2, 0.5):
@@ -266,3 +266,16 @@ def var(x: Parts, dim: Any = None, *, correction: Any = None, keepdim: bool = Fa
 @complex_of(_aten.std.correction)
 def std(x: Parts, dim: Any = None, *, correction: Any = None, keepdim: bool = False) -> Any:
     return var(x, dim, correction=correction, keepdim=keepdim).sqrt()
+
+
+@complex_of(_aten.var_mean.correction)
+def var_mean(x: Parts, dim: Any = None, *, correction: Any = None, keepdim: bool = False) -> Any:
+    axes = list(range(x.real.dim())) if dim is None else dim
+    mean = Parts(x.real.mean(axes, keepdim), x.imag.mean(axes, keepdim))
+    return var(x, dim, correction=correction, keepdim=keepdim), mean
+
+
+@complex_of(_aten.std_mean.correction)
+def std_mean(x: Parts, dim: Any = None, *, correction: Any = None, keepdim: bool = False) -> Any:
+    variance, mean = var_mean(x, dim, correction=correction, keepdim=keepdim)
+    return variance.sqrt(), mean

@@ -14,7 +14,7 @@ input, output or weight of the model is one tensor, with the parts on a last axi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
@@ -44,8 +44,8 @@ class Rule:
     """What is recorded instead of an operator."""
 
     function: Callable[..., Any]
-    #: Whether the arguments are first converted to the dtype that torch computes them in.
-    promotes: bool
+    #: The places of the arguments that are first converted to the dtype that torch computes them in.
+    promotes: Collection[int]
 
 
 _rules: dict[OpOverload, Rule] = {}
@@ -56,7 +56,7 @@ def rules() -> Mapping[OpOverload, Rule]:
     return _rules
 
 
-def complex_of(*ops: OpOverload, promotes: bool = False) -> Callable[[_Function], _Function]:
+def complex_of(*ops: OpOverload, promotes: Collection[int] = ()) -> Callable[[_Function], _Function]:
     """Register the decorated function as the rule of operators."""
 
     def register(function: _Function) -> _Function:
@@ -78,7 +78,7 @@ def by_parts(*ops: OpOverload, data: tuple[str, ...] = ()) -> None:
     for op in ops:
         names = [argument.name for argument in op._schema.arguments]
         places = {names.index(name) for name in data} if data else {0}
-        complex_of(op, promotes=len(places) > 1)(_applied_to_each(op, names, frozenset(places)))
+        complex_of(op, promotes=places)(_applied_to_each(op, names, frozenset(places)))
 
 
 def _applied_to_each(op: OpOverload, names: list[str], places: frozenset[int]) -> Callable[..., Any]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,7 @@ from torch.utils._pytree import tree_any, tree_map
 from onnx_parity.exporter.capture.complex_numbers.parts import Parts, Rule, is_complex_dtype
 from onnx_parity.exporter.capture.graph.graph import Node, Primitive, Value, operator_name
 from onnx_parity.exporter.dtypes import result_dtype
+from onnx_parity.exporter.errors import CaptureError
 
 if TYPE_CHECKING:
     from onnx_parity.exporter.capture.record.recorder import Recorder
@@ -28,6 +30,7 @@ _VIEW_AS_REAL = _aten.view_as_real.default
 _SELECT = _aten.select.int
 _COPY_INTO = _aten.copy_.default
 _COPY = _aten.copy.default
+_NUMBERS = (int, float, complex, torch.SymInt, torch.SymFloat)
 
 
 def _rules() -> Mapping[OpOverload, Rule]:
@@ -104,17 +107,17 @@ class ComplexValues:
             arguments, keywords = self._given(list(args)), self._given(kwargs)
             with self._recorder:
                 if rule.promotes:
-                    arguments = _promoted(args, arguments)
+                    arguments = _promoted(args, arguments, rule.promotes)
                 results = rule.function(*arguments, **keywords)
             return self._handed_out(func, args, kwargs, results)
         if func is _COPY_INTO:
             return self._written(args)
         decomposition = decomposition_table.get(func) or (func.decompose if func._can_decompose() else None)
         if decomposition is not None:
-            with self._recorder:
-                result = decomposition(*args, **kwargs)
-            if result is not NotImplemented:
-                return result
+            with suppress(CaptureError):  # Some write in place to tensors that were made on the way.
+                result = self._recorder.decomposed(decomposition, args, kwargs)
+                if result is not NotImplemented:
+                    return result
         return self._refused(func, args, kwargs)
 
     # --- arguments ----------------------------------------------------------------------------------------------------
@@ -206,21 +209,19 @@ class ComplexValues:
         return result
 
 
-def _promoted(args: tuple[Any, ...], given: list[Any]) -> list[Any]:
-    """What is given to a rule for the arguments of an operator, in the dtype that torch computes them in."""
-    tensors = [each for each in _leaves(args) if isinstance(each, torch.Tensor) and each.dtype is not torch.bool]
-    numbers = [each for each in _leaves(args[:2]) if isinstance(each, (int, float, complex))]
+def _promoted(args: tuple[Any, ...], given: list[Any], places: Collection[int]) -> list[Any]:
+    """What is given to a rule, with the arguments at some places in the dtype that torch computes them in."""
+    operands = _leaves([each for place, each in enumerate(args) if place in places])
+    tensors = [(each.dtype, each.dim()) for each in operands if isinstance(each, torch.Tensor)]
     # A complex number makes the result complex, of the width that it has without.
-    numbers = [each.real if isinstance(each, complex) else each for each in numbers]
-    dtype = result_dtype([(each.dtype, each.dim()) for each in tensors], numbers)
+    numbers = [each.real if isinstance(each, complex) else each for each in operands if isinstance(each, _NUMBERS)]
+    dtype = result_dtype(tensors, numbers)
     real = dtype.to_real() if dtype.is_complex else dtype
 
     def promoted(argument: Any) -> Any:
-        is_other = isinstance(argument, torch.Tensor) and argument.dtype not in (real, torch.bool)
-        return argument.to(real) if is_other else argument
+        return argument.to(real) if isinstance(argument, torch.Tensor) and argument.dtype is not real else argument
 
-    promoted_arguments: list[Any] = tree_map(promoted, given)
-    return promoted_arguments
+    return [tree_map(promoted, each) if place in places else each for place, each in enumerate(given)]
 
 
 def _leaves(args: Any) -> list[Any]:

@@ -253,7 +253,7 @@ class Recorder(TorchDispatchMode):
             return self._complex.call(original(func), args, kwargs)
         decomposition = self._decomposition_of(original(func))
         if decomposition is not None:
-            result = self._decompose(decomposition, args, kwargs)
+            result = self.decomposed(decomposition, args, kwargs)
             if result is not NotImplemented:
                 return result
         with without_keeping():
@@ -271,7 +271,7 @@ class Recorder(TorchDispatchMode):
             self._numbers[self.value_of(args[0])] = result
         return result
 
-    def _decompose(self, decomposition: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def decomposed(self, decomposition: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Record the decomposition of an operator. The few decompositions that write in place are functionalized."""
         before = len(self.nodes)
         with self:
