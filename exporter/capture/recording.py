@@ -220,7 +220,7 @@ class _Recording:
             returned = replace(returned, written=tuple(written))
             names = self._assigned_others
         sources = recorder.symbol_sources() | inputs.size_sources
-        graph = Graph(inputs.inputs, recorder.nodes, outputs, inputs.axis_names, sources)
+        graph = Graph(inputs.inputs, recorder.nodes, outputs, inputs.axis_names, sources, recorder.has_complex)
         return Traced(graph, returned, names)
 
     def let_go(self) -> None:

@@ -62,6 +62,8 @@ class ProgramOutputs:
             self._coarse,
             seeds=range(MOVES) if by and self._is_small else (),
             moved_by=by,
+            # In torch a product of complex numbers also has the terms that are 0, which decide over the sign of a zero.
+            signed_zeros=self._source.recorded is None or not self._source.recorded.has_complex,
         )
 
     def _call(self, program: _Program, arguments: _Arguments) -> list[torch.Tensor]:

@@ -109,14 +109,6 @@ OF_DYNAMIC_SIZES = [
         dynamic=DYNAMIC,
     ),
     case(
-        lambda x: x.flip(2),
-        (X,),
-        "aten::flip: a slice with a negative step of a dynamic axis needs ONNX's Slice with steps "
-        "(possible from opset 10)",
-        opset=9,
-        dynamic=DYNAMIC,
-    ),
-    case(
         lambda x: torch.arange(x.shape[2]),
         (X,),
         "aten::arange: counting along a dynamic axis needs ONNX's NonZero (possible from opset 9)",

@@ -70,6 +70,10 @@ class ComplexValues:
     def holds(self, tensor: torch.Tensor) -> bool:
         return id(tensor) in self._held
 
+    @property
+    def has_any(self) -> bool:
+        return bool(self._held)
+
     def release(self) -> None:
         self._held.clear()
         self._viewed.clear()

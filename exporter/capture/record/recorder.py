@@ -184,6 +184,11 @@ class Recorder(TorchDispatchMode):
         """Whether a tensor was made by this recording, rather than being the program's own."""
         return id(tensor) in self._values or self._complex.holds(tensor)
 
+    @property
+    def has_complex(self) -> bool:
+        """Whether the program has complex tensors."""
+        return self._complex.has_any
+
     def was_read(self, tensor: torch.Tensor) -> bool:
         """Whether the program has used this tensor of its own."""
         return id(tensor) in self._constants
