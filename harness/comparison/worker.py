@@ -93,14 +93,14 @@ def _draws(sample: Sample, point: Point, seed: int) -> Iterator[Sample]:
 
 def _judged(delivered: Delivered, opset: int, names: tuple[str, ...], calls: list[_Call]) -> tuple[Verdict, str]:
     if delivered.opset != opset:
-        return Verdict.WRONG, f"opset {opset} was asked for, opset {delivered.opset} was delivered"
+        return Verdict.WRONG, f"opset {opset} was requested, but opset {delivered.opset} was delivered"
     taken = {value.name for value in delivered.proto.graph.input}
     failures: tuple[type[Exception], ...] = (NoKernelError, *errors_of_runtimes())
     try:
         model = RUNTIMES[ONNXRUNTIME].load(delivered.model, Device.CPU)
         for call in calls:
             given = zip(names, call.tensors, strict=True)
-            # A peer leaves out an input that the result does not depend on.
+            # torch's exporters leave out inputs that the result does not depend on.
             outputs = model.run({name: to_array(tensor) for name, tensor in given if name in taken})
             if difference := first_difference(list(outputs), call.expected):
                 return Verdict.WRONG, difference
@@ -110,7 +110,7 @@ def _judged(delivered: Delivered, opset: int, names: tuple[str, ...], calls: lis
 
 
 def first_difference(outputs: list[object], expected: list[Array]) -> str:
-    """Describe what is wrong with a runtime's outputs; empty if they are as expected."""
+    """Describe the first difference of a runtime's outputs; empty if they are as expected."""
     if len(outputs) != len(expected):
         return f"{len(outputs)} outputs instead of {len(expected)}"
     for number, (got, want) in enumerate(zip(outputs, expected, strict=True)):
@@ -148,7 +148,7 @@ def main(exporter: str, seed: int, descriptor: int) -> None:
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
     channel = Channel(sys.stdin.fileno(), descriptor)
-    all_entries()  # Takes seconds, which must not count for the first sample.
+    all_entries()  # Takes seconds, which must not count as time of the first sample.
     channel.send(READY)
     with suppress(EOFError):
         while True:
