@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 from rich.progress import track
 
+from onnx_parity.harness.axes import Dtype
 from onnx_parity.harness.cases.opinfo_entries import (
     DATABASE,
     DTYPES,
@@ -50,6 +51,7 @@ def survey(
     from onnx_parity.harness.cases.opinfo_samples import all_entries, usable_samples
 
     torch.set_num_threads(1)
+    dtypes: tuple[Dtype, ...]
     if database:
         names, dtypes, path = [*(all_entries().keys() - EXCLUDED.keys())], DTYPES_OF_DATABASE, DATABASE
     else:

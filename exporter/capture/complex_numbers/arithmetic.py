@@ -53,7 +53,7 @@ def divided(x: Operand, y: Operand) -> Operand:
     c, d = y.real / scale, y.imag / scale
     length = (c * c + d * d) * scale
     up = product(x, Parts(c, -d))
-    return Parts(up.real / length, up.imag / length)  # type: ignore[union-attr]
+    return Parts(up.real / length, up.imag / length)
 
 
 def _is_one(x: Operand) -> bool:
@@ -149,7 +149,8 @@ def ne(x: Operand, y: Operand) -> Any:
 
 @complex_of(_aten.logical_not.default)
 def logical_not(x: Parts) -> torch.Tensor:
-    return (x.real == 0) & (x.imag == 0)
+    is_zero: torch.Tensor = (x.real == 0) & (x.imag == 0)
+    return is_zero
 
 
 def _truth(x: Operand) -> Operand:

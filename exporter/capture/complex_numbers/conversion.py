@@ -58,7 +58,8 @@ def copied(x: Operand, source: Operand, non_blocking: bool = False) -> Operand:
     shape = x.real.shape if isinstance(x, Parts) else x.shape  # type: ignore[union-attr]
     if not isinstance(x, Parts):
         assert isinstance(x, torch.Tensor) and isinstance(source, Parts)
-        return source.real.to(x.dtype).expand(shape)
+        part: torch.Tensor = source.real.to(x.dtype).expand(shape)
+        return part
     real, imag = parts_of(source)
     return Parts(real.to(x.real.dtype).expand(shape), imag.to(x.real.dtype).expand(shape))
 
@@ -106,7 +107,8 @@ def _like(x: Operand, value: Operand, dtype: torch.dtype | None, device: Any, sh
         dtype = own.dtype.to_complex() if isinstance(x, Parts) else own.dtype
     if dtype.is_complex:
         return _filled(size, value, dtype, own.device if device is None else device)
-    return torch.full(size, value.real if isinstance(value, Parts) else value, dtype=dtype, device=own.device)
+    number: Any = value.real if isinstance(value, Parts) else value
+    return torch.full(size, number, dtype=dtype, device=own.device)
 
 
 @complex_of(_aten.full_like.default)

@@ -183,7 +183,8 @@ class ComplexValues:
 
     def _written(self, args: tuple[Any, ...]) -> torch.Tensor:
         """A write into an input or buffer, which has its new value from then on."""
-        into, source = args[:2]
+        into: torch.Tensor = args[0]
+        source = args[1]
         if not self.holds(into):
             part = self._parts(source).real
             with self._recorder:

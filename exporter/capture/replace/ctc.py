@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from onnx_parity.exporter.capture.graph.graph import Size
 from onnx_parity.exporter.capture.graph.origin import refused_here
 from onnx_parity.exporter.capture.replace.registry import decomposition_of
 
@@ -19,7 +20,8 @@ def _ctc_loss(
     zero_infinity: bool = False,
 ) -> tuple[torch.Tensor, torch.Tensor]:  # fmt: skip
     """Graves et al. 2006: `alpha[s]` is the log of the probability of the first s labels and blanks at each step"""
-    steps, batch = log_probs.shape[0], log_probs.shape[1]
+    steps: Size = log_probs.shape[0]
+    batch: Size = log_probs.shape[1]
     if not isinstance(steps, int) or not isinstance(batch, int):
         raise refused_here(
             "ctc_loss cannot be exported with a dynamic number of steps or sequences: export it for one number"

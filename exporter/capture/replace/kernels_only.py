@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from typing import Any
+from typing import Any, cast
 
 import torch
 
@@ -77,7 +77,7 @@ _NEUTRAL = {"sum": 0.0, "mean": 0.0, "max": float("-inf"), "min": float("inf"), 
 def _segment_reduce(
     data: torch.Tensor, reduce: str, *, lengths: torch.Tensor | None = None, indices: torch.Tensor | None = None,
     offsets: torch.Tensor | None = None, axis: int = 0, unsafe: bool = False, initial: float | None = None,
-) -> torch.Tensor:  # fmt: skip
+) -> Any:  # fmt: skip
     """Every segment is a mask over the axis, under which all else is neutral."""
     if lengths is not None:
         stops = lengths.cumsum(-1)
@@ -140,7 +140,7 @@ def _fractional_max_pool(
 
 def _starts(sample: torch.Tensor, size: Size, count: int, kernel: int) -> torch.Tensor:
     """Where the windows begin: evenly spaced from a random place on, and the last at the end"""
-    last = torch.full([*sample.shape, 1], size - kernel, dtype=torch.int64, device=sample.device)
+    last = torch.full([*sample.shape, 1], cast("int", size) - kernel, dtype=torch.int64, device=sample.device)
     if count == 1:
         return last
     spacing = (size - kernel) / (count - 1)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import torch
 import torch.nn.functional as F
@@ -56,7 +56,7 @@ def _istft(
     envelope = _overlapped((shape * shape).expand(1, count, n_fft), whole, n_fft, hop)
     start = n_fft // 2 if center else 0
     end = start + length if length is not None else whole - start
-    result = _aten.slice.Tensor(signal, 1, start, end) / _aten.slice.Tensor(envelope, 1, start, end)
+    result: torch.Tensor = _aten.slice.Tensor(signal, 1, start, end) / _aten.slice.Tensor(envelope, 1, start, end)
     if length is not None:
         result = F.pad(result, (0, torch.sym_max(end - whole, 0)))
     return result if x.dim() == 3 else result.squeeze(0)
@@ -87,6 +87,6 @@ def _window(window: torch.Tensor | None, n_fft: int, win_length: int) -> torch.T
 
 def _overlapped(frames: torch.Tensor, size: Size, n_fft: int, hop: int) -> torch.Tensor:
     """Frames added up where they overlap."""
-    places = torch.arange(size, device=frames.device).unfold(0, n_fft, hop).reshape(-1)
+    places = torch.arange(cast("int", size), device=frames.device).unfold(0, n_fft, hop).reshape(-1)
     empty = torch.zeros([frames.shape[0], size], dtype=frames.dtype, device=frames.device)
     return empty.index_add(1, places, frames.reshape(frames.shape[0], -1))
