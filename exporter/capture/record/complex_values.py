@@ -44,7 +44,7 @@ def _rules() -> Mapping[OpOverload, Rule]:
 class _Held:
     """A complex tensor: its parts, or one tensor of them, or both."""
 
-    fake: FakeTensor
+    fake: torch.Tensor
     parts: Parts | None = None
     pair: torch.Tensor | None = None
     #: The nodes to which what makes the one from the other is added, so that it is known wherever the tensor is; None
