@@ -27,11 +27,26 @@ _FORMATS = {
 
 
 def to_array(tensor: torch.Tensor) -> Array:
-    """The tensor as a numpy array. numpy itself has no bfloat16: the dtype of ml_dtypes is used."""
-    plain = tensor.detach().resolve_conj().resolve_neg().cpu().contiguous()
+    """The tensor as a numpy array. numpy itself has no bfloat16: the dtype of ml_dtypes is used.
+
+    Complex numbers become pairs, as in an exported model.
+    """
+    plain = in_pairs(tensor.detach()).resolve_neg().cpu().contiguous()
     if plain.dtype == torch.bfloat16:
         return plain.view(torch.int16).numpy().view(BFLOAT16)
     return plain.numpy()
+
+
+def in_pairs(tensor: torch.Tensor) -> torch.Tensor:
+    """A complex tensor as it is in an exported model, as pairs of reals on a last axis of 2; any other as it is."""
+    return torch.view_as_real(tensor.resolve_conj()) if tensor.is_complex() else tensor
+
+
+def in_width(tensor: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    """A floating tensor in a dtype, and a complex one with parts of that dtype; any other as it is."""
+    if tensor.is_complex():
+        return tensor.to(dtype.to_complex())
+    return tensor.to(dtype) if tensor.is_floating_point() else tensor
 
 
 def to_fed(given: torch.Tensor | list[torch.Tensor] | None) -> Fed:

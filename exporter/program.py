@@ -238,6 +238,8 @@ class ONNXProgram:
                 value: Any = next(remaining)
                 if kind is Kind.NUMBERS:
                     value = [item.item() for item in value]
+                elif kind is Kind.COMPLEX:
+                    value = torch.view_as_complex(value)
                 leaves.append(value.item() if kind is Kind.NUMBER else value)
         result = closed(pytree.tree_unflatten(leaves, self.returned.spec))
         if not self.returned.written:

@@ -31,11 +31,11 @@ def assert_onnx_program(
     places of NaN and infinities must be the same. Values may be as far from the float64 result as torch's own may be,
     or differ within `rtol` and `atol`. `strategy` is accepted and ignored: there is one way to record a program.
     """
+    from onnx_parity.exporter.arrays import to_array
     from onnx_parity.exporter.program import ONNXProgram
     from onnx_parity.exporter.runtime.sessions import ReferenceSession, item_by_item
     from onnx_parity.exporter.verification.oracle import judge
     from onnx_parity.exporter.verification.program_outputs import ProgramOutputs
-    from onnx_parity.exporter.verification.reference import as_judged
     from onnx_parity.exporter.verification.trials import Trial
 
     del strategy
@@ -52,7 +52,7 @@ def assert_onnx_program(
     session = ReferenceSession(program.model) if backend == "reference" else program.runtime_session()
     outputs = item_by_item(session.run(program.feeds(trial.args, trial.kwargs)))
     if rtol is None and atol is None:
-        verdict = judge([as_judged(output) for output in outputs], in_torch.expected(trial))
+        verdict = judge([to_array(output) for output in outputs], in_torch.expected(trial))
         if not verdict.passed:
             raise VerificationError(
                 f"the outputs of the model differ from those of the program in torch: {verdict.detail}"

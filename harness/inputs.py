@@ -75,6 +75,18 @@ class Floats(Maker):
 
 
 @dataclass(frozen=True, slots=True)
+class Complexes(Maker):
+    """Complex numbers, whose parts are normally distributed and have the dtype of the cell."""
+
+    def draw(self, generator: torch.Generator, dtype: torch.dtype) -> torch.Tensor:
+        return torch.empty((*self.shape, 2), dtype=torch.float64).normal_(generator=generator)
+
+    def make(self, seed: int, cell_dtype: Dtype) -> torch.Tensor:
+        real = getattr(torch, cell_dtype)
+        return torch.view_as_complex(self.draw(torch.Generator().manual_seed(seed), real).to(real))
+
+
+@dataclass(frozen=True, slots=True)
 class Numbers(Maker):
     """Whole numbers in [low, high), in the dtype of the cell, which may be ints or floats."""
 
@@ -160,6 +172,11 @@ def floats(
     `special` values (nan, inf, -0.0, ...) are put at positions that depend on the seed.
     """
     return Floats(shape, low=low, high=high, special=special, dtype=dtype, constant=constant)
+
+
+def complexes(*shape: int) -> Maker:
+    """Complex numbers with standard normal parts: complex64 in float32, complex128 in float64."""
+    return Complexes(shape)
 
 
 def numbers(*shape: int, low: int = -4, high: int = 5, dtype: torch.dtype | None = None) -> Maker:

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import re
+import traceback
 import warnings
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from onnx_parity.exporter.capture.graph.graph import Graph, Origin, Value
+from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException
+
+from onnx_parity.exporter.capture.graph.graph import Graph, Origin, Value, operator_name
 from onnx_parity.exporter.capture.graph.origin import last_user_line
+from onnx_parity.exporter.capture.record.recorder import Recorder
 from onnx_parity.exporter.capture.record.results import TensorList
 from onnx_parity.exporter.capture.record.values_read import TracerWarning
+from onnx_parity.exporter.capture.replace.dispatch import original
 from onnx_parity.exporter.errors import CaptureError, DynamicAxisError, FrozenValueError
 from onnx_parity.exporter.nesting import nested_too_deeply
 
@@ -24,6 +29,9 @@ __all__ = [
     "refuse_ignored_inputs",
     "warn_of_branches_on_sizes",
 ]
+
+#: Errors of torch's that no user can read, from operators that it cannot describe without data.
+_OF_TORCHS_INSIDES = ("INTERNAL ASSERT FAILED", "concrete integers", "non-nested SymInt", "Could not run '")
 
 
 def failed_while_recorded(
@@ -48,6 +56,13 @@ def failed_while_recorded(
             "The number depends on the input, so neither branch can be chosen at export. Branch on sizes of inputs, "
             "use torch.where or torch.cond, or state what always holds with torch._check."
         )
+    operator = _operator_of(error)
+    if operator:
+        return CaptureError(
+            f"{operator} cannot be exported{placed}: what its result looks like depends on values, or on dynamic "
+            "sizes, in a way that torch does not describe\n"
+            "Write that line with other operators; if axes are dynamic, try it with static ones."
+        )
     if axis_names and unlike_the_example:
         names = ", ".join(repr(axis_names[symbol]) for symbol in unlike_the_example)
         named = re.sub(r"\bs\d+\b", lambda symbol: axis_names.get(symbol[0], symbol[0]), str(error))
@@ -62,6 +77,19 @@ def failed_while_recorded(
         "Call it with the same arguments without exporting. If it fails there too, correct it there first. "
         "If not, it does something that is not possible with fake tensors (numpy, .data_ptr(), a C extension)."
     )
+
+
+def _operator_of(error: Exception) -> str:
+    """The operator whose result torch could not describe without data; empty for any other error."""
+    if isinstance(error, (DataDependentOutputException, DynamicOutputShapeException)):
+        return operator_name(error.func)
+    if not any(words in str(error) for words in _OF_TORCHS_INSIDES):
+        return ""
+    operator = ""
+    for frame, _ in traceback.walk_tb(error.__traceback__):
+        if frame.f_code is Recorder.__torch_dispatch__.__code__:
+            operator = operator_name(original(frame.f_locals["func"]))
+    return operator
 
 
 def ended_the_process(error: SystemExit) -> CaptureError:

@@ -261,7 +261,7 @@ class _Recording:
             names = others
         names = [*names, *renormed]
         sources = recorder.symbol_sources() | inputs.size_sources
-        graph = Graph(inputs.inputs, recorder.nodes, outputs, inputs.axis_names, sources)
+        graph = Graph(inputs.inputs, recorder.nodes, outputs, inputs.axis_names, sources, recorder.has_complex)
         looked_at = recorder.reader.looked_at
         if looked_at and not self._wanted.allow_ignored_inputs:
             refuse_ignored_inputs(graph, looked_at)

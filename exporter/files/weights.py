@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 import onnx_ir as ir
 import torch
 
+from onnx_parity.exporter.arrays import in_pairs
 from onnx_parity.exporter.errors import ArgumentError
 from onnx_parity.exporter.files.lazy_tensors import WeightTensor
 
@@ -56,7 +57,7 @@ class Weights:
                 continue
             if not isinstance(tensor, torch.Tensor):
                 raise ArgumentError(f"the weight {name!r} is given as {tensor!r}: give a tensor")
-            current = source.raw
+            tensor, current = in_pairs(tensor), source.raw
             if tensor.dtype is not current.dtype or tensor.shape != current.shape:
                 raise ArgumentError(
                     f"the weight {name!r} is {current.dtype}{list(current.shape)} in the model, but "
@@ -69,7 +70,7 @@ class Weights:
                 )
         for name, tensor in state_dict.items():
             if name in sources:
-                sources[name].hold(tensor)
+                sources[name].hold(in_pairs(tensor))
 
 
 def _under_other_names(program: object, sources: Mapping[str, WeightTensor]) -> dict[str, WeightTensor]:

@@ -19,6 +19,7 @@ from onnx_parity.exporter.lowering.aten import (  # noqa: F401
     elementwise_binary,
     embedding,
     floating_point,
+    fourier,
     grid_sampling,
     grouped_matmul,
     incomplete_gamma,

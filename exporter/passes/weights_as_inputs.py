@@ -11,6 +11,7 @@ from contextlib import contextmanager
 import onnx_ir as ir
 import torch
 
+from onnx_parity.exporter.arrays import in_pairs
 from onnx_parity.exporter.dtypes import TO_ONNX
 from onnx_parity.exporter.errors import ArgumentError
 
@@ -25,7 +26,8 @@ def turn_weights_into_inputs(
     taken = {value.name for value in (*graph.inputs, *graph.initializers.values())}
     taken |= {output.name for node in graph for output in node.outputs}
     inputs: dict[str, torch.Tensor] = {}
-    for name, tensor in weights:
+    for name, weight in weights:
+        tensor = in_pairs(weight)
         value = became.get(name)
         if value is None or value.name not in graph.initializers:
             if name in taken:

@@ -10,6 +10,7 @@ import onnx_ir as ir
 import torch
 from torch.utils import _pytree as pytree
 
+from onnx_parity.exporter.arrays import in_pairs
 from onnx_parity.exporter.containers import Opened, opened
 from onnx_parity.exporter.dtypes import TO_ONNX
 from onnx_parity.exporter.errors import ArgumentError
@@ -167,6 +168,7 @@ def _check(inputs: Sequence[ir.Value], fed: Sequence[Given]) -> dict[str, tuple[
 
 def _check_tensor(value: ir.Value, tensor: torch.Tensor, seen: dict[str, tuple[int, str]]) -> None:
     """Check one tensor. `seen` has the sizes of named axes so far; each tensor of a list has its own sizes."""
+    tensor = in_pairs(tensor)
     shape = [size.value if isinstance(size, ir.SymbolicDim) else size for size in value.shape or ()]
     sizes = zip(shape, tensor.shape, strict=False)
     if TO_ONNX.get(tensor.dtype) is not value.dtype:

@@ -17,6 +17,8 @@ from torch._ops import HigherOrderOperator, OpOverload
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map, tree_map_only
 
+from onnx_parity.exporter.arrays import in_width
+
 __all__ = ["in_dtype"]
 
 
@@ -115,7 +117,9 @@ class _InDtype(TorchDispatchMode):
 
     def _converted(self, value: object) -> object:
         if isinstance(value, torch.Tensor):
-            return value.to(self._dtype) if value.is_floating_point() else value
+            return in_width(value, self._dtype)
+        if isinstance(value, torch.dtype) and value.is_complex:
+            return self._dtype.to_complex()
         return self._dtype if isinstance(value, torch.dtype) and value.is_floating_point else value
 
 

@@ -15,6 +15,8 @@ from typing import Any, TypeVar
 
 import torch
 
+from onnx_parity.exporter.arrays import in_width
+
 __all__ = ["Weights", "copied", "copied_tensor"]
 
 _Program = TypeVar("_Program", bound=Callable[..., Any])
@@ -29,7 +31,7 @@ class Weights:
             id(tensor): tensor
             for module in (program.modules() if isinstance(program, torch.nn.Module) else ())
             for tensor in (*module.parameters(recurse=False), *module.buffers(recurse=False))
-            if tensor.is_floating_point() and tensor.dtype is not dtype
+            if (tensor.is_floating_point() or tensor.is_complex()) and tensor.dtype not in (dtype, dtype.to_complex())
         }
         self._converted: dict[int, torch.Tensor] = {}
 
@@ -44,7 +46,7 @@ class Weights:
         if original is None:
             return tensor
         if id(tensor) not in self._converted:
-            plain = original.detach().to(self.dtype)
+            plain = in_width(original.detach(), self.dtype)
             # torch.nn.functional.linear chooses another kernel for tensors that require gradients.
             is_parameter = isinstance(original, torch.nn.Parameter)
             converted = torch.nn.Parameter(plain, original.requires_grad) if is_parameter else plain

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
+from onnx_parity.exporter.arrays import in_pairs, to_array
 from onnx_parity.exporter.capture.record.module_state import attribute_at
 from onnx_parity.exporter.capture.record.python_state import PythonState
 from onnx_parity.exporter.capture.record.results import PLAIN, Kind, Returned, flattened
@@ -17,7 +18,7 @@ from onnx_parity.exporter.errors import VerificationError
 from onnx_parity.exporter.source import Source
 from onnx_parity.exporter.verification.module_copy import copied, copied_tensor
 from onnx_parity.exporter.verification.oracle import Expected
-from onnx_parity.exporter.verification.reference import MOVES, Twin, as_judged, expected_outputs
+from onnx_parity.exporter.verification.reference import MOVES, Twin, expected_outputs
 from onnx_parity.exporter.verification.trials import Trial
 
 __all__ = ["ProgramOutputs"]
@@ -51,8 +52,9 @@ class ProgramOutputs:
 
     def expected(self, trial: Trial) -> list[Expected]:
         """The expected outputs of the model."""
-        values = [as_judged(tensor) for tensor in self.outputs(trial)]
-        dtypes = [tensor.dtype for tensor in trial.tensors() if tensor.is_floating_point()]
+        values = [to_array(tensor) for tensor in self.outputs(trial)]
+        tensors = [in_pairs(tensor) for tensor in trial.tensors()]
+        dtypes = [tensor.dtype for tensor in tensors if tensor.is_floating_point()]
         by = max((torch.finfo(dtype).eps for dtype in dtypes), default=0.0)
         return expected_outputs(
             values,
@@ -61,6 +63,8 @@ class ProgramOutputs:
             self._coarse,
             seeds=range(MOVES) if by and self._is_small else (),
             moved_by=by,
+            # In torch a product of complex numbers also has the terms that are 0, which decide over the sign of a zero.
+            signed_zeros=self._source.recorded is None or not self._source.recorded.has_complex,
         )
 
     def _call(self, program: _Program, arguments: _Arguments) -> list[torch.Tensor]:
@@ -91,7 +95,7 @@ class ProgramOutputs:
             )
         tensors = []
         for leaf, kind, plain in zip(leaves, returned.kinds, returned.plain, strict=True):
-            if kind is Kind.TENSOR:
+            if kind in (Kind.TENSOR, Kind.COMPLEX):
                 tensors.append(leaf.detach())
             elif kind is Kind.NUMBER:
                 tensors.append(_of_number(leaf))

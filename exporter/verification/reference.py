@@ -13,13 +13,13 @@ import numpy as np
 import torch
 from torch.utils._pytree import tree_map_only
 
-from onnx_parity.exporter.arrays import Array, Float64Array, to_array
+from onnx_parity.exporter.arrays import Array, Float64Array, in_width, to_array
 from onnx_parity.exporter.errors import VerificationError
 from onnx_parity.exporter.verification.float64 import in_dtype
 from onnx_parity.exporter.verification.module_copy import Weights, copied
 from onnx_parity.exporter.verification.oracle import Expected, expect
 
-__all__ = ["MOVES", "Twin", "as_judged", "expected_outputs", "moved"]
+__all__ = ["MOVES", "Twin", "expected_outputs", "moved"]
 
 _Program = TypeVar("_Program", bound=Callable[..., Any])
 _Inputs = TypeVar("_Inputs")
@@ -68,11 +68,11 @@ class Twin(Generic[_Program, _Inputs]):
                 del self._choices[0]
             else:
                 self._has_worked = True
-                return [as_judged(output).astype(np.float64) for output in outputs]
+                return [to_array(output).astype(np.float64) for output in outputs]
         return None
 
     def _converted(self, tensor: torch.Tensor) -> torch.Tensor:
-        return tensor.detach().to(self._dtype) if tensor.is_floating_point() else tensor
+        return in_width(tensor.detach(), self._dtype)
 
 
 def moved(inputs: _Inputs, seed: int) -> _Inputs:
@@ -80,6 +80,8 @@ def moved(inputs: _Inputs, seed: int) -> _Inputs:
     generator = torch.Generator().manual_seed(seed)
 
     def move(tensor: torch.Tensor) -> torch.Tensor:
+        if tensor.is_complex():
+            return torch.view_as_complex(move(torch.view_as_real(tensor.resolve_conj())))
         if not tensor.is_floating_point():
             return tensor
         signs = torch.randint(0, 2, tensor.shape, generator=generator, dtype=torch.float64).mul_(2).sub_(1)
@@ -122,11 +124,6 @@ def expected_outputs(
         )
         for number, value in enumerate(values)
     ]
-
-
-def as_judged(tensor: torch.Tensor) -> Array:
-    """A tensor as an array for the oracle. Complex numbers become pairs, as in ONNX."""
-    return to_array(torch.view_as_real(tensor.resolve_conj()) if tensor.is_complex() else tensor)
 
 
 def _at(outputs: Sequence[Float64Array] | None, number: int) -> Float64Array | None:

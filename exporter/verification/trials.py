@@ -90,7 +90,7 @@ def _other_contents(source: Source) -> Iterator[Trial]:
 def _reversed(tensor: torch.Tensor) -> torch.Tensor:
     """Floats in reverse order. Ints are unchanged, because they may be indices or lengths."""
     plain = tensor.detach()
-    return plain.flip(list(range(plain.ndim))) if plain.is_floating_point() else plain
+    return plain.flip(list(range(plain.ndim))) if plain.is_floating_point() or plain.is_complex() else plain
 
 
 def _half_changed(tensor: torch.Tensor) -> torch.Tensor:

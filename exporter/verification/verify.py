@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import onnx
 import torch
 
-from onnx_parity.exporter.arrays import Array
+from onnx_parity.exporter.arrays import Array, to_array
 from onnx_parity.exporter.capture.graph.graph import operator_name
 from onnx_parity.exporter.errors import VerificationError
 from onnx_parity.exporter.files import write
@@ -22,7 +22,6 @@ from onnx_parity.exporter.runtime.sessions import (
 )
 from onnx_parity.exporter.verification.oracle import Expected, judge
 from onnx_parity.exporter.verification.program_outputs import ProgramOutputs
-from onnx_parity.exporter.verification.reference import as_judged
 from onnx_parity.exporter.verification.trials import Trial, other_sizes, trials
 
 if TYPE_CHECKING:
@@ -77,7 +76,7 @@ class _Verification:
                 raise VerificationError(f"the program fails in torch for {trial.what}: {error}") from error
             return f"{type(error).__name__}: {error}"
         results = item_by_item(self._run_model(program.feeds(trial.args, trial.kwargs), trial))
-        outputs = [as_judged(result) for result in results]
+        outputs = [to_array(result) for result in results]
         verdict = judge(outputs, expected)
         if not verdict.passed and len(outputs) == len(expected):
             verdict = judge(outputs, self._without_random(trial, expected, outputs))

@@ -29,8 +29,10 @@ DTYPES = (
     Dtype.UINT8,
     Dtype.BOOL,
 )
+#: The dtypes that the survey of the whole database covers.
+DTYPES_OF_DATABASE = (*DTYPES, Dtype.COMPLEX64)
 #: Outside the full tier an entry is run in the first of these that it has usable samples in.
-FIRST_DTYPES = (Dtype.FLOAT32, Dtype.INT64, Dtype.BOOL)
+FIRST_DTYPES = (Dtype.FLOAT32, Dtype.INT64, Dtype.BOOL, Dtype.COMPLEX64)
 #: The number of samples of an entry that are run outside the full tier.
 FEW = 4
 
@@ -97,6 +99,10 @@ class Survey(msgspec.Struct, frozen=True):
 def survey_path(declarations: Path) -> Path:
     """The path of the survey of a declaration file."""
     return declarations.with_suffix(".json")
+
+
+#: The survey of all entries of `op_db`, in the folder of the declarations.
+DATABASE = Path("op_cases/operator_database.json")
 
 
 def write_survey(path: Path, torch_version: str, usable: Mapping[str, Usable]) -> None:

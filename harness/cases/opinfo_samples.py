@@ -27,7 +27,9 @@ if TYPE_CHECKING:
     from torch.testing._internal.opinfo.core import OpInfo, SampleInput
 
 #: The dtypes that inputs and outputs of a usable sample may have.
-_TORCH_DTYPES = frozenset(getattr(torch, dtype) for dtype in DTYPES)
+_TORCH_DTYPES = frozenset(
+    {*(getattr(torch, dtype) for dtype in DTYPES), torch.int16, torch.complex64, torch.complex128}
+)
 
 
 class _Place:

@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import sys
+import warnings
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.progress import track
 
-from onnx_parity.harness.cases.opinfo_entries import survey_path, write_survey
+from onnx_parity.harness.axes import Dtype
+from onnx_parity.harness.cases.opinfo_entries import (
+    DATABASE,
+    DTYPES,
+    DTYPES_OF_DATABASE,
+    EXCLUDED,
+    survey_path,
+    write_survey,
+)
 from onnx_parity.harness.commands.terminal import print_json, print_text, refuse
 
 
@@ -20,21 +29,47 @@ def survey(
     as_json: Annotated[
         bool, typer.Option("--json", help="Print the number of usable samples and the written file as JSON.")
     ] = False,
+    database: Annotated[
+        bool, typer.Option("--database", help="All entries of torch's database, not those of a file.")
+    ] = False,
 ) -> None:
     """Run every OpInfo sample of a declaration file in PyTorch, and write down which of them are usable, by dtype.
 
-    Run this after its entries, or the version of PyTorch, have changed. It takes some minutes.
+    Run this after its entries, or the version of PyTorch, have changed. It takes some minutes. With `--database`, the
+    samples of all entries are run, and what is usable is written to `op_cases/operator_database.json`.
 
     Examples:
 
         parity opinfo-survey
 
         parity opinfo-survey op_cases/opinfo.py
+
+        parity opinfo-survey --database
     """
     import torch
 
+    from onnx_parity.harness.cases.opinfo_samples import all_entries, usable_samples
+
+    torch.set_num_threads(1)
+    dtypes: tuple[Dtype, ...]
+    if database:
+        names, dtypes, path = [*(all_entries().keys() - EXCLUDED.keys())], DTYPES_OF_DATABASE, DATABASE
+    else:
+        names, dtypes, path = _declared_entries(declarations), DTYPES, survey_path(declarations)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # They are of torch's own samples.
+        usable = {name: usable_samples(name, dtypes) for name in track(names, description="", transient=True)}
+    usable = {name: found for name, found in usable.items() if found or not database}
+    write_survey(path, str(torch.__version__), usable)
+    samples = sum(len(positions) for dtypes in usable.values() for positions in dtypes.values())
+    if as_json:
+        print_json({"survey": str(path), "samples": samples, "entries": len(usable)})
+        return
+    print_text(f"{path}: {samples} usable samples of {len(usable)} entries, counted in every dtype")
+
+
+def _declared_entries(declarations: Path) -> list[str]:
     from onnx_parity.harness.cases.declarations import declared_under
-    from onnx_parity.harness.cases.opinfo_samples import usable_samples
     from onnx_parity.harness.opinfo import OpInfoDeclaration
 
     if not declarations.is_file():
@@ -44,7 +79,6 @@ def survey(
             f"{declarations} cannot be imported from {Path.cwd()}, because it is outside of that folder. "
             "Run this in the root of its project."
         )
-    torch.set_num_threads(1)
     sys.path.insert(0, str(Path.cwd()))
     names = [
         entry
@@ -54,11 +88,4 @@ def survey(
     ]
     if not names:
         refuse(f"{declarations} cannot be surveyed: it declares no OpInfo entries.")
-    usable = {name: usable_samples(name) for name in track(names, description="", transient=True)}
-    path = survey_path(declarations)
-    write_survey(path, str(torch.__version__), usable)
-    samples = sum(len(positions) for dtypes in usable.values() for positions in dtypes.values())
-    if as_json:
-        print_json({"survey": str(path), "samples": samples, "entries": len(usable)})
-        return
-    print_text(f"{path}: {samples} usable samples of {len(usable)} entries, counted in every dtype")
+    return names

@@ -20,11 +20,20 @@ from onnx_parity.harness.axes import (
     ONNXRUNTIME_OPSETS,
     PARITY,
     AxisError,
+    Dtype,
     Tier,
     parse_names,
     parse_opsets,
 )
-from onnx_parity.harness.cases.opinfo_entries import FEW, first_dtype, spread
+from onnx_parity.harness.cases.opinfo_entries import (
+    DATABASE,
+    FEW,
+    FIRST_DTYPES,
+    Usable,
+    first_dtype,
+    read_survey,
+    spread,
+)
 from onnx_parity.harness.comparison.figures import (
     AT_LEAST,
     PEER_OPSET,
@@ -46,7 +55,7 @@ _DECLARATIONS = Path("op_cases")
 def compare(
     patterns: Annotated[
         list[str] | None,
-        typer.Argument(help="OpInfo entries, with * and ?: 'clamp*'. Default: those that op_cases declares."),
+        typer.Argument(help="OpInfo entries, with * and ?: 'clamp*'. Default: those of op_cases/opinfo.py."),
     ] = None,
     exporters: Annotated[str, typer.Option(help=f"Which to compare: {', '.join(EXPORTER_NAMES)}.")] = ",".join(
         EXPORTER_NAMES
@@ -59,12 +68,18 @@ def compare(
     processes: Annotated[int, typer.Option("-n", min=1, help="Worker processes.")] = 1,
     timeout: Annotated[float, typer.Option(help="Seconds after which a silent worker is ended.")] = 120.0,
     seed: Annotated[int, typer.Option(help="The seed of the samples.")] = 0,
+    database: Annotated[
+        bool, typer.Option("--database", help="All entries of torch's operator database, at opset 18 by default.")
+    ] = False,
+    dtype: Annotated[
+        Dtype | None, typer.Option(help="Default: float32, else int64, else bool, else complex64.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Every outcome, as JSON, instead of tables.")] = False,
 ) -> None:
     """Compare exporters on torch's OpInfo samples, each in a process that may crash.
 
     A sample counts as right if onnxruntime returns torch's result: floats to 1e-3 relative plus 1e-4, dtypes, shapes
-    and all other values exactly. An entry is run in float32, else int64, else bool.
+    and all other values exactly, for the exported values and for others. Complex numbers are pairs of reals.
 
     Exit codes: 0 all targets are met; 1 one is not; 2 used wrongly.
 
@@ -73,6 +88,8 @@ def compare(
         parity compare
 
         parity compare --exporters parity
+
+        parity compare --exporters parity --database "fft.*" --opsets 9,18
 
         parity compare "nn.functional.*pool*" --opsets 9-13 --samples 0
     """
@@ -85,11 +102,11 @@ def compare(
         names = parse_names("--exporters", exporters, EXPORTER_NAMES)
         asked = parse_opsets(opsets) if opsets is not None else None
         _refuse_what_cannot_run(names, asked or ())
-        points = tuple(_points(patterns or [], samples))
+        points = tuple(_points(patterns or [], samples, database=database, dtype=dtype))
         outcomes: list[Outcome] = []
         with Progress(console=terminal, transient=True) as progress:
             for exporter in names:
-                at = asked or (tuple(AT_LEAST) if exporter == PARITY else (PEER_OPSET,))
+                at = asked or (tuple(AT_LEAST) if exporter == PARITY and not database else (PEER_OPSET,))
                 outcomes += run_tasks(
                     exporter,
                     [Task(point, at) for point in points],
@@ -103,7 +120,7 @@ def compare(
         raise typer.Exit(2) from error
     outcomes.sort(key=lambda each: (each.exporter, each.opset, each.point))
     run = describe_run(seed=seed, tier=Tier.DEFAULT, argv=sys.argv[1:], project=Path.cwd())
-    comparison = Comparison(run, not patterns and samples == FEW, names, points, tuple(outcomes))
+    comparison = Comparison(run, not (patterns or database or dtype) and samples == FEW, names, points, tuple(outcomes))
     if as_json:
         typer.echo(msgspec.json.encode(comparison))
     else:
@@ -124,28 +141,33 @@ def _refuse_what_cannot_run(exporters: tuple[str, ...], opsets: tuple[int, ...])
         )
 
 
-def _points(patterns: list[str], samples: int) -> Iterator[Point]:
+def _points(patterns: list[str], samples: int, *, database: bool, dtype: Dtype | None) -> Iterator[Point]:
     """The samples on which exporters are compared."""
+    known = read_survey(DATABASE.absolute()) if database else _declared()
+    chosen = {entry: usable for entry, usable in known.items() if not patterns or _matches(entry, patterns)}
+    for pattern in patterns:
+        if not any(_matches(entry, [pattern]) for entry in known):
+            from onnx_parity.harness.cases.opinfo_samples import usable_samples
+
+            chosen[pattern] = usable_samples(pattern)
+    for entry, usable in chosen.items():
+        run_in = first_dtype(usable, FIRST_DTYPES if dtype is None else (dtype,))
+        if run_in is not None:
+            for position in spread(usable[run_in], samples) if samples else usable[run_in]:
+                yield Point(entry, run_in, position)
+
+
+def _declared() -> dict[str, Usable]:
+    """The usable samples of the entries that op_cases declares."""
     from onnx_parity.harness.cases.declarations import declared_under
     from onnx_parity.harness.opinfo import OpInfoDeclaration
 
-    declared = {
+    return {
         entry: declaration.usable(entry)
         for _, declaration in declared_under(_DECLARATIONS)
         if isinstance(declaration, OpInfoDeclaration)
         for entry in declaration.entry_names
     }
-    chosen = {entry: usable for entry, usable in declared.items() if not patterns or _matches(entry, patterns)}
-    for pattern in patterns:
-        if not any(_matches(entry, [pattern]) for entry in declared):
-            from onnx_parity.harness.cases.opinfo_samples import usable_samples
-
-            chosen[pattern] = usable_samples(pattern)
-    for entry, usable in chosen.items():
-        dtype = first_dtype(usable)
-        if dtype is not None:
-            for position in spread(usable[dtype], samples) if samples else usable[dtype]:
-                yield Point(entry, dtype, position)
 
 
 def _matches(entry: str, patterns: list[str]) -> bool:

@@ -13,6 +13,7 @@ import time
 import warnings
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import dataclass
 
 import msgspec
 import numpy as np
@@ -23,7 +24,7 @@ from onnx_parity.exporter.arrays import Array, is_float, to_array
 from onnx_parity.exporter.runtime.sessions import errors_of_runtimes
 from onnx_parity.harness.axes import ONNXRUNTIME, Device
 from onnx_parity.harness.cases.opinfo_samples import Sample, SampleModule, all_entries, draw_samples, sample_seed
-from onnx_parity.harness.comparison.outcome import Outcome, Task, Verdict
+from onnx_parity.harness.comparison.outcome import Outcome, Point, Task, Verdict
 from onnx_parity.harness.one_line import one_line
 from onnx_parity.harness.running.channel import Channel, die_with
 from onnx_parity.harness.subjects.delivered import Delivered
@@ -42,7 +43,7 @@ def outcomes(task: Task, exporter: Exporter, seed: int) -> Iterator[Outcome]:
     """Export a sample at each opset of a task, run it, and compare."""
     point = task.point
     sample = draw_samples(point.entry, point.dtype, sample_seed(seed, point.entry))[point.position]
-    expected = _expected(sample)
+    calls = [_Call.of(drawn) for drawn in _draws(sample, point, seed)]
     start = time.perf_counter()
     try:
         captured = exporter.capture(Request(SampleModule(sample), sample.tensors, sample.input_names, {}))
@@ -59,7 +60,7 @@ def outcomes(task: Task, exporter: Exporter, seed: int) -> Iterator[Outcome]:
             yield Outcome(point, exporter.name, opset, *_raised(exporter, error))
             continue
         seconds = capture_seconds + time.perf_counter() - start
-        verdict, reason = _judged(delivered, opset, sample, expected)
+        verdict, reason = _judged(delivered, opset, sample.input_names, calls)
         yield Outcome(point, exporter.name, opset, verdict, reason, seconds)
 
 
@@ -68,28 +69,44 @@ def _raised(exporter: Exporter, error: Exception) -> tuple[Verdict, str]:
     return (Verdict.REFUSED, refusal) if refusal else (Verdict.BROKEN, f"export: {_said(error)}")
 
 
-def _judged(delivered: Delivered, opset: int, sample: Sample, expected: list[Array]) -> tuple[Verdict, str]:
+@dataclass(frozen=True, slots=True)
+class _Call:
+    """Tensors to run a model with, and torch's results for them."""
+
+    tensors: tuple[torch.Tensor, ...]
+    expected: list[Array]
+
+    @classmethod
+    @torch.no_grad()
+    def of(cls, sample: Sample) -> _Call:
+        leaves = tree_leaves(sample.call(*(tensor.clone() for tensor in sample.tensors)))
+        return cls(sample.tensors, [to_array(torch.as_tensor(leaf)) for leaf in leaves if leaf is not None])
+
+
+def _draws(sample: Sample, point: Point, seed: int) -> Iterator[Sample]:
+    """The sample, and the same call with other values: a model must not contain results for those of its export."""
+    yield sample
+    drawn = draw_samples(point.entry, point.dtype, sample_seed(seed, point.entry, 1))
+    if point.position < len(drawn) and drawn[point.position].is_same_call(sample):
+        yield drawn[point.position]
+
+
+def _judged(delivered: Delivered, opset: int, names: tuple[str, ...], calls: list[_Call]) -> tuple[Verdict, str]:
     if delivered.opset != opset:
         return Verdict.WRONG, f"opset {opset} was requested, but opset {delivered.opset} was delivered"
-    names = {value.name for value in delivered.proto.graph.input}
-    feeds = {
-        name: to_array(tensor)
-        for name, tensor in zip(sample.input_names, sample.tensors, strict=True)
-        if name in names  # torch's exporters leave out inputs that the result does not depend on.
-    }
+    taken = {value.name for value in delivered.proto.graph.input}
     failures: tuple[type[Exception], ...] = (NoKernelError, *errors_of_runtimes())
     try:
-        outputs = RUNTIMES[ONNXRUNTIME].load(delivered.model, Device.CPU).run(feeds)
+        model = RUNTIMES[ONNXRUNTIME].load(delivered.model, Device.CPU)
+        for call in calls:
+            given = zip(names, call.tensors, strict=True)
+            # torch's exporters leave out inputs that the result does not depend on.
+            outputs = model.run({name: to_array(tensor) for name, tensor in given if name in taken})
+            if difference := first_difference(list(outputs), call.expected):
+                return Verdict.WRONG, difference
     except failures as error:
         return Verdict.BROKEN, f"{ONNXRUNTIME}: {_said(error)}"
-    difference = first_difference(list(outputs), expected)
-    return (Verdict.WRONG, difference) if difference else (Verdict.RIGHT, "")
-
-
-@torch.no_grad()
-def _expected(sample: Sample) -> list[Array]:
-    leaves = tree_leaves(sample.call(*(tensor.clone() for tensor in sample.tensors)))
-    return [to_array(torch.as_tensor(leaf)) for leaf in leaves if leaf is not None]
+    return Verdict.RIGHT, ""
 
 
 def first_difference(outputs: list[object], expected: list[Array]) -> str:

@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from onnx_parity.exporter.arrays import in_pairs
 from onnx_parity.exporter.verification.oracle import judge
 from onnx_parity.harness.axes import ONNXRUNTIME, Device, Shapes
 from onnx_parity.harness.case import named_axes
@@ -176,7 +177,7 @@ def _asked_shapes(cell: Cell, example: Trial) -> dict[str, tuple[int | str, ...]
         tensor = given[0] if isinstance(given, list) else given
         assert tensor is not None, "the example of an OrNone is a tensor"
         axes = named_axes(dynamic.get(name, {}))
-        shapes[name] = tuple(axes.get(axis, size) for axis, size in enumerate(tensor.shape))
+        shapes[name] = tuple(axes.get(axis, size) for axis, size in enumerate(in_pairs(tensor).shape))
     return shapes
 
 

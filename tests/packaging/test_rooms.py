@@ -33,7 +33,9 @@ LAYERS = {
         "startup", "request", "capture", "fallback", "files", "lowering", "passes", "torch_onnx", "runtime",
         "verification",
     ),
-    "exporter/capture": ("graph", "replace", "sizes", "fakes", "record", "script", "sources", "patches"),
+    "exporter/capture": (
+        "graph", "replace", "sizes", "fakes", "complex_numbers", "record", "script", "sources", "patches",
+    ),
     "exporter/lowering": ("schema", "values", "opsets", "custom", "aten"),
     "harness": (
         "cases", "subjects", "results", "expecting", "matrix", "judging", "running", "gate", "localisation",

@@ -220,6 +220,8 @@ class Graph:
     #: For each symbol name, the value and the axis whose size it is, for inputs and data-dependent sizes; no axis if
     #: it is the value itself.
     symbol_sources: dict[str, tuple[Value, int | None]] = field(default_factory=dict)
+    #: Whether the program has complex tensors, of which the graph has the parts.
+    has_complex: bool = False
     #: Names of symbolic sizes, cached by expression.
     _size_names: dict[sympy.Basic, str] = field(default_factory=dict)
 

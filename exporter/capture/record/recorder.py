@@ -16,6 +16,7 @@ from torch._ops import OpOverload
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from onnx_parity.exporter.arrays import in_pairs
 from onnx_parity.exporter.capture.evaluate import outside_of_modes
 from onnx_parity.exporter.capture.fakes.fake_mode import Fakes
 from onnx_parity.exporter.capture.fakes.pointwise import Metadata
@@ -25,6 +26,7 @@ from onnx_parity.exporter.capture.graph.graph import Block, Holds, Node, Origin,
 from onnx_parity.exporter.capture.graph.list_primitives import TO_LIST
 from onnx_parity.exporter.capture.graph.origin import OriginFinder
 from onnx_parity.exporter.capture.record.autograd_functions import AUTOGRAD_FUNCTION, FunctionCall
+from onnx_parity.exporter.capture.record.complex_values import ComplexValues
 from onnx_parity.exporter.capture.record.values_read import Reader
 from onnx_parity.exporter.capture.replace.dispatch import original, without_keeping
 from onnx_parity.exporter.capture.replace.registry import Kind, OfAnyRank, functions
@@ -123,6 +125,7 @@ class Recorder(TorchDispatchMode):
         fakes.cache_enabled = False
         self._memo = ResultMemo(fakes, self._metadata_of)
         self.nodes: list[Node] = []
+        self._outermost = self.nodes
         self.origins = origins
         self.name_of = name_of
         self._decomposition_of = decomposition_of
@@ -134,6 +137,8 @@ class Recorder(TorchDispatchMode):
         self._values: dict[int, tuple[FakeTensor, Value]] = {}
         self._metadata: dict[int, Metadata] = {}
         self._constants: dict[int, tuple[torch.Tensor, FakeTensor]] = {}
+        #: Complex tensors, which are none of `_values`: their parts are.
+        self._complex = ComplexValues(self)
         #: The symbols of numbers that were read.
         self._numbers: dict[Value, torch.SymInt | torch.SymFloat] = {}
         #: The ids of tensors that the program may write to: inputs and buffers.
@@ -153,6 +158,10 @@ class Recorder(TorchDispatchMode):
         return fake
 
     def input(self, fake: FakeTensor, name: str, example: torch.Tensor) -> Value:
+        if fake.is_complex():
+            pair = self.contiguous(fake.dtype.to_real(), (*fake.shape, 2), fake.fake_device)
+            self._complex.hold(fake, pair, self._outermost)
+            return self.input(pair, name, in_pairs(example.detach()))
         value = Value(fake.dtype, tuple(fake.shape), name=name)
         self._values[id(fake)] = (fake, value)
         self.reader.examples[value] = example
@@ -169,21 +178,47 @@ class Recorder(TorchDispatchMode):
             data = shape if isinstance(tensor, FakeTensor) or tensor.is_meta else tensor.detach()
         fake = FakeTensor(self.fakes, shape, _CPU if tensor.is_meta else tensor.device)
         self._constants[id(tensor)] = (tensor, fake)
-        value = Value(tensor.dtype, tuple(tensor.shape), name=self.name_of(tensor), constant=data)
-        self._values[id(fake)] = (fake, value)
+        if tensor.is_complex():
+            pair = self.contiguous(tensor.dtype.to_real(), (*tensor.shape, 2), fake.fake_device)
+            self._complex.hold(fake, pair, self._outermost)
+            with torch._C._DisableTorchDispatch():
+                data = in_pairs(data)
+            self.adopt(pair, Value(pair.dtype, tuple(pair.shape), name=self.name_of(tensor), constant=data))
+            return fake
+        self.adopt(fake, Value(tensor.dtype, tuple(tensor.shape), name=self.name_of(tensor), constant=data))
         return fake
+
+    def adopt(self, fake: FakeTensor, value: Value) -> None:
+        """Note the value of the graph for a fake tensor."""
+        self._values[id(fake)] = (fake, value)
+
+    def contiguous(self, dtype: torch.dtype, shape: Sequence[Size], device: torch.device) -> FakeTensor:
+        """A contiguous fake tensor that is not the result of an operator."""
+        return self._memo.contiguous(dtype, tuple(shape), device)
+
+    def fake_result(self, func: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """The fake result of an operator, which is not recorded."""
+        with without_keeping():
+            return self._memo.call(func, (), args, kwargs)
 
     def knows(self, tensor: torch.Tensor) -> bool:
         """Whether a tensor was made by this recording, rather than being the program's own."""
-        return id(tensor) in self._values
+        return id(tensor) in self._values or self._complex.holds(tensor)
+
+    @property
+    def has_complex(self) -> bool:
+        """Whether the program has complex tensors."""
+        return self._complex.has_any
 
     def was_read(self, tensor: torch.Tensor) -> bool:
         """Whether the program has used this tensor of its own."""
         return id(tensor) in self._constants
 
     def value_of(self, tensor: torch.Tensor) -> Value:
-        """The value of the graph for a tensor."""
+        """The value of the graph for a tensor; for a complex one that of its parts."""
         known = self._values.get(id(tensor))
+        if known is None and tensor.is_complex():
+            return self.value_of(self._complex.pair(tensor if self._complex.holds(tensor) else self.constant(tensor)))
         if known is None:
             self._check_not_ours(tensor)
             known = self._values[id(self.constant(tensor))]
@@ -194,7 +229,10 @@ class Recorder(TorchDispatchMode):
     ) -> FakeTensor:
         """A fake tensor that is not the result of an operator: for an input or output of a block, or for a list or an
         optional."""
-        fake = self._memo.contiguous(dtype, tuple(shape), device)
+        fake = self.contiguous(dtype, shape, device)
+        if dtype.is_complex and holds is Holds.TENSOR:
+            self._complex.hold(fake, self.stand_in(dtype.to_real(), (*shape, 2), device))
+            return fake
         value = Value(dtype, tuple(shape), holds=holds)
         self._values[id(fake)] = (fake, value)
         if self.fakes.symbols is not None and holds is Holds.TENSOR:
@@ -208,6 +246,7 @@ class Recorder(TorchDispatchMode):
         self._metadata.clear()
         self._constants.clear()
         self.at_end.clear()
+        self._complex.release()
         return fakes
 
     def _metadata_of(self, tensor: torch.Tensor) -> Metadata:
@@ -237,9 +276,11 @@ class Recorder(TorchDispatchMode):
                 return known
         if func._schema.is_mutable:
             self._refuse_foreign_write(func, args)
+        if self._complex.concern(func, args, kwargs):
+            return self._complex.call(original(func), args, kwargs)
         decomposition = self._decomposition_of(original(func))
         if decomposition is not None:
-            result = self._decompose(decomposition, args, kwargs)
+            result = self.decomposed(decomposition, args, kwargs)
             if result is not NotImplemented:
                 return result
         with without_keeping():
@@ -261,7 +302,7 @@ class Recorder(TorchDispatchMode):
             self._numbers[self.value_of(args[0])] = result
         return result
 
-    def _decompose(self, decomposition: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def decomposed(self, decomposition: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Record the decomposition of an operator. The few decompositions that write in place are functionalized."""
         before = len(self.nodes)
         with self:
@@ -279,7 +320,7 @@ class Recorder(TorchDispatchMode):
 
     def _faked(self, argument: Any) -> Any:
         if isinstance(argument, torch.Tensor):
-            if id(argument) in self._values:
+            if id(argument) in self._values or self._complex.holds(argument):
                 return argument
             self._check_not_ours(argument)
             return self.constant(argument)
@@ -370,7 +411,7 @@ class Recorder(TorchDispatchMode):
             for value in (*node.inputs(), *(output for block in blocks for output in block.outputs)):
                 self.refuse_any_rank(value)
         for fake in results:
-            value = self._values[id(fake)][1]
+            value = self.value_of(fake)
             value.node = node
             node.outputs.append(value)
             if value.holds is Holds.ANY_RANK:
@@ -431,14 +472,14 @@ class Recorder(TorchDispatchMode):
     def _read(self, func: OpOverload, args: tuple[Any, ...]) -> Any:
         tensors = self.reader.read([self.value_of(argument) for argument in args])
         with outside_of_modes():
-            return func(*tensors)
+            return func(*map(_as_in_program, tensors, args))
 
     def read_out(self, tensor: torch.Tensor) -> torch.Tensor:
         """The real tensor for a fake one, computed from the example inputs."""
         tensor = unwrapped(tensor)
         if not self.knows(tensor):
             return tensor
-        return self.reader.read([self.value_of(tensor)])[0]
+        return _as_in_program(self.reader.read([self.value_of(tensor)])[0], tensor)
 
     def _stays_symbolic(self, func: OpOverload, args: tuple[Any, ...]) -> bool:
         """Whether a number that is read becomes a symbol. Booleans do not, because Python branches on them at once."""
@@ -450,6 +491,11 @@ class Recorder(TorchDispatchMode):
             self.reader.refusal = NeedsSymbols()
             raise self.reader.refusal
         return True
+
+
+def _as_in_program(read: torch.Tensor, tensor: torch.Tensor) -> torch.Tensor:
+    """What was read for a tensor: for a complex one, the graph has its parts."""
+    return torch.view_as_complex(read.contiguous()) if tensor.is_complex() else read
 
 
 def unwrapped(tensor: torch.Tensor) -> torch.Tensor:

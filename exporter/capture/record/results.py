@@ -71,6 +71,8 @@ class Kind(enum.Enum):
     """How one result of a program is returned by the exported program."""
 
     TENSOR = enum.auto()
+    #: A complex tensor, whose output has the real and the imaginary parts on a last axis of 2.
+    COMPLEX = enum.auto()
     #: A number that depends on the input: an output of one element, which is returned as an int, a float or a bool.
     NUMBER = enum.auto()
     #: A list of data-dependent length: a sequence of tensors, or of tensors that are returned as numbers.
@@ -134,7 +136,8 @@ def taken_apart(result: Any, numbers_are_outputs: bool = False) -> tuple[Returne
     tensors: list[torch.Tensor] = []
     for leaf in leaves:
         if isinstance(leaf, torch.Tensor):
-            kinds.append(Kind.NUMBER if getattr(leaf, _MARK, False) else Kind.TENSOR)
+            plain_kind = Kind.COMPLEX if leaf.is_complex() else Kind.TENSOR
+            kinds.append(Kind.NUMBER if getattr(leaf, _MARK, False) else plain_kind)
             tensors.append(leaf)
         elif isinstance(leaf, TensorList):
             kinds.append(Kind.NUMBERS if leaf.of_numbers else Kind.LIST)

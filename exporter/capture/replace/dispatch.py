@@ -28,7 +28,15 @@ from onnx_parity.exporter.capture.replace import families  # noqa: F401  (regist
 from onnx_parity.exporter.capture.replace.registry import Kind, functions, registered
 from onnx_parity.exporter.own_operators import define
 
-__all__ = ["decomposes_unseen", "keeping_composites", "keeping_whole", "original", "result_of_whole", "without_keeping"]
+__all__ = [
+    "decomposes_unseen",
+    "keeping_composites",
+    "keeping_whole",
+    "original",
+    "result_of_whole",
+    "whole",
+    "without_keeping",
+]
 
 _aten = torch.ops.aten
 
@@ -99,7 +107,8 @@ def result_of_whole(op: OpOverload) -> Callable[..., Any] | None:
     return result
 
 
-def _twin(op: OpOverload) -> OpOverload:
+def whole(op: OpOverload) -> OpOverload:
+    """The opaque twin of an operator, which is recorded as the operator itself."""
     twin = _twins.get(op)
     return _new_twin(op) if twin is None else twin
 
@@ -137,7 +146,7 @@ def _composite(name: str, known: OpOverload | None = None) -> None:
                 return result
         if is_whole or op in _on_request.get():
             with without_keeping():
-                return _twin(op)(*args, **kwargs)
+                return whole(op)(*args, **kwargs)
         return op.decompose(*args, **kwargs)
 
     _kernels.impl(name, kernel, _KEY_NAME)

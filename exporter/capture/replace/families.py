@@ -5,15 +5,19 @@ from __future__ import annotations
 import itertools
 
 from onnx_parity.exporter.capture.replace import (  # noqa: F401  (importing them registers their replacements)
+    ctc,
     decompositions,
     dynamic_sizes,
+    histograms,
     in_place,
     indexing,
     kept_whole,
+    kernels_only,
     least_squares,
     matmul_sizes,
     on_gpu,
     result_sizes,
+    short_time_fourier,
     upsampling,
     view_copies,
     views,

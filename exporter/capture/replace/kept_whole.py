@@ -122,6 +122,13 @@ def _linear_result(input: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor
     return NotImplemented  # torch refuses arguments that do not fit.
 
 
+@result_of_whole(_aten.bilinear.default, why="torch's own fails in an assertion where sizes are symbols")
+def _bilinear_result(input1: torch.Tensor, input2: torch.Tensor, weight: torch.Tensor, bias: Any = None) -> Any:
+    if input1.dtype != weight.dtype or not same_size(input1.shape[-1], weight.shape[1]):
+        return NotImplemented  # torch refuses arguments that do not fit.
+    return input1.new_empty((*input1.shape[:-1], weight.shape[0]))
+
+
 _FIXES_THE_LENGTH = "torch's fake kernel reads the length as a plain int; that of two-dimensional pooling does not"
 
 

@@ -16,6 +16,9 @@ def multilabel_margin_loss_forward(g: Graph, self: Value, target: Value, reducti
 
     torch 2.13's decomposition also counts labels after the -1.
     """
+    if self.rank == 0:
+        loss, is_target = multilabel_margin_loss_forward(g, g.reshape(self, [1]), g.reshape(target, [1]), 0)
+        return [g.reshape(loss, []), g.reshape(is_target, [])]
     classes = self.sizes[-1]
     last = self.rank - 1
     order = g.along(classes, last, self.rank)

@@ -1,6 +1,9 @@
-"""Matrix products: MatMul, which takes integers from opset 9 on, and Gemm, whose bias is optional from opset 11 on."""
+"""Linear transforms: MatMul, which takes integers from opset 9 on, Gemm, whose bias is optional from opset 11 on, and
+DFT, which came with opset 17 and has its axis as an input from opset 20 on."""
 
 from __future__ import annotations
+
+import torch
 
 from onnx_parity.exporter.lowering.opsets.base import Base
 from onnx_parity.exporter.lowering.values.shapes import same_size
@@ -10,7 +13,7 @@ __all__ = ["MatmulForms"]
 
 
 class MatmulForms(Base):
-    """MatMul and Gemm."""
+    """MatMul, Gemm and DFT."""
 
     def matmul(self, a: Value, b: Value) -> Value:
         """numpy's matmul: over the last axis of `a` and the last but one of `b`, with the others broadcast."""
@@ -34,3 +37,13 @@ class MatmulForms(Base):
         if self.opset < 11:
             return self.matmul(x, self.transpose(weight, [1, 0]))
         return self.op("Gemm", x, weight, transB_i=1)
+
+    def can_dft(self, dtype: torch.dtype) -> bool:
+        """Whether ONNX has the discrete Fourier transform of the dtype at this opset."""
+        return self.opset >= 17 and self.has_kernel("DFT", dtype, "T1")
+
+    def dft(self, x: Value, axis: int, *, inverse: bool = False, onesided: bool = False) -> Value:
+        """The transform along an axis, of parts of complex numbers on a last axis of 2, or of real ones on one of 1."""
+        if self.opset < 20:
+            return self.op("DFT", x, axis_i=axis, inverse_i=inverse, onesided_i=onesided)
+        return self.op("DFT", x, None, self.const(axis, torch.int64), inverse_i=inverse, onesided_i=onesided)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 
 import onnx_ir as ir
@@ -56,7 +57,10 @@ class SliceForms(Base):
             indices, count = self.const(known or torch.empty(0, dtype=torch.int64), torch.int64), len(known)
         else:
             if step < 0:
-                self.require_opset(10, "a slice with a negative step of a dynamic axis needs ONNX's Slice with steps")
+                # Only flip has one, of a whole axis.
+                assert (start, end, step) == (-1, -sys.maxsize, -1)
+                backwards = self.op("Sub", self.op("Sub", self.scalar(size, torch.int64), 1), self.iota(size))
+                return shaped(self.op("Gather", x, backwards, axis_i=axis), x.sizes)
             first, stop = (self._from_front(bound, size) for bound in (start, end))
             if not (never_negative(first) and never_negative(stop)):
                 return self._gathered_between(x, axis, self.bound(start, size), self.bound(end, size), step)

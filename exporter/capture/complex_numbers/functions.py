@@ -1,0 +1,281 @@
+"""Functions of one complex number: absolute value and angle, exponentials, logarithms, powers, trigonometry."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+
+from onnx_parity.exporter.capture.complex_numbers.arithmetic import divided, product, sum_of
+from onnx_parity.exporter.capture.complex_numbers.parts import Operand, Parts, complex_of, parts_of
+
+_aten = torch.ops.aten
+
+
+@complex_of(_aten.abs.default)
+def abs_(x: Parts) -> torch.Tensor:
+    return torch.hypot(x.real, x.imag)
+
+
+@complex_of(_aten.angle.default)
+def angle(x: Parts) -> torch.Tensor:
+    return torch.atan2(x.imag, x.real)
+
+
+@complex_of(_aten.sgn.default)
+def sgn(x: Parts) -> Parts:
+    """x / |x|, and 0 for 0"""
+    length = abs_(x)
+    safe = torch.where(length == 0, 1, length)
+    return Parts(x.real / safe, x.imag / safe)
+
+
+@complex_of(_aten.exp.default)
+def exp(x: Parts) -> Parts:
+    size = x.real.exp()
+    return Parts(size * x.imag.cos(), size * x.imag.sin())
+
+
+@complex_of(_aten.exp2.default)
+def exp2(x: Parts) -> Parts:
+    return exp(Parts(x.real * math.log(2), x.imag * math.log(2)))
+
+
+@complex_of(_aten.expm1.default)
+def expm1(x: Parts) -> Parts:
+    """exp(a) cos(b) - 1 is expm1(a) cos(b) - 2 sin(b / 2)**2, which cancels nothing near 0"""
+    half = (x.imag / 2).sin()
+    return Parts(x.real.expm1() * x.imag.cos() - 2 * half * half, x.real.exp() * x.imag.sin())
+
+
+@complex_of(_aten.log.default)
+def log(x: Parts) -> Parts:
+    return Parts(abs_(x).log(), angle(x))
+
+
+@complex_of(_aten.log2.default)
+def log2(x: Parts) -> Parts:
+    return Parts(abs_(x).log2(), angle(x) / math.log(2))
+
+
+@complex_of(_aten.log10.default)
+def log10(x: Parts) -> Parts:
+    return Parts(abs_(x).log10(), angle(x) / math.log(10))
+
+
+@complex_of(_aten.log1p.default)
+def log1p(x: Parts) -> Parts:
+    """log|1 + x| is half the log1p of |1 + x|² - 1 where x is small, which does not lose its digits"""
+    a, b = x
+    near = 0.5 * (a * (2 + a) + b * b).log1p()
+    far = torch.hypot(1 + a, b).log()
+    return Parts(torch.where(torch.hypot(a, b) < 0.5, near, far), torch.atan2(b, 1 + a))
+
+
+@complex_of(_aten.sqrt.default)
+def sqrt(x: Parts) -> Parts:
+    """The root with a real part that is not negative, computed from the part that cancels nothing"""
+    a, b = x
+    root = ((abs_(x) + a.abs()) / 2).sqrt()
+    other = b.abs() / (2 * torch.where(root == 0, 1, root))
+    right = a >= 0
+    return Parts(torch.where(right, root, other), torch.copysign(torch.where(right, other, root), b))
+
+
+@complex_of(_aten.rsqrt.default)
+def rsqrt(x: Parts) -> Operand:
+    return divided(1, sqrt(x))
+
+
+@complex_of(_aten.pow.Tensor_Scalar, _aten.pow.Tensor_Tensor, _aten.pow.Scalar, promotes=range(2))
+def pow_(x: Operand, exponent: Operand) -> Operand:
+    """exp(exponent * log(x)); 1 for the exponent 0, and 0 for 0; small whole powers as products"""
+    if not isinstance(exponent, (Parts, torch.Tensor)) and exponent in (1, 2, 3, -1, -2, 0.5):
+        return _small_power(parts_of(x), exponent)
+    base, power = _as_tensors(x, exponent), _as_tensors(exponent, x)
+    is_zero = (base.real == 0) & (base.imag == 0)
+    safe = Parts(torch.where(is_zero, 1, base.real), base.imag)
+    result = exp(parts_of(product(power, log(safe))))
+    none = (power.real == 0) & (power.imag == 0)
+    real = torch.where(is_zero, torch.where(none, 1, 0), result.real)
+    return Parts(real, torch.where(is_zero, 0, result.imag))
+
+
+def _small_power(x: Parts, exponent: float) -> Operand:
+    if exponent == 0.5:
+        return sqrt(x)
+    power: Operand = x
+    for _ in range(abs(int(exponent)) - 1):
+        power = product(power, x)
+    return power if exponent > 0 else divided(1, power)
+
+
+def _as_tensors(x: Operand, other: Operand) -> Parts:
+    """The parts of an operand as tensors; a number gets the dtype of the other operand."""
+    like = parts_of(other).real
+    parts = parts_of(x)
+    if isinstance(parts.real, torch.Tensor):
+        return parts
+    return Parts(*(torch.full((), each, dtype=like.dtype, device=like.device) for each in parts))
+
+
+# --- trigonometry -----------------------------------------------------------------------------------------------------
+
+
+def _times_i(x: Parts) -> Parts:
+    return Parts(-x.imag, x.real)
+
+
+def _by_i(x: Parts) -> Parts:
+    return Parts(x.imag, -x.real)
+
+
+@complex_of(_aten.sinh.default)
+def sinh(x: Parts) -> Parts:
+    return Parts(x.real.sinh() * x.imag.cos(), x.real.cosh() * x.imag.sin())
+
+
+@complex_of(_aten.cosh.default)
+def cosh(x: Parts) -> Parts:
+    return Parts(x.real.cosh() * x.imag.cos(), x.real.sinh() * x.imag.sin())
+
+
+@complex_of(_aten.tanh.default)
+def tanh(x: Parts) -> Parts:
+    """(sinh 2a + i sin 2b) / (cosh 2a + cos 2b), with both sides divided by cosh² a, which may overflow"""
+    t, tangent = x.real.tanh(), x.imag.tan()
+    narrow = 1 - t * t
+    c, s = x.imag.cos(), x.imag.sin()
+    below = c * c + s * s * t * t
+    del tangent
+    return Parts(t / below, s * c * narrow / below)
+
+
+@complex_of(_aten.sin.default)
+def sin(x: Parts) -> Parts:
+    return _by_i(sinh(_times_i(x)))
+
+
+@complex_of(_aten.cos.default)
+def cos(x: Parts) -> Parts:
+    return cosh(_times_i(x))
+
+
+@complex_of(_aten.tan.default)
+def tan(x: Parts) -> Parts:
+    return _by_i(tanh(_times_i(x)))
+
+
+@complex_of(_aten.sinc.default)
+def sinc(x: Parts) -> Parts:
+    scaled = Parts(x.real * math.pi, x.imag * math.pi)
+    is_zero = (x.real == 0) & (x.imag == 0)
+    ratio = parts_of(divided(sin(scaled), Parts(torch.where(is_zero, 1, scaled.real), scaled.imag)))
+    return Parts(torch.where(is_zero, 1, ratio.real), torch.where(is_zero, 0, ratio.imag))
+
+
+@complex_of(_aten.sigmoid.default)
+def sigmoid(x: Parts) -> Operand:
+    return divided(1, sum_of(exp(Parts(-x.real, -x.imag)), 1))
+
+
+@complex_of(_aten.silu.default)
+def silu(x: Parts) -> Operand:
+    return product(x, sigmoid(x))
+
+
+@complex_of(_aten.asinh.default)
+def asinh(x: Parts) -> Parts:
+    """By Hull, Fairgrieve and Tang: -i asin(i x)"""
+    return _by_i(asin(_times_i(x)))
+
+
+def _arc(x: Parts) -> tuple[torch.Tensor, torch.Tensor, Parts, Parts]:
+    """sqrt(1 - x), sqrt(1 + x)"""
+    low, high = sqrt(Parts(1 - x.real, -x.imag)), sqrt(Parts(1 + x.real, x.imag))
+    return x.real, x.imag, low, high
+
+
+@complex_of(_aten.asin.default)
+def asin(x: Parts) -> Parts:
+    """By Kahan: from the roots of 1 - x and 1 + x, whose product is taken part by part"""
+    a, _, low, high = _arc(x)
+    real = torch.atan2(a, low.real * high.real - low.imag * high.imag)
+    return Parts(real, torch.asinh(low.real * high.imag - low.imag * high.real))
+
+
+@complex_of(_aten.acos.default)
+def acos(x: Parts) -> Parts:
+    _, _, low, high = _arc(x)
+    return Parts(2 * torch.atan2(low.real, high.real), torch.asinh(high.real * low.imag - high.imag * low.real))
+
+
+@complex_of(_aten.acosh.default)
+def acosh(x: Parts) -> Parts:
+    less, more = sqrt(Parts(x.real - 1, x.imag)), sqrt(Parts(x.real + 1, x.imag))
+    return Parts(torch.asinh(less.real * more.real + less.imag * more.imag), 2 * torch.atan2(less.imag, more.real))
+
+
+@complex_of(_aten.atanh.default)
+def atanh(x: Parts) -> Parts:
+    """log((1 + x) / (1 - x)) / 2, with the real part computed where it is positive"""
+    a, b = x
+    size = a.abs()
+    real = torch.copysign((4 * size / ((1 - size) * (1 - size) + b * b)).log1p() / 4, a)
+    return Parts(real, torch.atan2(2 * b, (1 - a) * (1 + a) - b * b) / 2)
+
+
+@complex_of(_aten.atan.default)
+def atan(x: Parts) -> Parts:
+    return _by_i(atanh(_times_i(x)))
+
+
+# --- questions, norms -------------------------------------------------------------------------------------------------
+
+
+@complex_of(_aten.isnan.default)
+def isnan(x: Parts) -> Any:
+    return x.real.isnan() | x.imag.isnan()
+
+
+@complex_of(_aten.isinf.default)
+def isinf(x: Parts) -> Any:
+    return x.real.isinf() | x.imag.isinf()
+
+
+@complex_of(_aten.isfinite.default)
+def isfinite(x: Parts) -> Any:
+    return x.real.isfinite() & x.imag.isfinite()
+
+
+@complex_of(_aten.linalg_vector_norm.default)
+def vector_norm(x: Parts, ord: float = 2, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
+    length = abs_(x)
+    if dtype is not None:
+        length = length.to(dtype.to_real())
+    return _aten.linalg_vector_norm.default(length, ord, dim, keepdim)
+
+
+@complex_of(_aten.var.correction)
+def var(x: Parts, dim: Any = None, *, correction: Any = None, keepdim: bool = False) -> Any:
+    options = {"correction": correction, "keepdim": keepdim}
+    return _aten.var.correction(x.real, dim, **options) + _aten.var.correction(x.imag, dim, **options)
+
+
+@complex_of(_aten.std.correction)
+def std(x: Parts, dim: Any = None, *, correction: Any = None, keepdim: bool = False) -> Any:
+    return var(x, dim, correction=correction, keepdim=keepdim).sqrt()
+
+
+@complex_of(_aten.var_mean.correction)
+def var_mean(x: Parts, dim: Any = None, *, correction: Any = None, keepdim: bool = False) -> Any:
+    axes = list(range(x.real.dim())) if dim is None else dim
+    mean = Parts(x.real.mean(axes, keepdim), x.imag.mean(axes, keepdim))
+    return var(x, dim, correction=correction, keepdim=keepdim), mean
+
+
+@complex_of(_aten.std_mean.correction)
+def std_mean(x: Parts, dim: Any = None, *, correction: Any = None, keepdim: bool = False) -> Any:
+    variance, mean = var_mean(x, dim, correction=correction, keepdim=keepdim)
+    return variance.sqrt(), mean

@@ -1,0 +1,150 @@
+"""Operators that torch has as kernels only, recorded as the operators that they can be computed with."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any, cast
+
+import torch
+
+from onnx_parity.exporter.capture.graph.graph import Size
+from onnx_parity.exporter.capture.replace.registry import decomposition_of
+
+_aten = torch.ops.aten
+
+_KERNEL_ONLY = "torch has a kernel for it and no decomposition"
+
+
+@decomposition_of(_aten.max_pool2d_with_indices_backward.default, why=_KERNEL_ONLY)
+def _max_pool2d_backward(
+    grad_output: torch.Tensor, self: torch.Tensor, kernel_size: Any, stride: Any, padding: Any, dilation: Any,
+    ceil_mode: bool, indices: torch.Tensor,
+) -> torch.Tensor:  # fmt: skip
+    """Each gradient is added where the maximum of its window was."""
+    planes = self.shape[:-2]
+    empty = torch.zeros([*planes, self.shape[-2] * self.shape[-1]], dtype=self.dtype, device=self.device)
+    return empty.scatter_add(-1, indices.flatten(-2), grad_output.flatten(-2)).reshape(self.shape)
+
+
+@decomposition_of(_aten._batch_norm_with_update_functional.default, why="it is the batch norm of training")
+def _batch_norm_with_update(
+    input: torch.Tensor, weight: Any, bias: Any, running_mean: torch.Tensor, running_var: torch.Tensor,
+    momentum: float, eps: float,
+) -> tuple[torch.Tensor, ...]:  # fmt: skip
+    arguments = (input, weight, bias, running_mean, running_var, True, momentum, eps)
+    output, mean, rstd, new_mean, new_var = _aten._native_batch_norm_legit_functional.default(*arguments)
+    reserve = torch.empty(0, dtype=torch.uint8, device=input.device)
+    return output, mean, rstd, reserve, new_mean, new_var
+
+
+@decomposition_of(_aten.mode.default, why=_KERNEL_ONLY)
+def _mode(self: torch.Tensor, dim: int = -1, keepdim: bool = False) -> tuple[torch.Tensor, torch.Tensor]:
+    """The least of the most frequent elements, and its last index. All pairs of elements are compared."""
+    if self.dim() == 0:
+        return self.clone(), torch.zeros_like(self, dtype=torch.int64)
+    x = self.movedim(dim, -1)
+    same = x.unsqueeze(-1) == x.unsqueeze(-2)
+    is_nan = x != x
+    if x.is_floating_point():
+        same = same | (is_nan.unsqueeze(-1) & is_nan.unsqueeze(-2))
+    counts = same.sum(-1)
+    is_most = counts == counts.amax(-1, True)
+    known = is_most & ~is_nan
+    largest = x.new_full((), True if x.dtype is torch.bool else _largest(x.dtype))
+    least = torch.where(known, x, largest).to(torch.uint8 if x.dtype is torch.bool else x.dtype).amin(-1, True)
+    value = least.to(x.dtype)
+    found = known & (x == value)
+    if x.is_floating_point():
+        only_nan = ~known.any(-1, True)
+        value = torch.where(only_nan, torch.nan, value)
+        found = found | (only_nan & is_nan)
+    index = torch.where(found, torch.arange(x.shape[-1], device=x.device), -1).amax(-1, True)
+    results = [each.movedim(-1, dim) if keepdim else each.squeeze(-1) for each in (value, index)]
+    return results[0], results[1]
+
+
+def _largest(dtype: torch.dtype) -> float | int:
+    return float("inf") if dtype.is_floating_point else torch.iinfo(dtype).max
+
+
+# --- segments ---------------------------------------------------------------------------------------------------------
+
+#: For each way of reducing, what an empty segment has.
+_NEUTRAL = {"sum": 0.0, "mean": 0.0, "max": float("-inf"), "min": float("inf"), "prod": 1.0}
+
+
+@decomposition_of(_aten.segment_reduce.default, why=_KERNEL_ONLY)
+def _segment_reduce(
+    data: torch.Tensor, reduce: str, *, lengths: torch.Tensor | None = None, indices: torch.Tensor | None = None,
+    offsets: torch.Tensor | None = None, axis: int = 0, unsafe: bool = False, initial: float | None = None,
+) -> Any:  # fmt: skip
+    """Every segment is a mask over the axis, under which all else is neutral."""
+    if lengths is not None:
+        stops = lengths.cumsum(-1)
+        starts = stops - lengths
+    elif offsets is not None:
+        starts, stops = offsets[..., :-1], offsets[..., 1:]
+    else:
+        return NotImplemented
+    axis = axis % data.dim()
+    places = torch.arange(data.shape[axis], device=data.device)
+    inside = (places >= starts.unsqueeze(-1)) & (places < stops.unsqueeze(-1))
+    inside = inside.reshape([*inside.shape, *[1] * (data.dim() - axis - 1)])
+    first = _NEUTRAL[reduce] if initial is None else float(initial)
+    kept = torch.where(inside, data.unsqueeze(axis), _NEUTRAL[reduce])
+    if reduce == "max":
+        return kept.amax(axis + 1).clamp_min(first)
+    if reduce == "min":
+        return kept.amin(axis + 1).clamp_max(first)
+    if reduce == "prod":
+        return kept.prod(axis + 1) * first
+    total = kept.sum(axis + 1) + first
+    if reduce == "sum":
+        return total
+    count = inside.sum(axis + 1).to(data.dtype)
+    return torch.where(count == 0, torch.nan if initial is None else first, total / count.clamp_min(1))
+
+
+# --- pooling of random windows ----------------------------------------------------------------------------------------
+
+
+@decomposition_of(_aten.fractional_max_pool2d.default, _aten.fractional_max_pool3d.default, why=_KERNEL_ONLY)
+def _fractional_max_pool(
+    self: torch.Tensor, kernel_size: list[int], output_size: list[int], random_samples: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """The elements of every window are gathered axis by axis; a window begins where its random sample says"""
+    rank = len(output_size)
+    batch, sizes = self.shape[:-rank], self.shape[-rank:]
+    samples = random_samples.reshape([*batch, rank])
+    values = self
+    places: list[torch.Tensor] = []
+    for number, (kernel, count, size) in enumerate(zip(kernel_size, output_size, sizes, strict=True)):
+        # The samples of two axes are in the order of the axes in memory, those of three as the axes are.
+        sample = samples[..., rank - 1 - number if rank == 2 else number]
+        taken = (_starts(sample, size, count, kernel).unsqueeze(-1) + torch.arange(kernel)).flatten(-2)
+        shape = [*batch, *[1] * number, count * kernel, *[1] * (rank - number - 1)]
+        places.append(taken.reshape(shape))
+        wide = [*batch, *values.shape[-rank:]]
+        wide[len(batch) + number] = count * kernel
+        values = values.gather(len(batch) + number, places[-1].expand(wide))
+    index = places[0]
+    for place, size in zip(places[1:], sizes[1:], strict=True):
+        index = index * size + place
+    split = [*batch, *itertools.chain.from_iterable(zip(output_size, kernel_size, strict=True))]
+    before = len(batch)
+    order = [*range(before), *range(before, before + 2 * rank, 2), *range(before + 1, before + 2 * rank, 2)]
+    windows, indices = (each.reshape(split).permute(order).flatten(-rank) for each in (values, index.expand_as(values)))
+    largest, where = windows.max(-1, keepdim=True)
+    return largest.squeeze(-1), indices.gather(-1, where).squeeze(-1)
+
+
+def _starts(sample: torch.Tensor, size: Size, count: int, kernel: int) -> torch.Tensor:
+    """Where the windows begin: evenly spaced from a random place on, and the last at the end"""
+    last = torch.full([*sample.shape, 1], cast("int", size) - kernel, dtype=torch.int64, device=sample.device)
+    if count == 1:
+        return last
+    spacing = (size - kernel) / (count - 1)
+    steps = torch.arange(count - 1, device=sample.device).to(sample.dtype)
+    shifted = ((steps + sample.unsqueeze(-1)) * spacing).to(torch.int64)
+    starts = shifted - (sample.unsqueeze(-1) * spacing).to(torch.int64)
+    return torch.cat([starts, last], -1)

@@ -1,0 +1,92 @@
+"""Fourier transforms of short times, as windows of the signal, transforms of these, and sums of what overlaps."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import torch
+import torch.nn.functional as F
+
+from onnx_parity.exporter.capture.graph.graph import Size
+from onnx_parity.exporter.capture.replace.registry import decomposition_of, instead_of
+
+_aten = torch.ops.aten
+
+_NO_DECOMPOSITION = "torch has a kernel for it and no decomposition"
+
+
+@instead_of(_aten.stft.default, why="torch's own takes the windows by strides, which values of a graph do not have")
+def _stft(
+    x: torch.Tensor, n_fft: int, hop_length: int | None = None, win_length: int | None = None,
+    window: torch.Tensor | None = None, normalized: bool = False, onesided: bool | None = None,
+    return_complex: bool | None = None, align_to_window: bool | None = None,
+) -> Any:  # fmt: skip
+    if align_to_window:
+        return NotImplemented
+    frames = x.unfold(-1, n_fft, hop_length or n_fft // 4)
+    padded = _window(window, n_fft, win_length or n_fft)
+    if padded is not None:
+        frames = frames * padded
+    norm = "ortho" if normalized else "backward"
+    one_half = not (x.is_complex() or (window is not None and window.is_complex())) if onesided is None else onesided
+    spectrum = torch.fft.rfft(frames, norm=norm) if one_half else torch.fft.fft(frames, norm=norm)
+    result = spectrum.transpose(-1, -2)
+    return result if return_complex else torch.view_as_real(result)
+
+
+@instead_of(_aten.istft.default, why="torch's own reads whether the windows cover the signal, and branches on it")
+def _istft(
+    x: torch.Tensor, n_fft: int, hop_length: int | None = None, win_length: int | None = None,
+    window: torch.Tensor | None = None, center: bool = True, normalized: bool = False, onesided: bool | None = None,
+    length: Size | None = None, return_complex: bool = False,
+) -> torch.Tensor:  # fmt: skip
+    spectrum = (x if x.dim() == 3 else x.unsqueeze(0)).transpose(1, 2)
+    hop = hop_length or n_fft // 4
+    norm = "ortho" if normalized else "backward"
+    if return_complex:
+        frames = torch.fft.ifft(spectrum, norm=norm)
+    else:
+        frames = torch.fft.irfft(spectrum[..., : n_fft // 2 + 1], n=n_fft, norm=norm)
+    shape = _window(window, n_fft, win_length or n_fft)
+    if shape is None:
+        shape = torch.ones(n_fft, dtype=frames.dtype.to_real() if return_complex else frames.dtype, device=x.device)
+    count = frames.shape[1]
+    whole = n_fft + hop * (count - 1)
+    signal = _overlapped(frames * shape, whole, n_fft, hop)
+    envelope = _overlapped((shape * shape).expand(1, count, n_fft), whole, n_fft, hop)
+    start = n_fft // 2 if center else 0
+    end = start + length if length is not None else whole - start
+    result: torch.Tensor = _aten.slice.Tensor(signal, 1, start, end) / _aten.slice.Tensor(envelope, 1, start, end)
+    if length is not None:
+        result = F.pad(result, (0, torch.sym_max(end - whole, 0)))
+    return result if x.dim() == 3 else result.squeeze(0)
+
+
+@decomposition_of(_aten.fft_fftfreq.default, why=_NO_DECOMPOSITION)
+def _frequencies(n: int, d: float = 1.0, *, dtype: Any = None, device: Any = None, **options: Any) -> torch.Tensor:
+    positive = torch.arange((n - 1) // 2 + 1, dtype=dtype or torch.get_default_dtype(), device=device)
+    return torch.cat([positive, torch.arange(-(n // 2), 0, dtype=positive.dtype, device=device)]) * (1.0 / (n * d))
+
+
+@decomposition_of(_aten.fft_rfftfreq.default, why=_NO_DECOMPOSITION)
+def _positive_frequencies(
+    n: int, d: float = 1.0, *, dtype: Any = None, device: Any = None, **options: Any
+) -> torch.Tensor:
+    return torch.arange(n // 2 + 1, dtype=dtype or torch.get_default_dtype(), device=device) * (1.0 / (n * d))
+
+
+def _window(window: torch.Tensor | None, n_fft: int, win_length: int) -> torch.Tensor | None:
+    """The window in the middle of a frame; None if it is 1 everywhere."""
+    if window is None:
+        if win_length == n_fft:
+            return None
+        window = torch.ones(win_length)
+    left = (n_fft - win_length) // 2
+    return F.pad(window, (left, n_fft - win_length - left)) if win_length != n_fft else window
+
+
+def _overlapped(frames: torch.Tensor, size: Size, n_fft: int, hop: int) -> torch.Tensor:
+    """Frames added up where they overlap."""
+    places = torch.arange(cast("int", size), device=frames.device).unfold(0, n_fft, hop).reshape(-1)
+    empty = torch.zeros([frames.shape[0], size], dtype=frames.dtype, device=frames.device)
+    return empty.index_add(1, places, frames.reshape(frames.shape[0], -1))

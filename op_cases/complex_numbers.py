@@ -1,0 +1,169 @@
+"""Complex tensors, in the program and as its inputs, outputs and weights."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+from torch._higher_order_ops import scan
+
+from onnx_parity.harness.case import complexes, floats, given, ints, op
+
+DTYPES = [torch.float32, torch.float64]
+BATCH_OF_BOTH = {"x0": {0: "batch"}, "x1": {0: "batch"}}
+
+# --- rotary embeddings as they are written with complex numbers -------------------------------------------------------
+
+
+def rotated(q: torch.Tensor, k: torch.Tensor, freqs_cis: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """The embedding of LLaMA: pairs of features are complex numbers, and are turned by an angle for each position."""
+    turned = []
+    for x in (q, k):
+        pairs = torch.view_as_complex(x.float().reshape(*x.shape[:-1], -1, 2))
+        frequencies = freqs_cis.view(1, pairs.shape[1], 1, pairs.shape[-1])
+        turned.append(torch.view_as_real(pairs * frequencies).flatten(3).type_as(x))
+    return turned[0], turned[1]
+
+
+class Rotary(nn.Module):
+    def __init__(self, features: int, positions: int) -> None:
+        super().__init__()
+        speeds = 1.0 / (10000.0 ** (torch.arange(0, features, 2).float() / features))
+        angles = torch.outer(torch.arange(positions).float(), speeds)
+        self.register_buffer("freqs_cis", torch.polar(torch.ones_like(angles), angles))
+
+    def forward(self, q: torch.Tensor, k: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        return rotated(q, k, self.freqs_cis[: q.shape[1]])
+
+
+rotary = op(
+    Rotary(8, 16), floats(2, 5, 3, 8), floats(2, 5, 3, 8),
+    dynamic={"x0": {0: "batch", 1: "length"}, "x1": {0: "batch", 1: "length"}},
+)  # fmt: skip
+rotary_of_given_frequencies = op(rotated, floats(2, 5, 3, 8), floats(2, 5, 1, 8), complexes(5, 4))
+
+# --- arithmetic -------------------------------------------------------------------------------------------------------
+
+
+def arithmetic(x: torch.Tensor, y: torch.Tensor) -> list[torch.Tensor]:
+    number = [x + 2, 1j - y, x * 2.5, x * (1 - 2j), x / (2 + 1j), 3 / y]
+    return [x + y, x - y, x * y, x / y, -x, torch.add(x, y, alpha=2), torch.rsub(x, y, alpha=1j), *number]
+
+
+def with_real(x: torch.Tensor, y: torch.Tensor) -> list[torch.Tensor]:
+    fused = [torch.addcmul(x, x, y, value=2), torch.addcdiv(x, x, x + 3, value=1j), torch.lerp(x, x * 2, 0.3)]
+    return [x + y, x - y, y - x, x * y, y / x, x / y, y * 1j, y + x[0], y.to(x.dtype) * x, *fused]
+
+
+def compared(x: torch.Tensor, y: torch.Tensor) -> list[torch.Tensor]:
+    same = torch.where(x.real > 0, x, y)
+    return [x == same, x != same, x == 1j, x.any(), (x * 0).all(), x.isnan(), x.isfinite(), torch.isclose(x, same)]
+
+
+arithmetic_of_two = op(arithmetic, complexes(3, 4), complexes(4), dtypes=DTYPES, dynamic={"x0": {0: "batch"}})
+arithmetic_with_real = op(
+    with_real, complexes(3, 4), floats(3, 4), dtypes=DTYPES, signed_zeros=False,
+    because="torch multiplies a real tensor by 0, the real part of 1j, which gives zeros of both signs",
+)  # fmt: skip
+comparisons = op(compared, complexes(3, 4), complexes(3, 4), dynamic=BATCH_OF_BOTH)
+of_one_element = op(arithmetic, complexes(1), complexes())
+of_none = op(lambda x, y: (x + y, x.sum(), torch.cat([x, y])), complexes(0, 4), complexes(0, 4))
+
+# --- parts and conversions --------------------------------------------------------------------------------------------
+
+
+def parts(x: torch.Tensor) -> list[torch.Tensor]:
+    return [x.real, x.imag, x.abs(), x.angle(), x.conj(), x.conj().T.contiguous(), torch.view_as_real(x), x.sgn()]
+
+
+def made(a: torch.Tensor, b: torch.Tensor) -> list[torch.Tensor]:
+    pairs = torch.view_as_complex(torch.stack([a, b], -1))
+    new = [torch.zeros(2, dtype=pairs.dtype), torch.full_like(pairs, 1j), torch.ones_like(pairs), pairs.new_zeros(3)]
+    return [torch.complex(a, b), torch.polar(a, b), pairs, a.to(pairs.dtype), pairs.to(torch.complex128), *new]
+
+
+parts_of_it = op(parts, complexes(3, 4), dtypes=DTYPES, dynamic={"x": {0: "batch"}})
+made_of_real = op(made, floats(3, 4), floats(3, 4), dtypes=DTYPES, dynamic=BATCH_OF_BOTH, signed_zeros=False,
+                  because="torch's polar multiplies a negative absolute value by a sine of 0")  # fmt: skip
+parts_at_edges = op(
+    lambda x: (torch.view_as_complex(x).abs(), torch.view_as_complex(x).angle()),
+    given([[0.0, 0.0], [-1.0, 0.0], [0.0, -2.0], [3e20, 4e20], [3e-20, 4e-20]]),
+)
+
+# --- elements that are moved ------------------------------------------------------------------------------------------
+
+
+def moved(x: torch.Tensor, y: torch.Tensor) -> list[torch.Tensor]:
+    views = [x.mT, x[1:, None], x.reshape(-1), x.expand(2, 3, 4), x.flip(0), x.roll(1, 1), x.tril(), x.diagonal()]
+    joined = [torch.cat([x, y]), torch.stack([x, y.conj()]), *x.split(2, 1), *y.unbind(0), x.repeat(2, 1)]
+    return [*views, *joined, F.pad(x, (1, 2)), torch.where(x.real > 0, x, y), x.masked_fill(y.imag > 0, 1j)]
+
+
+def picked(x: torch.Tensor, places: torch.Tensor) -> list[torch.Tensor]:
+    return [x[places], x.index_select(1, places), x[:, places[0]], x.gather(0, places.expand(4, 2).T), x[x.real > 0]]
+
+
+def written(x: torch.Tensor, y: torch.Tensor) -> list[torch.Tensor]:
+    z = x.clone()
+    z.mul_(y)
+    z[0] = 1j
+    z.real.add_(1)
+    z.imag[1] = 2
+    return [z, x.index_put((torch.tensor([0, 2]),), y[:2]), x.index_add(0, torch.tensor([0, 0]), y[:2])]
+
+
+moving = op(moved, complexes(3, 4), complexes(3, 4))
+picking = op(picked, complexes(3, 4), ints(2, high=3))
+writing = op(written, complexes(3, 4), complexes(3, 4))
+
+# --- sums, products and functions -------------------------------------------------------------------------------------
+
+
+def reduced(x: torch.Tensor) -> list[torch.Tensor]:
+    return [x.sum(), x.sum(0), x.mean(-1), x.cumsum(1), x.prod(1), x.cumprod(0), x.norm(), x.var(0), x.std(), x.trace()]
+
+
+def multiplied(x: torch.Tensor, y: torch.Tensor) -> list[torch.Tensor]:
+    batches = torch.einsum("bij,kj->bik", x, y)
+    return [x @ y.mT, x[0] @ y[0], x[0, 0] @ y.T, batches, torch.addmm(y, x[0, :, :3], y, beta=0.5j), F.linear(x, y)]
+
+
+def several(functions: list[Callable[[torch.Tensor], Any]]) -> Callable[[torch.Tensor], list[Any]]:
+    return lambda x: [function(x) for function in functions]
+
+
+reductions = op(reduced, complexes(3, 4), dtypes=DTYPES)
+products = op(multiplied, complexes(2, 3, 4), complexes(3, 4), dtypes=DTYPES, dynamic={"x0": {0: "batch"}})
+product_with_real = op(lambda x, y: (x @ y.to(x.dtype), F.linear(x, y.T + 0j)), complexes(3, 4), floats(4, 2))
+convolution = op(F.conv2d, complexes(2, 3, 5, 5), complexes(4, 3, 3, 3), complexes(4))
+exponentials = op(several([torch.exp, torch.log, torch.log2, torch.log10, torch.sqrt, torch.rsqrt, torch.exp2]),
+                  complexes(3, 4), dtypes=DTYPES)  # fmt: skip
+near_zero = op(several([torch.expm1, torch.log1p]), complexes(3, 4))
+powers = op(lambda x, y: (x**2, x**-1, x**0.5, x**y, 2**x, x ** (1 - 1j)), complexes(3, 4), complexes(3, 4))
+trigonometry = op(several([torch.sin, torch.cos, torch.tan, torch.sinh, torch.cosh, torch.tanh, torch.sigmoid]),
+                  complexes(3, 4), dtypes=DTYPES)  # fmt: skip
+arcs = op(several([torch.asin, torch.acos, torch.atan, torch.asinh, torch.acosh, torch.atanh]), complexes(3, 4))
+
+# --- weights, branches and loops --------------------------------------------------------------------------------------
+
+
+class Weights(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(4, 2, dtype=torch.complex64)
+        self.scale = nn.Parameter(torch.randn(4, dtype=torch.complex64))
+        self.register_buffer("shift", torch.randn(2, dtype=torch.complex64))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.linear(x * self.scale) + self.shift
+
+
+weights = op(Weights(), complexes(3, 4), dtypes=[torch.float32], dynamic={"x": {0: "batch"}})
+branch = op(
+    lambda x, y: torch.cond(x.real.sum() > 0, lambda x, y: (x + y,), lambda x, y: (x * y,), (x, y)),
+    complexes(3, 4), complexes(3, 4), dtypes=[torch.float32],
+)  # fmt: skip
+steps = op(lambda x: scan(lambda state, step: (state * step, state + step), x[0], x), complexes(3, 4))

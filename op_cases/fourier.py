@@ -1,0 +1,69 @@
+"""Fourier transforms: of lengths with and without small factors, of dynamic lengths, and of short times."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from onnx_parity.harness.case import complexes, floats, op
+
+#: The sign of a zero is that of a rounding error, in which no two ways of adding the same terms agree.
+_ROUNDING = "a part that is 0 in exact arithmetic is a rounding error, or a zero of either sign"
+_LOOSE: Any = {"signed_zeros": False, "because": _ROUNDING}
+#: Every part is a sum of sixteen terms of a size of about 3, and may be 0 in exact arithmetic.
+_OF_WINDOWS: Any = {
+    "signed_zeros": False,
+    "tolerance": {torch.float32: 1e-6},
+    "because": "the windows are rounded before they are transformed, which torch's own error does not contain",
+}
+_LENGTH = {"x": {1: "length"}}
+
+
+def along_last(x: torch.Tensor, f: Callable[..., torch.Tensor], norm: str = "backward") -> torch.Tensor:
+    return f(x, norm=norm)
+
+
+def back_and_forth(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    spectrum = torch.fft.rfft(x)
+    return spectrum.abs(), torch.fft.irfft(spectrum, n=x.shape[-1]), torch.fft.ifft(torch.fft.fft(x)).real
+
+
+of_real = op(along_last, floats(2, 12), f=[torch.fft.fft, torch.fft.ifft, torch.fft.rfft, torch.fft.ihfft], **_LOOSE)
+of_complex = op(
+    along_last, complexes(2, 7), f=[torch.fft.fft, torch.fft.ifft, torch.fft.irfft, torch.fft.hfft], **_LOOSE
+)
+norms = op(along_last, complexes(2, 8), f=[torch.fft.fft, torch.fft.irfft], norm=["forward", "ortho"], **_LOOSE)
+lengths = op(torch.fft.fft, complexes(1, 400), dtypes=[torch.float32, torch.float64], **_LOOSE)
+long = op(torch.fft.rfft, floats(1, 1000), **_LOOSE)
+of_one_point = op(lambda x: (torch.fft.fft(x), torch.fft.irfft(x, n=1)), complexes(3, 1), **_LOOSE)
+other_length = op(lambda x, n: torch.fft.fft(x, n=n, dim=0), complexes(5, 3), n=[3, 8], **_LOOSE)
+several_axes = op(
+    lambda x: (torch.fft.fft2(x), torch.fft.ifftn(x), torch.fft.rfftn(x.real), torch.fft.irfft2(x, norm="ortho")),
+    complexes(2, 4, 6), **_LOOSE,
+)  # fmt: skip
+dynamic_length = op(back_and_forth, floats(2, 10), dynamic=_LENGTH, **_LOOSE)
+dynamic_batch = op(lambda x: torch.fft.fft2(x).real, floats(2, 6, 8), dynamic={"x": {0: "batch"}}, **_LOOSE)
+shifted = op(
+    lambda x: (torch.fft.fftshift(x), torch.fft.ifftshift(x, dim=1), torch.fft.fftfreq(6) + x[0, 0].real),
+    complexes(4, 5),
+)
+
+
+def of_short_times(x: torch.Tensor, normalized: bool = False, onesided: bool = True) -> torch.Tensor:
+    window = torch.hann_window(16)
+    return torch.stft(x, 16, 4, window=window, normalized=normalized, onesided=onesided, return_complex=True)
+
+
+def restored(x: torch.Tensor) -> torch.Tensor:
+    window = torch.hann_window(16)
+    spectrum = torch.stft(x, 16, 4, window=window, return_complex=True)
+    return torch.istft(spectrum, 16, 4, window=window)
+
+
+stft = op(of_short_times, floats(2, 64), normalized=[False, True], onesided=[True, False], **_OF_WINDOWS)
+stft_of_any_length = op(
+    of_short_times, floats(2, 64), dynamic={"x": {0: "batch", 1: "length"}}, sizes={"length": [32, 90]}, **_OF_WINDOWS
+)
+istft = op(restored, floats(2, 64), dtypes=[torch.float32])
