@@ -17,8 +17,6 @@ class Kind(StrEnum):
     NETWORK = "network"
     OPERATOR = "one operator"
     SCRIPT = "scripted control flow"
-    #: Only measured by `python -m benchmarks.newer_networks`.
-    NEWER = "newer network"
 
 
 @dataclass(frozen=True)

@@ -90,7 +90,7 @@ class _Mask(nn.Module):
 
 
 def _segmentation(name: str) -> Model:
-    made = vision(name, Kind.NEWER, _SMALL_IMAGE, weights_backbone=None)
+    made = vision(name, Kind.NETWORK, _SMALL_IMAGE, weights_backbone=None)
     return Model(name, lambda: _Mask(made.build()), made.shape, made.kind)
 
 
@@ -107,17 +107,17 @@ def _of_transformers(name: str) -> Model:
         configuration = transformers.AutoConfig.for_model(name, **_SIZES, **_CONFIGURATIONS[name])
         return _FirstOutput(transformers.AutoModel.from_config(configuration))
 
-    return Model(name, build, shape=(9,), kind=Kind.NEWER, tokens=_TOKENS)
+    return Model(name, build, shape=(9,), kind=Kind.NETWORK, tokens=_TOKENS)
 
 
 NEWER = {
     model.name: model
     for model in (
-        *(vision(name, Kind.NEWER, _IMAGE) for name in _CLASSIFIERS),
+        *(vision(name, Kind.NETWORK, _IMAGE) for name in _CLASSIFIERS),
         *(_segmentation(name) for name in ("deeplabv3_resnet50", "fcn_resnet50", "lraspp_mobilenet_v3_large")),
-        *(vision(name, Kind.NEWER, _VIDEO) for name in ("r3d_18", "mc3_18", "r2plus1d_18")),
-        Model("transformer_encoder", _encoder, shape=(9, 64), kind=Kind.NEWER),
-        Model("gru", lambda: _FirstOutput(nn.GRU(64, 64, 2, batch_first=True)), shape=(9, 64), kind=Kind.NEWER),
+        *(vision(name, Kind.NETWORK, _VIDEO) for name in ("r3d_18", "mc3_18", "r2plus1d_18")),
+        Model("transformer_encoder", _encoder, shape=(9, 64), kind=Kind.NETWORK),
+        Model("gru", lambda: _FirstOutput(nn.GRU(64, 64, 2, batch_first=True)), shape=(9, 64), kind=Kind.NETWORK),
         *(_of_transformers(name) for name in _CONFIGURATIONS if find_spec("transformers") is not None),
     )
 }

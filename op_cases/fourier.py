@@ -34,7 +34,7 @@ of_real = op(along_last, floats(2, 12), f=[torch.fft.fft, torch.fft.ifft, torch.
 of_complex = op(
     along_last, complexes(2, 7), f=[torch.fft.fft, torch.fft.ifft, torch.fft.irfft, torch.fft.hfft], **_LOOSE
 )
-norms = op(along_last, complexes(2, 8), f=[torch.fft.fft, torch.fft.irfft], norm=["forward", "ortho"], **_LOOSE)
+fourier_norms = op(along_last, complexes(2, 8), f=[torch.fft.fft, torch.fft.irfft], norm=["forward", "ortho"], **_LOOSE)
 lengths = op(torch.fft.fft, complexes(1, 400), dtypes=[torch.float32, torch.float64], **_LOOSE)
 long = op(torch.fft.rfft, floats(1, 1000), **_LOOSE)
 of_one_point = op(lambda x: (torch.fft.fft(x), torch.fft.irfft(x, n=1)), complexes(3, 1), **_LOOSE)

@@ -56,4 +56,6 @@ pooling_backwards = op(
     floats(2, 3, 6, 4), floats(2, 3, 3, 2),
 )  # fmt: skip
 flipped = op(lambda x: x.flip(0, 1), floats(3, 4), dynamic={"x": {0: "batch", 1: "length"}})
-bilinear = op(torch.nn.Bilinear(3, 4, 2), floats(2, 3), floats(2, 4), dynamic={"x0": {0: "batch"}, "x1": {0: "batch"}})
+bilinear_of_any_batch = op(
+    torch.nn.Bilinear(3, 4, 2), floats(2, 3), floats(2, 4), dynamic={"x0": {0: "batch"}, "x1": {0: "batch"}}
+)

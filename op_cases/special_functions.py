@@ -29,7 +29,7 @@ double = op(
     tolerance=1e-6,
     because="torch's float64 kernels have errors of up to 4e-7, ours of 1e-15 in comparison with mpmath",
 )
-at_edges = op(
+special_functions_at_edges = op(
     of_one,
     _EDGES,
     f=[*_ACCURATE, *_INACCURATE, _S.ndtri],
@@ -51,7 +51,7 @@ incomplete_gamma = op(
     floats(3, 20, low=0.0, high=40.0),
     dynamic={"x0": {0: "batch"}, "x1": {0: "batch"}},
 )
-incomplete_gamma_at_edges = op(
+incomplete_gamma_special_functions_at_edges = op(
     lambda a, x: (torch.igamma(a, x), torch.igammac(a, x)),
     given([0.0, 0.0, 1.0, -1.0, 1.0, math.inf, math.inf, 2.0, math.nan, 100.0]),
     given([0.0, 1.0, 0.0, 1.0, -1.0, 1.0, math.inf, math.inf, 1.0, 100.0]),

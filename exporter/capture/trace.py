@@ -27,8 +27,9 @@ from torch.utils import _pytree as pytree
 
 from onnx_parity.exporter.capture.capture_errors import failed_while_recorded, warn_of_branches_on_sizes
 from onnx_parity.exporter.capture.patches.recording import capturing_surroundings
+from onnx_parity.exporter.capture.record.open_ranks import RankNeeded
 from onnx_parity.exporter.capture.record.python_state import PythonState
-from onnx_parity.exporter.capture.record.recorder import NeedsSymbols, OwnTensorWritten, RankNeeded
+from onnx_parity.exporter.capture.record.recorder import NeedsSymbols, OwnTensorWritten
 from onnx_parity.exporter.capture.record.survivors import KeptTensorError, Survivors, clear_locals
 from onnx_parity.exporter.capture.record.values_read import LoopValueError
 from onnx_parity.exporter.capture.recording import (

@@ -133,8 +133,8 @@ class Leaves:
 
     def refuse_any_rank(self, leaf: Leaf) -> None:
         """Refuse to tell the shape of a tensor whose number of axes depends on sizes or values."""
-        if self.recorder.of_any_rank and isinstance(leaf, torch.Tensor):
-            self.recorder.refuse_any_rank(self.recorder.value_of(self.take(leaf)))
+        if self.recorder.open_ranks and isinstance(leaf, torch.Tensor):
+            self.recorder.open_ranks.refuse(self.recorder.value_of(self.take(leaf)))
 
     def innermost(self) -> Any:
         """A context in which operators reach the recorder without functionalization."""

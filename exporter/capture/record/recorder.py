@@ -27,20 +27,17 @@ from onnx_parity.exporter.capture.graph.list_primitives import TO_LIST
 from onnx_parity.exporter.capture.graph.origin import OriginFinder
 from onnx_parity.exporter.capture.record.autograd_functions import AUTOGRAD_FUNCTION, FunctionCall
 from onnx_parity.exporter.capture.record.complex_values import ComplexValues
+from onnx_parity.exporter.capture.record.open_ranks import OpenRanks
 from onnx_parity.exporter.capture.record.values_read import Reader
 from onnx_parity.exporter.capture.replace.dispatch import original, without_keeping
 from onnx_parity.exporter.capture.replace.registry import Kind, OfAnyRank, functions
 from onnx_parity.exporter.errors import CaptureError
 
-__all__ = ["NeedsSymbols", "OwnTensorWritten", "RankNeeded", "Recorder", "own_tensor_written", "unwrapped"]
+__all__ = ["NeedsSymbols", "OwnTensorWritten", "Recorder", "own_tensor_written", "unwrapped"]
 
 
 class OwnTensorWritten(CaptureError):
     """The program writes to a tensor that it owns, or to a tensor that was computed from such tensors alone."""
-
-
-class RankNeeded(CaptureError):
-    """The program uses a tensor whose number of axes depends on sizes or values in a way that needs to know it."""
 
 
 class NeedsSymbols(CaptureError):
@@ -70,20 +67,6 @@ _READS = frozenset(
         torch.ops.aten.equal.default,
         torch.ops.aten.is_nonzero.default,
     }
-)
-
-#: Operators that take a tensor of any number of axes, and whose lowerings do not ask for it.
-_OF_EACH_ELEMENT = frozenset(
-    getattr(getattr(torch.ops.aten, name), overload)
-    for names, overloads in (
-        ("abs clone detach alias _to_copy neg relu sigmoid tanh exp log sqrt erf sin cos floor ceil round", "default"),
-        ("sign reciprocal rsqrt logical_not leaky_relu hardtanh clamp softplus elu hardsigmoid silu gelu", "default"),
-        ("add sub mul div", "Tensor Scalar"),
-        ("eq ne lt le gt ge", "Scalar Tensor"),
-        ("pow", "Tensor_Scalar"),
-    )
-    for name in names.split()
-    for overload in overloads.split()
 )
 
 _RESULTS_WITH_DYNAMIC_SIZES = functions(Kind.RESULT_WITH_DYNAMIC_SIZES)
@@ -146,7 +129,7 @@ class Recorder(TorchDispatchMode):
         #: For each symbol, a value of the program that has this size, and the axis.
         self.size_sources: dict[str, tuple[Value, int]] = {}
         #: The tensors whose number of axes depends on sizes or values, each with the first one that has that number.
-        self.of_any_rank: dict[Value, Value] = {}
+        self.open_ranks = OpenRanks(origins)
         #: Called with the program after it has returned. They return changed attributes by name.
         self.at_end: list[Callable[[object], Mapping[str, Any]]] = []
         self.reader = Reader(self.size_sources, origins, fakes.symbols, strict)
@@ -350,7 +333,7 @@ class Recorder(TorchDispatchMode):
         if op is AUTOGRAD_FUNCTION:
             bound["call"] = FunctionCall.numbered(bound["call"])
         node = Node(op, bound, self.origins.find())
-        rank_of = self._rank_of_result(node) if self.of_any_rank else None
+        rank_of = self.open_ranks.of_result(node) if self.open_ranks else None
         if rank_of is not None:
             holds = Holds.ANY_RANK
         tensors = result if isinstance(result, (list, tuple)) else (result,)
@@ -367,55 +350,29 @@ class Recorder(TorchDispatchMode):
                 if self.fakes.symbols is not None and holds is Holds.TENSOR:
                     self._note_sizes(value)
             if holds is Holds.ANY_RANK:
-                self.of_any_rank[value] = rank_of or value
+                self.open_ranks.add(value, rank_of)
             self._values[id(tensor)] = (tensor, value)
             node.outputs.append(value)
         self.nodes.append(node)
 
-    def _rank_of_result(self, node: Node) -> Value | None:
-        """The value that the result of an operator has the number of axes of, if that depends on sizes or values.
-
-        Only operators on each element by itself take such a tensor.
-        """
-        ranks = {id(rank): rank for value in node.inputs() if (rank := self.of_any_rank.get(value)) is not None}
-        if not ranks:
-            return None
-        others = [value for value in node.inputs() if value.shape and value not in self.of_any_rank]
-        if len(ranks) > 1 or others or node.op not in _OF_EACH_ELEMENT:
-            self.refuse_any_rank(next(value for value in node.inputs() if value in self.of_any_rank))
-        (rank,) = ranks.values()
-        return rank
-
     def shape_is_read(self, tensor: torch.Tensor) -> None:
         """Called where the program reads a shape. Its tensors are wrapped; fake ones are read by this package."""
-        if self.of_any_rank and not isinstance(tensor, FakeTensor) and self.knows(known := unwrapped(tensor)):
-            self.refuse_any_rank(self.value_of(known))
-
-    def refuse_any_rank(self, value: Value) -> None:
-        """Raise `RankNeeded` for a tensor whose number of axes depends on sizes or values."""
-        rank = self.of_any_rank.get(value)
-        if rank is None:
-            return
-        made = rank.node.origin.placed if rank.node is not None else ""
-        raise RankNeeded(
-            f"the number of axes of a tensor{made} depends on sizes or values, and the program uses the tensor"
-            f"{self.origins.find().placed} in a way that needs to know it: return it, or compute only what is done to "
-            "each element by itself, or give it the same number of axes in every case"
-        )
+        if self.open_ranks and not isinstance(tensor, FakeTensor) and self.knows(known := unwrapped(tensor)):
+            self.open_ranks.refuse(self.value_of(known))
 
     def add(self, op: Primitive, arguments: dict[str, Any], results: Sequence[FakeTensor]) -> None:
         """Record a primitive, which is not an operator of torch. `results` are the fake tensors that it returns."""
         node = Node(op, arguments, self.origins.find())
-        if self.of_any_rank and op is not IF:
+        if self.open_ranks and op is not IF:
             blocks = [argument for argument in arguments.values() if isinstance(argument, Block)]
             for value in (*node.inputs(), *(output for block in blocks for output in block.outputs)):
-                self.refuse_any_rank(value)
+                self.open_ranks.refuse(value)
         for fake in results:
             value = self.value_of(fake)
             value.node = node
             node.outputs.append(value)
             if value.holds is Holds.ANY_RANK:
-                self.of_any_rank[value] = value
+                self.open_ranks.add(value)
         self.nodes.append(node)
 
     def listed(self, stack: Value) -> Value:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import torch
@@ -73,32 +72,6 @@ def _instance_norm(*args: Any) -> Any:
 @instead_of(_aten._convolution.default, _aten._convolution.deprecated, why="a convolution with options of the backend")
 def _convolution(*args: Any) -> Any:
     return _aten.convolution.default(*args[:9])
-
-
-@instead_of(_aten.stft.default, why="torch transforms with complex numbers; a product with the waves needs none")
-def _stft(
-    x: torch.Tensor, n_fft: int, hop_length: int | None = None, win_length: int | None = None,
-    window: torch.Tensor | None = None, normalized: bool = False, onesided: bool | None = None,
-    return_complex: bool | None = None, align_to_window: bool | None = None,
-) -> Any:  # fmt: skip
-    """Each frame, times the window, times cos and -sin of each frequency; in float64, as exact as a fast transform"""
-    if return_complex or x.is_complex() or align_to_window:
-        return NotImplemented
-    length = n_fft if win_length is None else win_length
-    bins = n_fft if onesided is False else n_fft // 2 + 1
-    with torch._C._DisableTorchDispatch():
-        turns = (torch.outer(torch.arange(n_fft), torch.arange(bins)) % n_fft).to(torch.float64)
-        turns = turns * (2 * math.pi / n_fft)
-        waves = torch.cat([turns.cos(), -turns.sin()], 1)
-        if normalized:
-            waves = waves * n_fft**-0.5
-    frames = x.to(torch.float64).unfold(-1, n_fft, n_fft // 4 if hop_length is None else hop_length)
-    if window is not None or length < n_fft:
-        window = torch.ones(length, dtype=x.dtype, device=x.device) if window is None else window
-        left = (n_fft - length) // 2
-        frames = frames * torch.nn.functional.pad(window, (left, n_fft - length - left)).to(torch.float64)
-    parts = torch.matmul(frames, waves).unflatten(-1, (2, bins))
-    return parts.movedim(-1, -3).to(x.dtype)
 
 
 # --- the shapes of their results --------------------------------------------------------------------------------------
