@@ -29,6 +29,8 @@ def rotated(q: torch.Tensor, k: torch.Tensor, freqs_cis: torch.Tensor) -> tuple[
 
 
 class Rotary(nn.Module):
+    freqs_cis: torch.Tensor
+
     def __init__(self, features: int, positions: int) -> None:
         super().__init__()
         speeds = 1.0 / (10000.0 ** (torch.arange(0, features, 2).float() / features))
@@ -109,7 +111,7 @@ def picked(x: torch.Tensor, places: torch.Tensor) -> list[torch.Tensor]:
 def written(x: torch.Tensor, y: torch.Tensor) -> list[torch.Tensor]:
     z = x.clone()
     z.mul_(y)
-    z[0] = 1j
+    z[0] = torch.tensor(1j)
     z.real.add_(1)
     z.imag[1] = 2
     return [z, x.index_put((torch.tensor([0, 2]),), y[:2]), x.index_add(0, torch.tensor([0, 0]), y[:2])]
@@ -158,7 +160,8 @@ class Weights(nn.Module):
         self.register_buffer("shift", torch.randn(2, dtype=torch.complex64))
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return self.linear(x * self.scale) + self.shift
+        result: torch.Tensor = self.linear(x * self.scale) + self.shift
+        return result
 
 
 weights = op(Weights(), complexes(3, 4), dtypes=[torch.float32], dynamic={"x": {0: "batch"}})

@@ -46,7 +46,7 @@ segments = op(
 )  # fmt: skip
 mode = op(lambda x, dim: tuple(torch.mode(x, dim)), numbers(5, 6, low=0, high=3), dim=[0, -1])
 fractional_pooling = op(
-    lambda x, samples: F.fractional_max_pool2d_with_indices(x, 2, output_size=(3, 4), _random_samples=samples),
+    lambda x, samples: F.fractional_max_pool2d_with_indices(x, (2, 2), output_size=(3, 4), _random_samples=samples),
     floats(2, 3, 7, 9), floats(2, 3, 2, low=0.0, high=1.0),
 )  # fmt: skip
 pooling_backwards = op(

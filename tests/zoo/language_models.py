@@ -117,4 +117,5 @@ class Session:
             tokens.append(current)
             mask = np.concatenate([mask, np.ones_like(current)], 1)
             feeds = {name.replace("present", "past_key_values"): value for name, value in results.items()}
-        return np.concatenate(tokens, 1).tolist()
+        chosen: list[list[int]] = np.concatenate(tokens, 1).tolist()
+        return chosen

@@ -65,9 +65,11 @@ def test_observed_calls_of_generate() -> None:
     observer = onnx_parity.InputObserver()
     with observer(model):
         model.generate(PROMPT, max_new_tokens=4, do_sample=False)
+    arguments = observer.infer_arguments()
+    assert isinstance(arguments, dict)
     program = onnx_parity.export(
         model,
-        kwargs=observer.infer_arguments(),
+        kwargs=arguments,
         dynamic_shapes=observer.infer_dynamic_shapes(set_batch_dimension_for=True),
     )
     assert all(row["SUCCESS"] for row in observer.check_discrepancies(program))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 
+from onnx_parity.exporter.capture.graph.graph import Size
 from onnx_parity.exporter.capture.replace.registry import instead_of
 from onnx_parity.exporter.errors import CaptureError
 
@@ -17,7 +18,8 @@ def _lstsq(
     self: torch.Tensor, b: torch.Tensor, rcond: float | None = None, *, driver: str | None = None
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
     """The solution of least norm, by singular values: V @ diag(1 / s) @ U.T @ b, without those that are negligible."""
-    rows, columns = self.shape[-2:]
+    sizes: list[Size] = [*self.shape[-2:]]
+    rows, columns = sizes
     is_vector = b.dim() == 1 or (self.dim() - 1 == b.dim() and b.shape == self.shape[:-1])
     sides = b.unsqueeze(-1) if is_vector else b
     u, values, vt = torch.linalg.svd(self, full_matrices=False)

@@ -8,6 +8,7 @@ Loop. All axes before the last two are axes of the batch.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import torch
 
@@ -93,8 +94,9 @@ def on_diagonal(g: Graph, rows: Size, columns: Size) -> Value:
     return shaped(g.equal(g.along(rows, 0, 2), g.along(columns, 1, 2)), (rows, columns))
 
 
-def identity_matrix(g: Graph, rows: Size, columns: Size, dtype: torch.dtype) -> Value:
+def identity_matrix(g: Graph, sizes: Sequence[Size], dtype: torch.dtype) -> Value:
     """Ones on the diagonal of a matrix, zeros elsewhere."""
+    rows, columns = sizes
     return shaped(g.cast(on_diagonal(g, rows, columns), dtype), (rows, columns))
 
 
@@ -158,7 +160,8 @@ def first_flagged(g: Graph, flags: Value) -> Value:
 
 def smallest_side(a: Value) -> Size:
     rows, columns = a.sizes[-2:]
-    return torch.sym_min(rows, columns)
+    smaller: Size = torch.sym_min(rows, columns)
+    return smaller
 
 
 def broadcast_batch(g: Graph, a: Value, b: Value) -> Value:

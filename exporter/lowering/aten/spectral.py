@@ -55,8 +55,9 @@ def svd(
 ) -> tuple[Value, Value, Value]:
     """U, the singular values in descending order, and V.T. A wide matrix is transposed, which exchanges U and V"""
     if no_elements(A):
-        u, v = (g.expand(identity_matrix(g, *each.shape[-2:], A.dtype), each.shape) for each in g.node.outputs[::2])
-        return u, g.full(g.node.outputs[1].shape, 0, A.dtype), v
+        left, values, right = [output.shape for output in g.node.outputs if output is not None]
+        u, v = (g.expand(identity_matrix(g, shape[-2:], A.dtype), shape) for shape in (left, right))
+        return u, g.full(values, 0, A.dtype), v
     if not compute_uv or not (g.is_used(0) or g.is_used(2)):
         unused = g.full([0], 0, A.dtype)
         return unused, _Singular.values_of(g, A), unused
