@@ -10,6 +10,7 @@ from typing import Annotated
 
 import typer
 
+from onnx_parity.harness.commands import defaults
 from onnx_parity.harness.commands.terminal import print_json, print_text, refuse
 from onnx_parity.harness.expecting.expectation_edits import Edit, edit
 from onnx_parity.harness.expecting.expectations import FILE, ExpectationError
@@ -18,7 +19,9 @@ from onnx_parity.harness.store import RunStoreError, read_info, read_records
 
 
 def expect(
-    run: Annotated[Path, typer.Argument(help="The folder of the run.")] = Path("runs/last"),
+    run: Annotated[
+        Path, typer.Argument(help="The folder of the run.", default_factory=defaults.last, show_default="runs/last")
+    ],
     update: Annotated[bool, typer.Option("--update", help="Write the edits to the files, not only show them.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the edit of each file as JSON.")] = False,
 ) -> None:
@@ -60,10 +63,11 @@ def expect(
 
 def _proposed_edits(run: Path) -> Mapping[Path, Edit]:
     """The expectation files that the run does not agree with, and what they should hold."""
+    project = defaults.project()
     versions = read_info(run).packages
     records: defaultdict[Path, list[Record]] = defaultdict(list)
     for record in read_records(run):
-        records[Path(record.file).parent / FILE].append(record)
+        records[defaults.from_here(project.root / record.file).parent / FILE].append(record)
     edits = {path: edit(_text(path), path, found, versions) for path, found in records.items()}
     return {path: proposed for path, proposed in edits.items() if proposed.text != _text(path)}
 

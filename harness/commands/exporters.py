@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from onnx_parity.harness.commands import defaults
 from onnx_parity.harness.commands.terminal import print_json, refuse
 from onnx_parity.harness.escaping import visible_line
 from onnx_parity.harness.record import GRAVEST_FIRST, Status
@@ -40,7 +41,7 @@ def exporters(
 
         parity exporters runs/20260131-101500-4711 runs/20260131-111500-4712 --all
     """
-    folders = runs or [Path("runs/last")]
+    folders = runs or [defaults.last()]
     try:
         for run in folders:
             read_info(run)

@@ -18,6 +18,7 @@ from onnx_parity.harness.case import Declaration, DeclarationError
 from onnx_parity.harness.cases.declarations import declared_under
 from onnx_parity.harness.expecting.expectations import Expectation, ExpectationError, load
 from onnx_parity.harness.matrix.cells import Cell, cells_of
+from onnx_parity.harness.matrix.lookup import cell_of
 from onnx_parity.harness.matrix.shards import group_of
 from onnx_parity.harness.pytest_plugin.cell_report import CellReport, report_of
 from onnx_parity.harness.record import Record
@@ -62,10 +63,29 @@ class DeclarationCollector(pytest.Collector):
             raise self.CollectError(f"{self.name} is declared twice, at {at}. Rename one of them.")
         file = os.path.relpath(self.path, self.config.rootpath)
         try:
-            for cell in cells_of(self.name, self._declaration, self._runner.selection):
+            for cell in self._cells():
                 yield CellItem.from_parent(self, name=cell.id, cell=cell, runner=self._runner, file=file)
         except DeclarationError as error:
             raise self.CollectError(str(error)) from error
+
+    def _cells(self) -> Iterator[Cell]:
+        """The cells of the selection, and those that the command line names: an id says all that a cell is."""
+        seen = set()
+        for cell in cells_of(self.name, self._declaration, self._runner.selection):
+            seen.add(cell.id)
+            yield cell
+        for named in dict.fromkeys(self._named_cells()):
+            if named not in seen:
+                found = cell_of(named, self.name, self._declaration)
+                yield from () if found is None else (found,)
+
+    def _named_cells(self) -> Iterator[str]:
+        for argument in self.config.args:
+            # An id may hold brackets, and what stands in them may hold anything.
+            before, bracket, rest = argument.partition("[")
+            _, *names = before.split("::")
+            if len(names) == 2 and names[0] == self.name:
+                yield f"{names[1]}{bracket}{rest}"
 
 
 class CellItem(pytest.Item):
