@@ -179,6 +179,8 @@ class Record(msgspec.Struct, frozen=True, omit_defaults=True):
     source: str = ""
     #: The failure bundle, relative to the run's folder; empty if there is none.
     bundle: str = ""
+    #: Whether the exporter refused the program, though `unsupported.toml` does not say so.
+    refused: bool = False
     #: The options of the run that the node id does not tell: `--parity-seed=3`.
     options: tuple[str, ...] = ()
 

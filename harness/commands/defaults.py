@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import cache
 from pathlib import Path
 
 from onnx_parity.harness.commands.terminal import refuse
@@ -10,13 +9,8 @@ from onnx_parity.harness.project import Project, SettingsError, find_project
 
 
 def project() -> Project:
-    return _project_of(Path.cwd())
-
-
-@cache
-def _project_of(folder: Path) -> Project:
     try:
-        return find_project(folder)
+        return find_project(Path.cwd())
     except SettingsError as error:
         refuse(str(error))
 

@@ -25,7 +25,6 @@ from onnx_parity.harness.axes import (
     parse_opsets,
 )
 from onnx_parity.harness.cases.opinfo_entries import FEW, first_dtype, spread
-from onnx_parity.harness.commands import defaults
 from onnx_parity.harness.comparison.figures import (
     AT_LEAST,
     PEER_OPSET,
@@ -38,6 +37,7 @@ from onnx_parity.harness.comparison.figures import (
 )
 from onnx_parity.harness.comparison.outcome import Comparison, Outcome, Point, Task, Verdict
 from onnx_parity.harness.comparison.workers import WorkerStartError, run_tasks
+from onnx_parity.harness.project import find_project
 from onnx_parity.harness.results.environment import describe_run
 
 
@@ -129,7 +129,7 @@ def _points(patterns: list[str], samples: int) -> Iterator[Point]:
 
     declared = {
         entry: declaration.usable(entry)
-        for place in defaults.declarations()
+        for place in find_project(Path.cwd()).declarations
         for _, declaration in declared_under(place)
         if isinstance(declaration, OpInfoDeclaration)
         for entry in declaration.entry_names

@@ -48,7 +48,9 @@ class Found:
 
     @classmethod
     def of(cls, record: Record) -> Found | None:
-        """None for a cell that neither passed nor failed."""
+        """None for a cell that neither passed nor failed, and for one that was refused, which is not expected here."""
+        if record.refused:
+            return None
         match record.status:
             case Status.PASSED | Status.UNEXPECTED_PASS:
                 return cls(record.cell, record.name, record.case, None, "")

@@ -19,7 +19,7 @@ import pytest
 from onnx_parity.harness import axes
 from onnx_parity.harness.declaration_error import DeclarationError
 from onnx_parity.harness.escaping import visible_line
-from onnx_parity.harness.expecting.expectations import FILE, ExpectationError
+from onnx_parity.harness.expecting.expectations import ExpectationError
 from onnx_parity.harness.project import Project, Settings
 from onnx_parity.harness.pytest_plugin.cell_report import CellReport, outcome_of, packed, unpacked
 from onnx_parity.harness.pytest_plugin.matrix import RUN_INFO, Matrix
@@ -234,7 +234,7 @@ class Progress:
     @pytest.hookimpl(optionalhook=True)
     def pytest_xdist_node_collection_finished(self, node: WorkerController, ids: list[str]) -> None:
         self._terminal = node.config.pluginmanager.get_plugin("terminalreporter")
-        self._pace.total = sum(f"{FILE}::" not in each for each in ids)
+        self._pace.total = sum(".toml::" not in each for each in ids)
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         self._uncollected |= report.failed

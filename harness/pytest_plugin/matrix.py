@@ -17,6 +17,7 @@ import msgspec
 import pytest
 
 from onnx_parity.harness.axes import PARITY, AxisError, Selection
+from onnx_parity.harness.expecting import unsupported
 from onnx_parity.harness.expecting.expectations import FILE, load
 from onnx_parity.harness.matrix.shards import parse_shard
 from onnx_parity.harness.matrix.since import since, source_of
@@ -111,10 +112,11 @@ class Matrix:
     def split(self, items: Sequence[pytest.Item]) -> Split:
         """Split the collected items into those to run and those to leave out. One process writes carried-over records.
 
-        The expectation files are read here, so that an invalid one is reported before any cell runs.
+        The files of expectations and refusals are read here, so that an invalid one is reported before any cell runs.
         """
         for folder in {item.path.parent for item in items if hasattr(item, "cell")}:
             load(folder / FILE)
+            unsupported.load_once(folder / unsupported.FILE)
         split = self.part.split(items)
         if split.carried and self.worker in ("main", "gw0"):
             self.log.carry(split.carried)
@@ -203,11 +205,12 @@ class Matrix:
                     kept.append(self.bundles.keep(record, outcome))
 
             outcome = self.bench.run(item.cell, keep)
-        record = expected(outcome.onto(blank), item.path.parent)
+        record = unsupported.judged(expected(outcome.onto(blank), item.path.parent), item.path.parent, item.is_in_tier)
         if record.status in (Status.FAILED, Status.UNEXPECTED_PASS) or (
             record.status is Status.UNSUPPORTED and self.strict_unsupported
         ):
-            details = outcome.details if record.status is not Status.UNEXPECTED_PASS else [record.reason]
+            details = [record.reason] if record.status is Status.UNEXPECTED_PASS or record.refused else []
+            details = details or outcome.details
             details = [*details, *(each.line for each in kept)]
             folder = kept[0].folder if kept else ""
             record = msgspec.structs.replace(record, bundle=folder, message=block(record, details))

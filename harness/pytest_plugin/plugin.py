@@ -22,7 +22,7 @@ from onnx_parity.harness.pytest_plugin.options import add_options, add_short_nam
 _HOOKS = "parity-hooks"
 _PROJECT: pytest.StashKey[Project] = pytest.StashKey()
 _IS_WANTED: pytest.StashKey[bool] = pytest.StashKey()
-_EXPECTATIONS = "expectations.toml"
+_EXPECTATIONS, _UNSUPPORTED = "expectations.toml", "unsupported.toml"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -78,12 +78,14 @@ def pytest_pycollect_makeitem(collector: pytest.Module, name: str, obj: object) 
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
     # Other projects' files may have this name.
-    if file_path.name != _EXPECTATIONS or not holds_declarations(file_path.parent):
+    if file_path.name not in (_EXPECTATIONS, _UNSUPPORTED) or not holds_declarations(file_path.parent):
         return None
     _meet_declarations(parent)
-    from onnx_parity.harness.pytest_plugin.items import ExpectationsFile
+    from onnx_parity.harness.pytest_plugin.items import ExpectationsFile, UnsupportedFile
 
-    return ExpectationsFile.from_parent(parent, path=file_path)
+    kind = ExpectationsFile if file_path.name == _EXPECTATIONS else UnsupportedFile
+    collector: pytest.Collector = kind.from_parent(parent, path=file_path)
+    return collector
 
 
 def _meet_declarations(met: pytest.Collector) -> None:

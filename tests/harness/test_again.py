@@ -5,11 +5,12 @@ from __future__ import annotations
 import shlex
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from onnx_parity.harness.record import Status
 from onnx_parity.harness.store import read_records
-from tests.records import RECORD, altered
+from tests.records import RECORD
 
 pytest_plugins = "pytester"
 
@@ -92,10 +93,10 @@ def test_the_seed_and_the_limits_are_those_of_the_run(cases: pytest.Pytester) ->
     ],
 )
 def test_the_command_survives_a_shell(nodeid: str, line: str) -> None:
-    record = altered(RECORD, nodeid=nodeid)
+    record = msgspec.structs.replace(RECORD, nodeid=nodeid)
     assert record.again == line
     assert shlex.split(line) == ["pytest", nodeid]
-    assert altered(record, options=("--parity-seed=3",)).again == f"{line} --parity-seed=3"
+    assert msgspec.structs.replace(record, options=("--parity-seed=3",)).again == f"{line} --parity-seed=3"
 
 
 def test_a_bundle_without_a_model_runs_the_same_words(cases: pytest.Pytester) -> None:

@@ -30,7 +30,7 @@ relu = op(F.relu, floats(2, 3))
 
 
 @pytest.fixture
-def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, imports_as_before: None) -> Path:
     """A clone with one file of declarations."""
     for directory in ("listed_cases", "listed_models"):
         (tmp_path / directory).mkdir()

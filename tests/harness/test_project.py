@@ -13,6 +13,7 @@ from onnx_parity.harness import cli
 from onnx_parity.harness.project import Settings, SettingsError, find_project, holds_declarations
 
 pytest_plugins = "pytester"
+pytestmark = pytest.mark.usefixtures("imports_as_before")
 
 _CASES = """
 import torch.nn.functional as F
@@ -88,10 +89,10 @@ def test_settings_that_make_no_sense_are_told_by_commands_and_by_pytest(
 
 def test_what_is_no_table_or_no_toml_is_told(tmp_path: Path) -> None:
     written(tmp_path, "[tool]\nparity = 3\n")
-    with pytest.raises(SettingsError, match="is no table. Write its settings below it: declarations, tier, "):
+    with pytest.raises(SettingsError, match=r"is no table\. Write its settings below it: declarations, tier, "):
         find_project(tmp_path)
     written(tmp_path, "[tool.parity\n")
-    with pytest.raises(SettingsError, match="pyproject.toml: Expected ']'"):
+    with pytest.raises(SettingsError, match=r"pyproject\.toml: Expected ']'"):
         find_project(tmp_path)
 
 
