@@ -1,4 +1,4 @@
-"""Records arranged by declaration and case, and the name of the page of each."""
+"""Arranges records by declaration and case, and names the page of each."""
 
 from __future__ import annotations
 

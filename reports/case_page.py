@@ -53,7 +53,7 @@ class VariantView:
 
     label: str
     summary: str
-    #: Whether its cells are unfolded when the page opens: not if there are several variants and all cells passed.
+    #: Whether its cells are unfolded when the page opens. They are not if there are several variants and all passed.
     open: bool
     cells: tuple[CellView, ...]
 

@@ -34,7 +34,7 @@ NOT_PASSES = frozenset(Status) - {Status.PASSED}
 def write_report(run: Path, out: Path) -> Path:
     """Write the report of the run in folder `run` to the folder `out` and return the path of its index.html.
 
-    The report appears in `out` when it is complete, and replaces an earlier report there. Other files in `out` stay.
+    The report appears in `out` when it is complete, and replaces an earlier report there. Other files are not changed.
     """
     info = read_info(run)
     declarations = arrange(read_records(run))
@@ -49,7 +49,7 @@ class TitledGrid:
 
     anchor: str
     title: str
-    #: What a row shows, in the singular: `operator`.
+    #: What a row stands for, in the singular: `operator`.
     noun: str
     grid: Grid
 
@@ -133,7 +133,7 @@ class _Site:
                 "declaration": declaration,
                 "first": declaration.cases[0].records[0],
                 "titled": TitledGrid("cases", "Cases", "case", build_grid(heads, self.opsets)),
-                # A missing device is missing for all cases: the grid shows it.
+                # A missing device is missing for all cases, and is shown in the grid.
                 "groups": group_outcomes(declaration.cases, NOT_PASSES - {Status.ABSENT}),
             },
         )
@@ -171,7 +171,7 @@ def _fit_for_html(value: object) -> object:
 
 
 def _nan_last(value: float | None) -> float:
-    """An error as the sorting key of a column. None, which stands for NaN in a record, sorts after every number."""
+    """The sorting key of an error in a column. None, which represents NaN in a record, comes after every number."""
     return math.inf if value is None else value
 
 

@@ -1,4 +1,4 @@
-"""The page of operators that were really traced and exported: ATen operators and ONNX nodes, from the records."""
+"""The page of traced and exported operators: ATen operators and ONNX nodes, from the records."""
 
 from __future__ import annotations
 

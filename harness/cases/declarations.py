@@ -1,4 +1,4 @@
-"""Finding declarations: those of a module, of a file, and of all files in a folder."""
+"""Finds declarations, in a module, in a file, or in all files in a folder."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from types import ModuleType
 from onnx_parity.harness.case import Declaration
 from onnx_parity.harness.declaration_error import DeclarationError
 
-#: What can bind a name at the top of a module that no assignment there shows.
+#: Statements at the top of a module that may bind a name without an assignment.
 _HIDDEN_ASSIGNMENTS = {"exec", "globals", "locals", "setattr", "vars"}
 
 
@@ -24,15 +24,15 @@ def declared_in(module: ModuleType) -> Iterator[tuple[str, Declaration]]:
 
 
 def is_declared(name: str, declaration: Declaration, file: Path) -> bool:
-    """Whether this file declares cases by this name: it is public, and not imported from another file."""
+    """Whether this file declares cases by this name: the name is public, and not imported from another file."""
     return not name.startswith("_") and declaration.file.resolve() == file.resolve()
 
 
 def declared_under(place: Path, wanted: Callable[[str], bool] | None = None) -> Iterator[tuple[str, Declaration]]:
     """The declarations of a file, or of every file in a folder, such as `op_cases`.
 
-    Where only declarations of wanted names are asked for, modules that assign no such name are not imported: those of
-    `model_zoo` import torchvision, which takes as long as torch.
+    If only declarations of certain names are wanted, modules that do not assign such a name are not imported. Those of
+    `model_zoo` import torchvision, which takes as long as importing torch.
     """
     for file in sorted(place.glob("*.py")) if place.is_dir() else [place]:
         if wanted is not None and not _may_assign(file, wanted):
@@ -61,7 +61,7 @@ def _imported(file: Path) -> ModuleType:
 
 
 def _may_assign(file: Path, wanted: Callable[[str], bool]) -> bool:
-    """Whether a module assigns a wanted name at its top, or may do so in a way that its source does not show."""
+    """Whether a module may assign a wanted name at its top, as far as its source shows."""
     functions_and_classes = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
     top = [each for each in ast.parse(file.read_bytes()).body if not isinstance(each, functions_and_classes)]
     names = [node for each in top for node in ast.walk(each) if isinstance(node, ast.Name)]

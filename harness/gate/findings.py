@@ -1,4 +1,4 @@
-"""The differences between a baseline and a run: one kind for each way in which a release can get worse, and fixes."""
+"""The differences between a baseline and a run: fixes, and one kind for each way in which a release can get worse."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ def _not_run(baseline: Side, run: Side, thresholds: Thresholds) -> Iterator[Find
 def _slower_exports(
     before: Mapping[str, Record], now: Mapping[str, Record], thresholds: Thresholds
 ) -> Iterator[Finding]:
-    """Cases whose exports slowed down more than the median case did. What slows all cases down is the machine."""
+    """Cases whose exports slowed down more than the median case did. A slowdown of all cases is due to the machine."""
     cases: defaultdict[str, list[tuple[Record, Record]]] = defaultdict(list)
     for cell, record in now.items():
         other = before.get(cell)

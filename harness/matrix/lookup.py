@@ -1,4 +1,4 @@
-"""From a cell's id back to the cell, wherever it is declared."""
+"""Finds the declared cell with a given id."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def _declared(places: Sequence[Path], wanted: Callable[[str], bool] | None = Non
 
 
 def _selection(point: re.Match[str]) -> Selection:
-    """A selection of few cells besides this one. An id ends with the runtime, and perhaps an exporter and `dynamic`."""
+    """A selection that contains the cell and few others. An id ends with the runtime, an exporter, and `dynamic`."""
     if int(point["opset"]) not in OPSETS:
         raise NoSuchCellError(f"there is no opset {point['opset']} here, only {OPSETS[0]} to {OPSETS[-1]}.")
     runtime, _, exporter = point["rest"].removesuffix("-dynamic").partition("-")

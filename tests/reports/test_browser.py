@@ -1,4 +1,4 @@
-"""The pages in a real browser: they open clean and offline, filter, sort, and say their reasons to a keyboard.
+"""The pages in a real browser: no errors, no network, filters, sorting, and use by keyboard.
 
 The browser is the Chromium on PATH, else Playwright's own.
 """
@@ -107,7 +107,7 @@ def test_the_pages_follow_the_scheme_of_their_reader(page: Page, site: Path) -> 
     assert grounds == ["rgb(253, 253, 252)", "rgb(20, 23, 22)"]
 
 
-def test_the_first_page_tells_the_run(page: Page, site: Path) -> None:
+def test_the_first_page_describes_the_run(page: Page, site: Path) -> None:
     open_page(page, site, "index.html")
     expect(page.locator("h1")).to_have_text("5 of the 1,880 cells that ran are wrong.")
     expect(page.locator(".counts li").first).to_contain_text("1 crashed")
@@ -225,7 +225,7 @@ def test_on_a_phone_the_grid_scrolls_and_the_page_does_not(chromium: Browser, si
     context.close()
 
 
-def test_what_a_record_says_never_runs(page: Page, tmp_path: Path) -> None:
+def test_scripts_in_a_record_never_run(page: Page, tmp_path: Path) -> None:
     hostile = '</script><script>window.ran = 1</script><img src=x onerror="window.ran = 1">'
     cell = replace(PASSING, cell="f", case=hostile, name=hostile, reason=hostile, message=hostile, status=Status.FAILED)
     twin = replace(cell, cell="g", case="g")

@@ -1,4 +1,4 @@
-"""What is gathered from records: groups of failures, the run's verdict and pace, traced operators, pages' names."""
+"""Summaries of records: groups of failures, the run's verdict and pace, traced operators, names of pages."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_the_gravest_group_comes_first() -> None:
     assert [group.case for group in group_outcomes(cases, WRONG)] == ["zeta", "elu", "alpha"]
 
 
-def test_a_group_says_how_many_more_reasons_there_are() -> None:
+def test_a_group_has_the_number_of_further_reasons() -> None:
     records = [replace(FAILED, cell=str(n), opset=7 + n, reason=f"off by {n}") for n in range(3)]
     (group,) = group_outcomes(arrange(records)[0].cases, WRONG)
     assert (group.reason, group.other_reasons) == ("off by 0", 2)
@@ -82,7 +82,7 @@ def test_a_run_without_timings_has_no_pace() -> None:
     assert measure_pace([PASSING]) is None
 
 
-def test_the_summary_of_an_empty_run_says_why_it_may_be_empty() -> None:
+def test_the_summary_of_an_empty_run_has_possible_reasons() -> None:
     summary = summarize(RunInfo(id="r", started="", seed=1, tier="smoke"), ())
     assert summary.scope == (
         "The run has no records: its selection matched nothing, or it was stopped before its first cell."
@@ -140,5 +140,5 @@ def test_page_names_are_safe_in_any_file_system(label: str) -> None:
 
 
 @pytest.mark.parametrize(("one", "other"), [("f[x/y]", "f[x=y]"), ("Relu", "relu"), ("größe", "grosse"), ("é", "è")])
-def test_page_names_tell_labels_apart_on_a_file_system_without_cases(one: str, other: str) -> None:
+def test_page_names_differ_on_a_case_insensitive_file_system(one: str, other: str) -> None:
     assert page_name("cases", one).lower() != page_name("cases", other).lower()

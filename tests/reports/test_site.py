@@ -1,4 +1,4 @@
-"""The pages as files: every link leads somewhere, nothing comes from outside, hostile and huge runs are borne."""
+"""The pages as files: links lead to existing pages, nothing is loaded from outside, hostile runs are rendered."""
 
 from __future__ import annotations
 
