@@ -80,6 +80,13 @@ def show(comparison: Comparison, terminal: Console, *, every: bool) -> None:
         highlight=False,
         soft_wrap=True,
     )
+    for reason, number in comparison.absent.items():
+        terminal.print(
+            f"{number} cells could not run with any exporter, and are not counted: {visible_line(reason)}",
+            markup=False,
+            highlight=False,
+            soft_wrap=True,
+        )
     for point in comparison.behind:
         text = f"{point.case} {point.dtype} opset {point.opset} {point.shapes}"
         text = f"another exporter passes where parity does not: {visible_line(text)}"
