@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -17,7 +18,7 @@ from onnx_parity.harness.expecting import unsupported
 from onnx_parity.harness.expecting.expectation_edits import Edit, edit
 from onnx_parity.harness.expecting.expectations import FILE, ExpectationError
 from onnx_parity.harness.expecting.unsupported_edits import Group, is_refused, known, written
-from onnx_parity.harness.record import Record
+from onnx_parity.harness.record import Record, RunInfo
 from onnx_parity.harness.store import RunStoreError, read_info, read_records
 
 if TYPE_CHECKING:
@@ -76,23 +77,24 @@ def _proposed_edits(run: Path) -> Mapping[Path, Edit]:
     for record in read_records(run):
         records[defaults.from_here(project.root / record.file).parent / FILE].append(record)
     edits = {path: edit(_text(path), path, found, versions) for path, found in records.items()}
-    tier = Tier(read_info(run).tier)
+    info = read_info(run)
     for path, found in records.items():
         file = path.with_name(unsupported.FILE)
-        edits[file] = _edit_of_refusals(file, found, tier)
+        edits[file] = _edit_of_refusals(file, found, info)
     return {path: proposed for path, proposed in edits.items() if proposed.text != _text(path)}
 
 
-def _edit_of_refusals(path: Path, records: Sequence[Record], tier: Tier) -> Edit:
-    """What `unsupported.toml` should hold. A file that there is not yet is complete for the tier of the run."""
+def _edit_of_refusals(path: Path, records: Sequence[Record], info: RunInfo) -> Edit:
+    """What `unsupported.toml` should hold. A file that there is not yet is for the tier and the torch of the run."""
     text, before = _text(path), unsupported.load(path)
     told = [(record, refused) for record in records if (refused := is_refused(record)) is not None]
     if all(not refused if before is None else before.agrees(record, refused=refused) for record, refused in told):
         return Edit(text)
-    tier = tier if before is None else before.tier
+    release = re.match(r"\d+\.\d+", info.packages.get("torch", ""))
+    tier, torch = (before.tier, before.torch) if before else (Tier(info.tier), f"=={release[0]}.*" if release else "")
     cells = {cell.id: (group, cell.opset) for group, cell in _cells_beside(path, tier)}
     groups = known((record for record, _ in told if record.cell in cells), before, cells.values())
-    new = written(tier, groups)
+    new = written(tier, torch, groups)
     return Edit(new, [f"what the {tier} tier refuses has changed. Review it: a new line may be a lowering that broke"])
 
 

@@ -5,6 +5,7 @@ which cells are refused. A cell that is refused without being named there fails,
 passes. `parity expect --update` writes the file from a run, and a person reviews the difference:
 
     tier = "default"
+    torch = "==2.13.*"
 
     ["*"]
     "<13" = ["bfloat16"]
@@ -19,7 +20,8 @@ passes. `parity expect --update` writes the file from a run, and a person review
 Each table is a file of declarations, or `*` for all. Its keys are opsets, as in an `expectations.toml`, and `*` for
 all. Each text names a declaration or one of its cases (`topk[]` is the case without attributes), and may narrow it to a
 dtype, or to `static` or `dynamic` sizes; in the table `*` it has no name. `tier` is the tier that the file is complete
-for: cells that this tier does not have are not judged. The file speaks of this project's exporter and of programs that
+for: cells that this tier does not have are not judged, and none with another torch, which decomposes operators in other
+ways. The file speaks of this project's exporter and of programs that
 are captured by tracing.
 """
 
@@ -31,10 +33,12 @@ from functools import cache
 from pathlib import Path
 
 import msgspec
+from packaging.specifiers import InvalidSpecifier, SpecifierSet
 
 from onnx_parity.harness.axes import OPSETS, PARITY, Capture, Dtype, Shapes, Tier
 from onnx_parity.harness.expecting.expectations import ExpectationError, opsets_of
 from onnx_parity.harness.record import Blame, Record, Status
+from onnx_parity.harness.results.environment import package_versions
 
 FILE = "unsupported.toml"
 #: The table of what holds in all files, and the key of what holds at all opsets.
@@ -80,11 +84,17 @@ class Unsupported(msgspec.Struct, frozen=True):
     """A file, read."""
 
     tier: Tier
+    #: The versions of torch that it holds for, in pip's notation; empty for all.
+    torch: str
     refused: tuple[Refused, ...]
 
     def holds(self, family: str, case: str, dtype: str, shapes: str, opset: int) -> bool:
         """Whether it says that these cells are refused at the opset."""
         return any(each.names(family, case, dtype, shapes) and opset in each.at() for each in self.refused)
+
+    def holds_here(self) -> bool:
+        """Whether it speaks of the torch of this environment."""
+        return SpecifierSet(self.torch).contains(package_versions().get("torch", ""), prereleases=True)
 
     def agrees(self, record: Record, *, refused: bool) -> bool:
         return self.holds(record.family, record.case, record.dtype, record.shapes, record.opset) is refused
@@ -106,10 +116,14 @@ def parse(text: str, path: Path) -> Unsupported:
         tables = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise ExpectationError(f"{path}: {error}") from error
-    tier = tables.pop("tier", None)
+    tier, torch = tables.pop("tier", None), tables.pop("torch", "")
     if tier not in list(Tier):
         raise ExpectationError(f"{path}: tier = {tier!r}. Write the tier that it is complete for: {', '.join(Tier)}.")
-    return Unsupported(Tier(tier), tuple(_entries(tables, path)))
+    try:
+        SpecifierSet(torch)
+    except (InvalidSpecifier, TypeError, AttributeError) as error:
+        raise ExpectationError(f"{path}: torch = {torch!r} is not in pip's notation, such as '==2.13.*'.") from error
+    return Unsupported(Tier(tier), torch, tuple(_entries(tables, path)))
 
 
 def _entries(tables: Mapping[str, object], path: Path) -> Iterator[Refused]:
@@ -152,7 +166,9 @@ def judged(record: Record, directory: Path, is_in_tier: Callable[[Tier], bool]) 
     if record.status not in (Status.UNSUPPORTED, Status.PASSED) or not is_judged(record):
         return record
     file = load_once(directory / FILE)
-    if file is None or file.agrees(record, refused=record.status is Status.UNSUPPORTED) or not is_in_tier(file.tier):
+    if file is None or file.agrees(record, refused=record.status is Status.UNSUPPORTED):
+        return record
+    if not file.holds_here() or not is_in_tier(file.tier):
         return record
     if record.status is Status.PASSED:
         reason = f"{FILE} says that it is refused, and it passes now: `parity expect --update` corrects the file"

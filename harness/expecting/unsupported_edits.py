@@ -79,7 +79,7 @@ def known(records: Iterable[Record], before: Unsupported | None, others: Iterabl
     return dict(found)
 
 
-def written(tier: Tier, groups: Known) -> str:
+def written(tier: Tier, torch: str, groups: Known) -> str:
     """The text of the file."""
     of_dtypes = [*_of_dtypes(groups)]
     entries = list(of_dtypes)
@@ -88,7 +88,7 @@ def written(tier: Tier, groups: Known) -> str:
     tables: defaultdict[str, defaultdict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
     for entry in entries:
         tables[entry.family][entry.opsets].append(entry.text)
-    parts = [_HEAD, f'tier = "{tier}"\n']
+    parts = [_HEAD, f'tier = "{tier}"\n', f'torch = "{torch}"\n' if torch else ""]
     for family, lines in sorted(tables.items()):
         quoted = f'"{family}"' if family == EVERY else family
         parts.append(f"\n[{quoted}]\n" + "".join(_line(opsets, lines[opsets]) for opsets in sorted(lines, key=_order)))

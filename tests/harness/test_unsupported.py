@@ -20,6 +20,7 @@ from onnx_parity.harness.record import Blame, Record, Stage, Status
 from onnx_parity.harness.store import read_records
 from tests.records import RECORD, write_run
 
+pytest_plugins = "pytester"
 pytestmark = pytest.mark.usefixtures("imports_as_before")
 
 _FILE = """
@@ -80,6 +81,7 @@ def test_a_file_names_cells(cell: Record, refused: bool) -> None:
             "[a] '<9' has 'b c'. Write the name of a declaration or a case, and perhaps a dtype, static or dynamic.",
         ),
         ("tier = 'full'\n['*']\n'<9' = ['elu']", "[*] '<9' has 'elu'. Write a dtype, static or dynamic."),
+        ("tier = 'full'\ntorch = 2", "torch = 2 is not in pip's notation, such as '==2.13.*'."),
         ("tier", "Expected '=' after a key in a key/value pair (at end of document)"),
     ],
 )
@@ -117,6 +119,15 @@ def test_it_is_strict_in_both_directions(tmp_path: Path) -> None:
     assert judged(refusal, tmp_path / "without", lambda tier: True) is refusal
 
 
+def test_another_torch_is_not_judged(tmp_path: Path) -> None:
+    refusal = record("tanh", 9, status=Status.UNSUPPORTED)
+    for number, (versions, status) in enumerate((("<2", Status.UNSUPPORTED), (">=2.11", Status.FAILED))):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        (folder / "unsupported.toml").write_text(f'torch = "{versions}"{_FILE}')
+        assert judged(refusal, folder, lambda tier: True).status is status
+
+
 def test_what_is_written_agrees_with_what_was_found() -> None:
     drawn = random.Random(7)
     for _ in range(60):
@@ -131,7 +142,7 @@ def test_what_is_written_agrees_with_what_was_found() -> None:
                         seen = drawn.sample(range(7, 29), 8)
                         refused = {opset for opset in seen if opset < since or drawn.random() < 0.02}
                         groups[Group("f", label, dtype, shapes)] = Opsets(refused, set(seen) - refused)
-        file = parse(written(Tier.FULL, groups), Path("unsupported.toml"))
+        file = parse(written(Tier.FULL, "", groups), Path("unsupported.toml"))
         for group, opsets in groups.items():
             for opset in opsets.refused | opsets.exported:
                 told = file.holds(group.family, group.case, group.dtype, group.shapes, opset)
@@ -151,7 +162,7 @@ def test_it_is_written_in_a_few_lines() -> None:
             group("never", "float32", 29),
         ]
     )
-    assert written(Tier.DEFAULT, groups).partition('tier = "default"\n')[2] == (
+    assert written(Tier.DEFAULT, "", groups).partition('tier = "default"\n')[2] == (
         '\n["*"]\n"<13" = ["bfloat16"]\n'
         '\n[f]\n"<9" = ["c"]\n"<10" = ["b dynamic", "c[k=1]"]\n"<11" = ["a"]\n"*" = ["never"]\n'
     )
@@ -198,3 +209,36 @@ def test_the_file_is_written_from_a_run(tmp_path: Path, monkeypatch: pytest.Monk
     assert run(elu=9, tanh=7) == ["1", "0", '[activation]\n"<9" = ["elu"]\n']
     assert run(elu=9, tanh=7) == ["0", "0", '[activation]\n"<9" = ["elu"]\n']
     assert run(elu=7, tanh=18) == ["1", "11", '[activation]\n"<18" = ["tanh"]\n']
+
+
+_REFUSED = """
+import torch
+from onnx_parity.harness.case import floats, op
+
+heard = op(torch.relu, floats(2, 3))
+unheard = op(torch.det, floats(3, 3))
+"""
+
+
+def test_a_refusal_that_is_not_named_fails_pytest_and_so_does_a_name_without_a_case(pytester: pytest.Pytester) -> None:
+    given = ("-p", "onnx_parity", "-p", "no:hypothesispytest", "-p", "no:cacheprovider", "--assert=plain")
+    given += ("--in-process", "--opsets", "9", "--devices", "cpu", "cases.py", "unsupported.toml")
+    pytester.makepyfile(cases=_REFUSED)
+    file = pytester.path / "unsupported.toml"
+    file.write_text('tier = "default"\n[cases]\n"<10" = ["heard", "gone float32"]\n')
+    result = pytester.runpytest_inprocess(*given)
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.stdout.fnmatch_lines(
+        [
+            "unheard  float32  opset 9 * export ✗  exporter",
+            "  it is refused, and unsupported.toml does not say so: *",
+            "*/unsupported.toml: no case has this name: [[]cases[]] 'gone float32'. *",
+            "2 cells: 1 failed, 1 unexpected pass; *",
+        ],
+        consecutive=False,
+    )
+    file.write_text('tier = "default"\n[cases]\n"<10" = ["unheard"]\n')
+    unsupported.load_once.cache_clear()
+    result = pytester.runpytest_inprocess(*given)
+    result.stdout.fnmatch_lines(["2 cells: 1 unsupported, 1 passed; *"])
+    assert result.ret == pytest.ExitCode.OK
