@@ -50,7 +50,7 @@ def test_the_guide_holds_from_the_first_line_to_the_last(environment: Path, tmp_
             (tmp_path / file[1]).write_text(block)
             continue
         assert language == "sh", block
-        for line in block.splitlines():
+        for line in block.replace("\\\n", "").splitlines():
             ending = _ENDING.search(line)
             command = _ENDING.sub("", line)
             ran = subprocess.run(
