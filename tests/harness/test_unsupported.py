@@ -221,8 +221,8 @@ unheard = op(torch.det, floats(3, 3))
 
 
 def test_a_refusal_that_is_not_named_fails_pytest_and_so_does_a_name_without_a_case(pytester: pytest.Pytester) -> None:
-    given = ("-p", "onnx_parity", "-p", "no:hypothesispytest", "-p", "no:cacheprovider", "--assert=plain")
-    given += ("--in-process", "--opsets", "9", "--devices", "cpu", "cases.py", "unsupported.toml")
+    lean = ("-p", "onnx_parity", "-p", "no:hypothesispytest", "-p", "no:cacheprovider", "--assert=plain")
+    given = (*lean, "--in-process", "--opsets", "9", "--devices", "cpu", "cases.py", "unsupported.toml")
     pytester.makepyfile(cases=_REFUSED)
     file = pytester.path / "unsupported.toml"
     file.write_text('tier = "default"\n[cases]\n"<10" = ["heard", "gone float32"]\n')
