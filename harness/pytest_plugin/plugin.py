@@ -46,11 +46,13 @@ def pytest_load_initial_conftests(early_config: pytest.Config, parser: pytest.Pa
 
 def _named_paths(config: pytest.Config) -> Iterator[Path]:
     """What the command line names, or else the configuration's test paths, or else the working directory."""
-    given = config.known_args_namespace.file_or_dir
+    # The values of options that are not known yet, the short names, are among them.
+    words = [str(word).partition("::")[0] for word in config.known_args_namespace.file_or_dir]
+    given = [word for word in words if (config.invocation_params.dir / word).exists()]
     test_paths = config.getini("testpaths")
     folder = config.rootpath if test_paths and not given else config.invocation_params.dir
     for name in given or test_paths or ["."]:
-        yield folder / str(name).partition("::")[0]
+        yield folder / name
 
 
 def pytest_configure(config: pytest.Config) -> None:
