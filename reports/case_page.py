@@ -20,7 +20,6 @@ from onnx_parity.reports.wording import (
     message_excerpt,
     opset_ranges,
     plain_number,
-    pytest_line,
     ulps,
 )
 
@@ -135,7 +134,7 @@ def _view_cell(record: Record, anchor: str) -> CellView:
         seconds=stage_times(record.seconds),
         took=duration(sum(record.seconds.values())) if record.seconds else "",
         nodes=record.nodes,
-        command=pytest_line(record.nodeid),
+        command=record.again,
     )
 
 

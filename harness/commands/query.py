@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from onnx_parity.harness.commands import defaults
 from onnx_parity.harness.commands.terminal import print_json, print_text, refuse, warn_of_damage
 from onnx_parity.harness.results.query import FIELDS, QueryError, parse
 from onnx_parity.harness.store import RunStoreError, read_info, read_records
@@ -17,7 +18,9 @@ def query(
         str,
         typer.Argument(metavar="CONDITION", help="A condition on records: 'stage == \"compare\" and opset < 11'."),
     ],
-    run: Annotated[Path, typer.Option(help="The folder of the run.")] = Path("runs/last"),
+    run: Annotated[
+        Path, typer.Option(help="The folder of the run.", default_factory=defaults.last, show_default="runs/last")
+    ],
     fields: Annotated[
         str, typer.Option(help="The fields to print of each record, separated by commas.")
     ] = "cell,status,stage,reason",

@@ -7,16 +7,18 @@ from typing import Annotated
 
 import typer
 
-from onnx_parity.harness.commands.defaults import LAST
+from onnx_parity.harness.commands import defaults
 from onnx_parity.harness.commands.terminal import print_json, print_text, refuse
 from onnx_parity.harness.store import RunStoreError
 
-_Run = Annotated[Path, typer.Argument(help="The folder of the run.")]
+_Run = Annotated[
+    Path, typer.Argument(help="The folder of the run.", default_factory=defaults.last, show_default="runs/last")
+]
 _AsJson = Annotated[bool, typer.Option("--json", help="Print the path of the written page as JSON.")]
 
 
 def report(
-    run: _Run = LAST,
+    run: _Run,
     out: Annotated[
         Path | None,
         typer.Option(
@@ -53,7 +55,7 @@ def written_report(run: Path, out: Path | None = None) -> Path:
 
 
 def operators(
-    run: _Run = LAST,
+    run: _Run,
     out: Annotated[Path, typer.Option(help="The Markdown file to write.")] = Path("docs") / "operators.md",
     as_json: _AsJson = False,
 ) -> None:

@@ -51,11 +51,32 @@ def judge(baseline: Path, run: Path, policy: Policy) -> Verdict:
         run=now.info.id,
         actions={kind: getattr(policy.findings, kind.name.lower()) for kind in FindingKind},
         findings=list(compare(before, now, policy)),
-        environment=changes(before.info, now.info),
+        environment=[*changes(before.info, now.info), *_edited(before, now)],
         counts={status: (old[status], new[status]) for status in Status if status in old or status in new},
         times_compared=same_machine(before.info, now.info),
         damage=now.damage,
     )
+
+
+#: At most this many changed files or declarations are named.
+_NAMED = 5
+
+
+def _edited(before: Side, now: Side) -> list[str]:
+    """The files of the exporter and the harness, and the declarations, that differ: versions do not tell of edits."""
+    old, new = before.info.contents, now.info.contents
+    files = sorted(file for file in {**old, **new} if old.get(file) != new.get(file)) if old and new else []
+    pairs = ((before.records.get(cell), record) for cell, record in now.records.items())
+    declarations = {
+        record.name: None
+        for earlier, record in pairs
+        if earlier is not None and earlier.source and record.source and earlier.source != record.source
+    }
+    return [
+        f"{len(names)} {what} differ: {', '.join(names[:_NAMED])}{', ...' if len(names) > _NAMED else ''}"
+        for what, names in (("files", files), ("declarations", list(declarations)))
+        if names
+    ]
 
 
 def changes(before: RunInfo, now: RunInfo) -> list[str]:

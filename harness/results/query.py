@@ -12,12 +12,13 @@ import ast
 import difflib
 import operator
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any
 
-from onnx_parity.harness.record import Metrics, Record
+from onnx_parity.harness.axes import Capture, Device, Dtype, Shapes
+from onnx_parity.harness.record import Blame, Kind, Metrics, Record, Stage, Status
 from onnx_parity.harness.results.bounded_regex import bounded
 
 FIELDS = Record.__struct_fields__
@@ -168,12 +169,43 @@ def _check(node: ast.expr, text: str, depth: int = 0) -> None:
             parts = [operand]
         case ast.BinOp(left=left, op=ast.Add() | ast.Sub() | ast.Mult() | ast.Div(), right=right):
             parts = [left, right]
-        case ast.Compare(left=left, comparators=others):
+        case ast.Compare(left=left, ops=signs, comparators=others):
             parts = [left, *others]
+            for one, sign, other in zip(parts, signs, others, strict=False):
+                if isinstance(sign, ast.Eq | ast.NotEq | ast.In | ast.NotIn):
+                    _check_values(one, other, text)
+                if isinstance(sign, ast.Eq | ast.NotEq):
+                    _check_values(other, one, text)
         case _:
             raise QueryError(f"{text}: {ast.unparse(node)!r} is not supported in a condition. {_example()}")
     for part in parts:
         _check(part, text, depth + 1)
+
+
+#: The fields that have one of a few values, with these.
+_VALUES: Mapping[str, Sequence[str]] = {
+    "status": tuple(Status),
+    "stage": tuple(Stage),
+    "blame": tuple(Blame),
+    "kind": tuple(Kind),
+    "dtype": tuple(Dtype),
+    "device": tuple(Device),
+    "capture": tuple(Capture),
+    "shapes": tuple(Shapes),
+}
+
+
+def _check_values(field: ast.expr, value: ast.expr, text: str) -> None:
+    """Refuse a comparison with a text that no record has there: it is misspelt."""
+    if not isinstance(field, ast.Name) or field.id not in _VALUES:
+        return
+    values = value.elts if isinstance(value, ast.List | ast.Tuple | ast.Set) else [value]
+    possible = _VALUES[field.id]
+    for each in values:
+        if isinstance(each, ast.Constant) and isinstance(each.value, str) and each.value not in possible:
+            near = difflib.get_close_matches(each.value, possible, n=1)
+            hint = f"Did you mean '{near[0]}'?" if near else f"It is one of {', '.join(possible)}."
+            raise QueryError(f"{text}: {field.id} is never {each.value!r}. {hint}")
 
 
 def _suggestion(name: str, names: Iterable[str]) -> str:

@@ -186,6 +186,18 @@ def test_runs_with_other_inputs_are_not_compared(tmp_path: Path) -> None:
         gate(tmp_path, [cell()], [cell()], seed=1)
 
 
+def test_an_edited_lowering_or_declaration_is_a_difference_of_the_environment(tmp_path: Path) -> None:
+    contents = {f"exporter/{name}.py": "1" for name in "abcdefg"}
+    before = store(tmp_path, "before", [cell("a", source="1"), cell("b", source="1")], replace(INFO, contents=contents))
+    edited = {**dict.fromkeys(contents, "2"), "exporter/a.py": "1", "exporter/z.py": "1"}
+    now = [replace(cell("a", source="2"), name="elu"), cell("b", source="1"), cell("c", source="1")]
+    verdict = judge(before, store(tmp_path, "now", now, replace(INFO, contents=edited)), DEFAULT)
+    files = "exporter/b.py, exporter/c.py, exporter/d.py, exporter/e.py, exporter/f.py, ..."
+    assert verdict.environment == [f"7 files differ: {files}", "1 declarations differ: elu"]
+    assert f"environment: 7 files differ: {files}" in list(lines(verdict))
+    assert judge(before, before, DEFAULT).environment == []
+
+
 def test_runs_of_version_1_are_baselines(tmp_path: Path) -> None:
     old = Path(__file__).parent / "old_runs" / "v1"
     verdict = judge(old, old, Policy())
