@@ -5,6 +5,7 @@
     runs/20260131-101500/in-flight-gw0          the cell that this process is running, if any
     runs/20260131-101500/stderr-gw0.txt         what that cell wrote to its standard error
     runs/20260131-101500/end.json               the `RunEnd`, once the run has ended
+    runs/20260131-101500/records.parquet        the records as columns, if a large run has ended; see `columnar.py`
     runs/last                                   link to the newest run
 
 Each process appends to a file of its own, with one `write` for each line. If it is killed, at most its last line is
@@ -17,15 +18,33 @@ import os
 import shutil
 import struct
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from hashlib import blake2b
 from pathlib import Path
+from typing import TypeVar
 
 import msgspec
 
+from onnx_parity.harness.columnar import FILE as COLUMNS
+from onnx_parity.harness.columnar import Columns, open_columns, write_columns
 from onnx_parity.harness.record import SCHEMA_VERSION, Record, RunEnd, RunInfo, Stage
+
+_T = TypeVar("_T")
+
+
+class _Key(msgspec.Struct):
+    """What decides which of several records of a cell counts."""
+
+    cell: str
+    began: float = 0.0
+
 
 _encoder = msgspec.json.Encoder()
 _decoder = msgspec.json.Decoder(Record)
+_key_decoder = msgspec.json.Decoder(_Key)
+#: Lines of fewer bytes, about 15,000 records, are read in half a second. Columns would not be worth a file.
+_WORTH_COLUMNS = 20 << 20
+_HASHED = 1 << 16
 _STAGES = tuple(Stage)
 _STAGE_CODES = {stage: number for number, stage in enumerate(_STAGES)}
 #: The header of an in-flight file: the stage and when it began, then the length of the record that follows, which is 0
@@ -207,21 +226,66 @@ def read_end(run: Path) -> RunEnd | None:
 
 def read_records(run: Path) -> Iterator[Record]:
     """Every complete record of a run. If a cell has several records, only the one that began last is returned."""
-    latest: dict[str, Record] = {}
-    for path in record_files(run):
-        data = path.read_bytes()
-        whole, _, _unfinished = data.rpartition(b"\n")
-        for number, line in enumerate(whole.splitlines(), 1):
-            try:
-                record = _decoder.decode(line)
-            except msgspec.DecodeError as error:
-                raise RunStoreError(
-                    f"{path}:{number} is not a record: {error}. Remove this line, and run `parity run --resume {run}`."
-                ) from error
-            before = latest.get(record.cell)
-            if before is None or record.began >= before.began:
-                latest[record.cell] = record
-    yield from latest.values()
+    columns = read_columns(run)
+    return _read_lines(run) if columns is None else columns.records()
+
+
+def read_columns(run: Path) -> Columns | None:
+    """The columns of a run that has ended, which are written now if that has not been done; None if it is small."""
+    size = sum(path.stat().st_size for path in record_files(run))
+    if size < _WORTH_COLUMNS or not (run / "end.json").exists():
+        return None
+    path = run / COLUMNS
+    lines = described_lines(run)
+    columns = open_columns(path, lines)
+    if columns is None:
+        try:
+            write_columns(path, _read_lines(run), lines)
+        except OSError:
+            # The run is on a disk that is full or read-only: its lines are read each time.
+            return None
+        columns = open_columns(path, lines)
+    return columns
+
+
+def described_lines(run: Path) -> list[tuple[str, int, str]]:
+    """The name and size of every file of records, and a hash of its end, by which it is known to be the same."""
+    return [_described(file) for file in record_files(run)]
+
+
+def _described(path: Path) -> tuple[str, int, str]:
+    size = path.stat().st_size
+    with path.open("rb") as file:
+        file.seek(max(0, size - _HASHED))
+        return path.name, size, blake2b(file.read(), digest_size=8).hexdigest()
+
+
+def _read_lines(run: Path) -> Iterator[Record]:
+    files = record_files(run)
+    latest: dict[str, tuple[float, int]] = {}
+    for number, key in enumerate(_decoded(files, _key_decoder)):
+        before = latest.get(key.cell)
+        if before is None or key.began >= before[0]:
+            latest[key.cell] = key.began, number
+    for number, record in enumerate(_decoded(files, _decoder)):
+        if latest[record.cell][1] == number:
+            yield record
+
+
+def _decoded(files: Iterable[Path], decoder: msgspec.json.Decoder[_T]) -> Iterator[_T]:
+    """Every complete line of the files. The last line of one may be incomplete, if its process was killed."""
+    for path in files:
+        with path.open("rb") as lines:
+            for number, line in enumerate(lines, 1):
+                if not line.endswith(b"\n"):
+                    break
+                try:
+                    yield decoder.decode(line)
+                except msgspec.DecodeError as error:
+                    raise RunStoreError(
+                        f"{path}:{number} is not a record: {error}. Remove this line, and run "
+                        f"`parity run --resume {path.parent}`."
+                    ) from error
 
 
 def record_files(run: Path) -> list[Path]:

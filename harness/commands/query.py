@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from onnx_parity.harness.commands.terminal import print_json, print_text, refuse
-from onnx_parity.harness.results.query import FIELDS, QueryError, parse
-from onnx_parity.harness.store import RunStoreError, read_info, read_records
+from onnx_parity.harness.record import Record
+from onnx_parity.harness.results.query import FIELDS, Query, QueryError, parse
+from onnx_parity.harness.store import RunStoreError, read_columns, read_info, read_records
 
 
 def query(
@@ -46,16 +48,26 @@ def query(
         condition = parse(question)
         columns = [_column(field) for field in fields.split(",")]
         read_info(run)
-        found = list(condition.of(read_records(run)))
+        found, matching = _found(condition, run)
+        if not count:
+            for record in matching:
+                if json:
+                    print_json(record)
+                else:
+                    print_text("  ".join(_value(column, record) for column in columns).rstrip())
     except (QueryError, RunStoreError) as error:
         refuse(str(error))
-    if not count:
-        for record in found:
-            if json:
-                print_json(record)
-            else:
-                print_text("  ".join(_value(column, record) for column in columns).rstrip())
-    print_text(f"{len(found)} cells", error=not count)
+    print_text(f"{found} cells", error=not count)
+
+
+def _found(condition: Query, run: Path) -> tuple[int, Iterable[Record]]:
+    """How many records satisfy the condition, and those records, which are read as they are needed."""
+    columns = read_columns(run)
+    if columns is None:
+        records = list(condition.of(read_records(run)))
+        return len(records), records
+    rows = condition.rows(columns)
+    return len(rows), columns.records_at(rows)
 
 
 def _column(text: str) -> tuple[str, ...]:

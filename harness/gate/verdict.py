@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 
 import msgspec
 
-from onnx_parity.harness.gate.findings import Finding, FindingKind, Side, compare, same_machine
+from onnx_parity.harness.gate.differing import find_differing
+from onnx_parity.harness.gate.findings import (
+    ExportTime,
+    Finding,
+    FindingKind,
+    Side,
+    compare,
+    export_times,
+    same_machine,
+)
 from onnx_parity.harness.gate.policy import Action, Policy
 from onnx_parity.harness.record import RunInfo, Status
-from onnx_parity.harness.store import RunStoreError, read_end, read_info, read_records
+from onnx_parity.harness.store import RunStoreError, read_columns, read_end, read_info, read_records
 
 
 class Verdict(msgspec.Struct, frozen=True):
@@ -35,19 +45,19 @@ class Verdict(msgspec.Struct, frozen=True):
 
 def judge(baseline: Path, run: Path, policy: Policy) -> Verdict:
     """Compare the run with the baseline."""
-    before, now = _side(baseline), _side(run)
+    before, now, exports = _sides(baseline, run)
     if before.info.seed != now.info.seed:
         raise RunStoreError(
             f"{run} cannot be compared with {baseline}: it was run with --seed {now.info.seed}, the baseline with "
             f"--seed {before.info.seed}, so that their cells had other inputs and weights. "
             f"Run it again with --seed {before.info.seed}."
         )
-    old, new = (Counter(record.status for record in side.records.values()) for side in (before, now))
+    old, new = Counter(before.counts), Counter(now.counts)
     return Verdict(
         baseline=before.info.id,
         run=now.info.id,
         actions={kind: getattr(policy.findings, kind.name.lower()) for kind in FindingKind},
-        findings=list(compare(before, now, policy)),
+        findings=list(compare(before, now, exports, policy)),
         environment=changes(before.info, now.info),
         counts={status: (old[status], new[status]) for status in Status if status in old or status in new},
         times_compared=same_machine(before.info, now.info),
@@ -63,5 +73,16 @@ def changes(before: RunInfo, now: RunInfo) -> list[str]:
     return [f"{name} {old or 'none'} → {new or 'none'}" for name, old, new in pairs if old != new]
 
 
-def _side(run: Path) -> Side:
-    return Side(read_info(run), read_end(run), {record.cell: record for record in read_records(run)})
+def _sides(baseline: Path, run: Path) -> tuple[Side, Side, Mapping[str, ExportTime]]:
+    """What is compared of the two runs, and how long their exports took."""
+    old, new = (read_info(baseline), read_end(baseline)), (read_info(run), read_end(run))
+    before, now = read_columns(baseline), read_columns(run)
+    if before is not None and now is not None:
+        differing = find_differing(before, now)
+        return Side(*old, *differing.before), Side(*new, *differing.now), differing.exports
+    records = [{record.cell: record for record in read_records(each)} for each in (baseline, run)]
+    one, other = (
+        Side(*about, of, Counter(r.status for r in of.values()), sum(1 for r in of.values() if r.carried))
+        for about, of in zip((old, new), records, strict=True)
+    )
+    return one, other, export_times(*records)

@@ -9,8 +9,18 @@ from pathlib import Path
 
 import msgspec
 
+from onnx_parity.harness.columnar import FILE, write_merged
 from onnx_parity.harness.record import RunEnd, RunInfo
-from onnx_parity.harness.store import RunStoreError, create_run, read_end, read_info, record_files, write_end
+from onnx_parity.harness.store import (
+    RunStoreError,
+    create_run,
+    described_lines,
+    read_columns,
+    read_end,
+    read_info,
+    record_files,
+    write_end,
+)
 
 
 def merge(runs: Sequence[Path], root: Path, *, partial: bool = False) -> Path:
@@ -47,10 +57,22 @@ def merge(runs: Sequence[Path], root: Path, *, partial: bool = False) -> Path:
         for path in record_files(source):
             # The modification time is kept: of two records of a cell without a start time, the later file's counts.
             shutil.copy2(path, run / path.name.replace("records-", f"records-{info.id}-", 1))
+    _merge_columns(runs, run)
     ends = [end for source in runs if (end := read_end(source)) is not None]
     if len(ends) == len(runs):
         write_end(run, RunEnd(max(end.ended for end in ends), not partial and all(end.whole for end in ends)))
     return run
+
+
+def _merge_columns(runs: Sequence[Path], merged: Path) -> None:
+    """Put together the columns that the runs have. Where that cannot be done, the merged run's are made from its lines.
+
+    It cannot if a run has none, or if a cell was in several runs: the lines decide which of its records counts.
+    """
+    parts = [read_columns(run) for run in runs]
+    columns = [part for part in parts if part is not None]
+    if len(columns) == len(runs):
+        write_merged(merged / FILE, columns, described_lines(merged))
 
 
 def _missing_shards(infos: Sequence[RunInfo]) -> str:
