@@ -1,9 +1,9 @@
 """The columnar form of a run that has ended, `records.parquet`: one row per cell, which other tools read too.
 
-A column has the name and the type of its field of `Record`. `seconds` and `metrics` are structs, `aten` and `onnx` are
-texts of JSON, and a field that is None is null. Rows are ordered by declaration and case. The metadata of the file
-name the lines that it was made from: if those have changed since, for example because the run was resumed, the file is
-outdated and is not read.
+A column has the name and the type of its field of `Record`. `seconds` and `metrics` are structs, `aten`, `onnx` and
+`calls` are texts of JSON, and a field that is None is null. Rows are ordered by declaration and case. The metadata of
+the file name the lines that it was made from: if those have changed since, for example because the run was resumed, it
+is outdated and is not read.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _ROWS_OF_A_GROUP = 50_000
 _UNIQUE = frozenset({"cell", "nodeid"})
 #: Rows are ordered by these fields, and those of equal values as they were written.
 _ORDER = ("kind", "family", "name", "case", "dtype", "device", "shapes", "capture", "exporter", "runtime", "opset")
-_AS_JSON: Mapping[str, Any] = {"aten": tuple[str, ...], "onnx": tuple[OnnxUse, ...]}
+_AS_JSON: Mapping[str, Any] = {"aten": tuple[str, ...], "onnx": tuple[OnnxUse, ...], "calls": tuple[str, ...]}
 _ENUMS: Mapping[str, Any] = {"kind": Kind, "status": Status, "stage": Stage, "blame": Blame}
 _DEFAULTS = {field.name: field.default for field in msgspec.structs.fields(Record)}
 _METRIC_NAMES = Metrics.__struct_fields__

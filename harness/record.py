@@ -174,6 +174,8 @@ class Record(msgspec.Struct, frozen=True, omit_defaults=True):
     source: str = ""
     #: The failure bundle, relative to the run's folder; empty if there is none.
     bundle: str = ""
+    #: The public functions that the program calls, and the modules that it consists of: `torch.nn.functional.elu`.
+    calls: tuple[str, ...] = ()
 
 
 class RunInfo(msgspec.Struct, frozen=True, omit_defaults=True):
