@@ -62,7 +62,8 @@ class Columns:
     def __init__(self, path: Path) -> None:
         import pyarrow.parquet as pq
 
-        repeated = [name for name in _text_fields() if name not in _UNIQUE] + list(_AS_JSON)
+        there = pq.read_schema(path).names
+        repeated = [name for name in (*_text_fields(), *_AS_JSON) if name in there and name not in _UNIQUE]
         self._file: pq.ParquetFile = pq.ParquetFile(path, read_dictionary=repeated, memory_map=True)
 
     def __len__(self) -> int:

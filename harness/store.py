@@ -14,12 +14,15 @@ incomplete; readers skip such a line.
 
 from __future__ import annotations
 
+import math
 import os
 import shutil
 import struct
 import time
-from collections.abc import Iterable, Iterator
+from array import array
+from collections.abc import Iterable, Iterator, Sequence
 from hashlib import blake2b
+from itertools import pairwise
 from pathlib import Path
 from typing import TypeVar
 
@@ -262,14 +265,26 @@ def _described(path: Path) -> tuple[str, int, str]:
 
 def _read_lines(run: Path) -> Iterator[Record]:
     files = record_files(run)
-    latest: dict[str, tuple[float, int]] = {}
-    for number, key in enumerate(_decoded(files, _key_decoder)):
-        before = latest.get(key.cell)
-        if before is None or key.began >= before[0]:
-            latest[key.cell] = key.began, number
+    latest = _latest(files)
     for number, record in enumerate(_decoded(files, _decoder)):
-        if latest[record.cell][1] == number:
+        if latest.get(record.cell, number) == number:
             yield record
+
+
+def _latest(files: Sequence[Path]) -> dict[str, int]:
+    """For every cell with several records, the number of the line that counts.
+
+    A million ids would take a quarter of a gigabyte, so that only their hashes are kept, and the ids of those that
+    occur twice.
+    """
+    hashes = array("q", (hash(key.cell) for key in _decoded(files, _key_decoder)))
+    twice = {one for one, other in pairwise(sorted(hashes)) if one == other}
+    latest: dict[str, tuple[float, int]] = {}
+    if twice:
+        for number, key in enumerate(_decoded(files, _key_decoder)):
+            if hash(key.cell) in twice and key.began >= latest.get(key.cell, (-math.inf, 0))[0]:
+                latest[key.cell] = key.began, number
+    return {cell: number for cell, (_, number) in latest.items()}
 
 
 def _decoded(files: Iterable[Path], decoder: msgspec.json.Decoder[_T]) -> Iterator[_T]:

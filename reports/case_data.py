@@ -138,4 +138,3 @@ def _two_digits(number: float) -> int:
         number /= 10
         scale *= 10
     return int(number + 0.5) * scale
-

@@ -30,9 +30,12 @@ INDEX = "index.html"
 #: Where a report stands while it is written.
 _STAGING = re.compile(r"\.onnx-parity-report-[0-9a-f]{8}")
 #: The files that reports of any version write. Nothing else is removed, whatever a list of files names.
-_SUBFOLDERS = ("static", "cases", "operators", "models")
+_SUBFOLDERS = ("static", "data", "cases", "operators", "models")
 _OUR_FILES = re.compile(
-    r"(index|divergence|traced)\.html|static/(report\.css|report\.js|icon\.svg)"
+    r"(index|case|changes|divergence|exporters|history|pytorch|traced)\.html"
+    r"|static/(report\.css|icon\.svg|(case|data|divergence|grid|index|report|table|traced|words)\.js)"
+    r"|data/(coverage|divergence|search|traced|cases-[0-9]+)\.js|summary\.(json|md)|badge\.(json|svg)"
+    # Pages of earlier versions, one for each case.
     r"|(cases|operators|models)/[A-Za-z0-9_.-]+-[0-9a-f]{8}\.html"
 )
 

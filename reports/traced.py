@@ -1,106 +1,104 @@
-"""The page of operators that were really traced and exported: ATen operators and ONNX nodes, from the records."""
+"""The operators that were really traced and exported: ATen operators and ONNX nodes, from the records."""
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections import Counter, defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
-from onnx_parity.harness.record import WRONG, Record, Status
+from onnx_parity.harness.escaping import markup_text
+from onnx_parity.harness.record import WRONG, Kind, OnnxUse, Record, Status
 from onnx_parity.reports.arrangement import Declaration
 from onnx_parity.reports.wording import natural
 
-#: A row links to at most this many declarations, and shows the number of further ones.
-MOST_LINKS = 6
-
-
-@dataclass(frozen=True, slots=True)
-class Exerciser:
-    """A declaration whose cells traced or exported the operator."""
-
-    name: str
-    page: str
-
-
-@dataclass(frozen=True, slots=True)
-class TracedRow:
-    """An ATen operator, or an ONNX operator at a version that occurs in a graph."""
-
-    op: str
-    domain: str
-    #: None for ATen.
-    since_version: int | None
-    cells: int
-    #: The number of its nodes in all exported graphs; None for ATen, whose nodes are not counted.
-    nodes: int | None
-    #: The opsets of the cells with this operator that passed, and of those that failed.
-    passed_at: tuple[int, ...]
-    wrong_at: tuple[int, ...]
-    opsets: tuple[int, ...]
-    exercisers: tuple[Exerciser, ...]
-    more_exercisers: int
+#: A row names at most this many declarations, and counts the others.
+MOST_NAMED = 6
 
 
 @dataclass(slots=True)
-class _Sightings:
+class Sightings:
+    """Where an operator occurs: an ATen operator, an ONNX operator of a version, or a public function."""
+
     cells: int = 0
+    #: Its nodes in all exported graphs; 0 for what is not exported.
     nodes: int = 0
     passed_at: set[int] = field(default_factory=set)
     wrong_at: set[int] = field(default_factory=set)
     opsets: set[int] = field(default_factory=set)
-    exercisers: dict[Exerciser, None] = field(default_factory=dict)
+    #: Kind, family and name.
+    declarations: dict[tuple[Kind, str, str], None] = field(default_factory=dict)
 
-    def add(self, record: Record, exerciser: Exerciser, nodes: int) -> None:
-        self.cells += 1
-        self.nodes += nodes
-        self.opsets.add(record.opset)
-        self.exercisers[exerciser] = None
-        if record.status is Status.PASSED:
-            self.passed_at.add(record.opset)
-        elif record.status in WRONG:
-            self.wrong_at.add(record.opset)
-
-
-def aten_operators(declarations: Iterable[Declaration]) -> list[TracedRow]:
-    """The traced ATen operators by their qualified names."""
-    seen: defaultdict[str, _Sightings] = defaultdict(_Sightings)
-    for record, exerciser in _records(declarations):
-        for name in dict.fromkeys(record.aten):
-            seen[name].add(record, exerciser, nodes=0)
-    return [_row(name, "", None, seen[name]) for name in sorted(seen, key=natural)]
+    def data(self) -> dict[str, Any]:
+        named = list(self.declarations)
+        return {
+            "cells": self.cells,
+            "nodes": self.nodes,
+            "passed": sorted(self.passed_at),
+            "wrong": sorted(self.wrong_at),
+            "opsets": sorted(self.opsets),
+            "by": [tuple(map(markup_text, each)) for each in named[:MOST_NAMED]],
+            "more": max(0, len(named) - MOST_NAMED),
+        }
 
 
-def onnx_operators(declarations: Iterable[Declaration]) -> list[TracedRow]:
-    """The exported ONNX operators by domain, name, and the version that applies at the opset."""
-    seen: defaultdict[tuple[str, str, int], _Sightings] = defaultdict(_Sightings)
-    for record, exerciser in _records(declarations):
-        counts: defaultdict[tuple[str, str, int], int] = defaultdict(int)
-        for use in record.onnx:
-            counts[use.domain, use.op, use.since_version] += use.count
-        for key, count in counts.items():
-            seen[key].add(record, exerciser, nodes=count)
-    return [_row(op, domain, version, seen[domain, op, version]) for domain, op, version in sorted(seen)]
+class Traced:
+    """Collects the sightings, declaration by declaration."""
+
+    def __init__(self) -> None:
+        self.aten: defaultdict[str, Sightings] = defaultdict(Sightings)
+        #: By domain, name, and the version that applies at the opset.
+        self.onnx: defaultdict[tuple[str, str, int], Sightings] = defaultdict(Sightings)
+        self.calls: defaultdict[str, Sightings] = defaultdict(Sightings)
+
+    def add(self, declaration: Declaration, records: Sequence[Record]) -> None:
+        key = (declaration.kind, declaration.family, declaration.name)
+        # The cells of a declaration repeat few lists of operators.
+        alike = Counter((record.opset, record.status, record.aten, record.onnx, record.calls) for record in records)
+        for (opset, status, aten, onnx, calls), cells in alike.items():
+            for name in dict.fromkeys(aten):
+                _see(self.aten[name], key, opset, status, cells)
+            for name in calls:
+                _see(self.calls[name], key, opset, status, cells)
+            for version, nodes in _nodes(onnx).items():
+                _see(self.onnx[version], key, opset, status, cells)
+                self.onnx[version].nodes += nodes * cells
+
+    def data(self) -> dict[str, Any]:
+        return {
+            "aten": [{"op": markup_text(name), **self.aten[name].data()} for name in sorted(self.aten, key=natural)],
+            "onnx": [
+                {
+                    "op": markup_text(op),
+                    "domain": markup_text(domain),
+                    "since": since,
+                    **self.onnx[domain, op, since].data(),
+                }
+                for domain, op, since in sorted(self.onnx)
+            ],
+        }
+
+    def searched(self) -> list[tuple[str, str, str]]:
+        """Names, what they are, and the page that shows them."""
+        onnx = dict.fromkeys(f"{domain}::{op}" if domain else op for domain, op, _ in self.onnx)
+        return [
+            *((markup_text(name), "ATen operator", "traced.html") for name in self.aten),
+            *((markup_text(name), "ONNX operator", "traced.html") for name in onnx),
+        ]
 
 
-def _records(declarations: Iterable[Declaration]) -> Iterator[tuple[Record, Exerciser]]:
-    for declaration in declarations:
-        exerciser = Exerciser(declaration.name, declaration.page)
-        for case in declaration.cases:
-            for record in case.records:
-                yield record, exerciser
+def _see(seen: Sightings, declaration: tuple[Kind, str, str], opset: int, status: Status, cells: int) -> None:
+    seen.cells += cells
+    seen.opsets.add(opset)
+    seen.declarations[declaration] = None
+    if status is Status.PASSED:
+        seen.passed_at.add(opset)
+    elif status in WRONG:
+        seen.wrong_at.add(opset)
 
 
-def _row(op: str, domain: str, since_version: int | None, seen: _Sightings) -> TracedRow:
-    exercisers = tuple(seen.exercisers)
-    return TracedRow(
-        op=op,
-        domain=domain,
-        since_version=since_version,
-        cells=seen.cells,
-        nodes=None if since_version is None else seen.nodes,
-        passed_at=tuple(sorted(seen.passed_at)),
-        wrong_at=tuple(sorted(seen.wrong_at)),
-        opsets=tuple(sorted(seen.opsets)),
-        exercisers=exercisers[:MOST_LINKS],
-        more_exercisers=max(0, len(exercisers) - MOST_LINKS),
-    )
+def _nodes(uses: Sequence[OnnxUse]) -> Counter[tuple[str, str, int]]:
+    counts: Counter[tuple[str, str, int]] = Counter()
+    for use in uses:
+        counts[use.domain, use.op, use.since_version] += use.count
+    return counts

@@ -58,4 +58,3 @@ def _names() -> Mapping[int, str]:
                 if callable(member) and not isinstance(member, type):
                     found.setdefault(id(member), f"{place}.{name}")
     return found
-
