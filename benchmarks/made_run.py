@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
-from itertools import islice, product
+from itertools import count, islice, product
 from pathlib import Path
 from typing import Annotated
 
@@ -41,10 +41,9 @@ _CELLS_OF_A_CASE = len(_OPSETS) * len(_DTYPES) * len(_SHAPES)
 _CASES_OF_A_DECLARATION = 3
 
 
-def made_records(cells: int, variation: int = 0) -> Iterator[Record]:
+def made_records(cells: int, variation: int = 0, first_case: int = 0) -> Iterator[Record]:
     """Records of `cells` cells. Another `variation` has the same cells with other times, and some other outcomes."""
-    cases = -(-cells // _CELLS_OF_A_CASE)
-    return islice((record for number in range(cases) for record in _case(number, variation)), cells)
+    return islice((record for number in count(first_case) for record in _case(number, variation)), cells)
 
 
 def _case(number: int, variation: int) -> Iterator[Record]:
@@ -108,7 +107,7 @@ def _seconds(draw: random.Random, last: Stage) -> dict[str, float]:
     return {stage.value: draw.uniform(1e-5, 1e-2) for stage in stages[: stages.index(last) + 1]}
 
 
-def make_run(root: Path, run_id: str, cells: int, variation: int = 0) -> Path:
+def make_run(root: Path, run_id: str, cells: int, variation: int = 0, first_case: int = 0) -> Path:
     """Write a run under `root`, as two workers would."""
     info = RunInfo(
         id=run_id, started="2026-01-31T10:15:00+00:00", seed=0, tier="full",
@@ -117,7 +116,7 @@ def make_run(root: Path, run_id: str, cells: int, variation: int = 0) -> Path:
     )  # fmt: skip
     run = create_run(root, info)
     writers = {worker: RecordWriter(run, worker) for worker in ("gw0", "gw1")}
-    for record in made_records(cells, variation):
+    for record in made_records(cells, variation, first_case):
         writers[record.worker].append(record)
     for writer in writers.values():
         writer.close()

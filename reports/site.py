@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -18,9 +18,13 @@ from onnx_parity.harness.store import read_columns, read_info, read_records
 from onnx_parity.reports import pieces, wording
 from onnx_parity.reports.arrangement import Declaration, arrange
 from onnx_parity.reports.case_data import CaseData, case_data
+from onnx_parity.reports.changes import Changes
 from onnx_parity.reports.coverage_data import CoverageTable
 from onnx_parity.reports.divergence import DivergenceMeter
 from onnx_parity.reports.groups import Group, group_outcomes
+from onnx_parity.reports.machine import write_machine_files
+from onnx_parity.reports.names_data import Group as NameGroup
+from onnx_parity.reports.names_data import names_data
 from onnx_parity.reports.outcomes import FACES, STATE_NUMBERS, State, in_words
 from onnx_parity.reports.publish import GENERATOR, publish
 from onnx_parity.reports.sources import declared_source
@@ -41,20 +45,30 @@ _PAGES = {
     "index.html": ("grid", "index"),
     "case.html": ("grid", "case"),
     "divergence.html": ("divergence",),
+    "pytorch.html": ("pytorch",),
     "traced.html": ("traced",),
 }
 
-_NAV = (("index.html", "Coverage"), ("divergence.html", "Divergence"), ("traced.html", "ATen and ONNX"))
+_CHANGES = "changes.html"
+_NAV = (
+    ("index.html", "Coverage"),
+    ("pytorch.html", "PyTorch"),
+    (_CHANGES, "Changes"),
+    ("divergence.html", "Divergence"),
+    ("traced.html", "ATen and ONNX"),
+)
 
 
-def write_report(run: Path, out: Path) -> Path:
+def write_report(run: Path, out: Path, names: Sequence[NameGroup] = (), changes: Changes | None = None) -> Path:
     """Write the report of the run in folder `run` to the folder `out` and return the path of its index.html.
+
+    `names` are the public names of which the report says whether they are covered, `changes` those since a baseline.
 
     The report appears in `out` when it is complete, and replaces an earlier report there. Other files in `out` stay.
     """
     info = read_info(run)
     with publish(out) as folder:
-        _Site(folder, info).write(*_declarations(run))
+        _Site(folder, info, names, changes).write(*_declarations(run))
     return out / "index.html"
 
 
@@ -84,10 +98,12 @@ class DeclarationData(msgspec.Struct, frozen=True):
 
 
 class _Site:
-    def __init__(self, folder: Path, info: RunInfo) -> None:
+    def __init__(self, folder: Path, info: RunInfo, names: Sequence[NameGroup], changes: Changes | None) -> None:
         self.folder = folder
+        self.names = names
+        self.changes = changes
         self.info = info
-        self.environment = _environment(info)
+        self.environment = _environment(info, has_changes=changes is not None)
         self.meter = RunMeter()
         self.coverage = CoverageTable()
         self.divergence = DivergenceMeter()
@@ -108,14 +124,17 @@ class _Site:
             self._add(declaration, cells_of_a_piece)
         self._end_piece()
         self.coverage.rows.sort(key=lambda row: (row.kind != "operator", row.family, wording.natural(row.name)))
+        names = names_data(self.names, self.traced)
         for name, content in (
             ("coverage", self.coverage.data()),
             ("divergence", self.divergence.data()),
             ("traced", self.traced.data()),
+            ("names", names),
+            *([("changes", self.changes.data())] if self.changes else []),
             ("search", {"declarations": self.search, "names": self.traced.searched()}),
         ):
             pieces.write_piece(self.folder, name, content)
-        self._write_pages()
+        self._write_pages(names)
 
     def _add(self, declaration: Declaration, cells_of_a_piece: int) -> None:
         records = declaration.records
@@ -143,7 +162,7 @@ class _Site:
             self.pieces += 1
             self.piece, self.cells_in_piece = [], 0
 
-    def _write_pages(self) -> None:
+    def _write_pages(self, names: Sequence[Mapping[str, Any]]) -> None:
         summary = summarize(self.info, self.meter)
         failures = [group for _, group in sorted(self.failures, key=lambda ranked: ranked[0])]
         kinds = list(dict.fromkeys(row.kind.value for row in self.coverage.rows))
@@ -155,12 +174,18 @@ class _Site:
                 "unlisted_failures": self.more_failures,
                 "kinds": kinds,
             },
+            "pytorch.html": {"has_calls": bool(self.traced.calls)},
             "divergence.html": {"divergence": self.divergence.result()},
         }
-        for page, scripts in _PAGES.items():
+        pages = _PAGES
+        if self.changes is not None:
+            pages = pages | {_CHANGES: ("changes",)}
+            contexts[_CHANGES] = {"changes": self.changes}
+        for page, scripts in pages.items():
             context = contexts.get(page, {})
             text = self.environment.get_template(page).render(context, page=page, scripts=(*_EVERY_PAGE, *scripts))
             (self.folder / page).write_text(text, encoding="utf-8")
+        write_machine_files(self.folder, self.info, summary, self.meter, failures, names, self.changes)
 
 
 def _declaration_data(declaration: Declaration, first: Record) -> DeclarationData:
@@ -177,7 +202,7 @@ def _declaration_data(declaration: Declaration, first: Record) -> DeclarationDat
     )
 
 
-def _environment(info: RunInfo) -> Environment:
+def _environment(info: RunInfo, *, has_changes: bool) -> Environment:
     environment = Environment(
         loader=FileSystemLoader(_HERE / "templates"),
         autoescape=True,
@@ -187,7 +212,14 @@ def _environment(info: RunInfo) -> Environment:
         lstrip_blocks=True,
     )
     environment.globals.update(
-        {"nav": _NAV, "FACES": FACES, "State": State, "generator": GENERATOR, "info": info, "in_words": in_words}
+        {
+            "nav": [each for each in _NAV if has_changes or each[0] != _CHANGES],
+            "FACES": FACES,
+            "State": State,
+            "generator": GENERATOR,
+            "info": info,
+            "in_words": in_words,
+        }
     )
     environment.filters.update(
         {

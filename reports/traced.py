@@ -25,6 +25,8 @@ class Sightings:
     nodes: int = 0
     passed_at: set[int] = field(default_factory=set)
     wrong_at: set[int] = field(default_factory=set)
+    #: The opsets at which the exporter refused a cell, or it failed as expected.
+    refused_at: set[int] = field(default_factory=set)
     opsets: set[int] = field(default_factory=set)
     #: Kind, family and name.
     declarations: dict[tuple[Kind, str, str], None] = field(default_factory=dict)
@@ -78,12 +80,13 @@ class Traced:
             ],
         }
 
-    def searched(self) -> list[tuple[str, str, str]]:
-        """Names, what they are, and the page that shows them."""
+    def searched(self) -> list[tuple[str, str, str, str]]:
+        """Names, what they are, the page that shows them, and the key of its address that filters by a name."""
         onnx = dict.fromkeys(f"{domain}::{op}" if domain else op for domain, op, _ in self.onnx)
         return [
-            *((markup_text(name), "ATen operator", "traced.html") for name in self.aten),
-            *((markup_text(name), "ONNX operator", "traced.html") for name in onnx),
+            *((markup_text(name), "PyTorch", "pytorch.html", "q") for name in self.calls),
+            *((markup_text(name), "ATen operator", "traced.html", "aten.q") for name in self.aten),
+            *((markup_text(name), "ONNX operator", "traced.html", "onnx.q") for name in onnx),
         ]
 
 
@@ -95,6 +98,8 @@ def _see(seen: Sightings, declaration: tuple[Kind, str, str], opset: int, status
         seen.passed_at.add(opset)
     elif status in WRONG:
         seen.wrong_at.add(opset)
+    elif status is not Status.ABSENT:
+        seen.refused_at.add(opset)
 
 
 def _nodes(uses: Sequence[OnnxUse]) -> Counter[tuple[str, str, int]]:

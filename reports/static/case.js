@@ -154,7 +154,7 @@ function showCase(declaration, data, asked) {
     rows: byVariant.map((some, number) => gridRow(labels[number], some, caseAddress(declaration, { case: data.case, variant: number }), to(number))),
   });
   showOutcomes(declaration, cells, false);
-  view.append(...[source(declaration), operators(data, cells, labels), graphs(declaration, data), everyCell(declaration, data, byVariant, labels, asked)].filter(Boolean));
+  view.append(...[source(declaration), operators(data, cells, labels), everyCell(declaration, data, byVariant, labels, asked)].filter(Boolean));
   const totals = new Map();
   for (const one of cells) for (const [stage, seconds] of one.seconds) totals.set(stage, (totals.get(stage) ?? 0) + seconds);
   if (totals.size) view.append(section("time", "Time by stage", "over its cells", bars([...totals])));

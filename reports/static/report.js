@@ -30,7 +30,7 @@ async function entries() {
       { label: name, what: `${kind}, ${family}`, href: caseAddress({ kind, family, name }) },
       ...cases.map((label) => ({ label, what: `case, ${family}`, href: caseAddress({ kind, family, name }, { case: label }) })),
     ]),
-    ...names.map(([label, what, page]) => ({ label, what, href: address.to(page, { q: label }) })),
+    ...names.map(([label, what, page, key]) => ({ label, what, href: address.to(page, { [key]: label }) })),
   ].map((entry) => ({ ...entry, text: `${entry.label} ${entry.what}`.toLowerCase() }));
   return everything;
 }
