@@ -12,9 +12,9 @@ from markupsafe import escape
 from onnx_parity.harness.escaping import markdown_code, markdown_line
 from onnx_parity.harness.record import RunInfo
 from onnx_parity.reports import pieces
-from onnx_parity.reports.changes import Changes
 from onnx_parity.reports.groups import Group
 from onnx_parity.reports.outcomes import count_in_words
+from onnx_parity.reports.pages.changes import Changes
 from onnx_parity.reports.summary import RunMeter, Summary
 from onnx_parity.reports.wording import plural, thousands
 

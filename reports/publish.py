@@ -33,8 +33,8 @@ _STAGING = re.compile(r"\.onnx-parity-report-[0-9a-f]{8}")
 _SUBFOLDERS = ("static", "data", "cases", "operators", "models")
 _OUR_FILES = re.compile(
     r"(index|case|changes|divergence|exporters|history|pytorch|traced)\.html"
-    r"|static/(report\.css|icon\.svg|(case|changes|data|divergence|grid|index|pytorch|report|table|traced|words)\.js)"
-    r"|data/(changes|coverage|divergence|names|search|traced|cases-[0-9]+)\.js|summary\.(json|md)|badge\.(json|svg)"
+    r"|static/(report\.css|icon\.svg|(case|changes|data|divergence|exporters|grid|history|index|pytorch|report|table|traced|words)\.js)"
+    r"|data/(changes|coverage|divergence|history|names|search|subjects|traced|cases-[0-9]+)\.js|summary\.(json|md)|badge\.(json|svg)"
     # Pages of earlier versions, one for each case.
     r"|(cases|operators|models)/[A-Za-z0-9_.-]+-[0-9a-f]{8}\.html"
 )

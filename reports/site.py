@@ -17,19 +17,21 @@ from onnx_parity.harness.record import WRONG, Record, RunInfo
 from onnx_parity.harness.store import read_columns, read_info, read_records
 from onnx_parity.reports import pieces, wording
 from onnx_parity.reports.arrangement import Declaration, arrange
-from onnx_parity.reports.case_data import CaseData, case_data
-from onnx_parity.reports.changes import Changes
-from onnx_parity.reports.coverage_data import CoverageTable
-from onnx_parity.reports.divergence import DivergenceMeter
 from onnx_parity.reports.groups import Group, group_outcomes
 from onnx_parity.reports.machine import write_machine_files
-from onnx_parity.reports.names_data import Group as NameGroup
-from onnx_parity.reports.names_data import names_data
 from onnx_parity.reports.outcomes import FACES, STATE_NUMBERS, State, in_words
+from onnx_parity.reports.pages.case_data import CaseData, case_data
+from onnx_parity.reports.pages.changes import Changes
+from onnx_parity.reports.pages.coverage_data import CoverageTable
+from onnx_parity.reports.pages.divergence import DivergenceMeter
+from onnx_parity.reports.pages.history import figures_of, history, keep_figures
+from onnx_parity.reports.pages.names_data import Group as NameGroup
+from onnx_parity.reports.pages.names_data import names_data
+from onnx_parity.reports.pages.subjects import Subjects
+from onnx_parity.reports.pages.traced import Traced
 from onnx_parity.reports.publish import GENERATOR, publish
 from onnx_parity.reports.sources import declared_source
 from onnx_parity.reports.summary import RunMeter, in_seconds, summarize
-from onnx_parity.reports.traced import Traced
 
 _HERE = Path(__file__).parent
 #: The first page lists at most this many groups of failures. Its grids link to all of them.
@@ -45,17 +47,21 @@ _PAGES = {
     "index.html": ("grid", "index"),
     "case.html": ("grid", "case"),
     "divergence.html": ("divergence",),
+    "history.html": ("history",),
     "pytorch.html": ("pytorch",),
     "traced.html": ("traced",),
 }
 
-_CHANGES = "changes.html"
+#: Pages that a report has only with a baseline, or with several exporters or runtimes.
+_CHANGES, _SUBJECTS = "changes.html", "exporters.html"
 _NAV = (
     ("index.html", "Coverage"),
     ("pytorch.html", "PyTorch"),
     (_CHANGES, "Changes"),
+    (_SUBJECTS, "Exporters"),
     ("divergence.html", "Divergence"),
     ("traced.html", "ATen and ONNX"),
+    ("history.html", "History"),
 )
 
 
@@ -68,7 +74,8 @@ def write_report(run: Path, out: Path, names: Sequence[NameGroup] = (), changes:
     """
     info = read_info(run)
     with publish(out) as folder:
-        _Site(folder, info, names, changes).write(*_declarations(run))
+        site = _Site(folder, info, names, changes)
+        site.write(*_declarations(run), run, out)
     return out / "index.html"
 
 
@@ -103,11 +110,12 @@ class _Site:
         self.names = names
         self.changes = changes
         self.info = info
-        self.environment = _environment(info, has_changes=changes is not None)
+        self.environment = _environment(info)
         self.meter = RunMeter()
         self.coverage = CoverageTable()
         self.divergence = DivergenceMeter()
         self.traced = Traced()
+        self.subjects = Subjects()
         self.failures: list[tuple[int, Group]] = []
         self.more_failures = 0
         self.search: list[tuple[str, str, str, list[str]]] = []
@@ -115,7 +123,7 @@ class _Site:
         self.pieces = 0
         self.cells_in_piece = 0
 
-    def write(self, declarations: Iterator[Declaration], cells: int) -> None:
+    def write(self, declarations: Iterator[Declaration], cells: int, run: Path, out: Path) -> None:
         shutil.copytree(_HERE / "static", self.folder / "static")
         (self.folder / pieces.FOLDER).mkdir()
         most = _MOST_PIECES if cells < _LARGE_RUN else _MOST_PIECES_OF_A_LARGE_RUN
@@ -125,12 +133,16 @@ class _Site:
         self._end_piece()
         self.coverage.rows.sort(key=lambda row: (row.kind != "operator", row.family, wording.natural(row.name)))
         names = names_data(self.names, self.traced)
+        figures = figures_of(self.info, self.meter, self.divergence.close)
+        keep_figures(run, figures)
         for name, content in (
             ("coverage", self.coverage.data()),
             ("divergence", self.divergence.data()),
             ("traced", self.traced.data()),
             ("names", names),
+            ("history", history(run, figures, out)),
             *([("changes", self.changes.data())] if self.changes else []),
+            *([("subjects", self.subjects.data())] if self.subjects.several else []),
             ("search", {"declarations": self.search, "names": self.traced.searched()}),
         ):
             pieces.write_piece(self.folder, name, content)
@@ -141,6 +153,7 @@ class _Site:
         self.meter.add(declaration, records)
         self.divergence.add(declaration)
         self.traced.add(declaration, records)
+        self.subjects.add(declaration, records)
         self._add_failures(declaration)
         self.coverage.add(declaration, records, self.pieces)
         labels = [markup_text(case.label) for case in declaration.cases]
@@ -181,9 +194,14 @@ class _Site:
         if self.changes is not None:
             pages = pages | {_CHANGES: ("changes",)}
             contexts[_CHANGES] = {"changes": self.changes}
+        if self.subjects.several:
+            pages = pages | {_SUBJECTS: ("exporters",)}
+        nav = [(page, label) for page, label in _NAV if page in pages]
         for page, scripts in pages.items():
             context = contexts.get(page, {})
-            text = self.environment.get_template(page).render(context, page=page, scripts=(*_EVERY_PAGE, *scripts))
+            text = self.environment.get_template(page).render(
+                context, nav=nav, page=page, scripts=(*_EVERY_PAGE, *scripts)
+            )
             (self.folder / page).write_text(text, encoding="utf-8")
         write_machine_files(self.folder, self.info, summary, self.meter, failures, names, self.changes)
 
@@ -202,7 +220,7 @@ def _declaration_data(declaration: Declaration, first: Record) -> DeclarationDat
     )
 
 
-def _environment(info: RunInfo, *, has_changes: bool) -> Environment:
+def _environment(info: RunInfo) -> Environment:
     environment = Environment(
         loader=FileSystemLoader(_HERE / "templates"),
         autoescape=True,
@@ -213,7 +231,6 @@ def _environment(info: RunInfo, *, has_changes: bool) -> Environment:
     )
     environment.globals.update(
         {
-            "nav": [each for each in _NAV if has_changes or each[0] != _CHANGES],
             "FACES": FACES,
             "State": State,
             "generator": GENERATOR,

@@ -90,6 +90,10 @@ class RunMeter:
                 self._by_worker[record.worker] += seconds
                 self._by_stage[stage] += seconds
 
+    def seconds_of(self, stage: str) -> float:
+        """The time of a stage in all cells."""
+        return self._by_stage.get(stage, 0.0)
+
     def pace(self) -> Pace | None:
         """The pace of the run; None if no stage has a duration."""
         ran = self.counts.total() - self.counts[Status.ABSENT]

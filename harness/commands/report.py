@@ -16,7 +16,7 @@ from onnx_parity.harness.gate.verdict import Verdict, judge
 from onnx_parity.harness.store import RunStoreError, read_info
 
 if TYPE_CHECKING:
-    from onnx_parity.reports.changes import Changes
+    from onnx_parity.reports.pages.changes import Changes
 
 _Run = Annotated[Path, typer.Argument(help="The folder of the run.")]
 _AsJson = Annotated[bool, typer.Option("--json", help="Print the path of the written page as JSON.")]
@@ -70,7 +70,7 @@ def written_report(run: Path, out: Path | None = None, baseline: Path | None = N
 
 
 def _changes(verdict: Verdict) -> Changes:
-    from onnx_parity.reports.changes import Change, Changes
+    from onnx_parity.reports.pages.changes import Change, Changes
 
     return Changes(
         baseline=verdict.baseline,

@@ -105,4 +105,4 @@ function table(place, { id, noun, columns, rows, chips, className = "plain", cap
 }
 
 const cell = (content, attributes) => h("td", attributes, content);
-const numberCell = (text, attributes = {}) => h("td", { ...attributes, class: `number ${attributes.class ?? ""}` }, text);
+const numberCell = (content, attributes = {}) => h("td", { ...attributes, class: `number ${attributes.class ?? ""}` }, content);

@@ -17,13 +17,15 @@ import pytest
 from msgspec.structs import replace
 from playwright.sync_api import Browser, Error, Page, expect, sync_playwright
 
-from onnx_parity.harness.record import Metrics, OnnxUse, Status
+from onnx_parity.harness.record import Metrics, OnnxUse, Stage, Status
+from onnx_parity.harness.surface.public_names import NameGroup, PublicName
+from onnx_parity.reports.pages.changes import Change, Changes
 from onnx_parity.reports.site import write_report
 from tests.records import write_run
 from tests.reports.synthetic_run import PASSING, Made, info, records
 
 METRICS = Metrics(0.25, 0.25, 0.5, 2.1e6, 2.1e6, 4.8e-6, 1.2e-6, 0, (0, 1, 3, 3), 0.75, 1.0)
-NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
+BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 #: `--no-sandbox` because tests run as root in containers; the others keep it from calling home.
 FLAGS = [
     "--no-sandbox",
@@ -41,7 +43,7 @@ HOW_TO_GET_ONE = (
 
 @pytest.fixture(scope="session")
 def chromium() -> Iterator[Browser]:
-    found = next(filter(None, map(shutil.which, NAMES)), None)
+    found = next(filter(None, map(shutil.which, BROWSERS)), None)
     with sync_playwright() as playwright:
         try:
             browser = playwright.chromium.launch(executable_path=found, args=FLAGS)
@@ -64,7 +66,29 @@ def _without_chromium(error: Error) -> NoReturn:
 @pytest.fixture(scope="session")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("site")
-    return write_report(write_run(folder, records(), info()), folder / "report").parent
+    return write_report(write_run(folder, records(), info()), folder / "report", NAMES, CHANGES).parent
+
+
+#: What a run is compared with, and what there is to be covered.
+CHANGES = Changes(
+    baseline="20260130-101500",
+    headline="regressed: new failure (3)",
+    regressed=True,
+    environment=["torch 2.12.1 → 2.13.0"],
+    counts=[("failed", 0, 3), ("passed", 1870, 1868)],
+    times_compared=True,
+    changes=[
+        Change("fail", "new failure", "avg_pool2d[ceil_mode=True] float32", "error 2.5e-01", 2, [7, 8], "f.py", 1),
+        Change("fail", "new failure", "elu[alpha=0.5] float32", "error 1.5e-03", 1, [7], "f.py", 1),
+        Change("warn", "fix", "relu float32", "passes; failed at run in the baseline", 1, [9], "f.py", 1),
+    ],
+)
+NAMES = [
+    NameGroup(
+        "ATen", "aten", [PublicName("aten::elu"), PublicName("aten::avg_pool2d"), PublicName("aten::gone", "no")]
+    ),
+    NameGroup("torch", "calls", [PublicName("torch.elu")]),
+]
 
 
 @pytest.fixture
@@ -103,9 +127,19 @@ PAGES = (
     "index.html",
     "divergence.html",
     "traced.html",
+    "pytorch.html",
+    "changes.html",
+    "history.html",
     case("avg_pool2d", "pooling"),
     case("avg_pool2d", "pooling", "avg_pool2d[ceil_mode=True]"),
 )
+
+
+def axe(page: Page) -> None:
+    """Let axe-core look for what a screen reader cannot read."""
+    page.evaluate(resources.files("axe_core_python").joinpath("axe.min.js").read_text(encoding="utf-8"))
+    found = page.evaluate("axe.run().then((found) => found.violations.map((each) => [each.id, each.nodes[0].html]))")
+    assert found == [], page.url
 
 
 def names(page: Page, table: str) -> list[str]:
@@ -330,6 +364,52 @@ def test_the_keyboard_finds_everything(page: Page, site: Path) -> None:
     expect(page.locator("#aten tbody tr")).to_have_count(1)
 
 
+def test_what_changed_is_told_by_cause_and_leads_to_cases(page: Page, site: Path) -> None:
+    open_page(page, site, "changes.html")
+    expect(page.locator("h1")).to_have_text("regressed: new failure (3)")
+    expect(page.locator(".scope")).to_contain_text("torch 2.12.1 → 2.13.0")
+    causes = page.locator("#causes-table tbody tr")
+    expect(causes).to_have_count(2)
+    expect(causes.first).to_contain_text("3")
+    page.locator(".tools select").select_option("fix")
+    assert names(page, "changes") == ["relu float32"]
+    page.locator("#changes").get_by_role("link", name="relu float32").click()
+    expect(page.locator("h1")).to_have_text("relu")
+
+
+def test_exporters_stand_beside_each_other(page: Page, tmp_path: Path) -> None:
+    made = [
+        replace(PASSING, cell=f"{exporter}-{name}", name=name, case=name, exporter=exporter, status=status, stage=stage)
+        for exporter, name, status, stage in (
+            ("parity", "elu", Status.PASSED, Stage.RERUN_VALUES),
+            ("torch_script", "elu", Status.FAILED, Stage.COMPARE),
+            ("parity", "relu", Status.PASSED, Stage.RERUN_VALUES),
+            ("torch_script", "relu", Status.PASSED, Stage.RERUN_VALUES),
+        )
+    ]
+    folder = write_report(write_run(tmp_path, made), tmp_path / "report").parent
+    open_page(page, folder, "index.html")
+    expect(page.locator(".subjects")).to_contain_text("torch_script")
+    page.get_by_role("link", name="Exporters").click()
+    expect(page.locator("#beside tbody tr")).to_have_count(2)
+    page.locator(".tools select").nth(1).select_option("torch_script")
+    assert names(page, "beside") == ["elu"]
+    page.reload()
+    expect(page.locator("#beside tbody tr")).to_have_count(1)
+    axe(page)
+
+
+def test_what_is_covered_of_what_names_the_rest_and_why(page: Page, site: Path) -> None:
+    open_page(page, site, "pytorch.html")
+    expect(page.locator("table").first).to_contain_text("ATen")
+    expect(page.locator("#group")).to_have_text("ATen 1 of 3 covered")
+    rows = page.locator("#names-table tbody tr")
+    expect(rows).to_contain_text(["elu", "failed", "not covered"])
+    page.get_by_role("link", name="torch", exact=True).click()
+    expect(page.locator("#group")).to_have_text("torch 0 of 1 covered")
+    expect(rows.first).to_contain_text("no case of this run calls it")
+
+
 def test_a_case_that_the_run_does_not_have_is_said(page: Page, site: Path) -> None:
     page.goto(f"{site.as_uri()}/{case('gone', 'pooling')}")
     expect(page.locator(".scope")).to_have_text("This run has no operator called gone.")
@@ -337,15 +417,10 @@ def test_a_case_that_the_run_does_not_have_is_said(page: Page, site: Path) -> No
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_a_screen_reader_can_read_every_page(page: Page, site: Path, scheme: Literal["light", "dark"]) -> None:
-    axe = resources.files("axe_core_python").joinpath("axe.min.js").read_text(encoding="utf-8")
     page.emulate_media(color_scheme=scheme)
     for address in PAGES:
         open_page(page, site, address)
-        page.evaluate(axe)
-        found = page.evaluate(
-            "axe.run().then((found) => found.violations.map((each) => [each.id, each.nodes[0].html]))"
-        )
-        assert found == [], address
+        axe(page)
 
 
 def test_the_first_page_of_a_large_run_shows_at_once(page: Page, tmp_path: Path) -> None:

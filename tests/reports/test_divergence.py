@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from onnx_parity.harness.record import Metrics, Record
 from onnx_parity.reports.arrangement import arrange
-from onnx_parity.reports.divergence import MOST_ROWS, Divergence, DivergenceMeter
+from onnx_parity.reports.pages.divergence import MOST_ROWS, Divergence, DivergenceMeter
 from tests.reports.synthetic_run import PASSING
 
 METRICS = Metrics(1e-7, 1e-7, 0.5, 1.0, 2.0, 12.0, 1.2e-6, 0, (0, 1), 1.0000001, 1.0)

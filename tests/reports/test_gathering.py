@@ -13,8 +13,9 @@ from onnx_parity.harness.record import WRONG, Blame, Kind, OnnxUse, Record, RunI
 from onnx_parity.reports.arrangement import arrange, case_address
 from onnx_parity.reports.groups import group_outcomes, safe_link
 from onnx_parity.reports.outcomes import Tally
+from onnx_parity.reports.pages.subjects import Subjects
+from onnx_parity.reports.pages.traced import Traced
 from onnx_parity.reports.summary import RunMeter, summarize, verdict
-from onnx_parity.reports.traced import Traced
 from tests.reports.synthetic_run import PASSING
 
 FAILED = replace(PASSING, status=Status.FAILED, stage=Stage.COMPARE, blame=Blame.EXPORTER, reason="off by one")
@@ -154,3 +155,32 @@ def test_a_subject_has_its_own_outcomes_where_a_run_has_several() -> None:
         ("torch_dynamo", "1 failed"),
     ]
     assert summarize(RunInfo(id="r", started="", seed=1, tier="smoke"), metered(PASSING)).subjects == ()
+
+
+def test_subjects_are_compared_where_several_were_run() -> None:
+    def cell(exporter: str, opset: int, status: Status, stage: Stage = Stage.RERUN_VALUES) -> Record:
+        return replace(PASSING, cell=f"{exporter}{opset}", exporter=exporter, opset=opset, status=status, stage=stage)
+
+    records = [
+        cell("parity", 7, Status.PASSED), cell("torch_script", 7, Status.FAILED, Stage.COMPARE),
+        cell("parity", 8, Status.UNSUPPORTED, Stage.EXPORT), cell("torch_script", 8, Status.PASSED),
+        cell("parity", 9, Status.PASSED), cell("torch_script", 9, Status.FAILED, Stage.LOAD),
+        cell("parity", 10, Status.PASSED), cell("torch_script", 10, Status.PASSED),
+        # No other exporter reached this one.
+        cell("parity", 11, Status.FAILED, Stage.COMPARE),
+    ]  # fmt: skip
+    (declaration,) = arrange(records)
+    subjects = Subjects()
+    subjects.add(declaration, declaration.records)
+    data = subjects.data()
+    assert data["subjects"] == [["parity", "onnxruntime"], ["torch_script", "onnxruntime"]]
+    (row,) = data["rows"]
+    # Right, silently wrong, broken, refused, did not run; alone right.
+    assert (row["points"], row["counts"]) == (4, [[3, 0, 0, 1, 0, 2], [2, 1, 1, 0, 0, 1]])
+
+
+def test_a_run_of_one_subject_compares_none() -> None:
+    (declaration,) = arrange([PASSING, replace(PASSING, cell="b", opset=9)])
+    subjects = Subjects()
+    subjects.add(declaration, declaration.records)
+    assert not subjects.several

@@ -18,8 +18,8 @@ from msgspec.structs import replace
 from onnx_parity.harness import store
 from onnx_parity.harness.record import Blame, Metrics, Record, RunEnd, RunInfo, Stage, Status
 from onnx_parity.reports.arrangement import variant
-from onnx_parity.reports.case_data import MOST_MESSAGES
 from onnx_parity.reports.outcomes import STATE_NUMBERS
+from onnx_parity.reports.pages.case_data import MOST_MESSAGES
 from onnx_parity.reports.pieces import read_piece
 from onnx_parity.reports.site import write_report
 from tests.records import write_run

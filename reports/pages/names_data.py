@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Protocol
 
 from onnx_parity.reports.outcomes import STATE_NUMBERS, State
-from onnx_parity.reports.traced import Sightings, Traced
+from onnx_parity.reports.pages.traced import Sightings, Traced
 
 
 class Named(Protocol):

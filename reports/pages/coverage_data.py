@@ -11,9 +11,9 @@ import msgspec
 from onnx_parity.harness.escaping import markup_text
 from onnx_parity.harness.record import Kind, Record, Status
 from onnx_parity.reports.arrangement import Declaration
-from onnx_parity.reports.case_data import Distinct
 from onnx_parity.reports.coverage import Reason, Row, RowHead, Since, aggregate, build_row, right_since
 from onnx_parity.reports.outcomes import STATE_NUMBERS, Tally
+from onnx_parity.reports.pages.case_data import Distinct
 
 
 class SinceData(msgspec.Struct, frozen=True):

@@ -93,6 +93,11 @@ class DivergenceMeter:
     def _keep_closest(self) -> None:
         self._rows = heapq.nsmallest(MOST_ROWS, self._rows, key=lambda row: row.metrics.headroom)
 
+    @property
+    def close(self) -> int:
+        """The number of cells whose error is more than a tenth of their tolerance."""
+        return sum(self._bands[:2])
+
     def result(self) -> Divergence:
         self._keep_closest()
         return Divergence(
