@@ -1,7 +1,7 @@
-"""Exports measured side by side: ours, torch.onnx's two, and the floor below which no exporter gets.
+"""Measures exports: this exporter, both exporters of torch.onnx, and a lower bound for any exporter (the floor).
 
     python -m benchmarks --models resnet50,lstm --json figures.json
 
-Every measurement of a subject is made in a process of its own; the subjects take turns, so that a machine
-that slows down half-way slows all of them.
+Every measurement is made in a process of its own. The exporters take turns, so that a machine that becomes slower
+affects all of them.
 """

@@ -24,18 +24,18 @@ SMALL = [name for name, model in MODELS.items() if not model.large]
 @app.command()
 def main(
     models: Annotated[str, typer.Option(help="Comma-separated; all of them if not given.")] = ",".join(SMALL),
-    json: Annotated[Path | None, typer.Option(help="Write every measured number to this file too.")] = None,
-    repeat: Annotated[int, typer.Option(min=1, help="Processes a subject gets for each model.")] = 3,
-    matrix: Annotated[bool, typer.Option(help="Time the operators at every opset, and the default tier, too.")] = True,
+    json: Annotated[Path | None, typer.Option(help="Also write every measured number to this file.")] = None,
+    repeat: Annotated[int, typer.Option(min=1, help="The number of processes for each exporter and model.")] = 3,
+    matrix: Annotated[bool, typer.Option(help="Also time the operators at every opset, and the default tier.")] = True,
 ) -> None:
-    """Measure the exporter beside torch.onnx's two and the floor, and print the ratios and the targets."""
+    """Measure the exporter, torch.onnx's two and the floor, and print the ratios and the targets."""
     names = [name for name in models.split(",") if name]
     unknown = [name for name in names if name not in SMALL]
     if unknown:
         raise typer.BadParameter(f"no model {', '.join(unknown)}; there are {', '.join(SMALL)}", param_hint="--models")
     if json is not None and (json.is_dir() or not json.absolute().parent.is_dir()):
         raise typer.BadParameter(f"{json} cannot be written: name a file in a folder that exists", param_hint="--json")
-    # Where nobody watches, the tables are as wide as they need to be.
+    # If the output is not a terminal, the tables are as wide as they need to be.
     console = Console(width=None if sys.stdout.isatty() else 140)
     progress = Console(stderr=True)
     with tempfile.TemporaryDirectory(prefix="benchmarks-") as folder:

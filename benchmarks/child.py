@@ -1,8 +1,8 @@
-"""A child process: one job, which comes from standard input, and its outcome.
+"""A child process: runs one job, which it reads from standard input, and sends its outcome.
 
     python -m benchmarks.child DESCRIPTOR
 
-The outcome goes to the descriptor, because exporters print to standard output.
+The outcome is sent to the descriptor, because exporters print to standard output.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ from onnx_parity.harness.running.channel import Channel, die_with
 #: torch.export treats a dimension of 1 as fixed.
 DYNAMIC_BATCH = 2
 
-#: Exports of milliseconds are repeated until they fill this time: a median of three of them would be noise.
+#: Exports of milliseconds are repeated until they take this time, because a median of three of them would be noise.
 WARM_SECONDS = 0.5
 
-#: Single-threaded: on a busy machine the second thread's wait is most of the noise.
+#: One thread, because on a busy machine most of the noise is the wait for a second thread.
 ORT_THREADS = 1
 
 
@@ -47,7 +47,7 @@ def measure_time(job: TimeJob) -> Times:
     def once() -> None:
         export(job.subject, model, args, Path(job.path), DEFAULT_LAYOUT[job.subject], dynamic=job.dynamic)
 
-    # The first export finds the process as it is, and pays for the collections of garbage that its imports bring about.
+    # The first export is not protected from garbage collection, which its imports cause.
     times = Times(first=clocked(once), warm=[])
     while len(times.warm) < job.warm or sum(clock.wall for clock in times.warm) < WARM_SECONDS:
         gc.collect()
@@ -57,7 +57,7 @@ def measure_time(job: TimeJob) -> Times:
 
 def measure_memory(job: MemoryJob) -> Memory:
     model, args = MODELS[job.model].make()
-    # The first export of a process loads code; what counts here is what a model costs.
+    # The first export of a process loads code, which is not part of the cost of a model.
     small, small_args = SMALL_NETWORK.make()
     export(job.subject, small, small_args, Path(job.path).with_suffix(".warm-up.onnx"), job.weights)
     before = settled_memory()
@@ -69,9 +69,9 @@ def measure_memory(job: MemoryJob) -> Memory:
 
 
 def settled_memory() -> int:
-    """Give free memory back, start the high-water mark anew, and return what is resident."""
+    """Release free memory, reset the high-water mark, and return the resident memory."""
     gc.collect()
-    # What malloc keeps from building the model would otherwise be spent by the export unseen.
+    # Otherwise the export could use memory that malloc keeps from building the model, which would not be measured.
     ctypes.CDLL(None).malloc_trim(0)
     Path("/proc/self/clear_refs").write_text("5")
     return memory("VmRSS")
@@ -101,14 +101,16 @@ def measure_latency(job: LatencyJob) -> Latency:
     milliseconds: dict[Subject, list[float]] = {}
     order = list(job.paths)
     for _ in range(job.sessions):
-        # They take turns at running, and from session to session at being the first that is given memory.
+        # They take turns at running, and also, from session to session, at being the first that allocates memory.
         runs: dict[Subject, Callable[[], list[np.ndarray]]] = {}
         for subject in order:
             session = onnxruntime.InferenceSession(job.paths[subject], options, providers=["CPUExecutionProvider"])
             runs[subject] = partial(session.run, None, {session.get_inputs()[0].name: args[0].numpy()})
             (found, *_) = runs[subject]()
             if not np.allclose(found, expected, rtol=1e-3, atol=1e-4):
-                wrong[subject] = f"onnxruntime's output is {np.abs(found - expected).max():.1e} away from the model's"
+                wrong[subject] = (
+                    f"onnxruntime's output differs by {np.abs(found - expected).max():.1e} from the model's"
+                )
         taken: dict[Subject, list[float]] = {subject: [] for subject in order}
         for _ in range(job.rounds):
             for subject in order:

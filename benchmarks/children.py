@@ -1,4 +1,4 @@
-"""Runs a job in a process of its own; a child that fails, dies or hangs is an outcome too."""
+"""Runs a job in a process of its own. If the child fails, dies or hangs, that is its outcome."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ TIMEOUT_SECONDS = 900.0
 
 
 def run(job: Job, folder: Path, timeout: float = TIMEOUT_SECONDS) -> Outcome:
-    """Run `job` in a fresh Python, with `folder` for what it writes to its standard error."""
+    """Run `job` in a new Python process. Its standard error is written to a file in `folder`."""
     path = folder / "stderr.txt"
-    # An installed package comes compiled, as torch's is; so should this one be after its first import.
+    # Installed packages such as torch are compiled to bytecode, and so should this one be, by its first import.
     environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": ""}
     started = time.monotonic()
     with path.open("wb") as stderr:

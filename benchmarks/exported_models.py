@@ -1,4 +1,4 @@
-"""Hashes every model that the declared cases export, to show that a change leaves all of them as they were.
+"""Hashes every model that the declared cases export, to show that a change does not affect any of them.
 
 python -m benchmarks.exported_models save before.json
 python -m benchmarks.exported_models compare before.json
@@ -32,11 +32,11 @@ from onnx_parity.harness.cases.program import InputSet, build
 from onnx_parity.harness.matrix.cells import Cell, cells_of
 from onnx_parity.harness.subjects.exporters import Captured, NoSuchFormError, Parity, Request
 
-#: At each of these opsets the forms of several operators change.
+#: Opsets at which several operators change.
 OPSETS = (7, 9, 13, 18, 21, 26)
-#: Where the declarations are, and how much of each folder is exported.
+#: The folders of declarations, and the tier of each that is exported.
 FOLDERS = {"op_cases": Tier.SMOKE, "model_zoo": Tier.DEFAULT}
-#: So many differences are shown.
+#: At most this many differences are printed.
 SHOWN = 30
 
 _Only = Annotated[str, typer.Option(help="Declarations that match: 'op_cases/(elu|conv)', 'model_zoo'.")]
@@ -56,7 +56,7 @@ def _declarations(folder: str) -> Mapping[str, Declaration]:
 
 
 def hashes(task: tuple[str, str]) -> dict[str, str]:
-    """By cell, the hash of its model, or the class of the error that refuses it."""
+    """For each cell, the hash of its model, or the class of the error with which it is refused."""
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
     found: dict[str, str] = {}
@@ -107,8 +107,8 @@ def all_hashes(processes: int, only: str = "") -> dict[str, str]:
 
 @app.command()
 def save(
-    file: Annotated[Path, typer.Argument(help="Where to write the hashes.", dir_okay=False)],
-    processes: Annotated[int, typer.Option(min=1, help="Processes that export at a time.")] = 2,
+    file: Annotated[Path, typer.Argument(help="The file to which the hashes are written.", dir_okay=False)],
+    processes: Annotated[int, typer.Option(min=1, help="The number of processes that export at a time.")] = 2,
     only: _Only = "",
 ) -> None:
     """Export every declared case and write the hashes of the models to a file."""
@@ -119,11 +119,11 @@ def save(
 
 @app.command()
 def compare(
-    file: Annotated[Path, typer.Argument(help="Hashes that `save` wrote.", exists=True, dir_okay=False)],
-    processes: Annotated[int, typer.Option(min=1, help="Processes that export at a time.")] = 2,
+    file: Annotated[Path, typer.Argument(help="A file that `save` wrote.", exists=True, dir_okay=False)],
+    processes: Annotated[int, typer.Option(min=1, help="The number of processes that export at a time.")] = 2,
     only: _Only = "",
 ) -> None:
-    """Export every declared case again and name the models that are not byte for byte what they were."""
+    """Export every declared case again, and list the models that are not byte for byte the same."""
     before: dict[str, str] = json.loads(file.read_text())
     now = all_hashes(processes, only)
     if only:

@@ -2,9 +2,9 @@
 
 python -m benchmarks.faults --repeats 100
 
-The faults are cells that end their process, in every stage in turn; wrong answers of a runtime; and workers and whole
-runs that are killed with SIGKILL in the middle of a cell. A cell's fault counts as reported if its record says what
-happened and in which stage, all other cells have passed, and no process is left over.
+The faults are cells that end their process, in each stage; wrong outputs of a runtime; and workers and whole runs that
+are killed with SIGKILL during a cell. A fault counts as reported if the record of its cell has the right error and
+stage, all other cells have passed, and no process is left over.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ from tests.harness.faults import (
     run_project,
 )
 
-#: Runs at a time: those whose cells wait for their limit to pass, and those that work.
+#: The number of concurrent runs: of those whose cells wait for a time limit, and of those that compute.
 _WAITING, _WORKING = 6, 2
 _SECONDS = 1800.0
 
 
 @dataclass(frozen=True)
 class Tally:
-    """A fault, how often it was injected, and in what words each of those was reported that was reported wrongly."""
+    """A fault, how often it was injected, and a description of each report that was wrong."""
 
     fault: str
     injected: int
@@ -59,7 +59,7 @@ class Tally:
 
 
 def told_wrongly(record: Record | None, ending: str, stage: Stage) -> Iterator[str]:
-    """What is wrong with the record of a cell whose process ended in this way."""
+    """Describe what is wrong with the record of a cell whose process ended in this way."""
     if record is None:
         yield f"no record: {ending} in stage {stage}"
     elif (record.status, record.stage, record.reason) != (Status.CRASHED, stage, f"{ending} in stage {stage}"):
@@ -67,7 +67,7 @@ def told_wrongly(record: Record | None, ending: str, stage: Stage) -> Iterator[s
 
 
 def others(records: dict[str, Record], faults: Sequence[Planted]) -> Iterator[str]:
-    """The cells beside the faults that are not there, or did not pass."""
+    """The cells without a fault that have no record, or did not pass."""
     for name in (*(f"before_{number}" for number in range(len(faults))), "after"):
         record = records.get(name)
         if record is None or record.status is not Status.PASSED:
@@ -79,15 +79,15 @@ def by_name(run: Path) -> dict[str, Record]:
 
 
 def in_turn(fault: str, repeats: int) -> list[Planted]:
-    """The fault so many times, each time in the next stage."""
+    """The fault, repeated in one stage after the other."""
     return [(fault, STAGES[number % len(STAGES)]) for number in range(repeats)]
 
 
-# --- runs in a copy of this process, which has imported already what a run needs --------------------------------------
+# --- runs in a forked copy of this process, which has already imported what a run needs -------------------------------
 
 
 def start(root: Path, *options: str) -> int:
-    """Begin a run of the project's cells in this process's own child; return its number."""
+    """Start a run of the project's cells in a child process, and return the child's number."""
     child = os.fork()
     if child:
         return child
@@ -103,7 +103,7 @@ def start(root: Path, *options: str) -> int:
 
 
 def run_all(roots: Sequence[Path], at_once: int, *options: str) -> None:
-    """Run the projects to their ends, so many at a time."""
+    """Run the projects to their ends, at most so many at a time."""
     waiting, running = list(roots), set[int]()
     while waiting or running:
         while waiting and len(running) < at_once:
@@ -116,7 +116,7 @@ def run_all(roots: Sequence[Path], at_once: int, *options: str) -> None:
 
 
 def isolation(place: Path, repeats: int) -> Iterator[Tally]:
-    """A cell that ends its process, or hangs, fails by itself and takes no other cell along."""
+    """A cell that ends its process, or hangs, fails alone and does not affect other cells."""
     hanging = [fault for fault, (_, ending) in FAULTS.items() if ending.startswith("did not end")]
     others_of = [fault for fault in FAULTS if fault not in hanging]
     for kind, limits, at_once in ((hanging, SHORT_LIMITS, _WAITING), (others_of, LONG_LIMITS, _WORKING)):
@@ -136,7 +136,7 @@ def isolation(place: Path, repeats: int) -> Iterator[Tally]:
 
 
 def oracle(repeats: int) -> Iterator[Tally]:
-    """Wrong answers do not pass, and right ones do."""
+    """Wrong outputs do not pass, and right ones do."""
     for fault, answer in planted.WRONG.items():
         draws = [answer(np.random.default_rng(number)) for number in range(repeats)]
         passed = [f"draw {number} passed" for number, each in enumerate(draws) if judge(*each).passed]
@@ -146,9 +146,9 @@ def oracle(repeats: int) -> Iterator[Tally]:
 
 
 def killed_workers(place: Path, repeats: int) -> Iterator[Tally]:
-    """A worker that is killed costs the cell that it ran; none where it had not told of the one before yet.
+    """A killed worker loses the cell that it ran, or no cell if it had not yet reported the one before.
 
-    Its controller then takes that one, which has a record, for the one that the worker died in; the other is run again.
+    In the latter case the controller attributes the crash to the reported cell, which has a record. The other is rerun.
     """
     faults = in_turn("kill_owner", repeats)
     make_project(place, faults)
@@ -171,7 +171,7 @@ def killed_workers(place: Path, repeats: int) -> Iterator[Tally]:
 
 
 def killed_runs(place: Path, repeats: int) -> Iterator[Tally]:
-    """A run that is killed has the records of what had ended, names what it was in, and goes on where it was."""
+    """A killed run has the records of all ended cells, names the running one, and continues there if resumed."""
     faults = in_turn("kill_owner", len(STAGES))
     make_project(place, faults)
     wrong: list[str] = []
@@ -194,12 +194,12 @@ def killed_runs(place: Path, repeats: int) -> Iterator[Tally]:
         if set(late) != {before, name, "after"} or {record.status for record in late.values()} != {Status.PASSED}:
             wrong.append(f"run {number}: {sorted(late)} after it was resumed")
         if late.get(before) != early.get(before) or end is None or not end.whole:
-            wrong.append(f"run {number}: what had been run was run again, or the run has no end")
+            wrong.append(f"run {number}: cells that had been run were run again, or the run has no end")
     yield Tally("kill -9 of a run", repeats, tuple(wrong))
 
 
 def left_over(place: Path, name: str) -> Iterator[str]:
-    """The process of a cell whose owner is dead, if it lives on; also if there never was one."""
+    """Report the process of a cell whose owner is dead if it is still alive, or if there never was one."""
     told = place / killed_by(name)
     if not told.exists():
         yield f"{name} killed nobody"
@@ -207,14 +207,14 @@ def left_over(place: Path, name: str) -> Iterator[str]:
     process, deadline = Path("/proc") / told.read_text(), time.monotonic() + 30
     while process.exists() and "\nState:\tZ" not in (process / "status").read_text():
         if time.monotonic() > deadline:
-            yield f"{name}: its process lives on"
+            yield f"{name}: its process is still alive"
             return
         time.sleep(0.01)
 
 
 def main(repeats: Annotated[int, typer.Option(min=1)] = 100) -> None:
-    """Print for every fault how often it was reported correctly; fail if any was not."""
-    # What a dynamic export imports, before processes are made of this one.
+    """Print for every fault how often it was reported correctly. Fails if any was not."""
+    # Modules that a dynamic export imports are imported before this process is forked.
     import torch.export._trace  # noqa: F401
 
     began = time.monotonic()

@@ -8,7 +8,7 @@ from benchmarks.subjects import Subject, Weights
 
 
 class TimeJob(msgspec.Struct, frozen=True, tag="time"):
-    """Export once in a fresh process, then again at least `warm` times; leave the last file at `path`."""
+    """Export once in a new process, then again at least `warm` times. The last file is at `path`."""
 
     subject: Subject
     model: str
@@ -18,7 +18,7 @@ class TimeJob(msgspec.Struct, frozen=True, tag="time"):
 
 
 class MemoryJob(msgspec.Struct, frozen=True, tag="memory"):
-    """Export once and say how far the resident memory rose above what the model held before."""
+    """Export once, and report by how much the resident memory exceeded that before the export."""
 
     subject: Subject
     model: str
@@ -27,15 +27,15 @@ class MemoryJob(msgspec.Struct, frozen=True, tag="memory"):
 
 
 class LatencyJob(msgspec.Struct, frozen=True, tag="latency"):
-    """Run the subjects' files in turn in onnxruntime, after checking each against the model's own output.
+    """Run the exported files in onnxruntime in turn, after each has been checked against the model's own output.
 
-    Where a session's weights come to lie in memory makes it up to a tenth slower, so there are several.
+    The addresses of a session's weights make it up to a tenth slower, so several sessions are used.
     """
 
     model: str
     paths: dict[Subject, str]
     sessions: int
-    #: In each session.
+    #: The number of rounds in each session.
     rounds: int
 
 
@@ -43,7 +43,7 @@ Job = TimeJob | MemoryJob | LatencyJob
 
 
 class Clock(msgspec.Struct, frozen=True):
-    """Seconds by the clock on the wall, and of all this process's threads."""
+    """Wall time in seconds, and the processor time of all threads of this process."""
 
     wall: float
     cpu: float
@@ -57,21 +57,21 @@ class Times(msgspec.Struct, frozen=True, tag="time"):
 class Memory(msgspec.Struct, frozen=True, tag="memory"):
     #: Bytes of the parameters and buffers.
     weights: int
-    #: Bytes of resident memory at the export's peak, less those just before.
+    #: The resident memory in bytes at the export's peak, minus that just before the export.
     extra: int
-    #: How long that took on the clock on the wall.
+    #: The wall time of the export.
     seconds: float = 0.0
 
 
 class Latency(msgspec.Struct, frozen=True, tag="latency"):
     #: The median of each session's rounds.
     milliseconds: dict[Subject, list[float]]
-    #: Subjects whose file computes something else, and how far it is off. Their speed is not measured.
+    #: Exporters whose file gives another output, and the size of the difference. Their latency is not measured.
     wrong: dict[Subject, str]
 
 
 class Failure(msgspec.Struct, frozen=True, tag="failure"):
-    """The job did not come to its end; `reason` is one line that says why."""
+    """The job did not end normally; `reason` is the reason in one line."""
 
     reason: str
 

@@ -1,4 +1,4 @@
-"""A model of 3 GB, with every exporter: `python -m benchmarks.large`. It needs 10 GB of memory, and of disk."""
+"""Exports a model of 3 GB with every exporter: `python -m benchmarks.large`. Needs 10 GB of memory and of disk."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from benchmarks.jobs import Failure, Memory, MemoryJob
 from benchmarks.models import MODELS
 from benchmarks.subjects import EXPORTERS, Subject, Weights
 
-#: The most memory beyond the model, as a share of its weights.
+#: The maximum memory in addition to the model, as a share of its weights.
 TARGET = 0.1
-#: Above 2 GB each writes its weights to files of their own. To torch.onnx's TorchScript exporter one cannot say so.
+#: Above 2 GB every exporter writes weights to separate files. torch.onnx's TorchScript exporter has no option for it.
 LAYOUT = {Subject.OURS: Weights.EXTERNAL, Subject.TORCHSCRIPT: Weights.INLINE, Subject.DYNAMO: Weights.EXTERNAL}
 TIMEOUT_SECONDS = 1800.0
 
 
 def measure(model: str, folder: Path) -> dict[Subject, Memory | Failure]:
-    """One export by each, in a process and a folder of its own, which is removed before the next."""
+    """One export by each exporter, in a process and a folder of its own. The folder is removed before the next."""
     outcomes: dict[Subject, Memory | Failure] = {}
     for subject in EXPORTERS:
         place = folder / subject.name.lower()
@@ -38,7 +38,7 @@ def measure(model: str, folder: Path) -> dict[Subject, Memory | Failure]:
 
 
 def render(model: str, outcomes: dict[Subject, Memory | Failure]) -> Table:
-    table = Table(title=f"{model}: one export of a model that protobuf cannot hold")
+    table = Table(title=f"{model}: one export of a model that is too large for protobuf")
     for heading in ("exporter", "seconds", "memory beyond the model", "share of the weights"):
         table.add_column(heading, justify="left" if heading == "exporter" else "right")
     for subject, outcome in outcomes.items():

@@ -1,4 +1,4 @@
-"""How fast the matrix itself runs: the whole of `pytest -n auto`, from its start to its last line."""
+"""Measures the speed of the matrix: the whole of `pytest -n auto`, from its start to its last line."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from benchmarks.jobs import Failure
 from benchmarks.results import MatrixTime
 from onnx_parity.harness.store import read_records
 
-#: pytest's status when all was run, whatever the cells' outcomes were.
+#: pytest's exit codes if all tests were run, with or without failures.
 _RAN = (0, 1)
 
 
 def measure_matrix(selection: tuple[str, ...], place: Path) -> MatrixTime | Failure:
-    """Run the cells of a selection, with their records below `place`."""
+    """Run the cells of a selection. Their records are written below `place`."""
     command = [sys.executable, "-m", "pytest", "-n", "auto", "-q", "--runs", str(place), *selection]
     start = time.perf_counter()
     ran = subprocess.run(command, cwd=ROOT, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)

@@ -1,4 +1,4 @@
-"""Runs the jobs of each model in turn and collects their outcomes as results."""
+"""Runs the jobs of each model in turn, and collects their outcomes as results."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ PACKAGES = ("torch", "torchvision", "onnx", "onnx-ir", "onnxruntime", "onnxscrip
 #: Warm exports in each process.
 WARM = 3
 
-#: As many sessions with each subject as the first that is given memory.
+#: The number of sessions, with each exporter equally often the first that allocates memory.
 LATENCY_SESSIONS, LATENCY_ROUNDS = 12, 10
 
 
 def measure(models: list[str], rounds: int, folder: Path, say: Callable[[str], None], *, matrix: bool) -> Results:
-    """Measure `models`, and the matrix if asked, with `folder` for what they write.
+    """Measure `models`, and the matrix if `matrix`. Exported files are written to `folder`.
 
-    Subjects take turns; one that fails is written down.
+    The exporters take turns. If one fails, the failure is part of the results.
     """
     results = {}
     for name in models:
@@ -45,7 +45,7 @@ def measure(models: list[str], rounds: int, folder: Path, say: Callable[[str], N
 
 
 def run_matrix(folder: Path, say: Callable[[str], None]) -> MatrixResults:
-    """The operators at every opset, then the default tier of everything, each in a pytest of its own."""
+    """The operators at every opset, and then the default tier of all declarations, each in a pytest of its own."""
     results = MatrixResults()
     say("matrix: operators")
     every_opset = ("op_cases", "--tier", "smoke", "--opsets", "7-26", "--devices", "cpu")
@@ -64,7 +64,7 @@ def run_matrix(folder: Path, say: Callable[[str], None]) -> MatrixResults:
 
 
 class _Measurement:
-    """One model's."""
+    """The measurement of one model."""
 
     def __init__(self, name: str, folder: Path, say: Callable[[str], None]) -> None:
         self.name = name
@@ -75,7 +75,7 @@ class _Measurement:
     def all(self, rounds: int) -> ModelResults:
         scripted = MODELS[self.name].kind is Kind.SCRIPT
         for _ in range(rounds):
-            # The floor puts stand-ins in the place of weights, which compiled modules do not allow.
+            # The floor replaces weights by other objects, which compiled modules do not allow.
             for subject in EXPORTERS if scripted else Subject:
                 self.time(subject, Lane.STATIC)
         self.nodes()
@@ -102,7 +102,7 @@ class _Measurement:
             timed.warm.extend(outcome.warm)
 
     def memory(self, subject: Subject) -> None:
-        """A peak is the highest of all rounds: threads that write at once do not always meet."""
+        """Use the largest peak of all rounds, because threads do not always write at the same time."""
         for weights in LAYOUTS[subject]:
             path = str(self.folder / f"memory-{subject.name}-{weights}.onnx")
             what = f"{subject}, memory, {weights}"
@@ -127,7 +127,7 @@ class _Measurement:
                 self.results.failures[f"{subject}, latency"] = reason
 
     def exported(self) -> dict[Subject, Path]:
-        """The files that the static exports left."""
+        """The files of the static exports."""
         timed = self.results.times.get(Lane.STATIC, {})
         return {subject: self.path(subject, Lane.STATIC) for subject in EXPORTERS if subject in timed}
 
@@ -144,6 +144,6 @@ class _Measurement:
 
 
 def count(graph: onnx.GraphProto) -> int:
-    """The nodes of a graph, those of its branches and loop bodies with them."""
+    """The number of nodes of a graph, including those of branches and loop bodies."""
     inner = [attribute.g for node in graph.node for attribute in node.attribute if attribute.HasField("g")]
     return len(graph.node) + sum(count(subgraph) for subgraph in inner)

@@ -1,4 +1,4 @@
-"""The models that are exported, with their example inputs. Nothing is built before it is asked for."""
+"""The models that are exported, with their example inputs. They are built on demand."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 
 class Kind(StrEnum):
-    """What a model is judged with. Only networks are in the means."""
+    """The group of a model. Only networks are part of the means."""
 
     NETWORK = "network"
     OPERATOR = "one operator"
@@ -21,13 +21,13 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True)
 class Model:
-    """A model, how to build it, and an input of it whose first dimension is the batch."""
+    """A model: how to build it, and an example input whose first dimension is the batch."""
 
     name: str
     build: Callable[[], nn.Module]
     shape: tuple[int, ...]
     kind: Kind = Kind.NETWORK
-    #: Of gigabytes: measured by `python -m benchmarks.large`, and not with the others.
+    #: Whether it has gigabytes. Such models are only measured by `python -m benchmarks.large`.
     large: bool = False
 
     def make(self, batch: int = 1) -> tuple[nn.Module, tuple[Tensor, ...]]:
@@ -51,7 +51,7 @@ def _lstm() -> nn.Module:
 
 
 class _Branches(nn.Module):
-    """Each layer goes one of two ways, by the values that it is given."""
+    """Each layer takes one of two branches, depending on its input values."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -64,7 +64,7 @@ class _Branches(nn.Module):
 
 
 class _Loop(nn.Module):
-    """Layers again and again, until the values are small."""
+    """Layers that are repeated until the values are small."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -80,7 +80,7 @@ class _Loop(nn.Module):
 
 def _scripted(module: nn.Module) -> nn.Module:
     with warnings.catch_warnings():
-        # torch.jit.script says that it is deprecated.
+        # torch.jit.script warns that it is deprecated.
         warnings.simplefilter("ignore", DeprecationWarning)
         compiled: nn.Module = torch.jit.script(module)
     return compiled
@@ -95,7 +95,7 @@ def _loop() -> nn.Module:
 
 
 def _wide() -> nn.Module:
-    """3.2 GB of weights, more than protobuf holds."""
+    """3.2 GB of weights, which is too large for protobuf."""
     layers = [module for _ in range(12) for module in (nn.Linear(8192, 8192, bias=False), nn.ReLU())]
     return nn.Sequential(*layers)
 
@@ -125,5 +125,5 @@ MODELS = {
     )
 }
 
-#: Of each kind of layer one: whoever has exported it has loaded what the others need. It is not itself measured.
+#: One layer of each kind. Exporting it loads all modules that the other models need. It is not measured itself.
 SMALL_NETWORK = Model("small network", _small_network, shape=(3, 8, 8))

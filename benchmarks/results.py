@@ -1,4 +1,4 @@
-"""Everything that one invocation measured, and the ratios computed from it."""
+"""The measurements of one invocation, and the ratios computed from them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Lane(StrEnum):
 
 
 class Timed(msgspec.Struct):
-    """A subject's exports of a model, over all rounds. The figures are medians, in seconds."""
+    """The exports of a model by one exporter, over all rounds. The figures are medians, in seconds."""
 
     first: list[Clock] = []
     warm: list[Clock] = []
@@ -34,27 +34,27 @@ class Timed(msgspec.Struct):
 
 
 class ModelResults(msgspec.Struct):
-    """What was measured of one model."""
+    """The measurements of one model."""
 
     times: dict[Lane, dict[Subject, Timed]] = {}
     memory: dict[Subject, dict[Weights, Memory]] = {}
     nodes: dict[Subject, int] = {}
     latency: Latency | None = None
-    #: What failed, and why: `torch.onnx dynamo=True, dynamic batch` to `RuntimeError: ...`.
+    #: Failures with their reasons: `torch.onnx dynamo=True, dynamic batch` to `RuntimeError: ...`.
     failures: dict[str, str] = {}
 
     def time_ratio(self, lane: Lane, over: Subject, under: Subject, read: Callable[[Timed], float]) -> float | None:
-        """How many times longer `over` takes than `under`; None where one of them was not measured."""
+        """How many times longer `over` takes than `under`; None if one of them was not measured."""
         timed = self.times.get(lane, {})
         return read(timed[over]) / read(timed[under]) if over in timed and under in timed else None
 
     def memory_ratio(self, subject: Subject, weights: Weights) -> float | None:
-        """Extra peak memory over the bytes of the weights."""
+        """Extra peak memory, divided by the bytes of the weights."""
         measured = self.memory.get(subject, {}).get(weights)
         return measured.extra / measured.weights if measured and measured.weights else None
 
     def latency_ratio(self, over: Subject, under: Subject) -> float | None:
-        """The median over the sessions: in each they take turns, so that the machine's slow moments are everyone's."""
+        """The median over the sessions. In each they take turns, so that a slow machine affects both equally."""
         measured = self.latency.milliseconds if self.latency else {}
         if over not in measured or under not in measured:
             return None
@@ -62,7 +62,7 @@ class ModelResults(msgspec.Struct):
 
 
 class MatrixTime(msgspec.Struct, frozen=True):
-    """Cells, and the wall time of the whole command that ran them."""
+    """The number of cells, and the wall time of the whole command that ran them."""
 
     cells: int
     seconds: float
@@ -72,7 +72,7 @@ class MatrixTime(msgspec.Struct, frozen=True):
 
 
 class MatrixResults(msgspec.Struct):
-    """The matrix on this machine. None where pytest itself failed."""
+    """The speed of the matrix on this machine. None if pytest itself failed."""
 
     operators: MatrixTime | None = None
     everything: MatrixTime | None = None
@@ -80,7 +80,7 @@ class MatrixResults(msgspec.Struct):
 
 
 class Results(msgspec.Struct):
-    #: Package to version, and the machine: what the figures hold for.
+    #: The versions of packages, and the machine, for which the figures are valid.
     packages: dict[str, str]
     machine: str
     models: dict[str, ModelResults]

@@ -1,4 +1,4 @@
-"""The cost of a run of the matrix, from its records: pace, the harness's share of the time, memory of its workers.
+"""The cost of a run of the matrix, from its records: speed, the harness's share of the time, memory of its workers.
 
 parity run --tier full --opsets 7-26 --devices cpu -n 2
 python -m benchmarks.run_figures runs/last
@@ -18,23 +18,23 @@ import typer
 from onnx_parity.harness.record import Record, Stage
 from onnx_parity.harness.store import RunStoreError, read_info, read_records
 
-#: What a run of the full matrix on two cores is to keep.
+#: Targets for a run of the full matrix on two cores.
 RATE, SHARE, GROWTH = 150.0, 0.2, 0.25
 
-#: A worker with fewer cells has not yet imported what it needs for most of its run.
+#: Workers with fewer cells are not used for memory, because they have not yet imported all that most runs need.
 _ENOUGH_CELLS = 200
 
 
 class WorkerFigures(msgspec.Struct, frozen=True):
-    """One worker: its cells, from the beginning of its first to the end of its last."""
+    """One worker: its cells, and the time from the beginning of its first to the end of its last."""
 
     cells: int
     seconds: float
-    #: Of these: what torch, an exporter, onnx and a runtime took, and what comparing them did.
+    #: The seconds of torch, the exporter, onnx and the runtime, and of comparing outputs.
     of_stages: dict[Stage, float]
-    #: Of these: in the process of the cells, stages and all else.
+    #: The seconds in the process of the cells, within stages or not.
     in_cells: float
-    #: MiB, medians: of the second tenth of its cells, when all is imported, and of the later tenth with most.
+    #: Median memory in MiB: of the second tenth of its cells, when all is imported, and the largest of a later tenth.
     memory: tuple[int, int] | None
 
 
@@ -42,16 +42,16 @@ class RunFigures(msgspec.Struct, frozen=True):
     workers: dict[str, WorkerFigures]
 
     def rate(self) -> float:
-        """Cells a second while cells ran: without the imports and the collection before, and the summary after."""
+        """Cells per second while cells ran, without the imports and collection before and the summary after."""
         return sum(each.cells for each in self.workers.values()) / max(each.seconds for each in self.workers.values())
 
     def share(self) -> float:
-        """Of the workers' time, what passed outside of the stages: what a cell costs more than doing its work."""
+        """The share of the workers' time outside of the stages, which is the cost of the harness."""
         whole = sum(each.seconds for each in self.workers.values())
         return 1 - sum(sum(each.of_stages.values()) for each in self.workers.values()) / whole
 
     def parts(self) -> dict[str, float]:
-        """Where a cell's time goes: seconds of a mean cell, by stage and beside them."""
+        """The seconds of a mean cell, by stage, and outside of the stages."""
         workers = list(self.workers.values())
         cells = sum(each.cells for each in workers)
         parts = {stage.value: sum(each.of_stages[stage] for each in workers) / cells for stage in Stage}
@@ -60,13 +60,13 @@ class RunFigures(msgspec.Struct, frozen=True):
         return {**parts, "around the stages": in_cells - sum(parts.values()), "between cells": whole - in_cells}
 
     def growth(self) -> float | None:
-        """By how much the worker grew that grew most, as a share; None where no worker had cells enough to tell."""
+        """The largest growth of a worker's memory, as a share; None if no worker had enough cells to measure it."""
         grown = [last / first - 1 for each in self.workers.values() if each.memory for first, last in [each.memory]]
         return max(grown, default=None)
 
 
 def read_figures(run: Path) -> RunFigures | None:
-    """The figures of a run; None where no record says when its cell ran."""
+    """The figures of a run; None if no record has the time of its cell."""
     return figures(read_records(run))
 
 
@@ -95,13 +95,13 @@ def _of_worker(cells: list[Record]) -> WorkerFigures:
 
 
 def _memory(cells: list[Record]) -> int:
-    """Of the processes that did not end in a cell, whose memory nobody could ask for."""
+    """The median memory of those processes that did not die in a cell, since a dead process reports no memory."""
     known = [cell.memory for cell in cells if cell.memory]
     return round(median(known)) if known else 0
 
 
 def told(figures: RunFigures) -> list[str]:
-    """A line a figure, with its target, and one a worker."""
+    """One line for each figure, with its target, and one for each worker."""
     growth = figures.growth()
     share = f"{figures.share():.1%} (under {SHARE:.0%}: {_verdict(figures.share() < SHARE)})"
     lines = [
@@ -110,7 +110,7 @@ def told(figures: RunFigures) -> list[str]:
         "a cell: " + ", ".join(f"{part} {seconds * 1e3:.2f} ms" for part, seconds in figures.parts().items()),
     ]
     if growth is not None:
-        lines.append(f"memory: grew by {growth:.1%} at the most (under {GROWTH:.0%}: {_verdict(growth < GROWTH)})")
+        lines.append(f"memory: grew by {growth:.1%} at most (under {GROWTH:.0%}: {_verdict(growth < GROWTH)})")
     for name, worker in sorted(figures.workers.items()):
         memory = f", {worker.memory[0]} MiB in its second tenth, {worker.memory[1]} at most" if worker.memory else ""
         lines.append(f"  {name}: {worker.cells} cells in {worker.seconds:.1f} s{memory}")
@@ -122,7 +122,7 @@ def _verdict(holds: bool) -> str:
 
 
 def main(run: Path) -> None:
-    """Print what a run of the matrix cost."""
+    """Print the cost of a run of the matrix."""
     try:
         info, found = read_info(run), read_figures(run)
     except RunStoreError as error:
@@ -130,7 +130,7 @@ def main(run: Path) -> None:
         raise typer.Exit(2) from error
     if found is None:
         typer.echo(
-            f"{run} has no cell that says when it ran: it is of schema version 1, or all was carried over.", err=True
+            f"{run} has no cell with a start time: it has schema version 1, or all records were carried over.", err=True
         )
         raise typer.Exit(2)
     typer.echo(f"{info.id}, tier {info.tier}, {info.cpus} cores, {info.platform}")

@@ -24,16 +24,16 @@ AXES: dict[str, dict[int, str]] = {
     "batch": {0: "batch"},
     "batch, height, width": {0: "batch", 2: "height", 3: "width"},
 }
-#: At most so many times the time without dynamic axes, for ResNet-50 with a dynamic batch.
+#: The maximum ratio to the time without dynamic axes, for ResNet-50 with a dynamic batch.
 BATCH_TARGET = 3.0
-#: At most this share of dynamo's time, for DenseNet-121 with three dynamic axes.
+#: The maximum share of dynamo's time, for DenseNet-121 with three dynamic axes.
 DYNAMO_TARGET = 0.5
-#: Exports of which the quickest counts: other work on the machine only adds time.
+#: The number of exports, of which the quickest counts, because other work on the machine only adds time.
 ROUNDS = 5
 
 
 def processor_seconds(export: Callable[[], object], rounds: int) -> float:
-    """Of the quickest of some rounds."""
+    """The processor time of the quickest of some rounds."""
     seconds = []
     for _ in range(rounds):
         start = time.process_time()
@@ -54,7 +54,7 @@ def by_axes(model: nn.Module, args: tuple[torch.Tensor, ...]) -> dict[str, float
 
 
 def by_dynamo(model: nn.Module, args: tuple[torch.Tensor, ...], axes: dict[int, str]) -> float:
-    """Seconds that dynamo takes for the second export, the first having imported all that it needs."""
+    """Seconds that dynamo takes for its second export. The first one imports all that it needs."""
     with tempfile.TemporaryDirectory(prefix="benchmarks-") as folder:
         path = Path(folder) / "model.onnx"
 
@@ -67,7 +67,7 @@ def by_dynamo(model: nn.Module, args: tuple[torch.Tensor, ...], axes: dict[int, 
 
 
 def main() -> None:
-    """Measure the processor time of exports with dynamic axes; exit with 1 where a target is missed."""
+    """Measure the processor time of exports with dynamic axes. Exits with 1 if a target is missed."""
     warnings.simplefilter("ignore")
     table = Table("model", *AXES, "dynamo, the last")
     kept = []

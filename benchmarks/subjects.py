@@ -1,4 +1,4 @@
-"""The exporters that are measured, behind one function: ours, torch.onnx's two, and the floor."""
+"""The exporters that are measured, with one interface: this project's, torch.onnx's two, and the floor."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Subject(StrEnum):
     OURS = "exporter"
     TORCHSCRIPT = "torch.onnx dynamo=False"
     DYNAMO = "torch.onnx dynamo=True"
-    #: One recording pass over fake tensors and one raw write of the weights. It leaves no model.
+    #: The floor: one recording with fake tensors, and one plain write of the weights. It makes no model.
     FLOOR = "floor"
 
 
@@ -26,13 +26,13 @@ EXPORTERS = (Subject.OURS, *PEERS)
 
 
 class Weights(StrEnum):
-    """Where the weights go: into the model's file, or into one beside it."""
+    """Where the weights are written: into the model's file, or into a file beside it."""
 
     INLINE = "inline"
     EXTERNAL = "external"
 
 
-#: torch.onnx's TorchScript exporter writes external files above 2 GB only.
+#: torch.onnx's TorchScript exporter writes external files only above 2 GB.
 LAYOUTS = {
     Subject.OURS: (Weights.INLINE, Weights.EXTERNAL),
     Subject.TORCHSCRIPT: (Weights.INLINE,),
@@ -40,7 +40,7 @@ LAYOUTS = {
     Subject.FLOOR: (Weights.EXTERNAL,),
 }
 
-#: What each does by default; this is what is timed.
+#: The default of each exporter, which is timed.
 DEFAULT_LAYOUT = {
     Subject.OURS: Weights.INLINE,
     Subject.TORCHSCRIPT: Weights.INLINE,
@@ -52,7 +52,7 @@ DEFAULT_LAYOUT = {
 def export(
     subject: Subject, model: nn.Module, args: tuple[Tensor, ...], path: Path, weights: Weights, *, dynamic: bool = False
 ) -> None:
-    """Export `model` to `path`, with a dynamic batch if asked. Imports happen here: a first export pays for them."""
+    """Export `model` to `path`, with a dynamic batch if requested. Imports are part of the time of a first export."""
     external = weights is Weights.EXTERNAL
     axes = {"x": {0: "batch"}} if dynamic else None
     match subject:
@@ -93,7 +93,7 @@ def export(
 
 
 class _Recorder(TorchDispatchMode):
-    """Keeps every operator that passes, and lets it pass."""
+    """Records every operator, and calls it."""
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -106,7 +106,7 @@ class _Recorder(TorchDispatchMode):
 
 
 def record_and_write(model: nn.Module, args: tuple[Tensor, ...], path: Path) -> None:
-    """The floor: run the model once over fake tensors, recorded below functionalization, and write its weights."""
+    """The floor: run the model once with fake tensors, recorded below functionalization, and write its weights."""
     from torch._subclasses.fake_tensor import FakeTensorMode
 
     state = {**dict(model.named_parameters()), **dict(model.named_buffers())}

@@ -1,4 +1,4 @@
-"""The results as tables for the terminal."""
+"""Prints the results as tables in the terminal."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from benchmarks.targets import Judgement, Verdict
 
 _COLOURS = {Verdict.OK: "green", Verdict.SHORT: "bold red", Verdict.NOT_MEASURED: "dim"}
 
-#: How a subject is called where the column is narrow.
+#: The short names of exporters, for narrow columns.
 SHORT_NAMES = {
     Subject.OURS: "exporter",
     Subject.TORCHSCRIPT: "TorchScript",
@@ -52,7 +52,7 @@ def _warm(timed: Timed) -> str:
 def times(
     title: str, results: Results, lane: Lane, show: Callable[[Timed], str], read: Callable[[Timed], float]
 ) -> Table:
-    """One line a model, the ratios beside the seconds, their geometric means over the whole models below."""
+    """One line for each model, with ratios beside the seconds, and the geometric means of networks below."""
     compared = (Subject.FLOOR, *PEERS) if lane is Lane.STATIC else PEERS
     table = _table(title, "model", SHORT_NAMES[Subject.OURS])
     for subject in compared:

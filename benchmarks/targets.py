@@ -1,4 +1,4 @@
-"""The targets of the exporter's speed, memory and files, and whether measured figures meet them."""
+"""The targets for the exporter's speed, memory and files, and whether measured figures meet them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from benchmarks.subjects import LAYOUTS, PEERS, Subject, Weights
 #: Latencies of two identical files differ by this much between processes of one machine.
 LATENCY_NOISE = 0.03
 
-#: Of the weights' bytes.
+#: The maximum extra memory, as a multiple of the weights' bytes.
 EXTRA_MEMORY = 0.25
 
 
@@ -33,12 +33,12 @@ class Judgement:
 
 CLOCKS: dict[str, Callable[[Timed], float]] = {"CPU": Timed.cpu, "wall": Timed.wall}
 
-#: A figure by model; None where our exporter failed on it.
+#: Figures by model; None if this project's exporter failed for it.
 Figures = dict[str, float | None]
 
 
 def judge(results: Results) -> list[Judgement]:
-    """Every target beside what was measured."""
+    """Every target, with the measured figure."""
     models, single, scripts = (
         {name: model for name, model in results.models.items() if MODELS[name].kind is kind} for kind in Kind
     )
@@ -67,7 +67,7 @@ def judge(results: Results) -> list[Judgement]:
 
 
 def matrix(measured: MatrixResults | None) -> list[Judgement]:
-    """The rate over the operators' cells, and the time of the default tier over everything."""
+    """The rate over the operators' cells, and the time of the default tier of all declarations."""
     rate, tier = (
         "matrix: over 300 cells a second on operators at opsets 7 to 26",
         "matrix: the default tier under 4 minutes",
@@ -131,7 +131,7 @@ def _without_figure(target: str, figures: Figures) -> Judgement:
 def times(
     models: dict[str, ModelResults], lane: Lane, over: Subject, under: Subject, read: Callable[[Timed], float]
 ) -> Figures:
-    """Ratios of the models that both did. A peer's failure is no figure of ours; our own failure is a None."""
+    """Ratios of the models that both exported. If a peer failed there is no figure; if this exporter failed, None."""
     figures: Figures = {}
     for name, model in models.items():
         measured = model.times.get(lane, {})
@@ -142,7 +142,7 @@ def times(
 
 
 def memory(models: dict[str, ModelResults], weights: Weights) -> Figures:
-    """Our ratios for the models whose weights outweigh the tracing: those where the floor itself keeps the bound."""
+    """This exporter's ratios for models whose weights outweigh the recording, so that the floor is in bounds."""
     figures: Figures = {}
     for name, model in models.items():
         (floor_layout,) = LAYOUTS[Subject.FLOOR]
@@ -153,7 +153,7 @@ def memory(models: dict[str, ModelResults], weights: Weights) -> Figures:
 
 
 def nodes(models: dict[str, ModelResults]) -> Figures:
-    """Our node counts over the smaller of the peers'."""
+    """This exporter's node counts, divided by the smaller count of the peers."""
     figures: Figures = {}
     for name, model in models.items():
         peers = [model.nodes[peer] for peer in PEERS if peer in model.nodes]
@@ -164,7 +164,7 @@ def nodes(models: dict[str, ModelResults]) -> Figures:
 
 
 def latencies(models: dict[str, ModelResults]) -> Figures:
-    """Our latencies over the smaller of the peers'."""
+    """This exporter's latencies, divided by the smaller latency of the peers."""
     figures: Figures = {}
     for name, model in models.items():
         if model.latency is None or not any(peer in model.latency.milliseconds for peer in PEERS):

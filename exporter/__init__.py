@@ -10,7 +10,7 @@ from onnx_parity.exporter.startup.deferred_imports import standing_in
 from onnx_parity.exporter.startup.gc_pause import importing
 
 with importing():
-    # onnx_ir._symbolic_shapes uses sympy as soon as it is imported; onnx_ir.schemas is for operators' signatures.
+    # onnx_ir._symbolic_shapes imports sympy at once; onnx_ir.schemas is only needed for operators' signatures.
     with standing_in("sympy", "onnx_ir._symbolic_shapes", "onnx_ir.schemas"):
         import onnx_ir  # noqa: F401
 

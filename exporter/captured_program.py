@@ -150,8 +150,8 @@ def as_model(capture: Capture, options: ModelOptions) -> ONNXProgram:
 
 
 def _literals_on_the_cpu() -> AbstractContextManager[object]:
-    """Within, lowerings create tensors on the CPU, even if the caller has used torch.set_default_device.
+    """A context in which lowerings create tensors on the CPU, even if the caller has used torch.set_default_device.
 
-    A default device is a mode on torch's function stack: if that stack is empty, there is nothing to override.
+    A default device is a mode on torch's function stack, so nothing has to be overridden if that stack is empty.
     """
     return torch.device("cpu") if torch._C._len_torch_function_stack() else nullcontext()

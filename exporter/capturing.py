@@ -109,11 +109,11 @@ def capture_program(
 @leaving_garbage()
 @outside_of_fake_modes
 def record_program(model: Program, args: Any, kwargs: Mapping[str, Any] | None, options: RecordOptions) -> Capture:
-    """What `capture_program` does."""
+    """Record a program. This is the implementation of `capture_program`."""
     if records_here():
         raise CaptureError(
-            "the program that is recorded exports or captures a program itself, and that is not possible: export "
-            "before or after, and not in what is exported"
+            "the recorded program calls an export or a capture itself, which is not possible: export that program "
+            "before or after this one, and not while it is recorded"
         )
     if isinstance(model, torch.export.ExportedProgram):
         model, args, kwargs = _callable(model, args, kwargs, options.training)
@@ -153,7 +153,7 @@ def _callable(
     module = ExportedModule(program)
     if _left_out(args, kwargs):
         args, kwargs = module.example()
-        # An empty dict, so that another one before it stays an argument.
+        # The last dict of `args` is taken for keyword arguments. An empty one after it keeps it positional.
         args = args if kwargs else (*args, {})
     return module, args, kwargs
 
@@ -214,7 +214,7 @@ class _Inputs:
 
 
 def _marked(arguments: dict[str, Any], options: RecordOptions, input_names: Sequence[str]) -> dict[str, Any]:
-    """The arguments by parameter, with those wrapped in `Held` that are marked with `ListOf` or `OrNone`."""
+    """The arguments by parameter. Those that are marked with `ListOf` or `OrNone` are wrapped in `Held`."""
     dynamic_axes, dynamic_shapes = options.dynamic_axes, options.dynamic_shapes
     if dynamic_shapes is not None:
         spec = shapes_by_argument(dynamic_shapes, arguments)

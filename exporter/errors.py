@@ -29,7 +29,7 @@ class ExportError(Exception):
     """Base of all errors raised by this package."""
 
     def __str__(self) -> str:
-        """The message, in Unicode that can be printed: names of files may hold bytes that are none."""
+        """The message in printable Unicode. (Names of files may contain bytes that are not Unicode.)"""
         return super().__str__().encode(errors="backslashreplace").decode()
 
 
@@ -123,7 +123,7 @@ class UnsupportedOperatorsError(ExportError):
         return "Register a lowering with @onnx_parity.lowering('namespace::name'), or rewrite those lines."
 
 
-# The names that `torch.onnx` has for them, for scripts that catch them.
+# The names of these classes in `torch.onnx`, for scripts that catch them.
 OnnxExporterError = ExportError
 UnsupportedOperatorError = UnsupportedOperatorsError
 SymbolicValueError = LoweringError

@@ -104,7 +104,7 @@ def export(
         external_data: Write the weights to `<f>.data`. The default is to do so only if one file cannot hold them. Give
             an `ExternalData` for shards, or to refer to weights that are stored in safetensors files.
         dynamic_shapes: The dynamic axes, in the form of `torch.export`: `{"x": {0: torch.export.Dim("batch")}}`;
-            `ListOf` and `OrNone` may stand at any depth.
+            `ListOf` and `OrNone` may be used at any depth.
         custom_translation_table: Lowerings for this export alone: `{torch.ops.my_ops.foo.default: lower_foo}`.
         custom_opsets: Versions of custom domains: `{"my_domain": 2}`; the default is 1.
         export_modules_as_functions: Write modules as functions of the model: True for all, or their classes.

@@ -55,7 +55,7 @@ class InputObserver:
     def __call__(
         self, model: torch.nn.Module, store_n_calls: int = 3, method_name: str = "forward"
     ) -> Iterator[InputObserver]:
-        """Within, the first `store_n_calls` calls of the method are stored: copies of their tensors and results."""
+        """A context in which the first `store_n_calls` calls of the method are stored, with copies of their tensors."""
         method = getattr(model, method_name, None)
         if not callable(method):
             raise ArgumentError(
@@ -175,8 +175,8 @@ class InputObserver:
             return max(self._calls, key=lambda call: len(_tensors(call.arguments)))
         if not isinstance(index, int) or not -len(self._calls) <= index < len(self._calls):
             raise ArgumentError(
-                f"{index!r} is not the number of an observed call: give an int below {len(self._calls)}, the number of "
-                "calls that were observed"
+                f"{index!r} is not the index of an observed call: give an int below {len(self._calls)}, the number of "
+                "observed calls"
             )
         return self._calls[index]
 
@@ -200,8 +200,8 @@ class InputObserver:
             axes = next(dynamic)
             if not axes:
                 raise ArgumentError(
-                    f"the argument {name!r} is missing in some calls, and no axis of it changed its size in the "
-                    f"others, which could be empty: give InputObserver(value_if_missing={{{name!r}: tensor}})"
+                    f"the argument {name!r} is missing in some calls, and all its axes have the same sizes in the "
+                    f"others, so none can be empty: give InputObserver(value_if_missing={{{name!r}: tensor}})"
                 )
             return tensor.new_empty([0 if axis in axes else size for axis, size in enumerate(tensor.shape)])
 
@@ -240,7 +240,7 @@ class InputObserver:
             return positional, named
         if positional and named:
             raise ArgumentError(
-                "the calls give arguments by position and by name: ask for infer_arguments(as_args_kwargs=True), and "
+                "the calls give arguments by position and by name: call infer_arguments(as_args_kwargs=True), and "
                 "export with args and kwargs"
             )
         return named if named else positional

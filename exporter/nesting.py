@@ -1,4 +1,4 @@
-"""Refuses what is nested so deeply that Python runs out of calls within calls: modules, arguments, results."""
+"""Refuses modules, arguments and results that are nested too deeply for Python's recursion limit."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def nested_too_deeply(placed: str = "") -> CaptureError:
 
 
 def refusing_deep_nesting(function: _F) -> _F:
-    """A function that raises a `CaptureError` in the place of Python's `RecursionError`."""
+    """A decorator that raises a `CaptureError` instead of Python's `RecursionError`."""
 
     @functools.wraps(function)
     def refusing(*args: Any, **kwargs: Any) -> Any:

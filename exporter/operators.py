@@ -13,5 +13,5 @@ def shape_as_tensor(x: torch.Tensor) -> torch.Tensor:
 
 
 def reshape_from_tensor_shape(x: torch.Tensor, shape: torch.Tensor) -> torch.Tensor:
-    """Reshape to the sizes that a tensor holds."""
+    """Reshape to the sizes in a tensor."""
     return torch._reshape_from_tensor(x, shape)

@@ -1,7 +1,7 @@
 """Custom operators of this package: they are recorded for computations that torch has no operator for.
 
-`torch.library.register_fake` is not used, because it searches its caller in the sources of all loaded modules, which
-takes 50 ms of a process's first export.
+`torch.library.register_fake` is not used, because it searches for its caller in the sources of all loaded modules,
+which takes 50 ms of a process's first export.
 """
 
 from __future__ import annotations

@@ -102,12 +102,11 @@ class ONNXProgram:
     ) -> None:
         """Write the model to a path or to an open binary file.
 
-        `external_data=True` puts the weights into `<path>.data`; by default that happens only when they do not fit
-        into one protobuf file (2 GiB). An `ExternalData` says more: shards, weights that lie in safetensors files.
-        A path is written aside and renamed: it holds the whole model or what it held before, and so do the files of
-        its weights. Without
-        `include_initializers` the weights are left out, to be attached later, or, with
-        `keep_initializers_as_inputs`, to be given when the model runs.
+        `external_data=True` writes the weights to `<path>.data`. By default this happens only if they do not fit into
+        one protobuf file (2 GiB). An `ExternalData` selects shards, or weights that are stored in safetensors files.
+        Files are first written under another name and then renamed, so the path and the files of the weights contain
+        either the whole new model or their old contents. Without `include_initializers` the weights are left out. They
+        can be attached later, or, with `keep_initializers_as_inputs`, passed when the model runs.
         """
         check_switches(
             include_initializers=include_initializers,
@@ -142,7 +141,7 @@ class ONNXProgram:
         """Replace the values of weights, by the names that the module has for them.
 
         Values that the export has computed from them, such as a convolution's kernel with a batch norm folded in, are
-        computed again. Names that the model does not have are warned about.
+        computed again. A warning lists the names that the model does not have.
         """
         self._weights.apply(state_dict, self.source.program)
         self.release()
@@ -183,8 +182,8 @@ class ONNXProgram:
         if the model is too large for that. Pass a function of your own for other providers or custom operators."""
         if not callable(initializer):
             raise ArgumentError(
-                f"initializer is {initializer!r}: give a function that makes an onnxruntime.InferenceSession from a "
-                "model's bytes, or from its path"
+                f"initializer is {initializer!r}: give a function that creates an onnxruntime.InferenceSession from a "
+                "model's bytes or path"
             )
         if initializer is plain_session and self._calls_torch():
             from onnx_parity.exporter.fallback.onnxruntime_session import torch_session
@@ -206,7 +205,7 @@ class ONNXProgram:
     def verify(self) -> None:
         """Raise `VerificationError` unless the model is valid and computes in onnxruntime what the program computes.
 
-        They are compared for the example inputs, for inputs made of the same numbers in another order, and for other
+        They are compared for the example inputs, for inputs with the same numbers in another order, and for other
         sizes of every dynamic axis. The number of outputs, dtypes and shapes must be equal, and values may differ from
         the program's in float64 by as much as the program's own results may.
         """
@@ -246,7 +245,7 @@ class ONNXProgram:
 
     @contextmanager
     def _returning(self, values: Sequence[ir.Value]) -> Iterator[None]:
-        """Within, the model returns these values instead of its outputs."""
+        """A context in which the model returns these values instead of its outputs."""
         graph = self.model.graph
         outputs = list(graph.outputs)
         graph.outputs.clear()

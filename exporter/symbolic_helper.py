@@ -37,7 +37,7 @@ def parse_args(*arg_descriptors: str) -> Callable[[_F], _F]:
         def parsed(g: Graph, *args: Any, **kwargs: Any) -> Any:
             if len(args) > len(arg_descriptors):
                 raise TypeError(
-                    f"{function.__name__} got {len(args)} arguments after g, and parse_args describes "
+                    f"{function.__name__} got {len(args)} arguments after g, but parse_args describes "
                     f"{len(arg_descriptors)}: give a descriptor for each"
                 )
             positional = [
@@ -62,7 +62,7 @@ def _converted(argument: Any, descriptor: str, name: str) -> Any:
         return [{"is": int, "fs": float}[descriptor](item) for item in items]
     if isinstance(plain, (list, tuple)):
         raise TypeError(
-            f"the argument {name!r} is {list(plain)}, and parse_args describes it as {descriptor!r}: write 'is' or 'fs'"
+            f"the argument {name!r} is {list(plain)}, but parse_args describes it as {descriptor!r}: write 'is' or 'fs'"
         )
     return {"i": int, "f": float, "b": bool, "s": str}[descriptor](plain)
 

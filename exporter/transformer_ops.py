@@ -101,7 +101,7 @@ def _check_attention(
     ranks = [tensor.ndim for tensor in (Q, K, V)]
     if ranks not in ([3, 3, 3], [4, 4, 4]):
         raise ArgumentError(
-            f"attention takes Q, K and V of 3 axes, or of 4, and got {', '.join(map(str, ranks))}: reshape them"
+            f"attention takes Q, K and V of 3 axes, or of 4, but got {', '.join(map(str, ranks))}: reshape them"
         )
     if Q.ndim == 3 and not (q_num_heads > 0 and kv_num_heads > 0):
         raise ArgumentError(
@@ -138,7 +138,7 @@ def _for_each(x: torch.Tensor, heads: int) -> torch.Tensor:
 
 
 def _bias(mask: torch.Tensor | None, is_causal: bool, offset: int, scores: torch.Tensor) -> torch.Tensor | None:
-    """What is added to the scores for a mask and `is_causal`."""
+    """The tensor that is added to the scores for a mask and `is_causal`; None if nothing is."""
     if mask is not None:
         missing: Any = scores.shape[-1] - mask.shape[-1]
         if mask.dtype is torch.bool:
@@ -182,14 +182,14 @@ def rotary_embedding(
     size / 2) and are indexed with `position_ids` (batch, length); without these they are (batch, length, size / 2).
     """
     if X.ndim not in (3, 4):
-        raise ArgumentError(f"rotary_embedding takes X of 3 or 4 axes, and got {X.ndim}: reshape it")
+        raise ArgumentError(f"rotary_embedding takes X of 3 or 4 axes, but got {X.ndim}: reshape it")
     if X.ndim == 3 and num_heads <= 0:
         raise ArgumentError("rotary_embedding needs the number of heads if X has 3 axes: give num_heads")
     rank = 2 if position_ids is not None else 3
     if cos_cache.ndim != rank or sin_cache.ndim != rank:
         given = "with" if position_ids is not None else "without"
         raise ArgumentError(
-            f"rotary_embedding takes caches of {rank} axes {given} position_ids, and got {cos_cache.ndim} and "
+            f"rotary_embedding takes caches of {rank} axes {given} position_ids, but got {cos_cache.ndim} and "
             f"{sin_cache.ndim}: reshape them"
         )
     # Outside of an export it is computed with operators of torch, so that it has gradients.

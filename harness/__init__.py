@@ -1,3 +1,3 @@
-"""The harness: cases x axes make cells; a cell runs its stages; its outcome goes into the run store."""
+"""The harness: cases times axes make cells. A cell runs its stages, and its outcome is written to the run store."""
 
 import onnx_parity  # noqa: F401  (in a clone, it gives this folder its long name)

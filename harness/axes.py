@@ -1,4 +1,4 @@
-"""The axes of the matrix, and the points that a selection takes on them. Nothing about cases, torch or onnx."""
+"""The axes of the matrix, and the points on them that a selection contains. Independent of cases, torch and onnx."""
 
 from __future__ import annotations
 
@@ -6,21 +6,21 @@ import re
 from dataclasses import dataclass
 from enum import Enum, StrEnum
 
-#: Every opset that the exporter delivers and onnx knows: `OPSETS` of `exporter/request/opsets.py`, which the tests hold
-#: this to. It is not imported, because that would import torch into every pytest that has the plug-in.
+#: Every opset that the exporter writes and onnx knows. This equals `OPSETS` of `exporter/request/opsets.py`, as a test
+#: checks. It is not imported, because that would import torch into every pytest that has the plug-in.
 OPSETS = tuple(range(7, 29))
-#: The opsets that onnxruntime runs (`NEWEST_OF_ONNXRUNTIME` there); above them the cells run on onnx.reference.
+#: The opsets that onnxruntime runs (`NEWEST_OF_ONNXRUNTIME` in that file). Cells above them run on onnx.reference.
 ONNXRUNTIME_OPSETS = tuple(opset for opset in OPSETS if opset <= 26)
 _OLDEST, _NEWEST = ONNXRUNTIME_OPSETS[0], ONNXRUNTIME_OPSETS[-1]
 
 #: The opset of every case, and the opsets of the first case of each declaration in the smoke tier.
 MIDDLE_OPSET = 18
 SMOKE_OPSETS = (9, MIDDLE_OPSET, _NEWEST)
-#: Where some common operator changes its form, and the ends.
+#: The oldest and newest opset, and those at which some common operator changes its form.
 TURNING_OPSETS = (_OLDEST, 9, 10, 11, 13, 16, 18, 21, 23, _NEWEST)
-#: The form before axes moved to inputs, after it, before and after the newest operators.
+#: Before axes became inputs, after that, and before and after the newest operators.
 SPREAD_OPSETS = (9, 13, 18, _NEWEST)
-#: The oldest form that most runtimes know, and the newest that torch's own exporters write.
+#: The oldest opset that most runtimes support, and the newest that torch's own exporters write.
 FEW_OPSETS = (9, 18)
 
 ONNXRUNTIME = "onnxruntime"
@@ -31,7 +31,7 @@ RUNTIME_NAMES = (ONNXRUNTIME, *(f"{ONNXRUNTIME}:{level}" for level in OPTIMISATI
 #: The prefix for a module with the ONNX backend interface: `backend:onnxruntime.backend`.
 BACKEND = "backend:"
 
-#: This project's own exporter, and the two of torch.
+#: This project's own exporter, and both of torch's.
 PARITY = "parity"
 TORCH_DYNAMO = "torch_dynamo"
 TORCH_SCRIPT = "torch_script"
@@ -43,7 +43,7 @@ _FUNCTION = re.compile(rf"{_MODULE}:{_MODULE}")
 
 
 class AxisError(ValueError):
-    """An option names a point that is not on its axis. The message says which points are."""
+    """An option names a point that is not on its axis. The message lists the points of the axis."""
 
 
 class Tier(StrEnum):
@@ -94,7 +94,7 @@ class Capture(StrEnum):
     EXPORTED_PROGRAM = "exported_program"
 
 
-#: The ways in which torch's exporters capture programs; every other exporter is tried with all of them.
+#: The ways in which torch's exporters capture programs. Every other exporter is tried with all of them.
 _CAPTURES = {
     TORCH_DYNAMO: (Capture.TRACE, Capture.EXPORTED_PROGRAM),
     TORCH_SCRIPT: (Capture.TRACE, Capture.SCRIPT),
@@ -107,7 +107,7 @@ class Shapes(StrEnum):
 
 
 class Breadth(Enum):
-    """The opsets at which the smoke and the default tier run a case. All of them would take minutes and hours."""
+    """The opsets at which the smoke and the default tier run a case. To run all of them would take hours."""
 
     #: The first case of a declaration, in its first dtype, with static sizes.
     EVERY = (SMOKE_OPSETS, ONNXRUNTIME_OPSETS)
@@ -123,7 +123,7 @@ class Breadth(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """What the options ask for. For an axis that is None the tier decides."""
+    """The values of the options. For an axis that is None the tier decides."""
 
     tier: Tier = Tier.DEFAULT
     opsets: tuple[int, ...] | None = None
@@ -153,9 +153,9 @@ class Selection:
         return (ONNXRUNTIME,) if opset in ONNXRUNTIME_OPSETS else (ONNX_REFERENCE,)
 
     def devices_at(self, opset: int, opsets: tuple[int, ...]) -> tuple[Device, ...]:
-        """CPU everywhere; unless devices were named, one CUDA lane at the newest opset that onnxruntime runs.
+        """CPU everywhere. Unless devices were named, also one CUDA lane at the newest opset that onnxruntime runs.
 
-        The lane's cells exist on every machine, so that a report says what did not run here.
+        The lane's cells exist on every machine, so that a report lists the cells that did not run here.
         """
         if self.devices is not None:
             return self.devices
@@ -173,7 +173,7 @@ def parse_opsets(text: str) -> tuple[int, ...]:
             raise AxisError(f"--opsets {text}: {part.strip()!r} is neither an opset nor a range. Write 9,13-18.")
         span = range(int(low), int(high) + 1)
         if not span:
-            raise AxisError(f"--opsets {text}: {part.strip()!r} runs backwards. Write {high}-{low}.")
+            raise AxisError(f"--opsets {text}: {part.strip()!r} is in descending order. Write {high}-{low}.")
         chosen.update(span)
     outside = sorted(chosen.difference(OPSETS))
     if outside:
@@ -187,12 +187,12 @@ def parse_names(option: str, text: str, known: tuple[str, ...]) -> tuple[str, ..
 
 
 def parse_exporters(text: str) -> tuple[str, ...]:
-    """`parity,torch.onnx:export`: those that the harness knows, and any `module:function`."""
+    """`parity,torch.onnx:export`: exporters that the harness knows, or any `module:function`."""
     return _parse("--exporters", text, EXPORTER_NAMES, _FUNCTION, ", and module:function")
 
 
 def parse_runtimes(text: str) -> tuple[str, ...]:
-    """`onnxruntime,backend:onnxruntime.backend`: those that the harness knows, and any module that is a backend."""
+    """`onnxruntime,backend:onnxruntime.backend`: runtimes that the harness knows, or any module that is a backend."""
     return _parse("--runtimes", text, RUNTIME_NAMES, _BACKEND, f", and {BACKEND}module")
 
 

@@ -5,11 +5,11 @@
     relu_ = op(lambda x: x.add(1).relu_(), floats(2, 3))
     vgg16 = model(torchvision.models.vgg16, image(64), dynamic={"x": {0: "batch"}})
 
-A declaration is data. The attribute it is bound to is its name, and one that begins with an underscore makes no
-cells. A keyword that is a list is swept, every combination being one case. Nothing is built before a cell runs.
+A declaration is data. Its name is the attribute it is bound to; if that begins with an underscore, it makes no cells.
+A keyword that is a list is swept: every combination is one case. Nothing is built before a cell runs.
 
-Inputs are called `x`, or `x0`, `x1`, ... where there are several; a keyword whose value is a maker is one more
-input, called as the keyword.
+Inputs are called `x`, or `x0`, `x1`, ... if there are several. A keyword whose value is a maker is another input, with
+the name of the keyword.
 """
 
 from __future__ import annotations
@@ -100,12 +100,12 @@ __all__ = [
 
 #: A maker, or a tuple of makers and such tuples: `(floats(2, 3), floats(2, 3))` is one argument of two tensors.
 Input: TypeAlias = "Maker | tuple[Input, ...]"
-#: Combinations of keywords given one by one: `[{"kernel_size": 3, "stride": 2}, ...]`.
+#: A list of combinations of keywords: `[{"kernel_size": 3, "stride": 2}, ...]`.
 Rows: TypeAlias = "Sequence[Mapping[str, object]]"
 #: Keywords that several declarations of a file share: `op(F.interpolate, floats(2, 3, 7), size=5, **_LINEAR)`.
 Keywords: TypeAlias = dict[str, Any]
 
-#: The first axis of the only input is dynamic; of both inputs.
+#: The first axis of the only input is dynamic, or of both inputs.
 BATCH: DynamicAxes = {"x": {0: "batch"}}
 BATCHES: DynamicAxes = {"x0": {0: "batch"}, "x1": {0: "batch"}}
 
@@ -116,18 +116,18 @@ class Declaration:
 
     program: Callable[..., object]
     inputs: tuple[Input, ...]
-    #: Every keyword with its values, and whether it was given as a list, which makes it part of the label.
+    #: Every keyword with its values, and whether it was given as a list, in which case it is part of the label.
     keywords: tuple[tuple[str, tuple[object, ...], bool], ...]
     rows: tuple[Mapping[str, object], ...]
     kind: Kind
     dtypes: tuple[Dtype, ...]
-    #: Whether some input holds floats in the cell's dtype, so that the full tier can run every floating dtype.
+    #: Whether some input has floats in the cell's dtype, so that the full tier can run every floating dtype.
     floating: bool
     dynamic: DynamicAxes
-    #: The name of a dynamic axis to the other sizes at which the cases run again.
+    #: For the name of each dynamic axis, the other sizes at which the cases run again.
     sizes: Mapping[str, tuple[int, ...]]
-    #: Allowed error, relative to the element or to 1 where the element is smaller; by dtype, where that says more than
-    #: for one. The oracle's own for others.
+    #: The allowed error by dtype, relative to the element, or to 1 if the element is smaller. For other dtypes, the
+    #: oracle's own tolerance.
     tolerance: Mapping[Dtype, float]
     #: Whether -0.0 and 0.0 count as different.
     signed_zeros: bool
@@ -142,7 +142,7 @@ class Declaration:
         return f"{self.file}:{self.line}"
 
     def asked(self, shapes: Shapes) -> DynamicAxes:
-        """The dynamic axes that an exporter is given: with static sizes, those of lists and of optional inputs."""
+        """The dynamic axes for the exporter. With static sizes, these are only those of lists and optional inputs."""
         if shapes is Shapes.DYNAMIC:
             return self.dynamic
         return {
@@ -155,13 +155,13 @@ class Declaration:
         return selection.opsets_of(breadth if self.tier is Tier.SMOKE else Breadth.SPREAD)
 
     def selected(self, name: str, selection: Selection) -> Iterator[tuple[Case, tuple[Dtype, ...]]]:
-        """The cases that a selection takes, each with its dtypes."""
+        """The cases that a selection contains, each with its dtypes."""
         dtypes = self._dtypes_of(selection)
         for case in self.cases(name):
             yield case, dtypes
 
     def _dtypes_of(self, selection: Selection) -> tuple[Dtype, ...]:
-        """Smoke takes the first dtype, default the declared ones, and full every floating one too."""
+        """Smoke uses the first dtype, default the declared ones, and full every floating one too."""
         if selection.dtypes is not None:
             possible = {*self.dtypes, *(FLOATING if self.floating else ())}
             return tuple(dtype for dtype in selection.dtypes if dtype in possible)
@@ -202,7 +202,7 @@ class Case:
 def _combinations(
     rows: Iterable[Mapping[str, object]], keywords: Sequence[tuple[str, tuple[object, ...], bool]]
 ) -> Iterator[tuple[dict[str, object], dict[str, object]]]:
-    """The arguments of every case, and those of them that are part of its label."""
+    """The arguments of every case, and those that are part of its label."""
     for row in rows:
         for values in itertools.product(*(values for _, values, _ in keywords)):
             arguments, swept = dict(row), dict(row)
@@ -215,7 +215,7 @@ def _combinations(
 
 @dataclass(frozen=True, slots=True)
 class _Declare:
-    """What `op` and `model` are: the same call, with another kind of declaration and another usual tier."""
+    """The class of `op` and `model`: the same call, with another kind of declaration and another default tier."""
 
     kind: Kind
     usual_tier: Tier
@@ -238,15 +238,15 @@ class _Declare:
     ) -> Declaration:
         """Declare a program and the inputs to run it with.
 
-        A function is called as `program(*inputs, **keywords)`; an `nn.Module` class, and any `program` of a model,
-        is called with the keywords and gives a module that is called with the inputs. A keyword that is a list
-        takes each of its values in turn; a tuple is one value. `rows` gives combinations one by one instead:
+        A function is called as `program(*inputs, **keywords)`. An `nn.Module` class, and any `program` of a model, is
+        called with the keywords and returns a module, which is called with the inputs. A keyword that is a list has
+        each of its values in turn; a tuple is one value. `rows` gives the combinations instead:
         `rows=[{"kernel_size": 3, "stride": 2}, ...]`.
 
-        `dynamic` names symbolic axes, and `sizes` the other sizes to run them at (1 and three more than the
-        example's unless given). `tolerance` replaces the oracle's own, in all dtypes or in those that it names, and
-        `signed_zeros=False` lets a zero have either sign: each needs a `because`. `tier` is the smallest one that the
-        cases run in: smoke for operators, default for models unless they are small.
+        `dynamic` names symbolic axes, and `sizes` the other sizes at which to run them (the default is 1 and three more
+        than the example's). `tolerance` replaces the oracle's own, in all dtypes or in those that it names, and
+        `signed_zeros=False` accepts zeros of either sign; each needs a `because`. `tier` is the smallest one in which
+        the cases run: by default smoke for operators, and default for models unless they are small.
         """
         # The caller's frame is the declaration; its file and line are the declaration's identity.
         frame = sys._getframe(1)
@@ -254,7 +254,7 @@ class _Declare:
         place = f"{file}:{line}"
         if (tolerance is None and signed_zeros) != (not because):
             raise DeclarationError(
-                f"{place}: tolerance= and signed_zeros= need a because=, and because= one of them. Write both."
+                f"{place}: tolerance= and signed_zeros= need a because=, and because= needs one of them. Write both."
             )
         check_program(place, program)
         check_inputs(place, inputs)
@@ -267,7 +267,7 @@ class _Declare:
         values = [*itertools.chain.from_iterable(values for _, values, _ in swept)]
         values += itertools.chain.from_iterable(row.values() for row in rows)
         cases = (arguments for arguments, _ in _combinations(rows or ({},), swept))
-        # Where no keyword holds an input, all cases have the same inputs.
+        # If no keyword contains an input, all cases have the same inputs.
         different = cases if has_makers(values) else itertools.islice(cases, 1)
         check_dynamic(place, inputs, different, dynamic or {}, sizes or {})
         makers = [*makers_in(inputs), *(value for value in values if isinstance(value, Maker))]
@@ -312,14 +312,14 @@ def scripted(function: Callable[..., object]) -> Callable[..., object]:
 
 
 def _dtypes(place: str, makers: list[Maker], dtypes: Sequence[torch.dtype], floating: bool) -> tuple[Dtype, ...]:
-    """The cells' dtypes: those named; else float32, or the first input's own dtype where all are pinned."""
+    """The cells' dtypes: those named, or else float32, or the first input's own dtype if all inputs have their own."""
     if not dtypes:
         pinned = [maker.dtype for maker in makers if maker.dtype is not None]
         return (_named(place, pinned[0]),) if pinned and len(pinned) == len(makers) else (Dtype.FLOAT32,)
     named = tuple(_named(place, dtype) for dtype in dtypes)
     for dtype in named:
         if floating and dtype not in FLOATING:
-            raise DeclarationError(f"{place}: floats(...) cannot be {dtype}. Use numbers(...), which any dtype holds.")
+            raise DeclarationError(f"{place}: floats(...) cannot be {dtype}. Use numbers(...), which has any dtype.")
     return named
 
 
@@ -334,7 +334,7 @@ def _tier(place: str, tier: str) -> Tier:
     try:
         return Tier(tier)
     except ValueError:
-        raise DeclarationError(f"{place}: tier={tier!r}, and there are {', '.join(Tier)}.") from None
+        raise DeclarationError(f"{place}: tier={tier!r} is not a tier. Write one of {', '.join(Tier)}.") from None
 
 
 def _tolerances(place: str, tolerance: float | Mapping[torch.dtype, float] | None) -> dict[Dtype, float]:

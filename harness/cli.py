@@ -34,9 +34,9 @@ from onnx_parity.harness.comparison.command import compare
 
 
 class _Commands(TyperGroup):
-    """Ends a command that was interrupted, or met an error of the system, with one line and exit code 2.
+    """Ends a command that was interrupted, or that met a system error, with one line and exit code 2.
 
-    Python would print a traceback and end with 1, which here means that there are findings.
+    Python would print a traceback and exit with 1, which means here that there are findings.
     """
 
     def invoke(self, ctx: Any) -> Any:
@@ -45,7 +45,7 @@ class _Commands(TyperGroup):
         except KeyboardInterrupt:
             refuse("stopped")
         except BrokenPipeError:
-            raise  # The reader of the output has left, as in `parity list | head`. Typer ends without a message.
+            raise  # The reader of the output has ended, as in `parity list | head`. Typer ends without a message.
         except OSError as error:
             refuse(f"{error.filename}: {error.strerror}" if error.filename is not None else str(error))
 

@@ -1,7 +1,7 @@
-"""Texts from outside made safe for the place where they are shown: a terminal, a page, Markdown, XML, GitHub.
+"""Escapes texts from outside for the place in which they are shown: a terminal, HTML, Markdown, XML, GitHub.
 
-Names of cases, models and outputs, and messages of errors, may hold any character. What a format cannot hold, or would
-read as its own syntax, is escaped here.
+Names of cases, models and outputs, and messages of errors, may contain any character. Characters that a format cannot
+represent, or that it would read as its own syntax, are escaped here.
 """
 
 from __future__ import annotations
@@ -9,18 +9,18 @@ from __future__ import annotations
 import re
 
 _ANSI = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
-#: Control characters except tabs and line breaks; halves of surrogate pairs; and what reorders or hides text: format
-#: characters such as U+202E, line and paragraph separators.
+#: Control characters except tabs and line breaks; surrogates; and characters that reorder or hide text, such as U+202E
+#: and line and paragraph separators.
 _INVISIBLE = re.compile(
     r"[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ud800-\udfff\ufeff\ufff9-\ufffb]"
 )
 _LINE_BREAK_OR_TAB = re.compile(r"[\t\n]")
-#: What HTML and XML 1.0 may hold: no control characters, no surrogates, no noncharacters.
+#: The characters that HTML and XML 1.0 allow: no control characters, no surrogates, no noncharacters.
 _NOT_IN_MARKUP = re.compile(
     r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff]"
     rf"|[{''.join(chr(plane + last) for plane in range(0x10000, 0x110000, 0x10000) for last in (0xFFFE, 0xFFFF))}]"
 )
-#: Brackets, and underscores between letters or digits, `max_pool2d[k=2]`, stand for themselves.
+#: Brackets, and underscores between letters or digits, as in `max_pool2d[k=2]`, are not escaped.
 _MARKDOWN_SYNTAX = re.compile(r"[\\`*|]|(?<![^\W_])_|_(?![^\W_])|~(?=~)|(?<=~)~|\](?=[\[(:])|\[(?=\^)")
 
 
@@ -39,15 +39,15 @@ def _escape(match: re.Match[str]) -> str:
 
 
 def markup_text(text: str) -> str:
-    """The text without the colours of a terminal; characters that HTML and XML may not hold are replaced by U+FFFD.
+    """The text without the colours of a terminal. Characters that HTML and XML do not allow are replaced by U+FFFD.
 
-    The characters `<`, `>` and `&` are left to the writer of the format.
+    The characters `<`, `>` and `&` are escaped by the writer of the format.
     """
     return _NOT_IN_MARKUP.sub("\N{REPLACEMENT CHARACTER}", _ANSI.sub("", text))
 
 
 def markdown_line(text: str) -> str:
-    """The text as one line of Markdown that shows it as it is; it stays within its cell of a table."""
+    """The text as one line of Markdown that shows it unchanged, for use in a cell of a table."""
     text = " ".join(markup_text(text).split())
     text = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     return _MARKDOWN_SYNTAX.sub(r"\\\g<0>", text)
@@ -59,7 +59,7 @@ def markdown_code(text: str) -> str:
     longest = max((len(run) for run in re.findall("`+", text)), default=0)
     fence = "`" * (longest + 1)
     padding = " " if text.startswith("`") or text.endswith("`") else ""
-    # A table is split into cells before code is looked for: within code, too, a pipe must be escaped.
+    # Tables are split into cells before code is recognized, so a pipe within code must be escaped too.
     return f"{fence}{padding}{text}{padding}{fence}".replace("|", "\\|") if text else ""
 
 

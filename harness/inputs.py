@@ -1,7 +1,7 @@
 """Input makers: frozen, lazy declarations of tensors, such as `floats(2, 3)` or `ints(4, high=10)`.
 
-A maker holds no tensor. It makes one from a seed, so that the same cell gets the same values everywhere, another
-seed gives other values, and `resized` gives the same kind of values at another size.
+A maker contains no tensor. It creates one from a seed: the same cell has the same values everywhere, another seed gives
+other values, and `resized` gives the same kind of values at another size.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ class Maker(ABC):
     """Makes one input of a program."""
 
     shape: tuple[int, ...]
-    #: None follows the cell's dtype.
+    #: The dtype; None follows the cell's dtype.
     dtype: torch.dtype | None = field(default=None, kw_only=True)
-    #: Part of the program instead of one of its inputs; the exporter sees a constant.
+    #: Whether it is part of the program and not one of its inputs, so that the exporter sees a constant.
     constant: bool = field(default=False, kw_only=True)
 
     @abstractmethod
     def draw(self, generator: torch.Generator, dtype: torch.dtype) -> torch.Tensor:
-        """Values of this shape, in a dtype at least as precise as `dtype`, to which they are then rounded."""
+        """Values of this shape, in a dtype at least as precise as `dtype`, to which they are rounded afterwards."""
 
     def make(self, seed: int, cell_dtype: Dtype) -> torch.Tensor:
         dtype = self.dtype or getattr(torch, cell_dtype)
@@ -53,14 +53,14 @@ class Maker(ABC):
 
 @dataclass(frozen=True, slots=True)
 class Floats(Maker):
-    """Real numbers: normally distributed, or uniformly where a bound is given."""
+    """Real numbers: normally distributed, or uniformly distributed if a bound is given."""
 
     low: float | None = field(default=None, kw_only=True)
     high: float | None = field(default=None, kw_only=True)
     special: tuple[float, ...] = field(default=(), kw_only=True)
 
     def draw(self, generator: torch.Generator, dtype: torch.dtype) -> torch.Tensor:
-        # Drawn in float64: a float64 cell must see digits that float32 would lose.
+        # Drawn in float64, so that a float64 cell has digits that float32 would lose.
         values = torch.empty(self.shape, dtype=torch.float64)
         if self.low is None and self.high is None:
             values.normal_(generator=generator)
@@ -76,7 +76,7 @@ class Floats(Maker):
 
 @dataclass(frozen=True, slots=True)
 class Numbers(Maker):
-    """Whole numbers in [low, high), in whichever dtype the cell has, ints and floats alike."""
+    """Whole numbers in [low, high), in the dtype of the cell, which may be ints or floats."""
 
     low: int = field(default=-4, kw_only=True)
     high: int = field(default=5, kw_only=True)
@@ -93,7 +93,7 @@ class Ints(Numbers):
 
 @dataclass(frozen=True, slots=True)
 class Distinct(Maker):
-    """Values that are all different, at least 1 apart: sorting, top-k and arg-max then have one correct answer."""
+    """Values that are all different, at least 1 apart, so that sorting, top-k and arg-max have one correct answer."""
 
     def draw(self, generator: torch.Generator, dtype: torch.dtype) -> torch.Tensor:
         count = math.prod(self.shape)
@@ -111,7 +111,7 @@ class Bools(Maker):
 
 @dataclass(frozen=True, slots=True)
 class Given(Maker):
-    """Fixed values, whatever the seed."""
+    """Fixed values, independent of the seed."""
 
     values: Nested = field(kw_only=True)
 
@@ -155,9 +155,9 @@ def floats(
     dtype: torch.dtype | None = None,
     constant: bool = False,
 ) -> Maker:
-    """Standard normal values in the cell's floating dtype; uniform where a bound is given, 2 wide if only one is.
+    """Standard normal values in the cell's floating dtype; uniform if a bound is given, 2 wide if only one is given.
 
-    `special` values (nan, inf, -0.0, ...) are put at places of the seed's choice.
+    `special` values (nan, inf, -0.0, ...) are put at positions that depend on the seed.
     """
     return Floats(shape, low=low, high=high, special=special, dtype=dtype, constant=constant)
 
@@ -173,7 +173,7 @@ def distinct(*shape: int, dtype: torch.dtype | None = None) -> Maker:
 
 
 def ints(*shape: int, low: int = 0, high: int = 10, dtype: torch.dtype = torch.int64, constant: bool = False) -> Maker:
-    """Ints in [low, high), in `dtype` whatever the cell's: indices, lengths, counts."""
+    """Ints in [low, high), in `dtype` and not the cell's dtype: indices, lengths, counts."""
     return Ints(shape, low=low, high=high, dtype=dtype, constant=constant)
 
 
@@ -183,7 +183,7 @@ def bools(*shape: int, constant: bool = False) -> Maker:
 
 
 def given(values: Nested, *, dtype: torch.dtype | None = None, constant: bool = False) -> Maker:
-    """Exactly these values. Floats follow the cell's dtype; ints are int64 and booleans bool unless pinned."""
+    """Exactly these values. Floats follow the cell's dtype; without `dtype`, ints are int64 and booleans bool."""
     tensor = torch.tensor(values)
     pinned = dtype if dtype is not None or tensor.is_floating_point() else tensor.dtype
     return Given(tuple(tensor.shape), values=values, dtype=pinned, constant=constant)

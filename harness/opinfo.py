@@ -2,13 +2,13 @@
 
     opinfo = entries({"clamp": ("clamp", "clamp_min"), "div": ("div.floor_rounding",)})
 
-Every usable sample of an entry is a case, `opinfo.clamp[sample=3]`; the number is the sample's position among all
-that the entry draws, so that the same sample has the same name in every tier. The default tier takes four of them,
-evenly spread, in one dtype at one opset; the full tier all of them in all dtypes, at the opsets where forms change.
+Every usable sample of an entry is a case, `opinfo.clamp[sample=3]`. The number is the sample's position among all
+samples of the entry, so that the same sample has the same name in every tier. The default tier runs four of them,
+evenly spread, in one dtype at one opset; the full tier runs all in all dtypes, at the opsets at which operators change.
 
-The tensors of a sample are the program's inputs; everything else, dims and modes, is part of the program. The usable
-samples are listed in a survey beside the declarations, because importing OpInfo takes seconds and drawing all samples
-takes minutes.
+The tensors of a sample are the program's inputs. All other arguments, such as dims and modes, are part of the program.
+The usable samples are listed in a survey beside the declarations, because importing OpInfo takes seconds and drawing
+all samples takes minutes.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ OPSETS_OF_TIER = {Tier.SMOKE: (), Tier.DEFAULT: (18,), Tier.FULL: (7, 9, 11, 13,
 
 @dataclass(frozen=True, slots=True, eq=False)
 class OpInfoDeclaration(Declaration):
-    """Entries of `op_db`, by the operator that they belong to."""
+    """Entries of `op_db`, by the operator to which they belong."""
 
     entries: Mapping[str, tuple[str, ...]]
 
@@ -79,7 +79,7 @@ class OpInfoDeclaration(Declaration):
         return tuple(entry for group in self.entries.values() for entry in group)
 
     def usable(self, entry: str) -> Usable:
-        """The usable samples of an entry: from the survey, or by drawing them where the survey lacks it."""
+        """The usable samples of an entry, from the survey, or by drawing the samples if the survey lacks the entry."""
         surveyed = read_survey(survey_path(self.file))
         if entry in surveyed:
             return surveyed[entry]
@@ -93,7 +93,7 @@ class OpInfoDeclaration(Declaration):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SampleCase(Case, OwnProgram):
-    """One sample of an entry, by its position among all that the entry draws."""
+    """One sample of an entry, by its position among all samples of the entry."""
 
     entry: str
     position: int
@@ -138,15 +138,15 @@ class SampleProgram(Program):
 
     def inputs(self, which: InputSet) -> tuple[torch.Tensor, ...]:
         example, asked = self.sample(InputSet()), self.sample(which)
-        # Another draw may have other sizes or another dim, and so be another program: then the example runs again.
+        # Another draw may have other sizes or another dim, and so be another program. Then the example is run again.
         tensors = asked.tensors if asked.is_same_call(example) else example.tensors
         return tuple(tensor.to(self.device) for tensor in tensors)
 
 
 def entries(groups: Mapping[str, Iterable[str]]) -> OpInfoDeclaration:
-    """Declare the samples of entries of `op_db`, grouped by the operator that they belong to.
+    """Declare the samples of entries of `op_db`, grouped by the operator to which they belong.
 
-    An entry's name is its operator's, then a dot and its variant where it has one: `norm`, `norm.fro`.
+    An entry's name is its operator's, followed by a dot and its variant if it has one: `norm`, `norm.fro`.
     """
     # The caller's frame is the declaration, as it is for `op` and `model`.
     frame = sys._getframe(1)
@@ -180,4 +180,4 @@ def entries(groups: Mapping[str, Iterable[str]]) -> OpInfoDeclaration:
 
 
 def _draws_nothing() -> object:
-    raise DeclarationError("the program of an OpInfo declaration is its sample's, which only its cases know")
+    raise DeclarationError("the program of an OpInfo declaration is that of its sample, which only its cases know")

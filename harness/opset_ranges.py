@@ -1,4 +1,4 @@
-"""How a set of opsets is written."""
+"""Writes a set of opsets as ranges."""
 
 from __future__ import annotations
 

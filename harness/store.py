@@ -50,8 +50,8 @@ _WORTH_COLUMNS = 20 << 20
 _HASHED = 1 << 16
 _STAGES = tuple(Stage)
 _STAGE_CODES = {stage: number for number, stage in enumerate(_STAGES)}
-#: The header of an in-flight file: the stage and when it began, then the length of the record that follows, which is 0
-#: between cells. Truncating the file between cells instead would take 25 microseconds per cell.
+#: The header of an in-flight file: the stage and the time when it began, then the length of the record that follows,
+#: which is 0 between cells. Truncating the file between cells instead would take 25 microseconds per cell.
 _ENTERED = struct.Struct("<Bd")
 _LENGTH = struct.Struct("<I")
 _BEFORE_RECORD = _ENTERED.size + _LENGTH.size
@@ -89,7 +89,7 @@ class RecordWriter:
         os.close(self._fd)
 
     def _drop_unfinished_line(self) -> None:
-        """Remove an incomplete last line, left by a killed process of this name: no record may be appended to it."""
+        """Remove an incomplete last line of a killed process of this name, so that records can be appended."""
         size = os.fstat(self._fd).st_size
         if size and os.pread(self._fd, 1, size - 1) != b"\n":
             whole, _, _ = self.path.read_bytes().rpartition(b"\n")

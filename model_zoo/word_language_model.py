@@ -13,11 +13,12 @@ from onnx_parity.harness.case import Maker, floats, ints, model
 _WORDS, _LAYERS, _WIDTH = 50, 2, 16
 
 
-class RecurrentLanguageModel(nn.Module):
-    """Takes words and a hidden state; returns log-probabilities of the next words and the new state."""
+class LanguageModel(nn.Module):
+    """Dropout, embedding, the recurrent layers of a kind, and a decoder that may share the embedding's weight."""
 
     def __init__(self, kind: str, tied: bool) -> None:
         super().__init__()
+        self.words = _WORDS
         self.drop = nn.Dropout(0.5)
         self.encoder = nn.Embedding(_WORDS, _WIDTH)
         if kind in ("LSTM", "GRU"):
@@ -29,10 +30,14 @@ class RecurrentLanguageModel(nn.Module):
         if tied:
             self.decoder.weight = self.encoder.weight
 
+
+class RecurrentLanguageModel(LanguageModel):
+    """Takes words and a hidden state; returns log-probabilities of the next words and the new state."""
+
     def forward(self, words: torch.Tensor, *hidden: torch.Tensor) -> tuple[torch.Tensor, object]:
         state = hidden if isinstance(self.layers, nn.LSTM) else hidden[0]
         output, state = self.layers(self.drop(self.encoder(words)), state)
-        decoded = self.decoder(self.drop(output)).view(-1, _WORDS)
+        decoded = self.decoder(self.drop(output)).view(-1, self.words)
         return F.log_softmax(decoded, dim=1), state
 
 
@@ -70,32 +75,33 @@ class TransformerLanguageModel(nn.Module):
         return F.log_softmax(self.decoder(self.encoder(x, mask=mask)), dim=-1)
 
 
-def _state() -> Maker:
+def hidden_state() -> Maker:
+    """A hidden state, or the cell state of an LSTM."""
     return floats(_LAYERS, 3, _WIDTH)
 
 
-_SENTENCES = ints(7, 3, high=_WORDS)
-_DYNAMIC = {"x0": {0: "steps", 1: "batch"}, "x1": {1: "batch"}}
+SENTENCES = ints(7, 3, high=_WORDS)
+DYNAMIC = {"x0": {0: "steps", 1: "batch"}, "x1": {1: "batch"}}
 
 word_language_model = model(
     RecurrentLanguageModel,
-    _SENTENCES,
-    _state(),
+    SENTENCES,
+    hidden_state(),
     kind=["RNN_TANH", "RNN_RELU", "GRU"],
     tied=[False, True],
-    dynamic=_DYNAMIC,
+    dynamic=DYNAMIC,
     tier="smoke",
 )
 word_language_model_lstm = model(
     RecurrentLanguageModel,
-    _SENTENCES,
-    _state(),
-    _state(),
+    SENTENCES,
+    hidden_state(),
+    hidden_state(),
     kind="LSTM",
     tied=[False, True],
-    dynamic={**_DYNAMIC, "x2": {1: "batch"}},
+    dynamic={**DYNAMIC, "x2": {1: "batch"}},
     tier="smoke",
 )
 word_language_model_transformer = model(
-    TransformerLanguageModel, _SENTENCES, dynamic={"x": {0: "steps", 1: "batch"}}, tier="smoke"
+    TransformerLanguageModel, SENTENCES, dynamic={"x": {0: "steps", 1: "batch"}}, tier="smoke"
 )

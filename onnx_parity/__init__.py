@@ -1,4 +1,4 @@
-"""PyTorch programs to ONNX, at every opset that runtimes still run, and the harness that proves it.
+"""Exports PyTorch programs to ONNX at every opset that runtimes still run, and checks the models with a harness.
 
 import onnx_parity
 

@@ -1,6 +1,7 @@
 """TorchScript's language: expressions and builtin functions.
 
-Each function is one construct, run again at other values and sizes; traced too where that keeps all it does.
+Each function uses one construct, and the model runs at other values and sizes too. Where tracing loses nothing, the
+function is also exported by tracing.
 """
 
 # TorchScript reads type comments, so these cannot stand in the functions.

@@ -1,6 +1,7 @@
 """TorchScript's language: the math module, methods of lists, dicts, strings and tuples, numbers of tensors.
 
-Each function is one construct, run again at other values and sizes; traced too where that keeps all it does.
+Each function uses one construct, and the model runs at other values and sizes too. Where tracing loses nothing, the
+function is also exported by tracing.
 """
 
 # TorchScript reads type comments, so these cannot stand in the functions.

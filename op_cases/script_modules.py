@@ -1,6 +1,6 @@
-"""TorchScript modules: recurrent layers and losses inside of them, and attributes that they assign to in a run.
+"""TorchScript modules: with recurrent layers and losses, and with attributes that `forward` assigns to.
 
-Run again at other values and sizes. What a script reads is annotated as TorchScript wants it.
+The models run at other values and sizes too. The annotations are those that TorchScript's compiler needs.
 """
 
 import torch
@@ -101,7 +101,7 @@ script_embedding_bag = op(embedding_bag, ints(4, 3, high=10), floats(4, 3), dyna
 
 
 class Assigning(nn.Module):
-    """What it assigns, it reads again in the same run: that alone the model has."""
+    """Reads what it assigned in the same run; an ONNX model keeps nothing from one run to the next."""
 
     items: list[Tensor]
     found: Tensor | None
@@ -119,7 +119,7 @@ class Assigning(nn.Module):
         self.scale = 2
 
     def start(self, x: Tensor) -> None:
-        """As before the first run: torch keeps what was assigned for the next."""
+        """Set the attributes as before the first run, since torch keeps what a run assigned."""
         self.total = torch.ones(3, dtype=x.dtype, device=x.device)
         self.kept = torch.zeros(3, dtype=x.dtype, device=x.device)
         self.items = [self.kept]
@@ -129,7 +129,7 @@ class Assigning(nn.Module):
 
 
 class Replaces(Assigning):
-    """Of itself and of a submodule; a buffer, and a tensor that is written to afterwards."""
+    """Replaces attributes of itself and of a submodule: a buffer, and a tensor that is written to afterwards."""
 
     def forward(self, x: Tensor) -> Tensor:
         self.start(x)

@@ -1,6 +1,6 @@
 """TorchScript: numbers that depend on values, given to operators that take numbers; sizes that depend on other axes.
 
-Run again at other values and sizes. What a script reads is annotated as TorchScript wants it.
+The models run at other values and sizes too. The annotations are those that TorchScript's compiler needs.
 """
 
 # TorchScript reads type comments, so these cannot stand in the functions.
@@ -224,7 +224,7 @@ def parts(x: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
 
 @scripted
 def unbound(x: Tensor) -> tuple[Tensor, int, Tensor]:
-    """A list of as many tensors as the axis is long."""
+    """`unbind` of an axis of dynamic size: a list with one tensor for each index."""
     rows = x.unbind(0)
     kept = [row * 2 for row in x.unbind(0)]
     return torch.stack(rows[::-1]), int(x.sum()), torch.cat(kept)
@@ -241,7 +241,7 @@ def repeats(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 @scripted
 def size_chosen_by_size(x: Tensor) -> tuple[Tensor, Tensor]:
-    """What only counts as a size leaves the branch all the same."""
+    """After the branch, only the size of the tensor that it replaced is used."""
     count = x.size(0) if x.size(0) < 4 else 4
     y = x
     if bool(x.sum() > 0):
@@ -250,7 +250,7 @@ def size_chosen_by_size(x: Tensor) -> tuple[Tensor, Tensor]:
 
 
 class Cells(nn.Module):
-    """Recurrent cells and layers in a loop over as many steps as there are."""
+    """Recurrent cells and layers in a loop over the steps of the sequence."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,6 +1,6 @@
 """TorchScript: data-dependent branches and loops stay in the model. Each case also runs at other values and sizes.
 
-TorchScript compiles the functions, and so needs their annotations.
+TorchScript's compiler needs the annotations of the functions.
 """
 
 import math
@@ -158,7 +158,7 @@ script_conditions = op(conditions, floats(3, 4), ints(low=-6, high=12))
 @scripted
 def until(x: Tensor) -> tuple[Tensor, int]:
     count = 0
-    while bool(x.abs().sum() < 40) and count < 50:  # Of nothing, the sum stays 0.
+    while bool(x.abs().sum() < 40) and count < 50:  # The sum of an empty tensor stays 0, so the count ends the loop.
         x = x * 2 + 1
         count += 1
     return x, count

@@ -16,7 +16,7 @@ MOST_REASONS = 5
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """Why some cells of a square did not pass."""
+    """A reason for which some cells of a square did not pass."""
 
     state: State
     #: `compare · exporter`.
@@ -31,7 +31,7 @@ class Square:
     opset: int
     state: State
     summary: str
-    #: Whether some of its cells ran and others could not, on a missing device or runtime.
+    #: Whether some of its cells ran, and others could not because a device or runtime is missing.
     some_absent: bool
     #: Positions in `Grid.reasons`.
     reasons: tuple[int, ...]

@@ -1,4 +1,4 @@
-"""Cells that did not pass, grouped so that a fault is listed once and not for every opset."""
+"""Cells that did not pass, in groups, so that a fault is listed once and not for every opset."""
 
 from __future__ import annotations
 
@@ -84,5 +84,5 @@ def _values(values: list[str]) -> str:
 
 
 def safe_link(link: str) -> str:
-    """The link if it leads to the web, otherwise nothing: a `javascript:` link of a record must not run in the page."""
+    """The link if it is a web address, otherwise nothing, because a `javascript:` link must not run in the page."""
     return link if link.startswith(("https://", "http://")) else ""

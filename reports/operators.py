@@ -1,4 +1,4 @@
-"""`docs/operators.md`, from a run: the opset from which on each operator exports and is right, and why not earlier."""
+"""`docs/operators.md`, from a run: the opset from which on each operator is right, and the reasons for earlier ones."""
 
 from __future__ import annotations
 
@@ -79,12 +79,12 @@ def _table(declarations: list[Declaration]) -> Iterator[str]:
 
 
 def _first_run(records: list[Record]) -> str:
-    """The first opset that was run. The opsets before it are unknown."""
+    """The first opset that was run. Results for earlier opsets are unknown."""
     return str(min(record.opset for record in records))
 
 
 def _since(records: list[Record]) -> tuple[str, str]:
-    """The opset from which on all cells are right; and from which on all supported ones are, if that is another."""
+    """The opset from which on all cells are right; and that from which on all supported ones are, if it differs."""
     by_opset: defaultdict[int, list[Record]] = defaultdict(list)
     for record in records:
         by_opset[record.opset].append(record)
@@ -94,7 +94,7 @@ def _since(records: list[Record]) -> tuple[str, str]:
 
 
 def _reasons(declaration: Declaration) -> str:
-    """What is unsupported or wrong at which opsets, and where onnx.reference was used instead of the runtime."""
+    """Unsupported or wrong results with their opsets, and the use of onnx.reference instead of the runtime."""
     opsets: defaultdict[str, set[int]] = defaultdict(set)
     often: Counter[str] = Counter()
     for record in declaration.records:

@@ -1,4 +1,4 @@
-"""How the pages show outcomes: their order, their words and glyphs, and their counts."""
+"""The presentation of outcomes in the pages: their order, words and glyphs, and their counts."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ Tally: TypeAlias = Counter[Status]
 
 
 class State(StrEnum):
-    """What a square of a grid shows: the common status of its cells, or a summary of several statuses.
+    """The state of a square of a grid: the common status of its cells, or a summary of several statuses.
 
-    The order is that of every legend: the gravest first, and what did not run at the end.
+    The order is that of every legend: the gravest first, and cells that did not run at the end.
     """
 
     CRASHED = "crashed"
@@ -58,7 +58,7 @@ FACES: dict[State, Face] = {
     State.NOT_COVERED: Face("·", "not covered", "not covered", "this run has no such cell"),
 }
 
-#: The order in which pages list statuses: as in `State`, what did not run at the end.
+#: The order in which pages list statuses: as in `State`, with cells that did not run at the end.
 LISTED: tuple[Status, ...] = tuple(Status(state.value) for state in State if state.value in set(Status))
 RANKS: dict[Status, int] = {status: rank for rank, status in enumerate(LISTED)}
 

@@ -1,9 +1,9 @@
-"""Putting a finished report into its folder, and removing the earlier report's files from it, but no others.
+"""Moves a finished report into its folder, and removes the files of the earlier report, but no other files.
 
-The pages are first written to a staging folder inside the report's folder, and then moved to their places. A list of
-the files that a report consists of, `report-files.json`, stands beside its pages: the next report replaces or removes
-the files of that list and leaves all others where they are, such as the `.git` and `CNAME` of a checkout for published
-pages. Versions before that list are recognised by the mark that each of their pages bears.
+The pages are first written to a staging folder inside the report's folder, and then moved to their places. The file
+`report-files.json` beside them lists the files of the report. The next report replaces or removes the files in this
+list and leaves all others unchanged, such as the `.git` and `CNAME` of a checkout for published pages. Reports of
+versions without that list are recognised by a mark that each of their pages has.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from pathlib import Path, PurePosixPath
 
 import msgspec
 
-#: Every page names it in its head. An HTML file without this mark was not written by a report.
+#: Every page has it in its head. An HTML file without this mark was not written by a report.
 GENERATOR = "onnx-parity"
 _MARK = f'<meta name="generator" content="{GENERATOR}">'
-#: The mark stands within this many characters from the beginning of a page.
+#: The mark is within this number of characters from the beginning of a page.
 _HEAD_LENGTH = 2000
 
 FILE_LIST = "report-files.json"
 INDEX = "index.html"
-#: Where a report stands while it is written.
+#: The folder in which a report is written.
 _STAGING = re.compile(r"\.onnx-parity-report-[0-9a-f]{8}")
 #: The files that reports of any version write. Nothing else is removed, whatever a list of files names.
 _SUBFOLDERS = ("static", "data", "cases", "operators", "models")
@@ -56,12 +56,12 @@ class _FileList(msgspec.Struct, frozen=True):
 def publish(out: Path) -> Iterator[Path]:
     """Yield a folder to write a report into, whose files are moved to `out` when the block ends without an error.
 
-    `out` may be new, empty, or hold an earlier report, whose files are replaced. An error leaves it as it was.
+    `out` may be new, empty, or contain an earlier report, whose files are replaced. After an error it is unchanged.
     """
     place = out.resolve()
     if place.exists() and not place.is_dir():
         raise ReportError(
-            f"The report cannot be written to {out}: this is a file, and a report is a folder. "
+            f"The report cannot be written to {out}: this is a file, but a report is a folder. "
             "Choose another name, or remove the file."
         )
     is_new = not place.exists()
@@ -79,38 +79,38 @@ def publish(out: Path) -> Iterator[Path]:
                     _install(pages, place, staging)
         finally:
             if is_new:
-                # Fails where the report is in it.
+                # Fails if the report is in it.
                 with suppress(OSError):
                     place.rmdir()
     except OSError as error:
         raise ReportError(
             f"The report could not be written to {out}: {error.strerror or error} ({error.filename or place}). "
-            "Free space there, or choose another folder with --out. What was there before is unchanged."
+            "Free space there, or choose another folder with --out. The files that were there before are unchanged."
         ) from error
 
 
 def is_report(folder: Path) -> bool:
-    """Whether the folder holds a report: its list of files, or a first page that bears our mark."""
+    """Whether the folder contains a report: its list of files, or a first page with the mark."""
     return _read_list(folder) is not None or _bears_mark(folder / INDEX)
 
 
 def _refuse_foreign_folder(place: Path, out: Path) -> None:
     if not is_report(place) and any(place.iterdir()):
         raise ReportError(
-            f"The report cannot be written to {out}: the folder holds files, and no report of onnx-parity. "
+            f"The report cannot be written to {out}: the folder contains files, but no report of onnx-parity. "
             "Choose a folder that is new or empty, or one with an earlier report, which the new one replaces."
         )
 
 
-# Staging: a folder that vanishes with the block that writes to it, or at the next report.
+# Staging: a folder that is removed at the end of the block that writes to it, or by the next report.
 
 
 @contextmanager
 def _locked(place: Path) -> Iterator[None]:
-    """Let one process at a time write to the folder: a staging folder that another one finds there is abandoned."""
+    """Let one process at a time write to the folder. It removes a staging folder that another process has left."""
     descriptor = os.open(place, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        # Network file systems may lock no folders. Two reports at once in one folder are rare enough to do without.
+        # Network file systems may not support locks of folders. Two reports at once in one folder are rare.
         with suppress(OSError):
             fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield
@@ -129,11 +129,11 @@ def _staging_folder(place: Path) -> Iterator[Path]:
 
 
 def _remove_abandoned(place: Path) -> None:
-    """Remove the staging folders of reports whose process was killed, this version's and earlier versions'."""
+    """Remove the staging folders of reports whose process was killed, of this version and of earlier versions."""
     for folder in _real_folders(place):
         if _STAGING.fullmatch(folder.name):
             shutil.rmtree(folder, ignore_errors=True)
-    # Earlier versions staged beside the folder, and moved the earlier report there with everything that was in it.
+    # Earlier versions used a folder beside the report's, and moved the earlier report there with all other files.
     beside = re.compile(rf"\.{re.escape(place.name)}-[0-9a-f]{{8}}(-old)?")
     for folder in _real_folders(place.parent):
         if beside.fullmatch(folder.name):
@@ -142,7 +142,7 @@ def _remove_abandoned(place: Path) -> None:
                 for file in files:
                     (folder / file).unlink(missing_ok=True)
                 _remove_empty_folders(files | {f"{each}/" for each in _SUBFOLDERS}, folder)
-                # Fails where a file of somebody else's is left, which stays.
+                # Fails if the folder has a file that was not written by a report, which is left there.
                 folder.rmdir()
 
 
@@ -157,17 +157,17 @@ def _real_folders(folder: Path) -> list[Path]:
 
 
 def _install(pages: Path, place: Path, staging: Path) -> None:
-    """Move every file of `pages` to `place`, and those of the earlier report to the staging folder, or undo it all."""
+    """Move every file of `pages` to `place`, and those of the earlier report to the staging folder, or undo both."""
     new = _files_below(pages)
     earlier = _files_of_report(place)
     replaced = staging / "replaced"
-    # A report that is killed from here on leaves no file behind that the next one does not know: until all are in
-    # their places, the list has the old ones and the new ones.
+    # Until all files are in their places, the list has the old and the new ones, so that the next report knows all
+    # files even if this process is killed.
     _write_list(place, {*earlier, *new}, staging)
     done: list[tuple[Path, Path]] = []
     whole = False
     try:
-        # The first page comes last, so that the pages that it leads to are there before it.
+        # The first page comes last, so that it only links to pages that exist.
         for file in sorted({*earlier, *new}, key=lambda file: (file == INDEX, file)):
             if file in earlier:
                 done.append(_moved(place / file, replaced / file))
@@ -198,7 +198,7 @@ def _refuse_foreign_files(new: Collection[str], earlier: Collection[str], place:
     for file in sorted(new):
         if _leads_elsewhere(file, place) or (os.path.lexists(place / file) and file not in earlier):
             raise ReportError(
-                f"The report cannot be written to {out}: {out / file} is in its way, which no report wrote. "
+                f"The report cannot be written to {out}: {out / file} exists, and was not written by a report. "
                 "Move that file, or choose another folder with --out. Nothing was changed."
             )
 
@@ -208,17 +208,17 @@ def _files_below(folder: Path) -> set[str]:
 
 
 def _remove_empty_folders(files: Collection[str], place: Path) -> None:
-    """Remove those of the report's own subfolders in which nothing is left."""
+    """Remove those of the report's own subfolders that are empty."""
     for folder in {PurePosixPath(file).parent for file in files} - {PurePosixPath(".")}:
         with suppress(OSError):
             (place / folder).rmdir()
 
 
-# Which files of a folder were written by a report.
+# The files of a folder that were written by a report.
 
 
 def _files_of_report(folder: Path) -> set[str]:
-    """The files of the report in a folder: those of its list, or of a version without one, those of its kinds."""
+    """The files of the report in a folder: those in its list, or, for old versions, known kinds of files."""
     listed = _read_list(folder)
     if listed is not None:
         return {file for file in listed if _OUR_FILES.fullmatch(file) and _is_own(folder, file)}
@@ -232,7 +232,7 @@ def _files_by_kind(folder: Path) -> set[str]:
 
 
 def _is_own(folder: Path, file: str) -> bool:
-    """Whether it is still as a report wrote it: a page without our mark was put there by somebody else since."""
+    """Whether a report wrote the file. A page without the mark was put there by somebody else."""
     path = folder / file
     if _leads_elsewhere(file, folder) or path.is_symlink() or not path.is_file():
         return False
@@ -240,7 +240,7 @@ def _is_own(folder: Path, file: str) -> bool:
 
 
 def _leads_elsewhere(file: str, folder: Path) -> bool:
-    """Whether one of the folders on the way to a file is a link."""
+    """Whether one of the folders in the path of a file is a link."""
     return any((folder / parent).is_symlink() for parent in PurePosixPath(file).parents)
 
 
@@ -253,7 +253,7 @@ def _bears_mark(page: Path) -> bool:
 
 
 def _read_list(folder: Path) -> set[str] | None:
-    """The files that the folder's list names; None where there is no list of ours."""
+    """The files in the folder's list; None if there is no list."""
     try:
         listed = msgspec.json.decode((folder / FILE_LIST).read_bytes(), type=_FileList)
     except (OSError, msgspec.DecodeError):

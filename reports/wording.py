@@ -1,4 +1,4 @@
-"""How the pages write figures, dates, lists of opsets, and long texts."""
+"""Texts of the pages: figures, dates, lists of opsets, and long messages."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from onnx_parity.harness.escaping import markup_text
 from onnx_parity.harness.opset_ranges import opset_ranges as _opset_ranges
 from onnx_parity.harness.record import EXACT_HEADROOM
 
-#: The largest float, which stands for infinity in a record.
+#: The largest float, which represents infinity in a record.
 INFINITE = sys.float_info.max
 #: A long message is shown with this many characters of its beginning and its end.
 MESSAGE_HEAD, MESSAGE_TAIL = 3000, 1000
@@ -29,7 +29,7 @@ def plural(number: int, noun: str) -> str:
 
 
 def error_size(value: float | None) -> str:
-    """An error or a tolerance, of which the magnitude matters: `2.5e-01`."""
+    """An error or a tolerance, of which only the magnitude is of interest: `2.5e-01`."""
     return not_finite(value) if value is None or abs(value) >= INFINITE else f"{value:.1e}" if value else "0"
 
 
@@ -39,7 +39,7 @@ def plain_number(value: float | None) -> str:
 
 
 def not_finite(value: float | None) -> str:
-    """NaN or an infinity, from what stands for it in a record: JSON has none of them."""
+    """NaN or an infinity, from its representation in a record, because JSON has neither."""
     return "nan" if value is None else "inf" if value > 0 else "-inf"
 
 

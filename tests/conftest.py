@@ -1,4 +1,4 @@
-"""What tests of several folders share."""
+"""Fixtures that tests of several folders use."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from onnx_parity.exporter.lowering import registry
 
 @pytest.fixture
 def registry_as_it_was() -> Iterator[None]:
-    """Takes what a test registers out again."""
+    """Removes what a test registers."""
     before = {name: dict(functions) for name, functions in registry._lowerings.items()}
     users = set(registry._from_users)
     yield
@@ -24,7 +24,7 @@ def registry_as_it_was() -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def custom_operator() -> Iterator[None]:
-    """The documentation's `custom_ops::foo_forward`, known to torch."""
+    """Registers the documentation's `custom_ops::foo_forward` in torch."""
     with torch.library._scoped_library("custom_ops", "DEF") as library:
         library.define("foo_forward(Tensor input1, Tensor input2, float attr1, int attr2) -> Tensor")
         library.impl("foo_forward", lambda a, b, c, d: a * c + b * d, "CompositeExplicitAutograd")

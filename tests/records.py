@@ -1,4 +1,4 @@
-"""Records and runs for tests: a record to make others from, and a run written to disk."""
+"""Records and runs for tests: a record to derive others from, and a run on disk."""
 
 from __future__ import annotations
 

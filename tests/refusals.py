@@ -1,8 +1,8 @@
 """Finds error messages of the exporter that no test asserts: `python -m tests.refusals`.
 
-It finds each place in `exporter/` that words an error, runs the tests, and fails if the words of one are not asserted.
-They are asserted if a test catches an error whose message contains them, and compares them in
-`pytest.raises(..., match=...)` or in an `assert` that spells them out.
+It finds each error message in the source of `exporter/`, runs the tests, and fails if no test asserts the text of one.
+A text is asserted if a test catches an error whose message contains it, and compares it in
+`pytest.raises(..., match=...)` or with a literal in an `assert`.
 """
 
 from __future__ import annotations
@@ -25,22 +25,22 @@ __all__ = ["Refusal", "Witness", "refusals_in", "refusals_of"]
 
 _ROOT = Path(__file__).parents[1]
 _BUILTIN = {"NotImplementedError", "RuntimeError", "TypeError", "ValueError"}
-#: Methods that refuse in the words they are given.
+#: Methods that raise an error with the message that they are given.
 _REFUSING = {"_refuse", "error", "require_opset", "unsupported"}
-#: Fewer letters are punctuation around somebody else's words.
+#: Shorter texts are not counted: they are punctuation around a message that was inserted.
 _FEWEST = 8
 
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """A place that words an error: its own words, in order, between them what is filled in."""
+    """An error message in the source: its literal parts, in order, without the values inserted between them."""
 
     file: str
     line: int
     words: tuple[str, ...]
 
     def is_shown_by(self, message: str, asserted: tuple[int, int]) -> bool:
-        """Whether its words stand in the message, and enough of them in the part of it that was asserted."""
+        """Whether a message contains its parts, and the asserted range of the message covers enough of them."""
         found = re.search(r"[\s\S]*?".join(f"({re.escape(part)})" for part in self.words), message)
         if found is None:
             return False
@@ -50,11 +50,11 @@ class Refusal:
         return seen >= min(2 * _FEWEST, sum(map(len, self.words)))
 
 
-# --- what there is ----------------------------------------------------------------------------------------------------
+# --- messages in the source -------------------------------------------------------------------------------------------
 
 
 def refusals_in(folder: Path) -> list[Refusal]:
-    """Every refusal of a package."""
+    """The error messages of all modules of a package."""
     trees = {file: ast.parse(file.read_text()) for file in sorted(folder.rglob("*.py"))}
     constants: dict[str, ast.expr] = {}
     for tree in trees.values():
@@ -64,7 +64,7 @@ def refusals_in(folder: Path) -> list[Refusal]:
     found: dict[tuple[str, ...], Refusal] = {}
     for file, tree in trees.items():
         for refusal in refusals_of(tree, str(file.relative_to(parent)), errors, constants):
-            # The same words in two places are one message.
+            # The same text in two places counts as one message.
             found.setdefault(refusal.words, refusal)
     return list(found.values())
 
@@ -72,7 +72,7 @@ def refusals_in(folder: Path) -> list[Refusal]:
 def refusals_of(
     tree: ast.Module, file: str, errors: set[str], constants: Mapping[str, ast.expr] | None = None
 ) -> list[Refusal]:
-    """The refusals of a module: calls of what makes or raises an error, with words of their own."""
+    """The error messages of a module: literal texts in calls that create or raise an error."""
     found: dict[tuple[str, ...], Refusal] = {}
     for scope in (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)):
         known = {**(constants or {})}
@@ -95,7 +95,7 @@ def _called(call: ast.Call) -> str:
 
 def _error_classes(tree: ast.Module) -> Iterator[str]:
     for node in tree.body:
-        # Private ones are how parts of the exporter speak to each other.
+        # Private error classes are caught by the exporter itself.
         if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
             bases = {base.id for base in node.bases if isinstance(base, ast.Name)}
             if any(base == "Exception" or base.endswith("Error") or base == "Unsupported" for base in bases):
@@ -108,7 +108,7 @@ def _assigned(node: ast.AST) -> Iterator[tuple[str, ast.expr]]:
 
 
 def _wordings(node: ast.expr, known: Mapping[str, ast.expr]) -> list[tuple[str, ...]]:
-    """The words of a message, one tuple for each form that a conditional gives it."""
+    """The literal parts of a message, one tuple for each branch of a conditional expression."""
     if isinstance(node, ast.Constant):
         return [(node.value,)] if isinstance(node.value, str) else []
     if isinstance(node, ast.JoinedStr):
@@ -124,11 +124,11 @@ def _wordings(node: ast.expr, known: Mapping[str, ast.expr]) -> list[tuple[str, 
     return []
 
 
-# --- what tests say of it ---------------------------------------------------------------------------------------------
+# --- messages that tests assert ---------------------------------------------------------------------------------------
 
 
 class Witness:
-    """A pytest plug-in: the messages that tests caught, and the parts of them that they asserted."""
+    """A pytest plug-in that collects the messages that tests caught, and the parts of them that they asserted."""
 
     def __init__(self) -> None:
         self.asserted: dict[str, set[tuple[int, int]]] = {}
@@ -165,7 +165,7 @@ class Witness:
         frame: FrameType | None = sys._getframe()
         while frame is not None and frame.f_code is not _call_assertion_pass.__code__:
             frame = frame.f_back
-        assert frame is not None and frame.f_back is not None, "pytest calls its hook in another way"
+        assert frame is not None and frame.f_back is not None, "pytest does not call this hook from a frame of the test"
         frame = frame.f_back
         for spelled in _spelled(ast.parse(orig, mode="eval").body):
             words = eval(compile(ast.Expression(spelled), "<assertion>", "eval"), frame.f_globals, frame.f_locals)
@@ -176,7 +176,7 @@ class Witness:
 
 
 def _spelled(assertion: ast.expr) -> Iterator[ast.expr]:
-    """The parts of an assertion that say what a message is, or what it begins or ends with or holds."""
+    """The operands of an assertion that a message is compared with, or that it starts with, ends with or contains."""
     if isinstance(assertion, ast.BoolOp) and isinstance(assertion.op, ast.And):
         for value in assertion.values:
             yield from _spelled(value)
@@ -189,7 +189,7 @@ def _spelled(assertion: ast.expr) -> Iterator[ast.expr]:
 
 
 def _plain_parts(node: ast.expr) -> Iterator[ast.expr]:
-    """What of an expression can be evaluated once more: all that calls nothing but `str` and `str.format`."""
+    """The parts of an expression that can be evaluated again: those that call only `str` and `str.format`."""
     if isinstance(node, ast.List | ast.Tuple):
         for item in node.elts:
             yield from _plain_parts(item)
@@ -203,7 +203,7 @@ def _plain_parts(node: ast.expr) -> Iterator[ast.expr]:
 def main(arguments: Sequence[str]) -> int:
     witness = Witness()
     with tempfile.TemporaryDirectory() as folder:
-        # What pytest has compiled and kept tells nobody of assertions that pass.
+        # pytest's cached bytecode does not report assertions that pass.
         sys.pycache_prefix = folder
         chosen = arguments or ["tests/exporter"]
         code = pytest.main(

@@ -61,7 +61,7 @@ def ended_the_process(error: SystemExit) -> CaptureError:
     """The error for a program that called `sys.exit` while it was recorded."""
     return CaptureError(
         f"the program ended the process{last_user_line(error).placed} while it was recorded: SystemExit: {error.code}. "
-        "Have it raise another error, or return"
+        "Raise another error instead, or return"
     )
 
 

@@ -26,7 +26,7 @@ _VIEWS = frozenset({torch.ops.aten.view.default, torch.ops.aten._unsafe_view.def
 
 
 class Interpreter(ABC, Generic[T]):
-    """Runs nodes. A scope maps the values of a block, and of the blocks around it, to what is known of them.
+    """Runs nodes. A scope maps each value of a block, and of the blocks around it, to the data that is kept for it.
 
     Branches, loops and scans are implemented here; subclasses implement operators.
     """
@@ -37,6 +37,7 @@ class Interpreter(ABC, Generic[T]):
             self.step(node, scope)
 
     def step(self, node: Node, scope: MutableMapping[Value, T]) -> None:
+        """Run one node, and put its outputs into the scope."""
         if not isinstance(node.op, Primitive):
             scope.update(self.operator(node, scope))
             return
@@ -59,10 +60,12 @@ class Interpreter(ABC, Generic[T]):
         """The data for a tensor that no node computes, such as a weight or the number of an iteration."""
 
     @abstractmethod
-    def tensor(self, known: T) -> torch.Tensor: ...
+    def tensor(self, known: T) -> torch.Tensor:
+        """The tensor in the data that is kept for a value."""
 
     @abstractmethod
-    def size(self, size: Size, scope: MutableMapping[Value, T]) -> int: ...
+    def size(self, size: Size, scope: MutableMapping[Value, T]) -> int:
+        """A static or symbolic size as a number."""
 
     @abstractmethod
     def slice_of(self, node: Node, whole: T, number: int, turn: str) -> T:

@@ -19,7 +19,7 @@ __all__ = ["RecordedInputs"]
 
 
 class RecordedInputs:
-    """The tensors and the marked arguments among a program's arguments, as fake tensors and values of the graph."""
+    """The tensors and the marked arguments of a program, as fake tensors and as values of the graph."""
 
     def __init__(
         self, recorder: Recorder, args: Sequence[Any], kwargs: Mapping[str, Any], names: Sequence[str], axes: Axes
@@ -33,7 +33,7 @@ class RecordedInputs:
         self.fakes: list[FakeTensor] = []
         #: The name that the user gave to the axis of each symbol.
         self.axis_names: dict[str, str] = {}
-        #: For each symbol, an input that has this size, and the axis.
+        #: For each symbol, an input and the axis of it that has this size.
         self.size_sources: dict[str, tuple[Value, int]] = {}
         self._sizes: dict[str, torch.SymInt] = {}
         self._leaves, self._spec = pytree.tree_flatten((tuple(args), dict(kwargs)))
@@ -95,7 +95,7 @@ class RecordedInputs:
             marked.refuse_written()
 
     def release(self) -> None:
-        """Let go of the fake tensors."""
+        """Release the fake tensors."""
         self.fakes.clear()
         self._marked.clear()
 

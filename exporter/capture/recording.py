@@ -1,6 +1,6 @@
 """One recording: run the program once over fake tensors, and make a graph of what it did.
 
-What goes wrong is raised as one of the errors that `trace` knows another attempt for, or as an error for the user.
+Failures are raised either as an exception after which `trace` makes another attempt, or as an error for the user.
 """
 
 from __future__ import annotations
@@ -69,14 +69,15 @@ class ToRecord:
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """How a program is recorded this time. The cheapest way comes first; a failure says what the next attempt needs."""
+    """The settings of one attempt. The first attempt is the cheapest, and each failure decides the next settings."""
 
     axes: Axes
-    #: Sizes, and numbers that are read from tensors, may be symbols.
+    #: Whether sizes, and numbers that are read from tensors, are symbols.
     symbolic: bool
-    #: Tensors that the program owns are followed as its inputs are, so that it may write to copies of them.
+    #: Whether tensors that belong to the program (and are neither weights nor inputs) are wrapped like inputs, so that
+    #: the program may write to copies of them.
     lifts: bool = False
-    #: Numbers that are read from tensors are those of the example.
+    #: Whether numbers that are read from tensors are taken from the example inputs and become constants.
     freezes: bool = False
 
 
@@ -123,13 +124,13 @@ class _Recording:
         self._inputs = RecordedInputs(recorder, wanted.args, wanted.kwargs, wanted.input_names, attempt.axes)
         self._buffers = buffers_of(wanted.program)
         self._buffer_fakes = [recorder.writable(recorder.constant(buffer.tensor)) for buffer in self._buffers]
-        #: What the program assigned to buffers and attributes: the new tensors, and the names of what is no tensor.
+        #: What the program assigned to buffers and attributes: the new tensors by name, and the names of other objects.
         self._assigned: dict[str, torch.Tensor] = {}
         self._assigned_others: list[str] = []
-        #: The tensors of the program that were lifted.
+        #: The tensors of the program that were wrapped (see `Attempt.lifts`).
         self._lifted: Sequence[torch.Tensor] = ()
         self._returned: Returned
-        #: The values of what the program returned, of `_assigned` and of `_lifted`.
+        #: The graph values of the returned tensors, of `_assigned`, and of `_lifted`.
         self._outputs: list[Value] = []
         self._assigned_values: list[Value] = []
         self._lifted_values: list[Value] = []
@@ -137,7 +138,7 @@ class _Recording:
     # --- the program runs ---------------------------------------------------------------------------------------------
 
     def run(self) -> None:
-        """Run the program inside all that follows it."""
+        """Run the program under the modes and patches that record it."""
         recorder = self._recorder
         try:
             subscripts = SymbolicSubscripts() if self._symbols is not None else nullcontext()
@@ -156,7 +157,7 @@ class _Recording:
         self._lifted_values = values[lifted:]
 
     def _called(self, tensors: list[torch.Tensor], buffers: list[torch.Tensor]) -> list[torch.Tensor]:
-        """Call the program, inside of `functionalize`. Gives every tensor whose value is wanted afterwards."""
+        """Call the program, inside of `functionalize`. Returns all tensors whose values `run` needs afterwards."""
         recorder, program = self._recorder, self._wanted.program
         args, kwargs = self._inputs.arguments(tensors)
         lifting: AbstractContextManager[Lifting | None] = Lifting(recorder) if self._attempt.lifts else nullcontext()
@@ -167,7 +168,7 @@ class _Recording:
         self._inputs.refuse_written()
         self._assigned = {name: new for name, new in assigned.items() if isinstance(new, torch.Tensor)}
         self._assigned_others = [name for name in assigned if name not in self._assigned]
-        # A script says by its types what it returns: a number is an output whether it is known or not.
+        # The return types of a script are declared, so a number that it returns is an output even if it is a constant.
         is_script = isinstance(self._wanted.program, _SCRIPTS)
         self._returned, outputs = taken_apart(result, numbers_are_outputs=is_script)
         if lifted is None:
@@ -176,7 +177,7 @@ class _Recording:
         return [*outputs, *self._assigned.values(), *lifted.wrapped]
 
     def _failure(self, error: Exception) -> Exception:
-        """What to raise for an error of the program: what another attempt may avoid, or else what the user reads."""
+        """The exception to raise for an error of the program: either for another attempt, or for the user."""
         reader, symbols = self._recorder.reader, self._symbols
         if reader.refusal is not None:
             return reader.refusal
@@ -185,15 +186,15 @@ class _Recording:
         if reader.scalars:
             return SymbolicNumberFailed()
         if symbols is None and "data is not allocated" in str(error):
-            # torch.tensor([x[0], x[1]]) reads memory; where there are symbols it is recorded in another way.
+            # torch.tensor([x[0], x[1]]) reads memory. An attempt with symbols records it as an operator.
             return NeedsSymbols()
         unlike = [str(symbol) for symbol in symbols.unlike_the_example()] if symbols is not None else []
         return failed_while_recorded(error, self._inputs.axis_names, unlike)
 
-    # --- what it did --------------------------------------------------------------------------------------------------
+    # --- checks and the graph -----------------------------------------------------------------------------------------
 
     def check(self) -> None:
-        """Refuse, or warn of, what the model would not do as the program does."""
+        """Raise or warn if the exported model would behave differently from the program."""
         for tensor, value in zip(self._lifted, self._lifted_values, strict=True):
             if value.node is not None:
                 name = self._recorder.name_of(tensor)
@@ -210,7 +211,7 @@ class _Recording:
         self._recorder.reader.warn()
 
     def traced(self) -> Traced:
-        """The graph."""
+        """The graph, the structure of its outputs, and the names of what the program wrote to."""
         recorder, inputs = self._recorder, self._inputs
         written = self._written()
         outputs, returned = self._outputs_as_returned(), self._returned
@@ -224,7 +225,7 @@ class _Recording:
         return Traced(graph, returned, names)
 
     def let_go(self) -> None:
-        """Hold no fake tensor any longer."""
+        """Release all fake tensors."""
         self._buffer_fakes, self._assigned, self._lifted = [], {}, ()
         self._recorder.release()
         self._inputs.release()
@@ -236,13 +237,13 @@ class _Recording:
             after[Written(buffer.path)] = self._recorder.value_of(fake)
         for number, fake in self._inputs.tensor_inputs():
             after[Written(self._wanted.input_names[number], number)] = self._recorder.value_of(fake)
-        # What no operator made is as it was.
+        # A value without a node is unchanged, because no operator computed it.
         written = {end: value for end, value in after.items() if value.node is not None}
         assigned = zip(self._assigned, self._assigned_values, strict=True)
         return written | {Written(name): value for name, value in assigned}
 
     def _outputs_as_returned(self) -> list[Value]:
-        """The values of what the program returned; lists that are held in one tensor are made lists."""
+        """The values that the program returned. A list that is held in one tensor is converted to a list."""
         kinds = [kind for kind in self._returned.kinds if kind is not Kind.PLAIN]
         outputs = list(self._outputs)
         for place, kind in enumerate(kinds):
@@ -252,14 +253,14 @@ class _Recording:
 
 
 def _shape_env() -> HintedShapeEnv:
-    # sympy and what torch builds on it take 0.2 s to import, and programs of static sizes need none of it.
+    # Importing sympy and torch's symbolic shapes takes 0.2 s, and programs with static sizes do not need them.
     from onnx_parity.exporter.capture.sizes.shape_env import HintedShapeEnv
 
     return HintedShapeEnv()
 
 
 def _fixed_axes(symbols: HintedShapeEnv, axis_names: Mapping[str, str]) -> dict[str, Assumption]:
-    """The names of the dynamic axes that the program needs to have one size, each with the assumption that says so."""
+    """The names of the dynamic axes that the program fixes to one size, each with the assumption that fixes it."""
     fixed: dict[str, Assumption] = {}
     for assumption in symbols.fixing():
         for symbol in assumption.expression.free_symbols:

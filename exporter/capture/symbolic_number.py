@@ -1,4 +1,4 @@
-"""Symbolic numbers among the arguments of operators, and their values for the tensors of a run."""
+"""Symbolic numbers in the arguments of operators, which are computed from tensors when the graph is evaluated."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ __all__ = ["SymbolicNumber"]
 
 @dataclass(frozen=True, slots=True)
 class SymbolicNumber:
-    """An expression, and the values of the graph that its symbols can be read from."""
+    """An expression, and the graph values from which its symbols are read."""
 
     expression: sympy.Expr
-    #: For each symbol, the value and the axis whose size it is; no axis if it is the value itself.
+    #: For each symbol, a value and the axis whose size it is. The axis is None if the symbol is the value itself.
     sources: tuple[tuple[sympy.Symbol, Value, int | None], ...]
 
     def of(self, tensors: Mapping[Value, torch.Tensor]) -> Any:
-        """The number for the tensors of a run. If the run is being recorded and sizes are symbols, so is the number."""
+        """The number for these tensors. While a program is recorded with symbolic sizes, the number is a symbol too."""
         known = {
             symbol: tensors[value].item() if axis is None else tensors[value].shape[axis]
             for symbol, value, axis in self.sources
@@ -34,7 +34,7 @@ class SymbolicNumber:
 
 
 class _Arithmetic(PythonReferenceAnalysis):
-    """torch's evaluation of expressions, with the division of sizes, which torch leaves to sympy."""
+    """torch's evaluation of expressions, plus the true division of sizes, which torch leaves to sympy."""
 
     @staticmethod
     def int_truediv(a: Any, b: Any) -> Any:

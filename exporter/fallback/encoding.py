@@ -1,8 +1,8 @@
 """A call of a torch operator encoded as attributes and inputs of an ONNX node, and decoded again.
 
-Tensors and dynamic sizes are inputs; the attribute `inputs` has the parameter of each, repeated for the items of a
-list. All other arguments are attributes with the name of the parameter. Arguments that are at their defaults, or that
-do not affect values (device, layout), are left out. The encoding is without loss: a test checks that the decoded
+Tensors and dynamic sizes are inputs. The attribute `inputs` lists the parameter of each input, repeated for the items
+of a list. All other arguments are attributes with the name of the parameter. Arguments that equal their defaults, or
+that do not affect values (device, layout), are left out. The encoding is lossless: a test checks that the decoded
 arguments are those that were recorded.
 """
 
@@ -24,7 +24,7 @@ __all__ = ["ATEN_DOMAIN", "ATEN_OP", "NOT_VALUES", "decoded", "encoded", "header
 #: The domain and operator that `torch.onnx` uses too.
 ATEN_DOMAIN = "org.pytorch.aten"
 ATEN_OP = "ATen"
-#: Arguments that do not affect values, but where and how they are in memory.
+#: Arguments that do not affect values, but only their location and layout in memory.
 NOT_VALUES = frozenset(
     {"layout", "device", "pin_memory", "memory_format", "non_blocking", "generator", "requires_grad"}
 )
@@ -48,7 +48,7 @@ def operator_of(attributes: Mapping[str, Any]) -> OpOverload:
 def encoded(
     node: Node, lowered: Callable[[AtenValue], Any], sizes: Callable[[Sequence[Any]], Any]
 ) -> tuple[list[Any], dict[str, Any]]:
-    """The inputs, and the attributes with the suffixes of `g.op`. `sizes` makes a tensor of dynamic sizes."""
+    """The inputs, and the attributes with the suffixes of `g.op`. `sizes` creates a tensor of dynamic sizes."""
     op = node.op
     assert isinstance(op, OpOverload)
     inputs: list[Any] = []
@@ -96,7 +96,7 @@ def _stored(name: str, argument: Any, declared: str) -> tuple[str, Any]:
     if all(isinstance(item, str) for item in items) and items:
         return "s", argument
     if all(isinstance(item, bool) for item in items) and "bool" not in declared:
-        # The schema has a number here, for which True and 1 differ.
+        # The schema declares a number here. An attribute would not distinguish True from 1.
         return ("i", []) if not items else ("t", torch.tensor(argument))
     if all(isinstance(item, int) for item in items):
         return "i", argument
@@ -107,12 +107,12 @@ def _stored(name: str, argument: Any, declared: str) -> tuple[str, Any]:
     if isinstance(argument, complex):
         return "t", torch.tensor(argument, dtype=torch.complex128)
     raise Unsupported(
-        f"its argument {name} is {argument!r}, and an ONNX attribute cannot be a {type(argument).__name__}"
+        f"its argument {name} is {argument!r}, but an ONNX attribute cannot be a {type(argument).__name__}"
     )
 
 
 def decoded(op: OpOverload, attributes: Mapping[str, Any], tensors: Sequence[torch.Tensor | None]) -> dict[str, Any]:
-    """The arguments of the call that `encoded` was given."""
+    """The arguments of the call that was passed to `encoded`."""
     given: dict[str, list[torch.Tensor | None]] = {}
     for name, tensor in zip(attributes.get(_INPUTS, ()), tensors, strict=True):
         given.setdefault(str(name), []).append(tensor)

@@ -1,6 +1,6 @@
-"""The domain `org.pytorch.aten` for onnxruntime, whose extensions let it call Python functions, and so torch.
+"""The domain `org.pytorch.aten` for onnxruntime, whose extensions can call Python functions, and so torch.
 
-Such functions are operators with fixed types, so each node becomes an operator of its own in a copy of the model.
+Each such function is an operator with fixed types, so each node becomes an operator of its own in a copy of the model.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ __all__ = ["torch_session"]
 _numbers = itertools.count()
 #: The domain of onnxruntime-extensions' operators, including those in Python.
 _EXTENSIONS = "ai.onnx.contrib"
-#: onnxruntime-extensions' names of element types. It has more of them, with which it crashes.
+#: Element types that onnxruntime-extensions passes to Python. It has names for more, but crashes with them.
 _TYPES: dict[int, str] = {
     onnx.TensorProto.FLOAT: "dt_float",
     onnx.TensorProto.DOUBLE: "dt_double",
@@ -61,7 +61,7 @@ def torch_session(model: str | bytes) -> onnxruntime.InferenceSession:
         for node in graph.node:
             if node.domain == ATEN_DOMAIN:
                 _register(node, types, onnxruntime_extensions)
-    # Only now, because the list of operators is read here, and one that is registered later crashes the process.
+    # Called last, because the list of operators is read here. An operator that is registered later crashes the process.
     options.register_custom_ops_library(onnxruntime_extensions.get_library_path())
     if all(entry.domain != _EXTENSIONS for entry in proto.opset_import):
         proto.opset_import.append(onnx.helper.make_opsetid(_EXTENSIONS, 1))

@@ -25,8 +25,8 @@ class ExternalData:
 
     #: The maximum size of a file of weights in bytes; a larger weight has a file of its own. None: one file for all.
     shard_size: int | None = None
-    #: Safetensors files in the model's folder or below. The model refers to weights that are there, byte for byte, and
-    #: these are not written again. A weight on the meta device is assumed to equal the tensor of the same name.
+    #: Safetensors files in the model's folder or below. The model refers to weights whose bytes equal those in a file,
+    #: and they are not written again. A weight on the meta device is assumed to equal the tensor of the same name.
     safetensors: Sequence[str | os.PathLike[str]] = ()
     #: The offsets of weights are multiples of this, so that a runtime can map them into memory.
     alignment: int = 4096
@@ -92,7 +92,7 @@ class Placement:
     files: dict[Path, _Shard]
 
     def renamed(self, names: Mapping[str, str]) -> Placement:
-        """The same places, in files of other names; other files stay as they are."""
+        """The same placement with some files renamed."""
         places = {
             value_id: replace(place, location=names.get(place.location, place.location))
             for value_id, place in self.places.items()
@@ -142,18 +142,18 @@ def _paths(target: Path, count: int, *, always: bool) -> list[Path]:
 
 
 def _refuse_to_overwrite(files: Sequence[SafetensorsFile], written: Sequence[Path]) -> None:
-    """The files that the model is to refer to must not be those that are written."""
+    """Refuse to write a file that the model also refers to."""
     for path in written:
         for file in files:
             if path.exists() and file.path.samefile(path):
                 raise WriteError(
-                    f"the model is to refer to the weights in {file.path}, and writing it would replace that file: "
+                    f"the model refers to the weights in {file.path}, but writing it would replace that file: "
                     "give the model another name"
                 )
 
 
 def _refuse_undecodable(paths: Sequence[Path]) -> None:
-    """ONNX keeps the names of files as Unicode, and file systems allow names that are none."""
+    """Refuse file names that are not valid Unicode. ONNX stores names as Unicode, but file systems allow others."""
     for path in paths:
         try:
             path.name.encode()

@@ -14,12 +14,12 @@ from onnx_parity.exporter.errors import WriteError
 
 __all__ = ["LazyTorchTensor", "WeightTensor", "chunks_of", "one_thread", "torch_of"]
 
-#: How many bytes of a transformed weight are in memory at a time.
+#: The number of bytes of a transformed weight that are in memory at a time.
 BLOCK = 1 << 18
 
 
 class WeightTensor(TorchTensor):
-    """A weight of the program. Tensors computed from it read its value each time, so that it can be replaced."""
+    """A weight of the program. Tensors that are computed from it read its current value, so it can be replaced."""
 
     def __init__(self, tensor: torch.Tensor) -> None:
         super().__init__(tensor)
@@ -34,10 +34,10 @@ class WeightTensor(TorchTensor):
 
 
 class LazyTorchTensor(ir.LazyTensor):
-    """A tensor of known dtype and shape, computed by torch each time it is asked for.
+    """A tensor of known dtype and shape, which torch computes at each access.
 
-    With `parts`, its bytes are those of other tensors one after the other, and they are written without a copy.
-    With `rows`, some rows can be computed by themselves, and no more than a block of them is in memory at a time.
+    With `parts`, its bytes are the concatenated bytes of other tensors, which are written without a copy. With `rows`,
+    ranges of rows can be computed separately, so that only one block of them is in memory at a time.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class LazyTorchTensor(ir.LazyTensor):
 
 def torch_of(tensor: ir.TensorProtocol) -> torch.Tensor:
     """The torch tensor of an initializer on the CPU (or the meta device), computed now if it is lazy."""
-    # Not isinstance, which takes 10 us for onnx_ir's protocols: that was a twelfth of a small export.
+    # isinstance would take 10 us for onnx_ir's protocols, which was a twelfth of a small export.
     if type(tensor) is LazyTorchTensor:
         return tensor.compute()
     if isinstance(tensor, TorchTensor):
@@ -106,7 +106,7 @@ def chunks_of(tensor: ir.TensorProtocol) -> Iterator[bytes | memoryview]:
 def _bytes(tensor: torch.Tensor, name: str | None) -> Iterator[memoryview]:
     if tensor.is_meta:
         raise WriteError(
-            f"the weight {name!r} has no data, because it is fake or on the meta device: give the weights, "
+            f"the weight {name!r} has no data, because it is fake or on the meta device: set the weights with "
             "program.apply_weights(model.state_dict())"
         )
     plain = tensor.detach().cpu().contiguous()

@@ -1,15 +1,15 @@
-"""Puts a model and its files of weights in place of older ones; at no moment does a model refer to the wrong weights.
+"""Moves a model and its files of weights to their final names, so that no model ever refers to the wrong weights.
 
-Only one file can be replaced at a time, and both the old model and the new one refer to the same names. So, where files
-of weights are replaced under a model that may refer to them, this is the order:
+Only one file can be replaced at a time, but the old and the new model refer to files of the same names. Therefore, if
+files are replaced that an old model may refer to, this is the order:
 
-1. A second copy of the new weights lies under names that nobody else uses, and a model that refers to these names
-   replaces the old model. The old weights are now referred to by nobody.
-2. The new weights replace the old ones under their own names.
-3. The model that refers to those names replaces the one that refers to the copy. The copy is removed.
+1. A copy of the new weights is written under unused names. A model that refers to these names replaces the old model.
+   From then on no model refers to the old weights.
+2. The new weights replace the old ones under their final names.
+3. The model that refers to the final names replaces the one that refers to the copy. The copy is removed.
 
-After each of these steps the file of the model can be loaded: it is the old model with the old weights, or the new one
-with the new weights. Where a step fails, those before it are taken back, the last one first.
+After each step the file of the model can be loaded: it is either the old model with the old weights, or the new one
+with the new weights. If a step fails, the steps before it are undone in reverse order.
 """
 
 from __future__ import annotations
@@ -26,29 +26,29 @@ from onnx_parity.exporter.errors import WriteError
 
 __all__ = ["NewFile", "name_aside", "put_in_place"]
 
-#: Weights of more bytes are not copied: they get a second name, which takes no space. onnx refuses to load a file that
-#: has two names (onnxruntime does not), which can only be met if the process is killed between the steps.
+#: Larger weights are not copied but get a hard link, which takes no space. onnx refuses to load a file with two links
+#: (onnxruntime does not), but a user can only see one if the process is killed between the steps.
 _COPIED_UP_TO = 2**30
 
 
 @dataclass(frozen=True, slots=True)
 class NewFile:
-    """A file that is complete under another name."""
+    """A file that was written completely under a temporary name, and its final name."""
 
     aside: Path
     final: Path
 
 
 def name_aside(final: Path) -> Path:
-    """A name in the folder of `final` that nobody uses."""
+    """An unused name in the folder of `final`."""
     return final.with_name(f".{final.name}.{secrets.token_hex(4)}")
 
 
 def put_in_place(model: NewFile, weights: Sequence[NewFile], referring_to: Callable[[Mapping[str, str]], Path]) -> None:
-    """Rename the files to their final names: all of them, or, if one cannot be renamed, none.
+    """Rename the files to their final names. If one of them cannot be renamed, none is.
 
-    `referring_to` writes the model once more, to a new file whose path it returns. That model refers to other files of
-    weights, which it is given by the names of the final ones.
+    `referring_to` writes the model once more, to a new file, and returns its path. It takes new names for files of
+    weights, by their final names; that model refers to the new ones.
     """
     changes = _Changes(model.final)
     try:
@@ -69,34 +69,34 @@ def put_in_place(model: NewFile, weights: Sequence[NewFile], referring_to: Calla
 
 @dataclass(slots=True)
 class _Changes:
-    """What was done so far, and how to take it back."""
+    """The changes so far, and how to undo them."""
 
     target: Path
     _undo: list[Callable[[], object]] = field(default_factory=list)
     _temporary: list[Path] = field(default_factory=list)
 
     def temporary(self, path: Path) -> Path:
-        """Have a file removed at the end."""
+        """Register a file that is removed at the end."""
         self._temporary.append(path)
         return path
 
     def keep(self, path: Path) -> None:
-        """Give a file a second name, so that it can be put back after it was replaced."""
+        """Give a file a second name, so that it can be restored after it was replaced."""
         kept = self.temporary(name_aside(path))
         try:
             os.link(path, kept)
-        except OSError:  # The file system has no second names, or the file is somebody else's.
+        except OSError:  # The file system does not support hard links, or the file belongs to another user.
             shutil.copy2(path, kept)
         self._undo.append(lambda: os.replace(kept, path))
 
     def move_away(self, path: Path) -> None:
-        """Rename a file, if there is one. A symbolic link is renamed itself."""
+        """Rename a file, if it exists. A symbolic link is renamed itself."""
         if not os.path.lexists(path):
             return
         if path.is_dir():
             raise IsADirectoryError(None, f"{path} is a folder")
         kept = self.temporary(name_aside(path))
-        # Before it is done: an interrupt may come at once.
+        # Registered before the file is renamed, because an interrupt may come at any time.
         self._undo.append(lambda: os.replace(kept, path) if os.path.lexists(kept) else None)
         os.rename(path, kept)
 
@@ -106,31 +106,31 @@ class _Changes:
         os.replace(aside, final)
 
     def undo(self, error: BaseException) -> None:
-        """Take back what was done. Where that fails too, nothing is removed, and the error says what lies where."""
+        """Undo all changes. If that fails too, no file is removed, and the error lists the remaining files."""
         while self._undo:
             try:
                 self._undo[-1]()
             except OSError as failed:
                 left = ", ".join(str(path) for path in self._temporary if os.path.lexists(path))
                 raise WriteError(
-                    f"cannot write the model to {self.target}: {error}. Nor can what was there be put back: {failed}. "
-                    f"These files hold what was there, and weights that {self.target} may refer to now: {left}"
+                    f"cannot write the model to {self.target}: {error}. The old files cannot be restored either: "
+                    f"{failed}. These files contain the old data, or weights that {self.target} may refer to: {left}"
                 ) from error
             self._undo.pop()
         self.remove_temporary()
 
     def remove_temporary(self) -> None:
         for path in self._temporary:
-            # A file that cannot be removed does no harm to the model.
+            # A file that cannot be removed has no effect on the model.
             with suppress(OSError):
                 path.unlink(missing_ok=True)
 
 
 def _copy(file: Path, final: Path) -> Path:
-    """A file of the same content, under a new name beside `final`."""
+    """A copy of a file, under a new name in the folder of `final`."""
     copy = name_aside(final)
     if file.stat().st_size > _COPIED_UP_TO:
-        with suppress(OSError):  # A file system that has no second names.
+        with suppress(OSError):  # The file system may not support hard links.
             os.link(file, copy)
             return copy
     try:

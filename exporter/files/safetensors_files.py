@@ -1,7 +1,8 @@
 """Finds weights in safetensors files, so that a model can refer to them instead of storing them again.
 
-A safetensors file begins with the length of a JSON header in eight bytes, and the header: names, dtypes, shapes, and
-the offsets of the bytes of each tensor after it. These are as ONNX requires: dense, row-major, little-endian.
+A safetensors file begins with the length of a JSON header in eight bytes, followed by the header: names, dtypes,
+shapes, and the offsets of the bytes of each tensor after it. Tensors are stored in the format that ONNX requires:
+dense, row-major, little-endian.
 """
 
 from __future__ import annotations
@@ -37,9 +38,9 @@ _DTYPES = {
     "U64": ir.DataType.UINT64,
     "BOOL": ir.DataType.BOOL,
 }
-#: A longer header is taken to be an error.
+#: A longer header is assumed to be an error.
 _LONGEST_HEADER = 100_000_000
-#: How many bytes are compared at a time.
+#: The number of bytes that are compared at a time.
 _BLOCK = 1 << 24
 
 
@@ -60,7 +61,7 @@ class SafetensorsFile:
 
     @classmethod
     def read(cls, path: str | os.PathLike[str]) -> SafetensorsFile:
-        """Read the header, and not the tensors."""
+        """Read the header without the tensors."""
         file = Path(path)
         try:
             with file.open("rb") as opened:
@@ -87,7 +88,7 @@ class SafetensorsFile:
         return cls(file, entries)
 
     def holds(self, name: str, tensor: ir.TensorProtocol) -> Entry | None:
-        """The entry of a tensor, if the file has it by name, dtype, shape and, unless it has no data, every byte."""
+        """The entry of a tensor with this name, dtype, shape and bytes. Bytes are not compared if it has no data."""
         entry = self.entries.get(name)
         if entry is None or entry.dtype is not tensor.dtype or entry.shape != tuple(tensor.shape.numpy()):
             return None

@@ -21,13 +21,13 @@ __all__ = ["Weights"]
 
 @dataclass(frozen=True, slots=True)
 class Weights:
-    """Weights by the names that the program has for them."""
+    """The weights of a model by their names in the program."""
 
-    #: The tensors that initializers are, or that they are computed from.
+    #: The tensors of the initializers, or from which initializers are computed.
     sources: Mapping[str, WeightTensor] = field(default_factory=dict)
-    #: Those whose values a lowering has read.
+    #: Weights whose values a lowering has read.
     built_in: frozenset[str] = frozenset()
-    #: For those that are inputs of the model (`export_params=False`), their values in the program, by input name.
+    #: The values in the program of weights that are inputs of the model (`export_params=False`), by input name.
     as_inputs: Mapping[str, torch.Tensor] = field(default_factory=dict)
 
     @classmethod
@@ -39,7 +39,7 @@ class Weights:
         return cls(sources, built_in, as_inputs)
 
     def apply(self, state_dict: Mapping[str, torch.Tensor], program: object = None) -> None:
-        """Replace the values of weights. Tensors computed from them (a fused kernel) are computed again on writing."""
+        """Replace the values of weights. Tensors that are computed from them are computed again when written."""
         if not isinstance(state_dict, Mapping):
             raise ArgumentError(
                 f"state_dict is {state_dict!r}: give a dict of tensors by the names of weights, model.state_dict()"
@@ -59,7 +59,7 @@ class Weights:
             current = source.raw
             if tensor.dtype is not current.dtype or tensor.shape != current.shape:
                 raise ArgumentError(
-                    f"the weight {name!r} is {current.dtype}{list(current.shape)} in the model, and "
+                    f"the weight {name!r} is {current.dtype}{list(current.shape)} in the model, but "
                     f"{tensor.dtype}{list(tensor.shape)} was given: give one of the same dtype and shape"
                 )
             if name in self.built_in and not torch.equal(current, tensor):
@@ -73,7 +73,7 @@ class Weights:
 
 
 def _under_other_names(program: object, sources: Mapping[str, WeightTensor]) -> dict[str, WeightTensor]:
-    """The other names of weights that the program has under several names, and the model under the first."""
+    """Weights by their further names. If the program has several names for a weight, the model has only the first."""
     if not isinstance(program, torch.nn.Module):
         return {}
     first: dict[int, WeightTensor] = {}

@@ -1,8 +1,8 @@
 """Serializes a model to bytes or a file without copying its weights into protobuf messages.
 
 A protobuf message is a sequence of fields, each of which is a tag, a length and bytes. protobuf serializes all but the
-weights (nodes, names, shapes); each weight is a header that is written here, followed by its bytes from memory. A file
-is written under another name and renamed, so that it is never incomplete: see `put_in_place.py`.
+weights (nodes, names, shapes). For each weight, a header is written here, followed by its bytes from memory. A file
+is written under another name and then renamed, so that it is never incomplete: see `put_in_place.py`.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Sink(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class _Weight:
-    """An initializer: its protobuf header without data, and where the data comes from."""
+    """An initializer: its protobuf header without data, and the source of the data."""
 
     header: bytes
     data: ir.TensorProtocol
@@ -64,7 +64,7 @@ def size_of_weights(model: ir.Model) -> int:
 
 
 def fits_inline(model: ir.Model) -> bool:
-    """Whether the model with its weights is small enough for protobuf. All but the weights may take a mebibyte."""
+    """Whether the model with its weights is small enough for protobuf, with 1 MiB for everything but the weights."""
     return size_of_weights(model) < INLINE_LIMIT - 2**20
 
 
@@ -89,14 +89,15 @@ def write_to(model: ir.Model, sink: Sink) -> None:
     # A closed file raises a ValueError.
     except (OSError, ValueError) as error:
         raise WriteError(
-            f"cannot write the model to {sink!r}: {_message(error)}. What was written so far is not a model: "
-            f"it needs {size_of_weights(model):,} bytes and a file opened for writing them."
+            f"cannot write the model to {sink!r}: {_message(error)}. The bytes that were written are not a model: "
+            f"it needs {size_of_weights(model):,} bytes and a file opened for writing bytes."
         ) from error
 
 
 @leaving_garbage()
 def write_file(model: ir.Model, path: str | os.PathLike[str], external_data: bool | ExternalData | None = None) -> None:
-    """Write the model to `path`; with `external_data`, its weights to `<path>.data`, or as an `ExternalData` says.
+    """Write the model to `path`. With `external_data`, its weights go to `<path>.data`, or to the files of an
+    `ExternalData`.
 
     With None, the weights are written into the model unless it is larger than protobuf allows.
     """
@@ -151,7 +152,7 @@ def _write_and_put_in_place(model: ir.Model, target: Path, external_data: bool |
 
 
 def _write_to_device(model: ir.Model, target: Path, external_data: bool) -> None:
-    """Write to a pipe or a device, which renaming a file would replace."""
+    """Write to a pipe or a device. These cannot be replaced by renaming a file."""
     if external_data:
         raise WriteError(f"cannot write external data beside {target}, which is not a regular file: give another path")
     _refuse_too_large(model)
@@ -179,7 +180,7 @@ def _cannot_write(model: ir.Model, target: Path, error: OSError) -> WriteError:
 def _write_aside(final: Path, chunks: Iterator[bytes | memoryview]) -> Path:
     """Write a new file in the folder of `final`, and remove it if that fails."""
     aside = name_aside(final)
-    # Not with tempfile, whose files only their owner may read.
+    # tempfile is not used, because only the owner may read the files that it creates.
     with aside.open("xb", buffering=2**20) as file:
         try:
             with one_thread():

@@ -1,1 +1,1 @@
-"""ATen to ONNX: one function per operator, by family; where opsets differ, `opsets`."""
+"""Lowers ATen to ONNX: one function for each operator, by family. Differences between opsets are in `opsets`."""

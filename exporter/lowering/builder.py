@@ -1,14 +1,14 @@
-"""`g`: what a lowering writes the ONNX graph with.
+"""`g`, the builder with which lowerings write the ONNX graph.
 
     g.op("Elu", x, alpha_f=0.5)                      one output
     values, indices = g.op("TopK", x, k, outputs=2)  two
 
 The interface is that of `torch.onnx`: the suffix of an attribute's name is its type (`_f` float, `_i` int, `_s` string,
-`_t` tensor, and lists of them), and values have `type().sizes()`. Beyond that, an operand may be a Python number, which
-gets the dtype that the operator's schema requires of it beside the other inputs. A dtype that the operator does not
-accept, or that onnxruntime has no kernel for, is computed in a wider dtype that has all of its values, and cast back.
-What differs between opsets is a method of
-`onnx_parity.exporter.lowering.opsets.Forms`; constants and casts are in `onnx_parity.exporter.lowering.constants`.
+`_t` tensor, and lists of them), and values have `type().sizes()`. In addition, an operand may be a Python number. It
+gets the dtype that the operator's schema requires beside the other inputs. If the operator does not accept a dtype, or
+onnxruntime has no kernel for it, the operator is computed in a wider dtype that has all of its values, and the result
+is cast back. Differences between opsets are methods of `onnx_parity.exporter.lowering.opsets.Forms`; constants and
+casts are in `onnx_parity.exporter.lowering.constants`.
 """
 
 from __future__ import annotations
@@ -54,14 +54,14 @@ class Graph(Constants):
         self.nodes: list[ir.Node] = []
         #: The versions of the domains that nodes have, except ONNX's.
         self.domains: dict[str, int] = {}
-        #: The versions of domains that the user asked for (`custom_opsets`).
+        #: The versions of domains that the user requested (`custom_opsets`).
         self.versions: Mapping[str, int] = {}
         self.functions = Functions()
-        #: Whether nodes are checked against the operators' schemas, which is so for users' lowerings.
+        #: Whether nodes are checked against the operators' schemas, as they are in users' lowerings.
         self.is_checked = False
         #: The ATen node that is being lowered, whose outputs have the dtypes and shapes that must be returned.
         self.node: Node = None  # type: ignore[assignment]  # set before the first lowering is called
-        #: The ATen values that are used.
+        #: The ATen values that other nodes or outputs use.
         self.read: frozenset[AtenValue | None] = frozenset()
         #: For a value that was cast to a wider dtype, or from it: the wide value, and the ATen node that it was for.
         self._wide: dict[tuple[ir.Value, torch.dtype], tuple[Node, Value]] = {}
@@ -128,7 +128,7 @@ class Graph(Constants):
     def _is_custom(self, op_type: str) -> bool:
         """Whether `g.op("Foo", x)`, without a domain, is an operator of the domain of the operator that is lowered.
 
-        Symbolic functions of custom operators are written so. ONNX must not have an operator of that name.
+        Symbolic functions of custom operators are written in this way. ONNX must not have an operator of that name.
         """
         return self._namespace() not in ("", "aten") and not is_known(op_type)
 
@@ -200,7 +200,7 @@ class Graph(Constants):
         attributes: dict[str, Any],
         dtypes: Sequence[torch.dtype],
     ) -> list[Value]:
-        """Add a node as it is, and return its outputs, which have these dtypes."""
+        """Add a node without casts, and return its outputs, which have these dtypes."""
         given = [attribute_of(key, item) for key, item in attributes.items() if item is not None]
         if self.is_checked:
             kinds = {attribute.name: attribute.type for attribute in given}
@@ -237,7 +237,7 @@ class Graph(Constants):
 
     @contextmanager
     def body(self) -> Iterator[Body]:
-        """Nodes that are added inside go into a subgraph. If, Loop and Scan take its `graph` as an attribute."""
+        """A context in which added nodes go into a subgraph. If, Loop and Scan take its `graph` as an attribute."""
         outer, node, integers = self.nodes, self.node, self.integers
         self.nodes, self.integers = [], dict(integers)
         body = Body(self)
@@ -248,7 +248,7 @@ class Graph(Constants):
             self.nodes, self.node, self.integers = outer, node, integers
 
     def take_back(self, first: int) -> None:
-        """Remove the nodes from that number on."""
+        """Remove all nodes from that number on."""
         del self.nodes[first:]
         self.integers.clear()
 
@@ -279,7 +279,7 @@ class Graph(Constants):
         self._find_symbol = find
 
     def symbol(self, name: str) -> tuple[Value, int | None]:
-        """The value and its axis whose size the symbol is; without an axis, the symbol is the number in the value."""
+        """The value and its axis whose size the symbol is. Without an axis, the symbol is the number in the value."""
         return self._find_symbol(name)
 
     def unsupported(self, reason: str, since: int | None = None) -> NoReturn:
@@ -301,7 +301,7 @@ class Graph(Constants):
         return out
 
     def is_used(self, output: int) -> bool:
-        """Whether one of its outputs is used. One that is not need not be computed."""
+        """Whether one of its outputs is used. Unused outputs need not be computed."""
         return self.node.outputs[output] in self.read
 
 

@@ -15,16 +15,16 @@ from onnx_parity.exporter.lowering.values.value import Number, Operand, Value
 
 __all__ = ["Constants"]
 
-#: Constants with at most so many elements are compared by value, so that equal ones share one initializer.
+#: Constants with at most this many elements are compared by value, so that equal ones share one initializer.
 _COMPARED = 64
 
 
 class Constants(Forms):
-    """The part of `g` that makes values of numbers and tensors."""
+    """The part of `g` that creates values from numbers and tensors."""
 
     def __init__(self) -> None:
         self.initializers: dict[str, ir.Value] = {}
-        #: By the arguments of `const`, and by the dtype, shape and elements of the tensor.
+        #: Constants by the arguments of `const`, and by the dtype, shape and elements of the tensor.
         self._constants: dict[tuple[Any, ...] | None, Value] = {}
 
     def const(self, value: Number | Sequence[Number] | torch.Tensor, dtype: torch.dtype | None = None) -> Value:
@@ -87,7 +87,7 @@ class Constants(Forms):
 
 
 def _wrapped_around(number: Number, dtype: torch.dtype) -> Number:
-    """A number that a narrower integer dtype cannot hold, as torch converts it."""
+    """A number that a narrower integer dtype cannot represent, wrapped around as in torch."""
     if type(number) is not int or dtype is torch.bool or dtype.is_floating_point or dtype.is_complex:
         return number
     return int(torch.tensor(number).to(dtype).item())

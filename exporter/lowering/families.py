@@ -1,4 +1,4 @@
-"""All modules with lowerings: importing this one registers every lowering of the package."""
+"""All modules with lowerings. Importing this module registers every lowering of the package."""
 
 from onnx_parity.exporter.lowering.aten import (  # noqa: F401
     activation,

@@ -1,4 +1,4 @@
-"""The ATen graph to an ONNX model at one opset: inputs, nodes (see `lower_node`), outputs.
+"""Lowers an ATen graph to an ONNX model at one opset: inputs, nodes (see `lower_node`), outputs.
 
 Refusals are collected over the whole program and raised together. Each names the operator, the reason, the user's line,
 the module, and the first opset that supports it.
@@ -43,11 +43,11 @@ class Names:
 
 @dataclass(frozen=True, slots=True)
 class Lowered:
-    """A model, and its value for each weight of the program, by the name of the weight there."""
+    """A model, and its value for each weight of the program, by the name of the weight in the program."""
 
     model: ir.Model
     weights: Mapping[str, ir.Value]
-    #: Weights whose values a lowering has read: the model may depend on them in other ways than through initializers.
+    #: Weights whose values a lowering has read. The model may depend on them in other ways than through initializers.
     built_in: frozenset[str]
 
 
@@ -106,7 +106,7 @@ class _ModelLowering:
         for number, (aten, name) in enumerate(zip(self.graph.outputs, self.names.outputs, strict=True)):
             value = self.values[aten]
             if id(value.ir) in taken or value.ir.producer() is None or value.ir.name in self.names.outputs:
-                # An input, a constant or another output: ONNX requires the result of a node, one for each output.
+                # ONNX requires that an output is the result of a node, and different from all inputs and outputs.
                 value = self._identity(value, name)
             value.ir.name = name
             value.ir.shape = self.values.shape(aten.shape, self.names.output_axes.get(number, {}))
@@ -149,7 +149,7 @@ class _ModelLowering:
 
 
 def _read_by(nodes: Iterable[Node]) -> Iterator[AtenValue]:
-    """The values that nodes read, and those that are read in their blocks."""
+    """The values that nodes read, directly or in their blocks."""
     for node in nodes:
         yield from node.inputs()
         for argument in node.arguments.values():
@@ -159,7 +159,7 @@ def _read_by(nodes: Iterable[Node]) -> Iterator[AtenValue]:
 
 
 def _read_as_numbers(nodes: Iterable[Node], sources: Mapping[str, AtenValue]) -> Iterator[AtenValue]:
-    """The values whose sizes, or whose own numbers, are among the arguments of nodes."""
+    """The values whose sizes or numbers are among the arguments of nodes, as symbols."""
     if not sources:
         return
     for node in nodes:

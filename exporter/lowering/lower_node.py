@@ -1,7 +1,7 @@
-"""One node of the ATen graph to ONNX nodes: finds its lowering, calls it, and checks what it returns.
+"""Lowers one node of the ATen graph: finds its lowering, calls it, and checks its results.
 
-The dtype of each result is compared with the one that torch gives, so that a lowering that forgets a cast fails at
-export.
+The dtype of each result is compared with the one that torch gives, so that a lowering that forgets a cast fails during
+the export.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from onnx_parity.exporter.lowering.values.value import Value
 
 __all__ = ["NodeLowering"]
 
-#: What writes an operator that has no lowering as an operator of torch, by `operator_export_type`.
+#: By `operator_export_type`, the function that writes an operator without a lowering as an operator of torch.
 _FALLBACKS = {
     OperatorExportTypes.ONNX_ATEN: as_aten,
     OperatorExportTypes.ONNX_ATEN_FALLBACK: as_aten,
@@ -51,7 +51,7 @@ class _InputRefused(Unsupported):
 
 
 class NodeLowering:
-    """Lowers nodes one after the other, and collects the refusals, so that all of a program are reported together."""
+    """Lowers nodes one after the other. Refusals are collected, so that all refusals of a program are reported."""
 
     def __init__(self, graph: AtenGraph, g: Graph, values: ProgramValues, options: LoweringOptions) -> None:
         self.graph = graph
@@ -59,7 +59,7 @@ class NodeLowering:
         self.values = values
         self.options = options
         self.refusals: list[Refusal] = []
-        #: The results of refused operators: nodes that depend on them are skipped.
+        #: The results of refused operators. Nodes that depend on them are skipped.
         self._refused: set[AtenValue] = set()
         self._fallback = _FALLBACKS.get(options.style)
         g.bind_symbols(self._source_of_symbol)
@@ -92,7 +92,7 @@ class NodeLowering:
         self._annotate(node, first)
 
     def lower_block(self, block: Block, inputs: Sequence[Value], outputs: Sequence[AtenValue]) -> list[Value]:
-        """The nodes of a block that these of its outputs depend on, into the subgraph that is open in `g`."""
+        """Lower those nodes of a block that the given outputs depend on, into the subgraph that is open in `g`."""
         for aten, value in zip(block.inputs, inputs, strict=True):
             self.values[aten] = shaped(value, aten.shape)
         for node in self.graph.live_in(block.nodes, outputs):
@@ -109,7 +109,7 @@ class NodeLowering:
 
     def _lowering_of(self, node: Node) -> Lowering | None:
         if isinstance(node.op, Primitive):
-            # Control flow and lists are no operators of torch, and always ONNX's.
+            # Control flow and lists are not operators of torch, and are always written as ONNX's.
             return find(node.op, self.g.opset)
         function = None
         if self.options.style not in _WITHOUT_LOWERINGS:
@@ -120,7 +120,7 @@ class NodeLowering:
         return function
 
     def _empty_results(self, node: Node, function: Lowering) -> list[Value | None] | None:
-        """Constants for a node whose results have no elements: runtimes fail in operators on empty tensors."""
+        """Constants for a node whose results have no elements, because runtimes fail for empty tensors."""
         is_ours = isinstance(node.op, OpOverload) and node.op.namespace == "aten" and not is_from_user(function)
         shapes = [output.shape for output in node.outputs if output is not None and output.holds is Holds.TENSOR]
         if not is_ours or self._fallback is not None or not shapes or len(shapes) != len(node.outputs):
@@ -142,7 +142,7 @@ class NodeLowering:
         except (ExportError, Unsupported):
             raise
         except Exception as error:
-            # A callable object has no name of its own.
+            # The lowering may be a callable object without a name of its own.
             name = getattr(function, "__qualname__", type(function).__qualname__)
             place = last_user_line(error).placed or _last_line_of_family(function, error).placed
             name = f"{function.__module__}.{name}{place}"
@@ -167,9 +167,9 @@ class NodeLowering:
     # --- the results ----------------------------------------------------------------------------------------------
 
     def _bind(self, node: Node, results: Any, first: int) -> None:
-        """Check what a lowering returned, whose nodes are those from the number `first` on, and name it as results."""
+        """Check the results of a lowering, whose nodes start at number `first`, and store them as outputs."""
         values = _as_values(node, results)
-        # Only for users' lowerings: the test cases check ours, and shape inference takes longer than a lowering.
+        # Only for users' lowerings. The test cases check those of this package, and shape inference is slow.
         ranks = ranks_of(self.g.nodes[first:], {**self.g.domains, "": self.g.opset}) if self.g.is_checked else {}
         for output, result in zip(node.outputs, values, strict=False):
             if output is None or result is None:
@@ -195,7 +195,7 @@ class NodeLowering:
     # --- refusals -------------------------------------------------------------------------------------------------
 
     def _written_as_torch_operator(self, node: Node, first: int) -> bool:
-        """Replace what a lowering wrote before it refused by an operator of torch, if `operator_export_type` allows."""
+        """Replace the nodes that a lowering added before it refused by an operator of torch, if that is allowed."""
         if self._fallback is None or isinstance(node.op, Primitive):
             return False
         self.g.take_back(first)
@@ -207,7 +207,7 @@ class NodeLowering:
         return True
 
     def _refuse(self, node: Node, reason: str, since: int | None) -> None:
-        # Sizes have the names that the user gave to the axes.
+        # Sizes are given the names of the axes.
         reason = re.sub(r"\bs\d+\b", lambda symbol: self.graph.axis_names.get(symbol[0], symbol[0]), reason)
         self.refusals.append(Refusal(_full_name(node), reason, node.origin.where, node.origin.module, since))
         self._skip(node)
@@ -217,14 +217,14 @@ class NodeLowering:
 
 
 def _last_line_of_family(function: Lowering, error: BaseException) -> Origin:
-    """The innermost line, in the file of a lowering of this package, that an error came through."""
+    """The innermost line of an error's traceback in the file of a lowering of this package."""
     file = getattr(sys.modules.get(function.__module__), "__file__", None)
     lines = [line for frame, line in traceback.walk_tb(error.__traceback__) if frame.f_code.co_filename == file]
     return Origin(file, lines[-1]) if file and lines else Origin("", 0)
 
 
 def _as_values(node: Node, results: Any) -> list[Value | None]:
-    """What a lowering returned as a list, which may be shorter than the outputs of the operator."""
+    """The results of a lowering as a list, which may be shorter than the outputs of the operator."""
     values = list(results) if isinstance(results, (list, tuple)) else [results]
     wrong = [each for each in values if each is not None and not isinstance(each, Value)]
     if wrong or (results is None and len(node.outputs) == 1):
@@ -234,8 +234,8 @@ def _as_values(node: Node, results: Any) -> list[Value | None]:
         )
     if len(values) > len(node.outputs):
         raise LoweringError(
-            f"the lowering of {node.op} returned {len(values)} values, and the operator has {len(node.outputs)} outputs"
-            f": return one value for each{node.origin.on_its_own_line}"
+            f"the lowering of {node.op} returned {len(values)} values, but the operator has {len(node.outputs)} "
+            f"outputs: return one value for each{node.origin.on_its_own_line}"
         )
     return values
 
@@ -243,19 +243,19 @@ def _as_values(node: Node, results: Any) -> list[Value | None]:
 def _check_result(node: Node, output: AtenValue, result: Value, ranks: dict[ir.Value, int]) -> None:
     if result.dtype is not output.dtype:
         raise LoweringError(
-            f"the lowering of {node.op} returned {result.dtype}, and torch returns {output.dtype}: cast the result, "
+            f"the lowering of {node.op} returned {result.dtype}, but torch returns {output.dtype}: cast the result, "
             f"g.cast(y, {output.dtype}){node.origin.on_its_own_line}"
         )
     rank = ranks.get(result.ir, len(output.shape))
     if rank != len(output.shape) and output.holds is Holds.TENSOR:
         raise LoweringError(
-            f"the lowering of {node.op} returned a tensor of {rank} axes, and torch returns one of {len(output.shape)}"
+            f"the lowering of {node.op} returned a tensor of {rank} axes, but torch returns one of {len(output.shape)}"
             f": return one of that rank{node.origin.on_its_own_line}"
         )
 
 
 def _raise_if_torch_refuses(node: Node, error: LoweringError) -> None:
-    """If torch does not compute the call either, the program is wrong, and not the lowering that failed."""
+    """Report an error of the program if torch cannot compute the call either, so that the lowering is not at fault."""
     refusal = torchs_refusal(node)
     if refusal is not None:
         raise CaptureError(

@@ -1,4 +1,4 @@
-"""The ONNX value of each value of the program: results of nodes, constants, and weights, which become initializers."""
+"""The ONNX values of the program's values: results of nodes, constants, and weights, which become initializers."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ __all__ = ["ProgramValues"]
 
 
 class ProgramValues:
-    """Looked up by the value of the ATen graph. A constant is added to the ONNX graph when it is first looked up."""
+    """ONNX values by the values of the ATen graph. A constant is added to the ONNX graph when it is first read."""
 
     def __init__(self, graph: AtenGraph, g: Graph, *, weights_are_inputs: bool) -> None:
         self._graph = graph
         self._g = g
         self._weights_are_inputs = weights_are_inputs
         self._values: dict[AtenValue, Value] = {}
-        #: By the name that the program has for the weight.
+        #: Weights by their names in the program.
         self.weights: dict[str, Value] = {}
 
     def __getitem__(self, value: AtenValue) -> Value:
@@ -42,7 +42,7 @@ class ProgramValues:
             self._values.pop(value, None)
 
     def shape(self, sizes: Sequence[Size], axis_names: Mapping[int, str] | None = None) -> ir.Shape:
-        """A shape as ONNX has it: dynamic axes have the given names, or those of their sizes."""
+        """A shape in ONNX, where dynamic axes have the given names, or those of their sizes."""
         return ir.Shape(
             [
                 size if isinstance(size, int) else (axis_names or {}).get(axis) or self._graph.size_name(size)
@@ -54,7 +54,7 @@ class ProgramValues:
         tensor = value.constant
         if tensor is None:
             raise CaptureError(
-                f"a tensor that is computed in a branch or loop is used after it{_used_at(self._g.node)}, and the "
+                f"a tensor that is computed in a branch or loop is used after it{_used_at(self._g.node)}, but the "
                 "branch or loop does not return it: return it from its function"
             )
         if not value.name and tensor.numel() <= 64 and not tensor.is_meta:

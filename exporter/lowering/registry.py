@@ -1,4 +1,4 @@
-"""Which function lowers which operator.
+"""The registry of lowerings by operator.
 
     @lowering("aten::elu")
     def elu(g, self, alpha=1, scale=1, input_scale=1):
@@ -37,7 +37,7 @@ __all__ = [
 Lowering = Callable[..., Any]
 _F = TypeVar("_F", bound=Lowering)
 
-#: By name, then by the first opset that the lowering is for.
+#: Lowerings by the operator's name, and by the first opset that they are for.
 _lowerings: dict[str, dict[int, Lowering]] = {}
 #: Names for which a user has registered a lowering.
 _from_users: set[str] = set()

@@ -25,15 +25,15 @@ _SINCE = 15
 def modules_to_functions(
     model: ir.Model, program: object, which: bool | Collection[type[torch.nn.Module]], opset: int
 ) -> None:
-    """Replace consecutive nodes of a chosen module by a call of a function, and so on inside of the function."""
+    """Replace consecutive nodes of a chosen module by a call of a function, also inside of the function."""
     if opset < _SINCE:
         raise OpsetError(
-            f"export_modules_as_functions needs opset {_SINCE} or later, and opset_version is {opset}: give "
+            f"export_modules_as_functions needs opset {_SINCE} or later, but opset_version is {opset}: give "
             f"opset_version={_SINCE}"
         )
     if not isinstance(program, torch.nn.Module):
         raise ArgumentError(
-            "export_modules_as_functions needs a torch.nn.Module, and the program is a function: export a module"
+            "export_modules_as_functions needs a torch.nn.Module, but the program is a function: export a module"
         )
     asked: Any = which
     classes = (torch.nn.Module,) if asked is True else tuple(asked) if isinstance(asked, Collection) else (asked,)
@@ -48,7 +48,7 @@ def modules_to_functions(
     }
     if not modules:
         raise ArgumentError(
-            f"export_modules_as_functions is {', '.join(each.__qualname__ for each in classes)}, and the program has "
+            f"export_modules_as_functions is {', '.join(each.__qualname__ for each in classes)}, but the program has "
             "no such module: give the classes of modules that it has"
         )
     functions = Functions()
@@ -112,7 +112,7 @@ def _extract(
 def _copy(
     nodes: Sequence[ir.Node], inputs: Sequence[ir.Value], outputs: Sequence[ir.Value], path: str, graph: ir.Graph
 ) -> ir.Graph:
-    """Copies of the nodes as the body of a function, with the same names of values for equal modules."""
+    """Copies of the nodes as the body of a function. The names of values are the same for equal modules."""
     values: dict[ir.Value, ir.Value] = {}
     taken: set[str] = set()
 

@@ -44,7 +44,7 @@ def rename_axes(model: ir.Model, names: AxisNames) -> None:
     for name in wanted.values():
         if name in kept or list(wanted.values()).count(name) > 1:
             raise ArgumentError(
-                f"two axes would be called {name!r}, which means that their sizes are equal: give them different names"
+                f"two axes would be called {name!r}, but axes of one name have equal sizes: give them different names"
             )
     if not wanted:
         return

@@ -20,7 +20,7 @@ __all__ = ["list_initializers_as_inputs", "presented", "turn_weights_into_inputs
 def turn_weights_into_inputs(
     model: ir.Model, weights: Sequence[tuple[str, torch.Tensor]], became: Mapping[str, ir.Value]
 ) -> dict[str, torch.Tensor]:
-    """Make each weight an input after those of the program, in the given order, used or not. Returns them by input."""
+    """Make each weight an input, used or not, in the given order after those of the program. Returns them by input."""
     graph = model.graph
     taken = {value.name for value in (*graph.inputs, *graph.initializers.values())}
     taken |= {output.name for node in graph for output in node.outputs}
@@ -45,7 +45,7 @@ def turn_weights_into_inputs(
 
 
 def list_initializers_as_inputs(model: ir.Model) -> None:
-    """Before IR version 4, which is that of opset 9, every initializer must be an input too.
+    """List every initializer as an input too, as IR versions before 4 (opset 9) require.
 
     onnx_ir's AddInitializersToInputsPass does the same, and importing its module takes 8 ms of a first export.
     """

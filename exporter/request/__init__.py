@@ -1,1 +1,1 @@
-"""What the caller of an export asked for: arguments, names, dynamic axes and shapes, marked inputs."""
+"""The caller's request: arguments, names, dynamic axes and shapes, marked inputs, and the opset."""

@@ -100,19 +100,19 @@ def own_example(model: Any) -> OwnExample | None:
     args, kwargs = model.example_arguments()
     asked = (getattr(model, name, None) for name in ("input_names", "output_names", "dynamic_shapes"))
     input_names, output_names, dynamic_shapes = (each() if callable(each) else None for each in asked)
-    # An empty dict, so that another one before it stays an argument.
+    # The last dict of `args` is taken for keyword arguments. An empty one after it keeps it positional.
     return OwnExample(args if kwargs else (*args, {}), kwargs, input_names, output_names, dynamic_shapes)
 
 
 def refuse_unknown_keywords(args: Any, kwargs: Mapping[str, Any], signature: inspect.Signature | None) -> None:
-    """Refuse keyword arguments without a parameter: often they are a dict at the end of args, meant as one argument."""
+    """Refuse keyword arguments without a parameter. Often they are a dict at the end of args, meant as one argument."""
     if signature is None or any(p.kind is p.VAR_KEYWORD for p in signature.parameters.values()):
         return
     unknown = [name for name in kwargs if name not in signature.parameters]
     if unknown:
         hint = (
-            " A dict at the end of args is taken as keyword arguments: if the program takes it whole, put an empty one "
-            "after it, args=(..., {...}, {})."
+            " A dict at the end of args is taken as keyword arguments: if the program has a dict as an argument, put "
+            "an empty one after it, args=(..., {...}, {})."
             if isinstance(args, (tuple, list)) and args and isinstance(args[-1], dict)
             else ""
         )
@@ -146,13 +146,13 @@ def refuse_unreadable(arguments: Mapping[str, Any]) -> None:
 
 
 def refuse_unscripted(program: Callable[..., Any], layout: Layout) -> None:
-    """Refuse an `OrNone` for a program that is not a script: Python's `is None` is decided once, while recording."""
+    """Refuse an `OrNone` for a program that is not a script, because its `is None` is only evaluated once."""
     if isinstance(program, (torch.jit.ScriptModule, torch.jit.ScriptFunction)):
         return
     if any(isinstance(leaf, Held) and isinstance(leaf.mark, OrNone) for leaf in layout.leaves):
         raise ArgumentError(
-            "an OrNone needs a script: Python's `is None` is decided once, while the program is recorded. Export "
-            "torch.jit.script(model)"
+            "an OrNone needs a script, because Python evaluates `is None` only once, while the program is recorded: "
+            "export torch.jit.script(model)"
         )
 
 

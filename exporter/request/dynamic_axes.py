@@ -28,7 +28,7 @@ Named = dict[int, str]
 
 @dataclass(frozen=True, slots=True)
 class Axes:
-    """Dynamic axes by position: of each input and each output that has any."""
+    """Dynamic axes by position, for each input and each output that has any."""
 
     inputs: dict[int, Named] = field(default_factory=dict)
     outputs: dict[int, Named] = field(default_factory=dict)
@@ -46,7 +46,7 @@ class Axes:
         return replace(self, inputs=inputs)
 
     def renamed(self, requested: Axes, inputs: Sequence[str]) -> Axes:
-        """These axes of an exported program, under the names that were requested for them."""
+        """The axes of an exported program, with the names that were requested for them."""
         names: dict[str, str] = {}
         for position, named in requested.inputs.items():
             for axis, name in named.items():
@@ -121,7 +121,7 @@ def _named(name: str, wanted: Any, rank: int | None) -> Named:
 
 def checked_axis(what: str, name: str, axis: Any, rank: int | None) -> int:
     if isinstance(axis, bool) or not isinstance(axis, int):
-        raise ArgumentError(f"{what} holds the axis {axis!r}: give an int")
+        raise ArgumentError(f"{what} names the axis {axis!r}: give an int")
     if rank is not None and not -rank <= axis < rank:
-        raise ArgumentError(f"{what} holds axis {axis}, but {name!r} has {rank} axes: give one of them")
+        raise ArgumentError(f"{what} names axis {axis}, but {name!r} has {rank} axes: give one of them")
     return axis % rank if rank else axis

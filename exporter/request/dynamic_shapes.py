@@ -100,8 +100,8 @@ def _refuse_underived(spec: Mapping[str, Any], arguments: Mapping[str, Any]) -> 
             root = sizes[dimension.root.__name__] = _root_of(dimension, size)
             if dimension.fn(root) != size:
                 raise ArgumentError(
-                    f"dynamic_shapes[{name!r}] asks for {dimension.__name__}, but the example's size is {size}, which "
-                    f"is no value of it for any integer {dimension.root.__name__}: give an example that fits"
+                    f"dynamic_shapes[{name!r}] is {dimension.__name__}, but the example's size is {size}, which no "
+                    f"integer {dimension.root.__name__} gives: give an example that fits"
                 )
         if dimension.fn(root) != size:
             raise ArgumentError(
@@ -166,5 +166,5 @@ def _dimension_name(what: str, default: str, dimension: Any, size: int) -> str |
             )
         return str(dimension.__name__)
     raise ArgumentError(
-        f"{what} holds {dimension!r}: give torch.export.Dim('name'), Dim.DYNAMIC, Dim.AUTO, a name, or None"
+        f"{what} contains {dimension!r}: give torch.export.Dim('name'), Dim.DYNAMIC, Dim.AUTO, a name, or None"
     )

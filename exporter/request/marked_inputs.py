@@ -32,8 +32,8 @@ class ListOf:
 
         export(torch.jit.script(model), ([a, b],), dynamic_axes={"images": ListOf({1: "height", 2: "width"})})
 
-    `axes` are those whose sizes may differ between the tensors; the others have the example's sizes. Scripts iterate,
-    index and change such a list; a traced program can only pass it on to scripts.
+    `axes` are those whose sizes may differ between the tensors; the others have the example's sizes. Scripts can
+    iterate over, index and change such a list. A traced program can only pass it to scripts.
     """
 
     axes: Mapping[int, Any] = field(default_factory=dict)
@@ -61,7 +61,7 @@ Given = torch.Tensor | list[torch.Tensor] | None
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Held:
-    """A wrapped marked argument. For pytree it is one leaf, and so it becomes one input."""
+    """A marked argument, wrapped so that pytree treats it as one leaf. It becomes one input."""
 
     mark: Mark
     items: tuple[torch.Tensor, ...]
@@ -131,7 +131,7 @@ def is_input(leaf: object) -> bool:
 
 
 def wrapped_by_name(spec: Mapping[str, Any], arguments: dict[str, Any], requested: Sequence[str]) -> dict[str, Any]:
-    """The arguments, with those wrapped that `dynamic_axes` marks, by the name of the parameter or of the input."""
+    """The arguments, with those wrapped that are marked in `dynamic_axes` by the name of a parameter or an input."""
     marks = {name: mark for name, mark in spec.items() if isinstance(mark, Mark)}
     taken: set[str] = set()
     wrapped, position = {}, 0
@@ -151,7 +151,7 @@ def wrapped_by_name(spec: Mapping[str, Any], arguments: dict[str, Any], requeste
 
 
 def wrapped_by_shape(what: str, spec: Any, argument: Any) -> Any:
-    """An argument with those of its parts wrapped that `dynamic_shapes` marks, at any depth."""
+    """An argument, with its parts wrapped that are marked in `dynamic_shapes`, at any depth."""
     if isinstance(spec, Mark):
         return Held.of(what, argument, spec)
     if type(argument) is dict and isinstance(spec, Mapping):

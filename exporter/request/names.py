@@ -27,7 +27,7 @@ def input_names_for(arguments: Mapping[str, Any], requested: Sequence[str] | Non
     excess = len(requested) - len(names) - weights
     if excess > 0:
         raise ArgumentError(
-            f"input_names holds {len(requested)} names, and the program has {len(names)} inputs and {weights} weights: "
+            f"input_names has {len(requested)} names, but the program has {len(names)} inputs and {weights} weights: "
             f"leave out the last {excess}"
         )
     names[: len(requested)] = requested[: len(names)]
@@ -46,8 +46,8 @@ def output_names_for(
     requested = checked_names("output_names", requested)
     if len(requested) > count:
         raise ArgumentError(
-            f"output_names names {len(requested)} outputs ({', '.join(requested)}), and the program returns {count}: "
-            f"leave out the last {len(requested) - count}"
+            f"output_names has {len(requested)} names ({', '.join(requested)}), but the program returns {count} "
+            f"outputs: leave out the last {len(requested) - count}"
         )
     names[: len(requested)] = requested
     _refuse_duplicates("output", names)
@@ -61,7 +61,7 @@ def output_names_for(
 
 
 def checked_names(what: str, requested: object) -> list[str]:
-    """The requested names as a list. That they are strings is checked later, by `_refuse_duplicates`."""
+    """The requested names as a list. `_refuse_duplicates` later checks that they are strings."""
     if requested is None:
         return []
     if not isinstance(requested, Sequence) or isinstance(requested, str | bytes):
@@ -70,14 +70,14 @@ def checked_names(what: str, requested: object) -> list[str]:
 
 
 def _unlike(taken: Sequence[str], name: str) -> str:
-    """The name, with `_out` appended until it differs from those that are taken."""
+    """The name, with `_out` appended until no other name equals it."""
     return _unlike(taken, f"{name}_out") if name in taken else name
 
 
 def _refuse_duplicates(what: str, names: Sequence[object]) -> None:
     for name in names:
         if not isinstance(name, str) or not name:
-            raise ArgumentError(f"{what}_names holds {name!r}: give strings that are not empty")
+            raise ArgumentError(f"{what}_names contains {name!r}: give strings that are not empty")
         checked_unicode(f"{what}_names", name)
         if names.count(name) > 1:
             raise ArgumentError(f"two {what}s are called {name!r}: give them different names in {what}_names")

@@ -31,8 +31,8 @@ def checked_opset(opset_version: int | None) -> int:
         raise OpsetError(f"opset_version is {opset_version!r}: give an int from {OPSETS[0]} to {OPSETS[-1]}")
     if opset_version not in OPSETS:
         raise OpsetError(
-            f"opset_version={opset_version} cannot be delivered: this exporter writes opsets {OPSETS[0]} to "
-            f"{OPSETS[-1]}. Another one is never substituted; choose the newest that your runtime knows."
+            f"this exporter does not write opset_version={opset_version}, but only opsets {OPSETS[0]} to "
+            f"{OPSETS[-1]}. It never substitutes another one: choose the newest that your runtime supports."
         )
     return opset_version
 
@@ -47,7 +47,7 @@ def checked_custom_opsets(custom_opsets: object) -> Mapping[str, int]:
 
 
 def refuse_unused_opsets(custom_opsets: Mapping[str, int], imported: Mapping[str, int]) -> None:
-    """Refuse versions of domains that the model does not use: most likely their names are misspelt."""
+    """Refuse versions of domains that the model does not use, because their names are most likely misspelt."""
     unused = [domain for domain in custom_opsets if domain not in imported]
     if unused:
         raise ArgumentError(

@@ -22,7 +22,7 @@ def axes_of_program(
     inputs: Mapping[str, torch.Tensor | Held],
     output_names: Sequence[str],
 ) -> Axes:
-    """Read the one that was given. `arguments` are by parameter, `inputs` are the program's inputs by name."""
+    """Read whichever was given. `arguments` are by parameter, and `inputs` are the program's inputs by name."""
     if dynamic_axes is not None and not isinstance(dynamic_axes, Mapping):
         raise ArgumentError(
             f"dynamic_axes is {dynamic_axes!r}: give a dict of axes by the names of inputs and outputs, "

@@ -1,4 +1,4 @@
-"""Names that ONNX can hold: it keeps them as UTF-8, and strings of Python may hold halves of characters."""
+"""Checks names. ONNX stores them as UTF-8, but Python strings may contain surrogates, which UTF-8 cannot encode."""
 
 from __future__ import annotations
 
@@ -12,6 +12,6 @@ def checked_unicode(what: str, name: str) -> str:
         name.encode()
     except UnicodeEncodeError:
         raise ArgumentError(
-            f"{what} holds {name!r}, which is not valid Unicode: ONNX keeps names as UTF-8. Give another name"
+            f"{what} contains {name!r}, which is not valid Unicode: ONNX stores names as UTF-8. Give another name"
         ) from None
     return name

@@ -1,1 +1,1 @@
-"""Running an exported model in onnxruntime: sessions, and the arguments of a call as the model's inputs."""
+"""Runs exported models in onnxruntime: creates sessions, and binds the arguments of a call to a model's inputs."""

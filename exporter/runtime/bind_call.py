@@ -1,4 +1,4 @@
-"""Binds the arguments of a call to the inputs of a model, as the parameters of the program would take them."""
+"""Binds the arguments of a call to the inputs of a model, by the rules for the program's own parameters."""
 
 from __future__ import annotations
 
@@ -70,17 +70,17 @@ def _refuse_others(
 ) -> None:
     """Refuse a call that lacks a tensor, or that has an argument which the program was exported without.
 
-    Numbers and strings need not be given again: they are constants of the model.
+    Numbers and strings may be omitted, because they are constants of the model.
     """
     count = sum(map(_tensors_in, given.values()))
     takes = f"the model takes {len(inputs)} tensor{'' if len(inputs) == 1 else 's'} ({', '.join(inputs)})"
     for name, before in own.items():
         omitted = isinstance(before, Held) and isinstance(before.mark, OrNone) and defaults.get(name, before) is None
         if name not in given and _tensors_in(before) and not omitted:
-            raise ArgumentError(f"{takes}, and got {count}: {name!r} is missing, give it too")
+            raise ArgumentError(f"{takes}, but got {count}: {name!r} is missing, give it too")
     for name, argument in given.items():
         if name not in own and _tensors_in(argument):
-            raise ArgumentError(f"{takes}, and got {count}: it was exported without {name!r}, leave it out")
+            raise ArgumentError(f"{takes}, but got {count}: it was exported without {name!r}, leave it out")
         if name not in own:
             _refuse_other_constant(name, argument, defaults.get(name, argument))
 
@@ -90,7 +90,8 @@ def _tensors_in(argument: Any) -> int:
 
 
 def _paired(place: str, given: Any, exported: Any) -> Iterator[tuple[str, Any, Any]]:
-    """Pairs of leaves, of the argument and of the exported one, in the order of the export: a dict may have another."""
+    """Pairs of leaves, of an argument and of the exported one. They are in the order of the export, because the items
+    of a dict may be in another order."""
     if isinstance(exported, Held):
         yield place, given, exported
     elif isinstance(exported, dict) and isinstance(given, Mapping):
@@ -118,7 +119,7 @@ def _paired(place: str, given: Any, exported: Any) -> Iterator[tuple[str, Any, A
 
 
 def _refuse_other_constant(place: str, given: Any, exported: Any) -> None:
-    """Refuse another number or string than the exported one, which is a constant of the model."""
+    """Refuse a number or string that differs from the exported one, which is a constant of the model."""
     if isinstance(given, torch.Tensor):
         raise ArgumentError(
             f"{place} is a tensor, but the model was exported with the constant {exported!r} there. Export it with a "
@@ -132,7 +133,7 @@ def _refuse_other_constant(place: str, given: Any, exported: Any) -> None:
 
 
 def _check(inputs: Sequence[ir.Value], fed: Sequence[Given]) -> None:
-    """Refuse tensors that do not fit the model's inputs, before a runtime does so without naming the argument."""
+    """Refuse tensors that do not fit the model's inputs. A runtime would not name the argument in its error."""
     seen: dict[str, tuple[int, str]] = {}
     for value, given in zip(inputs, fed, strict=True):
         for tensor in given if isinstance(given, list) else [] if given is None else [given]:
@@ -140,7 +141,7 @@ def _check(inputs: Sequence[ir.Value], fed: Sequence[Given]) -> None:
 
 
 def _check_tensor(value: ir.Value, tensor: torch.Tensor, seen: dict[str, tuple[int, str]]) -> None:
-    """Check one tensor. `seen` holds the sizes of named axes so far; each tensor of a list has its own."""
+    """Check one tensor. `seen` has the sizes of named axes so far; each tensor of a list has its own sizes."""
     shape = [size.value if isinstance(size, ir.SymbolicDim) else size for size in value.shape or ()]
     sizes = zip(shape, tensor.shape, strict=False)
     if TO_ONNX.get(tensor.dtype) is not value.dtype:

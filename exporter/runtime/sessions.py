@@ -37,7 +37,7 @@ __all__ = [
     "session_options",
 ]
 
-#: Makes an onnxruntime session of a model, given as bytes or, when it is large, as a path.
+#: Creates an onnxruntime session from a model as bytes or, if it is large, from its path.
 Initializer = Callable[[str | bytes], "onnxruntime.InferenceSession"]
 
 CPU_PROVIDER = "CPUExecutionProvider"
@@ -68,7 +68,7 @@ def session_options(*, one_thread: bool = False, level: str = "", silent: bool =
 
 
 class ArraySession:
-    """An onnxruntime session that takes and returns numpy arrays, also of bfloat16, which numpy itself lacks."""
+    """An onnxruntime session that takes and returns numpy arrays, including bfloat16, which numpy itself lacks."""
 
     def __init__(self, session: onnxruntime.InferenceSession) -> None:
         self._session = session
@@ -87,7 +87,7 @@ class RuntimeSession:
     """A model in onnxruntime. A model that is too large for protobuf is written to the session's temporary folder."""
 
     def __init__(self, model: ir.Model, initializer: Initializer = plain_session) -> None:
-        #: The path that it was written to; None if onnxruntime was given bytes.
+        #: The path of the written model; None if onnxruntime was given bytes.
         self.path: str | None = None
         self._folder: tempfile.TemporaryDirectory[str] | None = None
         if not write.fits_inline(model):

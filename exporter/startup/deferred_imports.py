@@ -2,7 +2,7 @@
 
 onnx_ir imports sympy for sizes that are expressions, which programs with static sizes never use. This import takes
 0.2 s, which was half of a process's first export of a small model. A placeholder is in `sys.modules` only within
-`standing_in`: code that imports the module at any other time gets the real one.
+`standing_in`, so code that imports the module at any other time gets the real one.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ __all__ = ["StandIn", "standing_in"]
 
 
 class StandIn(ModuleType):
-    """A placeholder for a module. Reading an attribute that is not given beforehand imports the module."""
+    """A placeholder for a module. Access to an attribute other than the `known` ones imports the module."""
 
     def __init__(self, name: str, **known: Any) -> None:
         super().__init__(name)
@@ -36,7 +36,7 @@ class StandIn(ModuleType):
 
 @contextmanager
 def standing_in(*names: str, **known: Any) -> Iterator[None]:
-    """Within, an import of these modules gives a placeholder with the attributes in `known`.
+    """A context in which an import of these modules gives a placeholder with the attributes in `known`.
 
     Modules that are already imported are not replaced.
     """

@@ -16,7 +16,7 @@ __all__ = ["importing", "leaving_garbage"]
 
 @contextmanager
 def leaving_garbage() -> Iterator[None]:
-    """Within, garbage in reference cycles is not collected. For code that ends soon and creates no large tensors."""
+    """A context without garbage collection. For code that ends soon and creates no large tensors."""
     if not gc.isenabled():
         yield
         return
@@ -29,7 +29,7 @@ def leaving_garbage() -> Iterator[None]:
 
 @contextmanager
 def importing() -> Iterator[None]:
-    """Within, nothing is collected, and the new objects are moved to the oldest generation, since modules stay."""
+    """A context without garbage collection, after which new objects are in the oldest generation, as modules stay."""
     with leaving_garbage():
         yield
         if gc.get_freeze_count() == 0:  # Otherwise the user has frozen objects, and gc.unfreeze would undo that.

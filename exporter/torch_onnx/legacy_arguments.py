@@ -48,8 +48,8 @@ def trains(training: object) -> bool | None:
 
 @contextmanager
 def set_training(model: object, mode: object) -> Iterator[None]:
-    """Within, the module is in training mode (True) or evaluation mode (False); None changes nothing. Afterwards the
-    mode of every submodule is restored."""
+    """A context in which the module is in training mode (True) or evaluation mode (False); None changes nothing. On
+    exit the mode of every submodule is restored."""
     training = None if mode is None else trains(mode)
     if not isinstance(model, torch.nn.Module) or training is None:
         yield
@@ -92,7 +92,7 @@ def export_type_of(
 
 
 def check_switches(**switches: object) -> None:
-    """Refuse values other than True and False: often they are another argument, given at the wrong position."""
+    """Refuse values other than True and False. Often they are another argument at the wrong position."""
     for name, given in switches.items():
         if not isinstance(given, int | numpy.bool_) or given not in (0, 1):
             raise ArgumentError(
@@ -104,7 +104,7 @@ def check_switches(**switches: object) -> None:
 def refuse_uninlined(autograd_inlining: bool) -> None:
     if not autograd_inlining:
         raise ArgumentError(
-            "autograd_inlining=False asks for autograd functions as Python operators, which no runtime can execute: "
+            "autograd_inlining=False requests autograd functions as Python operators, which no runtime can execute: "
             "give the function a `symbolic`, or leave the argument out to export its forward"
         )
 
@@ -117,19 +117,19 @@ def check_example_outputs(example_outputs: Any, outputs: Sequence[Value]) -> Non
     examples = [leaf for leaf in pytree.tree_leaves(example_outputs) if isinstance(leaf, torch.Tensor)]
     if len(examples) != len(outputs):
         raise ArgumentError(
-            f"example_outputs holds {len(examples)} tensors, but the program returns {len(outputs)}: "
-            "give what the program returns, or leave it out"
+            f"example_outputs has {len(examples)} tensors, but the program returns {len(outputs)}: give the program's "
+            "results, or leave it out"
         )
     for number, (example, output) in enumerate(zip(examples, outputs, strict=True)):
         if example.dtype is not output.dtype or example.ndim != len(output.shape):
             raise ArgumentError(
                 f"example_outputs[{number}] is of {example.dtype} with {example.ndim} axes, but the program returns "
-                f"{output.dtype} with {len(output.shape)}: give what the program returns, or leave it out"
+                f"{output.dtype} with {len(output.shape)}: give the program's results, or leave it out"
             )
         sizes = zip(example.shape, output.shape, strict=True)
         wrong = [axis for axis, (size, known) in enumerate(sizes) if isinstance(known, int) and size != known]
         if wrong:
             raise ArgumentError(
                 f"example_outputs[{number}] has size {example.shape[wrong[0]]} along axis {wrong[0]}, but the "
-                f"program's output has size {output.shape[wrong[0]]}: give what the program returns, or leave it out"
+                f"program's output has size {output.shape[wrong[0]]}: give the program's results, or leave it out"
             )

@@ -65,9 +65,9 @@ def verify_onnx_program(
 ) -> list[VerificationInfo]:
     """The errors of each output against torch, for these arguments or for those of the export.
 
-    With `compare_intermediates` the list begins with the values inside the model that the program has too, by their
-    names in the model and in the order in which they are computed; all of them are kept in memory meanwhile.
-    `ONNXProgram.verify` decides whether errors are too large.
+        With `compare_intermediates` the list begins with the values inside the model that the program has too, by their
+    names in the model and in the order in which they are computed. All of them are kept in memory while they are
+    compared. `ONNXProgram.verify` decides whether errors are too large.
     """
     from onnx_parity.exporter.runtime.sessions import item_by_item
     from onnx_parity.exporter.verification.program_outputs import ProgramOutputs
@@ -97,7 +97,7 @@ def _intermediates(program: ONNXProgram, trial: Trial) -> Iterator[VerificationI
     tensors = [given for given in inputs if isinstance(given, torch.Tensor)]
     if graph is None or len(tensors) != len(inputs):
         raise ArgumentError(
-            "compare_intermediates=True works only where every input is a tensor, and some are lists or None: call "
+            "compare_intermediates=True works only if every input is a tensor, but some are lists or None: call "
             "verify_onnx_program without it"
         )
     known = computed(graph, tensors)

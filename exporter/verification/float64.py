@@ -22,14 +22,14 @@ __all__ = ["in_dtype"]
 
 @contextmanager
 def in_dtype(dtype: torch.dtype) -> Iterator[None]:
-    """Within, everything is computed in this dtype. Raises TypeError if a write in place would be lost."""
+    """A context in which everything is computed in this dtype. Raises TypeError if a write in place would be lost."""
     with _uncompiled(), _InDtype(dtype):
         yield
 
 
 @contextmanager
 def _uncompiled() -> Iterator[None]:
-    """Within, `torch.cond` and the like run their bodies without compiling them.
+    """A context in which `torch.cond` and similar operators run their bodies without compiling them.
 
     Compilation fails within a dispatch mode, and afterwards without one too. Programs that call these operators have
     imported dynamo; for others, nothing is done, because the import takes a second.

@@ -90,7 +90,7 @@ class _Copying:
             return self._script(module)
         for part in module.modules():
             self._tensors_of(part)
-        # Not created by __init__ or __new__ of the class, whose arguments are unknown here.
+        # Created without `__init__` and `__new__` of the class, whose arguments are unknown here.
         result = self._copies[id(module)] = object.__new__(type(module))
         vars(result).update({name: self._value(value) for name, value in vars(module).items()})
         return result

@@ -11,8 +11,8 @@ of an output has its own tolerance, which depends on torch's own error from floa
    layers round more often than once for each input.
    For a model, which rounds thousands of times, it is torch's largest error over the output.
 3. *tolerance*: `NOISE_FACTOR` times the noise; at least `FLOOR_ULPS` units in the last place of the element, and
-   `TYPICAL_ULPS` units of the output's typical element or of 1, whichever is less: a small element loses as much if
-   it is computed from a larger number (onnxruntime's Elu is exp(x) - 1, and torch's is expm1).
+   `TYPICAL_ULPS` units of the output's typical element or of 1, whichever is less. The latter is for small elements
+   that are computed from larger numbers: onnxruntime's Elu is exp(x) - 1, and torch's is expm1.
 4. A change far larger than the element is a jump (`floor` next to an integer), not noise, and is not counted. If
    torch's own result is a jump away from the float64 result, torch's result is the centre.
 5. Without a float64 result, the tolerance is that of the dtype, around torch's result. The same holds for elements
@@ -115,9 +115,9 @@ def expect(
     """The expected output, from torch's `value`, the `exact` result in float64, and the float64 results for `moved`
     inputs.
 
-    `moved_by` is the relative size of the inputs' change; for an output of a wider dtype than the inputs it is scaled
+    `moved_by` is the relative size of the inputs' change. For an output of a wider dtype than the inputs it is scaled
     down. Without `moved`, the noise is torch's largest error over the output (rule 2 above, models). `coarse` is the
-    float32 result for a float64 `value`: its scaled error is used as torch's own.
+    float32 result for a float64 `value`. Its scaled error is used as torch's own.
     """
     if not is_float(value.dtype):
         return Expected(value)

@@ -21,8 +21,8 @@ from onnx_parity.exporter.verification.trials import Trial
 
 __all__ = ["ProgramOutputs"]
 
-#: In graphs with at most this many nodes, the allowed error of an element follows from its own sensitivity to the
-#: inputs. In larger ones thousands of roundings add up, and it follows from torch's largest error over the output.
+#: In graphs with at most this many nodes, the tolerance of an element follows from its own sensitivity to the inputs.
+#: In larger ones thousands of roundings add up, and the tolerance follows from torch's largest error over the output.
 _SMALL = 20
 _LISTS = (Kind.LIST, Kind.NUMBERS)
 
@@ -38,7 +38,7 @@ class ProgramOutputs:
         self._source = source
         self._returned = returned
         self._is_small = nodes <= _SMALL
-        #: A description of the inputs that it is run with, for messages.
+        #: A description of the current inputs, for messages.
         self._what = ""
         self._twin = Twin(source.program, torch.float64, self._call)
         self._coarse = Twin(source.program, torch.float32, self._call)
@@ -81,7 +81,7 @@ class ProgramOutputs:
         leaves = _leaves(result, returned)
         if len(leaves) != len(returned.kinds):
             raise VerificationError(
-                f"for {self._what} the program returns {len(leaves)} values, and it returned {len(returned.kinds)} "
+                f"for {self._what} the program returns {len(leaves)} values, but it returned {len(returned.kinds)} "
                 "when it was exported: the number of results must not depend on the inputs"
             )
         tensors = []
@@ -96,7 +96,7 @@ class ProgramOutputs:
                 tensors.extend(_of_number(item) if kind is Kind.NUMBERS else item.detach() for item in leaf)
             elif leaf != plain:
                 raise VerificationError(
-                    f"for {self._what} the program returns {leaf!r} where it returned {plain!r} when it was exported, "
+                    f"for {self._what} the program returns {leaf!r}, but when it was exported it returned {plain!r}, "
                     "which is a constant of the model: return it as a tensor"
                 )
         return tensors
@@ -118,7 +118,7 @@ class ProgramOutputs:
 
 
 def _leaves(result: Any, returned: Returned) -> list[Any]:
-    """The leaves of a result in the structure that was exported; of a result with another structure, all its leaves."""
+    """The leaves of a result in the structure that was exported. If the structure differs, all its leaves."""
     if any(kind in _LISTS for kind in returned.kinds):
         with suppress(ValueError):
             return returned.spec.flatten_up_to(result)

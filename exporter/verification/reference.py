@@ -63,7 +63,7 @@ class Twin(Generic[_Program, _Inputs]):
                     outputs = list(self._call(program, converted))
             except _NOT_IN_THIS_DTYPE:
                 if self._has_worked:
-                    # It has worked for other inputs, so these inputs are the cause.
+                    # It has worked for other inputs, so these inputs are the reason.
                     return None
                 del self._choices[0]
             else:

@@ -23,7 +23,7 @@ class Trial:
     what: str
     args: tuple[Any, ...]
     kwargs: Mapping[str, Any]
-    #: Whether it was made up for the verification: then the program may refuse it, and the model is not to blame.
+    #: Whether the inputs were generated. If the program refuses them, that is not an error of the model.
     invented: bool = True
 
     @classmethod
@@ -40,8 +40,9 @@ class Trial:
 
 
 def trials(source: Source, keeps_order: bool) -> Iterator[Trial]:
-    """The example; lists of other lengths, and None; the example's numbers in reverse; and other numbers within their
-    bounds. The last ones show what became a constant of the model: a sum or a maximum is the same in any order.
+    """The inputs to verify a model with: the example; lists of other lengths, and None; the example's numbers in
+    reverse order; and other numbers within their bounds. The last ones reveal results that became constants of the
+    model, since a sum or a maximum is the same in any order.
 
     `keeps_order` is for programs that search sorted sequences: sorted tensors stay sorted.
     """
@@ -59,7 +60,7 @@ def trials(source: Source, keeps_order: bool) -> Iterator[Trial]:
 
 
 def _other_contents(source: Source) -> Iterator[Trial]:
-    """Lists twice as long, of one tensor and of none; None in the place of tensors that may be None."""
+    """Lists twice as long, of one tensor and of none; and None for tensors that may be None."""
     inputs = source.inputs(source.args, source.kwargs)
     assert source.layout is not None
     marks = [leaf.mark if isinstance(leaf, Held) else None for leaf in source.layout.leaves if is_input(leaf)]
@@ -78,19 +79,20 @@ def _other_contents(source: Source) -> Iterator[Trial]:
 
 
 def _reversed(tensor: torch.Tensor) -> torch.Tensor:
-    """Floats in reverse. The order of ints matters: they may be indices or lengths."""
+    """Floats in reverse order. Ints are unchanged, because they may be indices or lengths."""
     plain = tensor.detach()
     return plain.flip(list(range(plain.ndim))) if plain.is_floating_point() else plain
 
 
 def _still_sorted(tensor: torch.Tensor) -> torch.Tensor:
-    """Sorted numbers closer together, and other numbers in reverse."""
+    """Sorted numbers closer together, and other numbers in reverse order."""
     is_sorted = tensor.is_floating_point() and tensor.ndim and _is_sorted(tensor, -1)
     return _closer_together(tensor) if is_sorted else _reversed(tensor)
 
 
 def _closer_together(tensor: torch.Tensor) -> torch.Tensor:
-    """Floats closer to the smallest, in the same order and bounds, so that the program accepts them; bools inverted."""
+    """Floats moved towards the smallest. They keep their order and bounds, so that the program accepts them. Bools are
+    inverted."""
     plain = tensor.detach()
     if plain.dtype is torch.bool:
         return ~plain
@@ -106,7 +108,7 @@ def _is_sorted(tensor: torch.Tensor, axis: int) -> bool:
 
 
 def other_sizes(source: Source, keeps_order: bool) -> Iterator[Trial]:
-    """Other sizes of the dynamic axes: all a little larger, each by another amount; all twice as large; all 1."""
+    """Trials with other sizes of the dynamic axes: all a little larger, each by another amount; all doubled; all 1."""
     inputs = source.inputs(source.args, source.kwargs)
     sizes: dict[str, int] = {}
     for position, named in source.axes.inputs.items():
@@ -131,7 +133,7 @@ def _within(size: int, bounds: tuple[Any, Any] | None) -> int:
 
 
 def _resized(source: Source, sizes: Mapping[str, int], keeps_order: bool) -> Trial:
-    """The values of the example, repeated or cut to fill each size; in a list, those of its tensors."""
+    """The values of the example, repeated or cut to fill each size. For a list, its tensors are resized."""
 
     def resized(tensor: torch.Tensor, named: Mapping[int, str]) -> torch.Tensor:
         for axis, name in named.items():

@@ -1,4 +1,4 @@
-"""`verify=True`: checks, loads and runs an exported model, and compares every output with what torch gives."""
+"""`verify=True`: checks, loads and runs an exported model, and compares every output with torch's."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class _Verification:
             )
 
     def _compare(self, trial: Trial) -> str:
-        """Compare the model with the program. Returns the error with which the program refuses the inputs, if any."""
+        """Compare the model with the program. Returns the program's error if it does not accept the inputs."""
         program = self._program
         try:
             expected = self._in_torch.expected(trial)
@@ -95,7 +95,7 @@ class _Verification:
             raise VerificationError(f"the model fails for {trial.what}: {error}") from error
 
     def _without_random(self, trial: Trial, expected: list[Expected], outputs: list[Array]) -> list[Expected]:
-        """The expected outputs. Those that differ between two runs in torch are random: any values are expected."""
+        """The expected outputs. Outputs that differ between two runs in torch are random, and any value is accepted."""
         first, second = (self._in_torch.outputs(trial) for _ in range(2))
         wanted = []
         for want, got, one, other in zip(expected, outputs, first, second, strict=True):
@@ -105,7 +105,7 @@ class _Verification:
 
 
 def _searches(program: ONNXProgram) -> bool:
-    """Whether the program searches sorted sequences: torch does not define the result where they are not sorted."""
+    """Whether the program searches sorted sequences. For unsorted ones torch does not define the result."""
     functions = program.model.functions.values()
     nodes = (*program.model.graph.all_nodes(), *(node for function in functions for node in function.all_nodes()))
     origins = (node.meta.get("origin") for node in nodes)

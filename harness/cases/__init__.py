@@ -1,1 +1,1 @@
-"""From a declaration to a program that runs: finding declarations, drawing cases, weights, seeds."""
+"""From declarations to programs: finding declarations, drawing cases, and creating weights and seeds."""

@@ -1,4 +1,4 @@
-"""What the program of a case is called with: which of its arguments are inputs, and what these are called."""
+"""The arguments of a case's program: which of them are inputs, and the names of the inputs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from onnx_parity.harness.inputs import Maker
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """Where an input, or a constant, goes among a program's arguments."""
+    """The position of an input, or of a constant, among a program's arguments."""
 
     name: str
 
@@ -27,14 +27,14 @@ class Arguments:
 
 
 def arguments_of(inputs: Sequence[object], keywords: Mapping[str, object], place: str) -> Arguments:
-    """The inputs are called `x`, or `x0`, `x1`, ... where there are several; one that is a keyword is called as it."""
+    """The arguments and inputs. Inputs are called `x`, or `x0`, `x1`, ...; an input that is a keyword has its name."""
     makers: dict[str, Maker] = {}
     constants: dict[str, Maker] = {}
     several = not (len(inputs) == 1 and isinstance(inputs[0], Maker))
     counter = iter(range(1_000))
 
     def slot(value: object, name: str | None = None) -> object:
-        """A maker's place among the inputs, as a `Slot`; anything else stays what it is."""
+        """A maker's position among the inputs, as a `Slot`; any other value is returned unchanged."""
         if isinstance(value, tuple) and any(isinstance(each, Maker | tuple) for each in value):
             return tuple(slot(each, f"{name}_{index}" if name else None) for index, each in enumerate(value))
         if not isinstance(value, Maker):

@@ -1,4 +1,4 @@
-"""What `op` and `model` are given, checked where it is written: a mistake is reported once, when the file is imported.
+"""Checks the arguments of `op` and `model`, so that a mistake is reported once, when the file is imported.
 
 Every message begins with the file and the line of the declaration, names the mistake, and says what to write.
 """
@@ -30,7 +30,7 @@ def check_inputs(place: str, inputs: Iterable[object]) -> None:
     for value in inputs:
         if isinstance(value, tuple) and value and all(isinstance(each, int) for each in value):
             raise DeclarationError(
-                f"{place}: the input {value!r} is a shape, and an input is a maker of a tensor. "
+                f"{place}: the input {value!r} is a shape, but an input is a maker of a tensor. "
                 f"Write floats({', '.join(map(str, value))}), or numbers, ints, bools or distinct of that shape."
             )
         if isinstance(value, tuple):
@@ -42,7 +42,7 @@ def check_inputs(place: str, inputs: Iterable[object]) -> None:
             )
         elif not isinstance(value, Maker):
             raise DeclarationError(
-                f"{place}: the input {_shown(value)} is of type {type(value).__name__}, and an input is a maker such "
+                f"{place}: the input {_shown(value)} is of type {type(value).__name__}, but an input is a maker such "
                 "as floats(2, 3), or given([1.0, 2.0]) for fixed values. Give other arguments as keywords, or in a "
                 "lambda."
             )
@@ -57,7 +57,7 @@ def check_sweeps(place: str, keywords: Mapping[str, object], rows: object) -> No
         )
     for keyword, value in keywords.items():
         if isinstance(value, list) and not value:
-            raise DeclarationError(f"{place}: {keyword}=[] sweeps over nothing. Give it a value, or a tuple.")
+            raise DeclarationError(f"{place}: {keyword}=[] has no values to sweep over. Give it a value, or a tuple.")
         if any(keyword in row for row in rows):
             raise DeclarationError(f"{place}: {keyword} is both a keyword and in rows=. Remove one of the two.")
 
@@ -74,7 +74,7 @@ def check_dynamic(
     dynamic: object,
     sizes: object,
 ) -> None:
-    """`dynamic` names axes of inputs that every case has, and `sizes` gives other sizes to axes that it names."""
+    """`dynamic` must name axes of inputs that every case has, and `sizes` other sizes of axes that it names."""
     _check_forms(place, dynamic, sizes)
     assert isinstance(dynamic, Mapping) and isinstance(sizes, Mapping)
     named: dict[str, int] = {}
@@ -83,8 +83,8 @@ def check_dynamic(
     for symbol in sizes:
         if symbol not in named:
             raise DeclarationError(
-                f"{place}: sizes= gives sizes to {symbol!r}, and dynamic= names "
-                f"{', '.join(named) or 'no axis'}. Name an axis so in dynamic=, or remove it from sizes=."
+                f"{place}: sizes= has sizes for {symbol!r}, but dynamic= names "
+                f"{', '.join(named) or 'no axis'}. Name an axis {symbol!r} in dynamic=, or remove it from sizes=."
             )
 
 
@@ -106,7 +106,7 @@ def _check_forms(place: str, dynamic: object, sizes: object) -> None:
             and all(isinstance(axis, int) and isinstance(symbol, str) for axis, symbol in axes.items())
         ):
             raise DeclarationError(
-                f"{place}: dynamic= maps {name!r} to {_shown(axes)}, and not to the names of its axes. "
+                f"{place}: dynamic= maps {name!r} to {_shown(axes)}, but not to the names of its axes. "
                 f'Write dynamic={{"{name}": {{0: "batch"}}}}.'
             )
     if not isinstance(sizes, Mapping):
@@ -116,18 +116,18 @@ def _check_forms(place: str, dynamic: object, sizes: object) -> None:
     for symbol, others in sizes.items():
         if not isinstance(others, Sequence) or not others or not all(isinstance(size, int) for size in others):
             raise DeclarationError(
-                f"{place}: sizes= maps {symbol!r} to {_shown(others)}, and not to a list of sizes. "
+                f"{place}: sizes= maps {symbol!r} to {_shown(others)}, but not to a list of sizes. "
                 f'Write sizes={{"{symbol}": [1, 5]}}.'
             )
 
 
 def has_makers(values: Iterable[object]) -> bool:
-    """Whether some of the values are inputs, so that cases with other values have other inputs."""
+    """Whether some of the values are inputs, in which case other values mean other inputs."""
     return any(isinstance(value, Maker) or (isinstance(value, tuple) and has_makers(value)) for value in values)
 
 
 def makers_in(inputs: object) -> list[Maker]:
-    """The makers among inputs, those in tuples and in lists of tensors too."""
+    """The makers among inputs, including those in tuples and in lists of tensors."""
     if isinstance(inputs, Listed):
         return list(inputs.items)
     if isinstance(inputs, Maker):

@@ -1,4 +1,4 @@
-"""Finding declarations: those of a module, and those of all modules in a directory."""
+"""Finds declarations, in a module or in all modules in a directory."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from types import ModuleType
 
 from onnx_parity.harness.case import Declaration
 
-#: What can bind a name at the top of a module that no assignment there shows.
+#: Statements at the top of a module that may bind a name without an assignment.
 _HIDDEN_ASSIGNMENTS = {"exec", "globals", "locals", "setattr", "vars"}
 
 
@@ -22,15 +22,15 @@ def declared_in(module: ModuleType) -> Iterator[tuple[str, Declaration]]:
 
 
 def is_declared(name: str, declaration: Declaration, file: Path) -> bool:
-    """Whether this file declares cases by this name: it is public, and not imported from another file."""
+    """Whether this file declares cases by this name: the name is public, and not imported from another file."""
     return not name.startswith("_") and declaration.file.resolve() == file.resolve()
 
 
 def declared_under(directory: Path, wanted: Callable[[str], bool] | None = None) -> Iterator[tuple[str, Declaration]]:
     """The declarations of every module of a package directory, such as `op_cases`, imported by its name.
 
-    Where only declarations of wanted names are asked for, modules that assign no such name are not imported: those of
-    `model_zoo` import torchvision, which takes as long as torch.
+    If only declarations of certain names are wanted, modules that do not assign such a name are not imported. Those of
+    `model_zoo` import torchvision, which takes as long as importing torch.
     """
     for file in sorted(directory.glob("*.py")):
         if wanted is not None and not _may_assign(file, wanted):
@@ -42,7 +42,7 @@ def declared_under(directory: Path, wanted: Callable[[str], bool] | None = None)
 
 
 def _may_assign(file: Path, wanted: Callable[[str], bool]) -> bool:
-    """Whether a module assigns a wanted name at its top, or may do so in a way that its source does not show."""
+    """Whether a module may assign a wanted name at its top, as far as its source shows."""
     functions_and_classes = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
     top = [each for each in ast.parse(file.read_bytes()).body if not isinstance(each, functions_and_classes)]
     names = [node for each in top for node in ast.walk(each) if isinstance(node, ast.Name)]

@@ -1,13 +1,13 @@
 """Drawn cells of the full tier: Hypothesis chooses sizes, memory layouts and attributes of a declaration.
 
-A cell `elu[drawn]-float32-opset9-...` stands for a few dozen draws. The first that fails is shrunk, and what is left
-is printed as a declaration, ready to be pasted into the family's file:
+A cell `elu[drawn]-float32-opset9-...` represents a few dozen draws. The first that fails is shrunk, and the result is
+printed as a declaration, ready to be pasted into the family's file:
 
     elu = op(torch.nn.functional.elu, floats(0), alpha=0.5)
 
-Sizes that are equal in the declaration stay equal in a draw, so that a product of matrices stays one; those of inputs
-with fixed values stay as they are. Draws that torch itself refuses, eagerly or when its program is recorded, and those
-that the exporter refuses with a reason, do not count.
+Sizes that are equal in the declaration stay equal in a draw, so that matrices can still be multiplied. Sizes of inputs
+with fixed values stay unchanged. Draws that torch itself refuses, when it runs or records the program, and draws that
+the exporter refuses with a reason, are not counted.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ __all__ = ["ATTEMPTS", "DrawnCase", "can_be_drawn", "search"]
 
 #: The number of draws of a cell: some thousand programs for all declarations together.
 EXAMPLES = 25
-#: The most draws of a cell, refused ones included: some programs are refused by torch at nearly every size.
+#: The maximum number of draws of a cell, including refused ones. torch refuses some programs at nearly every size.
 ATTEMPTS = 3 * EXAMPLES
 #: The largest size that is drawn. Larger ones find no other failures, and shrink to these.
 LARGEST = 6
 
 
 class Layout(StrEnum):
-    """How an input lies in memory."""
+    """The memory layout of an input."""
 
     CONTIGUOUS = "contiguous"
     TRANSPOSED = "transposed"
@@ -82,7 +82,7 @@ class _Laid(Maker):
 
 @dataclass(frozen=True, slots=True)
 class Draw:
-    """One choice: a case, the size that stands for each of the declared ones, and a layout for all inputs."""
+    """One choice: a case, a size in place of each of the declared ones, and a layout for all inputs."""
 
     number: int
     sizes: Mapping[int, int]
@@ -99,7 +99,7 @@ def can_be_drawn(declaration: Declaration) -> bool:
 
 
 def search(cell: Cell, run: Callable[[Cell], Outcome]) -> Outcome:
-    """Run draws of a cell until one fails, then the smallest that still does. The outcome is that draw's, or a pass."""
+    """Run draws of a cell until one fails, then the smallest that still fails. Returns the outcome of that draw."""
     import hypothesis
     from hypothesis import strategies as st
 
@@ -147,13 +147,13 @@ def search(cell: Cell, run: Callable[[Cell], Outcome]) -> Outcome:
 
     try:
         holds()
-        # Every draw was refused: the outcome of the declaration's first case says why.
+        # Every draw was refused. The outcome of the declaration's first case describes why.
         outcome = outcomes[-1] if outcomes else timed(cases[0])
     except _FoundError as found:
         outcome = found.outcome
     except hypothesis.errors.Flaky:
         outcome = next(each for each in reversed(outcomes) if each.status is not Status.PASSED)
-        outcome.details.insert(1, "the same draw ended otherwise when it was run again")
+        outcome.details.insert(1, "the same draw had another outcome when it was run again")
     except hypothesis.errors.Unsatisfiable:
         outcome = timed(cases[0])
     outcome.seconds = dict(seconds)

@@ -1,4 +1,4 @@
-"""Dynamic axes of a declaration: which axes of its inputs have a name, and the sizes of these in the example."""
+"""The dynamic axes of a declaration: the named axes of its inputs, and their sizes in the example."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from onnx_parity.exporter import ListOf, OrNone
 from onnx_parity.harness.declaration_error import DeclarationError
 from onnx_parity.harness.inputs import Given, Listed, Maker
 
-#: Input name to axis to the name of its size: `{"x": {0: "batch"}}`. `ListOf` and `OrNone` hold the axes of an input
-#: that is a list of any length, and of one that may be None.
+#: For the name of each input, its axes and the names of their sizes: `{"x": {0: "batch"}}`. The axes are in a `ListOf`
+#: or `OrNone` if the input is a list of any length, or may be None.
 DynamicAxes: TypeAlias = Mapping[str, Mapping[int, str] | ListOf | OrNone]
 
 
@@ -24,19 +24,19 @@ def length_of(name: str) -> str:
 
 
 def example_sizes(dynamic: DynamicAxes, inputs: Mapping[str, Maker], place: str) -> dict[str, int]:
-    """The size that each dynamic axis has in the example, by the axis's name."""
+    """The size of each dynamic axis in the example, by the axis's name."""
     sizes: dict[str, int] = {}
     for name, wanted in dynamic.items():
         if name not in inputs:
             there_are = f"the inputs are {', '.join(inputs)}" if inputs else "the program has no inputs"
-            raise DeclarationError(f"{place}: dynamic= names {name!r}, which is no input: {there_are}.")
+            raise DeclarationError(f"{place}: dynamic= names {name!r}, which is not an input: {there_are}.")
         maker = inputs[name]
         if isinstance(maker, Listed):
             sizes[length_of(name)] = len(maker.items)
         axes = named_axes(wanted)
         if axes and isinstance(maker, Given):
             raise DeclarationError(
-                f"{place}: dynamic= names {name!r}, whose values are given one by one, so that it has no other sizes. "
+                f"{place}: dynamic= names {name!r}, whose values are fixed, so that it has no other sizes. "
                 "Write a maker such as floats(2, 3), or leave the input out of dynamic=."
             )
         for axis, symbol in axes.items():

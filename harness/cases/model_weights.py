@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 import torch
 from torch.overrides import TorchFunctionMode
 
-#: Up to this many numbers, drawing them costs a constructor no measurable time.
+#: Up to this number of elements, a constructor's random fill takes no measurable time.
 _FEW = 1 << 14
 
-#: Prime, so that rows of a tiled weight never repeat: two equal rows would hide a transposition.
+#: A prime, so that rows of a tiled weight never repeat. Two equal rows would hide a wrong transposition.
 _TILE = 1_000_003
 
 _RANDOM_FILLS = frozenset(
@@ -30,11 +30,11 @@ _RANDOM_FILLS = frozenset(
 
 
 class _WithoutRandomFills(TorchFunctionMode):
-    """Leaves large parameters as allocated: `fill` writes them anyway, and VGG-16's own fill takes longer than its
-    export.
+    """Leaves large parameters as they are allocated. `fill` writes them later, and VGG-16's own fill takes longer than
+    its export.
 
-    Only random fills are skipped. Buffers that a constructor computes stay: a table of positions, or what spectral norm
-    computes of a weight.
+    Only random fills are skipped. Buffers that a constructor computes are not, such as a table of positions, or results
+    of spectral norm.
     """
 
     def __torch_function__(
@@ -55,18 +55,18 @@ class _WithoutRandomFills(TorchFunctionMode):
 def build_module(factory: Callable[..., object], keywords: Mapping[str, object], seed: int) -> torch.nn.Module:
     """`factory(**keywords)` with seeded weights."""
     with _WithoutRandomFills(), torch.random.fork_rng(devices=[]):
-        # Not torch.manual_seed, which formats the stack in case CUDA is initialised later.
+        # torch.manual_seed is not used, because it formats the stack in case CUDA is initialised later.
         torch.default_generator.manual_seed(seed)
         module = factory(**keywords)
     if not isinstance(module, torch.nn.Module):
-        raise TypeError(f"{factory!r} gave a {type(module).__name__} where a model needs an nn.Module.")
+        raise TypeError(f"{factory!r} gave a {type(module).__name__}, but a model needs an nn.Module.")
     fill(module, seed)
     return module
 
 
 @torch.no_grad()
 def fill(module: torch.nn.Module, seed: int) -> None:
-    """Write every floating parameter and batch-norm statistic from one seeded stream."""
+    """Write every floating parameter and batch-norm statistic from one seeded random stream."""
     generator = torch.Generator().manual_seed(seed)
     floating = [(name, each) for name, each in module.named_parameters() if each.is_floating_point()]
     tile: torch.Tensor | None = None
@@ -96,7 +96,7 @@ def _fill_vector(name: str, parameter: torch.Tensor, generator: torch.Generator)
 
 
 def _fill_from_tile(parameter: torch.Tensor, tile: torch.Tensor, offset: int) -> None:
-    """Copying 138 million numbers takes a tenth of drawing them."""
+    """Fill a parameter with copies of the tile, which takes a tenth of the time to draw 138 million numbers."""
     flat = parameter.view(-1)
     start = 0
     while start < flat.numel():
@@ -107,5 +107,5 @@ def _fill_from_tile(parameter: torch.Tensor, tile: torch.Tensor, offset: int) ->
 
 
 def _gain(name: str) -> float:
-    """He's gain before rectifiers; recurrent weights stay under 1, or the state would grow with every step."""
+    """He's gain for layers before rectifiers; less than 1 for recurrent weights, so that the state does not grow."""
     return 0.7 if "weight_hh" in name or "weight_ih" in name else 2.0**0.5

@@ -1,8 +1,8 @@
 """Facts about PyTorch's OpInfo entries that need no import of them: entries without cases, and usable samples.
 
-Importing `op_db` takes 2.6 s and drawing every sample of an entry up to a second, so collection does neither. Which
-samples of a declaration file's entries are usable is listed in a JSON file beside it, its survey, which
-`parity opinfo-survey` writes anew.
+Importing `op_db` takes 2.6 s, and drawing all samples of an entry up to a second, so collection does neither. The
+usable samples of a declaration file's entries are listed in a JSON file beside it, its survey, which
+`parity opinfo-survey` creates.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ DTYPES = (
 )
 #: Outside the full tier an entry is run in the first of these that it has usable samples in.
 FIRST_DTYPES = (Dtype.FLOAT32, Dtype.INT64, Dtype.BOOL)
-#: Outside the full tier: how many samples of an entry are run.
+#: The number of samples of an entry that are run outside the full tier.
 FEW = 4
 
 _RANDOM = "its outputs are random numbers"
-_UNDEFINED = "its outputs are memory that nothing was written to"
+_UNDEFINED = "its outputs are uninitialized memory"
 _CUDA = "it runs on CUDA only"
 
-#: Entries that no declaration may name, and why.
+#: Entries that no declaration may name, with the reasons.
 EXCLUDED: Mapping[str, str] = {
     "bernoulli": _RANDOM,
     "cauchy": _RANDOM,
@@ -76,12 +76,12 @@ EXCLUDED: Mapping[str, str] = {
     "torch.ops.aten._flash_attention_forward": _CUDA,
 }
 
-#: Dtypes in which an entry's samples have ties, where torch may return any of the equal elements.
+#: Dtypes in which an entry's samples have ties, so that torch may return any of the equal elements.
 UNDETERMINED: Mapping[str, tuple[Dtype, ...]] = {
     "topk": (Dtype.FLOAT16, Dtype.BFLOAT16, Dtype.INT64, Dtype.INT32, Dtype.INT8, Dtype.UINT8),
 }
 
-#: The usable samples of an entry: their positions among all that it draws, by dtype.
+#: The usable samples of an entry: their positions among all samples of the entry, by dtype.
 Usable: TypeAlias = Mapping[Dtype, tuple[int, ...]]
 
 
@@ -100,7 +100,7 @@ def survey_path(declarations: Path) -> Path:
 
 
 def write_survey(path: Path, torch_version: str, usable: Mapping[str, Usable]) -> None:
-    """Write a survey: one line an entry, so that a change of torch reads well as a difference of files."""
+    """Write a survey with one line for each entry, so that the differences between versions of torch are readable."""
     entries = {
         name: {dtype: spelled(positions) for dtype, positions in usable[name].items()} for name in sorted(usable)
     }
@@ -112,7 +112,7 @@ def write_survey(path: Path, torch_version: str, usable: Mapping[str, Usable]) -
 
 @cache
 def read_survey(path: Path) -> Mapping[str, Usable]:
-    """The usable samples by entry; nothing where there is no survey."""
+    """The usable samples by entry; empty if there is no survey."""
     if not path.exists():
         return {}
     survey = msgspec.json.decode(path.read_bytes(), type=Survey)
@@ -137,7 +137,7 @@ def parsed(text: str) -> tuple[int, ...]:
 
 
 def spread(positions: Sequence[int], number: int) -> tuple[int, ...]:
-    """This number of the positions, evenly spread from the first to the last; all where there are not more."""
+    """This number of positions, evenly spread from the first to the last; all if there are not more."""
     if len(positions) <= number:
         return tuple(positions)
     step = (len(positions) - 1) / max(number - 1, 1)
@@ -145,7 +145,7 @@ def spread(positions: Sequence[int], number: int) -> tuple[int, ...]:
 
 
 def first_dtype(usable: Usable, among: Iterable[Dtype] = FIRST_DTYPES) -> Dtype | None:
-    """The dtype that an entry is run in where one is enough; None where no sample is usable."""
+    """The dtype in which an entry is run if one is enough; None if no sample is usable."""
     return next((dtype for dtype in among if usable.get(dtype)), None)
 
 

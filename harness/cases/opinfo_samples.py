@@ -1,6 +1,6 @@
 """PyTorch's OpInfo: finding an entry of `op_db`, drawing its samples, and deciding which of them are usable.
 
-Everything here imports `torch.testing._internal`, which takes seconds: nothing of it may run at collection.
+Every function here imports `torch.testing._internal`, which takes seconds, so none may be called during collection.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _TORCH_DTYPES = frozenset(getattr(torch, dtype) for dtype in DTYPES)
 
 
 class _Place:
-    """The place of a tensor among the leaves of a call."""
+    """The position of a tensor among the leaves of a call."""
 
     def __repr__(self) -> str:
         return "tensor"
@@ -39,7 +39,7 @@ class _Place:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Sample:
-    """One call of an operator: the tensors in it, and all else, which is part of the program."""
+    """One call of an operator: its tensors, and all other arguments, which are part of the program."""
 
     operator: Callable[..., object]
     tensors: tuple[torch.Tensor, ...]
@@ -53,20 +53,20 @@ class Sample:
         return cls(operator, tensors, tuple(_Place() if isinstance(x, torch.Tensor) else x for x in leaves), spec)
 
     def call(self, *tensors: torch.Tensor) -> object:
-        """The operator's result for tensors in the places of this sample's."""
+        """The operator's result for other tensors in place of this sample's."""
         given = iter(tensors)
         leaves = [next(given) if isinstance(leaf, _Place) else leaf for leaf in self.leaves]
         first, args, kwargs = tree_unflatten(leaves, self.spec)
         return self.operator(first, *args, **kwargs)
 
     def is_same_call(self, other: Sample) -> bool:
-        """Whether the two differ in nothing but the values in their tensors."""
-        # By repr, because the == of some types, such as arrays, returns no boolean.
+        """Whether the two calls differ only in the values of their tensors."""
+        # By repr, because the == of some types, such as arrays, does not return a boolean.
         return (self.spec, repr(self.leaves), self._kinds) == (other.spec, repr(other.leaves), other._kinds)
 
     @property
     def input_names(self) -> tuple[str, ...]:
-        """As the inputs of declared cases are called."""
+        """The names of the tensors, by the rules for the inputs of declared cases."""
         return ("x",) if len(self.tensors) == 1 else tuple(f"x{index}" for index in range(len(self.tensors)))
 
     @property
@@ -75,7 +75,7 @@ class Sample:
 
     @property
     def is_usable(self) -> bool:
-        """Whether torch runs it, on some tensor, to the same plain tensors every time."""
+        """Whether it has a tensor, and torch returns the same plain tensors each time."""
         if not self.tensors or not all(map(_is_plain, self.tensors)):
             return False
         try:
@@ -88,7 +88,7 @@ class Sample:
     @torch.no_grad()
     def _outputs(self, seed: int) -> list[object]:
         torch.manual_seed(seed)
-        # Entries of random operators seed torch themselves, which would make them look as if they drew nothing.
+        # Entries of random operators seed torch themselves, so their results would look deterministic.
         with patch.object(torch, "manual_seed"):
             return tree_leaves(self.call(*(tensor.clone() for tensor in self.tensors)))
 
@@ -122,16 +122,16 @@ def find_entry(name: str) -> OpInfo:
 
 
 def sample_seed(run_seed: int, entry: str, draw: int = 0) -> int:
-    """The seed of an entry's samples: torch draws all of them from one stream."""
+    """The seed of an entry's samples, which torch draws from one random stream."""
     return stable_seed(run_seed, entry, str(draw))
 
 
 @lru_cache(maxsize=2 * len(DTYPES))
 def draw_samples(entry: str, dtype: Dtype, seed: int) -> tuple[Sample, ...]:
-    """All samples of an entry. The cells of an entry come one after the other, and all need them."""
+    """All samples of an entry. They are cached, because all cells of an entry, which are adjacent, need them."""
     found = find_entry(entry)
     with _seeded(seed):
-        # Without `set_seed=False` every sample of every draw would come from torch's one fixed seed.
+        # Without `set_seed=False` every draw would use the same fixed seed of torch.
         drawn = found.sample_inputs("cpu", getattr(torch, dtype), requires_grad=False, set_seed=False)
         return tuple(Sample.of(found.op, each) for each in drawn)
 
@@ -144,7 +144,7 @@ def usable_samples(entry: str, dtypes: tuple[Dtype, ...] = DTYPES) -> Usable:
         if not found.supports_dtype(getattr(torch, dtype), "cpu") or dtype in UNDETERMINED.get(entry, ()):
             continue
         try:
-            # Two draws: a random operator may happen to show nothing of it on the values of one.
+            # Two draws, because a random operator may return the same results for the values of one draw.
             draws = [draw_samples(entry, dtype, seed) for seed in (0, 1)]
         except Exception:  # noqa: BLE001  A draw is torch's own test code: one that fails gives no samples.
             continue
@@ -168,7 +168,7 @@ def all_entries() -> Mapping[str, OpInfo]:
 def _torch_as_it_was() -> Iterator[None]:
     """Undoes two effects of importing torch's tests: backend flags become frozen, and calls of scripts are wrapped."""
     calls = torch._C.ScriptFunction.__call__, torch._C.ScriptMethod.__call__
-    # The module is behind a proxy that hands out its variables and does not take them back.
+    # The module is behind a proxy that returns its variables but does not set them.
     variables, flag = torch.backends.flags_frozen.__globals__, "__allow_nonbracketed_mutation_flag"
     allowed = variables[flag]
     try:
@@ -180,7 +180,7 @@ def _torch_as_it_was() -> Iterator[None]:
 
 @contextmanager
 def _seeded(seed: int) -> Iterator[None]:
-    """The three generators that samples are drawn from, seeded; afterwards as they were."""
+    """A context in which the three generators that samples use are seeded. Their states are restored afterwards."""
     before = random.getstate(), np.random.get_state()
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)

@@ -1,4 +1,4 @@
-"""Building the program of a case: a module, its inputs and the other inputs that it is run with."""
+"""Builds the program of a case: a module, its inputs, and the other inputs that it is run with."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from onnx_parity.harness.record import Kind
 
 @dataclass(frozen=True, slots=True)
 class InputSet:
-    """Which values and which sizes: the example is `InputSet()`."""
+    """The values and sizes of the inputs. `InputSet()` is the example."""
 
     draw: int = 0
     #: Name and size of each dynamic axis whose size differs from the example's.
@@ -38,7 +38,7 @@ class InputSet:
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """A module whose `forward` takes the inputs as flat tensors, and how to make them."""
+    """A module whose `forward` takes the inputs as flat tensors, and the makers of the inputs."""
 
     case: Case
     dtype: Dtype
@@ -83,12 +83,12 @@ class Program:
             yield InputSet(sizes=tuple((symbol, sizes[turn % len(sizes)]) for symbol, sizes in choices.items()))
 
     def run(self, inputs: tuple[Given, ...]) -> list[torch.Tensor]:
-        """The program's outputs, flat. Neither the inputs nor the module are changed by it."""
+        """The program's outputs as a flat list. Neither the inputs nor the module are changed."""
         return self.call(copied(self.module), inputs)
 
     @torch.no_grad()
     def call(self, module: torch.nn.Module, inputs: tuple[Given, ...]) -> list[torch.Tensor]:
-        """The outputs of a module that stands for the program's own, and may be written to."""
+        """The outputs of a copy of the program's module, which may be written to."""
         with _uncompiled(), self.at_home():
             outputs = module(*tree_map_only(torch.Tensor, copied_tensor, inputs))
         return [
@@ -100,7 +100,7 @@ class Program:
 
 
 class OwnProgram(ABC):
-    """A case that is not declared by `op` or `model`, and builds its program itself."""
+    """A case that is not declared by `op` or `model`, and that builds its program itself."""
 
     __slots__ = ()
 
@@ -109,7 +109,7 @@ class OwnProgram(ABC):
 
 
 def build(case: Case, dtype: Dtype, device: Device, run_seed: int) -> Program:
-    """Build the program of a case, its weights and constants drawn from the run's seed."""
+    """Build the program of a case. Its weights and constants depend on the run's seed."""
     if isinstance(case, OwnProgram):
         return case.build(dtype, device, run_seed)
     declaration = case.declaration
@@ -181,8 +181,8 @@ def _is_flat(arguments: tuple[object, ...]) -> bool:
 
 @contextmanager
 def _uncompiled() -> Iterator[None]:
-    """Programs run eagerly. `torch.cond` and other control flow operators compile themselves otherwise, which takes
-    seconds, and fails where the program is run in another dtype.
+    """A context in which programs run eagerly. Otherwise `torch.cond` and other control flow operators compile
+    themselves, which takes seconds, and fails if the program is run in another dtype.
     """
 
     def as_it_is(program: object = None, **options: object) -> object:

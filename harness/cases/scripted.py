@@ -1,7 +1,7 @@
-"""A case as TorchScript: a module whose `forward` names the inputs, and has the other arguments as literals.
+"""A case as TorchScript: a module whose `forward` has named inputs, and the other arguments as literals.
 
 The harness calls programs with `*inputs`, which TorchScript cannot compile. So the call is written as source code,
-`program(x0, x1, alpha=0.5)`, and that is scripted. A case that has no such form is absent: a lambda has no source to
+`program(x0, x1, alpha=0.5)`, and scripted. If that is not possible the cell is absent: a lambda has no source to
 compile, and TorchScript does not support everything.
 """
 
@@ -32,10 +32,10 @@ def scripted(module: torch.nn.Module) -> torch.jit.ScriptModule:
 
 
 def _written(call: Call) -> torch.nn.Module:
-    """The call with its inputs by name. Its source is kept where TorchScript looks for it."""
+    """The call with its inputs by name. Its source is stored where TorchScript looks for it."""
     is_module = isinstance(call.program, torch.nn.Module)
     if hasattr(call.program, "__wrapped__"):
-        raise NotScriptableError("torch.jit.script reads the function inside of a decorator and leaves that out")
+        raise NotScriptableError("torch.jit.script compiles the function inside of a decorator without the decorator")
     given = [_spelled(argument, call.names) for argument in call.arguments]
     given += [f"{name}={_spelled(value, call.names)}" for name, value in call.keywords.items()]
     source = (

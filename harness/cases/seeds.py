@@ -1,4 +1,4 @@
-"""Seeds that depend on what is being made and on nothing else: the same inputs in every shard, at every opset."""
+"""Seeds that depend only on the thing that is created: the same inputs in every shard and at every opset."""
 
 from __future__ import annotations
 

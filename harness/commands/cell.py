@@ -1,4 +1,4 @@
-"""What the commands about one cell share: their options, finding the cell, and how they report what cannot be done."""
+"""The common part of commands for one cell: their options, finding the cell, and reporting expected errors."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def localise_cell(cell: str, seed: int, window: int) -> tuple[Suspect, Localisat
 
 @contextmanager
 def expected_errors_in_one_line() -> Iterator[None]:
-    """End the command with the message alone where there is no such cell, or nothing to do about it.
+    """A context that ends the command with a message of one line if the cell does not exist or cannot be used.
 
     Warnings, such as torch's deprecations, are not shown.
     """

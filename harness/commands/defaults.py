@@ -1,4 +1,4 @@
-"""Where the commands look for declarations and for runs: in the folders of a clone of the project."""
+"""The folders in which the commands look for declarations and for runs: those of a clone of the project."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ _MARKS = {Health.OK: "ok     ", Health.MISSING: "missing", Health.BROKEN: "BROKE
 
 
 def doctor(as_json: Annotated[bool, typer.Option("--json", help="Print the checks as JSON.")] = False) -> None:
-    """Check this installation: what is there, what is missing, what does not work without it, and how to get it.
+    """Check this installation: what is installed, what is missing, what does not work without it, and how to get it.
 
     Exit codes: 0 if everything that is required works; 1 if something that is required is missing or broken.
 

@@ -1,4 +1,4 @@
-"""`parity documents`: the pages of the documentation that are generated from the code."""
+"""`parity documents`: writes the pages of the documentation that are generated from the code."""
 
 from __future__ import annotations
 

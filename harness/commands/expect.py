@@ -59,7 +59,7 @@ def expect(
 
 
 def _proposed_edits(run: Path) -> Mapping[Path, Edit]:
-    """The expectation files that the run does not agree with, and what they should hold."""
+    """The expectation files that do not agree with the run, and the edits that make them agree."""
     versions = read_info(run).packages
     records: defaultdict[Path, list[Record]] = defaultdict(list)
     for record in read_records(run):

@@ -1,4 +1,4 @@
-"""`parity export`: a PyTorch model to an ONNX file."""
+"""`parity export`: exports a PyTorch model to an ONNX file."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ __all__ = ["export"]
 
 @dataclass(frozen=True)
 class _Request:
-    """What the command line asks for."""
+    """The arguments of the command line."""
 
     program: Callable[..., Any]
     inputs: tuple[torch.Tensor, ...]
@@ -48,7 +48,7 @@ def export(
         typer.Argument(
             metavar="MODEL",
             help="package.module:name. The name is a torch.nn.Module, a function of tensors, or a class or function "
-            "that makes one when it is called without arguments.",
+            "that creates one when it is called without arguments.",
         ),
     ],
     input: Annotated[
@@ -135,7 +135,7 @@ def export(
             exported = _exported(request)
         except onnx_parity.ExportError as error:
             _end_with(error, as_json=as_json)
-        except SystemExit as error:  # Of the user's code, such as a lowering. It would end the command as it likes.
+        except SystemExit as error:  # Raised by the user's code, such as a lowering. It would end the command silently.
             print_text(f"the export ended the process with {error.code}, and nothing was written.", error=True)
             raise typer.Exit(1) from None
     ours = onnx_parity.TracerWarning | onnx_parity.DroppedWriteWarning
@@ -147,7 +147,7 @@ def _exported(request: _Request) -> onnx_parity.ONNXProgram:
     import onnx_parity
     from onnx_parity.exporter.capture.graph.origin import stop_at
 
-    # Messages name lines of the user's model, none of this file or of what called it.
+    # Messages name lines of the user's model, and not of this file or its callers.
     stop_at(sys._getframe().f_code)
     as_aten = onnx_parity.OperatorExportTypes.ONNX_ATEN_FALLBACK
     return onnx_parity.export(

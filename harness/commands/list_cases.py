@@ -61,7 +61,7 @@ def list_cases(
 
 def _found(pattern: str, selection: Selection) -> dict[tuple[str, str], list[str]]:
     """The ids of the cells of each case that the pattern matches, by the case's label and place."""
-    # These import torch, which options that make no sense need not wait for.
+    # Imported here, because these import torch, which is slow, and options may be refused before.
     from onnx_parity.harness.cases.declarations import declared_under
     from onnx_parity.harness.matrix.cells import cells_of
 
@@ -76,18 +76,18 @@ def _found(pattern: str, selection: Selection) -> dict[tuple[str, str], list[str
 
 
 def _matches(pattern: str, label: str) -> bool:
-    """Whether the pattern matches: `*` and `?` are wildcards, and the brackets of a label stand for themselves."""
+    """Whether the pattern matches. `*` and `?` are wildcards; the brackets of a label are not."""
     return fnmatchcase(label, pattern.replace("[", "[[]"))
 
 
 def _may_match(pattern: str, name: str) -> bool:
-    """Whether the pattern can match a case of the declaration of this name: its label begins with the name."""
+    """Whether the pattern can match a case of the declaration of this name, with which its label begins."""
     beginning = re.split(r"[*?]", pattern, maxsplit=1)[0]
     return name.startswith(beginning) or beginning.startswith(name)
 
 
 def _nothing(pattern: str, selection: Selection) -> str:
-    """Why no cell was found: with the names that are nearest to the pattern, if it matches none."""
+    """The reason why no cell was found, with the names that are nearest to the pattern if it matches none."""
     from onnx_parity.harness.cases.declarations import declared_under
     from onnx_parity.harness.matrix.cells import cells_of
 

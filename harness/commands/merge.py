@@ -1,4 +1,4 @@
-"""`parity merge`: the shards of a run as one run."""
+"""`parity merge`: merges the shards of a run into one run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a model, its example inputs and its dynamic axes are written on the command line of `parity export`."""
+"""The syntax of a model, its example inputs and its dynamic axes on the command line of `parity export`."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ _INPUT = re.compile(
 _DYNAMIC = re.compile(r"(?P<name>[A-Za-z_][\w.]*):(?P<axis>-?\d+)(?:=(?P<axis_name>\w+))?")
 
 
-#: Of a number on the command line. More do not fit into an int64.
+#: The maximum number of digits on the command line. Longer numbers do not fit into an int64.
 _MOST_DIGITS = 18
 
 
 class SourceError(Exception):
-    """A model, an input or an axis that cannot be used as it is written. The message says what to write instead."""
+    """A model, an input or an axis that cannot be used. The message describes what to write instead."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,13 +75,13 @@ class InputText:
             if dtype.is_floating_point or dtype.is_complex:
                 return torch.rand(self.shape, generator=generator).to(dtype)
             if dtype is not torch.bool and self.bound - 1 > torch.iinfo(dtype).max:
-                raise SourceError(f"--input: {dtype} holds no number up to {self.bound - 1:,}. Write a lower bound.")
+                raise SourceError(f"--input: {dtype} has no number up to {self.bound - 1:,}. Write a lower bound.")
             return torch.randint(0, self.bound, self.shape, generator=generator).to(dtype)
         except (RuntimeError, TypeError) as error:
             raise SourceError(f"--input: torch cannot make such a tensor of {dtype}: {_first_line(error)}.") from error
 
     def _refuse_too_large(self, bytes_each: int) -> None:
-        # Random numbers are made as float32 or int64.
+        # Random numbers are created as float32 or int64.
         size = math.prod(self.shape) * max(bytes_each, 8)
         memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
         if size > memory:
@@ -93,7 +93,7 @@ class InputText:
 
 
 def load_program(where: str, weights: Path | None = None) -> Callable[..., Any]:
-    """The model that `package.module:name` names: a module, a function of tensors, or what a call of the name makes."""
+    """The model that `package.module:name` names: a module, a function of tensors, or the result of a call of it."""
     import torch
 
     module_name, colon, attribute = where.partition(":")
@@ -112,7 +112,7 @@ def load_program(where: str, weights: Path | None = None) -> Callable[..., Any]:
     program = found if _is_program(found) else _made(where, found)
     if not callable(program) and not isinstance(program, torch.export.ExportedProgram):
         raise SourceError(
-            f"{where} makes an object of type {type(program).__name__}, which cannot be exported. "
+            f"{where} creates an object of type {type(program).__name__}, which cannot be exported. "
             "Name a torch.nn.Module or a function."
         )
     if weights is not None:
@@ -134,10 +134,10 @@ def _imported(name: str) -> ModuleType:
         return importlib.import_module(name)
     except ImportError as error:
         raise SourceError(
-            f"{name} cannot be imported: {error}. Install it, or run this in the folder that holds it."
+            f"{name} cannot be imported: {error}. Install it, or run this in the folder that contains it."
         ) from error
     except (Exception, SystemExit) as error:
-        # It is the user's code, which may raise anything, and end as a script does.
+        # The user's code may raise any exception, and may end the process as a script does.
         raise SourceError(f"{name} cannot be imported: {_what(error)}{_raised_at(error)}") from error
 
 
@@ -153,7 +153,7 @@ def _raised_at(error: BaseException) -> str:
 
 
 def _is_program(found: Any) -> bool:
-    """Whether it is exported as it is: a module, or a function that has parameters."""
+    """Whether it is exported without a call: a module, or a function that has parameters."""
     import torch
 
     if isinstance(found, torch.nn.Module | torch.export.ExportedProgram | torch.jit.ScriptFunction):
@@ -171,13 +171,13 @@ def _made(where: str, found: Any) -> Any:
     if needed:
         raise SourceError(
             f"{where} cannot be called without {', '.join(needed)}. "
-            "Name a function without parameters that makes the model."
+            "Name a function without parameters that creates the model."
         )
     try:
         return found()
     except (Exception, SystemExit) as error:
-        # It is the user's code, as in an import.
-        raise SourceError(f"{where} cannot be made: {_what(error)}{_raised_at(error)}") from error
+        # The user's code may raise any exception, as in an import.
+        raise SourceError(f"{where} cannot be created: {_what(error)}{_raised_at(error)}") from error
 
 
 def _needs(function: Callable[..., Any]) -> list[str] | None:
@@ -191,7 +191,7 @@ def _needs(function: Callable[..., Any]) -> list[str] | None:
 
 
 def read_weights(path: Path) -> dict[str, torch.Tensor]:
-    """The weights in a file by their names. Raises SourceError, whatever the bytes are."""
+    """The weights in a file by their names. Raises SourceError for any invalid content."""
     import torch
 
     if not path.is_file():
@@ -213,10 +213,10 @@ def read_weights(path: Path) -> dict[str, torch.Tensor]:
     except OSError:
         raise
     except Exception as error:
-        # The bytes may be anything, and so may what unpickling them raises.
+        # The content may be arbitrary, and unpickling it may raise any exception.
         raise SourceError(f"--weights {path} cannot be loaded: it is not {kind} ({_first_line(error)})") from error
     if not isinstance(state, Mapping) or not all(isinstance(name, str) for name in state):
-        raise SourceError(f"--weights {path} cannot be loaded: it holds no weights by their names, but {_kind(state)}")
+        raise SourceError(f"--weights {path} cannot be loaded: it has no weights by their names, but {_kind(state)}")
     return dict(state)
 
 
@@ -233,7 +233,7 @@ def _first_line(error: Exception) -> str:
 
 
 def dynamic_axes(texts: Sequence[str]) -> dict[str, dict[int, str]]:
-    """Input to its dynamic axes, from texts such as `x:0=batch`; the axis of `x:0` is named after its input."""
+    """The dynamic axes of each input, from texts such as `x:0=batch`. The axis of `x:0` is named after its input."""
     axes: dict[str, dict[int, str]] = {}
     for text in texts:
         match = _DYNAMIC.fullmatch(text)

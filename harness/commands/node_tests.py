@@ -1,4 +1,4 @@
-"""`parity node-tests`: which of ONNX's own node tests the runtimes pass."""
+"""`parity node-tests`: runs ONNX's own node tests on runtimes, and counts those that pass."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`parity opinfo-survey`: find out which OpInfo samples PyTorch can run, and write that beside the declarations."""
+"""`parity opinfo-survey`: finds the OpInfo samples that PyTorch can run, and lists them beside the declarations."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def survey(
         refuse(f"{declarations} cannot be surveyed: there is no such file. Name a file that declares OpInfo entries.")
     if not declarations.resolve().is_relative_to(Path.cwd()):
         refuse(
-            f"{declarations} cannot be imported from {Path.cwd()}, because it lies outside of it. "
+            f"{declarations} cannot be imported from {Path.cwd()}, because it is outside of that folder. "
             "Run this in the root of its project."
         )
     torch.set_num_threads(1)

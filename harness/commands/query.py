@@ -1,4 +1,4 @@
-"""`parity query`: the cells of a run that satisfy a condition."""
+"""`parity query`: lists the cells of a run that satisfy a condition."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`parity reduce`: the smallest part of a failing cell's program that still fails, as a bundle with its source."""
+"""`parity reduce`: reduces a failing cell to the smallest part of its program that still fails, as a bundle."""
 
 from __future__ import annotations
 

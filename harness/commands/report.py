@@ -1,4 +1,4 @@
-"""`parity report` and `parity operators`: pages from a run. Of the harness, this file alone imports `reports`."""
+"""`parity report` and `parity operators`: write pages about a run. No other file of the harness imports `reports`."""
 
 from __future__ import annotations
 

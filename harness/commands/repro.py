@@ -1,4 +1,4 @@
-"""`parity repro`: run one cell and write a bundle that reproduces it."""
+"""`parity repro`: runs one cell and writes a bundle that reproduces it."""
 
 from __future__ import annotations
 

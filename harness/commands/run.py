@@ -1,4 +1,4 @@
-"""`parity run`: run cells of the matrix, by calling pytest."""
+"""`parity run`: runs cells of the matrix, by calling pytest."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ from onnx_parity.harness.store import RunStoreError, read_info, read_records
 _USED_WRONGLY, _PYTEST_USED_WRONGLY = 2, (4, 5)
 _PYTEST_FAILED = 3
 _OPTIONS_WITH_PATHS = ("--runs", "--resume", "--since", "--durations-of")
-#: A progress line now and then instead of a dot for every cell. Warnings are no outcomes of cells, and pytest's filters
-#: for them would take longer to set up than many a cell runs.
+#: A progress line from time to time instead of a dot for every cell. Warnings are not outcomes of cells, and setting up
+#: pytest's filters for them would take longer than many cells.
 _PYTEST = (sys.executable, "-m", "pytest", "-q", "-o", "console_output_style=classic", "--pace", "-p", "no:warnings")
 
 
@@ -92,7 +92,7 @@ def run(
     command += ["--opsets", opsets] if opsets is not None else []
     command += ["--devices", devices] if devices is not None else []
     command += [f"--runs={runs}"] if runs != defaults.RUNS else []
-    # Only pytest can tell paths from the values of its own options. It runs these folders if there are no paths.
+    # Only pytest can distinguish paths from the values of its own options. Without paths it runs these folders.
     command += ["-o", f"testpaths={shlex.join(map(str, defaults.DECLARATIONS))}"]
     command += _with_joined_paths([*context.args, *map(str, paths or ())])
     before = _last_run(runs)
@@ -101,18 +101,18 @@ def run(
     _end(after if after != before else None, code, report=report, as_json=as_json)
 
 
-#: The parameters that may be given with `--resume`: none that chooses cells, or changes how they are run.
+#: The parameters that may be given with `--resume`. They do not select cells or change how cells are run.
 _WITH_RESUME = ("resume", "workers", "report", "as_json")
 
 
 def _refuse_options_of_its_own(context: typer.Context) -> None:
-    """A resumed run has the options that it was started with."""
+    """Refuse other options, because a resumed run has the options that it was started with."""
     given = [
         each.opts[0]
         for each in context.command.params
         if each.name not in (*_WITH_RESUME, "paths") and _is_given(context, str(each.name))
     ]
-    # Typer puts the options that it does not know among the paths.
+    # Typer puts options that it does not know among the paths.
     given += [*context.args, *map(str, context.params["paths"] or ())]
     if given:
         refuse(
@@ -152,7 +152,7 @@ def _pytest(command: list[str], *, quiet: bool) -> int:
     sys.stdout.flush()
     code = exit_code_of(command, sys.stderr if quiet else None)
     if code < 0:
-        # Nobody asked this process to stop: the system kills a process so when memory runs out.
+        # This process was not asked to stop, so the system has killed pytest, as it does when memory runs out.
         name = signal.Signals(-code).name
         print_text(f"pytest was killed by {name}. `parity run --resume` runs the cells that are missing.", error=True)
         return _PYTEST_FAILED

@@ -1,4 +1,4 @@
-"""`parity show`: the content of an ONNX file as text."""
+"""`parity show`: prints the content of an ONNX file as text."""
 
 from __future__ import annotations
 
@@ -56,11 +56,11 @@ def show(
 
 
 class NotAModelError(Exception):
-    """A file that is no ONNX model. The message says why."""
+    """A file that is not an ONNX model. The message has the reason."""
 
 
 def read_model(path: Path, *, with_graph: bool) -> tuple[Summary, str]:
-    """The figures of a file and its printed graph. Raises NotAModelError, whatever the bytes are."""
+    """The figures of a file and its printed graph. Raises NotAModelError for any invalid content."""
     import onnx_ir as ir
     from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 
@@ -69,7 +69,7 @@ def read_model(path: Path, *, with_graph: bool) -> tuple[Summary, str]:
     try:
         with _without_messages():
             model = ir.load(path)
-            if not model.ir_version:  # Protobuf reads no bytes as a message with nothing in it.
+            if not model.ir_version:  # Protobuf reads an empty file as an empty message.
                 raise DecodeError
             _refuse_files_elsewhere(model)
             return Summary.of(model, path), printed(model) if with_graph else ""
@@ -81,7 +81,7 @@ def read_model(path: Path, *, with_graph: bool) -> tuple[Summary, str]:
 
 @contextmanager
 def _without_messages() -> Iterator[None]:
-    """onnx_ir logs what it repairs, and onnx warns of keys that it does not know. What remains is shown."""
+    """A context without onnx_ir's logs of repairs and onnx's warnings of unknown keys. Other messages are shown."""
     logger = logging.getLogger("onnx_ir")
     level = logger.level
     logger.setLevel(logging.CRITICAL)
@@ -93,7 +93,7 @@ def _without_messages() -> Iterator[None]:
         logger.setLevel(level)
 
 
-#: What onnx_ir and numpy raise for messages of protobuf in which numbers, names or sizes make no sense.
+#: The exceptions of onnx_ir and numpy for protobuf messages with invalid numbers, names or sizes.
 _MALFORMED = (
     ArithmeticError, AssertionError, AttributeError, LookupError, MemoryError, NotImplementedError, RuntimeError,
     TypeError, ValueError,
@@ -101,7 +101,7 @@ _MALFORMED = (
 
 
 def _refuse_files_elsewhere(model: ir.Model) -> None:
-    """ONNX allows external data in the folder of the model and below."""
+    """Refuse external data outside of the folder of the model, as ONNX requires."""
     import onnx_ir as ir
 
     for name, value in model.graph.initializers.items():
@@ -110,8 +110,8 @@ def _refuse_files_elsewhere(model: ir.Model) -> None:
             location = PurePath(tensor.location)
             if location.is_absolute() or ".." in location.parts:
                 raise NotAModelError(
-                    f"the data of {name!r} is in {str(tensor.location)!r}, and ONNX allows files in the folder of the "
-                    "model and below"
+                    f"the data of {name!r} is in {str(tensor.location)!r}, but ONNX allows files only in the folder "
+                    "of the model and below"
                 )
 
 
@@ -136,7 +136,7 @@ class Summary(msgspec.Struct, frozen=True):
     weight_bytes: int
     weight_files: list[str]
     bytes: int
-    #: Operator to its number of nodes, the most frequent first.
+    #: The number of nodes of each operator, the most frequent first.
     operators: dict[str, int]
 
     @classmethod

@@ -1,7 +1,7 @@
-"""A child process, such as pytest, that is stopped together with this one.
+"""Runs a child process, such as pytest, that is stopped together with this one.
 
-The first signal is passed on as an interrupt, so that the run ends in order and prints how to resume it; the second as
-SIGTERM.
+The first signal is passed on as an interrupt, so that the run ends in order and prints how to resume it. The second is
+passed on as SIGTERM.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _Handler = Callable[[int, FrameType | None], None]
 
 #: Sent by Ctrl-C in a terminal, by `kill` and service managers, and when the terminal is closed.
 _STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-#: Options that start a debugger. It reads from the terminal, which only processes of the foreground group may do.
+#: Options that start a debugger. It reads from the terminal, which only a foreground process group may do.
 _DEBUGGING = ("--in-process", "--pdb", "--trace")
 
 STOPPED = 2
@@ -31,7 +31,7 @@ def exit_code_of(command: Sequence[str], stdout: TextIO | None) -> int:
     terminal and from here, and pytest does not finish its work at a second interrupt.
     """
     if any(word in _DEBUGGING for word in command):
-        # The terminal interrupts the debugger directly, and the debugger may well continue.
+        # The terminal interrupts the debugger directly, and the debugger may continue.
         with _handled({signal.SIGINT: _nothing}):
             return subprocess.run(command, stdout=stdout, check=False).returncode
     process: subprocess.Popen[bytes] | None = None
@@ -62,13 +62,13 @@ def exit_code_of(command: Sequence[str], stdout: TextIO | None) -> int:
 
 @contextmanager
 def _handled(handlers: Mapping[signal.Signals, _Handler]) -> Iterator[None]:
-    """Handle signals within a block. Signals that this process ignores, such as SIGHUP under `nohup`, stay ignored."""
+    """A context in which signals are handled. Ignored signals, such as SIGHUP under `nohup`, stay ignored."""
     before = {number: signal.getsignal(number) for number in handlers}
     for number, handler in handlers.items():
         if before[number] is not signal.SIG_IGN:
             signal.signal(number, handler)
         elif number == signal.SIGINT:
-            # So it is in the background of a script. A child would inherit that, and could not be interrupted.
+            # This process is in the background of a script. A child would inherit that, and could not be interrupted.
             signal.signal(number, _nothing)
     try:
         yield

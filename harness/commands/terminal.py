@@ -1,4 +1,4 @@
-"""How the commands write to the terminal, and how they end when they were used wrongly."""
+"""Output of the commands to the terminal, and the end of a command that was used wrongly."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from onnx_parity.harness.escaping import visible
 
 
 def print_text(text: str, *, error: bool = False, end_line: bool = True) -> None:
-    """Print a text, to standard error where asked, with escape sequences and other invisible characters shown."""
+    """Print a text, to standard error if `error`, with escape sequences and other invisible characters shown."""
     typer.echo(visible(text), err=error, nl=end_line)
 
 
@@ -20,7 +20,7 @@ def print_json(value: object) -> None:
     """Print a value as JSON in one line."""
     try:
         text: str | bytes = msgspec.json.encode(value)
-    except UnicodeEncodeError:  # Names of files may hold halves of characters, which JSON has escapes for.
+    except UnicodeEncodeError:  # Names of files may contain surrogates, which JSON can escape.
         text = json.dumps(msgspec.to_builtins(value), separators=(",", ":"))
     typer.echo(text)
 

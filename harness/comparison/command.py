@@ -1,4 +1,4 @@
-"""`parity compare`: exporters side by side on torch's OpInfo samples."""
+"""`parity compare`: compares exporters on torch's OpInfo samples."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def _refuse_what_cannot_run(exporters: tuple[str, ...], opsets: tuple[int, ...])
             raise AxisError(f"--exporters: {name} cannot be compared here: {missing}. Leave it out, or install it.")
     if above := [opset for opset in opsets if opset not in ONNXRUNTIME_OPSETS]:
         raise AxisError(
-            f"--opsets: onnxruntime, which judges here, does not run opset {above[0]}, "
+            f"--opsets: onnxruntime, which runs the models here, does not support opset {above[0]}, "
             f"only {ONNXRUNTIME_OPSETS[0]} to {ONNXRUNTIME_OPSETS[-1]}."
         )
 

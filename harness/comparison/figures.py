@@ -15,9 +15,9 @@ from onnx_parity.harness.comparison.outcome import Comparison, Outcome, Point, V
 #: The opset at which the peers are compared.
 PEER_OPSET = 18
 
-#: The number of usable samples to which `AT_LEAST` refers, which has by opset how many of them this project's exporter
-#: must get right. They are four samples of each of the seeds' entries on torch 2.13; there, `dynamo=True` was right on
-#: 505, `dynamo=False` on 450, and at least one of the two on 512.
+#: `AT_LEAST` has, for each opset, the number of samples that this project's exporter must get right, of `COUNTED`
+#: usable samples. These are four samples of each of the declared entries on torch 2.13. On them `dynamo=True`
+#: was right on 505, `dynamo=False` on 450, and at least one of the two on 512.
 COUNTED = 549
 AT_LEAST: Mapping[int, int] = {7: 400, 9: 480, 11: 520, 13: 535, 18: 540, 26: 538}
 
@@ -26,7 +26,7 @@ _DIGITS = re.compile(r"\d+")
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """An exporter at an opset."""
+    """The results of an exporter at an opset."""
 
     exporter: str
     opset: int
@@ -46,7 +46,7 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class MissGroup:
-    """Samples that an exporter does not get right, for the same cause."""
+    """Samples that an exporter does not get right, with the same cause."""
 
     verdict: Verdict
     #: One of the group's reasons, which differ at most in numbers.
@@ -65,7 +65,7 @@ def rows(comparison: Comparison) -> list[Row]:
 
 
 def targets(comparison: Comparison) -> list[Target]:
-    """The targets of this project's exporter that the comparison has figures for."""
+    """The targets of this project's exporter for which the comparison has figures."""
     usable = len(comparison.points)
     found: list[Target] = []
     for opset in comparison.opsets(PARITY):

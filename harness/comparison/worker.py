@@ -70,12 +70,12 @@ def _raised(exporter: Exporter, error: Exception) -> tuple[Verdict, str]:
 
 def _judged(delivered: Delivered, opset: int, sample: Sample, expected: list[Array]) -> tuple[Verdict, str]:
     if delivered.opset != opset:
-        return Verdict.WRONG, f"opset {opset} was asked for, opset {delivered.opset} was delivered"
+        return Verdict.WRONG, f"opset {opset} was requested, but opset {delivered.opset} was delivered"
     names = {value.name for value in delivered.proto.graph.input}
     feeds = {
         name: to_array(tensor)
         for name, tensor in zip(sample.input_names, sample.tensors, strict=True)
-        if name in names  # A peer leaves out an input that the result does not depend on.
+        if name in names  # torch's exporters leave out inputs that the result does not depend on.
     }
     failures: tuple[type[Exception], ...] = (NoKernelError, *errors_of_runtimes())
     try:
@@ -93,7 +93,7 @@ def _expected(sample: Sample) -> list[Array]:
 
 
 def first_difference(outputs: list[object], expected: list[Array]) -> str:
-    """Describe what is wrong with a runtime's outputs; empty if they are as expected."""
+    """Describe the first difference of a runtime's outputs; empty if they are as expected."""
     if len(outputs) != len(expected):
         return f"{len(outputs)} outputs instead of {len(expected)}"
     for number, (got, want) in enumerate(zip(outputs, expected, strict=True)):
@@ -131,7 +131,7 @@ def main(exporter: str, seed: int, descriptor: int) -> None:
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
     channel = Channel(sys.stdin.fileno(), descriptor)
-    all_entries()  # Takes seconds, which must not count for the first sample.
+    all_entries()  # Takes seconds, which must not count as time of the first sample.
     channel.send(READY)
     with suppress(EOFError):
         while True:

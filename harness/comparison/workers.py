@@ -49,7 +49,7 @@ class Worker:
                 worker.end()
 
     def outcomes(self, task: Task) -> Iterator[Outcome]:
-        """One outcome for each opset, in order. If the process dies, the opset's is `crashed`, and the next follows."""
+        """One outcome for each opset, in order. If the process dies, the current opset's outcome is `crashed`."""
         left = list(task.opsets)
         while left:
             child = self._child = self._child or self._start()

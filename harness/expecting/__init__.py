@@ -1,1 +1,1 @@
-"""Known failures: expectations, and the smallest edit that makes them true."""
+"""Known failures: expectations, and the smallest edit of the expectations that describes a run."""

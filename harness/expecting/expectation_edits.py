@@ -1,10 +1,10 @@
-"""The smallest edit of an expectations file after which it describes what a run found.
+"""The smallest edit of an expectations file after which it describes the results of a run.
 
-A selector whose cells pass is narrowed along as few axes as possible, or removed; the other selectors of its entry
-stay. Failures that no expectation foresees get new entries. Each covers one stage and one error, and as many cells as
-it can without covering one that passes; selectors that need the same keys share an entry. Its reason and its link are
-to be written by a person: until then, the file is refused. A property test checks that after the proposed edit the
-expectations describe the run.
+A selector whose cells pass is narrowed along as few axes as possible, or removed; the other selectors of its entry are
+kept. Unexpected failures get new entries. Each covers one stage and one error, and as many cells as it can without
+covering one that passes. Selectors that need the same keys share an entry. A person has to write its reason and its
+link; until then, the file is refused. A property test checks that after the proposed edit the expectations describe the
+run.
 """
 
 from __future__ import annotations
@@ -23,23 +23,23 @@ from onnx_parity.harness.axes import OPSETS
 from onnx_parity.harness.expecting.expectations import Expectation, Point, opsets_of, parse_entries
 from onnx_parity.harness.record import Record, Stage, Status
 
-#: The keys by which an expectation is narrowed, in the order of how much they usually explain, the most last.
+#: The keys by which an expectation is narrowed, the most likely explanation last.
 _AXES = ("capture", "device", "shapes", "exporter", "runtime", "dtype", "opset")
 _POSITIONS = {"dtype": 0, "device": 1, "capture": 2, "exporter": 3, "runtime": 4, "shapes": 5}
 _NUMBERS = re.compile(r"-?\d[\d.e+-]*")
 _BLOCK = re.compile(r"^\[\[known\]\]\s*$", re.MULTILINE)
-#: The stages whose messages give differences of numbers: two that read alike may well have two reasons.
+#: Stages whose messages contain numerical differences. Two of them that look alike may have different reasons.
 _COMPARING = (Stage.COMPARE, Stage.RERUN_VALUES, Stage.RERUN_SIZES)
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """How a cell ended, before any expectation was applied."""
+    """The outcome of a cell, before expectations are applied."""
 
     cell: str
     name: str
     case: str
-    #: None where it passed.
+    #: None if it passed.
     stage: Stage | None
     error: str
 
@@ -63,12 +63,12 @@ class Edit:
     """The new text of a file, and what changes in it."""
 
     text: str
-    #: One line for each change, for the person who asked.
+    #: One line for each change, for the user.
     changes: list[str] = field(default_factory=list)
 
 
 def edit(text: str, path: Path, records: Iterable[Record], versions: Mapping[str, str]) -> Edit:
-    """The edit of the file's text after which every cell in `records` ended as the file expects."""
+    """The edit of the file's text after which the file describes the outcomes of all cells in `records`."""
     everything = [found for record in records if (found := Found.of(record)) is not None]
     blocks = _Blocks(text)
     changes: list[str] = []
@@ -98,7 +98,7 @@ def edit(text: str, path: Path, records: Iterable[Record], versions: Mapping[str
 
 
 def _sharing_entries(expectations: Iterable[Expectation]) -> list[list[Expectation]]:
-    """The expectations grouped by entry: those that differ in nothing but their selector share one."""
+    """The expectations grouped by entry. Those that differ only in their selectors share one."""
     entries: list[list[Expectation]] = []
     for expectation in expectations:
         for entry in entries:
@@ -112,7 +112,7 @@ def _sharing_entries(expectations: Iterable[Expectation]) -> list[list[Expectati
 
 def _told(expectation: Expectation, kept: Sequence[Expectation], others: Sequence[Found]) -> str:
     passing = sum(found.stage is None for found in others)
-    why = f"{passing} of its cells pass now" if passing else f"{len(others)} of its cells fail otherwise"
+    why = f"{passing} of its cells pass now" if passing else f"{len(others)} of its cells fail differently"
     if not kept:
         return f"remove {expectation.cells!r}: {why}"
     return f"narrow {expectation.cells!r} to {', '.join(map(_selector, kept))}: {why}"
@@ -144,7 +144,7 @@ def _foreseeing(left: Sequence[Found], everything: Sequence[Found]) -> list[list
 
 
 def _narrowed(wide: Expectation, holding: Sequence[Found], pool: Sequence[Found]) -> list[Expectation]:
-    """What matches all of `holding` and nothing else of `pool`: one expectation, or one for each case or cell."""
+    """Expectations that match all of `holding` and no other of `pool`: one, or one for each case or cell."""
     at_once = _along_axes(wide, holding, pool)
     if at_once is not None:
         return [at_once]
@@ -156,13 +156,13 @@ def _narrowed(wide: Expectation, holding: Sequence[Found], pool: Sequence[Found]
 
 
 def _along_axes(wide: Expectation, holding: Sequence[Found], pool: Sequence[Found]) -> Expectation | None:
-    """The expectation narrowed along the fewest axes that keep all of `holding` and nothing else of `pool`."""
+    """The expectation narrowed along the fewest axes so that it matches all of `holding` and no other of `pool`."""
     anywhere = msgspec.structs.replace(wide, **dict.fromkeys(_AXES, ""))
     others = [found for found in _without(holding, pool) if anywhere.matches(found.cell)]
     for number in range(4):
         for axes in _choices(number):
             narrow = wide
-            # The opset comes last, and is chosen against those cells only that the other axes let through.
+            # The opset comes last. It only has to exclude those cells that the other axes do not exclude.
             for axis in axes:
                 against = [found for found in others if msgspec.structs.replace(narrow, opset="").matches(found.cell)]
                 narrow = msgspec.structs.replace(narrow, **{axis: _values(axis, holding, against)})
@@ -172,7 +172,7 @@ def _along_axes(wide: Expectation, holding: Sequence[Found], pool: Sequence[Foun
 
 
 def _choices(number: int) -> list[tuple[str, ...]]:
-    """Every choice of this number of axes, the likeliest first."""
+    """Every choice of this number of axes, the most likely first."""
     return sorted(itertools.combinations(_AXES, number), key=lambda axes: [-_AXES.index(axis) for axis in axes[::-1]])
 
 
@@ -186,7 +186,7 @@ def _values(axis: str, holding: Sequence[Found], others: Sequence[Found]) -> str
 
 
 def _opsets(wanted: set[int], against: set[int]) -> str:
-    """The simplest text that covers every opset in `wanted` and, where possible, none in `against`."""
+    """The simplest text that covers every opset in `wanted` and, if possible, none in `against`."""
     free = against - wanted
     low, high = min(wanted), max(wanted)
     if free and high < min(free):
@@ -211,7 +211,7 @@ def _without(taken: Iterable[Found], of: Iterable[Found]) -> list[Found]:
 
 
 def _signature(error: str) -> str:
-    """An error with its numbers replaced by `*`: they change from one cell to the next."""
+    """An error with its numbers replaced by `*`, since they differ from cell to cell."""
     return re.sub(r"\*[\s,*]*\*", "*", _NUMBERS.sub("*", error))
 
 
@@ -223,7 +223,7 @@ def _by_case(found: Sequence[Found]) -> dict[str, list[Found]]:
 
 
 class _Blocks:
-    """The `[[known]]` of a file as text: those that do not change keep every character, comments included."""
+    """The `[[known]]` blocks of a file as text. Unchanged blocks keep every character, including comments."""
 
     def __init__(self, text: str) -> None:
         starts = [found.start() for found in _BLOCK.finditer(text)]
@@ -232,7 +232,7 @@ class _Blocks:
         self._blocks = [text[start:end] for start, end in itertools.pairwise([*starts, len(text)])]
 
     def replace(self, number: int, entries: Sequence[Sequence[Expectation]]) -> None:
-        # What follows the last key belongs to the next block: its comment.
+        # Text after the last key belongs to the next block, as its comment.
         block = self._blocks[number]
         lines = block.splitlines(keepends=True)
         # The last key may be a list over several lines, which ends with a bracket.
@@ -255,7 +255,7 @@ class _Blocks:
 
 
 def _written(entry: Sequence[Expectation]) -> str:
-    """An entry: expectations that differ in their selectors alone."""
+    """The text of an entry, whose expectations differ only in their selectors."""
     first = entry[0]
     lines = ["[[known]]", f"cells  = {_selectors([each.cells for each in entry])}"]
     for key in (*reversed(_AXES), "packages", "stage", "error", "reason", "link"):

@@ -1,6 +1,6 @@
-"""Expectations: known failures, written down with the stage, the reason and a link, and strict in both directions.
+"""Expectations: known failures, with the stage, the reason and a link. They fail the run if they are no longer true.
 
-They stand in an `expectations.toml` beside the declarations whose cells they describe:
+They are in an `expectations.toml` beside the declarations whose cells they describe:
 
     [[known]]
     cells  = ["topk[k=0]-*", "sort_nothing[*]-*"]
@@ -11,8 +11,8 @@ They stand in an `expectations.toml` beside the declarations whose cells they de
     link   = "https://github.com/microsoft/onnxruntime/issues/..."
 
 `cells` is a selector, or a list of selectors that fail for the same reason. A selector matches the ids of cells: `*`
-stands for anything and `?` for one character; `opset<10`, `opset<=9`, `opset>12`, `opset>=13` and `opset9-12` stand for
-the opsets in that range; every other character, brackets included, stands for itself.
+matches anything and `?` one character; `opset<10`, `opset<=9`, `opset>12`, `opset>=13` and `opset9-12` match the opsets
+in that range; all other characters, including brackets, match themselves.
 
 The other keys narrow all selectors of the entry: `opset` (`"<10"`, `"7-9,13"`), `dtype`, `device`, `capture`,
 `exporter`, `runtime` and `shapes` (a text or a list of texts), and `packages` (`{ onnxruntime = "<1.32" }`, in pip's
@@ -45,7 +45,7 @@ _OPSETS = re.compile(r"opset(?:(?P<relation><=|>=|<|>)(?P<bound>\d+)|(?P<low>\d+
 
 _WILD = re.compile(rf"[*?]|{_OPSETS.pattern}")
 
-#: A cell's id, read from its end, because a label may hold anything.
+#: A cell's id, matched from its end, because a label may contain anything.
 _ID = re.compile(
     r".*-(?P<dtype>[a-z0-9]+)-opset(?P<opset>\d+)-(?P<device>[a-z]+)-(?P<capture>[a-z_]+)-(?P<runtime>[^-]+)"
     rf"(?:-(?!{Shapes.DYNAMIC}$)(?P<exporter>[^-]+))?(?P<dynamic>-{Shapes.DYNAMIC})?"
@@ -55,11 +55,11 @@ _WENT_WRONG = (Status.FAILED, Status.CRASHED)
 
 
 class ExpectationError(Exception):
-    """An expectations file that cannot be read. The message says where and what it should hold."""
+    """An expectations file that cannot be read. The message has the place, and what the file should contain."""
 
 
 class Expectation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One selector, with the failure that is known of the cells that it matches."""
+    """One selector, with the known failure of the cells that it matches."""
 
     cells: str
     stage: Stage
@@ -76,7 +76,7 @@ class Expectation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     packages: dict[str, str] = {}
 
     def matches(self, cell: str) -> bool:
-        """Whether it describes the cell of this id."""
+        """Whether the selector matches the cell of this id."""
         return _pattern(self.cells).fullmatch(cell) is not None and self._holds_of(cell)
 
     def _holds_of(self, cell: str) -> bool:
@@ -90,19 +90,19 @@ class Expectation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         ) and (not self.opset or point.opset in opsets_of(self.opset))
 
     def applies(self, versions: Mapping[str, str]) -> bool:
-        """Whether it holds in an environment with these packages."""
+        """Whether it applies in an environment with these packages."""
         return all(
             package in versions and SpecifierSet(wanted).contains(versions[package], prereleases=True)
             for package, wanted in self.packages.items()
         )
 
     def may_match(self, beginning_of_id: str) -> bool:
-        """Whether it can match cells whose ids begin so: most selectors begin with a name or a case."""
+        """Whether it can match cells whose ids begin with this. Most selectors begin with a name or a case."""
         beginning = _WILD.split(self.cells, maxsplit=1)[0]
         return beginning.startswith(beginning_of_id) or beginning_of_id.startswith(beginning)
 
     def foresees(self, stage: Stage, error: str) -> bool:
-        """Whether a failure is the one that it expects."""
+        """Whether a failure is the expected one."""
         return stage is self.stage and _words(self.error).fullmatch(error) is not None
 
     def apply(self, record: Record) -> Record:
@@ -116,7 +116,7 @@ class Expectation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             return msgspec.structs.replace(
                 record, status=Status.KNOWN, reason=self.reason, link=self.link, error=record.reason
             )
-        otherwise = "" if record.stage is not self.stage else f" otherwise than with {self.error!r}"
+        otherwise = "" if record.stage is not self.stage else f" with another error than {self.error!r}"
         reason = (
             f"expected to fail at {self.stage} ({self.reason}), failed at {record.stage}{otherwise}: {record.reason}"
         )
@@ -124,7 +124,7 @@ class Expectation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Point(msgspec.Struct, frozen=True):
-    """The position of a cell on the axes, read from its id: a record's runtime may be one that replaced the cell's."""
+    """The position of a cell on the axes, from its id, because a record may name the runtime that was used instead."""
 
     opset: int
     #: dtype, device, capture, exporter, runtime, shapes.
@@ -146,7 +146,7 @@ def _point(cell: str) -> Point:
 
 @cache
 def load(path: Path) -> tuple[Expectation, ...]:
-    """The expectations in a file; none where there is no file."""
+    """The expectations in a file; none if the file does not exist."""
     try:
         return parse(path.read_text(encoding="utf-8"), path)
     except FileNotFoundError:
@@ -168,7 +168,7 @@ def parse_entries(text: str, path: Path) -> list[tuple[Expectation, ...]]:
         raise ExpectationError(f"{path}: {error}") from error
     entries = tables.pop("known", [])
     if tables:
-        raise ExpectationError(f"{path}: it holds {', '.join(tables)}, and may hold [[known]] alone")
+        raise ExpectationError(f"{path}: it contains {', '.join(tables)}, but may contain only [[known]]")
     if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
         raise ExpectationError(f"{path}: write [[known]] with two brackets before each known failure")
     return [_of_entry(entry, f"{path}: [[known]] number {number}") for number, entry in enumerate(entries, 1)]
@@ -182,7 +182,7 @@ def _of_entry(entry: Mapping[str, object], where: str) -> tuple[Expectation, ...
     for number, selector in enumerate(several):
         if selector in several[:number]:
             raise ExpectationError(f"{where}: cells names {selector!r} twice. Remove one of the two.")
-    # Without `cells` it is msgspec that says so.
+    # If `cells` is missing, msgspec reports it.
     written = [{**entry, "cells": selector} for selector in several] if "cells" in entry else [entry]
     try:
         expectations = tuple(msgspec.convert(each, Expectation, strict=True) for each in written)
@@ -198,9 +198,9 @@ def _of_entry(entry: Mapping[str, object], where: str) -> tuple[Expectation, ...
 
 
 def _problem(expectation: Expectation) -> str:
-    """What is wrong with an expectation whose keys and types are right."""
+    """A description of the mistake in an expectation whose keys and types are right; empty if there is none."""
     if not expectation.reason.strip() or not expectation.link.strip():
-        return "needs a reason and a link: whoever meets it in a year has nothing else to go by."
+        return "needs a reason and a link, which explain it to later readers."
     try:
         for wanted in expectation.packages.values():
             SpecifierSet(wanted)
@@ -213,7 +213,7 @@ def _problem(expectation: Expectation) -> str:
 
 
 def expected(record: Record, directory: Path) -> Record:
-    """The record with the status that the expectations beside its declaration give it; the first match decides."""
+    """The record with the status that the expectations beside its declaration give it. The first match decides."""
     for expectation in _speaking_of(record.case, directory / FILE):
         if expectation.matches(record.cell) and expectation.applies(_versions_here()):
             return expectation.apply(record)
@@ -222,7 +222,7 @@ def expected(record: Record, directory: Path) -> Record:
 
 @lru_cache(maxsize=4)
 def _speaking_of(case: str, path: Path) -> tuple[Expectation, ...]:
-    """The expectations that can match a cell of this case. Cached, because the cells of a case run in a row."""
+    """The expectations that can match a cell of this case. Cached, because the cells of a case are adjacent."""
     return tuple(expectation for expectation in load(path) if expectation.may_match(case))
 
 
@@ -233,7 +233,7 @@ def _versions_here() -> dict[str, str]:
 
 @cache
 def opsets_of(text: str) -> frozenset[int]:
-    """`<10` or `7-9,13` as a set of opsets; empty where the text is neither."""
+    """`<10` or `7-9,13` as a set of opsets; empty if the text is neither."""
     chosen: set[int] = set()
     for part in text.split(","):
         found = _OPSETS.fullmatch(f"opset{part.strip()}")

@@ -1,4 +1,4 @@
-"""The differences between a baseline and a run: one kind for each way in which a release can get worse, and fixes."""
+"""The differences between a baseline and a run: fixes, and one kind for each way in which a release can get worse."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The policy of a gate, `gate.toml`: what each kind of finding does, and the thresholds from which on it is one."""
+"""The policy of a gate, `gate.toml`: the action for each kind of finding, and the thresholds for findings."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import msgspec
 
 
 class PolicyError(Exception):
-    """A policy that cannot be read. The message names the file, the mistake, and what a policy may hold."""
+    """A policy that cannot be read. The message names the file, the mistake, and the valid contents of a policy."""
 
 
 class Action(StrEnum):
@@ -43,9 +43,9 @@ _Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
 class Thresholds(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """How large a difference has to be to count as a finding."""
 
-    #: Headroom is the tolerance divided by the error. It counts if it is smaller than before by this factor,
+    #: Headroom is the tolerance divided by the error. Its loss is a finding if it decreased by this factor
     headroom_factor: _Factor = 10.0
-    #: and below this value: changes far from a failure do not count.
+    #: and is below this value, since losses far from a failure do not matter.
     headroom_below: _Amount = 10.0
     #: A case's exports count as slower if they take longer by this factor, corrected for the machine's speed,
     export_factor: _Factor = 1.5
@@ -71,7 +71,7 @@ def read_policy(path: Path) -> Policy:
         raise PolicyError(f"{path}: {error}") from error
     except msgspec.ValidationError as error:
         raise PolicyError(
-            f"{path}: {error}. [findings] may hold {', '.join(Findings.__struct_fields__)}, each one of "
-            f"{', '.join(Action)}; [thresholds] may hold {', '.join(Thresholds.__struct_fields__)}, each a number: "
+            f"{path}: {error}. [findings] may contain {', '.join(Findings.__struct_fields__)}, each one of "
+            f"{', '.join(Action)}; [thresholds] may contain {', '.join(Thresholds.__struct_fields__)}, each a number: "
             "a factor is at least 1, a share between 0 and 1, and none is below 0."
         ) from error

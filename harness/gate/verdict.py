@@ -26,12 +26,12 @@ from onnx_parity.harness.store import RunStoreError, read_columns, read_end, rea
 class Verdict(msgspec.Struct, frozen=True):
     baseline: str
     run: str
-    #: Kind of finding to the policy's action.
+    #: The policy's action for each kind of finding.
     actions: dict[FindingKind, Action]
     findings: list[Finding]
     #: Differences of the environments: `torch 2.12.1 → 2.13.0`.
     environment: list[str]
-    #: Status to the numbers of cells in the baseline and in the run.
+    #: For each status, the numbers of cells in the baseline and in the run.
     counts: dict[Status, tuple[int, int]]
     times_compared: bool
 

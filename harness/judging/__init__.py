@@ -1,1 +1,1 @@
-"""The judgement of a cell: torch's reference, the outcome, who is to blame for a failure, and the failure bundle."""
+"""The judgement of a cell: torch's reference, the outcome, the likely cause of a failure, and the failure bundle."""

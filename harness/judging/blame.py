@@ -1,4 +1,4 @@
-"""Decides who is to blame for a failure, by running the model in runtimes that share no code with the accused one."""
+"""Finds the likely cause of a failure, by running the model in other runtimes that share no code with the first."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from onnx_parity.harness.subjects.runtimes import OnnxReference, OnnxRuntime
 
 #: Up to this ratio of error to tolerance a mismatch may be rounding. A wrong formula has a larger error.
 _ROUNDING = 100.0
-#: For models with more bytes of weights than this, onnx.reference, which convolves in numpy, takes minutes.
+#: Models with more bytes of weights than this are not run in onnx.reference, whose convolution in numpy takes minutes.
 _REFERENCE_LIMIT = 32 << 20
 
 
@@ -34,7 +34,7 @@ class Testimony(Enum):
 @dataclass(frozen=True, slots=True)
 class Ruling:
     blame: Blame
-    #: One line: what the other runtimes gave, and what follows from that.
+    #: One line: the results of the other runtimes, and the conclusion from them.
     because: str
 
 
@@ -47,7 +47,7 @@ def rule(
     weight_bytes: int,
     device: Device = Device.CPU,
 ) -> Ruling:
-    """Decide who is to blame for `outputs`, which `runtime` returned on this device and `verdict` rejected."""
+    """Find the likely cause of wrong `outputs`, which `runtime` returned on this device and `verdict` rejected."""
     if device is Device.CUDA:
         if _ask(OnnxRuntime(), delivered, trial, outputs) is Testimony.WITH_TORCH:
             said = f"{ONNXRUNTIME} agrees with torch on the CPU"
@@ -75,7 +75,7 @@ def rule(
 def rule_on_failure(
     delivered: Delivered, trial: Trial, runtime: str, weight_bytes: int, device: Device = Device.CPU
 ) -> Ruling:
-    """Decide who is to blame if `runtime` did not load or run a model on this device that onnx's checker accepts."""
+    """Find the likely cause if `runtime` did not load or run a model on this device that onnx's checker accepts."""
     if device is Device.CUDA and _ask(OnnxRuntime(), delivered, trial, ()) is Testimony.WITH_TORCH:
         said = f"{ONNXRUNTIME} runs it on the CPU and agrees with torch"
         return Ruling(Blame.RUNTIME, f"{said}, so what {runtime} does on {device} is wrong")
@@ -91,7 +91,7 @@ def rule_on_failure(
 
 
 def _witness(runtime: str) -> Runtime:
-    """A runtime that shares no code with the accused one, which may be onnxruntime as a backend or at some level."""
+    """A runtime that shares no code with the given one, which may be onnxruntime as a backend or at some level."""
     accused = runtime.removeprefix(BACKEND)
     return OnnxReference() if accused.startswith(ONNXRUNTIME) else OnnxRuntime()
 
@@ -107,7 +107,7 @@ def _ask(witness: Runtime, delivered: Delivered, trial: Trial, outputs: Sequence
 
 
 def _alike(ours: Sequence[object], theirs: Sequence[object]) -> bool:
-    """Whether two runtimes give the same to three digits: neither is the reference."""
+    """Whether the outputs of two runtimes agree to three digits, where neither is the reference."""
     return len(ours) == len(theirs) and all(
         isinstance(a, np.ndarray)
         and isinstance(b, np.ndarray)

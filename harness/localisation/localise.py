@@ -1,4 +1,4 @@
-"""Finds the first operator that diverges in a failing cell, whether it does so by itself, and how the error grew."""
+"""Finds the first operator that diverges in a failing cell, whether it also diverges alone, and the error before it."""
 
 from __future__ import annotations
 
@@ -30,18 +30,18 @@ from onnx_parity.harness.subjects.runtimes import RUNTIMES
 
 
 class NothingToLocaliseError(Exception):
-    """There is no divergence to look for. The message says why not."""
+    """There is no divergence to look for. The message has the reason."""
 
 
 @dataclass(frozen=True, eq=False)
 class Suspect:
-    """A failing cell: the recording of its program, the inputs that it fails on, and how its pieces are run."""
+    """A failing cell: the recording of its program, the inputs for which it fails, and how its pieces are run."""
 
     cell: Cell
     outcome: Outcome
     recording: Recording
     trial: Trial
-    #: The inputs that pieces are exported at.
+    #: The inputs with which pieces are exported.
     example: list[torch.Tensor]
     execute: Execution
 
@@ -90,7 +90,7 @@ def _tensors(trial: Trial) -> list[torch.Tensor]:
 
 
 def _example(reference: Reference, trial: Trial, *, sizes_vary: bool) -> Trial:
-    """The inputs that pieces are exported with: the cell's example or, if it fails on that, inputs of other sizes, so
+    """The inputs with which pieces are exported: the cell's example or, if it fails for that, inputs of other sizes, so
     that these sizes stay dynamic."""
     if trial is not reference.example or not sizes_vary:
         return reference.example
@@ -101,18 +101,18 @@ def _example(reference: Reference, trial: Trial, *, sizes_vary: bool) -> Trial:
 
 @dataclass(frozen=True)
 class Execution:
-    """Runs pieces in the way of the cell: with its exporter, its opset and its runtime."""
+    """Runs pieces in the same way as the cell: with its exporter, its opset and its runtime."""
 
     exporter: Exporter
     runtime: Runtime
     cell: Cell
-    #: How the cell failed.
+    #: The outcome of the cell.
     reason: str
 
     def __call__(
         self, piece: Piece, example: Sequence[torch.Tensor], inputs: Sequence[torch.Tensor]
     ) -> Sequence[object]:
-        """The runtime's outputs of a piece for these inputs. The piece is exported at the example."""
+        """The runtime's outputs of a piece for these inputs. The piece is exported with the example."""
         with ExitStack() as until_the_end:
             folder = None
             if sum(buffer.nbytes for buffer in piece.buffers()) > EXTERNAL_WEIGHTS:
@@ -128,13 +128,13 @@ class Execution:
         inputs: Sequence[torch.Tensor],
         folder: Path | None,
     ) -> bytes | Path:
-        """The piece as a model, with dynamic axes where the sizes of the inputs and of the example differ."""
+        """The piece as a model. Axes are dynamic if their sizes differ between the inputs and the example."""
         varying = dynamic_sizes(piece, example, inputs)
         try:
             return self._exported(Request(piece, tuple(example), piece.input_names, varying), folder)
         except Exception as error:
-            # Less is known of the sizes in a piece than in the whole program, and so a piece may be refused. Then it is
-            # exported at the inputs themselves, unless the whole program fails with the same error.
+            # A piece has less information about sizes than the whole program, so it may be refused. It is then exported
+            # with the inputs themselves, unless the whole program fails with the same error.
             if not varying or self.reason.startswith(type(error).__name__):
                 raise
             return self._exported(Request(piece, tuple(inputs), piece.input_names, {}), folder)
@@ -147,7 +147,7 @@ def dynamic_sizes(
     piece: Piece, example: Sequence[torch.Tensor], inputs: Sequence[torch.Tensor]
 ) -> dict[str, dict[int, str]]:
     """The axes of a piece's inputs whose sizes differ from the example's. Axes with equal sizes in both get the same
-    name, so that the symbols of the whole program are found again."""
+    name, as in the whole program."""
     varying: dict[str, dict[int, str]] = {}
     for name, one, other in zip(piece.input_names, example, inputs, strict=True):
         pairs = enumerate(zip(one.shape, other.shape, strict=True))
@@ -158,7 +158,7 @@ def dynamic_sizes(
 
 @dataclass(frozen=True, slots=True)
 class Localisation:
-    """The result of following a cell's program operator by operator."""
+    """The result of a search for the first operator that diverges."""
 
     cell: str
     operators: int
@@ -167,9 +167,9 @@ class Localisation:
     first: Step | None
     #: The verdict on the first diverging operator when it is given torch's own values.
     alone: Verdict | None
-    #: If none diverges: whether torch, running the recording, gets the same results as the program for these inputs.
+    #: If none diverges: torch's verdict on the recording, compared with the program for these inputs.
     recording: Verdict | None
-    #: The branches and loops that were followed.
+    #: The branches and loops that were run.
     blocks: tuple[str, ...]
 
     def lines(self) -> Iterator[str]:
@@ -183,7 +183,7 @@ class Localisation:
         yield f"  {self.first.error or self.first.verdict.detail}"
         if self.alone is not None and not self.first.error:
             yield (
-                "given torch's own values it holds: it magnifies what came before it"
+                "given torch's own values it is correct: it magnifies an earlier error"
                 if self.alone.passed
                 else "given torch's own values it is still wrong: its export, or the runtime's kernel for it, is"
             )
@@ -191,19 +191,19 @@ class Localisation:
     def _why_none(self) -> str:
         if self.recording is not None and not self.recording.passed:
             return (
-                "no operator diverges, but the recording is not the program: for these inputs torch, following what "
-                f"was recorded for the example, gives something else too: {self.recording.detail}. What the program "
-                "looked at while it was recorded is fixed in it."
+                "no operator diverges, but the recording differs from the program: for these inputs torch also gives "
+                f"another result if it runs the recording of the example: {self.recording.detail}. Values that the "
+                "program read while it was recorded are constants of the recording."
             )
         blocks = "".join(f"{each} itself, " for each in self.blocks)
         return (
-            f"no operator diverges in pieces. What the whole has and its pieces have not is at fault: {blocks}a pass "
+            f"no operator diverges in a piece of the program. The error is in what the pieces lack: {blocks}a pass "
             "that joins operators, or the runtime's optimiser (try --runtimes onnxruntime:none)."
         )
 
 
 def localise(suspect: Suspect, *, window: int = WINDOW) -> Localisation:
-    """Follow the program to the first operator that diverges."""
+    """Run the program piece by piece, up to the first operator that diverges."""
     growth: list[Step] = []
     first = None
     recording = suspect.recording
@@ -238,7 +238,7 @@ def piece_of(recording: Recording, numbers: Sequence[int]) -> Piece:
 
 
 def torch_values(suspect: Suspect, wanted: Sequence[Value]) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
-    """torch's own values for the failing inputs and for the example, from running the program up to the last."""
+    """torch's own values for the failing inputs and for the example, up to the last one that is wanted."""
     found: dict[Value, tuple[torch.Tensor, torch.Tensor]] = {}
     for tensors, examples in follow(suspect.recording, suspect.inputs, suspect.example):
         found.update({value: (tensors[value], examples[value]) for value in wanted if value in tensors})

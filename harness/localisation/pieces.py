@@ -1,8 +1,8 @@
 """Pieces of a recorded program: some of its operators, as a program that torch can run and any exporter can export.
 
-A piece goes through the cell's exporter, opset and runtime, so cells of other exporters can be searched in the same
-way. It is exported at the example's sizes, with those axes dynamic whose size differs where the cell fails, so that a
-size that the exporter fixed shows up. This module depends on the ATen graph and torch, and not on the exporter.
+A piece is run with the cell's exporter, opset and runtime, so cells of other exporters can be searched in the same way.
+It is exported at the example's sizes, with dynamic axes if the sizes differ for the inputs of the failure. A size that
+the exporter fixed is therefore detected. This module depends on the ATen graph and torch, and not on the exporter.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from onnx_parity.exporter.capture.evaluate import call
 from onnx_parity.exporter.capture.graph.graph import Node, Value
 from onnx_parity.exporter.capture.symbolic_number import SymbolicNumber
 
-#: The tensors of a run, by the value of the recording that each is.
+#: The tensors of a run, by the values of the recording.
 Tensors = Mapping[Value, torch.Tensor]
 
 #: The errors that torch's operators raise for arguments that they do not accept.
@@ -29,11 +29,11 @@ class Recording:
     """The operators that a program runs for given inputs, in order, without branches and loops."""
 
     inputs: tuple[Value, ...]
-    #: Values that are known beforehand, such as the numbers of a loop's iterations.
+    #: Values that are known before the first node, such as the numbers of a loop's iterations.
     given: Tensors
     nodes: tuple[Node, ...]
     outputs: tuple[Value, ...]
-    #: The values that decided which branches were taken, and how often loops ran.
+    #: The values that decide which branches are taken, and how often loops run.
     decisions: tuple[Value, ...]
     #: For operators in a branch or a loop, a description of it.
     within: Mapping[Node, str]
@@ -59,7 +59,7 @@ class Recording:
         return last | dict.fromkeys(self.outputs, len(self.nodes))
 
     def place(self, node: Node) -> str:
-        """The place of an operator: the user's line, the module, and the branches and iterations around it."""
+        """The position of an operator: the user's line, the module, and the branches and iterations around it."""
         turn = self.within.get(node, "")
         return ", ".join(part for part in (node.origin.full, turn) if part)
 
@@ -122,7 +122,7 @@ def follow(
     """Run a recording with torch, node by node, on two sets of inputs; after each, all values that a later one needs.
 
     The recording is that of the first inputs. If the program takes other branches for the other inputs, their values
-    may not fit an operator of this recording; then the values of the first inputs are used instead.
+    may not fit an operator of this recording. The values of the first inputs are then used instead.
     """
     last = recording.last_uses()
     tensors, aside = recording.starting(inputs), recording.starting(others)

@@ -1,8 +1,8 @@
 """Reduces a failing cell to the smallest part of its program that still fails, written as source code that can be run.
 
 The search begins with the first operator that diverges. If it is correct for torch's own values, the operators that
-feed it are added, the nearest first and twice as many each time, until the piece fails by itself. Then everything is
-removed, in halves, without which it still fails.
+compute its inputs are added, the nearest first and twice as many each time, until the piece fails by itself. Then all
+operators are removed, in halves, without which it still fails.
 """
 
 from __future__ import annotations
@@ -45,10 +45,10 @@ class Reduced:
 
     piece: Piece
     inputs: list[torch.Tensor]
-    #: What it is exported at.
+    #: The inputs with which it is exported.
     example: list[torch.Tensor]
     expected: list[Expected]
-    #: What is wrong with it.
+    #: A description of the failure.
     detail: str
 
 
@@ -68,7 +68,7 @@ def reduce(suspect: Suspect, found: Localisation) -> Reduced | None:
 
 
 class _Failing:
-    """Determines whether a piece fails, and how. The result is cached."""
+    """Determines whether a piece fails, and with which error. Results are cached."""
 
     def __init__(self, suspect: Suspect) -> None:
         self._suspect = suspect
@@ -92,7 +92,7 @@ class _Failing:
 
 
 def _grown(recording: Recording, last: int, fails: Callable[[Sequence[int]], bool]) -> list[int] | None:
-    """The operator and the nearest of those that feed it, as many as are needed to fail."""
+    """The operator and as many of the nearest operators that compute its inputs as are needed for a failure."""
     feeding = list(_ancestors(recording, last))
     taken = 0
     while True:
@@ -105,7 +105,7 @@ def _grown(recording: Recording, last: int, fails: Callable[[Sequence[int]], boo
 
 
 def _ancestors(recording: Recording, last: int) -> Iterator[int]:
-    """The operators that feed one, the nearest first."""
+    """The operators that compute the inputs of one, directly or indirectly, the nearest first."""
     made = {output: number for number, node in enumerate(recording.nodes) for output in node.outputs if output}
     seen = {last}
     pending = [last]
@@ -138,7 +138,7 @@ def _shrunk(numbers: list[int], fails: Callable[[Sequence[int]], bool]) -> list[
         size //= 2
 
 
-# --- as source --------------------------------------------------------------------------------------------------------
+# --- as source code ---------------------------------------------------------------------------------------------------
 
 
 def source_of(reduced: Reduced, title: str) -> str:
@@ -198,7 +198,7 @@ from pathlib import Path
 import torch
 
 TENSORS = torch.load(Path(__file__).with_name("tensors.pt"), weights_only=True)
-#: What it fails on, what it is exported at, and the dynamic sizes.
+#: The inputs for which it fails, those with which it is exported, and the dynamic sizes.
 INPUTS = tuple(TENSORS["inputs"])
 EXAMPLE = tuple(TENSORS["example"])
 DYNAMIC_AXES = {dynamic}

@@ -1,4 +1,4 @@
-"""The operators that a program runs for given inputs: its branches are decided and its loops unrolled.
+"""The operators that a program runs for given inputs, with its branches decided and its loops unrolled.
 
 Localisation does not read the ONNX graph. It records the program with this exporter and unrolls the recording for the
 inputs on which the cell fails: torch decides the branches and counts the iterations. Values are dropped as soon as no
@@ -37,7 +37,7 @@ __all__ = ["unrolled"]
 
 
 class _Unrolled(NamedTuple):
-    """The counterpart of a value of the graph: a value of the unrolled program (in this iteration), and its tensor."""
+    """The counterpart of a value of the graph: the value in the unrolled program (in one iteration), and its tensor."""
 
     value: Value
     tensor: torch.Tensor
@@ -74,7 +74,7 @@ class _Unrolling(Interpreter[_Unrolled]):
     def __init__(self, graph: Graph) -> None:
         self._graph = graph
         self.nodes: list[Node] = []
-        #: The values that decided which branches were taken, and how often loops ran.
+        #: The values that decide which branches are taken, and how often loops run.
         self.decisions: list[Value] = []
         #: Values that are neither inputs nor computed by a node: the numbers of iterations.
         self.given: dict[Value, torch.Tensor] = {}
@@ -126,7 +126,7 @@ class _Unrolling(Interpreter[_Unrolled]):
         for size in node.sizes():
             if not isinstance(size, int):
                 names = map(str, size.node.expr.free_symbols)
-                # Sizes of results may be made of symbols that nothing can be read from, and nothing asks for.
+                # Sizes of results may consist of symbols that cannot be read from a value and are not needed.
                 yield from (self._graph.symbol_sources[name][0] for name in names if name in self._graph.symbol_sources)
 
     def primitive(self, node: Node, scope: _Scope) -> Sequence[_Unrolled]:
@@ -175,8 +175,8 @@ class _Unrolling(Interpreter[_Unrolled]):
             # Until the program returns it, a list is represented by the tensor of its stacked items.
             return [self.value(node.arguments["stack"], scope)]
         raise CaptureError(
-            f"{operator_name(node.op)}{node.origin.placed} works on a list of tensors of unlike sizes, or on what may "
-            "be None: only programs of tensors are taken apart"
+            f"{operator_name(node.op)}{node.origin.placed} uses a list of tensors of different sizes, or an optional: "
+            "only programs of tensors can be unrolled"
         )
 
     def items(self, listed: Value, stack: _Unrolled) -> list[_Unrolled]:
@@ -195,7 +195,7 @@ class _Unrolling(Interpreter[_Unrolled]):
         return self._computed(torch.ops.aten.select.int, origin, turn, arguments)
 
     def _computed(self, op: Any, origin: Origin, turn: str, arguments: dict[str, Any]) -> _Unrolled:
-        """Run an operator that is not in the graph, but that a loop performs implicitly."""
+        """Run an operator that is not in the graph, but that a loop applies implicitly."""
         tensors: dict[Value, torch.Tensor] = {}
 
         def here(argument: Any) -> Any:

@@ -1,9 +1,9 @@
-"""The first operator that diverges: the program is exported and run piece by piece beside torch.
+"""Finds the first operator that diverges: the program is exported and run piece by piece, and compared with torch.
 
-A piece is a window of operators, with all their results as outputs. It runs beside torch and its float64 version. The
-outputs of the runtime for one piece are the inputs of the next, so that errors grow as in the whole program. Only the
-values of one window are kept at a time, and those that a later piece needs. The first operator that diverges is then
-given torch's own values: this distinguishes a wrong export from an earlier error that was magnified.
+A piece is a window of operators, with all their results as outputs. It is run in the runtime, in torch, and in torch
+with float64. The outputs of the runtime for one piece are the inputs of the next, so that errors grow as in the whole
+program. Only the values of one window are kept, and those that a later piece needs. The first operator that diverges is
+then run with torch's own values, which distinguishes a wrong export from an earlier error that is magnified.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _UNINITIALISED = frozenset(
 WINDOW = 32
 
 
-#: Exports a piece at an example, its second argument, and runs it on inputs, its third argument.
+#: Exports a piece with an example, its second argument, and runs it with inputs, its third argument.
 Execute = Callable[[Piece, Sequence[torch.Tensor], Sequence[torch.Tensor]], Sequence[object]]
 
 
@@ -41,13 +41,13 @@ class Step:
 
     number: int
     operator: str
-    #: The user's line and the module path; empty where unknown.
+    #: The user's line and the module path; empty if unknown.
     where: str
     module: str
     #: Line and module for a reader, with the branch or iteration.
     place: str
     verdict: Verdict
-    #: Why it could not be exported or run by itself; empty if it could.
+    #: The reason why it could not be exported or run alone; empty if it could.
     error: str = ""
 
     @property
@@ -67,7 +67,7 @@ class Step:
 
 
 class Walk:
-    """A program followed through exporter and runtime beside torch, window by window."""
+    """Runs a program window by window, in the exporter and runtime and in torch."""
 
     def __init__(
         self, recording: Recording, execute: Execute, *, window: int = WINDOW, signed_zeros: bool = True
@@ -102,7 +102,7 @@ class Walk:
 
     @property
     def outputs(self) -> list[torch.Tensor]:
-        """torch's results of the recording, after the whole program has been followed."""
+        """torch's results of the recording, after the whole program has been run."""
         return [self._torch[value] if value.constant is None else value.constant for value in self._recording.outputs]
 
     def _followed(self, start: int, nodes: Sequence[Node]) -> Iterator[Step]:
@@ -127,13 +127,13 @@ class Walk:
             if _is_undetermined(node):
                 verdict = Verdict(True, "", None)
                 for output in own:
-                    # The values are random, and none is wrong: torch continues with the runtime's values.
+                    # The values are random, and not wrong. torch continues with the runtime's values.
                     self._torch[output] = self._ours[output]
                     self._exact[output] = widened(self._ours[output])
             yield self._step(number, node, verdict)
 
     def _one_by_one(self, start: int, nodes: Sequence[Node], error: str) -> Iterator[Step]:
-        """Run the operators of a failed piece one by one. One that fails alone is replaced by torch's values."""
+        """Run the operators of a failed piece one by one. If one fails alone, torch's values are used for it."""
         if len(nodes) > 1:
             for number, node in enumerate(nodes, start):
                 yield from self._followed(number, [node])

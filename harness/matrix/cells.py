@@ -6,8 +6,8 @@ An id reads `case-dtype-opset-device-capture-runtime`, then `-exporter` where it
     avg_pool2d[ceil_mode=True]-float32-opset9-cpu-trace-onnxruntime
     avg_pool2d[ceil_mode=True]-float32-opset18-cpu-trace-onnxruntime-torch_dynamo-dynamic
 
-`pytest -k "avg_pool2d and ceil_mode and opset9"` selects by its parts. Opsets need no padding: those with one digit
-are 7, 8 and 9, and none with two begins with these.
+`pytest -k "avg_pool2d and ceil_mode and opset9"` selects by parts of the id. Opsets need no padding: those with one
+digit are 7, 8 and 9, and no opset with two digits begins with these.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Cell:
 def cells_of(
     name: str, declaration: Declaration, selection: Selection, wanted: Callable[[str], bool] = lambda label: True
 ) -> Iterator[Cell]:
-    """The cells of a declaration's cases whose labels are wanted. Cells that share work follow each other."""
+    """The cells of a declaration's cases whose labels are wanted. Cells that share work are adjacent."""
     if not selection.tier.includes(declaration.tier):
         return
     shapes = tuple(Shapes) if declaration.dynamic else (Shapes.STATIC,)
@@ -101,7 +101,7 @@ def _lanes(selection: Selection, opsets: tuple[int, ...], principal: bool) -> It
     for opset in opsets:
         for device in selection.devices_at(opset, opsets):
             if device is Device.CUDA and not principal and selection.devices is None:
-                continue  # The default CUDA lane is one cell a case.
+                continue  # The default CUDA lane is one cell for each case.
             for runtime in selection.runtimes_at(opset):
                 if device is Device.CPU or runtime != ONNX_REFERENCE:
                     yield opset, device, runtime

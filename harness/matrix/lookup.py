@@ -1,4 +1,4 @@
-"""From a cell's id back to the cell, wherever it is declared."""
+"""Finds the declared cell with a given id."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class NoSuchCellError(Exception):
 
 
 def find_cell(cell: str, directories: Sequence[Path]) -> Cell:
-    """The cell with an id, or with a node id that ends with it, such as a failure's `again:` line has."""
+    """The cell with an id, or with a node id that ends with it, as in the `again:` line of a failure."""
     cell = cell.rpartition("::")[2]
     point = _POINT.search(cell)
     if point is None:
@@ -69,7 +69,7 @@ def _declared(
 
 
 def _selection(point: re.Match[str]) -> Selection:
-    """A selection of few cells besides this one. An id ends with the runtime, and perhaps an exporter and `dynamic`."""
+    """A selection that contains the cell and few others. An id ends with the runtime, an exporter, and `dynamic`."""
     if int(point["opset"]) not in OPSETS:
         raise NoSuchCellError(f"there is no opset {point['opset']} here, only {OPSETS[0]} to {OPSETS[-1]}.")
     runtime, _, exporter = point["rest"].removesuffix("-dynamic").partition("-")

@@ -1,8 +1,8 @@
-"""Shards: which of N parts of a run a cell belongs to.
+"""Shards: the part of a run, out of N, to which a cell belongs.
 
-The cells of a case at one dtype stay together, because they share their work. Without recorded durations a hash of
-their name decides, so that a case is in the same shard every time. With durations, the longest go first to the emptiest
-shard; cases without a duration are distributed by their hash, so that a new case does not move others.
+The cells of a case at one dtype stay together, because they share work. Without recorded durations a hash of their name
+decides, so that a case is always in the same shard. With durations, the longest groups are assigned first, each to the
+emptiest shard. Cases without a duration are distributed by their hash, so that a new case does not move others.
 """
 
 from __future__ import annotations
@@ -36,16 +36,16 @@ class Shard:
 
 
 def parse_shard(text: str, durations: Path | None) -> Shard:
-    """`2/8`, and the run whose durations balance the eight."""
+    """`2/8`, and the run whose durations balance the shards."""
     found = _SHARD.fullmatch(text)
     if not found or not 1 <= int(found[1]) <= int(found[2]):
-        raise AxisError(f"--shard {text}: write which of how many, such as 2/8 for the second of eight.")
+        raise AxisError(f"--shard {text}: write the number and the count, such as 2/8 for the second of eight.")
     number, of = int(found[1]), int(found[2])
     if durations is None:
         return Shard(number, of)
     read_info(
         durations
-    )  # Raises where there is no run: without it this machine would divide the cells differently from others.
+    )  # Raises an error if there is no run: without it this machine would divide the cells differently from others.
     return Shard(number, of, balance(read_records(durations), of))
 
 

@@ -1,10 +1,10 @@
-"""`--since`: which cells need not be run again, because nothing that they depend on changed since an earlier run.
+"""`--since`: the cells that need not be run again, because nothing that they depend on changed since an earlier run.
 
-Every cell depends on the packages, the machine, the seed, the harness, and all of the exporter but the families of
-lowerings. A cell depends on those families that lower one of its operators, and on its own declaration. Cells that did
-not pass, and cells that an expectation matches, are always run again. So is one group of cells in twenty, another one
-each time: a change that these rules miss is found within twenty runs. The other records are copied, and name the run
-that they come from; a gate's policy can refuse copied records.
+Every cell depends on the packages, the machine, the seed, the harness, and the exporter without the families of
+lowerings. A cell also depends on those families that lower one of its operators, and on its own declaration. Cells that
+did not pass, and cells that an expectation matches, are always run again. So is one group of cells in twenty, a
+different one each time, so that a change that these rules miss is found within twenty runs. The other records are
+copied, and name the run from which they come. A gate's policy can refuse copied records.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from onnx_parity.harness.store import RunStoreError, read_info, read_records
 if TYPE_CHECKING:
     from onnx_parity.harness.pytest_plugin.items import CellItem
 
-#: Of this many groups of cells that need not be run again, one is.
+#: One of this many groups of cells that need not be run again is run nevertheless.
 SAMPLE = 20
 _PACKAGE = "onnx_parity"
 _FAMILIES = "exporter/lowering/families.py"
@@ -50,7 +50,7 @@ class Since:
         return self.info.turn + 1
 
     def carry(self, item: CellItem) -> Record | None:
-        """The record of the earlier run that stands for the cell, or None where the cell is to be run again."""
+        """The earlier record to use for the cell, or None if the cell has to be run again."""
         record = self.records.get(item.cell.id)
         if record is None or record.status not in (Status.PASSED, Status.UNSUPPORTED, Status.ABSENT):
             return None
@@ -95,7 +95,7 @@ def since(run: Path, seed: int) -> Since:
         raise RunStoreError(f"{run} was run with --seed {info.seed}: its cells had other inputs. Give that seed here.")
     now = contents()
     around = (info.packages, info.platform) == (package_versions(), platform_name())
-    # The records of runs of version 1 do not name the files that they ran through.
+    # The records of runs of version 1 do not list the files that they depend on.
     if not around or not info.contents:
         return Since(info, {}, frozenset())
     changed = frozenset(file for file in {**now, **info.contents} if now.get(file) != info.contents.get(file))

@@ -1,1 +1,1 @@
-"""The pytest plug-in: collects declarations as cells, runs them, reports their outcomes and the progress."""
+"""The pytest plug-in: collects declarations as cells, runs them, and reports their outcomes and the progress."""

@@ -16,7 +16,7 @@ from onnx_parity.harness.record import Record, Status
 _Outcome = Literal["passed", "failed", "skipped"]
 _Words = str | tuple[str, int, str] | None
 
-#: Statuses that pytest treats as skipped: how they are counted, their letter, and their word.
+#: Statuses that pytest treats as skipped, with their category, letter and word.
 _SKIPPED_AS = {
     Status.UNSUPPORTED: ("unsupported", "n", "UNSUPPORTED"),
     Status.KNOWN: ("known", "k", "KNOWN"),
@@ -27,7 +27,7 @@ _REPORTED_AS = {
     "failed": ("failed", "F", "FAILED"),
     "skipped": ("skipped", "s", "SKIPPED"),
 }
-#: The key of a report in what a worker sends.
+#: The key of a report in the message of a worker.
 _KEY = "parity_cell"
 
 
@@ -48,12 +48,12 @@ class CellReport(pytest.TestReport):
         self.status = status
 
     def category(self) -> tuple[str, str, str]:
-        """Under which category pytest counts it, its letter, and its word."""
+        """The category in which pytest counts it, its letter, and its word."""
         shown = _SKIPPED_AS.get(self.status) if self.skipped else None
         return shown or _REPORTED_AS[self.outcome]
 
     def print_id_as_it_is(self) -> None:
-        """Have the terminal print the id unchanged: pytest takes what follows a `[` for parameters, and adds a `]`."""
+        """Make the terminal print the id unchanged. pytest takes text after a `[` for parameters, and adds a `]`."""
         parsed = getattr(self, "id", None)
         if parsed is not None and parsed.params is not None:
             path, *names = self.nodeid.split("::")

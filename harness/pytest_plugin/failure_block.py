@@ -1,4 +1,4 @@
-"""The lines that the terminal shows for a cell that failed: what failed, how, and how to run it again."""
+"""The lines that the terminal shows for a failed cell: the point, the failure, and the command to run it again."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def headline(record: Record) -> str:
 
 
 def block(record: Record, details: Sequence[str]) -> str:
-    """The headline, the details, and how to run the cell again."""
+    """The headline, the details, and the command to run the cell again."""
     lines = [line for detail in details for line in detail.splitlines()]
     shown = lines[:_LINES]
     if len(lines) > _LINES:

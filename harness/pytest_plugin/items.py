@@ -1,4 +1,4 @@
-"""What pytest collects: a collector for each declaration, an item for each cell and for each expectation."""
+"""The items that pytest collects: a collector for each declaration, an item for each cell and for each expectation."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from onnx_parity.harness.subjects.runtimes import RUNTIMES
 
 
 class CellRunner(Protocol):
-    """What the items use of the plug-in."""
+    """The part of the plug-in that the items use."""
 
     @property
     def selection(self) -> Selection: ...
@@ -52,7 +52,7 @@ class DeclarationCollector(pytest.Collector):
     def collect(self) -> Iterator[CellItem]:
         place = self._declaration.place
         first = self._runner.claim(self.name, place)
-        # The id of a cell identifies it in the run store, so that names must be unique.
+        # The id of a cell identifies it in the run store, so names must be unique.
         if first != place:
             raise self.CollectError(f"{self.name} is declared twice, at {first} and {place}. Rename one of them.")
         lines = lines_of(self.path, self.name)
@@ -112,7 +112,7 @@ class CellItem(pytest.Item):
     def report(self, following: pytest.Item | None) -> CellReport:
         """Run the cell and return its report. If the next item is a cell, it may begin before this returns."""
         start = time.time()
-        # With --maxfail, nothing may run after a failure, so that the next cell must not begin early.
+        # With --maxfail, nothing may run after a failure, so the next cell must not begin early.
         stops = bool(self.config.getoption("maxfail"))
         record = self._runner.run(self, following if isinstance(following, CellItem) and not stops else None)
         return report_of(self, record, start, time.time(), strict_unsupported=self._runner.strict_unsupported)
@@ -152,7 +152,7 @@ class ExpectationItem(pytest.Item):
         one_of_each: dict[str, str] = {}
         for name, declaration in declared_under(self.path.parent):
             if self._expectation.may_match(name):
-                # Only of cases that it may match: the samples of OpInfo have millions of cells.
+                # Only cases that it may match, because the samples of OpInfo have millions of cells.
                 for cell in cells_of(name, declaration, everything, self._expectation.may_match):
                     if self._expectation.matches(cell.id):
                         return

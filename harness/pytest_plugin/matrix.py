@@ -44,7 +44,7 @@ RUN_INFO = "parity_run"
 
 
 class Matrix:
-    """Runs the cells of this process. Created at the start of every pytest; starts nothing until a cell is run."""
+    """Runs the cells of this process. It is created at the start of every pytest, but starts nothing before a cell."""
 
     def __init__(self, config: pytest.Config, selection: Selection, limits: Limits) -> None:
         self.selection = selection
@@ -67,7 +67,7 @@ class Matrix:
 
     @cached_property
     def info(self) -> RunInfo:
-        """The run: the controller's in a worker, the resumed one, or a new one."""
+        """The description of the run: the controller's in a worker, the resumed run's, or a new one."""
         given = getattr(self._config, "workerinput", {}).get(RUN_INFO)
         if given is not None:
             return msgspec.json.decode(given, type=RunInfo)
@@ -102,7 +102,7 @@ class Matrix:
         return Bench(self.seed, entered=self.log.in_flight.enter)
 
     def split(self, items: Sequence[pytest.Item]) -> Split:
-        """Split the collected items into those to run and those to leave out. One process writes carried-over records.
+        """Split the collected items into those to run and those to leave out. Only one process writes carried records.
 
         The expectation files are read here, so that an invalid one is reported before any cell runs.
         """
@@ -114,7 +114,7 @@ class Matrix:
         return split
 
     def collected(self, items: Sequence[pytest.Item]) -> None:
-        """Remember the collected cells, for the process that runs them."""
+        """Store the collected cells for the process that runs them."""
         self.items = {item.nodeid: cast("CellItem", item) for item in items if hasattr(item, "cell")}
 
     def end(self, *, whole: bool) -> None:
@@ -139,7 +139,7 @@ class Matrix:
         if not self._isolated:
             return self._run_here(item)
         self._process = self._process or self._new_process()
-        # The weights of a model stay in memory until the next case. That is not counted as a leak.
+        # The weights of a model stay in memory until the next case. This does not count as a leak.
         is_model = item.cell.case.declaration.kind is not Kind.OPERATOR
         alike = ahead is not None and (is_model or ahead.cell.case is item.cell.case)
         try:
@@ -163,7 +163,7 @@ class Matrix:
 
         if PARITY in self.selection.exporters:
             _export_once()
-        # The collector of the forked process ignores objects that exist by now: visiting them would copy their pages.
+        # The collector of the forked process ignores objects that exist now, because visiting them copies their pages.
         gc.freeze()
         stderr = stderr_path(self.folder, self.worker)
         return CellProcess(self._answer, self.log.in_flight, stderr, self._limits, self.log.filenos())
@@ -248,9 +248,9 @@ def _part_of(config: pytest.Config) -> tuple[RunInfo | None, Part]:
 
 
 def _export_once() -> None:
-    """Export once, so that the imports of the first export, half a second with dynamic axes, count for no cell.
+    """Export once, so that the time of the first export's imports, half a second, is not counted for a cell.
 
-    Otherwise a gate could find the case that happens to run first slower than before.
+    Otherwise a gate could report that the case that happens to run first has become slower.
     """
     import torch
 

@@ -1,4 +1,4 @@
-"""Refuses modules that `--runtimes backend:module` and `--exporters module:function` name and that do not exist."""
+"""Refuses modules in `--runtimes backend:module` and `--exporters module:function` that do not exist."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ __all__ = ["refuse_missing_modules"]
 def refuse_missing_modules(selection: Selection, folders: Sequence[Path]) -> None:
     """Raise `AxisError` if the top-level module of a named runtime or exporter cannot be found.
 
-    Such a name is most likely misspelt, and all of its cells would be absent without anybody noticing. A module that
-    exists and fails when it is imported, perhaps because something that it needs is not installed, is not refused: its
-    cells are absent, with the error. The folders are those that pytest may add to the import path while it collects.
+    Such a name is most likely misspelt, and all of its cells would be absent without notice. A module that exists but
+    fails when it is imported, perhaps because a package is missing, is not refused: its cells are absent, with the
+    error. The folders are those that pytest may add to the import path while it collects.
     """
     for name in selection.runtimes or ():
         if name not in RUNTIME_NAMES:
@@ -36,5 +36,5 @@ def _refuse_missing(option: str, name: str, module: str, folders: Sequence[Path]
     if top in sys.modules or find_spec(top) is not None or PathFinder.find_spec(top, path) is not None:
         return
     near = difflib.get_close_matches(top, sorted({each.name for each in pkgutil.iter_modules(path)}), n=1, cutoff=0.8)
-    hint = f"the nearest is {near[0]!r}" if near else "install it, or run in the folder that holds it"
+    hint = f"the nearest is {near[0]!r}" if near else "install it, or run in the folder that contains it"
     raise AxisError(f"{option} {name}: there is no module {top!r}; {hint}.")

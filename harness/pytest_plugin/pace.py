@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass, field
 
-#: The rate is averaged over this many seconds: similar cells run one after the other, and some take 100 times longer.
+#: The rate is averaged over this many seconds, because similar cells are adjacent, and some take 100 times longer.
 _SPAN = 30.0
 
 

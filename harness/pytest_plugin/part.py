@@ -1,7 +1,7 @@
-"""Which of the collected items this invocation runs.
+"""The part of the collected items that this invocation runs.
 
-All of them, one shard, the cells that a resumed run lacks, or the cells that a change since an earlier run may affect.
-A resumed run (`--resume`) continues in the environment in which it began.
+This may be all of them, one shard, the cells that a resumed run lacks, or the cells that a change since an earlier run
+may affect. A resumed run (`--resume`) continues in the environment in which it began.
 """
 
 from __future__ import annotations

@@ -185,7 +185,7 @@ def pytest_pycollect_makeitem(collector: pytest.Module, name: str, obj: object) 
 def pytest_make_collect_report() -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
     report = yield
     raised = getattr(getattr(report, "call", None), "excinfo", None)
-    # A mistake in a declaration is told by its message, which names the file and the line, not by a traceback.
+    # For a mistake in a declaration, the message with the file and the line is shown, and no traceback.
     if raised is not None and isinstance(raised.value, DeclarationError):
         report.longrepr = str(raised.value)
     return report
@@ -200,7 +200,7 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Col
 
 
 def _has_declarations(folder: Path) -> bool:
-    """Whether the folder holds declarations. Otherwise its expectations.toml is not ours."""
+    """Whether the folder has declarations. If not, its expectations.toml does not belong to the harness."""
     return any(b"harness." in path.read_bytes() for path in folder.glob("*.py"))
 
 
@@ -235,7 +235,7 @@ def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> 
         # Tear down fixtures of an earlier test that the next item does not use.
         item.session._setupstate.teardown_exact(nextitem)
     if _is_worker(item.config):
-        # Two more messages for the start and the end would have nothing to print in the controller's terminal.
+        # Further messages for the start and the end would print nothing in the controller's terminal.
         item.config.stash[_TELL_CONTROLLER](report=report(nextitem))
     else:
         item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)

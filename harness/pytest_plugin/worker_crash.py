@@ -1,7 +1,7 @@
 """The record of a cell whose pytest worker was killed, which the worker could not write itself.
 
-Cells run in processes of their own (`cell_process.py`), so that a crashing cell does not end its worker. The user or
-the system can.
+Cells run in processes of their own (`cell_process.py`), so a crashing cell does not end its worker. A worker can only
+be killed by the user or the system.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from onnx_parity.harness.store import read_in_flight, read_records
 
 
 def record_crash(nodeid: str, report: pytest.TestReport, matrix: Matrix) -> Record | None:
-    """Write and return the record of the cell in which a worker was killed; None if it was running something else.
+    """Write and return the record of the cell during which a worker was killed; None if it was not running a cell.
 
     If the cell had ended before the worker could report it, its record is returned. The next cell, which had begun by
     then, is run again by another worker.

@@ -1,1 +1,1 @@
-"""What is made of runs: merging, queries, comparisons, summaries; and the environment of a run."""
+"""Evaluates runs: merging, queries, comparisons, summaries; and the environment of a run."""

@@ -10,7 +10,7 @@ from typing import Any
 
 __all__ = ["bounded"]
 
-#: A repeat of at most so many is written out as it were.
+#: A repeat of at most this many counts as written out.
 _FEW = 16
 _LONGEST = 500
 _REPEATS = (codes.MAX_REPEAT, codes.MIN_REPEAT, codes.POSSESSIVE_REPEAT)
@@ -18,19 +18,19 @@ _REPEATS = (codes.MAX_REPEAT, codes.MIN_REPEAT, codes.POSSESSIVE_REPEAT)
 
 @functools.cache
 def bounded(pattern: str) -> re.Pattern[str]:
-    """The compiled pattern. Raises re.error where a repeated part is repeated, or chooses, in itself: `(a+)+`."""
+    """The compiled pattern. Raises re.error if a repeated part contains a repeat or a choice, as in `(a+)+`."""
     if len(pattern) > _LONGEST:
         raise re.error(f"a pattern has at most {_LONGEST} characters")
     if _explodes(parser.parse(pattern), within=False):
         raise re.error(
-            "a repeated part must not hold another repeat or a choice, as in (a+)+ and (a|b)*, which may take forever; "
-            "write [ab]*"
+            "a repeated part must not contain another repeat or a choice, as in (a+)+ and (a|b)*, which may take "
+            "forever; write [ab]*"
         )
     return re.compile(pattern)
 
 
 def _explodes(parsed: Any, *, within: bool) -> bool:
-    """Whether a repeat of many lies in another, or a choice in one. `within`: the part is in one itself."""
+    """Whether a repeat or a choice is inside of a repeat. `within` means that the part itself is inside of one."""
     for code, argument in parsed:
         if code in _REPEATS:
             many = argument[1] > _FEW

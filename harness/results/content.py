@@ -1,4 +1,4 @@
-"""Hashes of what a cell's outcome depends on: the files of the exporter and the harness, and its own declaration."""
+"""Hashes of the files on which a cell's outcome depends: the exporter, the harness, and the cell's declaration."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 _PACKAGES = ("exporter", "harness")
-#: Parts of the harness that take no part in running a cell.
+#: Parts of the harness that are not used to run cells.
 _NOT_INVOLVED = ("harness/commands/", "harness/gate/", "harness/comparison/", "harness/localisation/", "harness/cli.py")
 
 
@@ -20,7 +20,7 @@ def room_folder(package: str) -> Path:
 
 
 def contents() -> dict[str, str]:
-    """File, such as `exporter/lowering/aten/shape.py`, to its hash, for all files that take part in running cells."""
+    """The hash of each file that is used to run cells, by its name, such as `exporter/lowering/aten/shape.py`."""
     found = {}
     for package in _PACKAGES:
         folder = room_folder(package)
@@ -33,7 +33,7 @@ def contents() -> dict[str, str]:
 
 @cache
 def declared_as(file: Path, name: str) -> str:
-    """A hash of the declaration called `name` and of the code that it can use in its file and in files beside it.
+    """A hash of the declaration called `name`, and of the code that it can use in its file and in files beside it.
 
     Declarations that it does not refer to are left out, so that a new row does not change the hashes of other rows.
     """
@@ -68,7 +68,7 @@ def _parts(file: Path) -> tuple[dict[str, str], str]:
         source = "\n".join(lines[node.lineno - 1 : node.end_lineno])
         match node:
             case ast.Assign(targets=[ast.Name(id=name)]) if not name.startswith("_"):
-                # A name that is assigned twice has both sources.
+                # If a name is assigned twice, both sources are used.
                 declarations[name] = "\n".join(filter(None, (declarations.get(name), source)))
             case _:
                 rest.append(source)

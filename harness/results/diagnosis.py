@@ -16,7 +16,7 @@ from onnx_parity.harness.one_line import one_line
 
 class Health(StrEnum):
     OK = "ok"
-    #: Not installed, and not required; `costs` says what does not work without it.
+    #: Not installed, and not required; `costs` describes what does not work without it.
     MISSING = "missing"
     #: Installed but does not work, or required and not installed.
     BROKEN = "broken"
@@ -27,7 +27,7 @@ class Check(msgspec.Struct, frozen=True):
 
     what: str
     health: Health
-    #: The version, or why it is missing.
+    #: The version, or the reason why it is missing.
     found: str
     #: What does not work without it.
     costs: str = ""
@@ -43,7 +43,7 @@ class Need(msgspec.Struct, frozen=True):
 
     module: str
     distribution: str
-    #: What does not work without it; empty if nothing works without it.
+    #: What does not work without it; empty if the whole project does not.
     costs: str = ""
     remedy: str = ""
 

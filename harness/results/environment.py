@@ -18,10 +18,10 @@ _PACKAGES = ("torch", "torchvision", "onnx", "onnx_ir", "onnxruntime", "onnxscri
 
 
 def describe_run(*, seed: int, tier: Tier, argv: Sequence[str], project: Path) -> RunInfo:
-    """The description of a run that starts now. Imports none of the packages that it names."""
+    """The description of a run that starts now. The packages in it are not imported."""
     started = datetime.now(UTC)
     return RunInfo(
-        # Two runs may start in the same second. The process number tells them apart.
+        # Two runs may start in the same second, so the name has the process number too.
         id=f"{started:%Y%m%d-%H%M%S}-{os.getpid()}",
         started=started.isoformat(timespec="seconds"),
         seed=seed,
@@ -37,7 +37,7 @@ def describe_run(*, seed: int, tier: Tier, argv: Sequence[str], project: Path) -
 
 
 def missing_here(selection: Selection) -> dict[str, str]:
-    """Devices, and selected exporters and runtimes, that cannot be used here, to the reason. Imports torch."""
+    """Devices, and selected exporters and runtimes, that cannot be used here, with the reasons. Imports torch."""
     from onnx_parity.harness.subjects import cuda
     from onnx_parity.harness.subjects.exporters import EXPORTERS
     from onnx_parity.harness.subjects.runtimes import RUNTIMES

@@ -55,11 +55,11 @@ class Comparison(msgspec.Struct, frozen=True):
     """The comparison of all exporters that occur in some runs."""
 
     exporters: tuple[str, ...]
-    #: The number of points that all exporters ran, and of those that only some ran, which are not counted further.
+    #: The number of points that all exporters ran; and of those that only some ran, which are not used.
     common: int
     others: int
     totals: dict[str, dict[Status, int]]
-    #: Exporter to the number of operators and models by their worst status.
+    #: For each exporter, the number of operators and models by their worst status.
     by_operator: dict[str, dict[Status, int]]
     rows: tuple[Row, ...]
     #: Points at which another exporter passes and this project's does not.

@@ -24,7 +24,7 @@ from onnx_parity.harness.store import (
 
 
 def merge(runs: Sequence[Path], root: Path, *, partial: bool = False) -> Path:
-    """Create a run under `root` with the records of all `runs`. Those are not changed."""
+    """Create a run under `root` with the records of all `runs`, which are not changed."""
     infos = [read_info(run) for run in runs]
     ids = [info.id for info in infos]
     for number, run in enumerate(runs):
@@ -55,7 +55,7 @@ def merge(runs: Sequence[Path], root: Path, *, partial: bool = False) -> Path:
     run = create_run(root, merged)
     for source, info in zip(runs, infos, strict=True):
         for path in record_files(source):
-            # The modification time is kept: of two records of a cell without a start time, the later file's counts.
+            # The modification time is kept: of two records of a cell without start times, the later file's is used.
             shutil.copy2(path, run / path.name.replace("records-", f"records-{info.id}-", 1))
     _merge_columns(runs, run)
     ends = [end for source in runs if (end := read_end(source)) is not None]

@@ -59,17 +59,17 @@ _ARITHMETIC: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.Mult: _product,
     ast.Div: operator.truediv,
 }
-#: Conditions are written by hand; longer or deeper ones would take unbounded time or more calls than Python allows.
+#: Conditions are written by hand. Longer ones would take unbounded time; deeper ones exceed Python's recursion limit.
 _LONGEST, _DEEPEST = 10_000, 50
 _FUNCTIONS: dict[str, Callable[[str, str], bool]] = {
-    # Names of cells contain brackets. They stand for themselves, not for sets of characters.
+    # Names of cells contain brackets, which are not sets of characters here.
     "like": lambda text, pattern: fnmatchcase(text, pattern.replace("[", "[[]")),
     "matches": lambda text, pattern: bounded(pattern).search(text) is not None,
 }
 
 
 class QueryError(ValueError):
-    """A condition that cannot be evaluated. The message says which part, and what can be written instead."""
+    """A condition that cannot be evaluated. The message names the part, and what can be written instead."""
 
 
 #: A field of a record, and a part of it or "": `opset`, `metrics.headroom`, `seconds["export"]`.
@@ -232,9 +232,9 @@ def _chain(first: _Evaluated, steps: list[tuple[tuple[Callable[[Any, Any], bool]
 
 
 def parse(text: str) -> Query:
-    """The condition that `text` states. Raises QueryError if it is not valid, or names a field that does not exist."""
+    """The condition in `text`. Raises QueryError if it is not valid, or names a field that does not exist."""
     if len(text) > _LONGEST:
-        raise QueryError(f"the condition has {len(text):,} characters, and may have {_LONGEST:,}. {_example()}")
+        raise QueryError(f"the condition has {len(text):,} characters, but may have {_LONGEST:,}. {_example()}")
     try:
         condition = ast.parse(text.strip(), mode="eval").body
     except SyntaxError as error:

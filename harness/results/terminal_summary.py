@@ -1,4 +1,4 @@
-"""The lines at the end of a run in the terminal: the number of cells of each status, and what went wrong."""
+"""The summary of a run in the terminal: the number of cells of each status, and the failures."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _GROUPS = 20
 
 @dataclass(frozen=True, slots=True)
 class _Group:
-    """Cells with the same outcome, shown as one line: a fault often appears at twenty opsets."""
+    """Cells with the same outcome, shown as one line, because a fault often appears at twenty opsets."""
 
     status: Status
     case: str
@@ -31,8 +31,8 @@ def counts(records: Iterable[Record]) -> str:
 
 
 def without_kernel(records: Iterable[Record]) -> str:
-    """How many cells of onnxruntime ran on onnx.reference, because onnxruntime has no kernel; empty if none did."""
-    # The id names the runtime that was asked for, the record the one that ran.
+    """A sentence with the number of onnxruntime's cells that ran on onnx.reference for want of a kernel; or empty."""
+    # The id has the requested runtime, and the record the one that was used.
     count = sum(each.runtime == ONNX_REFERENCE and f"-{each.capture}-{ONNXRUNTIME}" in each.cell for each in records)
     return f"{count} cells ran on {ONNX_REFERENCE}, because {ONNXRUNTIME} has no kernel" if count else ""
 
@@ -43,7 +43,7 @@ def summarise(records: list[Record]) -> Iterator[str]:
     for record in records:
         if record.status is Status.PASSED:
             continue
-        # A missing device or runtime is the reason for every case: one line is enough.
+        # If a device or runtime is missing, all cases have the same reason, and one line is enough.
         case = "" if record.status is Status.ABSENT else f"{record.case} {record.dtype}"
         if case and record.exporter != PARITY:
             case += f" {record.exporter}"

@@ -6,7 +6,7 @@ then, while its owner reports to pytest. A segfault, `os._exit`, a stage that do
 the outcome of that cell, with the signal, the stage, the last lines of standard error, and the stack. The next cell
 gets a new process within milliseconds. If the owner is killed, so is the process.
 
-Libraries keep something of nearly every new case (compiled functions, kernels for a shape), 200 MiB over the default
+Libraries keep some data for nearly every new case (compiled functions, kernels for a shape), 200 MiB over the default
 tier. A process that has grown by `GROWTH_MIB` is therefore replaced between two cases, so that a long run takes no more
 memory than a short one.
 """

@@ -145,8 +145,8 @@ class ChildProcess:
             raise ProcessEndedError(f"took more than {mib} MiB of memory and was killed")
 
     def limit_time(self, seconds: float, since: float, reason: str, *, asks_for_stack: bool = False) -> None:
-        """End the process if so many seconds have passed. One that has faulthandler can be asked for its stack first,
-        which it writes even if it holds the interpreter's lock and never comes back.
+        """End the process if so many seconds have passed. If it uses faulthandler, it can be asked for its stack first,
+        which it writes even if it holds the interpreter's lock and never returns.
         """
         if time.monotonic() - since > seconds:
             if asks_for_stack:
@@ -213,7 +213,7 @@ def _serve(
 def _let_go_of_files(keep: frozenset[int]) -> None:
     """Release the owner's files, because a reader of one of its pipes waits until every copy of the pipe is closed.
 
-    They are not closed but redirected to nowhere, because Python's objects still refer to their numbers.
+    They are not closed but redirected to os.devnull, because Python's objects still refer to their numbers.
     """
     nowhere = os.open(os.devnull, os.O_RDWR)
     for number in map(int, os.listdir("/dev/fd")):

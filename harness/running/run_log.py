@@ -1,4 +1,4 @@
-"""Writes the records of one process of a run, and which cell it is in, so that nothing is lost if it dies."""
+"""Writes the records of one process of a run, and the cell that it is running, so that nothing is lost if it dies."""
 
 from __future__ import annotations
 

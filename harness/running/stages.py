@@ -1,7 +1,7 @@
 """The stages of a cell, and the work that the cells of a case share.
 
 The cells of a case share the built program, its capture and the reference. A cell then lowers the capture to its opset,
-checks, loads and runs the model, and compares the outputs. Whatever a stage raises is the outcome of that cell alone.
+checks, loads and runs the model, and compares the outputs. If a stage raises an error, only that cell fails.
 """
 
 from __future__ import annotations

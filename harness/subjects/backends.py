@@ -1,4 +1,4 @@
-"""Runtimes that plug in: any module with the ONNX backend interface, such as `onnxruntime.backend` or Caffe2's.
+"""Runtimes as plug-ins: any module with the ONNX backend interface, such as `onnxruntime.backend`.
 
     pytest --runtimes backend:onnxruntime.backend
 
@@ -41,7 +41,7 @@ class BackendModule(Protocol):
 
 
 class NoBackendError(Exception):
-    """The module cannot be used as a backend. The message says why."""
+    """The module cannot be used as a backend. The message has the reason."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class Backend:
     """A module with the ONNX backend interface."""
 
     name: str
-    #: All of them: a backend reports for each model whether it runs its opset.
+    #: All opsets, because a backend reports for each model whether it supports its opset.
     opsets: tuple[int, ...] = OPSETS
 
     def missing(self, device: Device) -> str:
@@ -93,9 +93,9 @@ def _loaded(name: str) -> BackendModule:
     try:
         module = import_module(name)
     except Exception as error:
-        # A package that lacks another one names only that in its error.
+        # If a package lacks another one, its error only names the other one.
         raise NoBackendError(f"{name} cannot be imported: {type(error).__name__}: {one_line(str(error))}") from error
     for function in ("prepare", "supports_device"):
         if not callable(getattr(module, function, None)):
-            raise NoBackendError(f"{name} is no ONNX backend: it has no {function}()")
+            raise NoBackendError(f"{name} is not an ONNX backend: it has no {function}()")
     return cast("BackendModule", module)

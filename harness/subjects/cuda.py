@@ -1,9 +1,9 @@
-"""The CUDA device: why it cannot be used here, and settings that make torch and onnxruntime comparable on it.
+"""The CUDA device: the reason if it cannot be used, and settings that make torch and onnxruntime comparable on it.
 
-GPUs since Ampere multiply float32 in TF32, ten bits of mantissa, unless told not to. torch and onnxruntime have
-different defaults, and neither reports which it used, so both are set here. Device memory is bounded per process, and
-only as many processes use the device at a time as have room on it: a cell that asks for too much fails itself and no
-other.
+GPUs since Ampere multiply float32 in TF32, with ten bits of mantissa, unless this is switched off. torch and
+onnxruntime have different defaults, and neither reports which it used, so both are set here. Device memory is limited
+for each process, and only as many processes use the device at a time as fit into its memory, so that a cell that needs
+too much memory does not make other cells fail.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ MEMORY_LIMIT = 4 << 30
 
 @contextmanager
 def in_turn(waiting: Callable[[], None]) -> Iterator[None]:
-    """Wait for a slot and use the device. Afterwards the memory that this process has cached is released."""
+    """A context in which this process has a slot on the device. Its cached memory is released afterwards."""
     with _slots().taken(waiting):
         prepare_torch()
         try:
@@ -39,13 +39,13 @@ def in_turn(waiting: Callable[[], None]) -> Iterator[None]:
 @cache
 def _slots() -> Slots:
     total = torch.cuda.get_device_properties(0).total_memory
-    # torch and onnxruntime may each take the limit.
+    # torch and onnxruntime may each use this much memory.
     return Slots(Path(tempfile.gettempdir()) / f"parity-cuda-{os.getuid()}", max(1, total // (2 * MEMORY_LIMIT)))
 
 
 @cache
 def missing() -> str:
-    """Why CUDA cells cannot run here; empty if they can."""
+    """The reason why CUDA cells cannot run here; empty if they can."""
     import onnxruntime
 
     if not torch.cuda.is_available():
@@ -61,8 +61,8 @@ def provider() -> tuple[str, dict[str, str]]:
         "use_tf32": "0",
         "gpu_mem_limit": str(MEMORY_LIMIT),
         "arena_extend_strategy": "kSameAsRequested",
-        # The default tries every algorithm of every convolution, which takes seconds for each session, and may choose
-        # another one each time.
+        # The default tries every algorithm of each convolution, which takes seconds for each session, and may choose
+        # different ones each time.
         "cudnn_conv_algo_search": "HEURISTIC",
     }
     return PROVIDER, options
@@ -71,7 +71,7 @@ def provider() -> tuple[str, dict[str, str]]:
 @cache
 def prepare_torch() -> None:
     """Configure torch, once in each process, before its first reference on the device."""
-    # Read by cuBLAS when its first handle is made; without it torch refuses deterministic matrix products.
+    # cuBLAS reads this when its first handle is created. Without it torch refuses deterministic matrix products.
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
     torch.backends.cuda.matmul.allow_tf32 = False
     torch.backends.cudnn.allow_tf32 = False

@@ -1,4 +1,4 @@
-"""A model that an exporter has delivered, as bytes or as a file, and the checks that onnx's checker does not make."""
+"""A model that an exporter delivered, as bytes or as a file, and the checks that onnx's checker does not make."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from onnx_parity.harness.record import OnnxUse
 
 
 class DeliveryError(Exception):
-    """The model is valid ONNX, but not what was requested."""
+    """The model is valid ONNX, but not the model that was requested."""
 
 
 @dataclass(frozen=True)
@@ -53,26 +53,26 @@ def check(delivered: Delivered, opset: int, shapes: Mapping[str, tuple[int | str
     model = delivered.model
     onnx.checker.check_model(model if isinstance(model, bytes) else str(model), full_check=True)
     if delivered.opset != opset:
-        raise DeliveryError(f"opset {opset} was asked for, opset {delivered.opset} was delivered")
+        raise DeliveryError(f"opset {opset} was requested, but opset {delivered.opset} was delivered")
     graph = delivered.proto.graph
     weights = {tensor.name for tensor in graph.initializer}  # Before IR version 4 they are listed as inputs too.
     found = {value.name: tuple(_sizes(value)) for value in graph.input if value.name not in weights}
     if list(found) != list(shapes):
-        raise DeliveryError(f"inputs {_names(shapes)} were asked for, {_names(found)} were delivered")
+        raise DeliveryError(f"inputs {_names(shapes)} were requested, but {_names(found)} were delivered")
     for name, shape in shapes.items():
         if len(found[name]) != len(shape):
-            raise DeliveryError(f"input {name} has rank {len(shape)}, the model's has rank {len(found[name])}")
+            raise DeliveryError(f"input {name} has rank {len(shape)}, but rank {len(found[name])} in the model")
         for axis, (asked, got) in enumerate(zip(shape, found[name], strict=True)):
             where = f"input {name}, axis {axis}"
             if isinstance(asked, str) and not isinstance(got, str):
-                raise DeliveryError(f"{where}: {asked!r} was to be symbolic, the model fixes it to {got}")
+                raise DeliveryError(f"{where}: {asked!r} was requested as symbolic, but the model fixes it to {got}")
             if isinstance(asked, int) and got != asked:
-                raise DeliveryError(f"{where}: size {asked} was exported, the model says {got!r}")
+                raise DeliveryError(f"{where}: size {asked} was exported, but the model has {got!r}")
     holding = sum(not value.type.HasField("tensor_type") for value in graph.output)
     tensors = len(graph.output) - holding
-    # A sequence has as many of the program's outputs as it has items, which is only known at run time; optionals too.
+    # The number of items of a sequence, and whether an optional has a value, is only known at run time.
     if tensors > outputs if holding else tensors != outputs:
-        raise DeliveryError(f"the program has {outputs} outputs, the model {len(graph.output)}")
+        raise DeliveryError(f"the program has {outputs} outputs, but the model has {len(graph.output)}")
 
 
 def _names(names: Iterable[str]) -> str:

@@ -42,16 +42,16 @@ class Request:
         if self.way_in is Capture.TRACE:
             return self.module
         if len(self.axes()) < len(self.dynamic):
-            raise NoSuchFormError(f"a {self.way_in} of it has no list of any length, and nothing that may be None")
+            raise NoSuchFormError(f"a {self.way_in} of it has no list of any length, and no argument that may be None")
         try:
             if self.way_in is Capture.SCRIPT:
                 return scripted(self.module)
             return torch.export.export(self.module, self.inputs, dynamic_shapes=self.dynamic_shapes(torch.export.Dim))
-        except Exception as error:  # torch's own refusals have no common base.
-            raise NoSuchFormError(f"torch makes no {self.way_in} of it: {one_line(str(error))}") from error
+        except Exception as error:  # torch's refusals have no common base class.
+            raise NoSuchFormError(f"torch cannot make a {self.way_in} of it: {one_line(str(error))}") from error
 
     def axes(self) -> dict[str, dict[int, str]]:
-        """The symbolic axes of tensors: torch.onnx has no arguments for lists and optional inputs."""
+        """The symbolic axes of tensors. torch.onnx has no arguments for lists and optional inputs."""
         return {name: dict(axes) for name, axes in self.dynamic.items() if isinstance(axes, Mapping)}
 
     def dynamic_shapes(self, dimension: Callable[[str], object] = str) -> tuple[object, ...] | None:
@@ -72,7 +72,7 @@ class Request:
 
 
 class NoSuchFormError(Exception):
-    """The case cannot be scripted or exported by torch, for which no exporter is to blame."""
+    """torch cannot script or export the case, so it is not an error of an exporter."""
 
 
 class Captured(Protocol):
@@ -87,13 +87,13 @@ class Captured(Protocol):
 
 
 class Exporter(Protocol):
-    """A subject of the matrix."""
+    """An exporter, as one of the points of an axis of the matrix."""
 
     @property
     def name(self) -> str: ...
 
     def missing(self) -> str:
-        """Why it cannot run here; empty if it can."""
+        """The reason why it cannot run here; empty if it can."""
 
     def refusal(self, error: Exception) -> str:
         """For an error by which it refuses a program, the reason in one line; empty for any other error."""

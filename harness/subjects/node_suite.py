@@ -1,6 +1,6 @@
 """Runs ONNX's own node tests (`onnx.backend.test`) on a runtime of the harness.
 
-They test the runtime and the way in which the harness calls it, not an exporter.
+These tests check the runtime, and the way in which the harness calls it, and not an exporter.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _REASON = 300
 
 
 class Ending(StrEnum):
-    """How a node test ends."""
+    """The outcome of a node test."""
 
     PASSED = "passed"
     #: The runtime reports that it does not support the opset, or has no kernel for the operator or its types.
@@ -50,7 +50,7 @@ class NodeTest(msgspec.Struct, frozen=True):
 def run_suite(runtime: Runtime, pattern: str = "") -> Iterator[NodeTest]:
     """Every node test whose name contains the pattern."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # As where they are made, and onnx.reference computes in numpy.
+        warnings.simplefilter("ignore")  # The tests' inputs cause warnings, and onnx.reference computes in numpy.
         for test in _tests():
             if pattern in test.name:
                 yield _run(runtime, test)
@@ -64,9 +64,9 @@ def near(pattern: str) -> list[str]:
 
 @cache
 def _tests() -> Sequence[Any]:
-    """All node tests. Making their inputs takes seconds."""
+    """All node tests. Creating their inputs takes seconds."""
     with warnings.catch_warnings():
-        # The tests' inputs divide by zero, overflow and use what numpy deprecates, on purpose.
+        # The tests' inputs divide by zero, overflow and use deprecated parts of numpy, on purpose.
         warnings.simplefilter("ignore")
         return list(load_model_tests(kind="node"))
 
@@ -99,7 +99,7 @@ def _difference(given: Sequence[object], wanted: Sequence[object], test: Any) ->
 
 
 def _plain(value: Any) -> Any:
-    """A test's tensors are arrays, numbers of numpy's or, where numpy has no such dtype, protobufs."""
+    """A tensor of a test as an array. They are arrays, numpy scalars, or protobufs for dtypes that numpy lacks."""
     if isinstance(value, onnx.TensorProto):
         return numpy_helper.to_array(value)
     return np.asarray(value) if isinstance(value, np.generic) else value

@@ -1,4 +1,4 @@
-"""The interface of runtimes, and the errors by which they report what they cannot run."""
+"""The interface of runtimes, and the errors with which they report what they cannot run."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class NoKernelError(Exception):
 
 
 class NoDeviceError(Exception):
-    """The runtime cannot use the device, which only turned out when it tried. The message has the reason."""
+    """The runtime cannot use the device, as it turned out when it tried. The message has the reason."""
 
 
 class Session(Protocol):
@@ -32,6 +32,6 @@ class Runtime(Protocol):
     def opsets(self) -> tuple[int, ...]: ...
 
     def missing(self, device: Device) -> str:
-        """Why it cannot run on this device here; empty if it can."""
+        """The reason why it cannot run on this device here; empty if it can."""
 
     def load(self, model: bytes | Path, device: Device) -> Session: ...

@@ -62,7 +62,7 @@ class OnnxRuntime:
         except errors_of_missing_kernels() as error:
             raise NoKernelError(one_line(str(error))) from error
         if device is Device.CUDA and cuda.PROVIDER not in session.get_providers():
-            # onnxruntime reports this only on stderr, and runs on the CPU: a pass would not be one of the device.
+            # onnxruntime reports this only on stderr, and then runs on the CPU, which would count as a pass.
             raise NoDeviceError(
                 "onnxruntime cannot load its CUDA provider: install the CUDA and cuDNN that this onnxruntime-gpu is for"
             )
@@ -72,7 +72,7 @@ class OnnxRuntime:
 @cache
 def _session_options(level: str) -> onnxruntime.SessionOptions:
     named = {"": "", OPTIMISATION_LEVELS[0]: "disable_all"}.get(level, f"enable_{level}")
-    # The matrix runs one process for each core; several threads in each would compete for the cores.
+    # The matrix runs one process for each core, and several threads in each would compete for the cores.
     return session_options(one_thread=True, level=named, silent=True)
 
 

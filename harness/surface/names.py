@@ -56,7 +56,7 @@ GROUPS = (
     "verification.verify_onnx_program",
     "verification.VerificationInfo",
 )
-#: The members of these are listed. Of the others, the arguments are.
+#: The members of these are listed. For all others, the arguments are.
 WITH_MEMBERS = frozenset(
     {
         "ONNXProgram",
@@ -68,7 +68,7 @@ WITH_MEMBERS = frozenset(
         "verification.VerificationInfo",
     }
 )
-#: Neither arguments nor members of these are listed, only the names themselves.
+#: Only the names of these are listed, and no arguments or members.
 _WHOLE = frozenset({"ExportableModule", "InputObserver", "OnnxExporterError", "is_in_onnx_export"})
 
 
@@ -82,7 +82,7 @@ def torchs() -> dict[str, tuple[str, ...]]:
 
 
 def offered(group: str, name: str) -> bool:
-    """Whether this package has the name, or the argument."""
+    """Whether this package has the name or argument."""
     import onnx_parity
 
     try:

@@ -1,4 +1,4 @@
-"""A child's jobs: the floor, memory, latency with its check of the files, and children that fail."""
+"""The jobs of a child process: the floor, memory, latency with its check of the files, and children that fail."""
 
 from __future__ import annotations
 
@@ -67,10 +67,10 @@ def test_latency_is_not_measured_of_a_file_that_computes_something_else(tmp_path
     latency = child.measure_latency(LatencyJob(model="elu", paths=paths, sessions=5, rounds=2))
     assert len(latency.milliseconds.pop(Subject.OURS)) == 5
     assert not latency.milliseconds
-    assert latency.wrong[Subject.DYNAMO].startswith("onnxruntime's output is ")
+    assert latency.wrong[Subject.DYNAMO].startswith("onnxruntime's output differs by ")
 
 
-def test_child_that_fails_says_why(tmp_path: Path) -> None:
+def test_a_child_that_fails_reports_the_reason(tmp_path: Path) -> None:
     path = tmp_path / "missing" / "elu.bin"
     outcome = children.run(TimeJob(Subject.FLOOR, "elu", path=str(path), dynamic=False, warm=1), tmp_path)
     assert outcome == Failure(f"FileNotFoundError: [Errno 2] No such file or directory: '{path}'")

@@ -1,4 +1,4 @@
-"""The command that injects every fault again and again: that it sees what was told wrongly, and a short run of it."""
+"""`python -m benchmarks.faults`: wrong reports are detected, and a short run of the command."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _ROOT = Path(__file__).parents[2]
 _DIED = replace(RECORD, status=Status.CRASHED, stage=Stage.LOAD, reason="was killed by SIGSEGV in stage load")
 
 
-def test_a_record_that_tells_something_else_is_seen() -> None:
+def test_a_wrong_record_is_detected() -> None:
     def words(record: object) -> list[str]:
         return list(told_wrongly(record, "was killed by SIGSEGV", Stage.LOAD))  # type: ignore[arg-type]
 
@@ -56,7 +56,7 @@ def test_a_fault_comes_to_every_stage_in_turn() -> None:
 
 
 @pytest.mark.parametrize("fault", planted.WRONG)
-def test_a_planted_answer_is_wrong_by_what_it_says_alone(fault: str) -> None:
+def test_a_planted_output_differs_only_as_described(fault: str) -> None:
     """What the oracle refuses differs from what it was to be in one way; the right answer beside it passes."""
     outputs, wanted = planted.WRONG[fault](np.random.default_rng(0))
     assert not judge(outputs, wanted).passed

@@ -1,4 +1,4 @@
-"""The benchmark of a model of gigabytes: what it says of each exporter, without running one."""
+"""The benchmark of a model of several gigabytes: its table, without running it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from benchmarks.models import MODELS
 from benchmarks.subjects import Subject
 
 
-def test_the_table_says_who_took_what() -> None:
+def test_the_table_has_time_and_memory_of_each_exporter() -> None:
     outcomes: dict[Subject, Memory | Failure] = {
         Subject.OURS: Memory(weights=1_000_000_000, extra=20_000_000, seconds=1.5),
         Subject.DYNAMO: Failure("killed"),

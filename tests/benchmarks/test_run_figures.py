@@ -1,4 +1,4 @@
-"""The figures of a run, on records made for it."""
+"""The figures of a run, from records that are made for the test."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_pace_share_and_memory_come_from_the_records() -> None:
         "the harness's share of the time: 10.0% (under 20%: ok)",
         "a cell: build 0.00 ms, reference 0.00 ms, export 5.40 ms, check 0.00 ms, load 0.00 ms, run 2.70 ms, "
         "compare 0.90 ms, rerun_sizes 0.00 ms, rerun_values 0.00 ms, around the stages 1.00 ms, between cells 0.00 ms",
-        "memory: grew by 69.6% at the most (under 25%: short)",
+        "memory: grew by 69.6% at most (under 25%: short)",
         "  gw0: 1000 cells in 10.0 s, 500 MiB in its second tenth, 500 at most",
         "  gw1: 500 cells in 5.0 s, 460 MiB in its second tenth, 780 at most",
     ]
@@ -52,7 +52,7 @@ def test_time_between_cells_is_the_harness_s() -> None:
     assert found.share() == pytest.approx(0.5, abs=0.01)
 
 
-def test_what_was_carried_over_or_died_says_nothing_of_the_run() -> None:
+def test_carried_and_crashed_cells_are_not_part_of_the_figures() -> None:
     dead = [replace(cell, memory=0) for cell in cells("gw0", 300)[::7]]
     assert figures([replace(cell, carried="earlier") for cell in cells("gw0", 300)]) is None
     found = figures([*cells("gw0", 300), *dead])
@@ -71,4 +71,4 @@ def test_a_run_of_version_1_has_no_figures() -> None:
     app.command()(main)
     result = CliRunner().invoke(app, [str(old)])
     assert result.exit_code == 2
-    assert "has no cell that says when it ran" in result.output
+    assert "has no cell with a start time" in result.output

@@ -1,4 +1,4 @@
-"""From measurements to ratios, verdicts and the printed tables."""
+"""Ratios, verdicts and printed tables, from measurements."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Tests of the exporter's surface: what a user calls, gets, and is told."""
+"""Tests of the exporter, by what a user calls and gets."""

@@ -1,4 +1,4 @@
-"""Small programs that several tests export, and the comparison that they share."""
+"""Small programs that several tests export, and their comparison with PyTorch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a program is called with, and what its inputs, outputs and weights are called."""
+"""The arguments of a program, and the names of its inputs, outputs and weights."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_dict_at_the_end_is_keyword_arguments_unless_an_empty_one_follows() -> N
         onnx_parity.export(takes_dict, (X, {"shift": X}))
     assert str(caught.value) == (
         "the program has no parameter 'shift': its parameters are x, options. A dict at the end of args is taken as "
-        "keyword arguments: if the program takes it whole, put an empty one after it, args=(..., {...}, {})."
+        "keyword arguments: if the program has a dict as an argument, put an empty one after it, args=(..., {...}, {})."
     )
 
 
@@ -76,7 +76,7 @@ def test_names_beyond_the_inputs_go_to_the_weights() -> None:
     with pytest.raises(onnx_parity.ArgumentError) as caught:
         onnx_parity.export(model, (X,), input_names=[str(number) for number in range(7)])
     assert str(caught.value) == (
-        "input_names holds 7 names, and the program has 1 inputs and 4 weights: leave out the last 2"
+        "input_names has 7 names, but the program has 1 inputs and 4 weights: leave out the last 2"
     )
 
 
@@ -84,11 +84,11 @@ def test_names_beyond_the_inputs_go_to_the_weights() -> None:
     ("names", "message"),
     [
         ({"input_names": ["a", "a"]}, "two inputs are called 'a': give them different names in input_names"),
-        ({"input_names": [""]}, "input_names holds '': give strings that are not empty"),
-        ({"input_names": [3]}, "input_names holds 3: give strings that are not empty"),
+        ({"input_names": [""]}, "input_names contains '': give strings that are not empty"),
+        ({"input_names": [3]}, "input_names contains 3: give strings that are not empty"),
         (
             {"output_names": ["a", "b"]},
-            "output_names names 2 outputs (a, b), and the program returns 1: leave out the last 1",
+            "output_names has 2 names (a, b), but the program returns 1 outputs: leave out the last 1",
         ),
     ],
 )
@@ -159,7 +159,7 @@ def test_models_that_are_none() -> None:
         ("input_names", "x", "input_names is 'x': give a list of names, ['x', 'y']"),
         ("input_names", 3, "input_names is 3: give a list of names, ['x', 'y']"),
         ("output_names", {"y"}, "output_names is {'y'}: give a list of names, ['x', 'y']"),
-        ("output_names", [None], "output_names holds None: give strings that are not empty"),
+        ("output_names", [None], "output_names contains None: give strings that are not empty"),
         ("dynamic_axes", X, "dynamic_axes is tensor("),
         ("dynamic_axes", 3, "dynamic_axes is 3: give a dict of axes by the names of inputs and outputs, "),
         ("dynamic_shapes", [3], "dynamic_shapes['input'] is 3: give a dict, {0: Dim('batch')}, or one entry for each "),

@@ -1,4 +1,4 @@
-"""Programs that change their arguments: after an export, successful or not, the arguments are as they were."""
+"""Programs that change their arguments: after an export, successful or not, the arguments are unchanged."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`torch.cond` and its kin: what becomes of them, what is refused and how, and that torch has its own again."""
+"""`torch.cond` and similar operators: how they are exported, what is refused, and that torch is unchanged."""
 
 from __future__ import annotations
 
@@ -160,7 +160,7 @@ def test_a_tensor_does_not_leave_its_branch_by_the_back_door() -> None:
     with pytest.raises(onnx_parity.CaptureError) as caught:
         onnx_parity.export(program, (X,))
     assert str(caught.value) == (
-        f"a tensor that is computed in a branch or loop is used after it, at {line(program, 6)}, and the branch or "
+        f"a tensor that is computed in a branch or loop is used after it, at {line(program, 6)}, but the branch or "
         "loop does not return it: return it from its function"
     )
 

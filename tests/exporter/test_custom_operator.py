@@ -1,4 +1,4 @@
-"""An operator of the user's own, as the documentation's `Foo`: lowered, left to torch, a function of the model."""
+"""A custom operator, the documentation's `Foo`: lowered, left to torch, or a function of the model."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ def test_functions_that_do_the_same_are_one_and_others_have_numbers() -> None:
     assert "custom_ops::Foo_1(%a, %b) {" in str(exported)
 
 
-def test_sizes_that_vary_within_a_function() -> None:
+def test_dynamic_sizes_within_a_function() -> None:
     @onnx_parity.local_function("mine::Total")
     def total(g: Any, x: Any) -> Any:
         return g.cast(g.squeeze(g.ints([x.sizes[0]]), [0]), torch.float32)
@@ -170,5 +170,5 @@ def test_functions_of_onnx_with_too_few_attributes() -> None:
                 "mine", "Foo", ["a", "b"], ["out"], nodes, [onnx.helper.make_opsetid("", 18)]
             )
 
-    with pytest.raises(onnx_parity.LoweringError, match="mine::Foo has 0 attributes and got 2: give it one for each"):
+    with pytest.raises(onnx_parity.LoweringError, match="mine::Foo has 0 attributes, but got 2: give it one for each"):
         onnx_parity.export(FooModel(1.0, 1), (X, X), custom_translation_table={"custom_ops::foo_forward": Script()})

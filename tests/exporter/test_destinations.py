@@ -1,4 +1,4 @@
-"""Where a model can be written: paths, open files, links, devices, pipes, and what is refused."""
+"""Destinations of a model: paths, open files, links, devices, pipes, and those that are refused."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def test_impossible_paths(program: onnx_parity.ONNXProgram, tmp_path: Path, dest
     assert os.listdir(tmp_path) == ["file"]
 
 
-def test_what_is_no_destination(program: onnx_parity.ONNXProgram, tmp_path: Path) -> None:
+def test_invalid_destinations(program: onnx_parity.ONNXProgram, tmp_path: Path) -> None:
     text = io.StringIO()
     expected = re.escape("give a path, or a file opened for writing bytes (open(..., 'wb'))")
     for wrong in (text, 3):
@@ -144,7 +144,8 @@ def test_what_is_no_destination(program: onnx_parity.ONNXProgram, tmp_path: Path
     closed = io.BytesIO()
     closed.close()
     with pytest.raises(
-        onnx_parity.WriteError, match=re.escape("I/O operation on closed file. What was written so far")
+        onnx_parity.WriteError,
+        match=re.escape("I/O operation on closed file. The bytes that were written are not a model"),
     ):
         program.save(closed)
     for name, reason in (("a" * 300, "File name too long"), ("a\0b", "embedded null byte")):

@@ -1,4 +1,4 @@
-"""Programs on a GPU: recorded, lowered, folded and written as those on the CPU are."""
+"""Programs on a GPU: they are recorded, lowered, folded and written as those on the CPU are."""
 
 from __future__ import annotations
 

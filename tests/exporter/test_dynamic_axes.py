@@ -1,4 +1,4 @@
-"""dynamic_axes in its three spellings: symbolic in the file, right at other sizes, refused where it cannot be."""
+"""dynamic_axes in its three forms: symbolic in the file, right at other sizes, refused if the program fixes them."""
 
 from __future__ import annotations
 
@@ -157,8 +157,8 @@ def test_branch_on_a_dynamic_size_is_warned_about() -> None:
             "dynamic_axes names 'y', which is neither an input (x) nor an output (output): "
             "see input_names and output_names",
         ),
-        ({"x": [2]}, "dynamic_axes['x'] holds axis 2, but 'x' has 2 axes: give one of them"),
-        ({"x": ["batch"]}, "dynamic_axes['x'] holds the axis 'batch': give an int"),
+        ({"x": [2]}, "dynamic_axes['x'] names axis 2, but 'x' has 2 axes: give one of them"),
+        ({"x": ["batch"]}, "dynamic_axes['x'] names the axis 'batch': give an int"),
         ({"x": {0: 3}}, "dynamic_axes['x'][0] is 3: give a string as the axis's name"),
         ({"x": {-2: "b", 0: "c"}}, "dynamic_axes['x'] names one axis twice, as 0 and as -2: name it once"),
         ({"x": 0}, "dynamic_axes['x'] is 0: give a list of axes, [0, 2], or a dict of names, {0: 'batch'}"),
@@ -196,7 +196,7 @@ def test_axes_of_outputs_may_count_from_the_last() -> None:
     assert str(caught.value) == "dynamic_axes['y'] names one axis twice, as 0 and as -2: name it once"
     with pytest.raises(onnx_parity.ArgumentError) as caught:
         exported({2: "a"})
-    assert str(caught.value) == "dynamic_axes['y'] holds axis 2, but 'y' has 2 axes: give one of them"
+    assert str(caught.value) == "dynamic_axes['y'] names axis 2, but 'y' has 2 axes: give one of them"
 
 
 def test_means_of_none_are_torch_s() -> None:

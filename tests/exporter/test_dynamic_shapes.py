@@ -1,4 +1,4 @@
-"""dynamic_shapes as torch.export has them."""
+"""dynamic_shapes in the forms of torch.export."""
 
 from __future__ import annotations
 
@@ -85,9 +85,9 @@ def test_automatic_axis_that_is_fixed_is_static() -> None:
         (("n", None), "dynamic_shapes['x'] is 'n': give a dict, {0: Dim('batch')}, or one entry for each axis"),
         (
             ({0: 1.5}, None),
-            "dynamic_shapes['x'] holds 1.5: give torch.export.Dim('name'), Dim.DYNAMIC, Dim.AUTO, a name, or None",
+            "dynamic_shapes['x'] contains 1.5: give torch.export.Dim('name'), Dim.DYNAMIC, Dim.AUTO, a name, or None",
         ),
-        (({4: "n"}, None), "dynamic_shapes['x'] holds axis 4, but 'x' has 2 axes: give one of them"),
+        (({4: "n"}, None), "dynamic_shapes['x'] names axis 4, but 'x' has 2 axes: give one of them"),
     ],
 )
 def test_mistakes(shapes: Any, message: str) -> None:
@@ -126,8 +126,8 @@ def test_derived_dimensions_whose_root_is_no_size() -> None:
     for sizes, message in (
         (
             (5, 7),
-            "dynamic_shapes['x'] asks for 2*h, but the example's size is 5, which is no value of it for any integer h: "
-            "give an example that fits",
+            "dynamic_shapes['x'] is 2*h, but the example's size is 5, which no integer h gives: give an example "
+            "that fits",
         ),
         (
             (4, 10),

@@ -1,4 +1,4 @@
-"""Any operator of ONNX from inside a program, ours and torch's way to say it."""
+"""ONNX operators that a program calls by name, with this package's functions and with torch.onnx's."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_every_kind_of_attribute_several_outputs_and_a_domain_of_its_own() -> No
     assert [len(value.type.tensor_type.shape.dim) for value in proto.graph.output] == [1, 2]
 
 
-def test_torch_s_own_way_to_say_it() -> None:
+def test_torch_onnx_ops_symbolic() -> None:
     import torch.onnx
 
     def program(x: torch.Tensor) -> Any:

@@ -1,4 +1,4 @@
-"""Programs of `torch.export` as the model: weights, shapes, mutations, structure, and whose line it was."""
+"""Programs of `torch.export` as the model: weights, shapes, mutations, structure, and source lines."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_everything(everything: torch.export.ExportedProgram) -> None:
         torch.testing.assert_close(program(*args, **kwargs), expected, rtol=2e-2, atol=2e-2)
 
 
-def test_what_it_writes_is_said(everything: torch.export.ExportedProgram) -> None:
+def test_writes_are_warned_about(everything: torch.export.ExportedProgram) -> None:
     with pytest.warns(onnx_parity.DroppedWriteWarning, match="the program writes to count, more_0"):
         onnx_parity.export(everything)
     assert everything.state_dict["count"] == 0
@@ -118,7 +118,7 @@ def test_axes_can_be_named_and_not_added(everything: torch.export.ExportedProgra
 def test_arguments_of_another_structure(everything: torch.export.ExportedProgram) -> None:
     with pytest.raises(onnx_parity.ArgumentError) as caught:
         onnx_parity.export(everything, (X, {"a": torch.ones(2)}), kwargs={"shift": X, "times": 2})
-    assert str(caught.value) == "the program was exported for 4 tensors, but got 3: give all"
+    assert str(caught.value) == "the exported program takes 4 tensors, but got 3: pass all of them"
     with pytest.raises(onnx_parity.ArgumentError) as caught:
         onnx_parity.export(everything, training=True)
     assert str(caught.value) == (
@@ -196,7 +196,7 @@ def test_control_flow(model: nn.Module, decomposed: bool) -> None:
         assert_agrees(program, model, x)
 
 
-def test_numbers_that_vary_are_refused() -> None:
+def test_dynamic_numbers_are_refused() -> None:
     class Scaled(nn.Module):
         def forward(self, x: torch.Tensor, times: int) -> torch.Tensor:
             return x * times

@@ -1,4 +1,4 @@
-"""Weights beside the model: in one file, in shards, in safetensors files that are there already."""
+"""External data: in one file, in shards, and in existing safetensors files."""
 
 from __future__ import annotations
 

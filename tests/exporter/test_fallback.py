@@ -1,4 +1,4 @@
-"""Operators of torch in the graph: written whole, read back, executed by torch in both runtimes."""
+"""Operators of torch in the graph: encoded, decoded, and executed by torch in both runtimes."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def run(request: pytest.FixtureRequest) -> Callable[..., Any]:
 
 
 @pytest.mark.parametrize("opset", [9, 18])
-def test_only_what_onnx_cannot_say_falls_back(run: Callable[..., Any], opset: int) -> None:
+def test_only_operators_that_onnx_lacks_fall_back(run: Callable[..., Any], opset: int) -> None:
     style = OperatorExportTypes.ONNX_ATEN_FALLBACK
     program = onnx_parity.export(mixed, FLOATS, opset_version=opset, operator_export_type=style)
     operators = [
@@ -70,7 +70,7 @@ def test_a_model_as_torch_s_own(run: Callable[..., Any]) -> None:
     torch.testing.assert_close(run(program, images()), model(images()).detach())
 
 
-def test_sizes_that_vary_are_inputs(run: Callable[..., Any]) -> None:
+def test_dynamic_sizes_are_inputs(run: Callable[..., Any]) -> None:
     def program(x: torch.Tensor) -> torch.Tensor:
         return torch.gcd(x.reshape(-1), 6 * torch.ones(x.shape[0] * 4, dtype=torch.int64))
 
@@ -128,7 +128,7 @@ def test_raw_is_what_was_recorded() -> None:
     assert lines[3].startswith("  %output : Float(4, 3) = aten::t[inputs=['self']](%add) # ")
 
 
-def test_without_the_extensions_it_is_said_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_extensions_the_error_names_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
     program = onnx_parity.export(mixed, FLOATS, operator_export_type=OperatorExportTypes.ONNX_ATEN_FALLBACK)
     monkeypatch.setitem(sys.modules, "onnxruntime_extensions", None)
     with pytest.raises(onnx_parity.ExportError) as caught:

@@ -1,4 +1,4 @@
-"""Calls of an exported program: arguments find their inputs, and what the model does not take is refused in words."""
+"""Calls of an exported program: arguments are bound to inputs, and arguments that do not fit are refused."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_dicts_come_in_any_order() -> None:
     assert torch.equal(program({"b": (Y,), "a": X}), X - Y)
 
 
-def test_numbers_that_are_built_in_need_not_be_said_and_may() -> None:
+def test_constant_arguments_may_be_given_or_omitted() -> None:
     program = onnx_parity.export(less, (X, Y, 2))
     for result in (program(X, Y), program(X, Y, 2), program(X, Y, times=2)):
         assert torch.equal(result, (X - Y) * 2)
@@ -50,17 +50,17 @@ def test_numbers_that_are_built_in_need_not_be_said_and_may() -> None:
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda f: f(X), "the model takes 2 tensors (x, y), and got 1: 'y' is missing, give it too"),
-        (lambda f: f(), "the model takes 2 tensors (x, y), and got 0: 'x' is missing, give it too"),
+        (lambda f: f(X), "the model takes 2 tensors (x, y), but got 1: 'y' is missing, give it too"),
+        (lambda f: f(), "the model takes 2 tensors (x, y), but got 0: 'x' is missing, give it too"),
         (lambda f: f(X, inp=Y), "the program has no parameter 'inp': its parameters are x, y, times."),
         (lambda f: f(X, Y, x=X), "the program gets 'x' twice, by position and by name: give it in args or in kwargs"),
         (
             lambda f: f(X, Y, Y),
-            "the model takes 2 tensors (x, y), and got 3: it was exported without 'times', leave it out",
+            "the model takes 2 tensors (x, y), but got 3: it was exported without 'times', leave it out",
         ),
         (
             lambda f: f(X, Y, X, Y),
-            "the model takes 2 tensors (x, y), and got 4: it was exported without 'times', leave it out",
+            "the model takes 2 tensors (x, y), but got 4: it was exported without 'times', leave it out",
         ),
         (
             lambda f: f(X, Y, 2),

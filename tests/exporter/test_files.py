@@ -1,4 +1,4 @@
-"""Writing when the disk is full, the process dies, the model is too large; and what memory it takes."""
+"""Writing if the disk is full, the process dies, or the model is too large; and the memory that it takes."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ def test_weights_without_data(tmp_path: Path, external_data: bool) -> None:
     with pytest.raises(onnx_parity.WriteError) as caught:
         program.save(tmp_path / "model.onnx", external_data=external_data)
     assert str(caught.value) == (
-        "the weight '0.weight' has no data, because it is fake or on the meta device: give the weights, "
+        "the weight '0.weight' has no data, because it is fake or on the meta device: set the weights with "
         "program.apply_weights(model.state_dict())"
     )
     assert os.listdir(tmp_path) == []

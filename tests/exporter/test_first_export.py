@@ -1,4 +1,4 @@
-"""What a process's first export imports, and what it leaves behind."""
+"""The modules that a process's first export imports, and its effects on the process."""
 
 from __future__ import annotations
 

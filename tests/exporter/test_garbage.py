@@ -1,4 +1,4 @@
-"""Garbage waits while an export runs, and afterwards is collected as before."""
+"""Garbage is not collected while an export runs, and is collected as before afterwards."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Programs, arguments and names that an export cannot take: each is refused in words, by an error of the package."""
+"""Programs, arguments and names that cannot be exported are refused with an error of the package."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def test_a_program_that_ends_the_process() -> None:
     line = program.__code__.co_firstlineno + 1
     assert str(caught.value) == (
         f"the program ended the process at {__file__}:{line} while it was recorded: SystemExit: 0. "
-        "Have it raise another error, or return"
+        "Raise another error instead, or return"
     )
 
 
@@ -37,8 +37,8 @@ def test_an_export_inside_an_export(inner: torch.Tensor | None) -> None:
     with pytest.raises(onnx_parity.CaptureError) as caught:
         onnx_parity.export(program, (X,))
     assert str(caught.value) == (
-        "the program that is recorded exports or captures a program itself, and that is not possible: export "
-        "before or after, and not in what is exported"
+        "the recorded program calls an export or a capture itself, which is not possible: export that program before "
+        "or after this one, and not while it is recorded"
     )
     onnx_parity.export(nn.ReLU(), (X,))
 
@@ -92,7 +92,7 @@ def test_names_that_are_no_unicode(option: str) -> None:
     with pytest.raises(onnx_parity.errors.ArgumentError) as caught:
         onnx_parity.export(nn.ReLU(), (X,), **{option: value})
     assert str(caught.value) == (
-        f"{option} holds '\\ud800', which is not valid Unicode: ONNX keeps names as UTF-8. Give another name"
+        f"{option} contains '\\ud800', which is not valid Unicode: ONNX stores names as UTF-8. Give another name"
     )
 
 

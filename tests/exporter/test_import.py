@@ -1,4 +1,4 @@
-"""Importing the exporter is cheap: no runtime, no compiler."""
+"""Importing the exporter imports no runtime and no compiler."""
 
 from __future__ import annotations
 

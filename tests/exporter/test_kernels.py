@@ -1,4 +1,4 @@
-"""The table of onnxruntime's kernels against what the installed onnxruntime says of itself."""
+"""The table of onnxruntime's kernels agrees with the kernels that the installed onnxruntime lists."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An export leaves the module, torch and other threads as they were, whether it succeeds or fails."""
+"""An export leaves the module, torch and other threads unchanged, whether it succeeds or fails."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Arguments of older generations of `torch.onnx`: what they say is done, and what contradicts itself is refused."""
+"""Arguments of older versions of `torch.onnx`: their effects, and refusals of contradictions."""
 
 from __future__ import annotations
 
@@ -210,23 +210,22 @@ def test_torch_s_own_enumerations_are_understood() -> None:
         ),
         (
             {"autograd_inlining": False},
-            "autograd_inlining=False asks for autograd functions as Python operators, which no runtime can execute: "
+            "autograd_inlining=False requests autograd functions as Python operators, which no runtime can execute: "
             "give the function a `symbolic`, or leave the argument out to export its forward",
         ),
         (
             {"example_outputs": (X, X)},
-            "example_outputs holds 2 tensors, but the program returns 1: give what the program returns, "
-            "or leave it out",
+            "example_outputs has 2 tensors, but the program returns 1: give the program's results, or leave it out",
         ),
         (
             {"example_outputs": X.double()},
-            "example_outputs[0] is of torch.float64 with 2 axes, but the program returns torch.float32 with 2: "
-            "give what the program returns, or leave it out",
+            "example_outputs[0] is of torch.float64 with 2 axes, but the program returns torch.float32 with 2: give "
+            "the program's results, or leave it out",
         ),
         (
             {"example_outputs": torch.ones(2, 4)},
-            "example_outputs[0] has size 4 along axis 1, but the program's output has size 3: "
-            "give what the program returns, or leave it out",
+            "example_outputs[0] has size 4 along axis 1, but the program's output has size 3: give the program's "
+            "results, or leave it out",
         ),
         (
             {"custom_opsets": {"mine": 2}},

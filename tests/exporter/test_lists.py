@@ -221,7 +221,7 @@ def handed_on(xs: list[torch.Tensor]) -> list[torch.Tensor]:
         ),
     ],
 )
-def test_examples_that_tell_nothing_are_refused(example: Any, message: str) -> None:
+def test_empty_examples_are_refused(example: Any, message: str) -> None:
     with pytest.raises(onnx_parity.ArgumentError) as caught:
         onnx_parity.export(doubles, (example,), dynamic_shapes={"xs": ListOf()})
     assert str(caught.value) == message
@@ -263,8 +263,8 @@ def test_python_does_not_ask_for_none() -> None:
     with pytest.raises(onnx_parity.ArgumentError) as caught:
         onnx_parity.export(lambda x: x if x is not None else torch.ones(2), (ALIKE[0],), dynamic_axes={"x": OrNone()})
     assert str(caught.value) == (
-        "an OrNone needs a script: Python's `is None` is decided once, while the program is recorded. Export "
-        "torch.jit.script(model)"
+        "an OrNone needs a script, because Python evaluates `is None` only once, while the program is recorded: "
+        "export torch.jit.script(model)"
     )
 
 
@@ -285,8 +285,8 @@ def test_writes_to_what_they_hold_are_refused() -> None:
     with pytest.raises(onnx_parity.CaptureError) as caught:
         onnx_parity.export(writes_to_items, (RAGGED,), dynamic_axes={"xs": ListOf({0: "rows"})})
     assert str(caught.value).startswith(
-        "the script writes in place to an item of a list whose length depends on values: write to a clone, and put "
-        "that into the list (at "
+        "the script writes in place to an item of a list whose length depends on values: write to a clone, and "
+        "assign that to the list (at "
     )
     with pytest.raises(onnx_parity.CaptureError) as caught:
         onnx_parity.export(writes_to_items, (ALIKE,), dynamic_axes={"xs": ListOf()})

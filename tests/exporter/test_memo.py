@@ -1,4 +1,4 @@
-"""What the memo says without torch's fake tensors is what they say."""
+"""The results that are computed without torch's fake tensors agree with theirs."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def compared(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], set[st
     assert not unlike, "\n".join(unlike)
 
 
-def test_kernels_say_what_fake_tensors_say(compared: Callable[[str], set[str]]) -> None:
+def test_kernels_agree_with_fake_tensors(compared: Callable[[str], set[str]]) -> None:
     for entry in list(all_entries().values())[::6]:
         if torch.float32 not in entry.dtypes:
             continue
@@ -109,7 +109,7 @@ _OTHERS = (
 
 
 @pytest.mark.parametrize("varying", [False, True], ids=["static", "dynamic"])
-def test_rules_say_what_fake_tensors_say(compared: Callable[[str], set[str]], varying: bool) -> None:
+def test_rules_agree_with_fake_tensors(compared: Callable[[str], set[str]], varying: bool) -> None:
     samples = (torch.rand(2, 3, 4) + 1, torch.ones(2, 3, 4, dtype=torch.int32), torch.rand(6, 3, 4)[::3] + 1)
     for name in sorted(_KNOWN - {"batch_norm", "_to_copy"}):
         packet, _, overload = name.partition(".")

@@ -1,4 +1,4 @@
-"""Verification runs copies: what it writes and converts never reaches the user's module, which may be in use."""
+"""Verification runs copies: it neither writes to nor converts the user's module, which may be in use."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`export_modules_as_functions`: modules as functions of the model, like ones once, parts within."""
+"""`export_modules_as_functions`: modules as functions of the model, shared by equal modules, and nested."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_the_same_module_called_twice() -> None:
     assert_agrees(program, module, torch.ones(2, 3))
 
 
-def test_sizes_that_vary() -> None:
+def test_dynamic_sizes() -> None:
     class Flat(nn.Module):
         def forward(self, x: torch.Tensor) -> torch.Tensor:
             return x.reshape(x.shape[0] * 2, -1)
@@ -93,18 +93,18 @@ def test_what_is_not_possible() -> None:
     with pytest.raises(onnx_parity.OpsetError) as opset:
         onnx_parity.export(built(), images(), export_modules_as_functions=True, opset_version=14)
     assert str(opset.value) == (
-        "export_modules_as_functions needs opset 15 or later, and opset_version is 14: give opset_version=15"
+        "export_modules_as_functions needs opset 15 or later, but opset_version is 14: give opset_version=15"
     )
     with pytest.raises(onnx_parity.ArgumentError) as caught:
         onnx_parity.export(built(), images(), export_modules_as_functions={nn.LSTM})
     assert str(caught.value) == (
-        "export_modules_as_functions is LSTM, and the program has no such module: give the classes of modules that it "
+        "export_modules_as_functions is LSTM, but the program has no such module: give the classes of modules that it "
         "has"
     )
     with pytest.raises(onnx_parity.ArgumentError) as caught:
         onnx_parity.export(torch.relu, images(), export_modules_as_functions=True)
     assert str(caught.value) == (
-        "export_modules_as_functions needs a torch.nn.Module, and the program is a function: export a module"
+        "export_modules_as_functions needs a torch.nn.Module, but the program is a function: export a module"
     )
 
 

@@ -1,4 +1,4 @@
-"""`InputObserver`: arguments and varying sizes inferred from calls of a module."""
+"""`InputObserver`: arguments and dynamic sizes inferred from calls of a module."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def observed(*calls: dict[str, Any]) -> InputObserver:
     return observer
 
 
-def test_sizes_that_differ_between_calls_vary() -> None:
+def test_sizes_that_differ_between_calls_are_dynamic() -> None:
     model, observer = nn.Linear(4, 3), InputObserver()
     with observer(model):
         for rows in (2, 5):
@@ -90,8 +90,8 @@ def test_arguments_both_ways() -> None:
     with pytest.raises(onnx_parity.ArgumentError) as caught:
         observer.infer_arguments()
     assert str(caught.value) == (
-        "the calls give arguments by position and by name: ask for infer_arguments(as_args_kwargs=True), and export "
-        "with args and kwargs"
+        "the calls give arguments by position and by name: call infer_arguments(as_args_kwargs=True), and export with "
+        "args and kwargs"
     )
     args, kwargs = observer.infer_arguments(as_args_kwargs=True)
     assert len(args) == 1 and kwargs == {"scale": 3.0}
@@ -110,13 +110,13 @@ def test_what_cannot_be_inferred() -> None:
     with pytest.raises(onnx_parity.ArgumentError) as caught:
         observer.infer_arguments(0)
     assert str(caught.value) == (
-        "the argument 'cache' is missing in some calls, and no axis of it changed its size in the others, which could "
-        "be empty: give InputObserver(value_if_missing={'cache': tensor})"
+        "the argument 'cache' is missing in some calls, and all its axes have the same sizes in the others, so none "
+        "can be empty: give InputObserver(value_if_missing={'cache': tensor})"
     )
     with pytest.raises(onnx_parity.ArgumentError) as caught:
         observer.infer_arguments(2)
     assert str(caught.value) == (
-        "2 is not the number of an observed call: give an int below 2, the number of calls that were observed"
+        "2 is not the index of an observed call: give an int below 2, the number of observed calls"
     )
     with pytest.raises(onnx_parity.ArgumentError) as caught:
         InputObserver().infer_arguments()

@@ -1,4 +1,4 @@
-"""Every opset is delivered as asked, passes the checker, and computes what torch computes."""
+"""Every opset is written as requested, passes the checker, and computes the same as torch."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def capture(model: Classifier) -> onnx_parity.Capture:
 
 
 @pytest.mark.parametrize("opset", range(7, 29))
-def test_delivered_as_asked(opset: int, model: Classifier, capture: onnx_parity.Capture) -> None:
+def test_the_requested_opset_is_written(opset: int, model: Classifier, capture: onnx_parity.Capture) -> None:
     program = capture.lower(opset)
     proto = program.model_proto
     assert [(entry.domain, entry.version) for entry in proto.opset_import] == [("", opset)]
@@ -44,8 +44,8 @@ def test_out_of_range(opset: int) -> None:
     with pytest.raises(onnx_parity.OpsetError) as caught:
         onnx_parity.export(torch.relu, (torch.ones(2),), opset_version=opset)
     assert str(caught.value) == (
-        f"opset_version={opset} cannot be delivered: this exporter writes opsets 7 to 28. "
-        "Another one is never substituted; choose the newest that your runtime knows."
+        f"this exporter does not write opset_version={opset}, but only opsets 7 to 28. It never substitutes another "
+        "one: choose the newest that your runtime supports."
     )
 
 

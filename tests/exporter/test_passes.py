@@ -1,4 +1,4 @@
-"""Passes: with and without them a program computes the same; what they leave is named and used."""
+"""Passes: with and without them a program computes the same, and the remaining values are named and used."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The one way to put something into torch while programs are recorded, on functions made for the purpose."""
+"""The patches of torch while programs are recorded, on functions that are made for the test."""
 
 from __future__ import annotations
 

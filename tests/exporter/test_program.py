@@ -1,4 +1,4 @@
-"""The program that an export returns: its model, calling it, results structured as the module's."""
+"""The result of an export: its model, calls of it, and results in the structure of the module's."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_model_and_proto_are_one_model() -> None:
     assert program.input_names == ("input",) and program.output_names == ("output",)
 
 
-def test_repr_says_what_it_is() -> None:
+def test_repr() -> None:
     program = onnx_parity.export(torch.nn.Linear(3, 2), (torch.ones(1, 3),))
     assert repr(program) == "ONNXProgram(opset 18: input -> output; 1 nodes, 32 bytes of weights)"
 
@@ -49,7 +49,7 @@ def test_nested_arguments_and_results() -> None:
     assert program.input_names == ("pair_0", "pair_1", "more_0", "more_1", "more_2")
 
 
-def test_sizes_that_vary_come_back_as_numbers() -> None:
+def test_dynamic_sizes_are_returned_as_numbers() -> None:
     def sizes(x: torch.Tensor) -> tuple[torch.Tensor, int, int, float, bool]:
         return x * 2, x.shape[0], x.shape[0] * 2 + 1, x.shape[0] / 2, x.shape[0] >= 3
 
@@ -86,7 +86,7 @@ def test_wrong_number_of_tensors() -> None:
     with pytest.raises(onnx_parity.ArgumentError) as caught:
         program(torch.ones(2))
     takes = "the model takes 2 tensors (input_0, input_1)"
-    assert str(caught.value) == f"{takes}, and got 1: 'input_1' is missing, give it too"
+    assert str(caught.value) == f"{takes}, but got 1: 'input_1' is missing, give it too"
 
 
 def test_verbose_prints_the_graph(capsys: pytest.CaptureFixture[str]) -> None:
@@ -140,7 +140,7 @@ def test_wrong_weights() -> None:
     with pytest.raises(onnx_parity.ArgumentError) as caught:
         program.apply_weights({"linear.weight": torch.ones(3, 3)})
     assert str(caught.value) == (
-        "the weight 'linear.weight' is torch.float32[2, 3] in the model, and torch.float32[3, 3] was given: give one "
+        "the weight 'linear.weight' is torch.float32[2, 3] in the model, but torch.float32[3, 3] was given: give one "
         "of the same dtype and shape"
     )
     with pytest.raises(onnx_parity.ArgumentError) as caught:
@@ -244,8 +244,8 @@ def test_axes_that_differ_keep_names_that_differ() -> None:
         with pytest.raises(onnx_parity.ArgumentError) as caught:
             program.rename_axes(wrong)
         assert str(caught.value) == (
-            f"two axes would be called {wrong['rows']!r}, which means that their sizes are equal: "
-            "give them different names"
+            f"two axes would be called {wrong['rows']!r}, but axes of one name have equal sizes: give them different "
+            f"names"
         )
     program.rename_axes({})
     program.rename_axes({"rows": "columns", "columns": "rows"})
@@ -265,8 +265,7 @@ def test_an_own_session() -> None:
     with pytest.raises(onnx_parity.ArgumentError) as caught:
         program.initialize_inference_session(3)  # type: ignore[arg-type]
     assert str(caught.value) == (
-        "initializer is 3: give a function that makes an onnxruntime.InferenceSession from a model's bytes, or from "
-        "its path"
+        "initializer is 3: give a function that creates an onnxruntime.InferenceSession from a model's bytes or path"
     )
     program.initialize_inference_session(initializer)
     program(torch.ones(2))

@@ -1,4 +1,4 @@
-"""Programs of every make: functions, hooks, shared and repeated modules, autograd functions, other torch modes."""
+"""Programs of all kinds: functions, hooks, shared and repeated modules, autograd functions, other torch modes."""
 
 from __future__ import annotations
 
@@ -193,7 +193,7 @@ def test_weights_supplied_later(where: str, tmp_path: Path) -> None:
     with pytest.raises(onnx_parity.WriteError) as caught:
         program.save(tmp_path / "model.onnx")
     assert str(caught.value).endswith(
-        "has no data, because it is fake or on the meta device: give the weights, "
+        "has no data, because it is fake or on the meta device: set the weights with "
         "program.apply_weights(model.state_dict())"
     )
     assert not list(tmp_path.iterdir())

@@ -1,4 +1,4 @@
-"""What a program can do and a recording cannot follow: refused in these words, with the program's line."""
+"""Programs that cannot be recorded: the text of the error, with the program's line."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def test_lowerings_that_fail_on_several_dtypes_that_torch_computes_are_at_fault(
         (
             torch.addbmm,
             torch.ones(3, 5, dtype=torch.float64),
-            "takes tensors of one dtype, and got torch.float64, torch.float32 and torch.float32",
+            "takes tensors of one dtype, but got torch.float64, torch.float32 and torch.float32",
         ),
     ],
 )

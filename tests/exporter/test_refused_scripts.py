@@ -1,4 +1,4 @@
-"""What a script can do and a recording cannot follow: refused in these words, with the script's line."""
+"""Scripts that cannot be recorded: the text of the error, with the script's line."""
 
 from __future__ import annotations
 
@@ -212,7 +212,10 @@ def lists_in_a_list(x: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
     return x + len(numbers)
 
 
-_KEY = "the script uses a number that depends on values as a key or as a place in what is fixed"
+_KEY = (
+    "the script uses a number that depends on values as a key of a dict, or as an index into a string or a list of "
+    "fixed length: use a tensor and index that"
+)
 
 
 @pytest.mark.parametrize(
@@ -224,62 +227,67 @@ _KEY = "the script uses a number that depends on values as a key or as a place i
         ),
         (
             sums_a_list,
-            "the script looks at every item of a list whose length depends on values: do it in a loop, or with a "
-            "tensor",
+            "the script uses all items of a list whose length depends on values: use a loop, or a tensor",
         ),
-        (looks_for_what_is_not_there, "the script asks a list for the place of 3, which is not in it"),
+        (looks_for_what_is_not_there, "the script calls index(3) on a list that does not contain it"),
         (
             removes_by_value,
-            "the script removes an item from a list by a value that is known at run time only: build the list anew",
+            "the script removes an item that depends on values from a list: build a new list in a loop instead",
         ),
-        (removes_what_is_not_there, "the script removes 7 from a list, which is not in it"),
-        (takes_from_an_empty_dict, "the script takes an item out of an empty dict"),
-        (enters_a_context, "the script enters Context in a `with`, whose methods are not followed"),
+        (removes_what_is_not_there, "the script calls remove(7) on a list that does not contain it"),
+        (takes_from_an_empty_dict, "the script calls popitem on an empty dict"),
+        (
+            enters_a_context,
+            "the script enters a `with` of the class Context, whose __enter__ and __exit__ are "
+            "not recorded: call its "
+            "methods without `with`",
+        ),
         (
             slices_unlike_items,
-            "the script takes a part of a list by numbers that depend on values, and its items differ in size: take "
-            "items by number",
+            "the script slices a list at indices that depend on values, and its items differ in size: take items by "
+            "index",
         ),
         (takes_a_letter, _KEY),
         (takes_by_key, _KEY),
         (
             lists_in_a_list,
-            "the script makes lists in a list whose length depends on values: index the tensor instead",
+            "the script makes nested lists whose length depends on values: index the tensor instead",
         ),
-        (unpacks, "the script unpacks a list whose length depends on values: take its items by number"),
-        (unpacks_too_few, "the script unpacks 3 values from 2"),
-        (takes_what_is_not_there, "the script asks a list of 2 items for item 2"),
-        (asks_for_another_key, "the script asks a dict for 'b', which is not in it"),
-        (goes_backwards, "of a list whose length depends on values, only [::-1] can be taken backwards"),
+        (unpacks, "the script unpacks a list whose length depends on values: take its items by index"),
+        (unpacks_too_few, "the script unpacks 3 values from a list of 2"),
+        (takes_what_is_not_there, "the script reads item 2 of a list of 2 items"),
+        (asks_for_another_key, "the script reads the key 'b', which its dict does not have"),
+        (goes_backwards, "a list whose length depends on values can be sliced backwards only with [::-1]"),
         (
             takes_out,
-            "the script takes an item out of a list whose length depends on values: only the last can be",
+            "the script pops an item other than the last from a list whose length depends on values: pop the last one",
         ),
         (
             inserts,
-            "the script changes a list whose length depends on values in the middle: append to it only",
+            "the script inserts or deletes items in a list whose length depends on values: only append to it",
         ),
         (
             steps,
-            "a range's step depends on values, and ONNX loops by one: count its steps, and compute the rest",
+            "the step of a range depends on values, but loops in ONNX count by one: loop over the number of steps, and "
+            "compute each index from it",
         ),
-        (writes_words, "the script does aten::str, which cannot be recorded: say it with tensors"),
+        (writes_words, "the script uses aten::str, which cannot be recorded: use operators on tensors"),
         (
             hands_over_a_list,
-            "an operator takes a list whose length depends on values: only torch.cat, torch.stack, len, an index and a "
-            "loop can",
+            "an operator takes a list whose length depends on values: only torch.cat, torch.stack, len, an index and "
+            "a loop can take one",
         ),
         (
             hands_over_what_may_be_none,
-            "an operator takes what is None for some values: test it with `is not None`",
+            "an operator takes a value that may be None, depending on values: check it with `is not None` first",
         ),
         (
             chooses_between_kinds,
-            "the two ways of an `if` make lists, dicts or tuples of different kinds: make them alike",
+            "the branches of an `if` make lists, dicts or tuples of different structure: give them the same one",
         ),
         (
             grows_a_dict,
-            "what a loop carries is a list, a dict or a tuple of another kind after an iteration: keep its kind",
+            "a loop carries a list, dict or tuple whose structure changes in an iteration: keep its structure",
         ),
         (divides_by_zero, "the script divides by zero"),
         (
@@ -294,22 +302,22 @@ _KEY = "the script uses a number that depends on values as a key or as a place i
         ),
         (
             turns_round,
-            "the script does this with a list whose length depends on values and whose items may differ in size: only "
-            "torch.cat, torch.stack, len, append, insert, pop, an index and a loop can",
+            "the script uses a list whose length depends on values and whose items may differ in size: only torch.cat, "
+            "torch.stack, len, append, insert, pop, an index and a loop can be applied to it",
         ),
         (
             takes_from_nothing,
             "the script takes an item out of an empty list, or concatenates its items: do so only if it has items",
         ),
-        (pops_from_nothing, "the script takes item -1 out of a list of 0 items"),
+        (pops_from_nothing, "the script calls pop(-1) on a list of 0 items"),
         (
             returns_a_pair_or_none,
-            "the script returns something or None, as values have it: that can be a tensor only",
+            "the script returns None or another value, depending on values: the other value has to be a tensor",
         ),
     ],
 )
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
-def test_scripts_that_cannot_be_followed_are_refused(function: Callable[..., Any], message: str) -> None:
+def test_scripts_that_cannot_be_recorded_are_refused(function: Callable[..., Any], message: str) -> None:
     script = torch.jit.script(function)
     with pytest.raises(onnx_parity.CaptureError) as caught:
         onnx_parity.export(script, (X, N))
@@ -319,7 +327,7 @@ def test_scripts_that_cannot_be_followed_are_refused(function: Callable[..., Any
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
-def test_scripts_are_called_with_what_they_take() -> None:
+def test_calls_with_wrong_arguments_are_refused() -> None:
     @torch.jit.script
     def joined(x, y):  # type: ignore[no-untyped-def]
         return x + y

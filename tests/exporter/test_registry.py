@@ -1,4 +1,4 @@
-"""Lowerings that users register, and that each of this package's is reached; errors of operators without one."""
+"""Users' lowerings, a check that each of this package's is used, and errors of operators without one."""
 
 from __future__ import annotations
 
@@ -125,19 +125,19 @@ def broken(g: Any, x: Any) -> Any:
     [
         (
             wrong_dtype,
-            "the lowering of parity_tests.cube.default returned torch.bool, and torch returns torch.float32: "
+            "the lowering of parity_tests.cube.default returned torch.bool, but torch returns torch.float32: "
             "cast the result, g.cast(y, torch.float32)\n"
             "      at {where}",
         ),
         (
             wrong_rank,
-            "the lowering of parity_tests.cube.default returned a tensor of 3 axes, and torch returns one of 2: "
+            "the lowering of parity_tests.cube.default returned a tensor of 3 axes, but torch returns one of 2: "
             "return one of that rank\n"
             "      at {where}",
         ),
         (
             too_many,
-            "the lowering of parity_tests.cube.default returned 2 values, and the operator has 1 outputs: return one "
+            "the lowering of parity_tests.cube.default returned 2 values, but the operator has 1 outputs: return one "
             "value for each\n      at {where}",
         ),
         (

@@ -1,4 +1,4 @@
-"""The register of what is recorded instead of torch's own operators."""
+"""The registry of replacements for operators of torch."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ def test_what_is_decomposed_by_a_function_is_not_called_instead() -> None:
 def test_they_are_listed_as_a_reader_wants_them() -> None:
     (one_hot,) = (each for each in replacements() if each.op is torch.ops.aten.one_hot.default)
     assert str(one_hot) == (
-        "aten.one_hot.default: called instead, by torch's dispatcher, wherever the program calls the operator: torch's "
-        "own reads the greatest value as a plain int"
+        "aten.one_hot.default: replaced when the program calls it: torch's decomposition reads the greatest value as a "
+        "plain int"
     )
 
 
 def test_nothing_is_registered_twice_or_without_a_reason() -> None:
     with pytest.raises(
-        ValueError, match=r"^aten\.linear\.default: kept whole, .* is registered twice; before, because"
+        ValueError, match=r"^aten\.linear\.default: kept whole, .* is registered twice; the first reason is: "
     ):
         keep_whole(torch.ops.aten.linear.default, why="again")
     with pytest.raises(ValueError, match=r"^aten\.elu\.default is replaced without a reason$"):

@@ -1,4 +1,4 @@
-"""A model with external data that replaces another: whatever fails or ends in between, model and data fit together."""
+"""A model with external data that replaces another: after any failure, the model and its data still fit together."""
 
 from __future__ import annotations
 
@@ -210,8 +210,8 @@ def test_weights_that_are_referred_to_are_not_overwritten(tmp_path: Path) -> Non
         with pytest.raises(onnx_parity.WriteError) as caught:
             onnx_parity.export(model, (X,), tmp_path / "model.onnx", external_data=ExternalData(safetensors=(weights,)))
         assert str(caught.value) == (
-            f"the model is to refer to the weights in {weights}, and writing it would replace that file: give the "
-            "model another name"
+            f"the model refers to the weights in {weights}, but writing it would replace that file: give the model "
+            f"another name"
         )
         assert content(tmp_path) == before
         weights.unlink()

@@ -1,4 +1,4 @@
-"""Attributes that a script assigns to: values of the run, read again in it; what is left at the end is reported."""
+"""Attributes that a script assigns to: later reads give the new value, and changes are reported at the end."""
 
 from __future__ import annotations
 

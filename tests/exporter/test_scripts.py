@@ -1,4 +1,4 @@
-"""TorchScript: what is kept, what is written out, what is refused and in which words."""
+"""TorchScript: branches and loops that are kept or unrolled, and refusals."""
 
 from __future__ import annotations
 
@@ -162,22 +162,22 @@ def under_another_name(x):  # type: ignore[no-untyped-def]
         ),
         (
             slope_of_values,
-            "aten::softplus takes a number that depends on values, and ONNX has no form for that: give a constant, "
+            "aten::softplus takes a number that depends on values, which ONNX cannot represent: use a constant, "
             "or choose with torch.where or `if`",
         ),
         (
             under_another_name,
-            "a branch or loop writes in place to a tensor that has another name, or a view, around it: "
+            "a branch or loop writes in place to a tensor that also has another name, or a view, outside of it: "
             "write to a clone of it",
         ),
         (
             through_a_view,
-            "a branch or loop writes in place to a tensor that has another name, or a view, around it: "
+            "a branch or loop writes in place to a tensor that also has another name, or a view, outside of it: "
             "write to a clone of it",
         ),
     ],
 )
-def test_what_cannot_be_said_is_refused(script: Callable[..., Any], message: str) -> None:
+def test_scripts_that_onnx_cannot_express_are_refused(script: Callable[..., Any], message: str) -> None:
     with pytest.raises(onnx_parity.CaptureError) as caught:
         onnx_parity.export(script, (X,))
     words, _, place = str(caught.value).rpartition(" (at ")
@@ -275,7 +275,7 @@ def test_buffers_written_in_a_branch() -> None:
     assert exported(-X).tolist() == [[-1] * 3] * 2
 
 
-def test_an_exception_that_depends_on_values_is_said() -> None:
+def test_an_exception_that_depends_on_values_is_warned_about() -> None:
     @torch.jit.script
     def checks(x):  # type: ignore[no-untyped-def]
         assert bool(x.sum() > 0), "must be positive"
@@ -286,7 +286,7 @@ def test_an_exception_that_depends_on_values_is_said() -> None:
     (message,) = (str(warning.message) for warning in caught if warning.category is onnx_parity.TracerWarning)
     assert message == (
         f"the script raises an exception at {__file__}:{line_of('must be positive')}, depending on values. An ONNX "
-        "model cannot: it goes on as if there was nothing to raise for"
+        "model cannot raise it: the model continues as if the condition for the exception were never true"
     )
     assert exported(-X).tolist() == [[0] * 3] * 2
 
@@ -387,7 +387,7 @@ def first_positive_scaled(x):  # type: ignore[no-untyped-def]
 
 
 @pytest.mark.parametrize("script", [shortened_if_any, positive_if_any, first_positive_scaled], ids=lambda s: s.name)
-def test_whether_what_varies_is_empty_is_asked_when_the_model_runs(script: Any) -> None:
+def test_a_dynamic_axis_is_checked_for_emptiness_at_run_time(script: Any) -> None:
     program = onnx_parity.export(script, (torch.ones(3),), dynamic_axes={"x": {0: "n"}})
     for value in (1.0, -5.0, 90.0):
         x = torch.tensor([-1.0, value, value])

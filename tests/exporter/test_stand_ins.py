@@ -1,4 +1,4 @@
-"""sympy is imported when it is used, and nobody can tell but by the clock."""
+"""sympy is imported when it is first used, without a difference for its users."""
 
 from __future__ import annotations
 

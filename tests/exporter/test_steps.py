@@ -1,4 +1,4 @@
-"""What an export writes besides the model, when it is asked to: a report, the recorded program."""
+"""The files besides the model that an export writes on request: a report, and the recorded program."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Symbolic functions as `torch.onnx` has them: registered, in a table, on autograd functions, as functions of ONNX."""
+"""Symbolic functions of `torch.onnx`: registered, in a table, of autograd functions, as functions of ONNX."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def test_too_few_parameters() -> None:
     with pytest.raises(onnx_parity.LoweringError) as caught:
         onnx_parity.export(nn.ELU(0.5), X)
     assert (
-        "it takes 1 arguments after g, and aten::elu has 4 (self, alpha, scale, input_scale), "
+        "it takes 1 arguments after g, but aten::elu has 4 (self, alpha, scale, input_scale), "
         "of which alpha is 0.5 here: add parameters up to that one" in str(caught.value)
     )
 
@@ -153,7 +153,7 @@ def test_numbers_take_the_dtype_of_the_value() -> None:
 @pytest.mark.parametrize(
     ("descriptors", "message"),
     [
-        (("v", "i"), "symbolic got 4 arguments after g, and parse_args describes 2: give a descriptor for each"),
+        (("v", "i"), "symbolic got 4 arguments after g, but parse_args describes 2: give a descriptor for each"),
         (
             ("i", "v", "f", "i"),
             "the argument 'a' is computed at run time and not known at export: describe it as 'v'",
@@ -199,7 +199,7 @@ def test_every_descriptor() -> None:
     ):
         parse_args("x")
     with pytest.raises(
-        TypeError, match=r"the argument 'i' is \[1, 2\], and parse_args describes it as 'i': write 'is' or 'fs'"
+        TypeError, match=r"the argument 'i' is \[1, 2\], but parse_args describes it as 'i': write 'is' or 'fs'"
     ):
         parse_args("v", "i")(all_names)(None, "v", [1, 2])  # type: ignore[call-arg]
 
@@ -352,7 +352,7 @@ def test_names_of_functions() -> None:
 
 
 @pytest.mark.parametrize("result", [3, None])
-def test_a_lowering_that_returns_no_value_is_said(result: object) -> None:
+def test_a_lowering_that_returns_no_value_is_reported(result: object) -> None:
     with pytest.raises(onnx_parity.LoweringError) as caught:
         onnx_parity.export(torch.nn.ELU(), torch.ones(2), custom_translation_table={"aten::elu": lambda g, *_: result})
     assert str(caught.value).startswith(

@@ -1,4 +1,4 @@
-"""Exports in several threads at once: each gives what it gives alone, others do not notice, and torch is as it was.
+"""Exports in several threads at once give the same results, and do not affect other threads or torch.
 
 "Alone" is what the same programs give before any other thread is there.
 """

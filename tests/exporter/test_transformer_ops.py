@@ -1,4 +1,4 @@
-"""`onnx_parity.ops.attention` and `rotary_embedding`: computed as onnx.reference does, exported at every opset."""
+"""`onnx_parity.ops.attention` and `rotary_embedding`: they agree with onnx.reference, at every opset."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def test_rotary_embedding_is_onnx_s(
 
 
 @pytest.mark.parametrize("opset", [9, 23])
-def test_sizes_that_vary(opset: int) -> None:
+def test_dynamic_sizes(opset: int) -> None:
     def program(x: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
         return rotary_embedding(x, *CACHES, positions, num_heads=4)
 
@@ -159,7 +159,7 @@ def test_torch_s_own_rotary_embedding() -> None:
     [
         (
             lambda: attention(QKV[0], *FLAT[1:]),
-            "attention takes Q, K and V of 3 axes, or of 4, and got 4, 3, 3: reshape them",
+            "attention takes Q, K and V of 3 axes, or of 4, but got 4, 3, 3: reshape them",
         ),
         (
             lambda: attention(*FLAT),
@@ -179,14 +179,14 @@ def test_torch_s_own_rotary_embedding() -> None:
             "softmax_precision is 7: give the number of a floating type of ONNX, 1 for float, 10 for float16, "
             "11 for double, 16 for bfloat16",
         ),
-        (lambda: rotary_embedding(MASK, *CACHES), "rotary_embedding takes X of 3 or 4 axes, and got 2: reshape it"),
+        (lambda: rotary_embedding(MASK, *CACHES), "rotary_embedding takes X of 3 or 4 axes, but got 2: reshape it"),
         (
             lambda: rotary_embedding(FLAT[0], *CACHES),
             "rotary_embedding needs the number of heads if X has 3 axes: give num_heads",
         ),
         (
             lambda: rotary_embedding(QKV[0], *CACHES),
-            "rotary_embedding takes caches of 3 axes without position_ids, and got 2 and 2: reshape them",
+            "rotary_embedding takes caches of 3 axes without position_ids, but got 2 and 2: reshape them",
         ),
     ],
 )

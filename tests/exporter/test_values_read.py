@@ -1,4 +1,4 @@
-"""Programs that look at values: followed with a warning at the user's line, refused under strict=True."""
+"""Programs that read values: recorded with a warning at the user's line, and refused with strict=True."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def message(program: Callable[..., Any]) -> str:
 
 @pytest.mark.parametrize("axes", [None, {"x": [0]}], ids=["static", "dynamic"])
 @pytest.mark.parametrize("program", [branches, counts, reads_a_float, through_numpy, through_a_list, compares])
-def test_the_example_is_followed_and_said(program: Callable[..., Any], axes: dict[str, list[int]] | None) -> None:
+def test_the_example_is_used_with_a_warning(program: Callable[..., Any], axes: dict[str, list[int]] | None) -> None:
     with pytest.warns(onnx_parity.TracerWarning) as caught:
         exported = onnx_parity.export(program, (X, N), dynamic_axes=axes)
     line = inspect.getsourcelines(program)[1] + 1
@@ -119,7 +119,7 @@ def test_numbers_stay_symbols(axes: dict[str, list[int]] | None) -> None:
         torch.testing.assert_close(exported(x, torch.tensor(n)), keeps_numbers(x, torch.tensor(n)))
 
 
-def test_a_number_that_cannot_stay_a_symbol_is_taken_from_the_example_and_said() -> None:
+def test_a_number_that_cannot_stay_a_symbol_is_taken_from_the_example_with_a_warning() -> None:
     def decides(x: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
         return torch.nn.functional.dropout(x, p=float(n.item()) / 10, training=False) + n.item()
 

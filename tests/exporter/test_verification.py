@@ -1,4 +1,4 @@
-"""`verify=True` raises on all that is wrong: values, dtypes, shapes, counts, NaN, other sizes, invalid models."""
+"""`verify=True` raises for wrong values, dtypes, shapes, counts, NaN, other sizes, and invalid models."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def example_only(g: Any, x: Any) -> Any:
     ],
     ids=["values", "nan", "broadcastable shape", "built in"],
 )
-def test_wrong_models_are_told(write: Any, message: str, tmp_path: Path) -> None:
+def test_wrong_models_are_reported(write: Any, message: str, tmp_path: Path) -> None:
     path = tmp_path / "model.onnx"
     with pytest.raises(onnx_parity.VerificationError, match=message):
         onnx_parity.export(torch.relu, X, path, custom_translation_table=wrong(write), verify=True)
@@ -92,14 +92,14 @@ def test_opsets_that_onnxruntime_does_not_run() -> None:
         onnx_parity.export(torch.relu, X, opset_version=28, verify=True, custom_translation_table=wrong(nearly))
 
 
-def test_fewer_outputs_are_told() -> None:
+def test_fewer_outputs_are_reported() -> None:
     program = onnx_parity.export(lambda x: (x + 1, x + 2), X)
     program.model.graph.outputs.pop()
     with pytest.raises(onnx_parity.VerificationError, match="1 output from the runtime, 2 outputs from torch"):
         program.verify()
 
 
-def test_other_dtypes_are_told() -> None:
+def test_other_dtypes_are_reported() -> None:
     program = onnx_parity.export(torch.relu, X)
     node = program.model.graph[0]
     cast = ir.node("Cast", [node.outputs[0]], {"to": 11})
@@ -111,7 +111,7 @@ def test_other_dtypes_are_told() -> None:
         program.verify()
 
 
-def test_a_size_that_was_built_in_is_told() -> None:
+def test_a_size_that_became_a_constant_is_reported() -> None:
     def frozen(g: Any, x: Any) -> Any:
         return g.op("Expand", g.op("Slice", x, g.const([0]), g.const([1]), g.const([0])), g.const([3, 4]))
 
@@ -168,7 +168,7 @@ def test_programs_that_fail_by_themselves() -> None:
     assert str(caught.value) == "the program fails in torch for the example inputs: 'weights'"
 
 
-def test_what_is_drawn_anew_is_held_to_shapes_only() -> None:
+def test_only_the_shapes_of_random_results_are_compared() -> None:
     model = nn.Sequential(nn.Dropout(0.5))
     before = torch.random.get_rng_state()
     onnx_parity.export(model, X, training=True, opset_version=13, verify=True)
@@ -212,8 +212,8 @@ def test_numbers_that_are_built_in() -> None:
     with pytest.raises(onnx_parity.VerificationError) as caught:
         onnx_parity.export(program, X, verify=True)
     assert str(caught.value) == (
-        "for the example inputs the program returns 4 where it returned 3 when it was exported, which is a "
-        "constant of the model: return it as a tensor"
+        "for the example inputs the program returns 4, but when it was exported it returned 3, which is a constant of "
+        "the model: return it as a tensor"
     )
 
 
@@ -284,7 +284,7 @@ def test_results_whose_number_depends_on_values() -> None:
     with pytest.raises(onnx_parity.VerificationError) as caught:
         onnx_parity.export(program, X, verify=True)
     assert str(caught.value) == (
-        "for the example inputs the program returns 2 values, and it returned 1 when it was exported: the number of "
+        "for the example inputs the program returns 2 values, but it returned 1 when it was exported: the number of "
         "results must not depend on the inputs"
     )
 
@@ -314,7 +314,7 @@ def test_large_models_that_call_torch(monkeypatch: pytest.MonkeyPatch) -> None:
     torch.testing.assert_close(program(x), model(x).detach())
 
 
-def test_control_flow_is_held_to_float64_and_runs_afterwards() -> None:
+def test_control_flow_is_compared_with_float64_and_runs_afterwards() -> None:
     class Branching(nn.Module):
         def __init__(self) -> None:
             super().__init__()
@@ -411,7 +411,7 @@ def test_values_inside_need_tensors() -> None:
     with pytest.raises(onnx_parity.ArgumentError) as caught:
         verify_onnx_program(program, compare_intermediates=True)
     assert str(caught.value) == (
-        "compare_intermediates=True works only where every input is a tensor, and some are lists or None: call "
+        "compare_intermediates=True works only if every input is a tensor, but some are lists or None: call "
         "verify_onnx_program without it"
     )
 

@@ -1,4 +1,4 @@
-"""Programs that write in place: to what they made, to their inputs and buffers, to tensors of their own."""
+"""Programs that write in place: to their own results, to their inputs and buffers, to other tensors of theirs."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def test_writes_at_places_that_the_example_does_not_name(program: Callable[..., 
         torch.testing.assert_close(exported(X, torch.tensor(place)), program(X, torch.tensor(place)), rtol=0, atol=0)
 
 
-def test_written_input_is_said_and_left_alone() -> None:
+def test_written_input_is_warned_about_and_unchanged() -> None:
     def doubles(x: torch.Tensor) -> torch.Tensor:
         return x.mul_(2) + 1
 
@@ -121,7 +121,7 @@ def test_written_input_is_said_and_left_alone() -> None:
     torch.testing.assert_close(program(X), X * 2 + 1)
 
 
-def test_written_buffer_is_said_and_left_alone() -> None:
+def test_written_buffer_is_warned_about_and_unchanged() -> None:
     model = Counter()
     with pytest.warns(onnx_parity.DroppedWriteWarning, match="the program writes to count"):
         program = onnx_parity.export(model, (X,))

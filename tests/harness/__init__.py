@@ -1,1 +1,1 @@
-"""Tests of the harness: that it passes what is right, catches what is wrong, and loses nothing."""
+"""Tests of the harness: right results pass, wrong ones fail, and no record is lost."""

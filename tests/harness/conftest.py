@@ -1,4 +1,4 @@
-"""What several tests of the harness are given."""
+"""Fixtures that several tests of the harness use."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A worker whose exporter dies at opset 9, hangs at 11, delivers a wrong model at 13 and breaks or refuses above."""
+"""A worker whose exporter dies at opset 9, hangs at 11, writes a wrong model at 13, and fails or refuses above."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Stand-ins for the harness's tests: hand-made ONNX models, an exporter that delivers them, a runtime that lies."""
+"""Objects for the harness's tests: ONNX models, an exporter that delivers them, and a runtime with wrong outputs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A project whose cells go wrong in every way that a cell can, each at the stage that its name says."""
+"""A project whose cells fail in every way that a cell can, each at the stage in its name."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ from onnx_parity.harness.running.stages import Bench
 from onnx_parity.harness.store import InFlight
 
 STAGES = tuple(Stage)
-#: Where a cell named `wait_at_...` says who runs it. It goes on once the file is gone.
+#: The file in which a cell named `wait_at_...` writes its process. The cell continues when the file is removed.
 WAITING = "waiting"
-#: One cell a case, of dynamic sizes: it goes through every stage.
+#: One cell for each case, with dynamic sizes, so that it has every stage.
 CELLS = ("--devices", "cpu", "--opsets", "18", "-k", "dynamic or after")
-#: What a run holds its cells to: an imported torch takes half of the memory. Two seconds are for cells that hang,
-#: be it in any stage or where one of `SOME` does: to take the memory lasts longer on a machine that does much else.
+#: The limits of cells. torch itself takes half of the memory. Two seconds are for cells that hang, in any stage or
+#: where one of `SOME` does, because allocating the memory takes longer on a busy machine.
 MEMORY_LIMIT = ("--memory-limit", "1000")
 LONG_LIMITS = ("--stage-seconds", "60", *MEMORY_LIMIT)
 SHORT_LIMITS = ("--stage-seconds", "2", *MEMORY_LIMIT)
 LIMITS = ("--stage-seconds", "60,check=2,load=2", *MEMORY_LIMIT)
 
-#: Without what costs an inner pytest seconds to import and says nothing of the plug-in.
+#: Options of an inner pytest, without plug-ins that take seconds to import and do not matter here.
 LEAN = (
     "-p",
     "onnx_parity",
@@ -92,7 +92,7 @@ def leave() -> None:
 
 
 def wait() -> None:
-    """No fault of the cell's: it says which process runs it, and which one owns that, and waits to be killed."""
+    """Write the numbers of the process that runs the cell and of its parent, and wait to be killed."""
     aside = Path("waiting.tmp")
     aside.write_text(f"{os.getpid()} {os.getppid()}")
     aside.rename(WAITING)
@@ -101,7 +101,7 @@ def wait() -> None:
 
 
 def kill_owner() -> None:
-    """No fault of the cell's: it kills who owns its process, as a user or a system may, and does so once."""
+    """Kill the parent of the cell's process, as a user or the system may, the first time only."""
     told = killed_by(_running[0])
     if not told.exists():
         told.write_text(str(os.getpid()))
@@ -110,11 +110,11 @@ def kill_owner() -> None:
 
 
 def killed_by(name: str) -> Path:
-    """Where the process of a cell that kills its owner says its number."""
+    """The file in which a cell that kills its parent writes the number of its own process."""
     return Path(f"killed-by-{name}")
 
 
-#: What is done, and what the record says of it.
+#: The functions that cause the faults, and what the record says of each.
 FAULTS: dict[str, tuple[Callable[[], None], str]] = {
     "segfault": (segfault, "was killed by SIGSEGV"),
     "abort": (os.abort, "was killed by SIGABRT"),
@@ -140,7 +140,7 @@ _running: list[str] = []
 
 
 def names_of(faults: Sequence[Planted]) -> list[str]:
-    """The cases' names; those of a fault that is planted several times in a stage are numbered."""
+    """The names of the cases, numbered where a fault occurs several times in a stage."""
     seen: Counter[Planted] = Counter()
     names = []
     for fault, stage in faults:
@@ -152,7 +152,7 @@ def names_of(faults: Sequence[Planted]) -> list[str]:
 
 def plant() -> None:
     """Have cells named `segfault_at_export` do so when they enter the stage."""
-    # What an export of dynamic sizes imports takes seconds on a busy machine, which must not count as a hang.
+    # On a busy machine, the imports for an export of dynamic sizes take seconds, which must not count as a hang.
     import torch.export._trace  # noqa: F401
 
     run, enter = Bench.run, InFlight.enter
@@ -174,9 +174,9 @@ def plant() -> None:
 
 
 def make_project(root: Path, faults: Sequence[Planted]) -> None:
-    """A case for each fault with one that passes before it; of dynamic sizes, so that they have every stage.
+    """Write a case for each fault, after one that passes. All have dynamic sizes, so that they have every stage.
 
-    All are exact: among a thousand draws there are some that a runtime's rounding fails.
+    The operators compute exactly: among a thousand draws, rounding would make some of the cells fail.
     """
     lines = ["import torch.nn.functional as F", "from onnx_parity.harness.case import floats, op", ""]
     for number, name in enumerate(names_of(faults)):
@@ -192,7 +192,7 @@ def make_project(root: Path, faults: Sequence[Planted]) -> None:
 
 
 def command(root: Path, *arguments: str) -> subprocess.Popen[str]:
-    """`pytest ...` or `parity ...`, begun in the project with this clone's packages."""
+    """`pytest ...` or `parity ...`, started in the project with the packages of this checkout."""
     clone = str(Path(__file__).parents[2])
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([clone, str(root)])}
     program, *options = arguments

@@ -1,4 +1,4 @@
-"""Wrong answers of a runtime, each with what it should have been: the oracle is to catch every one of them."""
+"""Wrong outputs of a runtime, each with the right one. The oracle has to detect all of them."""
 
 from __future__ import annotations
 

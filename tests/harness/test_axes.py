@@ -1,4 +1,4 @@
-"""The axes: which points a tier and the options take."""
+"""The axes: the points that a tier and the options select."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_opsets_are_read(text: str, opsets: tuple[int, ...]) -> None:
         ("nine", "--opsets nine: 'nine' is neither an opset nor a range. Write 9,13-18."),
         ("9,", "--opsets 9,: '' is neither an opset nor a range. Write 9,13-18."),
         ("9-", "--opsets 9-: '9-' is neither an opset nor a range. Write 9,13-18."),
-        ("13-9", "--opsets 13-9: '13-9' runs backwards. Write 9-13."),
+        ("13-9", "--opsets 13-9: '13-9' is in descending order. Write 9-13."),
         ("6-9", "--opsets 6-9: there is no opset 6 here, only 7 to 28."),
         ("29", "--opsets 29: there is no opset 29 here, only 7 to 28."),
     ],

@@ -1,4 +1,4 @@
-"""Failure bundles: what is in them, that they run alone, that they are bounded."""
+"""Failure bundles: their contents, that they run without the project, and that their size is limited."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def test_a_bundle_runs_alone_and_still_fails(tmp_path: Path) -> None:
     assert text.splitlines()[-1].endswith(" of 6 elements")
 
 
-def test_a_bundle_says_when_it_holds(tmp_path: Path) -> None:
+def test_a_bundle_reports_that_the_failure_is_gone(tmp_path: Path) -> None:
     folder = tmp_path / kept(tmp_path, wrong_alpha).folder
     (folder / "model.onnx").write_bytes(one_node("Elu", 18))
     code, text = reproduce(folder, tmp_path)
@@ -145,7 +145,7 @@ def test_a_list_goes_into_a_bundle_and_out_of_it(tmp_path: Path) -> None:
     assert [line.split(" at ")[0] for line in text.splitlines()[-2:]] == ["output 0", "output 1"]
 
 
-def test_an_export_that_failed_has_no_model_and_says_how_to_repeat_it(tmp_path: Path) -> None:
+def test_a_failed_export_has_no_model_and_the_command_to_repeat_it(tmp_path: Path) -> None:
     def raises(opset: int, request: Request) -> bytes:
         raise IndexError("off by one")
 
@@ -217,7 +217,7 @@ def test_bundles_are_bounded_in_number_and_size(tmp_path: Path, monkeypatch: pyt
     assert kept(tmp_path, wrong_alpha).line.startswith("bundle: not kept, it would be 0 MiB. This makes it:  parity ")
 
 
-def test_a_bundle_that_cannot_be_written_is_told_and_the_outcome_is_kept(tmp_path: Path) -> None:
+def test_a_bundle_that_cannot_be_written_is_reported_and_the_outcome_is_kept(tmp_path: Path) -> None:
     (tmp_path / "failures").write_text("in the way")
     found = kept(tmp_path, wrong_alpha)
     assert (found.folder, found.line.startswith("bundle: not kept: [Errno 20] Not a directory")) == ("", True)

@@ -1,4 +1,4 @@
-"""The vocabulary: what a declaration line becomes."""
+"""The vocabulary of declarations: the cases of a declaration line."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_a_declaration_knows_where_it_stands() -> None:
     assert next(declaration.cases("elu")).family == "test_case"
 
 
-def test_operators_run_in_the_smoke_tier_and_models_only_if_they_say_so() -> None:
+def test_operators_run_in_the_smoke_tier_and_models_only_if_declared() -> None:
     assert (op(F.elu, floats(2)).kind, op(F.elu, floats(2)).tier) == (Kind.OPERATOR, Tier.SMOKE)
     assert (model(torch.nn.ReLU, image(8)).kind, model(torch.nn.ReLU, image(8)).tier) == (Kind.MODEL, Tier.DEFAULT)
     assert model(torch.nn.ReLU, image(8), tier="smoke").tier is Tier.SMOKE
@@ -113,20 +113,24 @@ def test_declarations_that_make_no_sense_are_refused() -> None:
         assert message.startswith(f"{__file__}:")
         return message.split(": ", 1)[1]
 
-    assert (
-        refused(lambda: op(F.elu, floats(2), alpha=[])) == "alpha=[] sweeps over nothing. Give it a value, or a tuple."
+    assert refused(lambda: op(F.elu, floats(2), alpha=[])) == (
+        "alpha=[] has no values to sweep over. Give it a value, or a tuple."
     )
     without_reason = refused(lambda: op(F.elu, floats(2), tolerance=1e-3))
-    assert without_reason == ("tolerance= and signed_zeros= need a because=, and because= one of them. Write both.")
+    assert without_reason == (
+        "tolerance= and signed_zeros= need a because=, and because= needs one of them. Write both."
+    )
     assert refused(lambda: op(F.elu, floats(2), because="it is hard")) == without_reason
     assert refused(lambda: op(torch.add, floats(2), dtypes=[torch.int64])) == (
-        "floats(...) cannot be int64. Use numbers(...), which any dtype holds."
+        "floats(...) cannot be int64. Use numbers(...), which has any dtype."
     )
     no_dtype = f"no cell can be torch.complex128, but torch.{', torch.'.join(Dtype)}."
     strict = {torch.complex128: 1.0}
     assert refused(lambda: op(torch.add, numbers(2), dtypes=[torch.complex128])) == no_dtype
     assert refused(lambda: op(F.elu, floats(2), tolerance=strict, because="it is hard")) == no_dtype
-    assert refused(lambda: op(F.elu, floats(2), tier="huge")) == "tier='huge', and there are smoke, default, full."
+    assert refused(lambda: op(F.elu, floats(2), tier="huge")) == (
+        "tier='huge' is not a tier. Write one of smoke, default, full."
+    )
     assert refused(lambda: labels(op(F.elu, floats(2), alpha=[1.0, 1.0]))) == (
         "it[alpha=1.0] is declared twice. Drop one of the two values."
     )
@@ -167,7 +171,7 @@ def test_a_float64_cell_sees_digits_that_float32_would_lose() -> None:
     assert torch.equal(wide.float(), floats(10).make(0, Dtype.FLOAT32))
 
 
-def test_nothing_is_made_before_it_is_asked_for() -> None:
+def test_nothing_is_built_before_it_is_needed() -> None:
     def never() -> torch.nn.Module:
         raise AssertionError("built at declaration or while cases were listed")
 

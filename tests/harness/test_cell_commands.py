@@ -1,4 +1,4 @@
-"""`parity localise`, `parity reduce`, `parity repro`: from a cell's id to what is wrong with it."""
+"""`parity localise`, `parity reduce`, `parity repro`: from a cell's id to the cause of its failure."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def test_nothing_that_stands_in_a_folder_is_lost(faulty: Path) -> None:
     assert (faulty / "mine" / "thesis.tex").read_text() == "everything"
 
 
-def test_a_cell_that_passes_is_told(project: Path) -> None:
+def test_a_cell_that_passes_is_reported(project: Path) -> None:
     assert invoke("localise", _CELL) == (2, f"{_CELL} passes: there is nothing to localise.\n")
     code, text = invoke("repro", _CELL)
     assert (code, text.splitlines()[0]) == (0, f"{_CELL}: passed at rerun_values")
@@ -132,7 +132,7 @@ def test_a_cell_that_passes_is_told(project: Path) -> None:
         ),
     ],
 )
-def test_a_cell_that_there_is_not_is_told_with_the_nearest(project: Path, cell: str, message: str) -> None:
+def test_an_unknown_cell_is_reported_with_the_nearest(project: Path, cell: str, message: str) -> None:
     for command in ("localise", "reduce", "repro"):
         assert invoke(command, cell) == (2, message + "\n")
 

@@ -1,4 +1,4 @@
-"""Cells: their ids, and which of them a selection holds."""
+"""Cells: their ids, and which of them a selection contains."""
 
 from __future__ import annotations
 

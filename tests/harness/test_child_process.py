@@ -1,4 +1,4 @@
-"""Child processes that are spawned or forked: messages, and every way in which one ends before it answers."""
+"""Child processes that are spawned or forked: messages, and all ways in which one ends before it answers."""
 
 from __future__ import annotations
 
@@ -95,12 +95,12 @@ def test_messages_go_in_and_come_out(child: ChildProcess) -> None:
     assert child.end() == "exited with 0"
 
 
-def test_an_exit_is_told(child: ChildProcess) -> None:
+def test_an_exit_is_reported(child: ChildProcess) -> None:
     with pytest.raises(ProcessEndedError, match=r"^exited with 3$"):
         asked(child, b"leave")
 
 
-def test_a_death_is_told(child: ChildProcess) -> None:
+def test_a_signal_is_reported(child: ChildProcess) -> None:
     with pytest.raises(ProcessEndedError, match=r"^was killed by SIG(SEGV|KILL \(as the system does .*\))$"):
         asked(child, b"die")
 

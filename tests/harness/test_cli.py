@@ -1,4 +1,4 @@
-"""The `parity` command: what it lists, what it runs, how it ends."""
+"""The `parity` command: its help, its runs, its exit codes, and its errors."""
 
 from __future__ import annotations
 
@@ -115,8 +115,8 @@ def test_json_is_all_that_standard_output_has(project: Path, commands: list[list
     Path("taken").touch()
     assert invoke("report", "--out", "taken") == (
         2,
-        "The report cannot be written to taken: this is a file, and a report is a folder. "
-        "Choose another name, or remove the file.\n",
+        "The report cannot be written to taken: this is a file, but a report is a folder. Choose another name, or "
+        "remove the file.\n",
     )
     listed = json.loads(invoke("list", "relu", "--tier", "smoke", "--json")[1])
     assert [(each["case"], each["place"], len(each["cells"])) for each in listed] == [
@@ -190,7 +190,7 @@ def test_every_command_speaks_json(command: str) -> None:
     assert "--json" in invoke(command, "--help")[1]
 
 
-def test_shells_are_told_how_to_complete() -> None:
+def test_completion_of_shells() -> None:
     """As a shell asks: of `parity run --tier `."""
     asked = {"_PARITY_COMPLETE": "complete_bash", "COMP_WORDS": "parity run --tier ", "COMP_CWORD": "3"}
     result = CliRunner().invoke(cli.app, [], env=asked, prog_name="parity")
@@ -218,7 +218,7 @@ def test_a_number_of_processes_is_one(project: Path, commands: list[list[str]], 
     assert commands == []
 
 
-def test_nothing_that_is_said_with_resume_is_passed_over(project: Path, commands: list[list[str]]) -> None:
+def test_options_beside_resume_are_refused(project: Path, commands: list[list[str]]) -> None:
     run = write_run(Path("runs"), [])
     assert invoke("run", "--resume", str(run), "-k", "elu", "--seed", "7", "--tier=full", "--strange", "some.py") == (
         2,
@@ -280,7 +280,7 @@ def test_a_run_that_is_stopped_ends_in_order(
     assert capfd.readouterr().out == "ended in order\n"
 
 
-def test_a_run_that_is_told_to_end_again_does_so_at_once(tmp_path: Path) -> None:
+def test_a_second_signal_ends_a_run_at_once(tmp_path: Path) -> None:
     deaf = "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)"
     with _begun(deaf, tmp_path / "told") as process:
         for _ in range(3):
@@ -327,7 +327,7 @@ def test_a_pytest_that_is_killed_has_failed_itself(project: Path, monkeypatch: p
         (KeyboardInterrupt(), "stopped"),
     ],
 )
-def test_what_any_command_may_run_into_is_told_in_a_line(
+def test_errors_of_any_command_are_reported_in_one_line(
     project: Path, monkeypatch: pytest.MonkeyPatch, error: BaseException, told: str
 ) -> None:
     def fail(directory: Path, wanted: object = None) -> None:
@@ -337,7 +337,7 @@ def test_what_any_command_may_run_into_is_told_in_a_line(
     assert invoke("list") == (2, f"{told}\n")
 
 
-def test_a_place_that_cannot_be_made_is_told_in_a_line(project: Path) -> None:
+def test_a_folder_that_cannot_be_created_is_reported_in_one_line(project: Path) -> None:
     run = write_run(Path("runs"), [])
     Path("taken").touch()
     code, text = invoke("merge", str(run), "--into", "taken/runs", "--partial")

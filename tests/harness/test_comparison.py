@@ -1,4 +1,4 @@
-"""Exporters side by side: what becomes of right, wrong, refused and dying ones, and what it amounts to."""
+"""Comparison of exporters: right, wrong, refused and crashed exports, and the summary of them."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_crash_and_silence_are_outcomes_of_their_opset_and_the_rest_goes_on() ->
     assert found[15] == (Verdict.BROKEN, "export: TypeError: an exporter's mistake")
     assert found[16][0] is Verdict.BROKEN
     assert found[16][1].startswith("onnxruntime: InvalidArgument: ")
-    assert found[17] == (Verdict.WRONG, "opset 17 was asked for, opset 18 was delivered")
+    assert found[17] == (Verdict.WRONG, "opset 17 was requested, but opset 18 was delivered")
 
 
 def test_worker_that_does_not_start_stops_the_comparison() -> None:
@@ -90,7 +90,7 @@ NAN = array(float("nan"))
         ([array(1.0), NAN], [array(1.0), array(0.0)], "output 1 at (0,): nan instead of 0; 1 of 1 elements"),
     ],
 )  # fmt: skip
-def test_differences_are_told(got: list[object], want: list[Array], difference: str) -> None:
+def test_differences_are_described(got: list[object], want: list[Array], difference: str) -> None:
     assert first_difference(got, want) == difference
 
 
@@ -152,7 +152,7 @@ def test_targets_are_met_or_short() -> None:
     assert spelled_points(tuple(missed)) == "add[1]"
 
 
-def test_part_of_the_entries_is_not_held_to_the_counts() -> None:
+def test_the_counts_do_not_apply_to_part_of_the_entries() -> None:
     part = msgspec.structs.replace(comparison([(PARITY, 18, 0, Verdict.REFUSED)], points=1), whole=False)
     assert not any(each.wanted.startswith("right at opset") for each in targets(part))
 
@@ -198,4 +198,4 @@ def test_command_refuses_an_opset_that_onnxruntime_does_not_run() -> None:
     result = CliRunner().invoke(app, ["compare", "tanh", "--exporters", "parity", "--opsets", "26-28"])
     assert result.exit_code == 2
     said = " ".join(result.stderr.split())  # The terminal wraps it.
-    assert said == "--opsets: onnxruntime, which judges here, does not run opset 27, only 7 to 26."
+    assert said == "--opsets: onnxruntime, which runs the models here, does not support opset 27, only 7 to 26."

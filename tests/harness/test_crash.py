@@ -1,4 +1,4 @@
-"""What is recorded of the cell that a worker died in, by who hears of the death."""
+"""The record of the cell in which a worker was killed."""
 
 from __future__ import annotations
 

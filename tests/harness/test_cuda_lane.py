@@ -1,4 +1,4 @@
-"""The CUDA lane: turns on the device, with real processes; and on a machine that has none, cells that say so."""
+"""The CUDA lane: turns on the device, with real processes; without a device, absent cells with the reason."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from onnx_parity.harness.subjects.runtime_interface import NoDeviceError
 from onnx_parity.harness.subjects.runtimes import OnnxRuntime
 from onnx_parity.harness.subjects.slots import Slots
 from tests.harness.fakes import cell, one_node
-from tests.harness.test_plugin import run_pytest
+from tests.harness.pytest_run import run_pytest
 
 #: Takes a slot, writes down when, holds it for a while, writes down when again.
 _USER = """
@@ -85,7 +85,7 @@ def test_the_slot_of_a_process_that_is_killed_is_free(tmp_path: Path) -> None:
     assert holder.wait() == -signal.SIGKILL
 
 
-def test_waiting_is_told_so_that_it_does_not_count_as_the_cells_time(tmp_path: Path) -> None:
+def test_waiting_is_reported_and_does_not_count_as_time_of_the_cell(tmp_path: Path) -> None:
     holder = use(tmp_path, slots=1, hold=0.5)
     while not log(tmp_path):
         assert holder.poll() is None
@@ -95,7 +95,7 @@ def test_waiting_is_told_so_that_it_does_not_count_as_the_cells_time(tmp_path: P
     assert looks
 
 
-def test_onnxruntime_is_told_what_to_do_with_float32_and_how_much_memory_to_take() -> None:
+def test_onnxruntime_has_no_tf32_and_limited_memory() -> None:
     name, options = cuda.provider()
     assert name == "CUDAExecutionProvider"
     assert (options["use_tf32"], options["gpu_mem_limit"]) == ("0", str(4 << 30))
@@ -111,7 +111,7 @@ def test_a_provider_that_does_not_load_is_absent_and_no_pass_on_the_cpu() -> Non
     )
 
 
-def test_without_a_device_every_cell_of_the_lane_says_why_it_did_not_run(
+def test_without_a_device_every_cell_of_the_lane_has_the_reason(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
@@ -160,9 +160,7 @@ def test_what_a_program_makes_it_makes_where_it_runs() -> None:
     assert torch.equal(exported(torch.ones(6)), torch.full((2, 3), 2.0))
 
 
-def test_torch_is_told_what_to_do_with_float32_and_how_much_memory_to_take(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_torch_has_no_tf32_and_limited_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """On a device that is pretended: with 24 GiB there is room for three processes of twice 4."""
     asked: list[float | str] = []
     monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: SimpleNamespace(total_memory=24 << 30))

@@ -1,4 +1,4 @@
-"""Mistakes in declarations: each is reported where it is written, in words that say what to write instead."""
+"""Mistakes in declarations: each is reported with its line, and with what to write instead."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ from tests.harness.faults import LEAN, run_project
         ),
         (
             lambda: op(torch.relu, (2, 3)),  # type: ignore[arg-type]
-            "the input (2, 3) is a shape, and an input is a maker of a tensor. Write floats(2, 3), or numbers, ints, "
+            "the input (2, 3) is a shape, but an input is a maker of a tensor. Write floats(2, 3), or numbers, ints, "
             "bools or distinct of that shape.",
         ),
         (
             lambda: op(torch.add, floats(2), 2),  # type: ignore[arg-type]
-            "the input 2 is of type int, and an input is a maker such as floats(2, 3), or given([1.0, 2.0]) for fixed "
+            "the input 2 is of type int, but an input is a maker such as floats(2, 3), or given([1.0, 2.0]) for fixed "
             "values. Give other arguments as keywords, or in a lambda.",
         ),
         (
             lambda: op(torch.relu, torch.ones(2)),  # type: ignore[arg-type]
-            "the input tensor([1., 1.]) is of type Tensor, and an input is a maker such as floats(2, 3), or "
+            "the input tensor([1., 1.]) is of type Tensor, but an input is a maker such as floats(2, 3), or "
             "given([1.0, 2.0]) for fixed values. Give other arguments as keywords, or in a lambda.",
         ),
         (
@@ -75,19 +75,19 @@ def test_what_is_no_program_input_or_sweep_is_reported(declare: Callable[[], obj
     [
         (
             lambda: op(F.elu, floats(2, 3), dynamic={"y": {0: "n"}}),
-            "dynamic= names 'y', which is no input: the inputs are x.",
+            "dynamic= names 'y', which is not an input: the inputs are x.",
         ),
         (
             lambda: op(torch.zeros, size=(2,), dynamic={"x": {0: "n"}}),
-            "dynamic= names 'x', which is no input: the program has no inputs.",
+            "dynamic= names 'x', which is not an input: the program has no inputs.",
         ),
         (
             lambda: op(torch.add, floats(2), other=[floats(2), 1], dynamic={"other": {0: "n"}}),
-            "dynamic= names 'other', which is no input: the inputs are x.",
+            "dynamic= names 'other', which is not an input: the inputs are x.",
         ),
         (
             lambda: op(F.linear, floats(2, 3), floats(4, 3, constant=True), dynamic={"x1": {0: "n"}}),
-            "dynamic= names 'x1', which is no input: the inputs are x0.",
+            "dynamic= names 'x1', which is not an input: the inputs are x0.",
         ),
         (
             lambda: model(torch.nn.ReLU, floats(2, 3), dynamic={"x": {2: "n"}}),
@@ -99,8 +99,8 @@ def test_what_is_no_program_input_or_sweep_is_reported(declare: Callable[[], obj
         ),
         (
             lambda: op(F.elu, given([1.0, 2.0]), dynamic={"x": {0: "n"}}),
-            "dynamic= names 'x', whose values are given one by one, so that it has no other sizes. Write a maker such "
-            "as floats(2, 3), or leave the input out of dynamic=.",
+            "dynamic= names 'x', whose values are fixed, so that it has no other sizes. Write a maker such as "
+            "floats(2, 3), or leave the input out of dynamic=.",
         ),
         (
             lambda: op(F.elu, floats(2), dynamic=["x"]),  # type: ignore[arg-type]
@@ -108,25 +108,25 @@ def test_what_is_no_program_input_or_sweep_is_reported(declare: Callable[[], obj
         ),
         (
             lambda: op(F.elu, floats(2), dynamic={"x": [0]}),  # type: ignore[dict-item]
-            'dynamic= maps \'x\' to [0], and not to the names of its axes. Write dynamic={"x": {0: "batch"}}.',
+            'dynamic= maps \'x\' to [0], but not to the names of its axes. Write dynamic={"x": {0: "batch"}}.',
         ),
         (
             lambda: op(F.elu, floats(2), dynamic={"x": {"batch": 0}}),  # type: ignore[dict-item]
-            "dynamic= maps 'x' to {'batch': 0}, and not to the names of its axes. "
+            "dynamic= maps 'x' to {'batch': 0}, but not to the names of its axes. "
             'Write dynamic={"x": {0: "batch"}}.',
         ),
         (
             lambda: op(F.elu, floats(2), dynamic={"x": {0: "n"}}, sizes={"m": [1, 5]}),
-            "sizes= gives sizes to 'm', and dynamic= names n. Name an axis so in dynamic=, or remove it from sizes=.",
+            "sizes= has sizes for 'm', but dynamic= names n. Name an axis 'm' in dynamic=, or remove it from sizes=.",
         ),
         (
             lambda: op(F.elu, floats(2), sizes={"n": [1, 5]}),
-            "sizes= gives sizes to 'n', and dynamic= names no axis. Name an axis so in dynamic=, or remove it from "
+            "sizes= has sizes for 'n', but dynamic= names no axis. Name an axis 'n' in dynamic=, or remove it from "
             "sizes=.",
         ),
         (
             lambda: op(F.elu, floats(2), dynamic={"x": {0: "n"}}, sizes={"n": 5}),  # type: ignore[dict-item]
-            "sizes= maps 'n' to 5, and not to a list of sizes. Write sizes={\"n\": [1, 5]}.",
+            "sizes= maps 'n' to 5, but not to a list of sizes. Write sizes={\"n\": [1, 5]}.",
         ),
         (
             lambda: op(F.elu, floats(2), dynamic={"x": {0: "n"}}, sizes=[1, 5]),  # type: ignore[arg-type]
@@ -153,14 +153,14 @@ def test_lists_and_inputs_of_some_cases_alone_are_no_mistakes() -> None:
     assert len(list(cases.cases("it"))) == 2
 
 
-def test_a_mistake_is_told_once_at_collection_without_a_traceback(tmp_path: Path) -> None:
+def test_a_mistake_is_reported_once_at_collection_without_a_traceback(tmp_path: Path) -> None:
     (tmp_path / "pytest.ini").write_text("[pytest]\npython_files = some_cases.py\n")
     (tmp_path / "some_cases.py").write_text(
         "import torch\nfrom onnx_parity.harness.case import floats, op\n"
         'many = op(torch.pow, floats(2), exponent=[1, 2, 3], dynamic={"y": {0: "n"}})\n'
     )
     ended = run_project(tmp_path, "pytest", *LEAN, "-n", "0", "some_cases.py")
-    told = f"{tmp_path / 'some_cases.py'}:3: dynamic= names 'y', which is no input: the inputs are x."
+    told = f"{tmp_path / 'some_cases.py'}:3: dynamic= names 'y', which is not an input: the inputs are x."
     assert ended.text.splitlines().count(told) == 1
     assert "Traceback" not in ended.text
     assert "some_cases.py:3: in <module>" not in ended.text

@@ -1,4 +1,4 @@
-"""`parity doctor`: what is there is told with its version, what is not with its price."""
+"""`parity doctor`: installed packages with their versions, and missing ones with what does not work without them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Drawn cells: what is drawn, how a failure shrinks, and what it is printed as."""
+"""Drawn cells: the choices, how a failure is shrunk, and how it is printed."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_the_time_is_that_of_all_draws() -> None:
     assert runs > 10
 
 
-def test_what_torch_refuses_says_nothing() -> None:
+def test_draws_that_torch_refuses_are_not_counted() -> None:
     def run(cell: Cell) -> Outcome:
         return Outcome(cell, "onnxruntime", status=Status.FAILED, stage=Stage.REFERENCE, reason="torch says no")
 
@@ -67,7 +67,7 @@ def test_what_torch_refuses_says_nothing() -> None:
     assert (outcome.stage, outcome.reason) == (Stage.REFERENCE, "torch says no")
 
 
-def test_a_program_that_cannot_be_recorded_at_a_draw_says_nothing() -> None:
+def test_draws_that_cannot_be_recorded_are_not_counted() -> None:
     def run(cell: Cell) -> Outcome:
         outcome = Outcome(cell, "onnxruntime", stage=Stage.EXPORT)
         outcome.fail(CaptureError("it returns no tensor") if _shapes(cell)[0][0] > 2 else LoweringError("it is broken"))
@@ -92,7 +92,7 @@ def test_where_torch_refuses_nearly_everything_it_is_soon_enough() -> None:
     assert runs == ATTEMPTS
 
 
-def test_a_failure_that_comes_and_goes_is_told_as_such() -> None:
+def test_an_intermittent_failure_is_reported_as_such() -> None:
     runs = 0
 
     def run(cell: Cell) -> Outcome:
@@ -103,7 +103,7 @@ def test_a_failure_that_comes_and_goes_is_told_as_such() -> None:
 
     outcome = search(_cell(_PRODUCT), run)
     assert outcome.status is Status.FAILED
-    assert outcome.details[1] == "the same draw ended otherwise when it was run again"
+    assert outcome.details[1] == "the same draw had another outcome when it was run again"
 
 
 def test_sizes_of_what_is_given_value_by_value_stay() -> None:

@@ -1,4 +1,4 @@
-"""Texts from outside: whatever they hold, a terminal, Markdown, XML and workflow commands stay well-formed."""
+"""Texts from outside: whatever they contain, a terminal, Markdown, XML and workflow commands stay well-formed."""
 
 from __future__ import annotations
 

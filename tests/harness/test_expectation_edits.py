@@ -1,4 +1,4 @@
-"""`parity expect`: the edits it proposes, and that after any of them the expectations say what the run found."""
+"""`parity expect`: the edits that it proposes, after which the expectations describe the run."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_what_holds_is_left_to_the_character() -> None:
     assert proposed(KERNEL + ELU, records) == KERNEL + ELU
 
 
-def test_a_run_without_its_cells_says_nothing_of_an_expectation() -> None:
+def test_a_run_without_its_cells_does_not_change_an_expectation() -> None:
     assert proposed(KERNEL, [record("elu", 7, None)]) == KERNEL
 
 
@@ -108,7 +108,7 @@ def test_an_expectation_is_narrowed_to_the_opsets_that_fail(failing: list[int], 
     assert done.text.startswith("# A comment that stays.\n\n[[known]]\n")
 
 
-def test_an_expectation_is_narrowed_along_the_axis_that_tells_the_cells_apart() -> None:
+def test_an_expectation_is_narrowed_along_the_axis_that_distinguishes_the_cells() -> None:
     records = [record("topk", opset, Stage.LOAD, dtype="float16") for opset in (9, 13)]
     records += [record("topk", opset, None) for opset in (9, 13)]
     (narrowed,) = parse(proposed(KERNEL, records), PATH)
@@ -131,7 +131,7 @@ def test_a_failure_at_another_stage_moves_from_one_expectation_to_another() -> N
     records = [record("topk", 9, Stage.CHECK, "bad model")]
     done = edit(KERNEL, PATH, records, {})
     assert done.changes == [
-        "remove 'topk*': 1 of its cells fail otherwise",
+        "remove 'topk*': 1 of its cells fail differently",
         "add 'topk-*': fails at check. Write its reason and its link",
     ]
 
@@ -197,7 +197,7 @@ _OUTCOMES = st.sampled_from([(None, ""), (None, ""), (Stage.LOAD, "no kernel for
     st.lists(_OUTCOMES, min_size=len(_CELLS), max_size=len(_CELLS)),
     st.sampled_from(["", KERNEL, KERNEL + ELU, TOGETHER, TOGETHER + ELU]),
 )
-def test_after_an_edit_the_expectations_say_what_was_found(outcomes: list[tuple[Stage | None, str]], text: str) -> None:
+def test_after_an_edit_the_expectations_describe_the_run(outcomes: list[tuple[Stage | None, str]], text: str) -> None:
     records = [
         record(case, opset, stage, error, dtype)
         for (case, opset, dtype), (stage, error) in zip(_CELLS, outcomes, strict=True)
@@ -210,7 +210,7 @@ def test_after_an_edit_the_expectations_say_what_was_found(outcomes: list[tuple[
     assert proposed(new, records) == new
 
 
-def test_the_command_shows_the_edit_and_writes_it_when_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_command_shows_the_edit_and_writes_it_with_update(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     PATH.parent.mkdir()
     PATH.write_text(KERNEL)
@@ -238,5 +238,5 @@ def test_an_entry_without_its_reason_is_refused(tmp_path: Path) -> None:
     known = Expectation("topk*", Stage.LOAD, "", "")
     assert known.matches("topk-float32-opset9-cpu-trace-onnxruntime")
     text = proposed("", [record("topk", 9, Stage.LOAD)])
-    with pytest.raises(ExpectationError, match="needs a reason and a link: whoever meets it in a year has"):
+    with pytest.raises(ExpectationError, match="needs a reason and a link, which explain it to later readers"):
         parse(text, PATH)

@@ -1,4 +1,4 @@
-"""Expectations: which cells a selector takes, and what becomes of their records."""
+"""Expectations: the cells that a selector matches, and the status of their records."""
 
 from __future__ import annotations
 
@@ -78,7 +78,9 @@ def test_a_pass_is_unexpected() -> None:
 def test_a_failure_in_other_words_is_a_failure() -> None:
     applied = replace(known("*"), error="*NO [KERNEL]*").apply(record(Status.FAILED, Stage.LOAD, "broken"))
     assert applied.status is Status.FAILED
-    reason = "expected to fail at load (no kernel for k=0), failed at load otherwise than with '*NO [KERNEL]*': broken"
+    reason = (
+        "expected to fail at load (no kernel for k=0), failed at load with another error than '*NO [KERNEL]*': broken"
+    )
     assert (applied.reason, applied.error) == (reason, "broken")
     foreseen = record(Status.FAILED, Stage.LOAD, "1: NO [KERNEL]\nfor it")
     assert replace(known("*"), error="*NO [KERNEL]*").apply(foreseen).status is Status.KNOWN
@@ -120,7 +122,7 @@ def test_the_axes_of_a_cell_of_a_peer_are_read_from_its_id() -> None:
         ({"torch": "==2.13.0", "onnx": ">1"}, False),
     ],
 )
-def test_packages_say_which_environment_is_meant(packages: dict[str, str], applies: bool) -> None:
+def test_packages_restrict_an_expectation_to_an_environment(packages: dict[str, str], applies: bool) -> None:
     assert replace(known("*"), packages=packages).applies({"torch": "2.13.0+cpu"}) is applies
 
 
@@ -213,7 +215,7 @@ def test_of_a_list_the_selector_that_matched_a_cell_which_passes_is_named(tmp_pa
     assert applied.reason == "expected to fail at load: b. It passes now: narrow or remove 'topk*'"
 
 
-def test_a_file_in_another_encoding_says_so(tmp_path: Path) -> None:
+def test_a_file_in_another_encoding_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "expectations.toml"
     path.write_bytes("# für später\n".encode("latin-1"))
     with pytest.raises(ExpectationError) as caught:
@@ -226,7 +228,7 @@ def test_a_table_of_another_name_is_refused(tmp_path: Path) -> None:
     path.write_text('[[knwon]]\ncells = "elu*"\n')
     with pytest.raises(ExpectationError) as caught:
         load(path)
-    assert str(caught.value) == f"{path}: it holds knwon, and may hold [[known]] alone"
+    assert str(caught.value) == f"{path}: it contains knwon, but may contain only [[known]]"
 
 
 def test_a_selector_of_a_list_that_matches_no_cell_is_named(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""`parity export` and `parity show`: from a name in Python to a file, and what is in one."""
+"""`parity export` and `parity show`: from the name of a model to a file, and the contents of a file."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def test_show(folder: Path) -> None:
     assert invoke("show", "net.onnx", "--no-graph") == (0, summary)
 
 
-def test_programs_are_told_in_json(folder: Path) -> None:
+def test_programs_are_described_as_json(folder: Path) -> None:
     module = f"models_of_{folder.name}"
     told = json.loads(invoke("export", f"{module}:Looks", "-i", "x=3", "-o", "m.onnx", "--show", "--json")[1])
     assert (told["path"], told["opset"], told["verified"]) == ("m.onnx", 18, False)
@@ -166,8 +166,8 @@ def test_fallback_strictness_and_warnings(folder: Path) -> None:
     [
         (
             ("nowhere:Net",),
-            "nowhere cannot be imported: No module named 'nowhere'. "
-            "Install it, or run this in the folder that holds it.",
+            "nowhere cannot be imported: No module named 'nowhere'. Install it, or run this in the folder that "
+            "contains it.",
         ),
         (
             ("torch.nn",),
@@ -209,7 +209,7 @@ def test_wrong_use(folder: Path, arguments: tuple[str, ...], message: str) -> No
         ("import sys\nsys.exit()\n", "SystemExit\n  at {place}:2"),
     ],
 )
-def test_what_cannot_be_imported_says_why(folder: Path, source: str, told: str) -> None:
+def test_modules_that_cannot_be_imported_are_reported_with_the_reason(folder: Path, source: str, told: str) -> None:
     name = f"broken_of_{folder.name}"
     place = folder / f"{name}.py"
     place.write_text(source)
@@ -229,7 +229,7 @@ def test_a_program_does_not_end_the_command(folder: Path) -> None:
     assert code == 1 and text.startswith("CaptureError: the program ended the process at ")
     for name, what in (("exits_at_once", "SystemExit: 0"), ("fails_at_once", "ValueError: no weights")):
         code, text = invoke("export", f"{where}:{name}", "-i", "2x2")
-        assert code == 2 and text.startswith(f"{where}:{name} cannot be made: {what}\n  at ")
+        assert code == 2 and text.startswith(f"{where}:{name} cannot be created: {what}\n  at ")
     code, text = invoke("export", f"{where}:deep", "-i", "2x2")
     assert code == 1 and text.startswith(
         "CaptureError: the program, its arguments or its modules are nested too deeply"
@@ -243,7 +243,7 @@ def test_a_program_does_not_end_the_command(folder: Path) -> None:
 
 def test_what_is_no_model(folder: Path) -> None:
     code, text = invoke("export", f"models_of_{folder.name}:nothing")
-    ending = "makes an object of type int, which cannot be exported. Name a torch.nn.Module or a function.\n"
+    ending = "creates an object of type int, which cannot be exported. Name a torch.nn.Module or a function.\n"
     assert (code, text.endswith(ending)) == (2, True)
     assert invoke("show", "none.onnx") == (2, "none.onnx cannot be shown: there is no such file.\n")
     for content in ("no model", ""):
@@ -257,7 +257,7 @@ def test_what_is_no_model(folder: Path) -> None:
     )
     assert invoke("export", f"{where}:Sized", "-i", "2x3") == (
         2,
-        f"{where}:Sized cannot be called without size. Name a function without parameters that makes the model.\n",
+        f"{where}:Sized cannot be called without size. Name a function without parameters that creates the model.\n",
     )
     Path("text.pt").write_text("no weights")
     code, text = invoke("export", f"{where}:Net", "-i", "2x4", "--weights", "text.pt")

@@ -1,4 +1,4 @@
-"""The gate: each kind of finding and what is none, what the policy makes of it, and how it is told."""
+"""The gate: each kind of finding, the policy's action for it, and the output formats."""
 
 from __future__ import annotations
 
@@ -274,7 +274,7 @@ def test_annotations_stand_beside_the_declaration(regressed: Verdict) -> None:
     assert line.endswith("off | by <1>%0A100%25")
 
 
-def test_a_policy_says_what_is_done(tmp_path: Path) -> None:
+def test_a_policy_sets_the_actions(tmp_path: Path) -> None:
     path = tmp_path / "gate.toml"
     path.write_text('[findings]\nnew_failure = "warn"\nfix = "fail"\n[thresholds]\nheadroom_factor = 2\n')
     policy = read_policy(path)

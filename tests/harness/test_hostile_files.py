@@ -1,4 +1,4 @@
-"""Files and command lines that somebody made wrong on purpose: one line that says what is wrong, and exit code 2."""
+"""Files and command lines that are invalid on purpose: an error of one line, and exit code 2."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def with_constant(tensor: TensorProto) -> onnx.ModelProto:
     return model(node)
 
 
-ELSEWHERE = "and ONNX allows files in the folder of the model and below."
+ELSEWHERE = "but ONNX allows files only in the folder of the model and below."
 INVALID = "it is not a valid ONNX model ("
 
 
@@ -100,7 +100,7 @@ NINES = "9" * 5000
         ("2x2:uint1", "--input: torch cannot make such a tensor of torch.uint1: "),
         ("2x2:int64<0", "--input 2x2:int64<0: no integer is from 0 up to and below 0. Write a bound of 1 or more."),
         (f"2:int64<{NINES}", f"--input 2:int64<{NINES[:72]}... (5,008 characters): no size and no bound has more"),
-        ("2x2:int8<300", "--input: torch.int8 holds no number up to 299. Write a lower bound."),
+        ("2x2:int8<300", "--input: torch.int8 has no number up to 299. Write a lower bound."),
     ],
 )
 def test_inputs_that_cannot_be_made(text: str, reason: str) -> None:
@@ -125,9 +125,9 @@ def test_weights_that_are_none(tmp_path: Path) -> None:
         "long.safetensors": b"\xff" * 40,
     }
     told = {
-        "list.pt": "it holds no weights by their names, but an object of type list",
-        "tensor.pt": "it holds no weights by their names, but an object of type Tensor",
-        "keys.pt": "it holds no weights by their names, but a dict of other keys",
+        "list.pt": "it has no weights by their names, but an object of type list",
+        "tensor.pt": "it has no weights by their names, but an object of type Tensor",
+        "keys.pt": "it has no weights by their names, but a dict of other keys",
         "pickle.pt": "it is not a state dict that torch.save wrote (pop from empty list)",
         "empty.pt": "it is not a state dict that torch.save wrote ()",
         "short.safetensors": "it is not a safetensors file (",

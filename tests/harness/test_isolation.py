@@ -1,4 +1,4 @@
-"""Isolation: whatever a cell does to its process is the outcome of that cell and of no other."""
+"""Isolation: if a cell ends its process, that is the outcome of that cell and does not affect others."""
 
 from __future__ import annotations
 

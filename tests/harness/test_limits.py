@@ -1,4 +1,4 @@
-"""What a cell may take, as the options say it; and what is kept of a process's last words."""
+"""The limits of a cell, from the options, and the part of standard error that is kept of a dead process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`parity list`: which files it imports, how patterns match, and what it says about a declaration with a mistake."""
+"""`parity list`: the files that it imports, patterns, and mistakes in declarations."""
 
 from __future__ import annotations
 
@@ -88,15 +88,15 @@ def test_the_brackets_of_a_label_stand_for_themselves(folder: Path) -> None:
     assert text.startswith("waves[f=cos]  ")
 
 
-def test_a_name_that_is_not_there_is_told_with_the_nearest(folder: Path) -> None:
+def test_an_unknown_name_is_reported_with_the_nearest(folder: Path) -> None:
     assert invoke("cosines") == (2, "No case of cases_to_list/ is named cosines. Similar names: cosine, sine.\n")
     assert invoke("sine", "--tier", "full", "--opsets", "9")[0] == 0
 
 
-def test_a_mistake_in_a_declaration_is_told_in_a_line(folder: Path) -> None:
+def test_a_mistake_in_a_declaration_is_reported_in_one_line(folder: Path) -> None:
     (folder / "broken.py").write_text(_BROKEN)
     code, text = invoke("tan")
     assert (code, len(text.splitlines())) == (2, 1)
     assert text.startswith(
-        f"{folder / 'broken.py'}:5: the input (2, 3) is a shape, and an input is a maker of a tensor."
+        f"{folder / 'broken.py'}:5: the input (2, 3) is a shape, but an input is a maker of a tensor."
     )

@@ -73,7 +73,7 @@ def test_the_first_divergence_has_its_operator_its_module_and_its_line(
     assert found.growth[-1].growth > 100 * max((step.growth for step in found.growth[:-1]), default=0.01)
 
 
-def test_the_report_says_what_was_found(wrong: Callable[[str, Callable[..., Value]], None]) -> None:
+def test_the_report_of_a_localisation(wrong: Callable[[str, Callable[..., Value]], None]) -> None:
     wrong("aten::hardsigmoid", hard_sigmoid)
     _, found = localised(_NET)
     *growth, first, detail, alone = found.lines()
@@ -99,7 +99,7 @@ def test_a_dynamic_cell_is_searched_at_the_sizes_at_which_it_fails(
     assert found.first.operator == "aten::mean"
 
 
-def test_an_operator_that_only_magnifies_is_told_from_one_that_is_wrong(
+def test_an_operator_that_only_magnifies_is_distinguished_from_a_wrong_one(
     wrong: Callable[[str, Callable[..., Value]], None],
 ) -> None:
     def slightly_off(g: Graph, self: Value, other: Value | float) -> Value:
@@ -111,7 +111,7 @@ def test_an_operator_that_only_magnifies_is_told_from_one_that_is_wrong(
     assert found.first.operator == "aten::sub"
     assert found.alone is not None
     assert found.alone.passed
-    assert list(found.lines())[-1] == "given torch's own values it holds: it magnifies what came before it"
+    assert list(found.lines())[-1] == "given torch's own values it is correct: it magnifies an earlier error"
 
 
 def test_a_lowering_that_raises_is_found_as_well(wrong: Callable[[str, Callable[..., Value]], None]) -> None:
@@ -180,7 +180,7 @@ def test_a_refusal_has_nothing_to_localise() -> None:
     assert "is unsupported at export: aten::exp: " in str(told.value)
 
 
-def test_a_program_that_cannot_be_taken_apart_is_told() -> None:
+def test_a_program_that_cannot_be_taken_apart_is_reported() -> None:
     """Some exporter fails with it, and the recording that the search begins with does not follow it either."""
     scratch = torch.zeros(3)
     declaration = op(lambda x: scratch.copy_(x) + 1, floats(3))

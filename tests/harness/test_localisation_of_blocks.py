@@ -1,4 +1,4 @@
-"""Localisation and reduction inside of branches and loops, and of faults that show at other sizes only."""
+"""Localisation and reduction inside of branches and loops, and of faults that only show at other sizes."""
 
 from __future__ import annotations
 
@@ -175,7 +175,7 @@ def test_what_is_wrong_in_a_loop_is_reduced_to_itself(wrong: Wrong, tmp_path: Pa
     assert ", iteration 4 of the loop at " in written
 
 
-def test_a_loop_that_is_wrong_by_itself_is_said_to_be_among_what_may_be(wrong: Wrong) -> None:
+def test_a_wrong_loop_is_named_as_a_possible_cause(wrong: Wrong) -> None:
     def the_other_way(g: Graph, condition: Value, then: Block, orelse: Block) -> object:
         return if_(g, condition, orelse, then)
 
@@ -184,7 +184,7 @@ def test_a_loop_that_is_wrong_by_itself_is_said_to_be_among_what_may_be(wrong: W
     _, found = localised(op(branching, floats(3)))
     assert found.first is None
     said = list(found.lines())[-1]
-    assert "at fault: the branch at " in said
+    assert "The error is in what the pieces lack: the branch at " in said
     assert said.endswith(
         f"test_localisation_of_blocks.py:{line} itself, a pass that joins operators, or the runtime's optimiser "
         "(try --runtimes onnxruntime:none)."
@@ -217,9 +217,7 @@ def flip_of_the_example(g: Graph, self: Value, dims: list[int]) -> Value:
     return g.op("Gather", self, g.const([max(0, known - 1 - row) for row in range(known)]), axis_i=0)
 
 
-def test_what_is_wrong_at_other_sizes_only_is_reduced_and_its_source_says_which_vary(
-    wrong: Wrong, tmp_path: Path
-) -> None:
+def test_a_failure_at_other_sizes_is_reduced_and_its_source_has_the_dynamic_axes(wrong: Wrong, tmp_path: Path) -> None:
     def expanded(g: Graph, self: Value, size: list[int | torch.SymInt]) -> Value:
         plain = [each if isinstance(each, int) else 6 for each in size]
         return g.op("Reshape", self, g.const(plain))
@@ -239,7 +237,7 @@ def test_what_is_wrong_at_other_sizes_only_is_reduced_and_its_source_says_which_
     assert torch.equal(written["Program"]()(*written["INPUTS"])[0], small.piece(*small.inputs)[0])
 
 
-def test_a_fault_that_needs_sizes_to_vary_and_shows_at_the_example_is_found(wrong: Wrong) -> None:
+def test_a_fault_of_dynamic_sizes_that_shows_at_the_example_is_found(wrong: Wrong) -> None:
     wrong("aten::flip", frozen_flip)
     declaration = op(lambda x: x.tanh().flip(0) + 1, floats(3, 2), dynamic={"x": {0: "batch"}})
     suspect, found = localised(declaration, shapes=Shapes.DYNAMIC)
@@ -249,7 +247,7 @@ def test_a_fault_that_needs_sizes_to_vary_and_shows_at_the_example_is_found(wron
 
 
 @pytest.mark.filterwarnings("ignore::onnx_parity.TracerWarning")
-def test_a_recording_that_is_not_the_program_is_told() -> None:
+def test_a_recording_that_differs_from_the_program_is_reported() -> None:
     """The program goes another way at other values; what was recorded does not."""
     declaration = op(lambda x: x + 1 if x[0] > 0 else x - 1, floats(1))
     _, found = localised(declaration)
@@ -257,5 +255,5 @@ def test_a_recording_that_is_not_the_program_is_told() -> None:
     assert found.recording is not None
     assert not found.recording.passed
     said = list(found.lines())[-1]
-    assert said.startswith("no operator diverges, but the recording is not the program: for these inputs torch, ")
-    assert said.endswith("What the program looked at while it was recorded is fixed in it.")
+    assert said.startswith("no operator diverges, but the recording differs from the program: ")
+    assert said.endswith("Values that the program read while it was recorded are constants of the recording.")

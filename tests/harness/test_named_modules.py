@@ -1,4 +1,4 @@
-"""Modules that the options name: one that does not exist ends the run, one that fails to import makes cells absent."""
+"""Modules in options: one that does not exist ends the run, one that cannot be imported makes its cells absent."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ pytest_plugins = "pytester"
         (
             ["--runtimes", "onnxruntime,backend:zzqqxx.backend"],
             "--runtimes backend:zzqqxx.backend: there is no module 'zzqqxx'; install it, or run in the folder that "
-            "holds it.",
+            "contains it.",
         ),
         (
             ["--exporters", "parity,onnx_partiy.export:to_onnx"],

@@ -1,4 +1,4 @@
-"""ONNX's node tests on runtimes: what passes, what is wrong, what is not supported are told apart."""
+"""ONNX's node tests on runtimes: passed, wrong and unsupported tests are distinguished."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""torch's OpInfo as a source of cases: which samples, under which ids, drawn how."""
+"""torch's OpInfo as a source of cases: which samples, under which ids, and how they are drawn."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def test_excluded_entries_exist() -> None:
 
 
 @pytest.mark.parametrize("entry", ["add", "clamp", "nn.functional.dropout", "bitwise_or", "split.list_args"])
-def test_survey_says_what_torch_has(entry: str) -> None:
+def test_the_survey_agrees_with_torch(entry: str) -> None:
     """The samples of a survey are those of the torch that it names."""
     path = survey_path(opinfo.file)
     if f'"torch": "{torch.__version__}"' not in path.read_text():

@@ -1,4 +1,4 @@
-"""Tests of the test: the oracle is shown faults, planted one at a time, and right answers."""
+"""The oracle detects faults, injected one at a time, and accepts right outputs."""
 
 from __future__ import annotations
 

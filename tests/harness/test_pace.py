@@ -1,4 +1,4 @@
-"""The pace of a run: how far, how fast, how long still."""
+"""The pace of a run: its progress, its rate, and the remaining time."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 from onnx_parity.harness.pytest_plugin.pace import Pace, spelled
 
 
-def test_the_line_says_how_far_how_fast_and_how_long_still() -> None:
+def test_the_line_has_the_progress_the_rate_and_the_remaining_time() -> None:
     pace = Pace(total=1000)
     for number in range(400):
         pace.count(number * 0.01, failed=number % 200 == 7)
@@ -24,7 +24,7 @@ def test_the_rate_is_that_of_late() -> None:
     assert pace.line().endswith(f", 1.0/s, {spelled(8900 / pace.rate)} left")
 
 
-def test_what_is_not_known_is_not_said() -> None:
+def test_unknown_figures_are_left_out() -> None:
     pace = Pace()
     assert pace.line() == "0 cells"
     pace.count(5.0, failed=False)

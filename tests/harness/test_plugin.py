@@ -1,243 +1,26 @@
-"""The plug-in, in pytest processes of its own: what it collects, what it selects, and that nothing is lost."""
+"""The collection of cells by the plug-in: declarations, the selection by options, and errors of both."""
 
 from __future__ import annotations
 
-import re
-import subprocess
-import sys
-from dataclasses import dataclass
-from pathlib import Path
-
 import pytest
 
-# Before pytester notes which modules there are, and forgets those that come later: torch cannot be imported twice.
+# Imported before pytester stores the loaded modules. It unloads later ones, but torch cannot be imported twice.
 import onnx_parity  # noqa: F401
-from onnx_parity.harness.record import Blame, Record, Stage, Status
-from onnx_parity.harness.store import read_end, read_info, read_records
+from tests.harness.faults import LEAN
+from tests.harness.pytest_run import PASSING
 
 pytest_plugins = "pytester"
-
-#: Without what costs an inner pytest seconds to import and says nothing of the plug-in.
-_LEAN = (
-    "-p",
-    "onnx_parity",
-    "-p",
-    "no:hypothesispytest",
-    "-p",
-    "no:cacheprovider",
-    "--assert=plain",
-)
-
-_PASSING = """
-import torch
-import torch.nn.functional as F
-from onnx_parity.harness.case import floats, op
-
-elu = op(F.elu, floats(2, 3), alpha=[1.0, 0.5])
-relu = op(F.relu, floats(2, 3), dynamic={"x": {0: "batch"}})
-_private = op(F.relu, floats(2, 3))
-"""
-
-_FAULTS = """
-import ctypes
-import os
-import signal
-
-import torch
-import torch.nn.functional as F
-
-from onnx_parity.harness.case import floats, op
-
-@torch.library.custom_op("parity_tests::unheard_of", mutates_args=())
-def unheard_of(x: torch.Tensor) -> torch.Tensor:
-    return x.clone()
-
-unheard_of.register_fake(torch.empty_like)
-
-def kill(x):
-    os.kill(os.getpid(), signal.SIGKILL)
-
-def overrun(x):
-    ctypes.string_at(0)
-
-elu = op(F.elu, floats(2, 3))
-refused = op(unheard_of, floats(2, 3))
-killed = op(kill, floats(2, 3))
-crashed = op(overrun, floats(2, 3))
-odd = op(F.glu, floats(2, 3))
-odd_known = op(F.glu, floats(2, 3))
-even_known = op(F.elu, floats(2, 4))
-tanh = op(torch.tanh, floats(2, 3))
-"""
-
-_EXPECTATIONS = """
-[[known]]
-cells = "odd_known-*"
-stage = "reference"
-reason = "three is odd"
-link = "https://example.org/odd"
-
-[[known]]
-cells = "even_known-*-opset<10-*"
-stage = "reference"
-reason = "four is odd"
-link = "https://example.org/even"
-
-[[known]]
-cells = "no_such_case-*"
-stage = "load"
-reason = "it was removed"
-link = "https://example.org/gone"
-"""
-
-
-@dataclass(frozen=True)
-class Run:
-    """What a pytest process left behind."""
-
-    code: int
-    text: str
-    folder: Path
-
-    def records(self) -> dict[str, Record]:
-        return {record.name: record for record in read_records(self.folder)}
-
-
-def run_faults(root: Path) -> Run:
-    """One distributed run over every way in which a cell can end."""
-    (root / "pytest.ini").write_text("[pytest]\npython_files = faulty_cases/*.py\n")
-    cases = root / "faulty_cases"
-    cases.mkdir()
-    (cases / "__init__.py").touch()
-    (cases / "faults.py").write_text(_FAULTS)
-    (cases / "expectations.toml").write_text(_EXPECTATIONS)
-    options = ("-n", "2", "--dist", "worksteal", "-o", "pythonpath=.", "--devices", "cpu", "--opsets", "9")
-    return run_pytest(root, *options, "faulty_cases")
-
-
-def run_pytest(root: Path, *options: str) -> Run:
-    finished = subprocess.run(
-        [sys.executable, "-m", "pytest", *_LEAN, *options],
-        cwd=root,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-    return Run(finished.returncode, finished.stdout + finished.stderr, root / "runs" / "last")
-
-
-def check_that_every_cell_leaves_a_record_whatever_became_of_it(faults: Run) -> None:
-    statuses = {name: record.status for name, record in faults.records().items()}
-    assert statuses == {
-        "elu": Status.PASSED,
-        "refused": Status.UNSUPPORTED,
-        "killed": Status.CRASHED,
-        "crashed": Status.CRASHED,
-        "odd": Status.FAILED,
-        "odd_known": Status.KNOWN,
-        "even_known": Status.UNEXPECTED_PASS,
-        "tanh": Status.PASSED,
-    }
-    assert faults.code == 1
-
-
-def check_that_a_crash_names_its_cell_stage_and_signal(faults: Run) -> None:
-    killed, crashed = faults.records()["killed"], faults.records()["crashed"]
-    assert killed.reason == "was killed by SIGKILL (as the system does when memory runs out) in stage reference"
-    assert crashed.reason == "was killed by SIGSEGV in stage reference"
-    assert killed.stage is crashed.stage is Stage.REFERENCE
-    assert killed.case == "killed"
-    assert killed.file == "faulty_cases/faults.py"
-    assert killed.line == 1 + _FAULTS.splitlines().index("killed = op(kill, floats(2, 3))")
-    assert "Fatal Python error: Segmentation fault" in crashed.message
-    assert "in overrun" in crashed.message
-
-
-def check_that_a_failure_tells_a_stranger_everything(faults: Run) -> None:
-    record = faults.records()["odd"]
-    assert (record.stage, record.blame) == (Stage.REFERENCE, Blame.CASE)
-    assert record.message.splitlines()[:2] == [
-        "odd  float32  opset 9  cpu  trace → onnxruntime        reference ✗  case",
-        "  RuntimeError: Halving dimension must be even, but dimension 1 is size 3",
-    ]
-    again = "faulty_cases/faults.py::odd::odd-float32-opset9-cpu-trace-onnxruntime"
-    assert record.message.splitlines()[-1] == f'  again:  pytest "{again}"'
-    assert record.nodeid == again
-    assert record.message in faults.text
-    assert f"FAILED {again}" in faults.text
-
-
-def check_that_a_failure_and_nothing_else_has_a_bundle(faults: Run) -> None:
-    bundles = {name: record.bundle for name, record in faults.records().items() if record.bundle}
-    assert bundles == {"odd": "failures/odd-float32-opset9-cpu-trace-onnxruntime"}
-    assert (faults.folder / bundles["odd"] / "repro.py").exists()
-    assert (
-        faults.records()["odd"].message.splitlines()[-2]
-        == f"  bundle: runs/{faults.folder.resolve().name}/{bundles['odd']}"
-    )
-
-
-def check_that_the_terminal_counts_by_status_and_says_where_the_run_is(faults: Run) -> None:
-    # Two passes of pytest's are selectors of expectations that match a cell, and a failure is one that does not.
-    counted = re.search(r"^=+ (.*) in [\d.]+s", faults.text, re.MULTILINE)
-    assert counted is not None
-    assert set(counted[1].split(", ")) == {"5 failed", "4 passed", "1 known", "1 unsupported"}
-    summary = "8 cells: 2 crashed, 1 failed, 1 unexpected pass, 1 known, 1 unsupported, 2 passed; "
-    assert summary in faults.text
-    assert f"records: {faults.folder.resolve()}; pages: parity report\n" in faults.text
-    refusal = "unsupported: refused float32  opset 9  export: parity_tests::unheard_of: "
-    assert refusal in faults.text
-    assert "known: odd_known float32  opset 9  reference: three is odd" in faults.text
-
-
-def check_that_expectations_are_strict_both_ways(faults: Run) -> None:
-    passing = faults.records()["even_known"]
-    assert passing.reason == (
-        "expected to fail at reference: four is odd. It passes now: narrow or remove 'even_known-*-opset<10-*'"
-    )
-    assert passing.message.splitlines()[0].endswith("rerun_values passed unexpectedly")
-    assert (
-        "faulty_cases/expectations.toml: the expectation 'no_such_case-*' matches no cell of faulty_cases/."
-        in faults.text
-    )
-    assert "FAILED faulty_cases/expectations.toml::no_such_case-*" in faults.text
-
-
-def check_that_the_run_says_what_it_was(faults: Run) -> None:
-    info = read_info(faults.folder)
-    assert (info.seed, info.tier) == (0, "default")
-    assert "--opsets" in info.argv
-    assert {"python", "torch", "onnx", "onnxruntime", "numpy"} <= set(info.packages)
-    assert {record.worker for record in read_records(faults.folder)} <= {f"gw{number}" for number in range(10)}
-    assert len({record.worker for record in read_records(faults.folder)}) >= 2
-
-
-def test_nothing_is_lost_and_everything_is_told(tmp_path: Path, subtests: pytest.Subtests) -> None:
-    """One run of pytest, for it takes four worker processes; looked at from every side."""
-    faults = run_faults(tmp_path)
-    for check in (
-        check_that_every_cell_leaves_a_record_whatever_became_of_it,
-        check_that_a_crash_names_its_cell_stage_and_signal,
-        check_that_a_failure_tells_a_stranger_everything,
-        check_that_a_failure_and_nothing_else_has_a_bundle,
-        check_that_the_terminal_counts_by_status_and_says_where_the_run_is,
-        check_that_expectations_are_strict_both_ways,
-        check_that_the_run_says_what_it_was,
-    ):
-        with subtests.test(check.__name__):
-            check(faults)
 
 
 @pytest.fixture
 def cases(pytester: pytest.Pytester) -> pytest.Pytester:
-    pytester.makepyfile(cases=_PASSING)
+    pytester.makepyfile(cases=PASSING)
     return pytester
 
 
 def collected(pytester: pytest.Pytester, *options: str) -> list[str]:
     """The ids of the cells that pytest would run."""
-    result = pytester.runpytest_inprocess(*_LEAN, "--collect-only", "-q", *options)
+    result = pytester.runpytest_inprocess(*LEAN, "--collect-only", "-q", *options)
     return [line.rpartition("::")[2] for line in result.outlines if line.startswith("cases.py::")]
 
 
@@ -302,16 +85,14 @@ def test_cells_are_selected_by_path_by_keyword_and_by_option(
         ),
     ],
 )
-def test_an_option_that_makes_no_sense_ends_the_run(cases: pytest.Pytester, options: list[str], message: str) -> None:
-    result = cases.runpytest_inprocess(*_LEAN, *options)
+def test_invalid_options_end_the_run(cases: pytest.Pytester, options: list[str], message: str) -> None:
+    result = cases.runpytest_inprocess(*LEAN, *options)
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines([f"ERROR: {message}"])
 
 
 @pytest.mark.parametrize("workers", ["0", "2"])
-def test_expectations_that_make_no_sense_end_the_run_of_any_file_beside_them(
-    cases: pytest.Pytester, workers: str
-) -> None:
+def test_invalid_expectations_end_the_run_of_any_file_beside_them(cases: pytest.Pytester, workers: str) -> None:
     cases.makefile(".toml", expectations='[[known]]\ncells = "elu*"\n')
     result = cases.runpytest_subprocess("-p", "no:cacheprovider", "cases.py", "--opsets", "18", "-n", workers)
     assert result.ret == pytest.ExitCode.USAGE_ERROR
@@ -322,8 +103,8 @@ def test_expectations_that_make_no_sense_end_the_run_of_any_file_beside_them(
 
 
 def test_two_declarations_of_one_name_are_refused(pytester: pytest.Pytester) -> None:
-    pytester.makepyfile(first=_PASSING, second=_PASSING)
-    result = pytester.runpytest_inprocess(*_LEAN, "first.py", "second.py")
+    pytester.makepyfile(first=PASSING, second=PASSING)
+    result = pytester.runpytest_inprocess(*LEAN, "first.py", "second.py")
     assert result.ret == pytest.ExitCode.INTERRUPTED
     result.stdout.fnmatch_lines(
         [
@@ -333,81 +114,17 @@ def test_two_declarations_of_one_name_are_refused(pytester: pytest.Pytester) -> 
     )
 
 
-def test_a_declaration_that_makes_no_sense_fails_its_collection(pytester: pytest.Pytester) -> None:
+def test_an_invalid_declaration_fails_its_collection(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(cases="from onnx_parity.harness.case import floats, op\nbad = op(abs, floats(2), it=[1, 1])\n")
-    result = pytester.runpytest_inprocess(*_LEAN, "cases.py")
+    result = pytester.runpytest_inprocess(*LEAN, "cases.py")
     assert result.ret == pytest.ExitCode.INTERRUPTED
     result.stdout.fnmatch_lines(["*cases.py:2: bad[[]it=1[]] is declared twice. Drop one of the two values."])
 
 
-def test_without_workers_cells_run_in_the_same_process(tmp_path: Path) -> None:
-    (tmp_path / "cases.py").write_text(_PASSING + "refused = op(torch.special.bessel_j0, floats(2))\n")
-    run = run_pytest(tmp_path, "cases.py", "--opsets", "26", "--seed", "5", "--strict-unsupported", "-k", "not elu[")
-    files = sorted(path.name for path in run.folder.iterdir())
-    assert files == ["end.json", "in-flight-main", "records-main.jsonl", "run.json"]
-    statuses = [(record.name, record.device, record.shapes, record.status) for record in read_records(run.folder)]
-    assert statuses == [
-        ("relu", "cpu", "static", "passed"),
-        ("relu", "cuda", "static", "absent"),
-        ("relu", "cpu", "dynamic", "passed"),
-        ("refused", "cpu", "static", "unsupported"),
-        ("refused", "cuda", "static", "absent"),
-    ]
-    assert read_info(run.folder).seed == 5
-    assert read_info(run.folder).missing["cuda"] == "no CUDA device"
-    # What is absent is no pass, and what the exporter refuses is a failure where that is asked for.
-    assert run.code == pytest.ExitCode.TESTS_FAILED
-    assert re.search(r"1 failed, 2 passed, 2 skipped, 4 deselected in", run.text)
-    assert (
-        "refused  float32  opset 26  cpu  trace → onnxruntime        export unsupported\n"
-        "  1 operator cannot be exported to opset 26:\n"
-        "    - aten::special_bessel_j0: "
-    ) in run.text
-
-
 def test_a_run_without_cells_leaves_no_run(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(test_plain="def test_it():\n    assert True\n")
-    pytester.runpytest_inprocess(*_LEAN).assert_outcomes(passed=1)
+    pytester.runpytest_inprocess(*LEAN).assert_outcomes(passed=1)
     assert not (pytester.path / "runs").exists()
-
-
-def test_the_pace_of_a_run_is_told_in_lines(tmp_path: Path) -> None:
-    (tmp_path / "pytest.ini").write_text("[pytest]\npython_files = cases.py\n")
-    (tmp_path / "cases.py").write_text(_PASSING)
-    found = run_pytest(
-        tmp_path, "-q", "--pace", "-o", "console_output_style=classic", "--opsets", "9,18", "--devices", "cpu"
-    )
-    assert found.code == 0
-    lines = found.text.splitlines()
-    assert any(line.startswith("8 of 8 cells") for line in lines)
-    assert not any(line.strip(".") == "" and line for line in lines)
-
-
-def test_a_run_that_is_kept_elsewhere_says_how_its_report_is_written(tmp_path: Path) -> None:
-    (tmp_path / "cases.py").write_text(_PASSING)
-    found = run_pytest(tmp_path, "cases.py", "-k", "relu and opset9", "--devices", "cpu", "--runs", "kept")
-    (kept,) = {path.resolve().name for path in (tmp_path / "kept").iterdir()}
-    assert f"records: kept/{kept}; pages: parity report kept/{kept}\n" in found.text
-
-
-def test_what_pytest_refuses_in_a_worker_is_told(tmp_path: Path) -> None:
-    (tmp_path / "cases.py").write_text(_PASSING)
-    run = run_pytest(tmp_path, "-n", "1", "cases.py::nothing")
-    assert run.code == pytest.ExitCode.USAGE_ERROR
-    assert f"ERROR: not found: {tmp_path}/cases.py::nothing" in run.text
-
-
-def test_tests_run_after_cells_whose_folder_has_other_tests_too(tmp_path: Path) -> None:
-    (tmp_path / "pytest.ini").write_text("[pytest]\npython_files = cases/*.py test_*.py\n")
-    (tmp_path / "cases").mkdir()
-    (tmp_path / "cases" / "later.py").write_text(_PASSING)
-    (tmp_path / "cases" / "expectations.toml").write_text(
-        '[[known]]\ncells = "gone-*"\nstage = "load"\nreason = "gone"\nlink = "https://example.org"\n'
-    )
-    (tmp_path / "test_last.py").write_text("def test_last(tmp_path): assert tmp_path.exists()\n")
-    run = run_pytest(tmp_path, "-o", "pythonpath=.", "--devices", "cpu", "--opsets", "9", "cases", "test_last.py")
-    assert "1 failed, 5 passed" in run.text, run.text
-    assert "FAILED cases/expectations.toml::gone-*" in run.text
 
 
 @pytest.mark.parametrize(
@@ -420,14 +137,14 @@ def test_tests_run_after_cells_whose_folder_has_other_tests_too(tmp_path: Path) 
         ("--runtimes", "there is no '', only onnxruntime, "),
     ],
 )
-def test_an_axis_of_nothing_is_not_the_default(cases: pytest.Pytester, axis: str, told: str) -> None:
-    result = cases.runpytest_inprocess(*_LEAN, axis, "")
+def test_an_empty_axis_is_refused(cases: pytest.Pytester, axis: str, told: str) -> None:
+    result = cases.runpytest_inprocess(*LEAN, axis, "")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     assert f"ERROR: {axis} : {told}" in result.stderr.str()
 
 
 @pytest.mark.parametrize("workers", ["0", "2"])
-def test_cells_without_a_place_for_their_records_are_refused_and_other_tests_are_not(
+def test_cells_are_refused_if_their_run_cannot_be_written_and_other_tests_are_not(
     cases: pytest.Pytester, workers: str
 ) -> None:
     cases.makefile("", runs="mine")
@@ -445,61 +162,16 @@ def test_cells_without_a_place_for_their_records_are_refused_and_other_tests_are
     assert runs.read_text() == "mine"
 
 
-@pytest.mark.parametrize("workers", ["0", "2"])
-def test_what_is_not_collected_is_no_failure_of_a_cell(tmp_path: Path, workers: str) -> None:
-    (tmp_path / "cases.py").write_text(_PASSING)
-    (tmp_path / "broken.py").write_text("from onnx_parity.harness.case import op\nbroken = op(\n")
-    given = ("-n", workers, "--opsets", "9", "--devices", "cpu", "cases.py", "broken.py")
-    run = run_pytest(tmp_path, *given)
-    assert run.code == pytest.ExitCode.INTERRUPTED, run.text
-    if workers == "2":  # Its workers run what they did collect.
-        end = read_end(run.folder)
-        assert end is not None
-        assert not end.whole
-        assert f"unfinished; to run the missing cells: parity run --resume {run.folder.resolve()}\n" in run.text
-
-
-def test_a_run_that_stops_at_a_failure_says_how_it_goes_on(tmp_path: Path) -> None:
-    (tmp_path / "cases.py").write_text(_PASSING + "odd = op(F.glu, floats(2, 3))\nlater = op(F.relu, floats(2))\n")
-    given = ("--opsets", "9", "--devices", "cpu", "cases.py")
-    stopped = run_pytest(tmp_path, *given, "-x")
-    assert stopped.code == pytest.ExitCode.TESTS_FAILED
-    assert f"unfinished; to run the missing cells: parity run --resume {stopped.folder.resolve()}\n" in stopped.text
-    assert "unfinished" not in run_pytest(tmp_path, *given).text
-
-
-_FULL = """
-import errno, os
-from onnx_parity.harness.pytest_plugin import matrix
-
-def write_end(run, end):
-    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(run / "end.json"))
-
-matrix.write_end = write_end
-"""
-
-
-def test_an_end_that_cannot_be_written_is_told_in_a_line(tmp_path: Path) -> None:
-    (tmp_path / "conftest.py").write_text(_FULL)
-    (tmp_path / "cases.py").write_text(_PASSING)
-    run = run_pytest(tmp_path, "--opsets", "9", "--devices", "cpu", "cases.py")
-    assert run.code == pytest.ExitCode.INTERNAL_ERROR
-    path = run.folder.resolve() / "end.json"
-    assert f"the end of the run could not be written: [Errno 28] No space left on device: '{path}'; free" in run.text
-    assert "Traceback" not in run.text
-    assert len(run.records()) == 2
-
-
 def test_a_name_that_a_file_declares_twice_is_refused(pytester: pytest.Pytester) -> None:
-    pytester.makepyfile(cases=_PASSING + "relu = op(F.relu, floats(4))\n")
-    result = pytester.runpytest_inprocess(*_LEAN, "cases.py")
+    pytester.makepyfile(cases=PASSING + "relu = op(F.relu, floats(4))\n")
+    result = pytester.runpytest_inprocess(*LEAN, "cases.py")
     assert result.ret == pytest.ExitCode.INTERRUPTED
     result.stdout.fnmatch_lines(["relu is declared twice, at *cases.py:6 and *cases.py:8. Rename one of them."])
 
 
-def test_expectations_beside_no_declarations_are_somebody_else_s(pytester: pytest.Pytester) -> None:
+def test_expectation_files_of_other_programs_are_ignored(pytester: pytest.Pytester) -> None:
     pytester.makefile(".toml", expectations="mine = true\n")
     pytester.makepyfile(test_plain="def test_it():\n    assert True\n")
-    pytester.runpytest_inprocess(*_LEAN).assert_outcomes(passed=1)
-    pytester.makepyfile(cases=_PASSING)
-    assert pytester.runpytest_inprocess(*_LEAN).ret == pytest.ExitCode.INTERRUPTED
+    pytester.runpytest_inprocess(*LEAN).assert_outcomes(passed=1)
+    pytester.makepyfile(cases=PASSING)
+    assert pytester.runpytest_inprocess(*LEAN).ret == pytest.ExitCode.INTERRUPTED

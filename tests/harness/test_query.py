@@ -1,4 +1,4 @@
-"""Questions to a run: what can be asked, what is found, and what is said of a question that makes no sense."""
+"""Queries of a run: valid conditions and their results, and the errors of invalid ones."""
 
 from __future__ import annotations
 
@@ -62,14 +62,14 @@ def test_what_holds_is_found(question: str, cells: list[str]) -> None:
         ("cell.__class__", "is not supported in a condition."),
     ],
 )
-def test_what_makes_no_sense_is_said(question: str, message: str) -> None:
+def test_invalid_conditions_are_refused(question: str, message: str) -> None:
     with pytest.raises(QueryError) as error:
         parse(question)
     assert message in str(error.value)
 
 
 @pytest.mark.parametrize("question", ["opset < 'a'", "matches(reason, '(')", "opset / 0 > 1", "like(opset, 'a')"])
-def test_what_cannot_be_asked_of_a_record_names_it(question: str) -> None:
+def test_errors_of_evaluation_name_the_record(question: str) -> None:
     with pytest.raises(QueryError, match=r"when evaluated for a\."):
         list(parse(question).of(RECORDS))
 
@@ -80,16 +80,16 @@ def test_what_cannot_be_asked_of_a_record_names_it(question: str) -> None:
         ('"a" * 1000000000 * 10 == cell', "only numbers are multiplied, when evaluated for a. "),
         ("[1] * 1000000000 == 3", "only numbers are multiplied, when evaluated for a. "),
         ("1e300 * " * 3 + str(10**400) + " > 1", "int too large to convert to float, when evaluated for a. "),
-        ("not " * 5000 + "True", "the condition has 20,004 characters, and may have 10,000. "),
+        ("not " * 5000 + "True", "the condition has 20,004 characters, but may have 10,000. "),
         ("not " * 2000 + "True", "the condition is nested more than 50 deep. "),
         ("(" * 2000 + "1" + ")" * 2000, " "),
         ("1" + " + 1" * 2000, "the condition is nested more than 50 deep. "),
         ("-" * 5000 + "1", "the condition is nested more than 50 deep. "),
         ("cell == '\0'", " null bytes"),
         ("9" * 5000 + " > 1", "Exceeds the limit"),
-        ('matches(reason, "(a+)+$")', "a repeated part must not hold another repeat or a choice, as in (a+)+ "),
-        ('matches(reason, "(?:a|aa)*b")', "a repeated part must not hold another repeat or a choice"),
-        ('matches(reason, "((x*)y*)*")', "a repeated part must not hold another repeat or a choice"),
+        ('matches(reason, "(a+)+$")', "a repeated part must not contain another repeat or a choice, as in (a+)+ "),
+        ('matches(reason, "(?:a|aa)*b")', "a repeated part must not contain another repeat or a choice"),
+        ('matches(reason, "((x*)y*)*")', "a repeated part must not contain another repeat or a choice"),
         (f'matches(reason, "{"a" * 600}")', "a pattern has at most 500 characters"),
     ],
 )

@@ -1,4 +1,4 @@
-"""What torch is asked, and what its float64 twin makes of programs that hold on to their dtype."""
+"""torch's results, and those of float64 twins of programs that fix their dtype."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def test_without_float64_the_dtypes_tolerance_holds() -> None:
     assert np.allclose(expected.tolerance, relative * np.abs(expected.value) + absolute)
 
 
-def test_other_values_are_asked_for_unless_there_are_none() -> None:
+def test_other_values_are_used_unless_there_are_none() -> None:
     reference = consulted(op(F.elu, floats(4)))
     assert reference.other_values is not None
     example, other = arrays(reference.example.feeds), arrays(reference.other_values.feeds)
@@ -150,7 +150,7 @@ def test_programs_on_ints_have_no_twin() -> None:
     assert np.allclose(expected.tolerance, relative * np.abs(expected.value) + absolute)
 
 
-def test_a_program_that_draws_is_told_from_one_that_is_seeded() -> None:
+def test_a_random_program_is_distinguished_from_a_seeded_one() -> None:
     with pytest.raises(NondeterministicError) as told:
         consulted(op(lambda x: (x + 1, x + torch.rand_like(x)), floats(3)))
     assert str(told.value) == (

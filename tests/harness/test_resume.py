@@ -1,4 +1,4 @@
-"""Runs that are killed and go on, and runs in shards: together they are what one run would have been."""
+"""Runs that are killed and resumed, and runs in shards: together they equal one run."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_a_run_goes_on_in_the_folder_where_it_is_now(killed: Path) -> None:
 
 
 @pytest.mark.parametrize(("workers", "number"), [("0", signal.SIGTERM), ("1", signal.SIGINT)])
-def test_a_run_that_is_stopped_says_how_it_goes_on(tmp_path: Path, workers: str, number: signal.Signals) -> None:
+def test_a_stopped_run_prints_how_to_resume(tmp_path: Path, workers: str, number: signal.Signals) -> None:
     make_project(tmp_path, (("wait", Stage.LOAD),))
     with command(tmp_path, "parity", "run", *LEAN, "-n", workers, *_CELLS) as process:
         pids = wait_for_the_waiting(tmp_path)

@@ -1,4 +1,4 @@
-"""Seeds: the same everywhere, always; different for different things."""
+"""Seeds: the same everywhere and always, and different for different things."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Shards and merging: every cell in one shard, the same one every time, and the shards together the whole run."""
+"""Shards and merging: every cell is in one shard, always the same, and the shards together are the whole run."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_a_case_that_is_new_moves_no_other(tmp_path: Path) -> None:
 def test_what_is_no_shard_is_refused(text: str) -> None:
     with pytest.raises(AxisError) as error:
         parse_shard(text, None)
-    assert str(error.value) == f"--shard {text}: write which of how many, such as 2/8 for the second of eight."
+    assert str(error.value) == f"--shard {text}: write the number and the count, such as 2/8 for the second of eight."
 
 
 def make_shard(root: Path, number: int, of: int, *, info: RunInfo = INFO, ended: bool = True) -> Path:
@@ -83,7 +83,7 @@ def make_shard(root: Path, number: int, of: int, *, info: RunInfo = INFO, ended:
     return run
 
 
-def test_the_command_says_where_they_are_merged(tmp_path: Path) -> None:
+def test_the_command_prints_the_merged_run(tmp_path: Path) -> None:
     shards = [make_shard(tmp_path, number, 2) for number in (1, 2)]
     merged = CliRunner().invoke(app, ["merge", *map(str, shards), "--into", str(tmp_path / "merged"), "--json"])
     assert json.loads(merged.stdout) == {"run": str((tmp_path / "merged" / "last").resolve())}
@@ -102,7 +102,7 @@ def test_shards_are_merged_into_a_run_of_their_own(tmp_path: Path) -> None:
     assert (tmp_path / "merged" / "last").resolve() == run
 
 
-def test_what_is_missing_is_told(tmp_path: Path) -> None:
+def test_missing_shards_are_reported(tmp_path: Path) -> None:
     first = make_shard(tmp_path, 1, 3)
     with pytest.raises(RunStoreError) as error:
         merge([first], tmp_path / "merged")

@@ -1,4 +1,4 @@
-"""`--since`: what is carried over from an earlier run, what a change touches, and the sample that is run anyway."""
+"""`--since`: records that are carried over, cells that a change affects, and the sample that is run nevertheless."""
 
 from __future__ import annotations
 

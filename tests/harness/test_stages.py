@@ -1,4 +1,4 @@
-"""The stages: each fault ends the cell that has it at the stage where it shows, and blames whom it should."""
+"""The stages: each fault fails its cell at the right stage, with the right cause."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def test_a_dtype_beyond_those_declared_that_torch_has_no_kernel_of_is_absent() -
     assert run(elu, cell(declared, dtype=Dtype.FLOAT16)).status is Status.FAILED
 
 
-def test_an_error_may_say_what_no_file_can_hold() -> None:
+def test_errors_may_contain_characters_that_utf8_cannot_encode() -> None:
     """Names of files that are no UTF-8 come so. A record that cannot be written would be a crash of the cell."""
 
     def raises(x: torch.Tensor) -> torch.Tensor:
@@ -129,26 +129,26 @@ def test_a_refusal_is_unsupported_and_an_error_is_a_failure() -> None:
     [
         (
             lambda opset, request: one_node("Elu", opset - 1),
-            "DeliveryError: opset 18 was asked for, opset 17 was delivered",
+            "DeliveryError: opset 18 was requested, but opset 17 was delivered",
         ),
         (
             lambda opset, request: one_node("Elu", opset, ("batch", 3)),
-            "DeliveryError: input x, axis 0: size 2 was exported, the model says 'batch'",
+            "DeliveryError: input x, axis 0: size 2 was exported, but the model has 'batch'",
         ),
         (
             lambda opset, request: one_node("Elu", opset, (2, 3, 1)),
-            "DeliveryError: input x has rank 2, the model's has rank 3",
+            "DeliveryError: input x has rank 2, but rank 3 in the model",
         ),
         (
             lambda opset, request: one_node("Elu", opset).replace(b"x", b"z"),
-            "DeliveryError: inputs x were asked for, z were delivered",
+            "DeliveryError: inputs x were requested, but z were delivered",
         ),
         (lambda opset, request: one_node("NoSuch", opset), "ValidationError: No Op registered for NoSuch"),
         (lambda opset, request: b"not a model", "ValueError: Unable to parse proto from the given bytes"),
     ],
     ids=["opset", "symbolic", "rank", "name", "operator", "bytes"],
 )
-def test_what_was_not_asked_for_fails_the_check(make: Callable[[int, Request], bytes], reason: str) -> None:
+def test_a_model_that_was_not_requested_fails_the_check(make: Callable[[int, Request], bytes], reason: str) -> None:
     outcome = run(make)
     assert (outcome.status, outcome.stage, outcome.blame) == (Status.FAILED, Stage.CHECK, Blame.EXPORTER)
     assert outcome.reason.startswith(reason)
@@ -157,7 +157,9 @@ def test_what_was_not_asked_for_fails_the_check(make: Callable[[int, Request], b
 def test_a_frozen_dynamic_axis_fails_the_check() -> None:
     outcome = run(lambda opset, request: one_node("Elu", opset), cell(_ELU, shapes=Shapes.DYNAMIC))
     assert (outcome.status, outcome.stage) == (Status.FAILED, Stage.CHECK)
-    assert outcome.reason == "DeliveryError: input x, axis 0: 'batch' was to be symbolic, the model fixes it to 2"
+    assert outcome.reason == (
+        "DeliveryError: input x, axis 0: 'batch' was requested as symbolic, but the model fixes it to 2"
+    )
 
 
 def test_a_size_that_is_baked_in_shows_at_other_sizes() -> None:
@@ -170,7 +172,7 @@ def test_a_size_that_is_baked_in_shows_at_other_sizes() -> None:
     assert (outcome.status, outcome.stage) == (Status.FAILED, Stage.RERUN_SIZES)
 
 
-def test_what_runs_at_the_examples_sizes_alone_is_told_with_the_sizes_and_blamed_by_them() -> None:
+def test_a_failure_at_other_sizes_is_reported_with_the_sizes() -> None:
     """onnx.reference runs the example too: asked about that, it would accuse the runtime."""
 
     def frozen(opset: int, request: Request) -> bytes:
@@ -257,7 +259,7 @@ def test_opsets_past_onnxruntime_run_on_the_reference() -> None:
     assert (outcome.status, outcome.runtime) == (Status.PASSED, "onnx.reference")
 
 
-def test_what_cannot_run_here_is_absent_and_says_why() -> None:
+def test_cells_that_cannot_run_here_are_absent_with_the_reason() -> None:
     outcome = run(elu, cell(_ELU, opset=28))
     assert (outcome.status, outcome.reason) == (Status.ABSENT, "onnxruntime runs opsets 7 to 26")
     assert not outcome.seconds

@@ -1,4 +1,4 @@
-"""Exporters beside each other, from the records of runs."""
+"""Exporters compared by the records of runs."""
 
 from __future__ import annotations
 

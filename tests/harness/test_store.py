@@ -1,4 +1,4 @@
-"""The run store: nothing that was written whole is ever lost, and nothing that was not is ever read."""
+"""The run store: complete records are never lost, and incomplete ones are never read."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ def test_an_end_that_cannot_be_written_leaves_nothing(tmp_path: Path, monkeypatc
     assert [path.name for path in run.iterdir()] == ["run.json"]
 
 
-def test_what_is_no_run_says_so(tmp_path: Path) -> None:
+def test_a_folder_that_is_not_a_run_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     for place in (tmp_path, tmp_path / "file"):
         with pytest.raises(RunStoreError) as error:
@@ -211,7 +211,7 @@ def test_of_a_cell_recorded_by_two_processes_the_one_that_began_last_counts(tmp_
     assert [record.status for record in read_records(run)] == [Status.PASSED]
 
 
-def test_a_run_has_ended_when_it_says_so(tmp_path: Path) -> None:
+def test_a_run_has_ended_if_it_has_an_end_record(tmp_path: Path) -> None:
     run = create_run(tmp_path, INFO)
     assert read_end(run) is None
     write_end(run, RunEnd("2026-01-31T10:16:00+00:00", whole=True))

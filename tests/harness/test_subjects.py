@@ -1,4 +1,4 @@
-"""What plugs into the axes: backends by their module, exporters by their function, other ways in, absent ones told."""
+"""Plug-ins of the axes: backends, exporters by their function, ways of capture, and missing ones."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def test_a_backend_that_is_wrong_is_blamed(plugged: Callable[..., str]) -> None:
     assert RUNTIMES["backend:plugged_wrong"].missing(Device.CUDA) == "backend:plugged_wrong does not support CUDA"
 
 
-def test_an_output_that_is_no_array_is_told(plugged: Callable[..., str]) -> None:
+def test_an_output_that_is_not_an_array_is_reported(plugged: Callable[..., str]) -> None:
     plugged(
         "plugged_lists",
         prepare=lambda model, device: _Rep(model, lambda output: np.asarray(output).tolist()),
@@ -146,7 +146,7 @@ def test_an_output_that_is_no_array_is_told(plugged: Callable[..., str]) -> None
         (
             "plugged_without",
             {"prepare": lambda model, device: None},
-            "plugged_without is no ONNX backend: it has no supports_device()",
+            "plugged_without is not an ONNX backend: it has no supports_device()",
         ),
     ],
 )
@@ -261,7 +261,7 @@ def test_a_case_is_scripted_with_its_inputs_by_name_and_its_attributes_written_o
 def test_a_case_that_torch_cannot_script_is_absent_and_no_fault_of_the_exporter() -> None:
     outcome = only(outcomes(_LOOP, at(18, captures=(Capture.SCRIPT,))))
     assert outcome.status is Status.ABSENT
-    assert outcome.reason.startswith("torch makes no script of it: ")
+    assert outcome.reason.startswith("torch cannot make a script of it: ")
 
 
 def test_a_decorated_function_has_no_scripted_form() -> None:
@@ -269,7 +269,8 @@ def test_a_decorated_function_has_no_scripted_form() -> None:
     outcome = only(outcomes(op(torch.vmap(torch.sin), floats(2, 3)), at(18, captures=(Capture.SCRIPT,))))
     assert outcome.status is Status.ABSENT
     assert outcome.reason == (
-        "torch makes no script of it: torch.jit.script reads the function inside of a decorator and leaves that out"
+        "torch cannot make a script of it: torch.jit.script compiles the function inside of a decorator without the "
+        "decorator"
     )
 
 

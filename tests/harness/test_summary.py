@@ -1,4 +1,4 @@
-"""The lines at the end of a run."""
+"""The summary at the end of a run."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def record(status: Status, opset: int, reason: str = "", case: str = "elu", expo
     )
 
 
-def test_opsets_are_told_as_ranges() -> None:
+def test_opsets_are_shown_as_ranges() -> None:
     assert opset_ranges([13, 7, 8, 9, 18, 9]) == "7-9, 13, 18"
     assert opset_ranges([]) == ""
 
@@ -52,7 +52,7 @@ def test_cells_that_ran_on_another_runtime_are_counted() -> None:
     assert without_kernel(records[2:]) == ""
 
 
-def test_a_long_list_is_cut_and_says_so() -> None:
+def test_a_long_list_is_cut_with_the_number_of_further_groups() -> None:
     lines = list(summarise([record(Status.CRASHED, 9, "died", f"case{number}") for number in range(25)]))
     assert len(lines) == 21
     assert lines[-1] == "crashed: 5 more groups of cells"

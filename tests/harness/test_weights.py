@@ -1,4 +1,4 @@
-"""Weights for models: the same from the same seed, in proportion, quickly."""
+"""Weights for models: the same from the same seed, scaled, and fast to create."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def test_filling_is_faster_than_drawing_every_weight() -> None:
 def test_a_factory_that_gives_no_module_is_refused() -> None:
     with pytest.raises(TypeError) as error:
         build_module(dict, {}, seed=0)
-    assert str(error.value) == "<class 'dict'> gave a dict where a model needs an nn.Module."
+    assert str(error.value) == "<class 'dict'> gave a dict, but a model needs an nn.Module."
 
 
 def test_what_a_constructor_computes_from_its_draws_is_the_same_each_time() -> None:

@@ -1,4 +1,4 @@
-"""docs/coming_from_torch_onnx.md: its programs run, one after the other, and print what it shows."""
+"""docs/coming_from_torch_onnx.md: its programs run in order, and print what it shows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The declarations of the project: a name is one case's, wherever it is declared, for it is the cells' identity."""
+"""The declarations of the project: names are unique, because cells are identified by them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The documents: their programs run; the links, files and commands that they name exist; no line is too long."""
+"""The documents: their programs run; the links, files and commands in them exist; no line is too long."""
 
 from __future__ import annotations
 

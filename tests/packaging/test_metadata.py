@@ -1,4 +1,4 @@
-"""The project's files agree with one another: what is supported, what is pinned, what is shipped."""
+"""The project's files agree with each other: supported, pinned and shipped versions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Installed, the project has the one name `onnx_parity`; in a clone the folders' short names are the same modules."""
+"""An installation has the single name `onnx_parity`; in a clone the folders' short names are the same modules."""
 
 from __future__ import annotations
 

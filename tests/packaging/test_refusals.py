@@ -1,4 +1,4 @@
-"""What `python -m tests.refusals` counts: words of errors, and assertions that really spell them."""
+"""`python -m tests.refusals`: the words of errors that it counts, and the assertions that contain them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The structure of the project: who may import whom, no circles, no folder and no file that has grown too large."""
+"""The structure of the project: allowed imports, no circles, and no folder or file that is too large."""
 
 from __future__ import annotations
 

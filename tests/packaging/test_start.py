@@ -1,4 +1,4 @@
-"""start.py where people start it: too old a Python, a refused pip, no ensurepip, an index that lies or is away."""
+"""start.py with an old Python, without ensurepip, and with a pip or an index that fails."""
 
 from __future__ import annotations
 
@@ -282,7 +282,7 @@ def test_unsupported_python_gets_one_line(version: tuple[int, int], tmp_path: Pa
     )
 
 
-def test_older_pythons_can_read_the_file_and_so_say_what_they_lack() -> None:
+def test_older_pythons_can_read_the_file_and_report_what_they_lack() -> None:
     source = (ROOT / "start.py").read_text()
     assert ast.parse(source, feature_version=(3, 6)).body
     assert "from __future__ import annotations" not in source, "Python 3.6 stops at it with a SyntaxError"

@@ -1,4 +1,4 @@
-"""docs/surface.md and docs/api.md: what the code says, complete, and pointing at tests that there are."""
+"""docs/surface.md and docs/api.md: they agree with the code, are complete, and name existing tests."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_a_folder_that_is_none(tmp_path: Path) -> None:
     )
 
 
-def test_what_was_written_is_said_as_json(tmp_path: Path) -> None:
+def test_written_files_are_printed_as_json(tmp_path: Path) -> None:
     result = CliRunner().invoke(app, ["documents", str(tmp_path), "--json"])
     assert json.loads(result.output) == {"documents": [str(tmp_path / page) for page in PAGES]}
 
@@ -79,8 +79,8 @@ def test_what_was_written_is_said_as_json(tmp_path: Path) -> None:
         ("op_cases/activation.py", "cannot be surveyed: it declares no OpInfo entries."),
         (
             __file__,
-            f"cannot be imported from {ROOT / 'docs'}, because it lies outside of it. "
-            "Run this in the root of its project.",
+            f"cannot be imported from {ROOT / 'docs'}, because it is outside of that folder. Run this in the root of "
+            f"its project.",
         ),
     ],
     ids=["no file", "no entries", "elsewhere"],

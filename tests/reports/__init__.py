@@ -1,1 +1,1 @@
-"""Tests of the reports: the rules by which records become pages, and the pages in a browser."""
+"""Tests of the reports: from records to pages, and the pages in a browser."""

@@ -1,4 +1,4 @@
-"""A made-up run, realistic in shape: operators and models over opsets, with every status among its cells.
+"""A made-up run with the shape of a real one: operators and models over opsets, with cells of every status.
 
 `python -m tests.reports.synthetic_run FOLDER [CELLS]` writes one, with its report, and prints what that took.
 """

@@ -1,4 +1,4 @@
-"""The pages in a real browser: they open clean and offline, filter, sort, and say their reasons to a keyboard.
+"""The pages in a real browser: no errors, no network, filters, sorting, and use by keyboard.
 
 The browser is the Chromium on PATH, else Playwright's own.
 """
@@ -162,7 +162,7 @@ def test_the_pages_follow_the_scheme_of_their_reader(page: Page, site: Path) -> 
     assert grounds == ["rgb(253, 253, 252)", "rgb(20, 23, 22)"]
 
 
-def test_the_first_page_tells_the_run(page: Page, site: Path) -> None:
+def test_the_first_page_describes_the_run(page: Page, site: Path) -> None:
     open_page(page, site, "index.html")
     expect(page.locator("h1")).to_have_text("5 of the 1,880 cells that ran are wrong.")
     expect(page.locator(".counts li").first).to_contain_text("1 crashed")

@@ -1,4 +1,4 @@
-"""The rules by which cells become squares, and squares the opset since when a row is right."""
+"""Coverage: the squares of a grid from its cells, and the opset from which on a row is right."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_an_opset_without_cells_is_not_covered() -> None:
     assert grid_of(PASSING, opsets=(17, 18)) == (State.NOT_COVERED, State.PASSED)
 
 
-def test_a_square_says_that_part_of_it_did_not_run() -> None:
+def test_a_square_shows_that_part_of_it_did_not_run() -> None:
     grid = build_grid([RowHead("elu", "", "", "", (PASSING, ABSENT))], (18,))
     (square,) = grid.rows[0].squares
     assert (square.state, square.some_absent, square.summary) == (State.PASSED, True, "1 passed, 1 absent")
@@ -105,7 +105,7 @@ def test_reasons_name_the_case_where_the_row_has_several() -> None:
     ]
 
 
-def test_a_square_tells_five_reasons_and_counts_the_others() -> None:
+def test_a_square_lists_five_reasons_and_counts_the_others() -> None:
     records = [replace(FAILED, cell=str(n), reason=f"reason {n}") for n in range(8)]
     (square,) = build_grid([RowHead("elu", "", "", "", records)], (18,)).rows[0].squares
     assert (len(square.reasons), square.more_reasons) == (5, 3)

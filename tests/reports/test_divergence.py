@@ -1,4 +1,4 @@
-"""Divergence: the nearest to failing first, what is the very same once, nothing dropped unsaid."""
+"""Divergence: rows that are closest to failing come first, equal rows are merged, and left out rows are counted."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ def test_the_gravest_group_comes_first() -> None:
     assert [group.case for group in group_outcomes(cases, WRONG)] == ["zeta", "elu", "alpha"]
 
 
-def test_a_group_says_how_many_more_reasons_there_are() -> None:
+def test_a_group_has_the_number_of_further_reasons() -> None:
     records = [replace(FAILED, cell=str(n), opset=7 + n, reason=f"off by {n}") for n in range(3)]
     (group,) = group_outcomes(arrange(records)[0].cases, WRONG)
     assert (group.reason, group.other_reasons) == ("off by 0", 2)

@@ -1,4 +1,4 @@
-"""The page of operators: what it claims of each, and what it says was not covered."""
+"""The page of operators: its statements about each, and the list of those that were not covered."""
 
 from __future__ import annotations
 

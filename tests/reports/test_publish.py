@@ -1,4 +1,4 @@
-"""Where a report is written: it appears whole or not at all, replaces an earlier report, and touches no other file."""
+"""The folder of a report: a report appears as a whole or not at all, and replaces only files of earlier reports."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def make_earlier_report(out: Path, run: Path) -> None:
     (out / FILE_LIST).unlink()
 
 
-def test_a_report_is_written_where_it_was_asked_for(run: Path, tmp_path: Path) -> None:
+def test_a_report_is_written_to_the_requested_folder(run: Path, tmp_path: Path) -> None:
     index = write_report(run, tmp_path / "new" / "report")
     assert index == tmp_path / "new" / "report" / "index.html"
     assert index.is_file()
@@ -115,7 +115,7 @@ def test_nothing_is_written_or_removed_through_a_link(run: Path, tmp_path: Path)
     (out / "data").rename(tmp_path / "elsewhere")
     (out / "data").symlink_to(tmp_path / "elsewhere")
     before = files(tmp_path / "elsewhere")
-    with pytest.raises(ReportError, match="is in its way, which no report wrote"):
+    with pytest.raises(ReportError, match="exists, and was not written by a report"):
         write_report(run, out)
     assert files(tmp_path / "elsewhere") == before
 
@@ -143,8 +143,8 @@ def test_files_that_are_not_a_report_are_never_replaced(run: Path, tmp_path: Pat
     with pytest.raises(ReportError) as caught:
         write_report(run, out)
     assert str(caught.value) == (
-        f"The report cannot be written to {out}: the folder holds files, and no report of onnx-parity. "
-        "Choose a folder that is new or empty, or one with an earlier report, which the new one replaces."
+        f"The report cannot be written to {out}: the folder contains files, but no report of onnx-parity. Choose a "
+        "folder that is new or empty, or one with an earlier report, which the new one replaces."
     )
     assert files(out) == ["index.html"]
     assert (out / "index.html").read_text() == "<h1>My thesis</h1>"
@@ -159,8 +159,8 @@ def test_a_file_in_the_way_is_not_replaced(run: Path, tmp_path: Path, name: str)
     with pytest.raises(ReportError) as caught:
         write_report(run, out)
     assert str(caught.value) == (
-        f"The report cannot be written to {out}: {out / name} is in its way, which no report wrote. "
-        "Move that file, or choose another folder with --out. Nothing was changed."
+        f"The report cannot be written to {out}: {out / name} exists, and was not written by a report. Move that "
+        "file, or choose another folder with --out. Nothing was changed."
     )
     assert {file: (out / file).read_bytes() for file in files(out)} == before
 
@@ -171,8 +171,8 @@ def test_a_file_is_not_a_folder(run: Path, tmp_path: Path) -> None:
     with pytest.raises(ReportError) as caught:
         write_report(run, out)
     assert str(caught.value) == (
-        f"The report cannot be written to {out}: this is a file, and a report is a folder. "
-        "Choose another name, or remove the file."
+        f"The report cannot be written to {out}: this is a file, but a report is a folder. Choose another name, or "
+        "remove the file."
     )
 
 
@@ -184,7 +184,7 @@ def test_a_folder_that_cannot_be_made(run: Path, tmp_path: Path) -> None:
     message = str(caught.value)
     assert message.startswith(f"The report could not be written to {out}: Not a directory (")
     assert message.endswith(
-        "Free space there, or choose another folder with --out. What was there before is unchanged."
+        "Free space there, or choose another folder with --out. The files that were there before are unchanged."
     )
 
 

@@ -1,4 +1,4 @@
-"""How figures, dates, opsets, commands and long texts are worded."""
+"""The texts of figures, dates, opsets, commands and long messages."""
 
 from __future__ import annotations
 

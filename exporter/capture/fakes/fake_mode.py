@@ -1,10 +1,10 @@
 """torch's fake tensors without the import of `torch._dynamo`, which they cause although no capture uses it.
 
 The import takes a second of processor time, more than half of a process's first export of a small model. torch imports
-it for four reasons. Two are avoided here: settings in `torch._dynamo.config`, which is loaded without the rest, and the
-check whether a dispatch mode is protected from compilation, since nothing is compiled here. The other two are patched
-while a program is captured, in `patches/dynamo.py`. Any other access to `torch._dynamo` imports it as usual, with its
-configuration already loaded.
+it for four reasons, and two of them are avoided here. The first is settings in `torch._dynamo.config`: that module is
+loaded alone. The second is a check whether a dispatch mode has to be protected from compilation: nothing is compiled
+here. The other two are patched while a program is captured, in `patches/dynamo.py`. Any other access to
+`torch._dynamo` imports it as usual, with its configuration already loaded.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def _load_configuration() -> None:
     path = Path(torch.__file__).parent / "_dynamo" / "config.py"
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None or not path.exists():
-        return  # A version of torch that has it elsewhere imports all of dynamo as usual.
+        return  # This version of torch has the configuration elsewhere, so all of dynamo is imported as usual.
     config = sys.modules[name] = importlib.util.module_from_spec(spec)
     try:
         spec.loader.exec_module(config)

@@ -8,14 +8,14 @@ promotion, or whose arguments are not contiguous, are left to the kernels.
 
 from __future__ import annotations
 
-import itertools
+import functools
 from collections.abc import Mapping, Sequence
 from enum import IntEnum
 from typing import Any, NamedTuple
 
 import torch
 
-__all__ = ["Metadata", "like_which"]
+__all__ = ["Metadata", "is_contiguous", "like_which"]
 
 
 class Metadata(NamedTuple):
@@ -52,13 +52,13 @@ _OF_NUMBERS = _names(
     "abs add.Scalar add.Tensor clamp clamp_max clamp_min fmod.Scalar fmod.Tensor maximum minimum mul.Scalar mul.Tensor "
     "neg relu remainder.Scalar remainder.Tensor rsub.Scalar rsub.Tensor sign sub.Scalar sub.Tensor"
 )
-#: Functions that return booleans.
+#: Comparisons, which return booleans.
 _QUESTIONS = frozenset(
     f"{name}.{other}" for name in ("eq", "ge", "gt", "le", "lt", "ne") for other in ("Scalar", "Tensor")
 )
 #: The function whose result's dtype is an argument.
 _CAST = "_to_copy"
-#: Functions whose third argument is not an operand but a factor, of which torch refuses some values.
+#: Functions with a third argument `alpha`, which torch refuses for some dtypes. Calls that give it are left to torch.
 _WITH_ALPHA = frozenset({"add.Scalar", "rsub.Scalar", "sub.Scalar"})
 #: Keyword arguments that do not affect the result.
 _NOTHING: tuple[Mapping[str, Any], ...] = ({}, {"pin_memory": False})
@@ -69,9 +69,9 @@ _NUMBERS = {bool: _Kind.BOOLS, int: _Kind.INTEGERS, torch.SymInt: _Kind.INTEGERS
 
 
 def like_which(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[int, torch.dtype] | None:
-    """The argument of an ATen operator whose shape and device its contiguous result has, and the dtype of the result.
+    """The position of the ATen argument that has the shape and device of the result, and the dtype of the result.
 
-    Tensors are given as `Metadata`. None if torch's kernel has to be called.
+    The result is contiguous. Tensors are given as `Metadata`. None if torch's kernel has to be called.
     """
     if name not in _KNOWN or (kwargs.keys() != {"dtype"} if name == _CAST else kwargs not in _NOTHING):
         return None
@@ -84,7 +84,7 @@ def like_which(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tup
 
 
 def _operands(name: str, args: Sequence[Any]) -> Sequence[Any]:
-    """The arguments that determine the result; none if torch may refuse one of the others."""
+    """The arguments that determine the result. Empty if the other arguments need checks that torch's kernel makes."""
     if name == "batch_norm":
         return args[:1] if _is_by_channel(args) else ()
     if name == "clamp":
@@ -121,11 +121,7 @@ def _broadcasts_to(tensor: Metadata, arg: Any) -> bool:
     """Whether the argument broadcasts to the tensor's shape, is contiguous, and does not change the result's dtype."""
     if not isinstance(arg, Metadata):
         return type(arg) in _NUMBERS
-    if (
-        arg.device != tensor.device
-        or arg.strides != _contiguous_strides(arg.shape)
-        or len(arg.shape) > len(tensor.shape)
-    ):
+    if arg.device != tensor.device or not is_contiguous(arg) or len(arg.shape) > len(tensor.shape):
         return False
     sizes = zip(reversed(arg.shape), reversed(tensor.shape), strict=False)
     if any(size not in (1, whole) for size, whole in sizes):
@@ -142,7 +138,25 @@ def _kind(dtype: torch.dtype) -> _Kind:
     return _Kind.BOOLS if dtype is torch.bool else _Kind.OTHERS
 
 
-def _contiguous_strides(shape: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The strides of a contiguous tensor."""
-    strides = tuple(itertools.accumulate([1, *reversed(shape[1:])], lambda stride, size: stride * (size or 1)))
-    return strides[::-1] if shape else ()
+def is_contiguous(tensor: Metadata) -> bool:
+    """Whether the strides are those that torch gives a contiguous tensor of this shape.
+
+    torch counts a dynamic size that may be 0 as `Max(1, size)`, because a stride is never 0. The strides of a view of a
+    contiguous tensor may have the size itself.
+    """
+    stride = bound = 1
+    for size, actual in zip(reversed(tensor.shape), reversed(tensor.strides), strict=True):
+        if actual not in (stride, bound):
+            return False
+        if isinstance(size, int):
+            stride, bound = stride * (size or 1), bound * (size or 1)
+        else:
+            stride, bound = stride * size, bound * _at_least_one(size)
+    return True
+
+
+@functools.cache
+def _at_least_one(size: Any) -> Any:
+    from torch.utils._sympy.functions import Max
+
+    return Max(1, size)

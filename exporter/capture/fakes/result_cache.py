@@ -22,6 +22,7 @@ from torch._subclasses.fake_impls import _is_tensor_constructor, op_implementati
 from torch._subclasses.fake_tensor import FakeTensor, in_kernel_invocation_manager
 from torch.utils._python_dispatch import _disable_current_modes
 
+from onnx_parity.exporter.capture.fakes.contiguous_results import contiguous_results
 from onnx_parity.exporter.capture.fakes.fake_mode import Fakes
 from onnx_parity.exporter.capture.fakes.pointwise import Metadata, like_which
 from onnx_parity.exporter.capture.graph.graph import Size
@@ -29,7 +30,7 @@ from onnx_parity.exporter.capture.replace.dispatch import original, result_of_wh
 
 __all__ = ["ResultMemo", "describe"]
 
-#: From which a result is made again: a shared meta tensor of its shape, and the device.
+#: The data from which a cached result is created again: a shared meta tensor of its shape, and the device.
 _Template = tuple[torch.Tensor, torch.device]
 
 _PLAIN = (int, float, bool, str, type(None), torch.dtype, torch.device, torch.layout, torch.memory_format)
@@ -39,12 +40,12 @@ _MOST = 20_000
 _CPU, _META = torch.device("cpu"), torch.device("meta")
 _IMPLICIT = torch._C.DispatchKey.CompositeImplicitAutograd
 _aten = torch.ops.aten
-#: Operators for which torch's fake tensors return what a CPU returns, but the meta kernel what a GPU returns.
+#: Operators for which torch's fake tensors return the results of a CPU, but the meta kernel those of a GPU.
 _OTHERWISE = frozenset(
     {_aten._native_batch_norm_legit_functional.default, _aten._batch_norm_with_update_functional.default}
 )
 
-#: Results for static sizes, which all programs share.
+#: Results for static sizes, which all programs of the process share.
 _static_results: dict[Any, Any] = {}
 
 
@@ -57,7 +58,7 @@ def _sizes(sizes: Any) -> tuple[Any, ...]:
 
 
 class ResultMemo:
-    """Results by the metadata of the arguments. Programs with static sizes share them; others have their own."""
+    """Results by the metadata of the arguments. Programs with static sizes share one cache; others have their own."""
 
     def __init__(self, fakes: Fakes, metadata_of: Callable[[torch.Tensor], Metadata]) -> None:
         self._fakes = fakes
@@ -84,13 +85,21 @@ class ResultMemo:
             return made if func._schema.returns[0].type.kind() == "ListType" else tuple(made)
         return FakeTensor(self._fakes, *known)
 
-    def _by_rule(self, func: OpOverload, args: Any, kwargs: dict[str, Any]) -> _Template | None:
+    def _by_rule(self, func: OpOverload, args: Any, kwargs: dict[str, Any]) -> _Template | list[_Template] | None:
         described = [self._metadata_of(arg) if isinstance(arg, torch.Tensor) else arg for arg in args]
-        like = like_which(original(func).name().removeprefix("aten::"), described, kwargs)
-        if like is None:
+        name = original(func).name().removeprefix("aten::")
+        like = like_which(name, described, kwargs)
+        if like is not None:
+            place, dtype = like
+            return self._made(dtype, args[place].shape, args[place].fake_device)
+        if self._fakes.symbols is None:
             return None
-        place, dtype = like
-        return self._made(dtype, args[place].shape, args[place].fake_device)
+        results = contiguous_results(name, args, kwargs, self._metadata_of)
+        if results is None:
+            return None
+        device = next(_tensors(args)).fake_device
+        templates = [self._made(dtype, shape, device) for dtype, shape in results]
+        return templates if len(func._schema.returns) > 1 else templates[0]
 
     def _by_kernel(self, func: OpOverload, args: Any, kwargs: dict[str, Any]) -> _Template | list[_Template] | None:
         """The result of the meta kernel; None if the operator has none or if it alone does not determine the result."""
@@ -108,7 +117,7 @@ class ResultMemo:
             with in_kernel_invocation_manager(self._fakes):
                 result = kernel(*args, **kwargs)
         except NotImplementedError:
-            return None  # It decomposes into operators that have no meta kernel.
+            return None  # The operator decomposes into operators that have no meta kernel.
         results = result if isinstance(result, (tuple, list)) else (result,)
         if not results or not all(isinstance(each, torch.Tensor) and each.is_meta for each in results):
             return None
@@ -142,7 +151,7 @@ class ResultMemo:
         self._results[key] = known
 
     def _invents_symbols(self, results: Any) -> bool:
-        """Whether results have data-dependent sizes. Each call creates new symbols for them."""
+        """Whether results have data-dependent sizes. They are not cached, because each call creates new symbols."""
         known = self._fakes.symbols
         if known is None:
             return False
@@ -160,7 +169,7 @@ class ResultMemo:
         return FakeTensor(self._fakes, *known)
 
     def _made(self, dtype: torch.dtype, shape: Sequence[Size], device: torch.device) -> _Template:
-        # A tensor that is made in inference mode could not be used outside of it.
+        # A tensor that is created in inference mode cannot be used outside of it.
         with in_kernel_invocation_manager(self._fakes), torch.inference_mode(False):
             return torch.empty(shape, dtype=dtype, device=_META), device
 
@@ -170,7 +179,7 @@ class ResultMemo:
 
 
 def _like(tensor: torch.Tensor) -> torch.Tensor:
-    # A tensor that is made in inference mode could not be used outside of it.
+    # A tensor that is created in inference mode cannot be used outside of it.
     with torch.inference_mode(False):
         offset = tensor.storage_offset()
         if isinstance(offset, int) and offset == 0:
@@ -194,7 +203,7 @@ def _kernel(func: OpOverload) -> Callable[..., Any] | None:
     ours = result_of_whole(original(func))
     if ours is not None:
         return ours
-    # A composite operator may decompose into one for which fake tensors do more; so may a custom operator.
+    # A composite or custom operator may decompose into operators for which fake tensors do more than call the kernel.
     name, has_kernel = func.name(), torch._C._dispatch_has_computed_kernel_for_dispatch_key
     if func.namespace != "aten" or func.has_kernel_for_dispatch_key(_IMPLICIT):
         return None

@@ -218,7 +218,7 @@ class Graph:
     #: For each symbol name, the value and the axis whose size it is, for inputs and data-dependent sizes; no axis if
     #: it is the value itself.
     symbol_sources: dict[str, tuple[Value, int | None]] = field(default_factory=dict)
-    #: By expression.
+    #: Names of symbolic sizes, cached by expression.
     _size_names: dict[sympy.Basic, str] = field(default_factory=dict)
 
     def size_name(self, size: Varying) -> str:

@@ -40,7 +40,7 @@ ERASE = Primitive("prim::list_erase")
 CAT = Primitive("prim::list_cat")
 STACK = Primitive("prim::list_stack")
 STACKED = Primitive("prim::list_stacked")
-#: From an optional, a flag and the tensor (or zeros); and an optional from a flag and a tensor.
+#: PRESENCE splits an optional into a flag and its tensor (zeros if it is None); OPTIONAL makes one from both.
 PRESENCE = Primitive("prim::presence")
 OPTIONAL = Primitive("prim::optional")
 
@@ -61,7 +61,7 @@ def _stacked(items: list[torch.Tensor], none: Sequence[int], dtype: torch.dtype)
     return torch.stack(items) if items else torch.zeros([0, *none], dtype=dtype)
 
 
-#: The results of each primitive for known arguments: one value, or a tuple.
+#: Each primitive as a Python function on real tensors, which returns one value or a tuple.
 ON_VALUES: dict[str, Callable[..., Any]] = {
     LENGTH.name: lambda items: torch.tensor(len(items)),
     ITEM.name: lambda items, place: items[int(place)],

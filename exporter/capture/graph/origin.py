@@ -33,10 +33,10 @@ _INTERNAL = (
     contextlib.__file__,
 )
 _MODULE_CALL = torch.nn.Module._call_impl.__code__
-#: The function that runs a node of a graph. Each node knows the line that it was captured from.
+#: torch.fx runs each node of a graph with this function. A node stores the line that it was captured from.
 _NODE_RUN = fx.Interpreter.run_node.__code__
 _TRACED_LINE = re.compile(r'File "([^"]+)", line (\d+)')
-#: Whether a file is the user's, by its name.
+#: By file name, whether the file belongs to the user, that is neither to torch nor to this package.
 _is_user: dict[str, bool] = {}
 
 
@@ -50,16 +50,18 @@ def stop_at(code: CodeType) -> None:
     _outermost[id(code)] = code
 
 
-#: Files of this package whose functions ask about sizes on behalf of their callers.
+#: Files of this package that compare sizes on behalf of their callers. A branch on a dynamic size in these files is
+#: reported at the caller's line.
 _asking_for_callers: set[str] = set()
 
 
 def asks_for_its_caller(file: str) -> None:
-    """Attribute questions about sizes that a file's functions ask to the callers of these functions."""
+    """Report comparisons of sizes in this file as comparisons in the functions that called it."""
     _asking_for_callers.add(file)
 
 
 def asked_for_caller(code: CodeType) -> bool:
+    """Whether comparisons of sizes in this function are reported at its caller."""
     return code.co_filename in _asking_for_callers
 
 
@@ -83,10 +85,11 @@ class Place(NamedTuple):
 
 
 def nearest_user_place(frame: FrameType | None) -> Place | None:
+    """The innermost line of the user's code on the stack that ends in `frame`, or None."""
     in_graph = False
     while frame is not None and id(frame.f_code) not in _outermost:
         if frame.f_code is _NODE_RUN:
-            # Frames further out run the graph, and are not lines of the program.
+            # The frames around this one run the graph, and are not lines of the program.
             in_graph = True
             file, line = _line_of(frame.f_locals["n"])
             if file:
@@ -127,7 +130,7 @@ def _module_of(node: fx.Node) -> str | None:
 
 
 class ScriptStep(Protocol):
-    """A step of a script."""
+    """An operation of a TorchScript graph, with the file and line that it comes from."""
 
     @property
     def place(self) -> tuple[str, int]: ...
@@ -137,7 +140,7 @@ class OriginFinder:
     """`find()` returns the origin of the current call. It walks up the stack only as far as needed, in about 3 us."""
 
     def __init__(self, program: object) -> None:
-        #: The step of a script that is being interpreted, whose line is used instead of one on the Python stack.
+        #: The operation of a TorchScript program that is being interpreted. Its line is used instead of the stack's.
         self.step: ScriptStep | None = None
         self._paths: dict[int, str] = {}
         if isinstance(program, torch.nn.Module):

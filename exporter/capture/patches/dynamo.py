@@ -1,9 +1,9 @@
 """Keeps torch's compiler, dynamo, from being imported during a capture, and from compiling what is recorded.
 
 The import takes a second of processor time, more than half of a process's first export of a small model. torch's fake
-tensors import it for four reasons. Two are avoided in `fakes/fake_mode.py`, and two here: to exclude torch's reference
-kernels, which compute the results of `abs` and `gt`, from compilation; and to write to torch's structured trace, if it
-is enabled, where each symbol was created.
+tensors import it for four reasons. Two are avoided in `fakes/fake_mode.py`, and two here. The first is to exclude
+torch's reference kernels, which compute the results of `abs` and `gt`, from compilation. The second is to write the
+origin of each symbol to torch's structured trace.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ _REFERENCES = (torch._refs, torch._refs.fft, torch._refs.linalg, torch._refs.nn.
 _TRACE = logging.getLogger("torch.__trace")
 
 
-# --- not imported -----------------------------------------------------------------------------------------------------
+# --- avoiding the import ----------------------------------------------------------------------------------------------
 
 
 class _KeptOutOnceImported:
-    """Calls a function directly until dynamo has been imported, and from then on the version excluded from it."""
+    """Calls a function directly until dynamo has been imported, and after that the version that dynamo excludes."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self._function = function
@@ -60,7 +60,7 @@ class _KeptOutOnceImported:
 class _KeptOutOfReferences(Patch):
     """Reference kernels are called directly, unless dynamo has been imported.
 
-    This affects all threads, which does no harm: once imported, dynamo is excluded from the kernels as usual.
+    This affects all threads. It does no harm, because once imported, dynamo excludes the kernels as usual.
     """
 
     def __init__(self) -> None:
@@ -100,13 +100,13 @@ def _kept_from_dynamo() -> list[tuple[dict[str, Any], _KeptOutOnceImported]]:
 def _tell_trace(torchs: Callable[..., None], *args: Any, **kwargs: Any) -> None:
     """Write to torch's structured trace only if it goes to a file, because each entry for a symbol takes a millisecond.
 
-    It does not go to a file if torch's own handler has no folder, nor with the handlers that pytest adds to loggers.
+    It does not go to a file if torch's own handler has no folder, or if the only handlers are those of pytest.
     """
     if any(getattr(handler, "root_dir", None) for handler in _TRACE.handlers):
         torchs(*args, **kwargs)
 
 
-# --- not compiling ----------------------------------------------------------------------------------------------------
+# --- avoiding compilation ---------------------------------------------------------------------------------------------
 
 
 class _Stance:

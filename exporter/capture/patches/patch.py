@@ -43,7 +43,8 @@ class Patch(ABC):
         """Apply the patch. False if the object to patch does not exist, because a library has not been imported."""
 
     @abstractmethod
-    def take_out(self) -> None: ...
+    def take_out(self) -> None:
+        """Undo the patch."""
 
 
 class Patches:
@@ -59,7 +60,7 @@ class Patches:
         with _lock:
             self._in_use += 1
             try:
-                # Tried at each start, because a library may have been imported since the last one.
+                # All patches are tried at each start, because a library may have been imported since the last one.
                 for patch in tuple(self._not_yet):
                     if patch.put_in():
                         self._not_yet.remove(patch)
@@ -208,7 +209,7 @@ def _copied(function: FunctionType) -> FunctionType:
     return copied
 
 
-_PLACE_OF_THE_CALLEE = "a constant of the code, in the place of which stands the function that it calls"
+_PLACE_OF_THE_CALLEE = "a constant of the code, which is replaced by the function to call"
 
 
 def _code_that_calls(callee: Callable[..., Any], free_variables: tuple[str, ...]) -> CodeType:

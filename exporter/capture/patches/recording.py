@@ -47,8 +47,8 @@ def capturing_surroundings() -> Iterator[None]:
 
 @contextmanager
 def recording_surroundings(recorder: Recorder) -> Iterator[None]:
-    """Set the state of this thread. In torch, too, all of it is local to the thread."""
-    # Autocast caches the weights that it has cast. Real ones must not enter the recording, nor fake ones remain after.
+    """Set up this thread for a recording. All of these settings are local to the thread, also those in torch."""
+    # Autocast caches cast weights. Real ones must not be used in the recording, and fake ones not after it.
     caches_casts = torch.is_autocast_cache_enabled()
     torch.set_autocast_cache_enabled(False)
     try:

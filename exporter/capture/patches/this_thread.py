@@ -1,4 +1,4 @@
-"""Whether this thread captures or records a program. Patches, which all threads see, ask this before they act."""
+"""Whether this thread captures or records a program. Patches affect all threads, and so check this first."""
 
 from __future__ import annotations
 

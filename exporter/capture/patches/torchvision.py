@@ -1,7 +1,7 @@
 """Patches torchvision's detectors, which loop over a data-dependent number of boxes in Python.
 
-If TorchScript traces them, they use scripted alternatives for these loops, so they are told that it does. They also use
-`len` of tensors and `min` of numbers; these stay symbols here, where Python would need ints.
+torchvision has scripted alternatives for these loops, which it uses while TorchScript traces, so the patch reports that
+it does. The detectors also use `len` of tensors and `min` of numbers. These stay symbols here, where Python needs ints.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""The recorder, and the values, blocks, lists, results and state of the program that it records."""
+"""The recorder, and its parts: values, branches and loops, lists, results, and the state of the program."""

@@ -1,4 +1,4 @@
-"""Autograd functions that have a `symbolic`: a call is recorded as one node, which `symbolic` lowers.
+"""Autograd functions that have a method `symbolic`. Each call is recorded as one node, which `symbolic` lowers.
 
 class Clip(torch.autograd.Function):
     @staticmethod
@@ -28,7 +28,7 @@ __all__ = ["AUTOGRAD_FUNCTION", "FunctionCall", "has_symbolic", "record_call"]
 class FunctionCall:
     """A call of an autograd function: its arguments without the tensors, and the structure of its result.
 
-    Operators do not take Python objects, so the call is passed through torch's dispatcher as a number.
+    An operator cannot take a Python object as an argument, so the dispatcher gets a number in place of the call.
     """
 
     def __init__(self, function: type[Function], forward: Callable[..., Any], args: tuple[Any, ...]) -> None:
@@ -63,7 +63,7 @@ class FunctionCall:
         return [leaf for leaf in self._result_leaves if isinstance(leaf, torch.Tensor)]
 
     def structured(self, tensors: Sequence[torch.Tensor]) -> Any:
-        """These results in the structure that the function returns."""
+        """The given result tensors in the structure that the function returns."""
         remaining = iter(tensors)
         leaves = [next(remaining) if isinstance(leaf, torch.Tensor) else leaf for leaf in self._result_leaves]
         assert self._result_spec is not None

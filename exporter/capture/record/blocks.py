@@ -45,14 +45,15 @@ __all__ = ["SEEN_TWICE", "Blocks", "Iteration", "UnlikeItems"]
 asks_for_its_caller(__file__)
 
 SEEN_TWICE = (
-    "a branch or loop writes in place to a tensor that has another name, or a view, around it: write to a clone of it"
+    "a branch or loop writes in place to a tensor that also has another name, or a view, outside of it: write to a "
+    "clone of it"
 )
 
 
 class UnlikeItems(CaptureError):
     """The tensors that a loop collects in one place differ in size between iterations, so they cannot be stacked.
 
-    The loop is then recorded again with a list in that place.
+    The loop is then recorded again, and collects a list in that place.
     """
 
     def __init__(self, place: int) -> None:
@@ -86,24 +87,24 @@ class _Shared:
 class _Side:
     """One recorded body of a branch."""
 
-    #: Its copies of the shared tensors.
+    #: Copies of the shared tensors for this body.
     own: Sequence[torch.Tensor]
     nodes: list[Node]
-    #: The leaves that it returned, and then the shared tensors at its end; and the same with the recorder's tensors.
+    #: The returned leaves followed by the shared tensors at the end of the body; then the same as recorded tensors.
     leaves: Sequence[Leaf]
     settled: Sequence[Leaf]
 
 
 @dataclass(slots=True)
 class _Carried:
-    """One leaf that a loop carries from each iteration to the next, and what is assumed of it in all iterations."""
+    """One leaf that a loop carries from each iteration to the next, and the assumptions about it in all iterations."""
 
     start: Leaf
     varies: bool
     #: The axes whose size differs between iterations.
     free: set[int] = field(default_factory=set)
     inside: Leaf = None
-    #: The number of the shared tensor that it is, if it is one.
+    #: The position among the shared tensors if the leaf is one of them.
     shared: int | None = None
     #: Whether the body writes to it in place.
     written: bool = False
@@ -124,7 +125,7 @@ class Blocks(Leaves):
     ) -> list[Leaf]:
         """Record both bodies of a branch. Returns the leaves of the result.
 
-        The `shared` tensors are passed to both bodies; what a body writes to them is copied to them afterwards.
+        The `shared` tensors are passed to both bodies, and writes of a body to them are copied back afterwards.
         `flatten` is called with both results, and returns the function that splits either into leaves.
         """
         asked = self.recorder.value_of(self.take(condition))
@@ -168,7 +169,7 @@ class Blocks(Leaves):
         sides: list[_Side] = []
         for result, own, nodes in ran:
             with self.recorder.block(nodes):
-                # A result that is one of the shared tensors is the same tensor afterwards, not a copy of it.
+                # A body may return a shared tensor itself. The result is then that tensor, and not a copy of it.
                 places = {id(tensor): _Shared(place) for place, tensor in enumerate(own)}
                 leaves = [places.get(id(leaf), leaf) for leaf in taken_apart(result)] + own
                 sides.append(_Side(own, nodes, leaves, self.settled(leaves)))
@@ -186,7 +187,7 @@ class Blocks(Leaves):
             return first, self.tensor(other, first)
 
     def _write(self, tensors: Sequence[torch.Tensor], before: Sequence[Leaf], after: Sequence[Leaf]) -> None:
-        """Copy to tensors what a block wrote to its own copies of them."""
+        """Copy the writes of a block back from its copies to the shared tensors."""
         for tensor, old, new in zip(tensors, before, after, strict=True):
             if self.take(new) is not old:
                 if any(other is not tensor and share_memory(tensor, other) for other in tensors):
@@ -223,10 +224,10 @@ class Blocks(Leaves):
         """Record a loop of `trips` iterations (None: any number) while `going`. Returns the carried leaves after the
         last iteration, and the collected tensors, stacked.
 
-        The body is first recorded under the assumption that leaves and sizes are the same in all iterations. If that
-        turns out to be wrong (a number changes, an axis grows), less is assumed and the body is recorded again.
-        `varying` marks leaves that are known to change. The `shared` tensors are passed to the body too; what it writes
-        to them is copied to them afterwards.
+        The body is first recorded under the assumption that leaves and sizes are the same in all iterations. If a
+        number changes or an axis grows, that assumption is dropped and the body is recorded again. `varying` marks
+        leaves that are known to change. The `shared` tensors are passed to the body too, and its writes to them are
+        copied back afterwards.
         """
         initial = [*initial, *shared]
         starts = self.settled(initial)
@@ -237,7 +238,7 @@ class Blocks(Leaves):
             item.shared = places.get(id(leaf))
         before = self.recorder.checkpoint()
         while (recorded := self._iteration(carried, len(shared), body)) is None:
-            # Each time, one more variable or one more axis is known to change, so this ends.
+            # Each attempt drops at least one assumption about a variable or an axis, so this loop ends.
             self.recorder.restore(before)
             before = self.recorder.checkpoint()
         block, goes_on, collected = recorded
@@ -317,7 +318,7 @@ class Blocks(Leaves):
             for item, leaf in zip(carried[:split], given, strict=True):
                 item.written = item.varies and isinstance(leaf, torch.Tensor) and self.take(leaf) is not item.inside
             outs = self.settled([*done.carried, *own])
-            # All leaves are checked, so that one more attempt suffices for all that change.
+            # All leaves are checked before the next attempt, so that one attempt more is enough for all that change.
             for place, (item, leaf) in enumerate(zip(carried, done.carried, strict=False)):
                 if item.shared is not None and leaf is own[item.shared] and not item.varies:
                     outs[place] = item.start
@@ -341,7 +342,7 @@ class Blocks(Leaves):
         return self.recorder.stand_in(start.dtype, shape, start.device, self._holds_what(self.take(start)))
 
     def _confirms(self, item: _Carried, out: Leaf, outer: list[Node]) -> bool:
-        """Whether the assumptions about a leaf are true after an iteration. Those that are not are dropped."""
+        """Whether the assumptions about a leaf hold after an iteration. An assumption that does not is dropped."""
         if not item.varies:
             if same_leaf(item.start, out) or out is UNSET:
                 return True

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["EMPTY", "UNSET", "Absent", "Leaf", "Leaves", "is_number", "same_leaf", "share_memory", "spelled"]
 
-#: A tensor, a number, None, `UNSET`, or any other object, which then must not change.
+#: A tensor, a number, None, `UNSET`, or any other object, which must not change in a branch or loop.
 Leaf = Any
 _COMPARISONS: dict[str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = {
     "Equality": torch.eq,
@@ -35,7 +35,7 @@ _COMPARISONS: dict[str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Absent:
-    """A placeholder for a tensor of which nothing is known yet."""
+    """A placeholder for a tensor whose dtype and shape are not known yet."""
 
     description: str
 
@@ -64,7 +64,7 @@ class Leaves:
             return self.recorder.constant(tensor)
 
     def give(self, leaf: Leaf) -> Leaf:
-        """A leaf for the program: a tensor is wrapped, so that functionalization sees writes to it."""
+        """A leaf for use by the program. Tensors are wrapped, so that functionalization sees writes to them."""
         level = torch._C._functorch.maybe_current_level()
         if level is None or not isinstance(leaf, FakeTensor):
             return leaf

@@ -1,9 +1,9 @@
-"""Programs that write into copies and views of their own tensors: `out = self.weight.clone(); out[0] = x`.
+"""Programs that write to copies and views of their own tensors: `out = self.weight.clone(); out[0] = x`.
 
 functorch's `functionalize` only handles writes to tensors that depend on its arguments. It fails for a write to a
-tensor that depends only on tensors of the program itself (parameters, attributes, those of a closure). Lifting turns
-such tensors into arguments when they are first used. It costs a few microseconds for each call, so it is only done for
-programs that need it.
+tensor that depends only on tensors of the program itself, such as parameters, attributes, or those of a closure.
+`Lifting` makes such tensors arguments when they are first used. It costs a few microseconds for each call, so it is
+only used for programs that need it.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Lifting(TorchFunctionMode):
 
     @property
     def wrapped(self) -> list[torch.Tensor]:
-        """The wrappers. At the end, their values differ from those of the tensors that the program wrote to."""
+        """The wrappers. If the program wrote to a tensor, its wrapper has another value than the tensor at the end."""
         return [wrapper for _, wrapper in self._wrapped.values()]
 
     @property

@@ -57,7 +57,7 @@ class MarkedInput:
         leaves = Leaves(recorder)
         if self._is_list and any(not isinstance(size, int) for size in self.value.shape):
             return TensorList(leaves.give(handle), of_numbers=False, stacked=False)
-        # The shape to use if the list has no items, or if the optional is None: unknown sizes are 0.
+        # The shape to use if the list has no items, or if the optional is None. Unknown sizes become 0.
         none: list[Size] = [
             size if isinstance(size, int) or str(size.node.expr) in known else 0 for size in self.value.shape
         ]

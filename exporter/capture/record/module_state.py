@@ -1,7 +1,7 @@
-"""Restores modules after a recording: their buffers, which are replaced while it runs, and assigned attributes.
+"""Restores modules after a recording: the buffers, which are replaced while it runs, and assigned attributes.
 
-A write to a buffer, attribute or input shows as a final `copy_`, or as another object in its place. An ONNX model has
-no state, so such a write is warned about, or becomes an output with `return_written=True`.
+A write to a buffer, attribute or input is visible as a final `copy_`, or as another object in its place. An ONNX model
+has no state, so capture warns about such a write, or makes it an output with `return_written=True`.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def preserved(
     stand_ins: Sequence[torch.Tensor],
     was_read: Callable[[torch.Tensor], bool],
 ) -> Iterator[dict[str, Any]]:
-    """Within, buffers are replaced by stand-ins. Afterwards every module has its own buffers and attributes again.
+    """A context in which buffers are replaced by stand-ins. On exit all buffers and attributes are restored.
 
     Yields a dict that is filled with the assigned buffers and attributes that are state: buffers, and tensors whose old
     value the program has read. (A tensor that is assigned without having been read is a cached result, as in

@@ -1,8 +1,8 @@
-"""What the Python objects hold that a program can reach, so that they can be given back what they held.
+"""The contents of the Python objects that a program can reach, saved before a recording and restored after it.
 
-Modules are restored by `module_state.py`. This is about everything else that a program may write to: dicts, lists,
-objects, closures, attributes of classes, and the globals of the file in which it is written. Tensors are not copied:
-writes into the program's own tensors are refused.
+Modules are restored by `module_state.py`. This file covers everything else that a program may write to: dicts, lists,
+objects, closures, attributes of classes, and the globals of the program's files. Tensors are not copied, because writes
+to the program's own tensors are refused.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ import torch
 
 __all__ = ["PythonState"]
 
-#: How many values are looked at. Programs of a thousand modules have a tenth of these; data sets have more.
+#: The number of values at which the search ends. Programs of a thousand modules have a tenth; data sets have more.
 _MOST = 20_000
 
 _ABSENT: Any = object()
-#: Values of these types hold nothing that a program may write to.
+#: Types whose values contain nothing that a program can write to.
 _ATOMS = frozenset(
     {
         int, float, complex, bool, str, bytes, type(None), torch.Tensor, torch.nn.Parameter, torch.dtype, torch.device,
         torch.Size, torch.Generator, range, slice, type(len), type(Ellipsis), type(NotImplemented),
     }
 )  # fmt: skip
-#: Attributes of every module in which programs do not keep things.
+#: The attributes that every module has. Programs do not store their own values in them.
 _STANDARD = frozenset(vars(torch.nn.Module()))
-#: Who wrote these does not keep what a program computes.
+#: Packages whose modules do not store what a program computes.
 _LIBRARIES = frozenset(
     {
         "torch",
@@ -51,23 +51,23 @@ _LIBRARIES = frozenset(
 _PACKAGES_OF_SCRIPTS = frozenset({"__main__", "__mp_main__"})
 #: Folders that packages are installed into.
 _INSTALLED = frozenset({"site-packages", "dist-packages"})
-#: Not written as unions, which take longer to ask than the rest of the way past a module.
+#: Tuples instead of unions, because `issubclass` takes much longer with a union.
 _LISTS, _FIXED = (list, deque), (tuple, frozenset)
-#: Of the standard library, the classes whose objects hold what programs put into them.
+#: Classes of the standard library whose objects contain what programs put into them.
 _CONTAINERS = (SimpleNamespace, UserDict, UserList, threading.local, functools.partial)
 
 
 class PythonState:
-    """What is reachable from some objects, as it was when this was made."""
+    """The contents of all objects that are reachable from some objects, as they were when this was created."""
 
     def __init__(self, roots: Iterable[Any], *, follows_code: bool = False) -> None:
-        """`follows_code`: also what classes hold, and functions in their globals, defaults and closures."""
+        """With `follows_code`, also the attributes of classes, and the globals, defaults and closures of functions."""
         self._follows_code = follows_code
         self._places: list[_Place] = []
         self._waiting: deque[Any] = deque()
         self._seen: set[int] = set()
         self._left = _MOST
-        #: Those whose authors wrote the program. What else is installed is left alone: it is used by others, too.
+        #: The packages that the program is written in. Other installed packages are not saved, because others use them.
         self._packages = set(_PACKAGES_OF_SCRIPTS)
         roots = list(roots)
         for root in roots:
@@ -79,12 +79,12 @@ class PythonState:
             self._look_into(self._waiting.popleft())
 
     def restore(self) -> None:
-        """Give back to everything what it held."""
+        """Restore the contents of all objects."""
         for place in self._places:
             place.restore()
 
     def _is_users(self, module: str | None) -> bool:
-        """Whether a module is part of the program, rather than of Python or of what is installed for others, too."""
+        """Whether a module belongs to the program, rather than to Python or to an installed package."""
         package = _package(module)
         return package in self._packages or not _is_installed(package)
 
@@ -97,7 +97,7 @@ class PythonState:
         if id(value) in self._seen:
             return
         self._seen.add(id(value))
-        # Not isinstance: what imports or computes itself when it is first used is asked for its class then.
+        # isinstance is avoided, because it would load objects that are only imported when they are first used.
         kind = type(value)
         if issubclass(kind, torch.nn.Module):
             self._look_into_module(value)
@@ -185,7 +185,7 @@ class PythonState:
 
 
 class _Place:
-    """Something that can be written to, and what it held."""
+    """An object that can be written to, and its contents when it was saved."""
 
     __slots__ = ()
 
@@ -205,7 +205,7 @@ class _Entries(_Place):
     def restore(self) -> None:
         if not self._is_changed():
             return
-        # Entry by entry, for other threads may read the globals of a file meanwhile.
+        # Entry by entry, because other threads may read the globals of a file in the meantime.
         write = _base(self.now)
         for key in [key for key in _copied(self.now) if key not in self.before]:
             write.__delitem__(self.now, key)
@@ -240,7 +240,7 @@ class _Set(_Place):
 
 @dataclass(slots=True, eq=False)
 class _Cell(_Place):
-    """A variable that a function closes over."""
+    """A variable in the closure of a function."""
 
     cell: CellType
     before: Any
@@ -272,12 +272,12 @@ class _Slots(_Place):
 
     def restore(self) -> None:
         for name, before in self.before.items():
-            # Not by `setattr`, which a frozen dataclass refuses.
+            # `setattr` would fail for a frozen dataclass.
             _set(self.owner, name, getattr(self.owner, name, _ABSENT), before, object)
 
 
 def _base(entries: dict[Any, Any]) -> type[dict[Any, Any]]:
-    """The class whose methods read and write the entries, whatever a class that inherits from it does."""
+    """The class whose methods read and write the entries, so that overriding methods of a subclass are not called."""
     return OrderedDict if isinstance(entries, OrderedDict) else dict
 
 
@@ -295,14 +295,14 @@ def _set(owner: Any, name: str, now: Any, before: Any, by: Any) -> None:
 
 
 def _same(now: Iterable[Any], before: Iterable[Any]) -> bool:
-    """Whether two series of the same length are of the same objects."""
+    """Whether two sequences of the same length contain the same objects."""
     return all(one is other for one, other in zip(now, before, strict=False))
 
 
 def _content(cell: CellType) -> Any:
     try:
         return cell.cell_contents
-    except ValueError:  # It is empty.
+    except ValueError:  # The cell is empty.
         return _ABSENT
 
 
@@ -318,7 +318,7 @@ def _package(module: str | None) -> str:
 
 @functools.cache
 def _is_installed(package: str) -> bool:
-    """Whether a package is Python's own, or was installed beside it, rather than written for what is run."""
+    """Whether a package belongs to Python or is installed in `site-packages`, rather than being part of the program."""
     if package in _PACKAGES_OF_SCRIPTS:
         return False
     if package in _LIBRARIES or package in sys.stdlib_module_names:

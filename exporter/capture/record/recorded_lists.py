@@ -113,7 +113,7 @@ def _refuse_empty(leaves: Leaves, items: Leaf) -> None:
 
 
 def _any_item(leaves: Leaves, items: torch.Tensor) -> list[Size]:
-    """The sizes of an item. A size that differs between items is a new symbol each time that an item is taken out."""
+    """The sizes of an item. For sizes that differ between items, each access to an item creates new symbols."""
     sizes: Sequence[Size] = leaves.take(items).shape
     return [size if isinstance(size, int) else leaves.new_size(size) for size in sizes]
 

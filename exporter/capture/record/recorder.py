@@ -1,4 +1,4 @@
-"""The recorder: a dispatch mode that writes a node for each operator while the program runs with fake tensors.
+"""The recorder: a dispatch mode that adds a node to the graph for each operator that runs with fake tensors.
 
 It binds the arguments to the names in the operator's schema, and finds the user's source line and module path on the
 Python stack.
@@ -109,7 +109,7 @@ class Recorder(TorchDispatchMode):
         self._decomposition_of = decomposition_of
         #: Whether the program's own tensors are arguments of `functionalize` too (see `Lifting`).
         self.lifts = lifted
-        #: Whether numbers that depend on inputs are those of the example, and not symbols.
+        #: Whether numbers that depend on inputs are taken from the example and become constants, instead of symbols.
         self._freezes = freezes
         # Fake tensors are kept alive here, so that the id of a tensor is not used again.
         self._values: dict[int, tuple[FakeTensor, Value]] = {}
@@ -181,7 +181,7 @@ class Recorder(TorchDispatchMode):
         return fake
 
     def release(self) -> list[FakeTensor]:
-        """Drop the fake tensors once all is recorded: they lie in cycles, and take megabytes in a large program."""
+        """Drop the fake tensors after the recording. They form cycles, and take megabytes in a large program."""
         fakes = [fake for fake, _ in self._values.values()]
         self._values.clear()
         self._metadata.clear()
@@ -202,7 +202,7 @@ class Recorder(TorchDispatchMode):
             return args[0].fake_device if isinstance(args[0], FakeTensor) else args[0].device
         kwargs = kwargs or {}
         if func is _DETACH and not self.lifts and not self.knows(args[0]):
-            # This is `.data` of a parameter: a write to it would be lost.
+            # This is `.data` of a parameter: a write to the result would be lost.
             raise own_tensor_written("", self.origins.find())
         args = tuple([self._faked(argument) for argument in args])
         if kwargs:
@@ -246,7 +246,7 @@ class Recorder(TorchDispatchMode):
                 return torch.func.functionalize(decomposition, remove="mutations")(*args, **kwargs)
 
     def _refuse_foreign_write(self, func: OpOverload, args: tuple[Any, ...]) -> None:
-        """Refuse a write other than those that functionalization leaves: final copies to inputs and buffers."""
+        """Refuse a write to a tensor other than the copies to inputs and buffers that functionalization ends with."""
         if func is _COPY and id(args[0]) in self._writable:
             return
         raise own_tensor_written("", self.origins.find())
@@ -299,7 +299,7 @@ class Recorder(TorchDispatchMode):
         self.nodes.append(node)
 
     def add(self, op: Primitive, arguments: dict[str, Any], results: Sequence[FakeTensor]) -> None:
-        """Record a primitive, which the dispatcher does not have. `results` are the fake tensors that it returns."""
+        """Record a primitive, which is not an operator of torch. `results` are the fake tensors that it returns."""
         node = Node(op, arguments, self.origins.find())
         for fake in results:
             value = self._values[id(fake)][1]
@@ -319,7 +319,7 @@ class Recorder(TorchDispatchMode):
 
     @contextmanager
     def block(self, nodes: list[Node] | None = None) -> Iterator[list[Node]]:
-        """Within, operators are recorded into a new list of nodes, or at the end of the given one."""
+        """A context in which operators are recorded into a new list of nodes, or at the end of the given one."""
         outer = self.nodes
         self.nodes = [] if nodes is None else nodes
         try:
@@ -328,7 +328,7 @@ class Recorder(TorchDispatchMode):
             self.nodes = outer
 
     def checkpoint(self) -> Checkpoint:
-        """The state that `restore` goes back to when a block is recorded again."""
+        """The state that `restore` returns to when a block is recorded again."""
         symbols, reader = self.fakes.symbols, self.reader
         assumptions = symbols.assumptions if symbols is not None else {}
         return Checkpoint(dict(self.size_sources), dict(reader.scalars), dict(assumptions), len(reader.warnings_due))
@@ -343,7 +343,7 @@ class Recorder(TorchDispatchMode):
         del self.reader.warnings_due[checkpoint.warnings_due :]
 
     def _note_sizes(self, value: Value) -> None:
-        """Note where symbolic sizes can be read. A data-dependent one (of x[x > 0]) is read where it first appears."""
+        """Note where symbolic sizes can be read. A data-dependent size is read from the first value that has it."""
         for axis, size in enumerate(value.shape):
             if (
                 not isinstance(size, int)
@@ -371,7 +371,7 @@ class Recorder(TorchDispatchMode):
         return self.reader.read([self.value_of(tensor)])[0]
 
     def _stays_symbolic(self, func: OpOverload, args: tuple[Any, ...]) -> bool:
-        """Whether a number that is read becomes a symbol. Booleans cannot: Python branches on them at once."""
+        """Whether a number that is read becomes a symbol. Booleans do not, because Python branches on them at once."""
         if func is not _NUMBER_OF or self._freezes or args[0].dtype is torch.bool or args[0].dtype.is_complex:
             return False
         if not self.reader.depends_on_input(self.value_of(args[0])):

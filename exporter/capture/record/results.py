@@ -109,7 +109,7 @@ def spelled_structure(spec: pytree.TreeSpec) -> str:
 
 
 def taken_apart(result: Any, numbers_are_outputs: bool = False) -> tuple[Returned, list[torch.Tensor]]:
-    """The structure of a result, and the tensors in it, among them known numbers with `numbers_are_outputs`."""
+    """The structure of a result, and its tensors. With `numbers_are_outputs`, constant numbers become tensors too."""
     leaves, spec = pytree.tree_flatten(result)
     kinds: list[Kind] = []
     plain: list[Any] = []

@@ -1,4 +1,4 @@
-"""Programs that read values of tensors: the values for the example inputs, which are only computed on demand.
+"""Programs that read values of tensors. The values are computed on demand, from the example inputs.
 
 When a program reads a value (`if x.sum() > 0`), the part of the recording that the value depends on is computed from
 the example inputs, and the program takes that branch. A `TracerWarning` names the line; with `strict=True` this is an
@@ -33,7 +33,7 @@ class LoopValueError(CaptureError):
 
 
 class Reader:
-    """Reads values of a recording. Warns if a value depends on an input; with `strict` it refuses."""
+    """Computes values of a recording. Warns if a value depends on an input, or raises an error if `strict`."""
 
     def __init__(
         self,
@@ -48,11 +48,11 @@ class Reader:
         self._strict = strict
         #: The example arguments, by the inputs of the graph.
         self.examples: dict[Value, Any] = {}
-        #: Values that have been computed. Some programs read many: a detector reads dozens.
+        #: Values that have been computed. They are kept because some programs, such as detectors, read dozens.
         self._known: dict[Value, Any] = {}
         #: For each symbol of a number that was read from a tensor, that tensor.
         self.scalars: dict[str, Value] = {}
-        #: Warnings and their places, issued if this recording is the one that is used.
+        #: Warnings and their origins. They are issued only if this recording is not repeated in another attempt.
         self.warnings_due: list[tuple[str, Origin]] = []
         self._interpreter = TensorInterpreter(self._number)
         #: The error that ended the recording. It is stored here because TorchScript changes the types of exceptions.

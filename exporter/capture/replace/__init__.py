@@ -1,1 +1,1 @@
-"""Replacements of torch's operators: what is recorded instead of an operator, and why."""
+"""Replacements for operators of torch: which operator is recorded instead, and the reason."""

@@ -1,9 +1,9 @@
 """Kernels for composite operators, at a dispatch key above all others.
 
 torch decomposes many operators before a recording sees them: `aten::linear` arrives as `t` and `addmm`, an LSTM as
-hundreds of nodes. An operator that ONNX has as a whole is replaced by an opaque operator of the same schema in the
-`onnx_parity` namespace, its twin. Every other composite operator is decomposed here, above functionalization, which
-would otherwise not see its writes in place (to an LSTM cell's gates). The registry lists all replacements with reasons.
+hundreds of nodes. An operator that ONNX has as a whole is replaced by its twin, an opaque operator of the same schema
+in the `onnx_parity` namespace. Every other composite operator is decomposed here, before functionalization, which would
+otherwise not see its writes in place (to an LSTM cell's gates). The registry lists all replacements with reasons.
 
 The key is only active inside `keeping_composites()`, so other threads and other programs are not affected. Because the
 kernels are in the dispatcher, they also see calls from C++ and from TorchScript, and they cost nothing for operators
@@ -41,11 +41,11 @@ _KEY_NAME = "TESTING_ONLY_GenericMode"
 _KEY = cast("torch._C.DispatchKey", torch._C._parse_dispatch_key(_KEY_NAME))
 _KEY_SET = torch._C.DispatchKeySet(_KEY)
 
-#: Twins by their operators, each made when first needed, and operators by their twins.
+#: Twins by their operators, each created when it is first needed, and operators by their twins.
 _twins: dict[OpOverload, OpOverload] = {}
 _originals: dict[OpOverload, OpOverload] = {}
 _making_twins = threading.Lock()
-#: The names of composite operators that have a kernel here, and so can be kept whole if a user has a lowering for them.
+#: Names of composite operators that have a kernel here. A user who has a lowering for one can have it kept whole.
 _composites: set[str] = set()
 #: Operators that are kept whole because the user has registered a lowering.
 _on_request: ContextVar[Collection[OpOverload]] = ContextVar("_on_request", default=())
@@ -54,7 +54,7 @@ _fallback = torch.library.Library("_", "IMPL")
 
 
 def without_keeping() -> Any:
-    """A context in which composite operators are decomposed by torch."""
+    """A context in which torch decomposes composite operators itself."""
     return torch._C._ExcludeDispatchKeyGuard(_KEY_SET)
 
 
@@ -66,7 +66,7 @@ def keeping_composites() -> Iterator[None]:
 
 @contextmanager
 def keeping_whole(ops: Collection[OpOverload]) -> Iterator[None]:
-    """Within, these operators are kept whole too, because the user has registered lowerings for them."""
+    """A context in which these operators are kept whole too, because the user has registered lowerings for them."""
     token = _on_request.set(frozenset(ops))
     try:
         yield
@@ -75,7 +75,7 @@ def keeping_whole(ops: Collection[OpOverload]) -> Iterator[None]:
 
 
 def decomposes_unseen(op: OpOverload) -> bool:
-    """Whether torch decomposes the operator before it can be kept whole: views, and operators without tensors."""
+    """Whether torch decomposes an operator before it can be kept whole: a view, or an operator without tensors."""
     if op.namespace != "aten" or op.name() in _composites:
         return False
     return bool(op.has_kernel_for_dispatch_key(torch._C.DispatchKey.CompositeImplicitAutograd))
@@ -144,7 +144,7 @@ def _composite(name: str, known: OpOverload | None = None) -> None:
 
 
 def _under_autocast(op: OpOverload, *args: Any, **kwargs: Any) -> Any:
-    """Call an operator under autocast, whose kernels lie below this key: decompose only operators that it lacks."""
+    """Call an operator under autocast, whose kernels come after this one, or decompose it if autocast has none."""
     if not torch._C._dispatch_has_kernel_for_dispatch_key(op.name(), "AutocastCPU"):
         result = op.decompose(*args, **kwargs)
         if op is _aten.lstm.input:
@@ -156,7 +156,7 @@ def _under_autocast(op: OpOverload, *args: Any, **kwargs: Any) -> Any:
 
 
 def _cast_whole(op: OpOverload, args: tuple[Any, ...]) -> tuple[Any, ...] | None:
-    """The arguments as autocast casts them, for an operator that torch does not decompose then; None for others."""
+    """The arguments, cast for autocast, of operators that torch does not decompose under autocast; None for others."""
     device = args[0].device.type
     if not torch.is_autocast_enabled(device):
         return args
@@ -212,7 +212,7 @@ def _composites_of_tensors() -> Iterator[str]:
 
 
 def _is_view(schema: str) -> bool:
-    """Whether a schema marks an alias and no write. (Asking each argument of 800 schemas would take 4 ms more.)"""
+    """Whether a schema marks an alias and no write. (Reading the arguments of all 800 schemas would take 4 ms more.)"""
     signature = schema.partition("(")[2]
     return "Tensor(" in signature and "!" not in signature
 

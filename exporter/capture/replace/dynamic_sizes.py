@@ -17,23 +17,27 @@ __all__ = ["linspace"]
 _aten = torch.ops.aten
 
 
-@instead_of(_aten._shape_as_tensor.default, why="torch's own fills memory with the sizes, and a fake tensor has none")
+@instead_of(
+    _aten._shape_as_tensor.default, why="torch's kernel writes the sizes to memory, which a fake tensor does not have"
+)
 def _shape_as_tensor(x: torch.Tensor) -> torch.Tensor:
     sizes = [torch.scalar_tensor(size, dtype=torch.int64, device=x.device) for size in x.shape]
     return torch.stack(sizes) if sizes else torch.empty(0, dtype=torch.int64, device=x.device)
 
 
-@instead_of(_aten._reshape_from_tensor.default, why="torch's own reads the memory of the tensor that holds the sizes")
+@instead_of(_aten._reshape_from_tensor.default, why="torch's kernel reads the memory of the tensor with the sizes")
 def _reshape_from_tensor(x: torch.Tensor, shape: torch.Tensor) -> torch.Tensor:
     return x.reshape([cast("int", size.item()) for size in shape.unbind(0)])
 
 
-@instead_of(_aten._dim_arange.default, why="torch's own asks for the size as a plain int")
+@instead_of(_aten._dim_arange.default, why="torch's decomposition reads the size as a plain int")
 def _dim_arange(like: torch.Tensor, dim: int) -> torch.Tensor:
     return torch.arange(like.shape[dim], device=like.device)
 
 
-@instead_of(_aten.chunk.default, why="torch's own asks how many parts there are, which fixes the size of the axis")
+@instead_of(
+    _aten.chunk.default, why="torch's decomposition computes the number of parts, which fixes the size of the axis"
+)
 def _chunk(x: torch.Tensor, chunks: int, dim: int = 0) -> Any:
     # The result has the requested number of chunks, unless the axis is too short.
     size = x.shape[dim]
@@ -54,7 +58,7 @@ def _is_zero(size: Size) -> bool:
 
 
 @instead_of(
-    _aten.tensor_split.sections, why="torch's own asks which parts are longer, which fixes the size of the axis"
+    _aten.tensor_split.sections, why="torch's decomposition computes which parts are longer, which fixes the size"
 )
 def _tensor_split(x: torch.Tensor, sections: Size, dim: int = 0) -> Any:
     size = x.shape[dim]
@@ -65,7 +69,9 @@ def _tensor_split(x: torch.Tensor, sections: Size, dim: int = 0) -> Any:
     return [_aten.slice.Tensor(x, dim, start, end) for start, end in itertools.pairwise(starts)]
 
 
-@instead_of(_aten.tensor_split.tensor_indices_or_sections, why="torch's own reads the memory of the tensor of indices")
+@instead_of(
+    _aten.tensor_split.tensor_indices_or_sections, why="torch's decomposition reads the memory of the index tensor"
+)
 def _tensor_split_at(x: torch.Tensor, places: torch.Tensor, dim: int = 0) -> Any:
     if places.ndim == 0:
         return _aten.tensor_split.sections(x, places.item(), dim)
@@ -73,7 +79,7 @@ def _tensor_split_at(x: torch.Tensor, places: torch.Tensor, dim: int = 0) -> Any
     return [_aten.slice.Tensor(x, dim, start, end) for start, end in itertools.pairwise(bounds)]
 
 
-@instead_of(_aten.one_hot.default, why="torch's own reads the greatest value as a plain int")
+@instead_of(_aten.one_hot.default, why="torch's decomposition reads the greatest value as a plain int")
 def _one_hot(x: torch.Tensor, num_classes: int = -1) -> Any:
     if num_classes != -1:
         return NotImplemented
@@ -81,7 +87,7 @@ def _one_hot(x: torch.Tensor, num_classes: int = -1) -> Any:
     return (x.unsqueeze(-1) == classes).to(torch.int64)
 
 
-_LAYS_OUT_ANEW = "torch's own lays out anew, with as_strided, the means of images whose channels come last in memory"
+_LAYS_OUT_ANEW = "for images with channels last in memory, torch's decomposition rearranges the means with as_strided"
 
 
 @instead_of(_aten.adaptive_avg_pool2d.default, why=_LAYS_OUT_ANEW)
@@ -94,9 +100,7 @@ def _adaptive_avg_pool3d(x: torch.Tensor, sizes: list[Size]) -> Any:
     return x.mean((-1, -2, -3), True) if [*sizes] == [1, 1, 1] else NotImplemented
 
 
-@instead_of(
-    _aten.take_along_dim.default, why="torch's own asks for the sizes that the two are broadcast to as plain ints"
-)
+@instead_of(_aten.take_along_dim.default, why="torch's decomposition reads the broadcast sizes as plain ints")
 def _take_along_dim(x: torch.Tensor, indices: torch.Tensor, dim: int | None = None) -> Any:
     static = all(isinstance(size, int) for size in (*x.shape, *indices.shape))
     if static or (dim is not None and x.ndim != indices.ndim) or indices.dtype is not torch.int64:
@@ -112,7 +116,7 @@ def _take_along_dim(x: torch.Tensor, indices: torch.Tensor, dim: int | None = No
 def _broadcast(one: Size, other: Size) -> Size:
     if same_size(one, 1) or same_size(other, 1):
         return other if same_size(one, 1) else one
-    # If one is dynamic, the comparison records the assumption that it equals the other.
+    # The comparison of a dynamic size with another one records the assumption that they are equal.
     if same_size(one, other) or one == other:
         return one if isinstance(one, int) else other
     raise RuntimeError(f"sizes {one} and {other} do not broadcast")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 
-from onnx_parity.exporter.capture.replace import (  # noqa: F401  (they register their replacements)
+from onnx_parity.exporter.capture.replace import (  # noqa: F401  (importing them registers their replacements)
     dynamic_sizes,
     in_place,
     indexing,

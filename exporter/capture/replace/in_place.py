@@ -1,6 +1,6 @@
-"""Operators in place whose functionalization does not accept dynamic sizes.
+"""Operators in place whose functionalization in torch does not accept dynamic sizes.
 
-They are recorded as the operator without side effects followed by a copy into the target.
+Such an operator is recorded as its variant without side effects, followed by a copy into the target.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ _IN_HALVES = (
 )  # fmt: skip
 _HALVES = (torch.float16, torch.bfloat16)
 
-_CHECKS_PLAIN_SIZES = "torch 2.13's functionalization checks the shapes of these on tensors of plain sizes"
+_CHECKS_PLAIN_SIZES = "torch 2.13's functionalization checks their shapes with tensors of plain sizes"
 _CANNOT_CAST = (
-    "torch 2.13's functionalization computes the shapes of these in float32 where the tensor is float16 or bfloat16, "
+    "torch 2.13's functionalization computes their shapes in float32 if the tensor is float16 or bfloat16, "
     "and cannot cast symbols for that"
 )
 

@@ -1,4 +1,4 @@
-"""Indexing with tensors of bytes, which torch treats as masks."""
+"""Indexing with uint8 tensors, which torch treats as masks."""
 
 from __future__ import annotations
 
@@ -24,6 +24,6 @@ def _with_bools(op: OpOverload) -> Callable[..., Any]:
 
 
 for _op in (_aten.index.Tensor, _aten.index_put.default, _aten.index_put_.default):
-    instead_of(_op, why="torch takes bytes for masks, with a warning, and its kernels for fake tensors refuse them")(
+    instead_of(_op, why="torch treats uint8 indices as masks, with a warning, but its fake kernels refuse them")(
         _with_bools(_op)
     )

@@ -26,35 +26,35 @@ keep_whole(
     _aten.linear.default,
     _aten.matmul.default,
     _aten.bilinear.default,
-    why="torch writes products as transpositions, reshapes and addmm or bmm; ONNX has MatMul and Gemm",
+    why="torch decomposes products into transpositions, reshapes and addmm or bmm; ONNX has MatMul and Gemm",
 )
-keep_whole(*_RECURRENT, why="torch writes out every step; ONNX has LSTM, GRU and RNN")
+keep_whole(*_RECURRENT, why="torch records each step of the sequence; ONNX has LSTM, GRU and RNN")
 keep_whole(
     _aten.scaled_dot_product_attention.default,
-    why="torch chooses a kernel of the device that computes; what attention is does not depend on it",
+    why="torch chooses a kernel for the device, but the definition of attention does not depend on the device",
 )
 keep_whole(
     _aten.max_pool1d.default,
     _aten.avg_pool1d.default,
-    why="torch pools in two dimensions, between reshapes; ONNX pools in one",
+    why="torch pools in two dimensions, between two reshapes; ONNX pools in one dimension",
 )
-keep_whole(_aten._pad_circular.default, why="torch copies part by part into memory; ONNX has Pad and Concat")
+keep_whole(_aten._pad_circular.default, why="torch copies each part into new memory; ONNX has Pad and Concat")
 keep_whole(_aten._pad_packed_sequence.default, why="torch reads the number of sequences at each step as plain ints")
-keep_whole(_aten.rms_norm.default, why="torch writes it in others; ONNX has RMSNormalization")
+keep_whole(_aten.rms_norm.default, why="torch decomposes it into elementary operators; ONNX has RMSNormalization")
 keep_whole(
     _aten.batch_norm.default,
     _aten.instance_norm.default,
-    why="torch chooses a kernel of the device; ONNX has BatchNormalization and InstanceNormalization",
+    why="torch chooses a kernel for the device; ONNX has BatchNormalization and InstanceNormalization",
 )
 
 
 @instead_of(
-    _aten.batch_norm.default, why="in training it writes to its running statistics, and its schema does not tell"
+    _aten.batch_norm.default, why="in training it writes to its running statistics, which its schema does not declare"
 )
 def _batch_norm(*args: Any) -> Any:
     input, weight, bias, mean, variance, training, momentum, epsilon, *_ = args
     if input.dim() == 1:
-        return input.clone()  # torch accepts one axis only for an empty tensor, and its fake kernels not even then.
+        return input.clone()  # torch accepts a single axis only if it is empty; its fake kernels do not accept it.
     if not training:
         return NotImplemented
     if mean is None:
@@ -72,7 +72,7 @@ def _instance_norm(*args: Any) -> Any:
 # --- the shapes of their results --------------------------------------------------------------------------------------
 
 
-@result_of_whole(*_RECURRENT, why="torch goes through the sequence step by step, which would fix its length")
+@result_of_whole(*_RECURRENT, why="torch computes the sequence step by step, which would fix its length")
 def _recurrent_result(input: torch.Tensor, *args: Any) -> tuple[torch.Tensor, ...]:
     packed = isinstance(args[2], (list, tuple))
     hx, bidirectional = (args[1], args[7]) if packed else (args[0], args[6])
@@ -82,7 +82,7 @@ def _recurrent_result(input: torch.Tensor, *args: Any) -> tuple[torch.Tensor, ..
     return (output, *(state.new_empty(state.shape) for state in states))
 
 
-@result_of_whole(_aten.linear.default, why="torch's own imports sympy, 0.3 s of a process's first export")
+@result_of_whole(_aten.linear.default, why="torch's fake kernel imports sympy, 0.3 s of a process's first export")
 def _linear_result(input: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None = None) -> Any:
     plain = weight.dim() == 2 and input.dim() > 0 and input.dtype == weight.dtype
     if plain and (bias is None or bias.shape == weight.shape[:1]) and same_size(input.shape[-1], weight.shape[1]):
@@ -90,7 +90,7 @@ def _linear_result(input: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor
     return NotImplemented  # torch refuses arguments that do not fit.
 
 
-_FIXES_THE_LENGTH = "torch's own reads the length as a plain int, which would fix it; two-dimensional pooling does not"
+_FIXES_THE_LENGTH = "torch's fake kernel reads the length as a plain int; that of two-dimensional pooling does not"
 
 
 @result_of_whole(_aten.max_pool1d.default, why=_FIXES_THE_LENGTH)

@@ -18,7 +18,7 @@ def _added_to(op: OpOverload) -> Callable[..., Any]:
     def result(self: torch.Tensor, batch1: torch.Tensor, batch2: torch.Tensor, **factors: float) -> torch.Tensor:
         if not self.dtype == batch1.dtype == batch2.dtype:
             raise RuntimeError(
-                f"{op} takes tensors of one dtype, and got {self.dtype}, {batch1.dtype} and {batch2.dtype}"
+                f"{op} takes tensors of one dtype, but got {self.dtype}, {batch1.dtype} and {batch2.dtype}"
             )
         products: torch.Tensor = _aten.bmm.default(batch1, batch2)
         sizes: list[Size] = list(products.shape if op is _aten.baddbmm.default else products.shape[1:])
@@ -33,5 +33,5 @@ def _added_to(op: OpOverload) -> Callable[..., Any]:
 
 for _op in (_aten.baddbmm.default, _aten.addbmm.default):
     result_with_dynamic_sizes(
-        _op, why="torch 2.13's fake kernels expand what is added by a kernel that takes plain sizes only"
+        _op, why="torch 2.13's fake kernels expand the added tensor with a kernel that takes only plain sizes"
     )(_added_to(_op))

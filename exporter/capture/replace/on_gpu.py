@@ -1,4 +1,6 @@
-"""Operators that torch computes on a GPU by a fused kernel without a lowering. They are recorded as on a CPU."""
+"""Operators that torch computes on a GPU with a fused kernel, for which there is no lowering. They are recorded as on
+the CPU.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,7 @@ from onnx_parity.exporter.capture.replace.registry import instead_of
 
 _aten = torch.ops.aten
 
-_WHY = "on a GPU torch computes it by one fused kernel, which has no lowering and no equal in ONNX"
+_WHY = "on a GPU torch computes it with one fused kernel, which has no lowering and no equivalent in ONNX"
 
 
 def _instead_on_a_gpu_of(op: OpOverload) -> Callable[[Callable[..., Any]], Callable[..., Any]]:

@@ -2,7 +2,7 @@
 
 A replacement is registered where its function is defined:
 
-    @instead_of(aten.one_hot.default, why="torch's own reads the greatest value as a plain int")
+    @instead_of(aten.one_hot.default, why="torch's decomposition reads the greatest value as a plain int")
     def one_hot(x, num_classes=-1): ...
 
 A function takes the operator's arguments and returns the operator's results. A function of any kind may return
@@ -41,11 +41,11 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 class Kind(enum.Enum):
     """The point of a recording at which an operator is replaced."""
 
-    INSTEAD = "called instead, by torch's dispatcher, wherever the program calls the operator"
+    INSTEAD = "replaced when the program calls it"
     WHOLE = "kept whole, as one opaque operator, where torch would decompose it"
-    DECOMPOSITION = "called instead when the operator is recorded, if it has no lowering"
-    RESULT_OF_WHOLE = "computes the fake result of the operator where it is kept whole"
-    RESULT_WITH_DYNAMIC_SIZES = "computes the fake result of the operator where sizes are symbols"
+    DECOMPOSITION = "replaced when it is recorded, if it has no lowering"
+    RESULT_OF_WHOLE = "the fake result is computed by this exporter if the operator is kept whole"
+    RESULT_WITH_DYNAMIC_SIZES = "the fake result is computed by this exporter if sizes are symbols"
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ class Replacement:
 
 
 _replacements: dict[Kind, dict[OpOverload, Replacement]] = {kind: {} for kind in Kind}
-#: The same without the reasons, to be looked up at every call of an operator.
+#: The functions without the reasons, for the lookup at each call of an operator.
 _functions: dict[Kind, dict[OpOverload, Callable[..., Any]]] = {kind: {} for kind in Kind}
 
 
@@ -84,7 +84,7 @@ def keep_whole(*ops: OpOverload, why: str) -> None:
 
 
 def instead_of(*ops: OpOverload, why: str) -> Callable[[_Function], _Function]:
-    """Call the function instead of the operators. Not done for an operator that a user has registered a lowering for.
+    """Call the function instead of the operators, except for operators that a user has registered a lowering for.
 
     An operator that writes in place is replaced before functionalization has seen the write.
     """
@@ -124,7 +124,7 @@ def _registering(kind: Kind, ops: tuple[OpOverload, ...], why: str) -> Callable[
 def _register(replacement: Replacement) -> None:
     of_kind = _replacements[replacement.kind]
     if replacement.op in of_kind:
-        raise ValueError(f"{replacement} is registered twice; before, because {of_kind[replacement.op].why}")
+        raise ValueError(f"{replacement} is registered twice; the first reason is: {of_kind[replacement.op].why}")
     if not replacement.why:
         raise ValueError(f"{replacement.op} is replaced without a reason")
     of_kind[replacement.op] = replacement

@@ -1,7 +1,7 @@
 """Fake results of operators for which torch's meta kernels refuse symbolic sizes, or compute them wrongly or slowly.
 
-An example are slices whose bounds a dynamic size may turn negative. The result sizes of `cat` are computed here rather
-than by torch's reference: this saves 0.3 s on DenseNet-121 with three dynamic axes.
+For example, a dynamic size may turn the bounds of a slice negative. The result sizes of `cat` are computed here instead
+of by torch's reference, which saves 0.3 s for DenseNet-121 with three dynamic axes.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ def _padded(self: torch.Tensor, pad: Sequence[Size], value: float = 0) -> torch.
 @result_with_dynamic_sizes(
     _aten.unique_consecutive.default,
     why=(
-        "torch 2.13's fake kernel counts the axis from the front only, and torch 2.11's gives indices and "
-        "counts the dtype of the values"
+        "torch 2.13's fake kernel only accepts a positive axis, and that of torch 2.11 gives indices and counts the "
+        "dtype of the values"
     ),
 )
 def _runs(self: torch.Tensor, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None) -> Any:
@@ -67,8 +67,8 @@ for _op in (_aten._unique2.default, _aten.unique_dim.default):
 @result_with_dynamic_sizes(
     _aten.bincount.default,
     why=(
-        "torch 2.11's fake kernel gives sums of weights the dtype of counts; no torch's knows that of no "
-        "numbers torch returns counts, with weights or without"
+        "torch 2.11's fake kernel gives sums of weights the dtype of counts; that of no version knows that torch "
+        "returns counts for an empty tensor, with weights or without"
     ),
 )
 def _bins(self: torch.Tensor, weights: torch.Tensor | None = None, minlength: int = 0) -> torch.Tensor:
@@ -92,7 +92,7 @@ def _blocks(
     return torch.empty(sizes, dtype=self.dtype, device=self.device)
 
 
-_ASKS_FOR_THE_LAST_WINDOW = "torch drops a last window that begins past the input, and asks the example if there is one"
+_ASKS_FOR_THE_LAST_WINDOW = "torch drops a last window that starts beyond the input, which its fake kernel decides once"
 
 
 @result_with_dynamic_sizes(
@@ -145,7 +145,7 @@ def _spread(numbers: Sequence[int] | int, axes: int) -> list[int]:
 
 
 @result_with_dynamic_sizes(
-    *UPSAMPLING_TO_SIZES, why="torch's fake kernels go through indexing, which does not take sizes that are symbols"
+    *UPSAMPLING_TO_SIZES, why="torch's fake kernels use indexing, which does not accept symbolic sizes"
 )
 def _upsampled(self: torch.Tensor, output_size: Sequence[Size], *options: object) -> torch.Tensor:
     return torch.empty([*self.shape[:2], *output_size], dtype=self.dtype, device=self.device)
@@ -153,7 +153,7 @@ def _upsampled(self: torch.Tensor, output_size: Sequence[Size], *options: object
 
 @result_with_dynamic_sizes(
     _aten.cat.default,
-    why=("torch's own is right, but a third of the time that a DenseNet of dynamic height and width takes to record"),
+    why=("torch's fake kernel takes a third of the time to record a DenseNet with dynamic height and width"),
 )
 def _joined(tensors: Sequence[torch.Tensor], dim: int = 0) -> torch.Tensor:
     # torch allows an empty vector beside tensors of any rank.
@@ -183,8 +183,8 @@ def _in_example(size: Size) -> bool:
     _aten.view.default,
     _aten._unsafe_view.default,
     why=(
-        "torch's sizes are expressions such as p // (p // 4) for the 4 of a window, and more of the like in "
-        "whatever follows"
+        "torch's sizes are expressions such as p // (p // 4) for the 4 of a window, and later sizes become even longer "
+        "expressions"
     ),
 )
 def _viewed(self: torch.Tensor, size: Sequence[Size]) -> Any:
@@ -208,8 +208,8 @@ def _is_surely_contiguous(x: torch.Tensor) -> bool:
     _aten.squeeze.dim,
     _aten.squeeze.dims,
     why=(
-        "torch takes a dynamic size not to be 1; where it is 1 the result has another rank, so the example "
-        "decides and it is put on record"
+        "torch assumes that a dynamic size is not 1. If it is 1 the result has another rank, so the example decides "
+        "and the assumption is recorded"
     ),
 )
 def _squeezed(self: torch.Tensor, dim: int | Sequence[int] | None = None) -> torch.Tensor:
@@ -230,17 +230,17 @@ def _is_one(size: Size) -> bool:
 
 
 @result_with_dynamic_sizes(
-    _aten._pack_padded_sequence.default, why="torch has no kernel for it that goes without values"
+    _aten._pack_padded_sequence.default, why="torch has no kernel for it that works without values"
 )
 def _packed(input: torch.Tensor, lengths: torch.Tensor, batch_first: bool) -> tuple[torch.Tensor, torch.Tensor]:
-    """The steps of all sequences, and how many sequences have each."""
+    """The steps of all sequences, and the number of sequences at each step."""
     rows, steps = _unknown_size(input), _unknown_size(input)
     data = torch.empty([rows, *input.shape[2:]], dtype=input.dtype, device=input.device)
     return data, torch.empty([steps], dtype=torch.int64)
 
 
 @result_with_dynamic_sizes(
-    _aten._pad_packed_sequence.default, why="torch has no kernel for it that goes without values"
+    _aten._pad_packed_sequence.default, why="torch has no kernel for it that works without values"
 )
 def _unpacked(
     data: torch.Tensor, batch_sizes: torch.Tensor, batch_first: bool, padding_value: float, total_length: int
@@ -277,7 +277,7 @@ def _recurrent_over_packed(
 
 @result_with_dynamic_sizes(
     _aten.slice.Tensor,
-    why=("torch asks whether the axis reaches the bounds and goes by the answer, which another size may not bear out"),
+    why=("torch compares the size with the bounds and uses the answer for all sizes, although others may differ"),
 )
 def _part(x: torch.Tensor, dim: int = 0, start: Any = None, end: Any = None, step: int = 1) -> Any:
     axis = dim % x.ndim
@@ -300,9 +300,7 @@ def _part(x: torch.Tensor, dim: int = 0, start: Any = None, end: Any = None, ste
 
 @result_with_dynamic_sizes(
     _aten.index.Tensor,
-    why=(
-        "torch's fake kernel decides by guards where each element lies in memory, ten milliseconds for a mask's count"
-    ),
+    why=("torch's fake kernel computes strides with guards, which takes ten milliseconds for the count of a mask"),
 )
 def _picked(x: torch.Tensor, indices: list[torch.Tensor | None]) -> Any:
     given = [(axis, index) for axis, index in enumerate(indices) if index is not None]
@@ -320,7 +318,7 @@ def _picked(x: torch.Tensor, indices: list[torch.Tensor | None]) -> Any:
 
 
 def _is_certain(least: int, first: int, last: int) -> bool:
-    """Whether an axis of at least this size reaches both bounds, and the first is known not to be behind the last."""
+    """Whether axes of at least this size include both bounds, and the first is surely not after the last."""
     if last >= sys.maxsize:
         return -least <= first <= least
     in_order = (first < 0) == (last < 0) or (first >= 0 and first - last <= least)

@@ -24,7 +24,7 @@ _NAMES = (
 
 
 def _scaled(size: Size, factor: float) -> Size:
-    """floor(size * factor), computed in integers if the size is dynamic and the factor a fraction of small integers."""
+    """floor(size * factor). For a dynamic size it is computed in integers if the factor is a fraction of small ones."""
     numerator, denominator = float(factor).as_integer_ratio()
     if isinstance(size, int) or denominator > 2**16:
         scaled: Size = math.floor(size * factor)
@@ -45,8 +45,8 @@ def _to_sizes(to_sizes: OpOverload) -> Callable[..., Any]:
     return instead
 
 
-#: The operators that take sizes.
+#: The overloads of the operators that take output sizes.
 UPSAMPLING_TO_SIZES: tuple[OpOverload, ...] = tuple(getattr(_aten, name).default for name in _NAMES)
 
 for _to in UPSAMPLING_TO_SIZES:
-    instead_of(_to.overloadpacket.vec, why="torch computes the sizes from the factors as plain ints")(_to_sizes(_to))
+    instead_of(_to.overloadpacket.vec, why="torch computes the output sizes as plain ints")(_to_sizes(_to))

@@ -1,4 +1,4 @@
-"""`diagonal_copy`, `view_copy` and similar operators, recorded as views, since values of a graph share no memory."""
+"""`diagonal_copy`, `view_copy` and similar operators, recorded as views, since values in the graph share no memory."""
 
 from __future__ import annotations
 
@@ -34,5 +34,5 @@ _VIEWS: dict[OpOverload, OpOverload] = {
 
 for _copy, _view in _VIEWS.items():
     decomposition_of(
-        _copy, why="torch 2.13's own asks for storage offsets, which tensors of dynamic sizes do not have"
+        _copy, why="torch 2.13's decomposition reads storage offsets, which tensors with dynamic sizes do not have"
     )(_view)

@@ -14,7 +14,7 @@ from onnx_parity.exporter.capture.replace.registry import decomposition_of
 
 _aten = torch.ops.aten
 
-_WHY = "it refers to positions in memory, which values of a graph do not have: elements are selected by index"
+_WHY = "it refers to positions in memory, which values of the graph do not have, so elements are selected by index"
 
 
 @decomposition_of(_aten.as_strided.default, _aten.as_strided_copy.default, why=_WHY)

@@ -1,1 +1,1 @@
-"""TorchScript: compiled functions and modules, run step by step so that their branches and loops are kept."""
+"""TorchScript: an interpreter of compiled functions and modules that keeps branches and loops."""

@@ -1,4 +1,4 @@
-"""What the blocks of a script use of the values around them, and their own copies of what they may write to."""
+"""The values that the blocks of a script use from outside, and copies of those that a block may write to."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["Outside"]
 
 
 class Outside:
-    """What blocks use of the values around them. What they may write to, each has copies of."""
+    """The values from outside that some blocks use. Each block gets copies of those that it may write to."""
 
     def __init__(self, env: dict[int, Any], bodies: Sequence[Body]) -> None:
         self._env = env
@@ -32,7 +32,7 @@ class Outside:
         self.containers = tuple(containers.values())
 
     def copied(self, own: Sequence[torch.Tensor]) -> tuple[dict[int, Any], tuple[Any, ...]]:
-        """The values for a block, with its own tensors and containers, and those containers."""
+        """The outer values for a block, with its own tensors and containers in place of these; and those containers."""
         replaced: dict[int, Any] = {id(tensor): mine for tensor, mine in zip(self.tensors, own, strict=True)}
         containers = tuple(_copied(container, replaced) for container in self.containers)
         return self._with(replaced), containers
@@ -45,7 +45,7 @@ class Outside:
         lists: Sequence[ScriptList],
         fresh: Sequence[ScriptList],
     ) -> dict[int, Any]:
-        """The values for a block, with these containers in the place of the originals."""
+        """The outer values for a block, with the given containers in the place of the originals."""
         replaced: dict[int, Any] = {id(tensor): mine for tensor, mine in zip(self.tensors, own, strict=True)}
         replaced.update({id(old): new for old, new in zip(originals, containers, strict=True)})
         replaced.update({id(old): new for old, new in zip(lists, fresh, strict=True)})
@@ -58,11 +58,11 @@ class Outside:
         return {**self._env, **changed}
 
     def carried(self, state: Sequence[Any], lists: Sequence[ScriptList]) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
-        """What a loop hands from each iteration to the next: its own state, and containers that do not only collect."""
+        """The values that a loop carries: its own state, and the containers that it does not only append to."""
         return tuple(state), tuple(c for c in self.containers if not any(c is each for each in lists))
 
     def collecting(self, body: Body) -> list[ScriptList]:
-        """Lists that the body does nothing with but append one item to, in each iteration."""
+        """Lists that the body only appends to, one item in each iteration."""
         uses: dict[int, int] = {}
         for number in body.uses():
             uses[number] = uses.get(number, 0) + 1
@@ -83,7 +83,7 @@ def _tensors_in(value: Any) -> Iterator[torch.Tensor]:
         case torch.Tensor():
             yield value
         case ScriptList(items=items, stack=stack):
-            # A list of the graph's is never written to: an operation on it gives another one.
+            # A list that is one value of the graph is never written to, because operations on it return a new list.
             for item in (*items, stack):
                 yield from _tensors_in(item)
         case dict():
@@ -99,7 +99,7 @@ def _tensors_in(value: Any) -> Iterator[torch.Tensor]:
 
 
 def _copied(value: Any, replaced: dict[int, Any]) -> Any:
-    """A value whose containers are other ones, and whose tensors are replaced."""
+    """A copy of a value, with its tensors and containers replaced."""
     known = replaced.get(id(value))
     if known is not None:
         return known

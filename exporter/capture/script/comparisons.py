@@ -1,6 +1,6 @@
-"""What TorchScript asks of two values, or of a value's type: equality of lists and tuples, membership, isinstance.
+"""Comparisons of values and types in TorchScript: equality of lists and tuples, membership, isinstance.
 
-Importing this adds it to the steps.
+Importing this module registers its steps.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def _equal(blocks: Blocks, step: Step, arguments: list[Any]) -> Any:
 
 
 def equal(blocks: Blocks, one: Any, other: Any) -> Leaf:
-    """Whether two values are equal: a truth, or a tensor of one where that depends on values."""
+    """Whether two values are equal: True, False, or a tensor of one bool if it depends on values."""
     if isinstance(one, dict) and isinstance(other, dict):
         if one.keys() != other.keys():
             return False
@@ -74,7 +74,7 @@ def _contains(blocks: Blocks, step: Step, arguments: list[Any]) -> Any:
 
 @step_of("prim::isinstance")
 def _isinstance(blocks: Blocks, step: Step, arguments: list[Any]) -> Any:
-    """Asked when a script runs only where its types leave it open: of what is Optional, Any or a Union."""
+    """`isinstance` is only evaluated when a script runs if the static type is Optional, Any or a Union."""
     value = arguments[0]
     wanted = step.node.tys("types")
     static = next(step.node.inputs()).type()
@@ -88,7 +88,7 @@ def _isinstance(blocks: Blocks, step: Step, arguments: list[Any]) -> Any:
 
 
 def _is_a(blocks: Blocks, value: Any, static: Any, wanted: Any) -> bool:
-    """Whether a value is of a type, where its static type may be one of several."""
+    """Whether a value has a type, if its static type allows several."""
     kinds = [each for each in _alternatives(static) if _fits(value, each)]
     if kinds:
         return any(each.isSubtypeOf(wanted) for each in kinds)
@@ -114,7 +114,7 @@ _PYTHON = {
 
 
 def _fits(value: Any, kind: Any) -> bool:
-    """Whether a value can be of a type, as a script holds values of it."""
+    """Whether a value can have a type, by the Python types that represent the types of TorchScript."""
     name = kind.kind()
     if name == "TupleType":
         return isinstance(value, tuple) and len(value) == len(kind.elements())

@@ -1,4 +1,4 @@
-"""Methods of lists and dicts that look at their items, and builtins over lists. Importing this adds it to the steps."""
+"""Methods of lists and dicts that read all items, and builtins for lists. Importing this registers the steps."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def _divmod(blocks: Blocks, step: Step, arguments: list[Any]) -> Any:
 
 @step_of("aten::sort", "aten::sorted")
 def _sort(blocks: Blocks, step: Step, arguments: list[Any]) -> Any:
-    """In place, unless it is `sorted`. Numbers that depend on values are sorted as a tensor."""
+    """`sort` works in place and `sorted` does not. Numbers that depend on values are sorted as a tensor."""
     value, *options = arguments
     if not isinstance(value, ScriptList) or step.operator is not None:
         return NotImplemented
@@ -75,7 +75,7 @@ def _index_of(blocks: Blocks, step: Step, arguments: list[Any]) -> Any:
     else:
         known = len(same)
     if known == len(arguments[0].items) and not any(isinstance(each, torch.Tensor) for each in same):
-        raise blocks.error(f"the script asks a list for the place of {arguments[1]!r}, which is not in it")
+        raise blocks.error(f"the script calls index({arguments[1]!r}) on a list that does not contain it")
     found: Leaf = known
     for place in reversed([number for number, each in enumerate(same) if isinstance(each, torch.Tensor)]):
         found = torch.where(same[place], place, blocks.give(blocks.tensor(found)))
@@ -103,9 +103,9 @@ def _remove(blocks: Blocks, step: Step, arguments: list[Any]) -> None:
             return
         if same is not False:
             raise blocks.error(
-                "the script removes an item from a list by a value that is known at run time only: build the list anew"
+                "the script removes an item that depends on values from a list: build a new list in a loop instead"
             )
-    raise blocks.error(f"the script removes {item!r} from a list, which is not in it")
+    raise blocks.error(f"the script calls remove({item!r}) on a list that does not contain it")
 
 
 def _same(blocks: Blocks, value: ScriptList, item: Any) -> list[Leaf]:
@@ -115,7 +115,7 @@ def _same(blocks: Blocks, value: ScriptList, item: Any) -> list[Leaf]:
 def _items(blocks: Blocks, value: ScriptList) -> list[Any]:
     if not value.is_known:
         raise blocks.error(
-            "the script looks at every item of a list whose length depends on values: do it in a loop, or with a tensor"
+            "the script uses all items of a list whose length depends on values: use a loop, or a tensor"
         )
     return value.items
 
@@ -136,7 +136,7 @@ def _set_default(blocks: Blocks, step: Step, arguments: list[Any]) -> Any:
 @step_of("aten::popitem")
 def _pop_item(blocks: Blocks, step: Step, arguments: list[Any]) -> Any:
     if not arguments[0]:
-        raise blocks.error("the script takes an item out of an empty dict")
+        raise blocks.error("the script calls popitem on an empty dict")
     return arguments[0].popitem()
 
 
@@ -145,7 +145,10 @@ def _pop_item(blocks: Blocks, step: Step, arguments: list[Any]) -> Any:
 
 @step_of("prim::Enter", "prim::Exit")
 def _context(blocks: Blocks, step: Step, arguments: list[Any]) -> None:
-    """What torch's own contexts do (no_grad, profiling) makes no difference to a model."""
+    """Ignore torch's own contexts (no_grad, profiling), since they have no effect on the exported model."""
     kind = str(next(step.node.inputs()).type().annotation_str)
     if not kind.startswith("__torch__.torch."):
-        raise blocks.error(f"the script enters {kind.rpartition('.')[2]} in a `with`, whose methods are not followed")
+        raise blocks.error(
+            f"the script enters a `with` of the class {kind.rpartition('.')[2]}, whose __enter__ and __exit__ are not "
+            "recorded: call its methods without `with`"
+        )

@@ -1,4 +1,4 @@
-"""What TorchScript does with tuples, lists, dicts, strings and ranges. Importing this adds it to the steps."""
+"""Operations of TorchScript on tuples, lists, dicts, strings and ranges. Importing this registers the steps."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ def _unpack(blocks: Blocks, step: Step, arguments: list[Any]) -> Any:
     value = arguments[0]
     items = value.items if isinstance(value, ScriptList) else value
     if isinstance(value, ScriptList) and not value.is_known:
-        raise blocks.error("the script unpacks a list whose length depends on values: take its items by number")
+        raise blocks.error("the script unpacks a list whose length depends on values: take its items by index")
     if len(items) != len(step.outputs):
-        raise blocks.error(f"the script unpacks {len(step.outputs)} values from {len(items)}")
+        raise blocks.error(f"the script unpacks {len(step.outputs)} values from a list of {len(items)}")
     return items[0] if len(step.outputs) == 1 else tuple(items)
 
 
@@ -64,7 +64,7 @@ def _get(blocks: Blocks, step: Step, arguments: list[Any]) -> Any:
         _known_places(blocks, place)
     if isinstance(value, dict):
         if place not in value and not default and step.kind == "aten::__getitem__":
-            raise blocks.error(f"the script asks a dict for {place!r}, which is not in it")
+            raise blocks.error(f"the script reads the key {place!r}, which its dict does not have")
         return value.get(place, default[0] if default else None)
     if isinstance(value, str):
         return value[place]
@@ -81,7 +81,7 @@ def _get(blocks: Blocks, step: Step, arguments: list[Any]) -> Any:
             return recorded_lists.item_of(blocks, sequenced(found, blocks), place)
         return torch.select(stacked(found, blocks), 0, _index(blocks, place))
     if not -len(items) <= place < len(items):
-        raise blocks.error(f"the script asks a list of {len(items)} items for item {place}")
+        raise blocks.error(f"the script reads item {place} of a list of {len(items)} items")
     return items[place]
 
 
@@ -162,7 +162,7 @@ def _repeat(blocks: Blocks, step: Step, arguments: list[Any]) -> Any:
 
 @step_of("aten::cat", "aten::concat", "aten::stack")
 def _cat(blocks: Blocks, step: Step, arguments: list[Any]) -> Any:
-    """Of a list of unknown length, which is a tensor already."""
+    """Handle a list of unknown length, whose items are already in one tensor or in a list of the graph."""
     parts, axis = arguments[:2]
     if not isinstance(parts, ScriptList) or parts.is_known:
         return NotImplemented
@@ -177,7 +177,7 @@ def _cat(blocks: Blocks, step: Step, arguments: list[Any]) -> Any:
 
 @step_of("aten::unbind")
 def _unbind(blocks: Blocks, step: Step, arguments: list[Any]) -> Any:
-    """Along an axis of unknown length, a list of unknown length."""
+    """Along an axis of unknown length, the result is a list of unknown length."""
     x, axis = arguments
     if isinstance(axis, int) and isinstance(x.shape[axis], torch.SymInt):
         return ScriptList(stack=x.movedim(axis, 0))
@@ -205,8 +205,8 @@ def _slice(blocks: Blocks, step: Step, arguments: list[Any]) -> Any:
     by_values = any(isinstance(place, (torch.Tensor, torch.SymInt)) for place in (start, end, *by))
     if by_values and value.is_known and not stacks(value):
         raise blocks.error(
-            "the script takes a part of a list by numbers that depend on values, and its items differ in size: "
-            "take items by number"
+            "the script slices a list at indices that depend on values, and its items differ in size: take items by "
+            "index"
         )
     if not value.is_known or by_values:
         return ScriptList([], _slice_of(blocks, stacked(value, blocks), start, end, by[0] if by else 1))
@@ -215,7 +215,10 @@ def _slice(blocks: Blocks, step: Step, arguments: list[Any]) -> Any:
 
 def _known_places(blocks: Blocks, *places: Any) -> None:
     if any(isinstance(place, (torch.Tensor, torch.SymInt)) for place in places):
-        raise blocks.error("the script uses a number that depends on values as a key or as a place in what is fixed")
+        raise blocks.error(
+            "the script uses a number that depends on values as a key of a dict, or as an index into a string or a "
+            "list of fixed length: use a tensor and index that"
+        )
 
 
 def _slice_of(blocks: Blocks, stack: torch.Tensor, start: Any, end: Any, by: int) -> torch.Tensor:
@@ -223,7 +226,7 @@ def _slice_of(blocks: Blocks, stack: torch.Tensor, start: Any, end: Any, by: int
         part: torch.Tensor = torch.ops.aten.slice.Tensor(stack, 0, _index(blocks, start), _index(blocks, end), by)
         return part
     if (start, end, by) != (None, None, -1):
-        raise blocks.error("of a list whose length depends on values, only [::-1] can be taken backwards")
+        raise blocks.error("a list whose length depends on values can be sliced backwards only with [::-1]")
     return stack.flip([0])
 
 
@@ -239,11 +242,11 @@ def _pop(blocks: Blocks, step: Step, arguments: list[Any]) -> Any:
         return taken
     if target.stack is None and isinstance(place, int):
         if not -len(target.items) <= place < len(target.items):
-            raise blocks.error(f"the script takes item {place} out of a list of {len(target.items)} items")
+            raise blocks.error(f"the script calls pop({place}) on a list of {len(target.items)} items")
         return target.items.pop(place)
     if place != -1 or target.stack is EMPTY:
         raise blocks.error(
-            "the script takes an item out of a list whose length depends on values: only the last can be"
+            "the script pops an item other than the last from a list whose length depends on values: pop the last one"
         )
     last = target.stack[-1]
     target.stack = target.stack[:-1]
@@ -285,7 +288,9 @@ def _delete(blocks: Blocks, step: Step, arguments: list[Any]) -> Any:
 
 def _known(blocks: Blocks, value: ScriptList) -> ScriptList:
     if not value.is_known:
-        raise blocks.error("the script changes a list whose length depends on values in the middle: append to it only")
+        raise blocks.error(
+            "the script inserts or deletes items in a list whose length depends on values: only append to it"
+        )
     return value
 
 
@@ -322,7 +327,8 @@ def _range_length(blocks: Blocks, step: Step, arguments: list[Any]) -> Any:
         return len(range(first, end, by))
     if not isinstance(by, int):
         raise blocks.error(
-            "a range's step depends on values, and ONNX loops by one: count its steps, and compute the rest"
+            "the step of a range depends on values, but loops in ONNX count by one: loop over the number of steps, and "
+            "compute each index from it"
         )
     span = compute(blocks, "sub", [end, first] if by > 0 else [first, end], "int")
     span = compute(blocks, "add", [span, abs(by) - 1], "int")

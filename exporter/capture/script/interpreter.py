@@ -1,7 +1,7 @@
 """Runs a TorchScript graph step by step while a program is recorded.
 
-What is known is done: constants, sizes, lists, loops over them. A branch or a loop that depends on values is recorded
-as one, with its blocks.
+Constants, sizes, lists and loops over them are evaluated. A branch or a loop that depends on values is recorded as one
+node with its blocks.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from onnx_parity.exporter.capture.graph.origin import refused_here
 from onnx_parity.exporter.capture.record.blocks import SEEN_TWICE, Blocks, Iteration, UnlikeItems
 from onnx_parity.exporter.capture.record.leaves import EMPTY, Leaf, is_number, share_memory
 from onnx_parity.exporter.capture.record.results import TensorList, TensorOrNone, mark_number
-from onnx_parity.exporter.capture.script import comparisons, container_methods, container_ops  # noqa: F401  (they add their steps)
+from onnx_parity.exporter.capture.script import comparisons, container_methods, container_ops  # noqa: F401  (register)
 from onnx_parity.exporter.capture.script.block_captures import Outside
 from onnx_parity.exporter.capture.script.numbers import NUMERIC, compute, converted
 from onnx_parity.exporter.capture.script.numbers_in_operators import written_with_tensors
@@ -39,14 +39,14 @@ from onnx_parity.exporter.capture.script.values import (
 
 __all__ = ["run_script"]
 
-#: A loop of at most so many iterations, where their number is known, is written out.
+#: A loop with a known number of at most this many iterations is unrolled.
 UNROLLED = 32
 _NO_END = 2**63 - 1
 _TAKING_OUT = frozenset({"aten::__getitem__", "aten::pop"})
 
 
 def run_script(blocks: Blocks, callee: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-    """What a compiled function or method returns, recorded."""
+    """Record a call of a compiled function or method, and return its result."""
     interpreter = Interpreter(blocks)
     origins = blocks.recorder.origins
     outer = origins.step
@@ -57,7 +57,7 @@ def run_script(blocks: Blocks, callee: Any, args: Sequence[Any], kwargs: Mapping
 
 
 class _OtherForm(Exception):
-    """What a loop carries is made in another way after an iteration."""
+    """The structure of the values that a loop carries has changed after an iteration."""
 
     def __init__(self, form: Form) -> None:
         super().__init__()
@@ -65,7 +65,7 @@ class _OtherForm(Exception):
 
 
 class Interpreter:
-    """Holds the values of one call."""
+    """Interprets one call of a script."""
 
     def __init__(self, blocks: Blocks) -> None:
         self.blocks = blocks
@@ -86,7 +86,7 @@ class Interpreter:
         return outputs[0] if len(outputs) == 1 else tuple(outputs)
 
     def _given_out(self, value: Any, kind: Any) -> Any:
-        """A result as Python has it."""
+        """A result as the Python object that the script returns."""
         match value:
             case ScriptList(items=items, stack=None, sequence=None):
                 return [self._given_out(item, kind.getElementType()) for item in items]
@@ -108,10 +108,12 @@ class Interpreter:
         return value
 
     def _or_none(self, present: Leaf, value: Any) -> TensorOrNone:
-        """A result that is None for some values."""
+        """A result that may be None, depending on values."""
         blocks = self.blocks
         if not isinstance(value, torch.Tensor):
-            raise blocks.error("the script returns something or None, as values have it: that can be a tensor only")
+            raise blocks.error(
+                "the script returns None or another value, depending on values: the other value has to be a tensor"
+            )
         made = blocks.recorder.stand_in(value.dtype, tuple(blocks.take(value).shape), holds=Holds.OPTIONAL)
         arguments = {"present": blocks.value(present), "value": blocks.value(value)}
         blocks.recorder.add(OPTIONAL, arguments, [made])
@@ -136,11 +138,11 @@ class Interpreter:
             env.update(zip(step.outputs, results, strict=False))
 
     def _refuse_written(self, items: Any) -> None:
-        """An item of a list of the graph's is a copy: what is written to it would not be seen in the list."""
+        """Refuse writes to an item of a list of the graph. The item is a copy, so the list would not change."""
         if isinstance(items, ScriptList) and items.sequence is not None:
             raise self.blocks.error(
                 "the script writes in place to an item of a list whose length depends on values: write to a clone, and "
-                "put that into the list"
+                "assign that to the list"
             )
 
     def _step(self, step: Step, arguments: list[Any]) -> Any:
@@ -159,13 +161,13 @@ class Interpreter:
             and not writes_to_container(step)
             and all(map(_is_plain, arguments))
         ):
-            # Something about numbers and strings: TorchScript itself does it.
+            # The operation is on numbers and strings, and TorchScript computes it.
             function = getattr(torch.ops.aten, step.kind.removeprefix("aten::"))
             return taken_in(function(*map(self._as_argument, arguments)))
-        raise self.blocks.error(f"the script does {step.kind}, which cannot be recorded: say it with tensors")
+        raise self.blocks.error(f"the script uses {step.kind}, which cannot be recorded: use operators on tensors")
 
     def _operate(self, operator: Operator, arguments: list[Any]) -> Any:
-        """An operator of the dispatcher."""
+        """Call an operator of torch's dispatcher."""
         numbers = [
             value
             for parameter, value in zip(operator.parameters, arguments, strict=False)
@@ -188,7 +190,7 @@ class Interpreter:
                 positional.append(value)
         if self.blocks.recorder.lifts:
             return taken_in(operator.call(*positional, **named))
-        # What else stands between a program and its operators is for Python, and slow.
+        # Overrides in Python do not apply to scripts, and calling them is slow.
         with torch._C.DisableTorchFunction():
             return taken_in(operator.call(*positional, **named))
 
@@ -198,16 +200,18 @@ class Interpreter:
                 return [self._as_argument(item) for item in value.items]
             raise self.blocks.error(
                 "an operator takes a list whose length depends on values: only torch.cat, torch.stack, len, an index "
-                "and a loop can"
+                "and a loop can take one"
             )
         if isinstance(value, Maybe):
-            raise self.blocks.error("an operator takes what is None for some values: test it with `is not None`")
+            raise self.blocks.error(
+                "an operator takes a value that may be None, depending on values: check it with `is not None` first"
+            )
         return value
 
     # --- branches and loops ---------------------------------------------------------------------------------------
 
     def _truth(self, condition: Leaf) -> Leaf:
-        """A condition: True or False where it is known."""
+        """A condition: True or False if it is known, or else a tensor of one bool."""
         if isinstance(condition, torch.Tensor) and not self.blocks.depends_on_input(condition):
             return bool(condition.item())
         return self.blocks.truth(condition)
@@ -238,7 +242,7 @@ class Interpreter:
             form = joined(form_of(one), form_of(other))
             if form is None:
                 raise self.blocks.error(
-                    "the two ways of an `if` make lists, dicts or tuples of different kinds: make them alike"
+                    "the branches of an `if` make lists, dicts or tuples of different structure: give them the same one"
                 )
             forms.append(form)
             return lambda result: list(leaves_of(result, form, self.blocks))
@@ -251,8 +255,8 @@ class Interpreter:
     def _say_unchecked(self, step: Step) -> None:
         origin = self.blocks.recorder.origins.find()
         text = (
-            f"the script raises an exception{origin.placed}, depending on values. An ONNX model cannot: it goes on "
-            "as if there was nothing to raise for"
+            f"the script raises an exception{origin.placed}, depending on values. An ONNX model cannot raise it: the "
+            "model continues as if the condition for the exception were never true"
         )
         self.blocks.recorder.reader.warnings_due.append((text, origin))
 
@@ -278,7 +282,7 @@ class Interpreter:
         return self._kept_loop(rest, going, state, body, env, done)
 
     def _refuse_seen_twice(self, step: Step, env: dict[int, Any]) -> None:
-        """A body that writes in place to what it is given writes, the first time, to what was there before the loop."""
+        """Refuse a body that, in its first iteration, writes in place to a tensor that is also used outside of it."""
         for number, given in zip(step.inputs[2:], step.blocks[0].inputs[1:], strict=True):
             value = env[number]
             if not isinstance(value, torch.Tensor) or given not in step.blocks[0].written:
@@ -328,7 +332,7 @@ class Interpreter:
         outside: Outside,
         done: int,
     ) -> tuple[list[Leaf], list[torch.Tensor]]:
-        """The loop, if what it carries is of one form throughout."""
+        """Record the loop under the assumption that the carried values keep one structure."""
         blocks = self.blocks
 
         def iteration(number: torch.Tensor, leaves: Sequence[Leaf], own: Sequence[torch.Tensor]) -> Iteration:
@@ -343,7 +347,7 @@ class Interpreter:
             wider = joined(form, form_of(result))
             if wider is None:
                 raise blocks.error(
-                    "what a loop carries is a list, a dict or a tuple of another kind after an iteration: keep its kind"
+                    "a loop carries a list, dict or tuple whose structure changes in an iteration: keep its structure"
                 )
             if wider != form:
                 raise _OtherForm(wider)
@@ -356,7 +360,7 @@ class Interpreter:
 
 
 def _varying(leaves: Sequence[Leaf], form: Form, body: Body) -> list[bool]:
-    """Which of the leaves that a loop carries surely change: those of variables that its body assigns to."""
+    """Whether each leaf that a loop carries is known to change, because the body assigns to its variable."""
     flags: list[bool] = []
     for part, before, after in zip(form.parts[0].parts, body.inputs[1:], body.outputs[1:], strict=True):
         flags += [before != after and part.kind == "leaf"] * _count(part)
@@ -372,7 +376,7 @@ def _count(form: Form) -> int:
 
 
 def _bound(callee: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:
-    """The arguments in the order of the parameters, a method's object first."""
+    """The arguments in the order of the parameters. For a method, the first one is the object."""
     parameters = callee.schema.arguments
     given = [Part(callee.owner, ""), *args] if hasattr(callee, "owner") else list(args)
     for parameter in parameters[len(given) :]:
@@ -391,7 +395,7 @@ def _bound(callee: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[
 
 
 def _is_plain(value: Any) -> bool:
-    """Whether a value is known, and no tensor."""
+    """Whether a value is a known number, string or None, or a list of these."""
     if isinstance(value, ScriptList):
         return value.is_known and all(map(_is_plain, value.items))
     return isinstance(value, (int, float, bool, str, type(None))) and not isinstance(value, torch.SymInt)

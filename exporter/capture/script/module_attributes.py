@@ -1,6 +1,6 @@
-"""Attributes of compiled modules while a program is recorded: what a script assigns to one is read again later on.
+"""Attributes of compiled modules during a recording. If a script assigns to one, later reads return the new value.
 
-The modules themselves are never written to. What is left in an attribute at the end is reported to the recorder.
+The modules themselves are never written to. At the end, changed attributes are reported to the recorder.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from onnx_parity.exporter.capture.script.values import Instance, ScriptList
 
 __all__ = ["ModuleAttributes"]
 
-#: What is looked into attribute by attribute.
+#: Objects whose attributes are read one by one.
 _MODULES = (torch._C.ScriptModule, torch._C.ScriptObject)
 
 
@@ -26,16 +26,16 @@ class ModuleAttributes:
     """The attributes of modules in one recording, from one call of a script to the next."""
 
     def __init__(self) -> None:
-        #: By module and name, an object of that attribute alone: branches and loops carry it like any other object.
+        #: By module and name, an object with that one attribute. Branches and loops carry it like any other object.
         self._assigned: dict[tuple[Any, str], Instance] = {}
-        #: Lists and dicts, which are changed without an assignment.
+        #: Lists and dicts, which scripts may change without an assignment, by module and name.
         self._containers: dict[tuple[Any, str], Any] = {}
-        #: What each was before, and the path of its module.
+        #: The value of each attribute before the recording, and the path of its module.
         self._before: dict[tuple[Any, str], tuple[Any, str]] = {}
 
     @staticmethod
     def of(blocks: Blocks) -> ModuleAttributes:
-        """Those of the recording that is under way."""
+        """The attributes of the current recording."""
         known = _recorded.get(blocks.recorder)
         if known is None:
             known = _recorded[blocks.recorder] = ModuleAttributes()
@@ -43,7 +43,7 @@ class ModuleAttributes:
         return known
 
     def read(self, part: Part, name: str) -> Any:
-        """An attribute that no script assigns to."""
+        """The value of an attribute that no script assigns to."""
         value = part.module.getattr(name)
         if isinstance(value, _MODULES):
             return Part(value, f"{part.path}.{name}" if part.path else name)
@@ -56,7 +56,7 @@ class ModuleAttributes:
         return self._containers[key]
 
     def assigned(self, part: Part, name: str) -> Instance:
-        """The object whose attribute of this name stands for the module's."""
+        """The object that contains the current value of an attribute that scripts assign to."""
         key = (part.module, name)
         if key not in self._assigned:
             value = self.read(part, name)
@@ -65,7 +65,7 @@ class ModuleAttributes:
         return self._assigned[key]
 
     def left_behind(self, program: object, blocks: Blocks) -> dict[str, Any]:
-        """By their names from the root, the attributes that are others at the end than they were before."""
+        """The changed attributes, by their names from the root of the program."""
         paths = {}
         if isinstance(program, torch.nn.Module):
             paths = {module._c: path for path, module in program.named_modules() if hasattr(module, "_c")}

@@ -1,4 +1,4 @@
-"""Numbers of scripts: Python's where they are known, symbols of sizes, and tensors of one element where they depend on
+"""Numbers of scripts: Python numbers if they are known, symbols of sizes, and tensors of one element if they depend on
 values.
 """
 
@@ -18,12 +18,12 @@ __all__ = ["NUMERIC", "compute", "converted", "is_known"]
 
 
 def _gamma(x: torch.Tensor) -> torch.Tensor:
-    """Below 0 its sign changes at every integer."""
+    """The gamma function from the logarithm of its absolute value. Its sign below 0 changes at every integer."""
     odd = torch.remainder(torch.floor(x), 2) != 0
     return torch.where((x < 0) & odd, -torch.exp(torch.lgamma(x)), torch.exp(torch.lgamma(x)))
 
 
-#: What Python does, and what is done with tensors of one element. Where Python's is None, TorchScript is asked.
+#: Each operation for Python numbers (None: TorchScript's own is called), and for tensors of one element.
 _FUNCTIONS: dict[str, tuple[Callable[..., Any] | None, Callable[..., torch.Tensor]]] = {
     "add": (operator.add, torch.add),
     "sub": (operator.sub, torch.sub),
@@ -86,10 +86,10 @@ _FUNCTIONS: dict[str, tuple[Callable[..., Any] | None, Callable[..., torch.Tenso
     "gcd": (math.gcd, torch.gcd),
 }
 _COMPARISONS = frozenset({"lt", "le", "gt", "ge", "eq", "ne"})
-#: What a symbol of sizes can be part of.
+#: Operations that may be applied to symbols of sizes.
 _OVER_SIZES = frozenset({"add", "sub", "mul", "floordiv", "remainder", "neg"})
 NUMERIC = frozenset(f"{room}::{name}" for room in ("aten", "prim", "math") for name in _FUNCTIONS)
-#: What Python makes a float before it does anything.
+#: Operations whose arguments Python converts to floats.
 _OF_FLOATS = frozenset({"isnan", "isinf", "isfinite"})
 _DTYPES = {"int": torch.int64, "float": torch.float64, "bool": torch.bool}
 
@@ -99,7 +99,7 @@ def is_known(value: Leaf) -> bool:
 
 
 def compute(blocks: Blocks, name: str, arguments: Sequence[Leaf], returns: str) -> Leaf:
-    """One operation over numbers."""
+    """Compute one operation on numbers."""
     in_python, over_tensors = _FUNCTIONS[name]
     if all(map(is_known, arguments)):
         if name == "div" and arguments[1] == 0:
@@ -130,6 +130,6 @@ def compute(blocks: Blocks, name: str, arguments: Sequence[Leaf], returns: str) 
 
 
 def converted(tensor: torch.Tensor, returns: str) -> torch.Tensor:
-    """A number in the dtype that stands for its type."""
+    """A number in the dtype that represents its TorchScript type."""
     dtype = _DTYPES.get(returns)
     return tensor if dtype is None or tensor.dtype is dtype else tensor.to(dtype)

@@ -1,6 +1,6 @@
-"""Operators that take a number in Python's sense, written with tensors where a script's number depends on values.
+"""Operators with parameters that are Python numbers, computed with tensors if such a number depends on values.
 
-Only operators that have no overload for tensors in the place of the number are here.
+Only operators without an overload that takes a tensor in place of the number are here.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from onnx_parity.exporter.capture.script.operator_arguments import DTYPE_OF_NUMB
 
 __all__ = ["written_with_tensors"]
 
-#: Takes the arguments by name, with None for those left out; `NotImplemented` where the operator itself will do.
+#: Takes the arguments by name, None if omitted. Returns `NotImplemented` if the operator itself can be called.
 _Write = Callable[[Blocks, Mapping[str, Any]], Any]
 _WRITERS: dict[str, _Write] = {}
 
 
 def written_with_tensors(blocks: Blocks, operator: OpOverload, arguments: Mapping[str, Any]) -> Any:
-    """The result of an operator whose numbers depend on values; `NotImplemented` where nothing is written for it."""
+    """The result of an operator whose numbers depend on values; `NotImplemented` if there is no function for it."""
     writer = _WRITERS.get(operator._schema.name.removeprefix("aten::"))
     if writer is None:
         return NotImplemented
@@ -37,7 +37,7 @@ def written_with_tensors(blocks: Blocks, operator: OpOverload, arguments: Mappin
 
 
 def _sizes(blocks: Blocks, value: Any) -> Any:
-    """Numbers in lists are sizes."""
+    """Convert numbers in lists, which are sizes."""
     if not isinstance(value, list):
         return value
     return [blocks.number(item) if isinstance(item, torch.Tensor) and item.ndim == 0 else item for item in value]
@@ -57,7 +57,7 @@ def _tensor(blocks: Blocks, number: Leaf) -> torch.Tensor:
 
 
 def _dtype(given: Mapping[str, Any], number: torch.Tensor | None = None) -> torch.dtype:
-    """The dtype that is asked for, or that a number has by itself."""
+    """The requested dtype, or the default dtype for a number."""
     if given.get("out") is not None:
         return given["out"].dtype  # type: ignore[no-any-return]
     if given.get("dtype") is not None:
@@ -67,12 +67,12 @@ def _dtype(given: Mapping[str, Any], number: torch.Tensor | None = None) -> torc
     return number.dtype
 
 
-# --- tensors made of numbers ------------------------------------------------------------------------------------------
+# --- tensors created from numbers -------------------------------------------------------------------------------------
 
 
 @_writes("arange")
 def _arange(blocks: Blocks, given: Mapping[str, Any]) -> Any:
-    """start + step i, for ceil((end - start) / step) of them"""
+    """start + step i, for i from 0 to ceil((end - start) / step) - 1"""
     numbers = [given.get("start"), given["end"], given.get("step")]
     defaults = (0, None, 1)
     ends = [_tensor(blocks, default if each is None else each) for each, default in zip(numbers, defaults, strict=True)]
@@ -100,7 +100,7 @@ def _linspace(blocks: Blocks, given: Mapping[str, Any]) -> Any:
 
 @_writes("hann_window", "hamming_window")
 def _window(blocks: Blocks, given: Mapping[str, Any]) -> Any:
-    """alpha - beta cos(2 pi i / n), where n counts one less unless the window is periodic"""
+    """alpha - beta cos(2 pi i / n), where n is the length, or one less if the window is not periodic"""
     count = given["window_length"]
     count = blocks.number(count) if isinstance(count, torch.Tensor) else count
     alpha, beta = given.get("alpha"), given.get("beta")
@@ -110,7 +110,7 @@ def _window(blocks: Blocks, given: Mapping[str, Any]) -> Any:
     period = count - 1 if given.get("periodic") is False else count
     places = torch.arange(count, dtype=torch.float64)
     window = alpha - beta * torch.cos(places * (2 * math.pi) / torch.sym_max(period, 1))
-    # Of a window of one, torch makes a 1.
+    # torch's window of length one is a 1.
     return torch.where(_tensor(blocks, count) == 1, 1.0, window).to(_dtype(given))
 
 
@@ -133,7 +133,7 @@ def _full_like(blocks: Blocks, given: Mapping[str, Any]) -> Any:
 
 @_writes("where")
 def _where(blocks: Blocks, given: Mapping[str, Any]) -> Any:
-    """Of two numbers, the result has the dtype that numbers have by themselves."""
+    """The result for two numbers has the default dtype for these numbers."""
     if any(isinstance(given[name], torch.Tensor) and given[name].ndim for name in ("self", "other")):
         return NotImplemented
     one, other = (_tensor(blocks, given[name]) for name in ("self", "other"))
@@ -141,7 +141,7 @@ def _where(blocks: Blocks, given: Mapping[str, Any]) -> Any:
     return torch.where(given["condition"], one, other)
 
 
-# --- factors ----------------------------------------------------------------------------------------------------------
+# --- scaling factors --------------------------------------------------------------------------------------------------
 
 
 def _scaled(blocks: Blocks, x: torch.Tensor, factor: Leaf) -> torch.Tensor:
@@ -170,7 +170,7 @@ _PRODUCTS: dict[str, Callable[..., torch.Tensor]] = {
 
 def _product(name: str, multiply: Callable[..., torch.Tensor]) -> _Write:
     def write(blocks: Blocks, given: Mapping[str, Any]) -> Any:
-        """beta self + alpha (one other); addcmul and addcdiv call alpha `value`, and have no beta"""
+        """beta self + alpha (one other); in addcmul and addcdiv alpha is called `value`, and there is no beta"""
         own = [each for key, each in given.items() if key not in _OPTIONS]
         x, one, other = own
         factor = given.get("value") if "value" in given else given.get("alpha")
@@ -186,7 +186,7 @@ for _name, _multiply in _PRODUCTS.items():
         _WRITERS[_written] = _product(_written, _multiply)
 
 
-# --- values that are put in -------------------------------------------------------------------------------------------
+# --- values that are inserted -----------------------------------------------------------------------------------------
 
 
 @_writes("constant_pad_nd", "pad")
@@ -231,7 +231,7 @@ def _hardtanh(blocks: Blocks, given: Mapping[str, Any]) -> Any:
 
 @_writes("masked_fill_")
 def _masked_fill(blocks: Blocks, given: Mapping[str, Any]) -> Any:
-    """In place it is functionalized for plain sizes only."""
+    """The operator in place can only be functionalized with static sizes."""
     x = given["self"]
     return x.copy_(torch.where(given["mask"], beside(blocks, x, given["value"]).to(x.dtype), x))
 
@@ -245,7 +245,7 @@ def _one_hot(blocks: Blocks, given: Mapping[str, Any]) -> Any:
 
 @_writes("narrow")
 def _narrow(blocks: Blocks, given: Mapping[str, Any]) -> Any:
-    """A place that may count from the end: ONNX has no slice whose end counts from there unless its start does."""
+    """`start` may count from the end. An ONNX Slice with a negative start cannot have an end that counts from 0."""
     x, dim, start, length = (given[name] for name in ("self", "dim", "start", "length"))
     if not isinstance(start, torch.Tensor):
         return NotImplemented

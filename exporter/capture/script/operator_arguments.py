@@ -1,4 +1,4 @@
-"""What operators of the dispatcher are given, where a script holds numbers in tensors, and lists of its own."""
+"""Converts the values of a script to arguments of operators: numbers that are in tensors, and lists of the script."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = [
     "taken_in",
 ]
 
-#: TorchScript has dtypes and layouts as numbers, counted in these orders; so do the constants of its graphs.
+#: TorchScript represents dtypes and layouts by numbers, also in the constants of its graphs. They are in this order.
 DTYPE_OF_NUMBER = dict(
     enumerate(
         (
@@ -38,7 +38,7 @@ DTYPE_OF_NUMBER = dict(
 NUMBER_OF_DTYPE = {dtype: number for number, dtype in DTYPE_OF_NUMBER.items()}
 NUMBER_OF_LAYOUT = {torch.strided: 0, torch.sparse_coo: 1}
 
-#: Of an overload that takes numbers, those that may take tensors in their place.
+#: For an overload that takes numbers, the overloads that may take tensors instead.
 _OVER_TENSORS = {
     "Scalar": ("Tensor", "Tensor_Tensor", "default"),
     "Tensor_Scalar": ("Tensor_Tensor",),
@@ -56,7 +56,7 @@ _EXAMPLES = {torch.bool: True, torch.int64: 1, torch.float64: 1.0}
 
 
 class Part:
-    """A compiled module, or a part of it."""
+    """A compiled module, or a submodule of one, with its path."""
 
     __slots__ = ("module", "path")
 
@@ -66,7 +66,7 @@ class Part:
 
 
 def taken_in(value: Any) -> Any:
-    """A value from Python, or of an operator, as a script holds it."""
+    """A Python value, or the result of an operator, as the interpreter represents it."""
     if isinstance(value, (list, torch.Size)):
         return ScriptList([taken_in(item) for item in value])
     if isinstance(value, tuple):
@@ -83,7 +83,7 @@ def taken_in(value: Any) -> Any:
 
 
 def arguments_of(blocks: Blocks, operator: Operator, values: Sequence[Any]) -> tuple[Operator, list[Any]]:
-    """The operator to call, and with what, where numbers among the values are in tensors."""
+    """The operator to call and its arguments, if some of the numbers are in tensors."""
     wrong = [
         place
         for place, (parameter, value) in enumerate(zip(operator.parameters, values, strict=False))
@@ -107,7 +107,7 @@ def arguments_of(blocks: Blocks, operator: Operator, values: Sequence[Any]) -> t
 
 
 def depends_on_values(number: Any) -> bool:
-    """Whether a number is not known: it is in a tensor, or a symbol of sizes."""
+    """Whether a number is only known at run time: it is in a tensor, or is a symbol of sizes."""
     return isinstance(number, (torch.Tensor, torch.SymInt))
 
 
@@ -118,7 +118,7 @@ def _holds_tensor(value: Any) -> bool:
 
 
 def _over_tensors(operator: Operator, places: Sequence[int]) -> Operator | None:
-    """The overload of the same parameters that takes tensors at these places."""
+    """The overload with the same parameters that takes tensors at these positions, if there is one."""
     packet = operator.call.overloadpacket
     for name in _OVER_TENSORS.get(operator.call._overloadname, ()):
         found = described(getattr(packet, name)) if name in packet.overloads() else None
@@ -130,7 +130,7 @@ def _over_tensors(operator: Operator, places: Sequence[int]) -> Operator | None:
 
 
 def beside(blocks: Blocks, anchor: torch.Tensor, number: Any) -> torch.Tensor:
-    """A number as a tensor that counts no more beside another one than a number does."""
+    """A number as a tensor with the dtype that type promotion gives the number beside another tensor."""
     tensor = number if isinstance(number, torch.Tensor) else blocks.give(blocks.tensor(number))
     dtype = torch.result_type(anchor, _EXAMPLES[tensor.dtype])
     return tensor if tensor.dtype is dtype else tensor.to(dtype)
@@ -145,8 +145,8 @@ def _number(blocks: Blocks, operator: Operator, value: Any) -> Any:
         return blocks.number(value)
     if not blocks.depends_on_input(value):
         return value.item()
-    kind = "truth" if value.dtype is torch.bool else "number"
+    kind = "boolean" if value.dtype is torch.bool else "number"
     raise blocks.error(
         f"{operator.call._schema.name} takes a {kind} that depends on values, "
-        "and ONNX has no form for that: give a constant, or choose with torch.where or `if`"
+        "which ONNX cannot represent: use a constant, or choose with torch.where or `if`"
     )

@@ -1,4 +1,4 @@
-"""A TorchScript graph, read once into plain objects: asking torch's own costs microseconds for each of its parts."""
+"""Reads a TorchScript graph once into plain objects, because each access to torch's own takes microseconds."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from torch._ops import OpOverload
 
 __all__ = ["ASSIGNED_ATTRIBUTE", "Body", "Operator", "Script", "Step", "described", "parsed", "writes_to_container"]
 
-#: A step that TorchScript does not have: gives an object that keeps a module attribute to which scripts assign.
+#: A step that TorchScript does not have. It returns an object with a module attribute that scripts assign to.
 ASSIGNED_ATTRIBUTE = "onnx_parity::assigned_attribute"
 _LINE = re.compile(r'File "([^"]+)", line (\d+)')
 _SCHEMA = re.compile(r"([\w:]+)(?:\.(\w+))?\(")
-#: What changes a list or a dict.
+#: Operations that change a list or a dict.
 _CONTAINER_WRITES = frozenset(
     f"aten::{name}"
     for name in (
@@ -33,16 +33,16 @@ _CONTAINER_WRITES = frozenset(
 @dataclass(frozen=True, slots=True)
 class Parameter:
     name: str
-    #: Given by name only.
+    #: Whether it is given by keyword only.
     named: bool
     takes_tensor: bool
-    #: Takes an int, a float or a bool alike.
+    #: Whether it takes an int, a float or a bool.
     takes_scalar: bool
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Operator:
-    """An operator of torch's dispatcher, with what is asked of its schema."""
+    """An operator of torch's dispatcher, with the facts from its schema that the interpreter needs."""
 
     call: OpOverload
     parameters: tuple[Parameter, ...]
@@ -56,24 +56,24 @@ class Step:
 
     #: `aten::add`, `prim::If`.
     kind: str
-    #: The operator of torch's dispatcher, where it is one.
+    #: The operator of torch's dispatcher; None if the step is not one.
     operator: Operator | None
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
     blocks: tuple[Body, ...]
-    #: Of an access to an attribute, its name.
+    #: The name of the attribute, if the step reads or assigns to one.
     name: str
     node: torch._C.Node
     _place: tuple[str, int] | None = None
 
     @property
     def returns(self) -> str:
-        """The type of what it returns: `int`, `Tensor`, `List[int]`."""
+        """The type of its result: `int`, `Tensor`, `List[int]`."""
         return str(self.node.output().type())
 
     @property
     def place(self) -> tuple[str, int]:
-        """File and line; an empty file where torch does not know."""
+        """File and line; the file is empty if torch does not know it."""
         if self._place is None:
             found = _LINE.search(str(self.node.sourceRange()))
             self._place = (found[1], int(found[2])) if found else ("", 0)
@@ -87,13 +87,13 @@ class Body:
     inputs: tuple[int, ...]
     steps: list[Step]
     outputs: tuple[int, ...]
-    #: Values of outer blocks that it uses.
+    #: The values of outer blocks that it uses.
     captured: tuple[int, ...] = field(init=False)
-    #: Whether something in it may write to a tensor, a list, a dict or an attribute.
+    #: Whether a step in it may write to a tensor, a list, a dict or an attribute.
     writes: bool = field(init=False)
-    #: Whether it ends in an exception.
+    #: Whether it ends with an exception.
     raises: bool = field(init=False)
-    #: Values that are written to in place, by themselves or through views.
+    #: Values that are written to in place, directly or through views.
     written: frozenset[int] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -106,7 +106,7 @@ class Body:
         self.raises = any(step.kind == "prim::RaiseException" for step in self.steps)
 
     def uses(self) -> Iterator[int]:
-        """Every mention of a value, in blocks inside of it too."""
+        """All uses of values, including those in inner blocks. A value that is used twice is returned twice."""
         for step in self.steps:
             yield from step.inputs
             for block in step.blocks:
@@ -116,20 +116,20 @@ class Body:
 
 @dataclass(slots=True, eq=False)
 class Script:
-    """A whole graph; what is constant in it, by value."""
+    """A whole graph, and its constants by the numbers of their values."""
 
     body: Body
     constants: dict[int, Any]
-    #: The parts of a graph do not keep it alive.
+    #: Kept here, because the nodes of a graph do not keep it alive.
     graph: torch._C.Graph
-    #: How often each value is mentioned.
+    #: The number of uses of each value.
     uses: Counter[int] = field(init=False)
 
     def __post_init__(self) -> None:
         self.uses = Counter(self.body.uses())
 
 
-#: A function's graph is one for good; a method's belongs to a module that may change.
+#: Parsed functions, whose graphs never change. The graph of a method belongs to a module, which may change.
 _functions: WeakKeyDictionary[torch._C.ScriptFunction[..., Any], Script] = WeakKeyDictionary()
 
 
@@ -147,15 +147,16 @@ def parsed(callee: Any) -> Script:
 class _Parser:
     def __init__(self, graph: torch._C.Graph) -> None:
         self._constants: dict[int, Any] = {}
-        #: Values that are others: results of ways that are always taken, attributes that were read before.
+        #: Values that are equal to others: results of branches that are always taken, attributes that were read before.
         self._renamed: dict[int, int] = {}
-        #: The names of attributes that are assigned to somewhere.
+        #: The names of attributes that the graph assigns to.
         all_nodes: Any = graph.findAllNodes  # type: ignore[attr-defined]
         self._assigned = {node.s("name") for node in all_nodes("prim::SetAttr", True)}
-        #: Numbers for values that are no values of torch's graph.
+        #: Negative numbers for values that torch's graph does not have.
         self._numbers = itertools.count(-1, -1)
         inputs = [value.unique() for value in graph.inputs()]
-        #: The module and what is read from it. That is done first of all: a block that writes to a buffer captures it.
+        #: The module and the values that are read from it. They are read first, so that a block that writes to a
+        #: buffer captures it.
         self._parts = set(inputs[:1])
         self._attributes: dict[tuple[int, str], Step] = {}
         steps = self._steps(graph)
@@ -169,7 +170,7 @@ class _Parser:
         return Body(inputs, steps, tuple(self._ids(block.outputs())))
 
     def _steps(self, block: Any) -> list[Step]:
-        """The steps of a block; of an `if` whose condition is a constant, those of the way that is taken."""
+        """The steps of a block. An `if` whose condition is a constant is replaced by the steps of the taken branch."""
         steps: list[Step] = []
         for node in block.nodes():
             kind = node.kind()
@@ -207,7 +208,7 @@ class _Parser:
         return steps
 
     def _assigned_attribute(self, step: Step) -> int:
-        """What stands for a module's attribute that the script reads or assigns to here."""
+        """The number of the value that represents a module attribute to which the script assigns."""
         key = (step.inputs[0], step.name)
         if key not in self._attributes:
             self._attributes[key] = replace(
@@ -222,13 +223,13 @@ class _Parser:
 
 
 def _is_module(outputs: Sequence[torch._C.Value]) -> bool:
-    """Whether what a step gives is a part of the module."""
+    """Whether the result of a step is a submodule."""
     return any(isinstance(value.type(), torch._C.ClassType) for value in outputs)
 
 
 @cache
 def operator_of(schema: str) -> Operator | None:
-    """The operator of the dispatcher that a schema is of; None for what only TorchScript has."""
+    """The operator of the dispatcher with this schema; None if only TorchScript has it."""
     found = _SCHEMA.match(schema)
     if found is None:
         return None
@@ -242,7 +243,7 @@ def operator_of(schema: str) -> Operator | None:
 
 @cache
 def described(call: OpOverload) -> Operator | None:
-    """What is asked of an operator's schema; None where it has nothing to do with tensors."""
+    """The facts from an operator's schema; None if it has no tensors."""
     schema = call._schema
     types = [str(parameter.type) for parameter in schema.arguments]
     if not any("Tensor" in kind for kind in (*types, *(str(result.type) for result in schema.returns))):
@@ -256,7 +257,7 @@ def described(call: OpOverload) -> Operator | None:
 
 
 def _written_in(steps: Sequence[Step]) -> set[int]:
-    """What in-place operators write to, and what that was made from by operators that return views."""
+    """The values that operators write to in place, and the values of which these are views."""
     written: set[int] = set()
     for step in reversed(steps):
         for block in step.blocks:

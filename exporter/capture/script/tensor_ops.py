@@ -1,4 +1,4 @@
-"""What TorchScript does beside operators on tensors: attributes, what is known of tensors, numbers in them."""
+"""Operations of TorchScript that are no tensor operators: attributes, metadata of tensors, and numbers in tensors."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from onnx_parity.exporter.capture.script.values import Instance, Maybe, ScriptLi
 
 __all__ = ["STEPS", "in_python", "step_of"]
 
-#: Does a step with its arguments; `NotImplemented` leaves it to the operator of that name.
+#: Runs a step with its arguments. `NotImplemented` means that the operator of that name is called.
 _Do = Callable[[Blocks, Step, list[Any]], Any]
 
 STEPS: dict[str, _Do] = {}
@@ -60,8 +60,8 @@ def _set_attribute(blocks: Blocks, step: Step, arguments: list[Any]) -> None:
     owner, value = arguments
     if not isinstance(owner, Instance):
         raise blocks.error(
-            f"the script assigns to the attribute {step.name!r} of a module that it chose by values: assign to one "
-            "that is named"
+            f"the script assigns to the attribute {step.name!r} of a module that it selected by values: assign to an "
+            "attribute of a module that is known at export"
         )
     owner.attributes[step.name] = value
 
@@ -121,7 +121,7 @@ def in_python(value: Any) -> Any:
     return [in_python(item) for item in value.items]
 
 
-# --- what is known of tensors -----------------------------------------------------------------------------------------
+# --- metadata of tensors ----------------------------------------------------------------------------------------------
 
 
 @step_of("aten::size")
@@ -134,7 +134,7 @@ def _size(blocks: Blocks, step: Step, arguments: list[Any]) -> Any:
 
 @step_of("aten::_pad_packed_sequence")
 def _unpack_sequence(blocks: Blocks, step: Step, arguments: list[Any]) -> Any:
-    """To as many steps as the packed sequence has: that need not be said, and the operator takes no symbol."""
+    """Leave out the number of steps if it is that of the packed sequence, because the operator takes no symbol."""
     data, batch_sizes, batch_first, value, steps = arguments
     if not isinstance(steps, torch.SymInt) or not same_size(steps, batch_sizes.shape[0]):
         return NotImplemented
@@ -249,12 +249,12 @@ def _data(blocks: Blocks, step: Step, arguments: list[Any]) -> Any:
 
 @step_of("prim::tolist")
 def _to_list(blocks: Blocks, step: Step, arguments: list[Any]) -> Any:
-    """Numbers in lists, as many levels of them as the tensor has axes."""
+    """Numbers in nested lists, with one level for each axis of the tensor."""
     x, axes, _ = arguments
     kind = str(step.node.output().type())
     returns = next(name for name in ("float", "int", "bool") if name in kind)
     if axes != x.ndim:
-        raise blocks.error(f"the script makes a list of {axes} levels of a tensor of {x.ndim} axes")
+        raise blocks.error(f"the script calls tolist for {axes} levels on a tensor of {x.ndim} axes")
     if not blocks.depends_on_input(x):
         with blocks.innermost():
             return taken_in(x.tolist())
@@ -267,13 +267,13 @@ def _listed(blocks: Blocks, x: torch.Tensor, returns: str) -> Any:
     if isinstance(x.shape[0], int):
         return ScriptList([_listed(blocks, item, returns) for item in x.unbind(0)])
     if x.ndim > 1:
-        raise blocks.error("the script makes lists in a list whose length depends on values: index the tensor instead")
+        raise blocks.error("the script makes nested lists whose length depends on values: index the tensor instead")
     return ScriptList(stack=converted(x, returns))
 
 
 @step_of("prim::NumToTensor", "aten::scalar_tensor", "aten::tensor", "aten::as_tensor")
 def _to_tensor(blocks: Blocks, step: Step, arguments: list[Any]) -> Any:
-    """Numbers as a tensor. What there is in Python is made as Python does."""
+    """Numbers as a tensor. If all are Python numbers, torch creates the tensor."""
     data, *options = arguments
     if step.operator is not None and step.operator.writes:
         out = options[-1]
@@ -299,7 +299,7 @@ def _to_tensor(blocks: Blocks, step: Step, arguments: list[Any]) -> Any:
 
 
 def _flat(blocks: Blocks, data: Any) -> tuple[Any, list[int]]:
-    """The numbers in nested lists, and the sizes of these."""
+    """The numbers in nested lists, and the lengths of the lists at each level."""
     if not isinstance(data, ScriptList):
         return [data], []
     if not data.is_known:

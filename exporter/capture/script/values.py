@@ -1,4 +1,4 @@
-"""Lists, dicts, tuples and what may be None, as a script holds them: taken apart into leaves, and made of them."""
+"""Values of a script: lists, dicts, tuples and optionals. They are split into leaves, and assembled from leaves."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ __all__ = [
 
 @dataclass(slots=True, eq=False)
 class ScriptList:
-    """A list: its items; or, where their number depends on values, all of them in one tensor, along its first axis;
-    or, where their sizes differ too, a list of the graph's.
+    """A list. It has `items`; or, if their number depends on values, a `stack` of all items along the first axis of one
+    tensor; or, if their sizes also differ, a `sequence`, which is a list of the graph.
     """
 
     items: list[Any] = field(default_factory=list)
@@ -41,20 +41,20 @@ class ScriptList:
 
     @property
     def is_known(self) -> bool:
-        """Whether there are so many items whatever the values are."""
+        """Whether the number of items does not depend on values."""
         return self.stack is None and self.sequence is None
 
 
 @dataclass(slots=True, eq=False)
 class Instance:
-    """An object of a class that was compiled too."""
+    """An object of a compiled class."""
 
     attributes: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Maybe:
-    """A value that may be None: whether there is one is known when the model runs."""
+    """A value that may be None. Whether it is None is only known when the model runs."""
 
     present: Leaf
     value: Any
@@ -62,12 +62,12 @@ class Maybe:
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """How something is made of leaves. Two things of one form differ in their leaves only."""
+    """The structure of a value. Two values of the same form differ only in their leaves."""
 
     kind: str
     parts: tuple[Form, ...] = ()
     keys: tuple[Any, ...] = ()
-    #: Of a list, the shapes of its items, as far as they are known: only items of one shape can be stacked.
+    #: For a list, the known shapes of its items. Only items of the same shape can be stacked.
     shapes: tuple[Sequence[Size], ...] = field(default=(), compare=False)
 
 
@@ -95,7 +95,7 @@ def form_of(value: Any) -> Form:
 
 
 def joined(one: Form, other: Form) -> Form | None:
-    """A form that what has either can be given; None where there is none."""
+    """A form to which values of both forms can be converted; None if there is none."""
     if one == other or other is _UNSET:
         return one
     if one is _UNSET:
@@ -128,12 +128,12 @@ def _alike(shapes: Sequence[Sequence[Size]]) -> bool:
 
 
 def stacks(value: ScriptList, *more: ScriptList) -> bool:
-    """Whether all items of some lists are surely of one shape."""
+    """Whether all items of some lists are known to have the same shape."""
     return value.sequence is None and _alike([shape for each in (value, *more) for shape in _shapes_in(each)])
 
 
 def leaves_of(value: Any, form: Form, blocks: Blocks) -> Iterator[Leaf]:
-    """The leaves of a value, in a form that it has or can be given."""
+    """The leaves of a value in a form that it has or can be converted to."""
     match form.kind:
         case "leaf":
             yield value
@@ -164,7 +164,7 @@ def _parts_of(value: Any, form: Form) -> list[Any]:
 
 
 def made_of(form: Form, leaves: Iterator[Leaf]) -> Any:
-    """A value of a form, of these leaves."""
+    """A value of this form, made of the leaves."""
     match form.kind:
         case "leaf":
             return next(leaves)
@@ -190,7 +190,7 @@ def made_of(form: Form, leaves: Iterator[Leaf]) -> Any:
 
 
 def put_back(original: Any, value: Any) -> None:
-    """Make a container what a block has made of its own copy of it."""
+    """Change a container to what a block has made of its own copy."""
     match original:
         case ScriptList():
             assert isinstance(value, ScriptList)
@@ -212,13 +212,13 @@ def put_back(original: Any, value: Any) -> None:
 
 
 def _kept(old: list[Any], new: list[Any]) -> list[Any]:
-    """The new items, but containers that were there before stay the objects that they are."""
+    """The new items, except that containers that existed before remain the same objects."""
     same = [a if isinstance(a, (ScriptList, dict, Instance)) else b for a, b in zip(old, new, strict=False)]
     return [*same, *new[len(same) :]]
 
 
 def sequenced(value: ScriptList, blocks: Blocks) -> Leaf:
-    """All items in one list of the graph's."""
+    """All items as one list of the graph."""
     if value.sequence is not None:
         return value.sequence
     if value.stack is EMPTY or (value.stack is None and not value.items):
@@ -236,8 +236,8 @@ def stacked(value: ScriptList, blocks: Blocks) -> Leaf:
         return value.stack
     if value.sequence is not None:
         raise blocks.error(
-            "the script does this with a list whose length depends on values and whose items may differ in size: only "
-            "torch.cat, torch.stack, len, append, insert, pop, an index and a loop can"
+            "the script uses a list whose length depends on values and whose items may differ in size: only torch.cat, "
+            "torch.stack, len, append, insert, pop, an index and a loop can be applied to it"
         )
     if not value.items:
         return EMPTY

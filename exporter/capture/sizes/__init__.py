@@ -1,1 +1,1 @@
-"""Dynamic sizes: the symbols of a recording, and the calls of Python and torch that would turn them into numbers."""
+"""Dynamic sizes: the symbols of a recording, and replacements for calls that would convert symbols to numbers."""

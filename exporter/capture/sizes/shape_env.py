@@ -1,9 +1,9 @@
 """Symbols for dynamic sizes, and a record of what the program assumed about them.
 
-`HintedShapeEnv` answers every question about a size with the example's size and records the answer; torch's own
-environment reasons about each question with sympy. An answer that fixes a dynamic axis is an error that names the line
-that asked. So are several answers that together leave one possible size, such as those of a `while` loop over a size.
-After the recording the environment is closed: a lowering that asks it for a number is refused.
+`HintedShapeEnv` answers each comparison of sizes with the example's sizes and records the answer; torch's own
+environment evaluates each one with sympy. If an answer fixes a dynamic axis, capture fails with an error that names the
+line of the comparison. The same holds for several answers that together leave one possible size, such as those of a
+`while` loop over a size. After the recording the environment is closed: a lowering that needs a number is refused.
 
 This file imports sympy, which takes 0.3 s and is only needed for dynamic sizes. It keeps torch's symbols from importing
 `torch._dynamo`, which would take another 0.6 s.
@@ -23,6 +23,7 @@ import torch
 from sympy.logic.boolalg import BooleanAtom, BooleanFunction
 from torch._guards import Source
 from torch.fx.experimental import _config, recording, sym_node, symbolic_shapes
+from torch.fx.experimental.sym_node import SymNode
 from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv
 from torch.utils._sympy.numbers import int_oo
 from torch.utils._sympy.solve import try_solve
@@ -30,6 +31,7 @@ from torch.utils._sympy.value_ranges import ValueRanges, bound_sympy
 
 from onnx_parity.exporter.capture.graph.graph import Origin, Size, Varying
 from onnx_parity.exporter.capture.graph.origin import Place, asked_for_caller, asks_for_its_caller, nearest_user_place
+from onnx_parity.exporter.capture.sizes.size_node import SizeNode
 from onnx_parity.exporter.errors import Unsupported
 from onnx_parity.exporter.startup.deferred_imports import standing_in
 
@@ -37,18 +39,18 @@ __all__ = ["Assumption", "HintedShapeEnv"]
 
 
 for _module in (torch, recording, sym_node, symbolic_shapes):
-    # torch's own frames, which lie between a question about a size and the code that asked it.
+    # Frames of torch itself lie between the comparison of two sizes and the code that needs its result.
     asks_for_its_caller(str(_module.__file__))
 
 
 @dataclass(frozen=True, slots=True)
 class Assumption:
-    """A question about sizes that was answered from the example's sizes."""
+    """A comparison or other expression over sizes that was evaluated with the example's sizes."""
 
     expression: sympy.Basic
     answer: sympy.Basic
     origin: Origin
-    #: Whether the user's own code asked (`if x.shape[0] > 1`), rather than torch.
+    #: Whether the user's own code needed the answer (`if x.shape[0] > 1`), rather than torch.
     by_user: bool
 
     def spelled(self, axis_names: Mapping[str, str]) -> str:
@@ -104,9 +106,16 @@ def _is_question(expression: sympy.Basic) -> bool:
     return isinstance(expression, (sympy.core.relational.Relational, BooleanAtom, BooleanFunction))
 
 
+def _remembering(number: Any) -> Any:
+    """A symbolic number whose operations are computed once; any other number is returned as it is."""
+    if isinstance(number, (torch.SymInt, torch.SymFloat, torch.SymBool)):
+        SizeNode.of(number.node)
+    return number
+
+
 @dataclass(frozen=True)
 class _Axis(Source):
-    """The source of a symbol, which torch requires. torch has such classes in torch._dynamo, a second to import."""
+    """The source of a symbol, which torch requires. torch's own classes are in torch._dynamo, a second to import."""
 
     axis: str
 
@@ -128,7 +137,7 @@ def _without_dynamo() -> Iterator[None]:
 class HintedShapeEnv(ShapeEnv):
     """A `ShapeEnv` that answers with the example's sizes and records its answers.
 
-    torch's own environment reasons with sympy about every question, which is most of the cost of symbolic sizes.
+    torch's own environment evaluates each comparison with sympy, which is most of the cost of symbolic sizes.
     """
 
     def __init__(self) -> None:
@@ -138,17 +147,38 @@ class HintedShapeEnv(ShapeEnv):
         self._example: dict[sympy.Symbol, int] = {}
         self._ranges: dict[sympy.Symbol, ValueRanges[Any]] = {}
         self.assumptions: dict[sympy.Basic, Assumption] = {}
-        #: Answers to the program's questions that follow from the declared ranges.
+        #: Comparisons in the program whose results follow from the declared ranges.
         self._certain: dict[sympy.Basic, sympy.Basic] = {}
-        #: Whether the recording is over. Then an answer would make a dynamic size a constant of the model.
+        #: Results of arithmetic on sizes, and nodes of plain ints.
+        self.computed: dict[Any, SymNode] = {}
+        self.constants: dict[int, SymNode] = {}
+        #: Whether the recording is over. An answer after that would make a dynamic size a constant of the model.
         self.closed = False
         #: Returns the value that a data-dependent symbol has for the example inputs.
         self.read_symbol: Callable[[str], int | float | None] = lambda name: None
         #: Returns the path of the module that is running.
         self.module_running: Callable[[], str] = lambda: ""
 
+    def create_symintnode(self, *args: Any, **kwargs: Any) -> Any:
+        return _remembering(super().create_symintnode(*args, **kwargs))
+
+    def create_symfloatnode(self, *args: Any, **kwargs: Any) -> Any:
+        return _remembering(super().create_symfloatnode(*args, **kwargs))
+
+    def create_symboolnode(self, *args: Any, **kwargs: Any) -> Any:
+        return _remembering(super().create_symboolnode(*args, **kwargs))
+
+    def create_unbacked_symint(self, *args: Any, **kwargs: Any) -> Any:
+        return _remembering(super().create_unbacked_symint(*args, **kwargs))
+
+    def create_unbacked_symfloat(self, *args: Any, **kwargs: Any) -> Any:
+        return _remembering(super().create_unbacked_symfloat(*args, **kwargs))
+
+    def create_unbacked_symbool(self, *args: Any, **kwargs: Any) -> Any:
+        return _remembering(super().create_unbacked_symbool(*args, **kwargs))
+
     def unknown_size(self, like: Size) -> torch.SymInt:
-        """A data-dependent size, for which questions are answered as for another size."""
+        """A data-dependent size. Comparisons with it are answered as for `like`, another size."""
         hint = sympy.sympify(like if isinstance(like, int) else like.node.expr.xreplace(self.hints))
         # A size that was read from a tensor has no hint: 2 is used, because 0 and 1 are special.
         size = self.new_size(f"size_{len(self.hints)}", int(hint) if hint.is_Integer else 2)
@@ -162,10 +192,10 @@ class HintedShapeEnv(ShapeEnv):
     def new_size(self, name: str, hint: int, bounds: tuple[Any, Any] | None = None) -> torch.SymInt:
         """A symbol for a dynamic size that is `hint` in the example and declared to be within `bounds`."""
         size_of_example = hint
-        # A hint of 0 or 1 would decide questions about broadcasting and about empty tensors.
+        # With a hint of 0 or 1, torch would record the program as it runs for empty or broadcast tensors.
         hint = hint if hint > 1 else 2
         source = _Axis(name)
-        # Not positive, which is torch's default: sympy would conclude that no tensor is empty.
+        # torch's default `positive=True` would let sympy conclude that no tensor is empty.
         symbol = self.create_symbol(hint, source, dynamic_dim=DimDynamic.DYNAMIC, constraint_dim=None, positive=None)
         self.hints[symbol] = hint
         self._ranges[symbol] = ValueRanges(*(bounds or (0, int_oo)))
@@ -185,7 +215,7 @@ class HintedShapeEnv(ShapeEnv):
     def _in_example(self, expression: sympy.Basic) -> sympy.Basic | None:
         """The value of an expression for the example inputs; None if a symbol's value is unknown.
 
-        Reads data-dependent symbols, so it is for questions that the program itself asks.
+        Reads data-dependent symbols, so it is only used for comparisons in the program itself.
         """
         known: dict[sympy.Basic, int | float] = dict(self._example)
         for symbol in expression.free_symbols - self._example.keys():
@@ -223,12 +253,13 @@ class HintedShapeEnv(ShapeEnv):
         return [*filter(Assumption.fixes, assumptions), *_fixed_together(assumptions)]
 
     def decided(self, question: sympy.Basic) -> bool:
-        """Answer a question that decides the result but that torch does not ask: does `squeeze` drop an axis?"""
+        """Answer a question that decides the result but that torch does not ask, such as whether `squeeze` drops an
+        axis."""
         possible = bound_sympy(question, self._ranges)
         if possible.is_singleton():
             return bool(possible.lower)
         known = question.free_symbols <= self._example.keys()
-        # A data-dependent size is assumed to be none of the special sizes that the question is about.
+        # A data-dependent size is assumed not to be the special case that the question is about.
         answer = question.xreplace(self._example) if known else sympy.false
         user = nearest_user_place(sys._getframe())
         origin = self._origin(user)
@@ -245,7 +276,7 @@ class HintedShapeEnv(ShapeEnv):
         return user.frame if user is not None else sys._getframe(1)
 
     def replace(self, expr: Any) -> Any:  # type: ignore[override]
-        # torch calls this for every expression; there is nothing to replace unless a size has been specialized.
+        # torch calls this for every expression. Without specialized sizes there is nothing to replace.
         return super().replace(expr) if self.replacements else expr
 
     def evaluate_expr(self, orig_expr: sympy.Basic, hint: Any = None, *args: Any, **kwargs: Any) -> sympy.Basic:
@@ -262,13 +293,13 @@ class HintedShapeEnv(ShapeEnv):
         asker = frame
         in_python = False
         while asker.f_back is not None and asked_for_caller(asker.f_code):
-            # Without a frame of `SymBool.__bool__` the question came from C++, such as whether an index is in range.
+            # Without a frame of `SymBool.__bool__` the comparison was made in C++, such as an index check.
             in_python = in_python or asker.f_code.co_filename == torch.__file__
             asker = asker.f_back
         user = nearest_user_place(frame)
         if not orig_expr.free_symbols <= self.hints.keys():
-            # torch's own questions (is it contiguous?) have answers that hold for all sizes. If a number is asked for,
-            # it is needed by the program, by int(x) or by an operator that accepts nothing else.
+            # Checks in torch itself (such as for contiguity) have answers that hold for all sizes. A number is needed
+            # by the program, in `int(x)` or for an operator that accepts only numbers.
             followed = (user is not None and asker is user.frame) or not _is_question(orig_expr)
             answer = self._in_example(orig_expr) if followed else None
             return super().evaluate_expr(orig_expr, hint, *args, **kwargs) if answer is None else answer

@@ -1,4 +1,4 @@
-"""x[i], x[:n], torch.zeros(n) and torch.tensor([n]), where i and n are symbols or are read from tensors.
+"""Records x[i], x[:n], torch.zeros(n) and torch.tensor([n]) where i and n are symbols or are read from tensors.
 
 Python's own conversions (`int`, `__index__`) would turn a symbol into the example's number. The calls that convert are
 replaced here and in `replace/dynamic_sizes.py`.
@@ -40,9 +40,9 @@ _TAKING_SIZES = frozenset(
 
 
 class SymbolicSubscripts(TorchFunctionMode):
-    """Applies symbolic numbers in a subscript with `torch.select`, whose result is a view that can be written through.
+    """Applies symbolic numbers in a subscript with `torch.select`. Its result is a view, so it can also be written to.
 
-    Tensors of one int that are given as sizes or as numbers become symbols.
+    Tensors of one int that are given as sizes or as indices become symbols.
     """
 
     def __torch_function__(
@@ -60,7 +60,7 @@ class SymbolicSubscripts(TorchFunctionMode):
             of_tensor = isinstance(args[0], torch.Tensor) and func is not torch.arange if args else False
             args = (*args[:1], *map(_numbered, args[1:])) if of_tensor else tuple(map(_numbered, args))
             if func in _NARROW and len(args) == 4 and isinstance(args[2], torch.SymInt):
-                # torch's own implementation asks whether the start is negative.
+                # torch's own implementation checks whether the start is negative, which would fix the symbol.
                 return torch.ops.aten.slice.Tensor(*args[:3], args[2] + args[3])
         elif func in _OF_NUMBERS and args and _has_parts(args[0]):
             return _assembled(args[0], *args[1:], **(kwargs or {}))
@@ -72,8 +72,8 @@ class SymbolicSubscripts(TorchFunctionMode):
 
 
 def _is_all_steps(data: object, batch_sizes: torch.Tensor, batch_first: bool, value: float, steps: object) -> bool:
-    """Whether a packed sequence is unpacked to its own number of steps. Then the argument, which cannot be a symbol,
-    may be left out."""
+    """Whether a packed sequence is unpacked to its own number of steps. The argument cannot be a symbol, and may then
+    be left out."""
     return isinstance(steps, torch.SymInt) and bool(steps.node.expr == batch_sizes.shape[0].node.expr)  # type: ignore[attr-defined]
 
 
@@ -116,7 +116,7 @@ def _axes_of(item: object) -> int:
 
 
 def _has_parts(data: Any) -> bool:
-    """Whether the data has symbolic numbers, or tensors within a list, whose memory `torch.tensor` would read."""
+    """Whether the data contains symbolic numbers, or lists with tensors, whose memory `torch.tensor` would read."""
     if isinstance(data, (list, tuple)):
         return any(isinstance(part, Varying | torch.Tensor) or _has_parts(part) for part in data)
     return isinstance(data, Varying)

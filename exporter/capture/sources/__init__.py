@@ -1,1 +1,1 @@
-"""Sources of recordings other than plain calls: exported programs and torch's higher-order operators."""
+"""Programs that need preparation before they can be recorded: exported programs and higher-order operators."""

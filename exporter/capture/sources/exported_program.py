@@ -1,8 +1,9 @@
 """Programs that `torch.export` has captured, as modules that can be recorded like any other.
 
 In an `ExportedProgram`, weights, writes in place and nested arguments are separate from the graph of ATen operators.
-Here they are put back: weights under their names, writes in place, arguments and results in their structure. The graph
-is run node by node under the recorder, which reads source lines and module paths from the nodes and not from the stack.
+Here they are combined again: weights get their names, writes are made in place, and arguments and results get their
+structure. The graph is run node by node under the recorder, which reads source lines and module paths from the nodes
+and not from the stack.
 """
 
 from __future__ import annotations
@@ -95,7 +96,9 @@ class ExportedModule(nn.Module):
             if isinstance(value, torch.Tensor):
                 fakes.append(value)
         if len(fakes) != len(inputs):
-            raise ArgumentError(f"the program was exported for {len(fakes)} tensors, but got {len(inputs)}: give all")
+            raise ArgumentError(
+                f"the exported program takes {len(fakes)} tensors, but got {len(inputs)}: pass all of them"
+            )
         for position, (fake, name) in enumerate(zip(fakes, inputs, strict=True)):
             for axis, size in enumerate(fake.shape):
                 if isinstance(size, torch.SymInt):
@@ -144,8 +147,8 @@ class ExportedModule(nn.Module):
 
 
 def _refuse_transforms(program: ExportedProgram) -> None:
-    """Refuse `torch.vmap` and similar transforms. torch.export records nodes that enter and leave them, which torch
-    itself cannot run."""
+    """Refuse `torch.vmap` and similar transforms. torch.export records nodes that enter and leave such a transform,
+    which torch itself cannot run."""
     for node in program.graph.nodes:
         name = getattr(node.target, "__name__", "")
         if name.endswith("_increment_nesting") or name == "_unwrap_for_grad":
@@ -185,7 +188,7 @@ def _find(root: nn.Module, path: str) -> torch.Tensor:
 
 
 class _Steps(fx.Interpreter):
-    """Runs a graph of `torch.export` node by node. `origin.py` reads the source line of a node from its frames."""
+    """Runs a graph of `torch.export` node by node. `origin.py` reads source lines from the frames of this class."""
 
     def get_attr(self, target: Any, args: Any, kwargs: Any) -> Any:
         attribute = super().get_attr(target, args, kwargs)
@@ -208,7 +211,7 @@ def _branch(graph: fx.GraphModule) -> Callable[..., Any]:
 
 
 def _with_grad(enabled: bool, part: Callable[..., Any], *args: Any) -> Any:
-    """Run the body. Whether gradients are enabled does not change values."""
+    """Run the body as it is, because enabling or disabling gradients does not change values."""
     return part(*args)
 
 
@@ -220,13 +223,13 @@ def _with_autocast(
 
 
 def _assume(condition: Any, message: str = "") -> None:
-    """Assume a condition that the exported program checks at run time, `torch._check(n > 0)`."""
+    """Assume a condition that the exported program checks at run time, such as `torch._check(n > 0)`."""
     if isinstance(condition, torch.SymBool):
         torch._check(condition)
 
 
 def _nothing(*args: Any, **kwargs: Any) -> None:
-    """Ignore a run-time check, which a model cannot express."""
+    """Ignore a run-time check, which an ONNX model cannot express."""
 
 
 _INSTEAD: dict[str, Callable[..., Any]] = {

@@ -192,7 +192,7 @@ def map_flat(
 
 
 def _arranged(x: torch.Tensor, axis: int, reverse: bool) -> torch.Tensor:
-    """The tensor with the scanned axis in front, reversed if the scan is."""
+    """The tensor with the scanned axis first, and reversed if the scan runs in reverse."""
     x = x.movedim(axis, 0) if axis else x
     return x.flip([0]) if reverse else x
 

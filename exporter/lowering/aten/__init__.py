@@ -1,1 +1,1 @@
-"""The lowerings of ATen's operators, one file a family."""
+"""The lowerings of ATen's operators, one file for each family of operators."""

@@ -1,7 +1,7 @@
 """grid_sample: an image interpolated at the coordinates that a grid gives.
 
-Where the opset has no GridSample it is written out. Along each axis a coordinate has its taps: the pixels that it is
-interpolated from, and their weights. A sample is the sum over all combinations of the taps of the axes.
+If the opset has no GridSample, it is composed of other operators. Along each axis a coordinate has taps: the pixels
+from which it is interpolated, and their weights. A sample is the sum over all combinations of the taps of the axes.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from onnx_parity.exporter.lowering.registry import lowering
 from onnx_parity.exporter.lowering.values.shapes import product, shaped
 from onnx_parity.exporter.lowering.values.value import Value
 
-#: By torch's numbers of them.
+#: The modes and the paddings, by the numbers that torch gives them.
 _MODES: tuple[Interpolation, ...] = ("bilinear", "nearest", "bicubic")
 _OFF_IMAGE: tuple[OffImage, ...] = ("zeros", "border", "reflection")
 #: The parameter of the cubic convolution, as in torch.

@@ -1,1 +1,1 @@
-"""Users' lowerings: symbolic functions, local functions, operators that a program calls by name; and their checks."""
+"""Users' lowerings: symbolic functions, local functions, and operators that a program calls by name; their checks."""

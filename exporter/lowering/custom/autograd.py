@@ -1,4 +1,4 @@
-"""Autograd functions with a `symbolic`, which is called with the arguments of the forward and adds the nodes."""
+"""Autograd functions with a method `symbolic`. It is called with the arguments of the forward and adds the nodes."""
 
 from __future__ import annotations
 

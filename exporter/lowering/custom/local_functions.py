@@ -1,6 +1,6 @@
-"""Local functions (`FunctionProto`): operators whose bodies are in the model, so that every runtime has them.
+"""Local functions (`FunctionProto`): operators whose bodies are in the model, so that every runtime supports them.
 
-A body is written once, as a function of the model.
+A body is written as a function of the model, once for all its calls.
 
 @onnx_parity.local_function("my_domain::Foo")
 def foo(g, x, y, alpha):
@@ -38,8 +38,8 @@ _NO_FUNCTIONS = "ONNX models have local functions only from IR version 8 on, whi
 def local_function(name: str) -> Callable[[_F], _F]:
     """Turn a function that adds nodes into a local function of the model, which is called instead.
 
-    Tensors among the arguments become inputs of the local function. All other arguments are built into its body, so
-    with other numbers another function is called, `Foo_1`.
+    Tensors among the arguments become inputs of the local function. All other arguments become constants of its body,
+    so a call with other numbers calls another function, `Foo_1`.
     """
     given: Any = name
     domain, _, op_type = given.rpartition("::") if isinstance(given, str) else ("", "", "")
@@ -79,7 +79,7 @@ def from_proto(proto: onnx.FunctionProto) -> Lowering:
         names = [*proto.attribute, *(attribute.name for attribute in proto.attribute_proto)]
         if len(others) > len(names):
             raise TypeError(
-                f"{proto.domain}::{proto.name} has {len(names)} attributes and got {len(others)}: give it one for each"
+                f"{proto.domain}::{proto.name} has {len(names)} attributes, but got {len(others)}: give it one for each"
             )
         attributes = {f"{name}_{_suffix(value)}": value for name, value in zip(names, others, strict=False)}
         g.functions.add(proto.domain, proto.name, ir.serde.deserialize_function(proto))

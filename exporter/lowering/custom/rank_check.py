@@ -1,6 +1,6 @@
-"""The ranks of what a user's lowering returns, by ONNX's shape inference, to be compared with torch's.
+"""Ranks of the results of users' lowerings, from ONNX's shape inference. They are compared with torch's ranks.
 
-This package's own lowerings are not checked, so that the check costs them nothing.
+The package's own lowerings are not checked, to save time.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from onnx_parity.exporter.files.lazy_tensors import WeightTensor
 
 __all__ = ["ranks_of"]
 
-#: Shape inference reads the shape that a Reshape is given. No such tensor has more elements.
+#: Shape inference reads the shape input of a Reshape. Such tensors have at most this many elements.
 _FEW = 64
 
 
 def ranks_of(nodes: Sequence[ir.Node], imports: Mapping[str, int]) -> dict[ir.Value, int]:
-    """The ranks of the outputs of nodes, where ONNX can infer them. Nothing is inferred if a node has a subgraph."""
+    """The ranks of the outputs of nodes, if ONNX can infer them. Nothing is inferred if a node has a subgraph."""
     if any(attribute.type is ir.AttributeType.GRAPH for node in nodes for attribute in node.attributes.values()):
         return {}
     made = {output.name: output for node in nodes for output in node.outputs}
@@ -45,7 +45,7 @@ def ranks_of(nodes: Sequence[ir.Node], imports: Mapping[str, int]) -> dict[ir.Va
 
 
 def _may_be_sizes(tensor: ir.TensorProtocol | None) -> TypeGuard[ir.TensorProtocol]:
-    """Whether shape inference may read it. The values of weights may be replaced later."""
+    """Whether shape inference may read the tensor. It must not read weights, whose values may be replaced later."""
     if tensor is None or isinstance(tensor, WeightTensor):
         return False
     return tensor.dtype is ir.DataType.INT64 and tensor.size <= _FEW

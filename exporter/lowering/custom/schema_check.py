@@ -1,6 +1,6 @@
-"""Checks calls of ONNX's operators in users' lowerings against the schemas, so that the error names their line.
+"""Checks calls of ONNX operators in users' lowerings against the schemas, so that the error names the user's line.
 
-This package's own lowerings are not checked, so that the checks cost them nothing.
+The package's own lowerings are not checked, to save time.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import onnx_ir as ir
 __all__ = ["check_call"]
 
 _Option = onnx.defs.OpSchema.FormalParameterOption
-#: The suffix that a keyword argument has for an attribute of each type.
+#: The suffix of a keyword argument for an attribute of each type.
 _SUFFIXES = {
     ir.AttributeType.FLOAT: "_f",
     ir.AttributeType.FLOATS: "_f",
@@ -49,7 +49,7 @@ def check_call(
     if not schema.min_input <= count <= schema.max_input:
         wanted = _counted(schema.min_input, schema.max_input, "input")
         names = ", ".join(parameter.name for parameter in schema.inputs)
-        raise TypeError(f"{op} takes {wanted} {at}{f' ({names})' if names else ''}, and got {count}")
+        raise TypeError(f"{op} takes {wanted} {at}{f' ({names})' if names else ''}, but got {count}")
     for parameter, given in zip(schema.inputs, is_given, strict=False):
         if not given and parameter.option is _Option.Single:
             raise TypeError(f"{op} got None for its input {parameter.name}, which is required {at}: give a value")
@@ -61,7 +61,7 @@ def check_call(
         wanted_kind = ir.AttributeType(known.type.value)  # type: ignore[attr-defined]  # as enums of nanobind have
         if kind is not wanted_kind:
             raise TypeError(
-                f"{op} takes {wanted_kind.name} for its attribute {name!r} {at}, and got {kind.name}: write "
+                f"{op} takes {wanted_kind.name} for its attribute {name!r} {at}, but got {kind.name}: write "
                 f"{name}{_SUFFIXES.get(wanted_kind, '')}=..., with a list for several"
             )
     for name, known in schema.attributes.items():
@@ -69,7 +69,7 @@ def check_call(
             raise TypeError(f"{op} requires its attribute {name!r} {at}: give it as a keyword argument")
     if not schema.min_output <= outputs <= schema.max_output:
         wanted = _counted(schema.min_output, schema.max_output, "output")
-        raise TypeError(f"{op} has {wanted} {at}, and {outputs} were asked for")
+        raise TypeError(f"{op} has {wanted} {at}, but {outputs} were requested")
 
 
 def _counted(least: int, most: int, what: str) -> str:

@@ -81,7 +81,7 @@ def translations(table: TranslationTable) -> dict[OpOverload, Lowering]:
 
 
 def kept_for_users(table: Mapping[OpOverload, Lowering]) -> AbstractContextManager[None]:
-    """A context in which operators that a user lowers are recorded whole, even if torch decomposes them otherwise."""
+    """A context in which operators with users' lowerings are recorded whole, even if torch would decompose them."""
     return keeping_whole([*table, *user_lowered_operators()])
 
 
@@ -152,7 +152,7 @@ def _as_lowering(function: Callable[..., Any]) -> Lowering:
             given.pop()
         if len(given) > takes:
             raise TypeError(
-                f"it takes {takes} arguments after g, and {schema.name} has {len(schema.arguments)} "
+                f"it takes {takes} arguments after g, but {schema.name} has {len(schema.arguments)} "
                 f"({', '.join(p.name for p in schema.arguments)}), of which {given[-1][0]} is {given[-1][1]!r} here: "
                 "add parameters up to that one"
             )

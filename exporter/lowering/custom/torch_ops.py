@@ -1,4 +1,4 @@
-"""Adds an operator of torch to the ONNX graph as it is, to be executed by torch or by the user's own runtime."""
+"""Adds an operator of torch to the ONNX graph unchanged, to be executed by torch or by the user's own runtime."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Finds out whether torch refuses a call that it has recorded: its meta kernels accept all combinations of dtypes.
+"""Checks whether torch refuses a call that it has recorded, since its meta kernels accept all combinations of dtypes.
 
 If a lowering fails on such a call, the error is reported as the program's, with torch's own message.
 """
@@ -17,7 +17,7 @@ __all__ = ["torchs_refusal"]
 
 
 def torchs_refusal(node: Node) -> str | None:
-    """The message of the error with which torch refuses a node whose operands have several dtypes, if it does."""
+    """The message of torch's error if it refuses a node whose operands have several dtypes; None if it does not."""
     dtypes = {value.dtype for value in node.inputs()}
     if not isinstance(node.op, OpOverload) or node.op.namespace != "aten" or len(dtypes) < 2:
         return None
@@ -40,6 +40,6 @@ def _standing_for(argument: Any) -> Any:
         import sympy
 
         number = sympy.sympify(argument.node.expr.xreplace(argument.node.shape_env.hints))
-        # A data-dependent number may have any value: 2 has no special meaning.
+        # A data-dependent number may have any value. 2 is used, which has no special meaning.
         return argument.node.pytype(2 if number.free_symbols else number)
     return argument

@@ -1,10 +1,10 @@
-"""Everything that depends on the target opset. Each method of `Forms` emits the nodes that the target opset has for it.
+"""Everything that depends on the target opset. Each method of `Forms` adds the nodes that the target opset has for it.
 
 Opsets differ in whether axes are an attribute or an input; in Slice, Pad, Clip, Split and Resize; in Softmax before
-opset 13; in Where before opset 9; and in the operators that were added later.
-An operator that came with a later opset is written out in operators of the target opset. Where that is impossible, the
-method raises `Unsupported`, which names the first opset that can express it. Lowerings call these methods and never
-read `g.opset` themselves. There is one module for each group of operators.
+opset 13; in Where before opset 9; and in the operators that were added later. An operator that is missing at the target
+opset is composed of operators that it has. If that is not possible, the method raises `Unsupported`, which names the
+first opset that can express it. Lowerings call these methods and never read `g.opset` themselves. There is one module
+for each group of operators.
 """
 
 from onnx_parity.exporter.lowering.opsets.axes_input import AxesForms

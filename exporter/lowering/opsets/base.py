@@ -1,4 +1,4 @@
-"""What the modules of this folder use of the graph under construction, and of each other."""
+"""The methods of the graph under construction that the modules of this folder use, including those of each other."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Comparisons, Where, Max, Min, Clip and Sign, whose dtypes grew over the opsets; Where came with opset 9."""
+"""Comparisons, Where, Max, Min, Clip and Sign. Later opsets added dtypes to them; Where came with opset 9."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ class ComparisonForms(Base):
     """Comparisons, and choices that depend on them."""
 
     def _comparable(self, a: Value, b: Value) -> tuple[Value, Value]:
-        """Two values that Less and Greater take: before opset 9 these take floats only.
+        """Two values that Less and Greater accept, which before opset 9 are floats only.
 
-        For int64, the difference is computed in float64 from that of the upper and that of the lower 32 bits. The first
-        is multiplied by more than the second can be, so that rounding does not change the sign of the sum.
+        For int64, the difference is computed in float64 from those of the upper and the lower 32 bits. The first is
+        multiplied by more than the second can be, so that rounding does not change the sign of the sum.
         """
         if self.opset < 9 and a.dtype is torch.int64:
             half = self.const(2**32, torch.int64)
@@ -82,7 +82,7 @@ class ComparisonForms(Base):
         sizes = _known(broadcast(condition, a, b))
         if sizes is not None:
             return self._gathered_choice(condition, a, b, sizes)
-        # The element that is not chosen becomes the infinity that loses against the other. If it is NaN, NaN remains.
+        # The element that is not chosen becomes an infinity, so that the other is the result. NaN remains NaN.
         sign = self.op("Sub", self.op("Mul", self.cast(condition, a.dtype), 2), 1)
         bound = self.op("Mul", sign, math.inf)
         chosen, other = self.extreme("Min", a, bound), self.extreme("Min", b, self.op("Neg", bound))
@@ -121,7 +121,7 @@ class ComparisonForms(Base):
         return self.op(which, self.op("Add", a, zeros), self.op("Add", b, zeros))
 
     def clip(self, x: Value, low: Number | None, high: Number | None) -> Value:
-        """`x` limited to bounds, as torch does: NaN stays, a bound that is NaN gives NaN, and the upper bound wins."""
+        """`x` limited to bounds as in torch: NaN stays NaN, a NaN bound gives NaN, and the upper bound has priority."""
         if low is None and high is None:
             return x
         numbers = [bound for bound in (low, high) if isinstance(bound, (int, float))]
@@ -130,7 +130,7 @@ class ComparisonForms(Base):
             bounds = [None if bound is None else self.scalar(bound, x.dtype) for bound in (low, high)]
             return self.op("Clip", x, *(bounds if high is not None else bounds[:1]))
         if not is_odd and x.dtype.is_floating_point and self.has_kernel("Clip", x.dtype):
-            # A bound that is left out means the largest finite number, which would replace infinities.
+            # Without a bound, Clip uses the largest finite number, which would replace infinities.
             least, most = -math.inf if low is None else low, math.inf if high is None else high
             if self.opset >= 11:
                 return self.op("Clip", x, self.scalar(least, x.dtype), self.scalar(most, x.dtype))

@@ -1,4 +1,4 @@
-"""If, Loop and Scan, where their versions differ."""
+"""If, Loop and Scan, whose versions differ in what they return."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _WriteBody = Callable[[Value, Value, list[Value]], Sequence[Value]]
 
 
 class ControlFlowForms(Base):
-    """Loops and scans, and what the branches of an If may return."""
+    """Loops and scans, and checks of the results of branches."""
 
     def check_branches(self, shapes: Sequence[tuple[Sequence[Size], Sequence[Size]]]) -> None:
         """Before opset 11 the branches of an If must return the same shapes."""
@@ -47,8 +47,8 @@ class ControlFlowForms(Base):
     def scan(self, initial: Sequence[Value], over: Sequence[Value], block: Block) -> list[Value]:
         """A scan over the first axis of tensors.
 
-        It is a Loop that gathers the slices before opset 9, and where the axis may be empty: onnxruntime's Scan fails
-        then.
+        It is a Loop that gathers the slices before opset 9, or if the axis may be empty, for which onnxruntime's Scan
+        fails.
         """
         dtypes = [value.dtype for value in block.outputs]
         length = over[0].sizes[0]
@@ -86,5 +86,5 @@ class ControlFlowForms(Base):
             body.returns([goes_on, *unused, *rest])
         all_dtypes = [*(value.dtype for value in idle), *dtypes]
         if condition is None:
-            condition = self.const(True)  # ONNX makes it optional, and onnx.reference takes a missing one for false.
+            condition = self.const(True)  # It is optional in ONNX, but onnx.reference takes a missing one for false.
         return self.emit("Loop", [trips, condition, *idle, *initial], all_dtypes, body_g=body.graph)[len(idle) :]

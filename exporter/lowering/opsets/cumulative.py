@@ -20,7 +20,7 @@ class CumulativeForms(Base):
     """Cumulative sums, products, and any other associative function of two elements."""
 
     def cumulative(self, how: Literal["Sum", "Prod"], x: Value, axis: int) -> Value:
-        """CumSum or CumProd along an axis; written out where the opset or onnxruntime lacks them."""
+        """CumSum or CumProd along an axis, composed of other operators if the opset or onnxruntime lacks it."""
         if self.has_kernel(f"Cum{how}", x.dtype):
             return self.op(f"Cum{how}", x, self.const(axis, torch.int64))
         if not isinstance(x.sizes[axis], int):
@@ -41,8 +41,8 @@ class CumulativeForms(Base):
     ) -> Sequence[Value]:
         """An inclusive scan with an associative function `join(earlier, here)` along an axis of known size.
 
-        After n steps an element holds the result over the 2**n elements that end with it: each step joins it with the
-        result that ends 2**n elements before. In front of the first element there is `neutral`.
+        After n steps an element is the result over the 2**n elements that end with it. Each step joins it with the
+        result that ends 2**n elements before it. Before the first element, `neutral` is used.
         """
         sizes = parts[0].sizes
         size = sizes[axis]
@@ -62,7 +62,7 @@ class CumulativeForms(Base):
         return parts
 
     def cumulative_count(self, flags: Value, size: Size) -> Value:
-        """For each element of a boolean vector, how many are true up to and including it."""
+        """For each element of a boolean vector, the number of true elements up to and including it."""
         return self.cumsum_of_vector(self.cast(flags, torch.int64), size)
 
     def cumsum_of_vector(self, numbers: Value, size: Size) -> Value:

@@ -1,8 +1,8 @@
-"""Elementary functions: ONNX's operator where onnxruntime runs it, else written out in other operators.
+"""Elementary functions: ONNX's operator if onnxruntime runs it, and otherwise formulas of other operators.
 
 Erf and the hyperbolic functions came with opset 9, Round with opset 11, and ONNX has no expm1 and log1p. onnxruntime
-computes about half of them in float32 only. The formulas keep the relative accuracy of small results, and are right at
-infinities and NaN.
+computes about half of them in float32 only. The formulas keep the relative accuracy of small results, and are correct
+for infinities and NaN.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class ElementaryForms(Base):
     """Functions of one tensor, element by element."""
 
     def elementary(self, name: str, x: Value) -> Value:
-        """The function that ONNX calls `name`, as one operator or written out."""
+        """The function that ONNX calls `name`, as one operator or as a formula."""
         written_out = _WRITTEN_OUT.get(name)
         if written_out is None or self.has_kernel(name, x.dtype):
             return self.op(name, x)
@@ -82,7 +82,7 @@ class ElementaryForms(Base):
             total = self.op("Add", self.op("Mul", total, x), coefficient)
         return total
 
-    # --- written out ----------------------------------------------------------------------------------------------
+    # --- formulas -------------------------------------------------------------------------------------------------
 
     def _erf(self, x: Value) -> Value:
         bound, numerator, denominator = _ERF[x.dtype]

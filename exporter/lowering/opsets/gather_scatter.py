@@ -1,9 +1,10 @@
 """Gathering and scattering with index tensors, and iota.
 
 Gather is in every opset. GatherElements, ScatterElements and ScatterND came with opset 11, their reductions with opsets
-16 and 18. Before, elements are gathered by one Gather from the flattened tensor, and scattering becomes gathering: for
-each element of the result, `_hits` computes which update is written to it, if any, and that one is gathered. Gather
-takes every dtype and copies values unchanged, whereas a product with a one-hot mask makes NaN of infinities.
+16 and 18. For earlier opsets, elements are gathered by one Gather from the flattened tensor, and scattering becomes
+gathering: for each element of the result, `_hits` computes which update is written to it, if any, and Gather reads that
+update. Gather accepts every dtype and copies values unchanged, unlike products with a one-hot mask, which turn
+infinities into NaN.
 """
 
 from __future__ import annotations
@@ -94,7 +95,7 @@ class GatherScatterForms(Base):
     # --- scattering -----------------------------------------------------------------------------------------------
 
     def scatter_rows(self, x: Value, index: Value, updates: Value, reduction: Reduction | None = None) -> Value:
-        """x[index[i]] = updates[i] for a vector `index`; several updates of a row are reduced, or the last one wins."""
+        """x[index[i]] = updates[i] for a vector `index`. Updates of one row are reduced, or the last is used."""
         computed = _compute_dtype(x.dtype, reduction)
         old, new = self.cast(x, computed), self.cast(updates, computed)
         if self.opset >= _SINCE[reduction]:
@@ -175,7 +176,7 @@ class GatherScatterForms(Base):
             # x and updates are joined, and for each row its last update is gathered, or else the row itself.
             last = self.reduce("Max", hits, [1], keepdim=False)
             if not isinstance(count, int):
-                # There may be no updates, and runtimes differ in what ReduceMax of an empty axis is.
+                # There may be no updates, and runtimes differ in their result of ReduceMax over an empty axis.
                 last = self.extreme("Max", last, self.const(0, torch.int64))
             is_updated = self.cast(self.cast(last, torch.bool), torch.int64)
             here = self.along(size, 0, hits.rank - 1)
@@ -202,14 +203,14 @@ class GatherScatterForms(Base):
 
 
 def _compute_dtype(dtype: torch.dtype, reduction: Reduction | None) -> torch.dtype:
-    """The dtype in which onnxruntime scatters: it copies every dtype, and reduces neither halves nor booleans."""
+    """The dtype in which onnxruntime scatters. It copies every dtype, but does not reduce halves or booleans."""
     if reduction is None:
         return dtype
     return {torch.float16: torch.float32, torch.bfloat16: torch.float32, torch.bool: torch.int32}.get(dtype, dtype)
 
 
 def _neutral(dtype: torch.dtype, reduction: Reduction) -> Number:
-    """The number that changes nothing when it is reduced with another."""
+    """The neutral element of a reduction."""
     if reduction in ("add", "mul"):
         return int(reduction == "mul")
     lowest, highest = extremes(dtype)

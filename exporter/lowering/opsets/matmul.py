@@ -13,8 +13,8 @@ class MatmulForms(Base):
     """MatMul and Gemm."""
 
     def matmul(self, a: Value, b: Value) -> Value:
-        """numpy's matmul: over the last axis of `a` and the last but one of `b`, the others broadcast."""
-        # A product over an empty axis is 0, and onnxruntime's MatMul returns uninitialized memory.
+        """numpy's matmul: over the last axis of `a` and the last but one of `b`, with the others broadcast."""
+        # A product over an empty axis is 0, but onnxruntime's MatMul returns uninitialized memory for it.
         is_empty = a.shape is not None and same_size(a.shape[-1], 0)
         if (a.dtype.is_floating_point or self.opset >= 9) and not is_empty:
             return self.op("MatMul", a, b)

@@ -1,4 +1,4 @@
-"""Normalizations: ONNX's operators where the opset and onnxruntime have them, else written out in simpler ones."""
+"""Normalizations: ONNX's operators if the opset and onnxruntime have them, and otherwise formulas of simpler ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pad, whose modes and dtypes grew over the opsets; where it lacks one, blocks are concatenated."""
+"""Pad, to which later opsets added modes and dtypes. A mode that it lacks is composed by concatenating blocks."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class PaddingForms(Base):
         grown = [max(0, int(amount)) for amount in amounts]
         cropped = [min(0, int(amount)) for amount in amounts]
         if mode == "wrap":
-            # In this mode torch crops before it pads, in the others after it.
+            # In this mode torch crops before it pads, in all others after it.
             return self._pad(self._cropped(x, cropped), grown, mode, value)
         return self._cropped(self._pad(x, grown, mode, value), cropped)
 

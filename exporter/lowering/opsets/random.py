@@ -28,7 +28,7 @@ class RandomForms(Base):
         """Dropout in training mode."""
         if self.has_training_dropout:
             y, kept = self.op("Dropout", x, self.const(p, torch.float32), self.const(True, torch.bool), outputs=2)
-            # onnxruntime 1.31 removes a Dropout, in training mode too, unless its mask is used.
+            # onnxruntime 1.31 removes a Dropout whose mask is not used, even in training mode.
             return self.where(kept, y, self.const(0, x.dtype))
         sample = self.op("RandomUniformLike", x, dtype_i=_onnx_number(torch.float32))
         kept = self.op("Not", self.less(sample, self.const(p, torch.float32)))
@@ -59,8 +59,8 @@ class RandomForms(Base):
     def _uniform_from_dropout(self, sizes: Sequence[Size]) -> Value:
         """float32 numbers in [0, 1) whose 24 bits are the masks of a Dropout.
 
-        onnxruntime 1.31 has no kernels for RandomUniform, RandomNormal and their Like variants of opset 22; of the
-        operators that it does run, Dropout is one that uses a random generator.
+        onnxruntime 1.31 has no kernels for the versions of RandomUniform, RandomNormal and their Like variants in opset
+        22. Dropout is an operator that it runs and that uses a random generator.
         """
         ones = self.full([24, *sizes], 1, torch.float32)
         _, kept = self.op("Dropout", ones, self.const(0.5), self.const(True), outputs=2)

@@ -16,7 +16,7 @@ __all__ = ["ReshapeForms"]
 
 
 class ReshapeForms(Base):
-    """Sizes, reshape, expand and full, of sizes known at export and of dynamic ones."""
+    """Sizes, reshape, expand and full, for static and dynamic sizes."""
 
     def size(self, x: Value, axis: int) -> Value:
         """One size of `x`, as an int64 tensor of one element."""

@@ -1,4 +1,4 @@
-"""Sequences and optionals of ONNX, and which opsets let control flow and Identity return them."""
+"""Sequences and optionals of ONNX, and the opsets in which control flow and Identity return them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from onnx_parity.exporter.lowering.values.value import Value
 
 __all__ = ["SequenceForms"]
 
-#: The first opsets whose If and Loop return such values, and whose Identity takes them.
+#: The first opsets whose If and Loop return sequences and optionals, and whose Identity accepts them.
 _RETURNED_SINCE = {Holds.LIST: 13, Holds.OPTIONAL: 16}
 _IDENTITY_SINCE = {Holds.LIST: 14, Holds.OPTIONAL: 16}
 _PLURAL = {Holds.LIST: "sequences", Holds.OPTIONAL: "optionals"}

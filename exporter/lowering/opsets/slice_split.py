@@ -37,7 +37,8 @@ class SliceForms(Base):
             operands = [x, self.ints(starts), self.ints(ends), axes_value]
             part: Value = self.op("Slice", *operands, *([] if steps_value is None else [steps_value]))
             if self.opset == 10 and x.shape is not None:
-                # ONNX's shape inference takes a slice of a dynamic axis for the whole axis unless its size has a name.
+                # ONNX's shape inference assumes that a slice of a dynamic axis is the whole axis unless its size has a
+                # name.
                 dynamic = [axis for axis in axes if not isinstance(x.shape[axis], int)]
                 part.ir.shape = ir.Shape([self.new_name("part") if axis in dynamic else None for axis in range(x.rank)])
             return part
@@ -48,7 +49,7 @@ class SliceForms(Base):
         return x
 
     def _sliced_by_gather(self, x: Value, axis: int, start: Size, end: Size, step: int) -> Value:
-        """A slice with a step or dynamic bounds before opset 10, whose Slice takes them: its indices are gathered."""
+        """A slice with a step or dynamic bounds, which Slice accepts from opset 10 on. Its indices are gathered."""
         size = x.sizes[axis]
         if isinstance(size, int) and isinstance(start, int) and isinstance(end, int):
             known = list(range(size))[slice(start, end, step)]
@@ -107,7 +108,7 @@ class SliceForms(Base):
         return list(self.op("Split", x, self.ints(sizes), axis_i=axis, outputs=count))
 
     def _split_by_slices(self, x: Value, axis: int, sizes: Sequence[Size]) -> list[Value]:
-        """A split into dynamic sizes before opset 13, whose Split takes them."""
+        """A split into dynamic sizes, which Split accepts from opset 13 on, as slices."""
         parts = []
         start: Size = 0
         for size in sizes:

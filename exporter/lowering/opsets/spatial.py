@@ -23,7 +23,7 @@ _MODES_SINCE_20 = {"bilinear": "linear", "nearest": "nearest", "bicubic": "cubic
 
 
 class SpatialForms(Base):
-    """Resizing, sampling and maximum pooling, as far as ONNX's operators compute what torch computes."""
+    """Resizing, sampling and maximum pooling, if ONNX's operators compute the same as torch."""
 
     def can_repeat(self, dtype: torch.dtype) -> bool:
         """Whether `repeated` takes the dtype."""
@@ -32,7 +32,7 @@ class SpatialForms(Base):
         return self.has_kernel("Resize", dtype, "T" if self.opset < 11 else "T1")
 
     def repeated(self, x: Value, factors: Sequence[int]) -> Value:
-        """Every element repeated, by an integer factor along each axis: nearest interpolation without any rounding."""
+        """Every element repeated by an integer factor along each axis: nearest interpolation without any rounding."""
         scales = [float(factor) for factor in factors]
         if self.opset < 9:
             return self.op("Upsample", x, mode_s="nearest", scales_f=scales)
@@ -47,7 +47,7 @@ class SpatialForms(Base):
         )  # fmt: skip
 
     def can_interpolate(self, dtype: torch.dtype) -> bool:
-        """Whether `interpolated` takes the dtype. Resize of opset 10 does not say how coordinates are transformed."""
+        """Whether `interpolated` takes the dtype. Resize of opset 10 does not define coordinates."""
         return self.opset >= 11 and self.has_kernel("Resize", dtype, "T1")
 
     def interpolated(
@@ -91,11 +91,11 @@ class SpatialForms(Base):
         )  # fmt: skip
 
     def can_max_pool(self, dtype: torch.dtype, *, dilated: bool = False, indices: bool = False) -> bool:
-        """Whether MaxPool takes the dtype and, if asked, dilations (from opset 10 on), and returns indices (from 8)."""
+        """Whether MaxPool takes the dtype, if asked with dilations (from opset 10) or indices (from opset 8)."""
         return self.opset >= (10 if dilated else 8 if indices else 7) and self.has_kernel("MaxPool", dtype)
 
     def _region(self) -> Value | None:
-        # Optional from opset 13; only used when the result is a crop of the image.
+        # Optional from opset 13 on. It is only used if the result is a crop of the image.
         return None if self.opset >= 13 else self.const(torch.empty(0), torch.float32)
 
     def _no_scales(self) -> Value | None:

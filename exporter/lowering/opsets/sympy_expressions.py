@@ -79,8 +79,8 @@ class ExpressionForms(Base):
             if axis is not None:
                 return self.size(value, axis)
             number = self.cast(value, torch.int64)
-            # In the body of a loop, onnx's shape inference takes the Unsqueeze or Reshape of a scalar for an empty
-            # vector, and then refuses a Resize to it.
+            # In the body of a loop, onnx's shape inference assumes that the Unsqueeze or Reshape of a scalar is an
+            # empty vector, and then refuses a Resize to it.
             return self.op("Add", number, self.const([0])) if value.shape == () else self.reshape(number, [1])
         rounded = self.rounded(expression)
         if rounded is not None:

@@ -39,7 +39,7 @@ class TopKForms(GatherScatterForms):
         return shaped(self.cast(values, x.dtype), sizes), indices
 
     def _sortable(self, x: Value) -> Value:
-        """NaN as infinity, and infinity as the largest finite number: runtimes sort wrongly where there is NaN."""
+        """NaN as infinity, and infinity as the largest finite number, because runtimes sort NaN incorrectly."""
         if x.dtype in (torch.float16, torch.bfloat16):
             x = self.cast(x, torch.float32)
         top = self.const(torch.finfo(x.dtype).max, x.dtype)

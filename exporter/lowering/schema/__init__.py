@@ -1,1 +1,1 @@
-"""What ONNX operators take at an opset: signatures, the kernels of onnxruntime, and the dtypes to compute in."""
+"""The schemas of ONNX operators: signatures, the kernels of onnxruntime, and the dtypes in which to compute."""

@@ -16,14 +16,14 @@ __all__ = ["CallPlan", "call_plan"]
 
 @dataclass(frozen=True, slots=True)
 class CallPlan:
-    """For an operator at an opset and the dtypes of its inputs. What only the call itself determines is None."""
+    """The dtypes for an operator at an opset and the dtypes of its inputs. None if they depend on the call itself."""
 
     signature: Signature
     #: The dtype to which each input is cast; None for a number whose dtype no tensor determines.
     inputs: tuple[torch.dtype | None, ...]
     #: The dtype of each output; None if an attribute determines it.
     outputs: tuple[torch.dtype | None, ...]
-    #: The dtype to which each output is cast, where it is computed in a wider dtype than that of the tensors.
+    #: The dtype to which each output is cast, if it is computed in a wider dtype than that of the tensors.
     narrowed: tuple[torch.dtype | None, ...]
     #: Whether the outputs have the broadcast shape of the inputs.
     is_pointwise: bool
@@ -58,7 +58,7 @@ def _bound(sig: Signature, dtypes: Sequence[torch.dtype | None]) -> dict[str, to
             first = bound.setdefault(name, dtype)
             if first is not dtype and not sig.heterogeneous:
                 raise TypeError(
-                    f"{sig.op} takes inputs of one dtype for {name}, and got {first} and {dtype}: cast one of them"
+                    f"{sig.op} takes inputs of one dtype for {name}, but got {first} and {dtype}: cast one of them"
                 )
     return bound
 

@@ -38,7 +38,7 @@ _EXACT_FLOAT: dict[torch.dtype, tuple[torch.dtype, ...]] = {
 def compute_dtype(sig: Signature, type_name: str, dtype: torch.dtype, opset: int) -> torch.dtype:
     """The dtype in which an operator is computed for tensors of `dtype`: that dtype, or one that has all its values.
 
-    It is the first that both the specification and onnxruntime support, else the first that the specification does.
+    It is the first that both the specification and onnxruntime support, or else the first that the specification does.
     Raises `Unsupported` if there is none.
     """
     allowed = sig.allowed[type_name]

@@ -1,7 +1,7 @@
-"""The dtypes for which onnxruntime's CPU provider has kernels, where these are fewer than in the ONNX specification.
+"""The dtypes for which onnxruntime's CPU provider has kernels, if these are fewer than in the ONNX specification.
 
-onnxruntime does not load a valid model if it lacks a kernel. Of two equivalent forms, the one that it runs is emitted.
-float16 is not considered, because onnxruntime computes it in float32 by itself; bfloat16 and integers are.
+onnxruntime does not load a valid model if it lacks a kernel. If there are two equivalent forms, the one that it can run
+is written. float16 is not considered, because onnxruntime computes it in float32 by itself; bfloat16 and integers are.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Attributes of ONNX nodes from keyword arguments whose suffix says the type: `alpha_f=0.5`, `axes_i=[0, 1]`."""
+"""Attributes of ONNX nodes from keyword arguments whose suffix is the type: `alpha_f=0.5`, `axes_i=[0, 1]`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from onnx_ir.tensor_adapters import TorchTensor
 
 __all__ = ["attribute_of"]
 
-#: By suffix: the type of one number or string, the type of a list of them, and what converts each.
+#: By suffix: the type of one number or string, the type of a list of them, and the function that converts each item.
 _TYPES: dict[str, tuple[ir.AttributeType, ir.AttributeType, Any]] = {
     "f": (ir.AttributeType.FLOAT, ir.AttributeType.FLOATS, float),
     "i": (ir.AttributeType.INT, ir.AttributeType.INTS, int),

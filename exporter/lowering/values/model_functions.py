@@ -1,4 +1,4 @@
-"""The local functions of a model under construction: equal ones are shared, others of one name are numbered."""
+"""The local functions of a model under construction. Equal ones are shared; others of the same name are numbered."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Functions:
 
     def add(self, domain: str, name: str, function: ir.Function) -> str:
         """Add a function, unless an equal one is known, and return the name by which it is called."""
-        # Functions are compared as if they had one name, because equal ones differ in their number.
+        # Functions are compared under the same name, because equal ones may have different numbers.
         function.name = name
         body = ir.to_proto(function).SerializeToString(deterministic=True)
         bodies = self._bodies.setdefault((domain, name), {})

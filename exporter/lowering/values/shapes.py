@@ -1,6 +1,6 @@
-"""Comparison and products of sizes, and shapes of values. Nothing here asks for the number of a dynamic size.
+"""Comparison and products of sizes, and shapes of values. Nothing here needs the number of a dynamic size.
 
-Dynamic sizes become int64 arithmetic only where a node needs them (`Forms.ints` and `Forms.reshape` in `opsets`):
+int64 arithmetic on dynamic sizes is only added if a node needs them (`Forms.ints` and `Forms.reshape` in `opsets`).
 ResNet-50 with a dynamic batch has no more nodes than without.
 """
 

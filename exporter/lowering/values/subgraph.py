@@ -35,7 +35,7 @@ class Body:
         return Value(value, dtype, tuple(shape))
 
     def returns(self, values: Sequence[Value]) -> None:
-        """Set the outputs. ONNX requires results of the body's own nodes, so others are passed through an Identity."""
+        """Set the outputs. ONNX requires results of the body's own nodes, so other values pass through an Identity."""
         made = {output for node in self._g.nodes for output in node.outputs}
         for value in values:
             if value.ir not in made:

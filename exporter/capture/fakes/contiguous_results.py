@@ -1,0 +1,201 @@
+"""The results of frequent operators over dynamic sizes, computed without torch's fake kernels.
+
+With dynamic sizes torch's kernels for these operators take 5 to 30 ms of processor time for each call, because they
+decompose into operators that ask many questions about the sizes. The functions here only take arguments for which no
+question is needed: contiguous tensors whose sizes are known to fit because they are the same expressions. Any other
+call is left to torch, which asks its questions or refuses it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import torch
+
+from onnx_parity.exporter.capture.fakes.pointwise import Metadata, is_contiguous
+from onnx_parity.exporter.capture.graph.graph import Size
+
+__all__ = ["Contiguous", "contiguous_results"]
+
+
+class Contiguous(NamedTuple):
+    """A contiguous result, on the device of the first argument."""
+
+    dtype: torch.dtype
+    shape: tuple[Size, ...]
+
+
+class _Operand(NamedTuple):
+    """A tensor argument: its sizes, and its metadata, in which a dynamic size is an expression."""
+
+    shape: tuple[Size, ...]
+    known: Metadata
+
+    @property
+    def dtype(self) -> torch.dtype:
+        return self.known.dtype
+
+    @property
+    def dims(self) -> tuple[Any, ...]:
+        return self.known.shape
+
+    def batch(self) -> _Operand:
+        """The axes before the last two, which are a matrix."""
+        return _Operand(self.shape[:-2], self.known._replace(shape=self.dims[:-2], strides=self.known.strides[:-2]))
+
+
+def contiguous_results(
+    name: str, args: Sequence[Any], kwargs: Mapping[str, Any], metadata_of: Callable[[torch.Tensor], Metadata]
+) -> list[Contiguous] | None:
+    """The results of an ATen operator; None if torch's kernel has to be called."""
+    rule = _RULES.get(name)
+    if rule is None or not kwargs.keys() <= _OPTIONS.get(name, frozenset()):
+        return None
+    operands = [_Operand(tuple(arg.shape), metadata_of(arg)) if isinstance(arg, torch.Tensor) else arg for arg in args]
+    tensors = [operand for operand in operands if isinstance(operand, _Operand)]
+    devices = {operand.known.device for operand in tensors}
+    if len(devices) != 1:
+        return None
+    if name not in _OF_ANY_LAYOUT and not all(is_contiguous(operand.known) for operand in tensors):
+        return None
+    return rule(*operands, **kwargs)
+
+
+def _broadcast(*tensors: _Operand) -> tuple[Size, ...] | None:
+    """The shape that tensors are broadcast to; None if that depends on the values of dynamic sizes."""
+    rank = max(len(tensor.shape) for tensor in tensors)
+    sizes: list[Size] = []
+    for axis in range(-rank, 0):
+        present = [(x.dims[axis], x.shape[axis]) for x in tensors if len(x.dims) >= -axis and x.dims[axis] != 1]
+        if any(known != present[0][0] for known, _ in present):
+            return None
+        sizes.append(present[0][1] if present else 1)
+    return tuple(sizes)
+
+
+def _dtype_of(operands: Iterable[_Operand]) -> torch.dtype | None:
+    """The dtype of all operands, if it is the same."""
+    dtypes = {operand.dtype for operand in operands}
+    return dtypes.pop() if len(dtypes) == 1 else None
+
+
+def _of_all(*operands: _Operand) -> list[Contiguous] | None:
+    dtype, shape = _dtype_of(operands), _broadcast(*operands)
+    return None if dtype is None or shape is None else [Contiguous(dtype, shape)]
+
+
+def _of_numbers(*operands: Any) -> list[Contiguous] | None:
+    return None if operands[0].dtype is torch.bool else _of_all(*operands)
+
+
+def _of_bits(*operands: Any) -> list[Contiguous] | None:
+    return None if operands[0].dtype.is_floating_point else _of_all(*operands)
+
+
+def _quotient(*operands: Any) -> list[Contiguous] | None:
+    return _of_all(*operands) if operands[0].dtype.is_floating_point else None
+
+
+def _comparison(*operands: Any) -> list[Contiguous] | None:
+    found = _of_all(*operands)
+    return found and [found[0]._replace(dtype=torch.bool)]
+
+
+def _chosen(condition: _Operand, *values: _Operand) -> list[Contiguous] | None:
+    dtype, shape = _dtype_of(values), _broadcast(condition, *values)
+    return None if dtype is None or shape is None or condition.dtype is not torch.bool else [Contiguous(dtype, shape)]
+
+
+def _gelu(self: _Operand, approximate: str = "none") -> list[Contiguous] | None:
+    return _unchanged(self) if self.dtype.is_floating_point and approximate in ("none", "tanh") else None
+
+
+def _softmax(self: _Operand, dim: int, dtype: Any = None) -> list[Contiguous] | None:
+    # The last argument is a dtype, or whether halves become floats.
+    is_plain = not dtype and self.dtype.is_floating_point and -len(self.dims) <= dim < len(self.dims)
+    return _unchanged(self) if is_plain else None
+
+
+def _clone(self: _Operand, memory_format: Any = None) -> list[Contiguous] | None:
+    return _unchanged(self) if memory_format in (None, torch.contiguous_format, torch.preserve_format) else None
+
+
+def _roll(self: _Operand, shifts: Sequence[Size], dims: Sequence[int]) -> list[Contiguous] | None:
+    fits = len(shifts) == len(dims) and all(-len(self.dims) <= dim < len(self.dims) for dim in dims)
+    return _unchanged(self) if fits else None
+
+
+def _fill(self: _Operand, value: Any) -> list[Contiguous] | None:
+    return None if isinstance(value, _Operand) and value.dims else _unchanged(self)
+
+
+def _unchanged(self: _Operand) -> list[Contiguous]:
+    return [Contiguous(self.dtype, self.shape)]
+
+
+def _matmul(self: _Operand, other: _Operand) -> list[Contiguous] | None:
+    # If the left side has fewer axes, torch computes the transposed product, which is not contiguous.
+    if len(self.dims) < len(other.dims) or len(other.dims) < 2 or self.dims[-1] != other.dims[-2]:
+        return None
+    dtype, batch = _dtype_of((self, other)), _broadcast(self.batch(), other.batch())
+    return None if dtype is None or batch is None else [Contiguous(dtype, (*batch, self.shape[-2], other.shape[-1]))]
+
+
+def _bmm(self: _Operand, other: _Operand) -> list[Contiguous] | None:
+    is_batched = len(self.dims) == len(other.dims) == 3 and self.dims[0] == other.dims[0]
+    return _matmul(self, other) if is_batched else None
+
+
+def _layer_norm(
+    input: _Operand, sizes: Sequence[Size], weight: _Operand | None, bias: _Operand | None, eps: float
+) -> list[Contiguous] | None:
+    axes = len(sizes)  # These are static, as they are the shape of weights.
+    others = [x for x in (weight, bias) if x is not None]
+    fits = all(x.dims == input.dims[-axes:] and x.dtype == input.dtype for x in others)
+    is_static = all(isinstance(size, int) for size in sizes)
+    if not axes or not fits or not is_static or tuple(sizes) != input.dims[-axes:] or input.dtype is not torch.float32:
+        return None
+    statistics = Contiguous(input.dtype, (*input.shape[:-axes], *[1] * axes))
+    return [Contiguous(input.dtype, input.shape), statistics, statistics]
+
+
+def _looked_up(weight: _Operand, indices: _Operand, *options: Any) -> list[Contiguous] | None:
+    is_table = len(weight.dims) == 2 and indices.dtype in (torch.int32, torch.int64)
+    return [Contiguous(weight.dtype, (*indices.shape, weight.shape[1]))] if is_table else None
+
+
+def _group_norm(
+    input: _Operand, weight: _Operand | None, bias: _Operand | None, n: Size, c: Size, hw: Size, groups: int, eps: float
+) -> list[Contiguous] | None:
+    others = [x for x in (weight, bias) if x is not None]
+    fits = all(x.dims == input.dims[1:2] and x.dtype == input.dtype for x in others)
+    if not fits or len(input.dims) < 2 or input.dtype is not torch.float32:
+        return None
+    statistics = Contiguous(input.dtype, (input.shape[0], groups))
+    return [Contiguous(input.dtype, input.shape), statistics, statistics]
+
+
+_RULES: dict[str, Callable[..., list[Contiguous] | None]] = {
+    "_softmax": _softmax,
+    "bmm": _bmm,
+    "clone": _clone,
+    "div.Tensor": _quotient,
+    "embedding": _looked_up,
+    "fill.Scalar": _fill,
+    "fill.Tensor": _fill,
+    "gelu": _gelu,
+    "matmul": _matmul,
+    "native_group_norm": _group_norm,
+    "native_layer_norm": _layer_norm,
+    "roll": _roll,
+    "softmax.int": _softmax,
+    "where.self": _chosen,
+    **dict.fromkeys(("add.Tensor", "sub.Tensor", "mul.Tensor", "maximum", "minimum"), _of_numbers),
+    **dict.fromkeys(("bitwise_and.Tensor", "bitwise_or.Tensor", "bitwise_xor.Tensor"), _of_bits),
+    **dict.fromkeys((f"{name}.Tensor" for name in ("eq", "ge", "gt", "le", "lt", "ne")), _comparison),
+}
+#: Operators whose result is contiguous whatever the layout of their arguments.
+_OF_ANY_LAYOUT = {"bmm", "embedding", "matmul"}
+#: The keyword arguments that a rule takes.
+_OPTIONS = {"clone": {"memory_format"}, "gelu": {"approximate"}}

@@ -1,0 +1,92 @@
+"""The arithmetic of dynamic sizes, computed once for each expression.
+
+torch computes the same few expressions over and over: for each tensor the number of its elements, its strides, whether
+it is contiguous. Each step constructs sympy expressions, which takes 50 us. A `SizeNode` stands behind a `SymInt`, a
+`SymFloat` or a `SymBool` like torch's `SymNode`, whose results it keeps by operation and expressions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import sympy
+from torch.fx.experimental import sym_node
+from torch.fx.experimental.sym_node import SymNode
+
+if TYPE_CHECKING:
+    from onnx_parity.exporter.capture.sizes.shape_env import HintedShapeEnv
+
+__all__ = ["SizeNode"]
+
+
+class SizeNode(SymNode):
+    """A `SymNode` whose operations are looked up among those of its environment before they are computed."""
+
+    shape_env: HintedShapeEnv
+
+    @classmethod
+    def of(cls, node: SymNode) -> SizeNode:
+        """The node itself, made a node of this class."""
+        node.__class__ = cls
+        assert isinstance(node, cls)
+        return node
+
+    @property
+    def expr(self) -> sympy.Basic:
+        # torch also asks sympy whether the expression is a number, which takes as long as the rest of an operation.
+        return super().expr if self.shape_env.replacements else self._expr
+
+    def wrap_int(self, num: int) -> SymNode:
+        known = self.shape_env.constants.get(num)
+        if known is None:
+            known = self.shape_env.constants[num] = SizeNode.of(super().wrap_int(num))
+        return known
+
+
+def _unary(name: str) -> Callable[[SizeNode], SymNode]:
+    compute = getattr(SymNode, name)
+
+    def operation(self: SizeNode) -> SymNode:
+        return _known(self.shape_env, (name, self._expr, self.pytype), lambda: compute(self))
+
+    return operation
+
+
+def _binary(name: str) -> Callable[[SizeNode, SymNode], SymNode]:
+    compute = getattr(SymNode, name)
+
+    def operation(self: SizeNode, other: SymNode) -> SymNode:
+        key = (name, self._expr, other._expr, self.pytype, other.pytype)
+        return _known(self.shape_env, key, lambda: compute(self, other))
+
+    return operation
+
+
+def _of_layout(name: str) -> Callable[[SizeNode, Sequence[SymNode], Sequence[SymNode]], SymNode]:
+    compute = getattr(SymNode, name)
+
+    def operation(self: SizeNode, sizes: Sequence[SymNode], strides: Sequence[SymNode]) -> SymNode:
+        key = (name, tuple([size._expr for size in sizes]), tuple([stride._expr for stride in strides]))
+        return _known(self.shape_env, key, lambda: compute(self, sizes, strides))
+
+    return operation
+
+
+def _known(environment: HintedShapeEnv, key: Any, compute: Callable[[], SymNode]) -> SymNode:
+    if environment.replacements:
+        return SizeNode.of(compute())  # The expressions of the key may no longer be those of the nodes.
+    known = environment.computed.get(key)
+    if known is None:
+        known = environment.computed[key] = SizeNode.of(compute())
+    return known
+
+
+_NUMBERS_OF_ARGUMENTS = {"sym_ite": 3, "round": 2}
+for _name in sym_node.magic_methods:
+    if _name not in _NUMBERS_OF_ARGUMENTS:
+        _make = _unary if _name in sym_node.unary_magic_methods else _binary
+        _attribute = f"_{_name}_" if _name in ("and", "or") else f"_{_name}"
+        setattr(SizeNode, _attribute, _make(_attribute))
+for _name in sym_node.sizes_strides_methods:
+    setattr(SizeNode, f"_{_name}", _of_layout(f"_{_name}"))

@@ -1,0 +1,119 @@
+"""Tests of the shapes of results that are known without torch's fake kernels: they are what torch computes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch._subclasses.fake_tensor import FakeTensor
+
+from onnx_parity.exporter.capture.fakes.contiguous_results import contiguous_results
+from onnx_parity.exporter.capture.fakes.fake_mode import Fakes
+from onnx_parity.exporter.capture.fakes.pointwise import is_contiguous
+from onnx_parity.exporter.capture.fakes.result_cache import describe
+from onnx_parity.exporter.capture.sizes.shape_env import HintedShapeEnv
+
+_aten = torch.ops.aten
+
+
+def _int(*sizes: Any) -> torch.Tensor:
+    return torch.empty(sizes, dtype=torch.int64)
+
+
+def _bool(*sizes: Any) -> torch.Tensor:
+    return torch.empty(sizes, dtype=torch.bool)
+
+
+@pytest.fixture(name="fakes")
+def _fakes() -> Fakes:
+    return Fakes(HintedShapeEnv())
+
+
+def _arguments(fakes: Fakes, make: Callable[[Any, Any], tuple[Any, ...]]) -> tuple[Any, ...]:
+    assert fakes.symbols is not None
+    with fakes:
+        return make(fakes.symbols.new_size("batch", 3), fakes.symbols.new_size("length", 7))
+
+
+_KNOWN: dict[str, tuple[Any, Callable[[Any, Any], tuple[Any, ...]]]] = {
+    "matmul": (_aten.matmul.default, lambda b, n: (torch.empty(b, 4, n, 5), torch.empty(b, 4, 5, n))),
+    "matmul of a matrix": (_aten.matmul.default, lambda b, n: (torch.empty(b, n, 5), torch.empty(5, 6))),
+    "matmul of one batch": (_aten.matmul.default, lambda b, n: (torch.empty(b, 4, n, 5), torch.empty(1, 1, 5, 6))),
+    "matmul transposed": (_aten.matmul.default, lambda b, n: (torch.empty(b, n, 5), torch.empty(b, n, 5).mT)),
+    "bmm": (_aten.bmm.default, lambda b, n: (torch.empty(b, n, 5), torch.empty(b, 5, n))),
+    "native_layer_norm": (
+        _aten.native_layer_norm.default,
+        lambda b, n: (torch.empty(b, n, 5), [5], torch.empty(5), None, 1e-5),
+    ),
+    "native_group_norm": (
+        _aten.native_group_norm.default,
+        lambda b, n: (torch.empty(b, 6, n), torch.empty(6), torch.empty(6), b, 6, n, 2, 1e-5),
+    ),
+    "embedding": (_aten.embedding.default, lambda b, n: (torch.empty(9, 4), _int(b, n))),
+    "gelu": (_aten.gelu.default, lambda b, n: (torch.empty(b, n),)),
+    "_softmax": (_aten._softmax.default, lambda b, n: (torch.empty(b, n), -1, False)),
+    "clone": (_aten.clone.default, lambda b, n: (torch.empty(b, n),)),
+    "roll": (_aten.roll.default, lambda b, n: (torch.empty(b, n), [2], [1])),
+    "fill.Scalar": (_aten.fill.Scalar, lambda b, n: (_int(b, n), 2)),
+    "where.self": (_aten.where.self, lambda b, n: (_bool(b, 1, n), torch.empty(b, 4, 1), torch.empty(()))),
+    "div.Tensor": (_aten.div.Tensor, lambda b, n: (torch.empty(b, 1), torch.empty(1, n))),
+    "add.Tensor": (_aten.add.Tensor, lambda b, n: (_int(b, 1, n), _int(n))),
+    "bitwise_and.Tensor": (_aten.bitwise_and.Tensor, lambda b, n: (_bool(b, 1), _bool(b, n))),
+    "le.Tensor": (_aten.le.Tensor, lambda b, n: (torch.empty(n), torch.empty(b, 1))),
+}
+
+
+@pytest.mark.parametrize("case", _KNOWN)
+def test_results_are_those_of_torch(fakes: Fakes, case: str) -> None:
+    op, make = _KNOWN[case]
+    args = _arguments(fakes, make)
+    found = contiguous_results(case.partition(" ")[0], args, {}, describe)
+    assert found is not None
+    with fakes:
+        expected = op(*args)
+    for known, tensor in zip(found, expected if isinstance(expected, tuple) else (expected,), strict=True):
+        assert isinstance(tensor, FakeTensor)
+        assert known.dtype == tensor.dtype
+        assert [str(size) for size in known.shape] == [str(size) for size in tensor.shape]
+        assert is_contiguous(describe(tensor))
+
+
+@pytest.mark.parametrize(
+    ("name", "make"),
+    [
+        ("matmul", lambda b, n: (torch.empty(n, 5), torch.empty(b, 5, 6))),
+        ("matmul", lambda b, n: (torch.empty(b, n), torch.empty(b, n))),
+        ("bmm", lambda b, n: (torch.empty(b, 2, 5), torch.empty(1, 5, 2))),
+        ("add.Tensor", lambda b, n: (torch.empty(b), torch.empty(n))),
+        ("add.Tensor", lambda b, n: (torch.empty(b), _int(b))),
+        ("add.Tensor", lambda b, n: (torch.empty(b, n).T, torch.empty(n, b))),
+        ("sub.Tensor", lambda b, n: (_bool(b), _bool(b))),
+        ("div.Tensor", lambda b, n: (_int(b), _int(b))),
+        ("_softmax", lambda b, n: (torch.empty(b), 1, False)),
+        ("roll", lambda b, n: (torch.empty(b, n), [1, 2], [0])),
+        ("fill.Tensor", lambda b, n: (torch.empty(b), torch.empty(1))),
+        ("native_layer_norm", lambda b, n: (torch.empty(b, n), [4], None, None, 1e-5)),
+    ],
+)
+def test_what_depends_on_values_or_is_wrong_is_left_to_torch(
+    fakes: Fakes, name: str, make: Callable[[Any, Any], tuple[Any, ...]]
+) -> None:
+    assert contiguous_results(name, _arguments(fakes, make), {}, describe) is None
+
+
+def test_a_keyword_argument_without_a_rule_is_left_to_torch(fakes: Fakes) -> None:
+    args = _arguments(fakes, lambda b, n: (torch.empty(b), torch.empty(b)))
+    assert contiguous_results("add.Tensor", args, {"alpha": 2}, describe) is None
+
+
+def test_arithmetic_on_sizes_is_computed_once(fakes: Fakes) -> None:
+    symbols = fakes.symbols
+    assert symbols is not None
+    batch, length = symbols.new_size("batch", 3), symbols.new_size("length", 7)
+    first, second = batch * length + 1, batch * length + 1
+    assert first.node is second.node
+    assert str(first.node.expr) == str(batch.node.expr * length.node.expr + 1)
+    assert (batch - length).node is not (length - batch).node
+    assert int(symbols.number_in_example(first, {})) == 22
