@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from onnx_parity.harness.columnar import write_columns
 from onnx_parity.harness.commands.terminal import print_json, print_text, refuse
 from onnx_parity.harness.record import Record
 from onnx_parity.harness.results.query import FIELDS, Query, QueryError, parse
@@ -25,6 +26,9 @@ def query(
     ] = "cell,status,stage,reason",
     json: Annotated[bool, typer.Option("--json", help="Print whole records, one line of JSON each.")] = False,
     count: Annotated[bool, typer.Option("--count", help="Print only the number of matching cells.")] = False,
+    parquet: Annotated[
+        Path | None, typer.Option(help="Write whole records to this Parquet file instead of printing them.")
+    ] = None,
 ) -> None:
     """Print the cells of a run that satisfy a condition.
 
@@ -43,13 +47,17 @@ def query(
         parity query '"aten::gelu" in aten and seconds["export"] > 0.1' --json
 
         parity query 'status == "crashed"' --run runs/20260131-101500-4711 --count
+
+        parity query True --parquet cells.parquet
     """
     try:
         condition = parse(question)
         columns = [_column(field) for field in fields.split(",")]
         read_info(run)
         found, matching = _found(condition, run)
-        if not count:
+        if parquet is not None:
+            _write(parquet, matching)
+        elif not count:
             for record in matching:
                 if json:
                     print_json(record)
@@ -58,6 +66,13 @@ def query(
     except (QueryError, RunStoreError) as error:
         refuse(str(error))
     print_text(f"{found} cells", error=not count)
+
+
+def _write(file: Path, records: Iterable[Record]) -> None:
+    try:
+        write_columns(file, records, [])
+    except OSError as error:
+        refuse(f"{file} cannot be written: {error.strerror or error}. Name a file in a folder that exists.")
 
 
 def _found(condition: Query, run: Path) -> tuple[int, Iterable[Record]]:

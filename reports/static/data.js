@@ -11,8 +11,6 @@ function load(name) {
   if (!loading.has(name)) {
     loading.set(name, new Promise((resolve, reject) => {
       arrived.set(name, (packed) => resolve(unpack(packed)));
-      const embedded = document.getElementById(`piece-${name}`);
-      if (embedded) return piece(name, embedded.textContent);
       const script = document.createElement("script");
       script.src = `data/${name}.js`;
       script.onerror = () => reject(new Error(`data/${name}.js is missing. Write the report again: parity report`));

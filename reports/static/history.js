@@ -55,7 +55,7 @@ orSay(document.getElementById("history"), load("history").then((runs) => {
   place.append(section, all);
   const rows = [...runs].reverse().map((run) => ({ ...run, states: new Set(), text: `${run.id} ${run.tier} ${run.commit} ${run.packages.torch ?? ""}` }));
   table(all, {
-    id: "runs-table", noun: "run", rows, caption: "Runs",
+    id: "runs-table", noun: "run", rows, caption: "Table of runs",
     columns: [
       { name: "run", key: (row) => row.id, show: (row) => h("th", { scope: "row" }, row.report ? h("a", { href: row.report }, row.id) : row.id) },
       { name: "tier", key: (row) => row.tier, show: (row) => cell(row.tier) },

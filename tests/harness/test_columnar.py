@@ -8,8 +8,9 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 from msgspec.structs import replace
+from typer.testing import CliRunner
 
-from onnx_parity.harness import store
+from onnx_parity.harness import cli, store
 from onnx_parity.harness.gate.policy import Policy
 from onnx_parity.harness.gate.verdict import judge
 from onnx_parity.harness.record import SCHEMA_VERSION, Blame, Metrics, OnnxUse, Record, RunEnd, Stage, Status
@@ -167,3 +168,16 @@ def test_where_a_cell_is_in_several_merged_runs_the_lines_decide(tmp_path: Path)
     merged = merge([one, other], tmp_path)
     assert not (merged / "records.parquet").exists()
     assert {record.cell: record for record in read_records(merged)}["b"] == later
+
+
+def test_a_query_writes_columns_of_any_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(store, "_WORTH_COLUMNS", 1 << 40)
+    run, file = run_of(tmp_path), tmp_path / "failed.parquet"
+    arguments = ["query", 'status == "failed"', "--run", str(run), "--parquet"]
+    assert CliRunner().invoke(cli.app, [*arguments, str(file)]).exit_code == 0
+    assert pq.read_table(file).column("cell").to_pylist() == ["c"]
+    refused = CliRunner().invoke(cli.app, [*arguments, str(tmp_path / "nowhere" / "failed.parquet")])
+    assert refused.exit_code == 2
+    assert "cannot be written: No such file or directory. Name a file in a folder that exists." in " ".join(
+        refused.output.split()
+    )
