@@ -21,7 +21,8 @@ from statistics import median
 import msgspec
 
 from benchmarks.jobs import Clock, Job, Latency, LatencyJob, Memory, MemoryJob, Outcome, TimeJob, Times
-from benchmarks.models import MODELS, SMALL_NETWORK
+from benchmarks.models import SMALL_NETWORK
+from benchmarks.newer_models import model_named
 from benchmarks.subjects import DEFAULT_LAYOUT, Subject, export
 from onnx_parity.harness.running.channel import Channel, die_with
 
@@ -42,7 +43,7 @@ def clocked(action: Callable[[], None]) -> Clock:
 
 
 def measure_time(job: TimeJob) -> Times:
-    model, args = MODELS[job.model].make(DYNAMIC_BATCH if job.dynamic else 1)
+    model, args = model_named(job.model).make(DYNAMIC_BATCH if job.dynamic else 1)
 
     def once() -> None:
         export(job.subject, model, args, Path(job.path), DEFAULT_LAYOUT[job.subject], dynamic=job.dynamic)
@@ -56,7 +57,7 @@ def measure_time(job: TimeJob) -> Times:
 
 
 def measure_memory(job: MemoryJob) -> Memory:
-    model, args = MODELS[job.model].make()
+    model, args = model_named(job.model).make()
     # The first export of a process loads code, which is not part of the cost of a model.
     small, small_args = SMALL_NETWORK.make()
     export(job.subject, small, small_args, Path(job.path).with_suffix(".warm-up.onnx"), job.weights)
@@ -91,7 +92,7 @@ def measure_latency(job: LatencyJob) -> Latency:
     import onnxruntime
     import torch
 
-    model, args = MODELS[job.model].make()
+    model, args = model_named(job.model).make()
     with torch.no_grad():
         output = model(*args)
     expected = (output if isinstance(output, torch.Tensor) else output[0]).numpy()

@@ -17,6 +17,8 @@ class Kind(StrEnum):
     NETWORK = "network"
     OPERATOR = "one operator"
     SCRIPT = "scripted control flow"
+    #: Only measured by `python -m benchmarks.newer_networks`.
+    NEWER = "newer network"
 
 
 @dataclass(frozen=True)
@@ -29,21 +31,24 @@ class Model:
     kind: Kind = Kind.NETWORK
     #: Whether it has gigabytes. Such models are only measured by `python -m benchmarks.large`.
     large: bool = False
+    #: The number of tokens from which the input is drawn; 0 if it consists of floats.
+    tokens: int = 0
 
     def make(self, batch: int = 1) -> tuple[nn.Module, tuple[Tensor, ...]]:
         torch.manual_seed(0)
-        return self.build().eval(), (torch.rand(batch, *self.shape),)
+        sizes = (batch, *self.shape)
+        return self.build().eval(), (torch.randint(self.tokens, sizes) if self.tokens else torch.rand(sizes),)
 
 
-def _vision(name: str) -> Model:
+def vision(name: str, kind: Kind = Kind.NETWORK, shape: tuple[int, ...] = (3, 224, 224), **options: object) -> Model:
     def build() -> nn.Module:
         from onnx_parity.model_zoo.torchvision_import import torchvision
 
-        model = torchvision.models.get_model(name, weights=None)
+        model = torchvision.models.get_model(name, weights=None, **options)
         assert isinstance(model, nn.Module)
         return model
 
-    return Model(name, build, shape=(3, 224, 224))
+    return Model(name, build, shape, kind)
 
 
 def _lstm() -> nn.Module:
@@ -116,7 +121,7 @@ def _small_network() -> nn.Module:
 MODELS = {
     model.name: model
     for model in (
-        *(_vision(name) for name in ("alexnet", "resnet18", "resnet50", "vgg16", "densenet121")),
+        *(vision(name) for name in ("alexnet", "resnet18", "resnet50", "vgg16", "densenet121")),
         Model("lstm", _lstm, shape=(16, 128)),
         Model("elu", nn.ELU, shape=(3,), kind=Kind.OPERATOR),
         Model("branches", _branches, shape=(64,), kind=Kind.SCRIPT),
