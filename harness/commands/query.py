@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated
@@ -72,7 +73,9 @@ def _write(file: Path, records: Iterable[Record]) -> None:
     try:
         write_columns(file, records, [])
     except OSError as error:
-        refuse(f"{file} cannot be written: {error.strerror or error}. Name a file in a folder that exists.")
+        # Arrow's own text names the file that is written first, and repeats the number of the error.
+        why = os.strerror(error.errno) if error.errno else str(error)
+        refuse(f"{file} cannot be written: {why}. Name a file in a folder that exists.")
 
 
 def _found(condition: Query, run: Path) -> tuple[int, Iterable[Record]]:
