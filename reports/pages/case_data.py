@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Hashable, Sequence
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import msgspec
 
@@ -96,7 +96,7 @@ def case_data(case: Case) -> CaseData:
                 bundles.number(record.bundle),
             )
         )
-    columns = [list(column) for column in zip(*rows, strict=True)]
+    columns: Any = [list(column) for column in zip(*rows, strict=True)]
     return CaseData(
         case.label,
         variants.values(),
@@ -109,8 +109,8 @@ def case_data(case: Case) -> CaseData:
         [message_excerpt(message) for message in messages.values()],
         bundles.values(),
         *columns,
-        microseconds=_microseconds(records),
-        more_messages=left_out,
+        _microseconds(records),
+        left_out,
     )
 
 

@@ -75,17 +75,15 @@ class Subjects:
                     "of": key,
                     "points": points,
                     #: For each subject, the points of each ending, and those at which it alone is right.
-                    "counts": [
-                        [
-                            *(counts.get(subject, Counter())[each] for each in Ending),
-                            counts.get(subject, {}).get("alone", 0),
-                        ]
-                        for subject in subjects
-                    ],
+                    "counts": [_numbers(counts.get(subject, Counter())) for subject in subjects],
                 }
                 for key, points, counts in self._rows
             ],
         }
+
+
+def _numbers(counts: Counter[str]) -> list[int]:
+    return [*(counts[each] for each in Ending), counts["alone"]]
 
 
 def _ending(record: Record) -> Ending:
