@@ -10,7 +10,7 @@ import msgspec
 from markupsafe import escape
 
 from onnx_parity.harness.escaping import markdown_code, markdown_line
-from onnx_parity.harness.record import RunInfo
+from onnx_parity.harness.record import RunInfo, Status
 from onnx_parity.reports import pieces
 from onnx_parity.reports.groups import Group
 from onnx_parity.reports.outcomes import count_in_words
@@ -47,7 +47,7 @@ def write_machine_files(
     }
     (folder / "summary.json").write_bytes(msgspec.json.format(msgspec.json.encode(described)) + b"\n")
     (folder / "summary.md").write_text(_markdown(info, summary, meter, failures, changes), encoding="utf-8")
-    passed, ran = meter.counts["passed"], meter.counts.total() - meter.counts["absent"]
+    passed, ran = meter.counts[Status.PASSED], meter.counts.total() - meter.counts[Status.ABSENT]
     text = f"{thousands(passed)} of {thousands(ran)} passed" if ran else "nothing ran"
     is_bad = summary.wrong or bool(changes and changes.regressed)
     colour = "#b3261e" if is_bad else "#2e7d4f" if ran else "#6b7280"

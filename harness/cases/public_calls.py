@@ -21,7 +21,7 @@ _PLACES: tuple[tuple[str, ModuleType | type], ...] = (
 )
 
 
-class PublicCalls(TorchFunctionMode):  # type: ignore[misc]
+class PublicCalls(TorchFunctionMode):
     """Notes the public functions that are called within a block, but not those that they call themselves."""
 
     def __init__(self) -> None:

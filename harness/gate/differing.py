@@ -73,8 +73,9 @@ def _ids(columns: Columns, field: str) -> Numbers:
 
     values = columns.values(field)
     assert values.codes is not None
-    numbers = {None: 0, **{value: number for number, value in enumerate(_MEMBERS[field], 1)}}
-    return np.array([numbers[value] for value in values.distinct], np.int8)[values.codes]
+    numbers: dict[object, int] = {value: number for number, value in enumerate((None, *_MEMBERS[field]))}
+    ids: Numbers = np.array([numbers[value] for value in values.distinct], np.int8)[values.codes]
+    return ids
 
 
 def _part(columns: Columns, differs: Numbers) -> Part:

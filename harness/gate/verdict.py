@@ -79,7 +79,11 @@ def _sides(baseline: Path, run: Path) -> tuple[Side, Side, Mapping[str, ExportTi
     before, now = read_columns(baseline), read_columns(run)
     if before is not None and now is not None:
         differing = find_differing(before, now)
-        return Side(*old, *differing.before), Side(*new, *differing.now), differing.exports
+        one, other = (
+            Side(*about, part.records, part.counts, part.carried)
+            for about, part in ((old, differing.before), (new, differing.now))
+        )
+        return one, other, differing.exports
     records = [{record.cell: record for record in read_records(each)} for each in (baseline, run)]
     one, other = (
         Side(*about, of, Counter(r.status for r in of.values()), sum(1 for r in of.values() if r.carried))

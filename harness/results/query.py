@@ -128,7 +128,9 @@ class Query:
             found, first, place = np.unique(codes, return_index=True, return_inverse=True)
             evaluated = rows[first]
             combinations = np.stack(np.unravel_index(found, lengths), 1).tolist() if paths else [[]]
-            items = ([each.distinct[c] for each, c in zip(values, row, strict=True)] for row in combinations)
+            items: Iterable[Sequence[Any]] = (
+                [each.distinct[c] for each, c in zip(values, row, strict=True)] for row in combinations
+            )
         else:
             evaluated = rows
             items = zip(*(_taken(each, rows) for each in values), strict=True)

@@ -108,9 +108,7 @@ def case_data(case: Case) -> CaseData:
         aten.values(),
         [message_excerpt(message) for message in messages.values()],
         bundles.values(),
-        *columns,
-        _microseconds(records),
-        left_out,
+        *(*columns, _microseconds(records), left_out),
     )
 
 

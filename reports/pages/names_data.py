@@ -30,7 +30,9 @@ class Group(Protocol):
 def names_data(groups: Iterable[Group], traced: Traced) -> list[dict[str, Any]]:
     versions = {f"{op}@{since}": seen for (domain, op, since), seen in traced.onnx.items() if not domain}
     found: Mapping[str, Mapping[str, Sightings]] = {"calls": traced.calls, "aten": traced.aten, "onnx": versions}
-    return [_group_data(group, found[group.kind]) for group in groups]
+    # A run of an earlier version does not say what its programs call: that is unknown, and not nothing.
+    known = (group for group in groups if group.kind != "calls" or traced.calls)
+    return [_group_data(group, found[group.kind]) for group in known]
 
 
 def _group_data(group: Group, found: Mapping[str, Sightings]) -> dict[str, Any]:
