@@ -190,6 +190,9 @@ class Record(msgspec.Struct, frozen=True, omit_defaults=True):
         plain = not _INTERPRETED.search(self.nodeid)
         return " ".join(["pytest", f'"{self.nodeid}"' if plain else shlex.quote(self.nodeid), *self.options])
 
+    #: The public functions that the program calls, and the modules that it consists of: `torch.nn.functional.elu`.
+    calls: tuple[str, ...] = ()
+
 
 class RunInfo(msgspec.Struct, frozen=True, omit_defaults=True):
     """The description of a run: when and where it ran, with which packages and options."""

@@ -19,7 +19,8 @@ from onnx_parity.harness.expecting.expectation_edits import Edit, edit
 from onnx_parity.harness.expecting.expectations import FILE, ExpectationError
 from onnx_parity.harness.expecting.unsupported_edits import Group, is_refused, known, written
 from onnx_parity.harness.record import Record, RunInfo
-from onnx_parity.harness.store import RunStoreError, read_info, read_records
+from onnx_parity.harness.run_store_error import RunStoreError
+from onnx_parity.harness.store import read_info, read_records
 
 if TYPE_CHECKING:
     from onnx_parity.harness.matrix.cells import Cell

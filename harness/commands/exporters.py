@@ -15,7 +15,8 @@ from onnx_parity.harness.commands.terminal import print_json, refuse, warn_of_da
 from onnx_parity.harness.escaping import visible_line
 from onnx_parity.harness.record import GRAVEST_FIRST, Status
 from onnx_parity.harness.results.exporters_compared import Comparison, Row, compare
-from onnx_parity.harness.store import RunStoreError, read_info, read_records
+from onnx_parity.harness.run_store_error import RunStoreError
+from onnx_parity.harness.store import read_info, read_records
 
 
 def exporters(

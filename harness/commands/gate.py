@@ -14,7 +14,7 @@ from onnx_parity.harness.commands.terminal import print_text, refuse
 from onnx_parity.harness.gate.formats import junit, lines, markdown, workflow_commands
 from onnx_parity.harness.gate.policy import Policy, PolicyError, read_policy
 from onnx_parity.harness.gate.verdict import judge
-from onnx_parity.harness.store import RunStoreError
+from onnx_parity.harness.run_store_error import RunStoreError
 
 
 def gate(

@@ -22,7 +22,8 @@ from onnx_parity.harness.commands.stopping import exit_code_of
 from onnx_parity.harness.commands.terminal import print_json, print_text, refuse
 from onnx_parity.harness.pytest_plugin.options import prefixed, with_prefix
 from onnx_parity.harness.results.exporters_compared import compare
-from onnx_parity.harness.store import RunStoreError, read_info, read_records
+from onnx_parity.harness.run_store_error import RunStoreError
+from onnx_parity.harness.store import read_info, read_records
 
 #: pytest has an exit code for invalid options and another one for an empty selection. `parity` ends with 2 for both.
 _USED_WRONGLY, _PYTEST_USED_WRONGLY = 2, (4, 5)

@@ -112,6 +112,7 @@ class Outcome:
             aten=self.aten,
             onnx=self.onnx,
             nodes=self.nodes,
+            calls=self.prepared.reference.calls if self.prepared else (),
         )
 
     def hold(self, verdict: Verdict) -> None:

@@ -26,7 +26,8 @@ from onnx_parity.harness.expecting.expectations import FILE, load
 from onnx_parity.harness.record import Record, RunInfo, Status
 from onnx_parity.harness.results.content import contents, declared_as, room_folder
 from onnx_parity.harness.results.environment import package_versions, platform_name
-from onnx_parity.harness.store import RunStoreError, read_info, read_records
+from onnx_parity.harness.run_store_error import RunStoreError
+from onnx_parity.harness.store import read_info, read_records
 
 if TYPE_CHECKING:
     from onnx_parity.harness.pytest_plugin.items import CellItem

@@ -29,8 +29,9 @@ from onnx_parity.harness.pytest_plugin.orphaned import end_with_starter
 from onnx_parity.harness.pytest_plugin.pace import Pace
 from onnx_parity.harness.pytest_plugin.worker_crash import record_crash
 from onnx_parity.harness.results.terminal_summary import counts, summarise, without_kernel
+from onnx_parity.harness.run_store_error import RunStoreError
 from onnx_parity.harness.running.limits import parse_limits
-from onnx_parity.harness.store import RunStoreError, read_records
+from onnx_parity.harness.store import read_records
 
 if TYPE_CHECKING:
     from xdist.workermanage import WorkerController

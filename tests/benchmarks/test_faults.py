@@ -12,7 +12,8 @@ import typer
 from msgspec.structs import replace
 from typer.testing import CliRunner
 
-from benchmarks.faults import Tally, in_turn, main, others, told_wrongly
+from benchmarks.attacks import Tally
+from benchmarks.faults import in_turn, main, others, told_wrongly
 from onnx_parity.exporter.verification.oracle import judge
 from onnx_parity.harness.record import Stage, Status
 from tests.harness import planted

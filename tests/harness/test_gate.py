@@ -18,7 +18,7 @@ from onnx_parity.harness.gate.formats import headline, junit, lines, markdown, w
 from onnx_parity.harness.gate.policy import Action, Findings, Policy, PolicyError, Thresholds, read_policy
 from onnx_parity.harness.gate.verdict import Verdict, judge
 from onnx_parity.harness.record import SCHEMA_VERSION, Blame, Metrics, Record, RunEnd, RunInfo, Stage, Status
-from onnx_parity.harness.store import RunStoreError
+from onnx_parity.harness.run_store_error import RunStoreError
 from tests.records import INFO as OLD_INFO
 from tests.records import RECORD, write_run
 

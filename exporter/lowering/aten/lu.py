@@ -172,7 +172,8 @@ def linalg_solve_ex(
 @lowering("aten::linalg_inv_ex")
 def linalg_inv_ex(g: Graph, A: Value, check_errors: bool = False) -> tuple[Value, Value | None]:
     lu, pivots = _factors(g, A)
-    inverse = _solution(g, lu, pivots, identity_matrix(g, *A.sizes[-2:], A.dtype))
+    rows, columns = A.sizes[-2:]
+    inverse = _solution(g, lu, pivots, identity_matrix(g, rows, columns, A.dtype))
     return inverse, _info(g, lu) if g.is_used(1) else None
 
 

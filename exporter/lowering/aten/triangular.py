@@ -125,4 +125,5 @@ def cholesky_solve(g: Graph, self: Value, input2: Value, upper: bool = False) ->
 
 @lowering("aten::cholesky_inverse")
 def cholesky_inverse(g: Graph, self: Value, upper: bool = False) -> Value:
-    return _solved(g, _lower(g, self, upper), identity_matrix(g, *self.sizes[-2:], self.dtype))
+    rows, columns = self.sizes[-2:]
+    return _solved(g, _lower(g, self, upper), identity_matrix(g, rows, columns, self.dtype))
