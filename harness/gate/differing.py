@@ -102,8 +102,9 @@ def _edited(before: Columns, now: Columns, here: Numbers, there: Numbers) -> lis
     def sources(columns: Columns) -> Numbers:
         values = columns.values("source")
         assert values.codes is not None
-        found: Numbers = np.array([numbers.setdefault(value or "", len(numbers)) for value in values.distinct])
-        return found[values.codes]
+        each = [numbers.setdefault(value or "", len(numbers)) for value in values.distinct]
+        found: Numbers = np.array(each)[values.codes]
+        return found
 
     old, new = sources(before)[there], sources(now)[here]
     names = now.values("name")

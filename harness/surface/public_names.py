@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -85,7 +86,7 @@ def _aten() -> Iterator[NameGroup]:
         if not name.startswith("aten::") or name.startswith("aten::_") or name.endswith("_backward"):
             continue
         names.add(name)
-        found = torch._C._get_operation_overload(name, overload)
+        found: Any = torch._C._get_operation_overload(name, overload)
         if found is not None and torch.Tag.core in found[2]:
             core.add(name)
 

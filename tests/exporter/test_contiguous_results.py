@@ -11,7 +11,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 
 from onnx_parity.exporter.capture.fakes.contiguous_results import contiguous_results
 from onnx_parity.exporter.capture.fakes.fake_mode import Fakes
-from onnx_parity.exporter.capture.fakes.pointwise import is_contiguous
+from onnx_parity.exporter.capture.fakes.pointwise import Metadata, is_contiguous
 from onnx_parity.exporter.capture.fakes.result_cache import describe
 from onnx_parity.exporter.capture.sizes.shape_env import HintedShapeEnv
 
@@ -65,11 +65,16 @@ _KNOWN: dict[str, tuple[Any, Callable[[Any, Any], tuple[Any, ...]]]] = {
 }
 
 
+def _metadata(tensor: torch.Tensor) -> Metadata:
+    assert isinstance(tensor, FakeTensor)
+    return describe(tensor)
+
+
 @pytest.mark.parametrize("case", _KNOWN)
 def test_results_are_those_of_torch(fakes: Fakes, case: str) -> None:
     op, make = _KNOWN[case]
     args = _arguments(fakes, make)
-    found = contiguous_results(case.partition(" ")[0], args, {}, describe)
+    found = contiguous_results(case.partition(" ")[0], args, {}, _metadata)
     assert found is not None
     with fakes:
         expected = op(*args)
@@ -100,12 +105,12 @@ def test_results_are_those_of_torch(fakes: Fakes, case: str) -> None:
 def test_what_depends_on_values_or_is_wrong_is_left_to_torch(
     fakes: Fakes, name: str, make: Callable[[Any, Any], tuple[Any, ...]]
 ) -> None:
-    assert contiguous_results(name, _arguments(fakes, make), {}, describe) is None
+    assert contiguous_results(name, _arguments(fakes, make), {}, _metadata) is None
 
 
 def test_a_keyword_argument_without_a_rule_is_left_to_torch(fakes: Fakes) -> None:
     args = _arguments(fakes, lambda b, n: (torch.empty(b), torch.empty(b)))
-    assert contiguous_results("add.Tensor", args, {"alpha": 2}, describe) is None
+    assert contiguous_results("add.Tensor", args, {"alpha": 2}, _metadata) is None
 
 
 def test_arithmetic_on_sizes_is_computed_once(fakes: Fakes) -> None:

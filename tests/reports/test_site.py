@@ -105,9 +105,9 @@ def test_the_data_of_a_case_say_what_its_records_do(tmp_path: Path) -> None:
                 cell, node, whole, options = case["ids"][case["id"][at]]
                 cell, node = (text.replace("-opset{}-", f"-opset{opset}-") if whole else text for text in (cell, node))
                 found[cell] = (
-                    declaration["name"], case["case"], tuple(case["variants"][case["variant"][at]]), opset, node, options,
-                    case["status"][at], case["reasons"][case["reason"][at]][0], case["messages"][case["message"][at]],
-                    case["emissions"][case["emission"][at]][1],
+                    declaration["name"], case["case"], tuple(case["variants"][case["variant"][at]]), opset, node,
+                    options, case["status"][at], case["reasons"][case["reason"][at]][0],
+                    case["messages"][case["message"][at]], case["emissions"][case["emission"][at]][1],
                 )  # fmt: skip
     assert found == {
         record.cell: (

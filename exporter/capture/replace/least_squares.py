@@ -30,7 +30,8 @@ def _lstsq(
     solution = vt.mT @ (weights * (u.mT @ sides))
     none = self.new_empty([0])
     residuals = none
-    if driver not in (None, "gelsy") and isinstance(rows, int) and isinstance(columns, int) and rows > columns:
+    is_known = {type(rows), type(columns)} == {int}
+    if driver not in (None, "gelsy") and is_known and rows > columns:
         residuals = (sides - self @ solution).square().sum(-2)
         if driver != "gels":
             if self.dim() > 2:

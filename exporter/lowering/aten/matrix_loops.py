@@ -158,7 +158,8 @@ def first_flagged(g: Graph, flags: Value) -> Value:
 
 def smallest_side(a: Value) -> Size:
     rows, columns = a.sizes[-2:]
-    return torch.sym_min(rows, columns)
+    smallest: Size = torch.sym_min(rows, columns)
+    return smallest
 
 
 def broadcast_batch(g: Graph, a: Value, b: Value) -> Value:

@@ -71,7 +71,7 @@ def triangular_solve(
     """The solution, and A"""
     a = transposed(g, A) if transpose else A
     solution = solve_triangular(g, a, self, upper=upper is not transpose, unit=unitriangular)
-    return solution, g.expand(A, g.node.outputs[1].shape)
+    return solution, g.expand(A, g.output(1).shape)
 
 
 # --- Cholesky ---------------------------------------------------------------------------------------------------------
