@@ -18,6 +18,7 @@ from typer.testing import CliRunner
 
 from onnx_parity.harness import cli
 from onnx_parity.harness.commands import stopping
+from onnx_parity.harness.pytest_plugin.options import with_prefix
 from onnx_parity.harness.store import read_records
 from tests.records import INFO, RECORD, write_run
 
@@ -319,6 +320,13 @@ def test_what_is_ignored_goes_on_to_be(tmp_path: Path, capfd: pytest.CaptureFixt
         process.send_signal(signal.SIGTERM)
         assert process.wait(30) == 2
     assert capfd.readouterr().out == "ended in order\n"
+
+
+@pytest.mark.parametrize(("option", "code"), [("--in-process", 5), ("--pdb", 5), ("--pace", 6)])
+def test_a_debugger_is_in_the_foreground_group(option: str, code: int) -> None:
+    text = "import os, sys; sys.exit(5 if os.getpgid(0) == os.getpgid(os.getppid()) else 6)"
+    command = [sys.executable, "-c", text, with_prefix(option)]
+    assert stopping.exit_code_of(command, None)[0] == code
 
 
 def test_handlers_are_as_before_when_a_run_has_ended() -> None:

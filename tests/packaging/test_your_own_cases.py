@@ -38,6 +38,7 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return place / "bin"
 
 
+@pytest.mark.slow
 def test_the_guide_holds_from_the_first_line_to_the_last(environment: Path, tmp_path: Path) -> None:
     # pytest is the environment's own, though its package lies elsewhere.
     (environment / "pytest").write_text(f'#!/bin/sh\nexec "{environment}/python" -m pytest "$@"\n')
