@@ -16,7 +16,8 @@ import msgspec
 import typer
 
 from onnx_parity.harness.record import Record, Stage
-from onnx_parity.harness.store import RunStoreError, read_info, read_records
+from onnx_parity.harness.run_store_error import RunStoreError
+from onnx_parity.harness.store import read_info, read_records
 
 #: Targets for a run of the full matrix on two cores.
 RATE, SHARE, GROWTH = 150.0, 0.2, 0.25

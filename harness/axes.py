@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum, StrEnum
+from typing import TypeVar
 
 #: Every opset that the exporter writes and onnx knows. This equals `OPSETS` of `exporter/request/opsets.py`, as a test
 #: checks. It is not imported, because that would import torch into every pytest that has the plug-in.
@@ -161,6 +163,29 @@ class Selection:
             return self.devices
         newest = max((each for each in opsets if each in ONNXRUNTIME_OPSETS), default=None)
         return (Device.CPU, Device.CUDA) if opset == newest else (Device.CPU,)
+
+
+def selection(said: Callable[[str], str | None]) -> Selection:
+    """The selection of what is said for each of its fields, as on the command line; None where nothing is said."""
+    usual = Selection()
+    opsets, exporters, runtimes = said("opsets"), said("exporters"), said("runtimes")
+    return Selection(
+        tier=(_of_enum(said, "tier", Tier) or (usual.tier,))[0],
+        opsets=parse_opsets(opsets) if opsets is not None else None,
+        dtypes=_of_enum(said, "dtypes", Dtype),
+        devices=_of_enum(said, "devices", Device),
+        exporters=parse_exporters(exporters) if exporters is not None else usual.exporters,
+        runtimes=parse_runtimes(runtimes) if runtimes is not None else None,
+        captures=_of_enum(said, "captures", Capture) or usual.captures,
+    )
+
+
+_Axis = TypeVar("_Axis", Tier, Dtype, Device, Capture)
+
+
+def _of_enum(said: Callable[[str], str | None], name: str, axis: type[_Axis]) -> tuple[_Axis, ...] | None:
+    text = said(name)
+    return tuple(map(axis, parse_names(f"--{name}", text, tuple(axis)))) if text is not None else None
 
 
 def parse_opsets(text: str) -> tuple[int, ...]:

@@ -18,6 +18,7 @@ from onnx_parity.harness.commands.expect import expect
 from onnx_parity.harness.commands.export import export
 from onnx_parity.harness.commands.exporters import exporters
 from onnx_parity.harness.commands.gate import gate
+from onnx_parity.harness.commands.init import init
 from onnx_parity.harness.commands.list_cases import list_cases
 from onnx_parity.harness.commands.localise import localise
 from onnx_parity.harness.commands.merge import merge
@@ -69,6 +70,7 @@ app.command()(export)
 app.command()(show)
 app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})(run)
 app.command("list")(list_cases)
+app.command()(init)
 app.command()(report)
 app.command()(query)
 app.command()(exporters)

@@ -7,12 +7,17 @@ version is kept in `tests/harness/old_runs/` to test that.
 
 from __future__ import annotations
 
+import re
+import shlex
 from enum import StrEnum
 
 import msgspec
 
 #: Version 2 added: when a cell ran and how long, the memory of its process, the error of an expected failure, `RunEnd`.
 SCHEMA_VERSION = 2
+
+#: What a shell interprets within double quotes.
+_INTERPRETED = re.compile(r'["$`\\!]')
 
 #: The headroom of an exact result.
 EXACT_HEADROOM = 1e9
@@ -131,7 +136,7 @@ class Record(msgspec.Struct, frozen=True, omit_defaults=True):
     #: The file of the declaration, relative to the project, and the line: `op_cases/pooling.py`, 41.
     file: str
     line: int
-    #: The node id to pass to pytest to run this cell again.
+    #: Its node id in pytest, which says all that the cell is: `again` runs it with this.
     nodeid: str
     opset: int
     dtype: str
@@ -174,6 +179,19 @@ class Record(msgspec.Struct, frozen=True, omit_defaults=True):
     source: str = ""
     #: The failure bundle, relative to the run's folder; empty if there is none.
     bundle: str = ""
+    #: Whether the exporter refused the program, though `unsupported.toml` does not say so.
+    refused: bool = False
+    #: The options of the run that the node id does not tell: `--parity-seed=3`.
+    options: tuple[str, ...] = ()
+
+    @property
+    def again(self) -> str:
+        """The command that runs this cell again, in double quotes unless a shell would interpret their content."""
+        plain = not _INTERPRETED.search(self.nodeid)
+        return " ".join(["pytest", f'"{self.nodeid}"' if plain else shlex.quote(self.nodeid), *self.options])
+
+    #: The public functions that the program calls, and the modules that it consists of: `torch.nn.functional.elu`.
+    calls: tuple[str, ...] = ()
 
 
 class RunInfo(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -5,6 +5,7 @@
     runs/20260131-101500/in-flight-gw0          the cell that this process is running, if any
     runs/20260131-101500/stderr-gw0.txt         what that cell wrote to its standard error
     runs/20260131-101500/end.json               the `RunEnd`, once the run has ended
+    runs/20260131-101500/records.parquet        the records as columns, if a large run has ended; see `columnar.py`
     runs/last                                   link to the newest run
 
 Each process appends to a file of its own, with one `write` for each line. If it is killed, at most its last line is
@@ -22,15 +23,37 @@ import stat
 import struct
 import time
 import zlib
-from collections.abc import Iterable, Iterator
+from array import array
+from collections.abc import Iterable, Iterator, Sequence
+from hashlib import blake2b
+from itertools import pairwise
 from pathlib import Path
+from typing import TypeVar
 
 import msgspec
 
+from onnx_parity.harness.columnar import FILE as COLUMNS
+from onnx_parity.harness.columnar import Columns, open_columns, write_columns
 from onnx_parity.harness.record import SCHEMA_VERSION, Record, RunEnd, RunInfo, Stage, Status
+from onnx_parity.harness.run_store_error import RunStoreError
+
+_T = TypeVar("_T")
+
+
+class _Key(msgspec.Struct):
+    """What decides which of several records of a cell counts."""
+
+    cell: str
+    status: Status
+    began: float = 0.0
+
 
 _encoder = msgspec.json.Encoder()
 _decoder = msgspec.json.Decoder(Record)
+_key_decoder = msgspec.json.Decoder(_Key)
+#: Lines of fewer bytes, about 15,000 records, are read in half a second. Columns would not be worth a file.
+_WORTH_COLUMNS = 20 << 20
+_HASHED = 1 << 16
 _STAGES = tuple(Stage)
 _STAGE_CODES = {stage: number for number, stage in enumerate(_STAGES)}
 #: The header of an in-flight file: the stage and the time when it began, then the length of the record that follows,
@@ -45,10 +68,6 @@ _CELL = re.compile(rb'\{"cell":("(?:[^"\\\\]|\\\\.)*")')
 _UNDECODABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 #: At most so many places of unreadable records are named.
 _NAMED = 5
-
-
-class RunStoreError(Exception):
-    """A run that cannot be read or written. The message names the folder and what to do."""
 
 
 class _Damaged(Exception):
@@ -259,6 +278,17 @@ def read_records(run: Path) -> Records:
     """Every whole record of a run. If a cell has several, the one that began last is returned, but rather one of a cell
     that ended than of one that crashed: those are run again, perhaps after the clock was set back.
     """
+    columns = read_columns(run)
+    return read_lines(run) if columns is None else Records(run, columns.records(), (), 0)
+
+
+def damage_of(run: Path) -> str:
+    """`Records.damage`. A run that has columns has none, and its records are not read."""
+    return "" if read_columns(run) is not None else read_lines(run).damage
+
+
+def read_lines(run: Path) -> Records:
+    """What `read_records` returns, always from the lines, which are what a resumed run goes on with."""
     latest: dict[str, Record] = {}
     #: The cell, where that can still be read, and the place of each line that cannot be read.
     broken: list[tuple[str, str]] = []
@@ -290,6 +320,77 @@ def set_aside_unreadable(run: Path) -> None:
             whole = path.with_suffix(".whole")
             whole.write_bytes(b"".join(line for line in lines if line not in broken))
             os.replace(whole, path)
+
+
+def read_columns(run: Path) -> Columns | None:
+    """The columns of a run that has ended, which are written now if that has not been done. None if the run is small,
+    or if not all of it can be read: its lines say what is damaged.
+    """
+    files = record_files(run)
+    about = [path.stat() for path in files]
+    is_large = sum(each.st_size for each in about) >= _WORTH_COLUMNS
+    if not is_large or not all(stat.S_ISREG(each.st_mode) for each in about):
+        return None
+    path = run / COLUMNS
+    try:
+        end = read_end(run)
+        if end is None:
+            return None
+        lines = described_lines(run)
+        columns = open_columns(path, lines)
+        if columns is None:
+            write_columns(path, _read_whole(files), lines)
+            columns = open_columns(path, lines)
+    except (OSError, RunStoreError, *_UNDECODABLE, _Damaged):
+        # Something is damaged; or the disk is full or read-only, and the lines are read each time.
+        return None
+    return columns if columns is not None and len(columns) >= end.cells else None
+
+
+def described_lines(run: Path) -> list[tuple[str, int, str]]:
+    """The name and size of every file of records, and a hash of its end, by which it is known to be the same."""
+    return [_described(file) for file in record_files(run)]
+
+
+def _described(path: Path) -> tuple[str, int, str]:
+    size = path.stat().st_size
+    with path.open("rb") as file:
+        file.seek(max(0, size - _HASHED))
+        return path.name, size, blake2b(file.read(), digest_size=8).hexdigest()
+
+
+def _read_whole(files: Sequence[Path]) -> Iterator[Record]:
+    """The records that count, one at a time. A line that is damaged raises an error."""
+    latest = _latest(files)
+    for number, record in enumerate(_decoded(files, _decoder)):
+        if latest.get(record.cell, number) == number:
+            yield record
+
+
+def _latest(files: Sequence[Path]) -> dict[str, int]:
+    """For every cell with several records, the number of the line that counts.
+
+    A million ids would take a quarter of a gigabyte, so that only their hashes are kept, and the ids of those that
+    occur twice.
+    """
+    hashes = array("q", (hash(key.cell) for key in _decoded(files, _key_decoder)))
+    twice = {one for one, other in pairwise(sorted(hashes)) if one == other}
+    latest: dict[str, tuple[tuple[bool, float], int]] = {}
+    if twice:
+        for number, key in enumerate(_decoded(files, _key_decoder)):
+            if hash(key.cell) in twice and (key.cell not in latest or _counts_more(key) >= latest[key.cell][0]):
+                latest[key.cell] = _counts_more(key), number
+    return {cell: number for cell, (_, number) in latest.items()}
+
+
+def _decoded(files: Iterable[Path], decoder: msgspec.json.Decoder[_T]) -> Iterator[_T]:
+    """Every line of the files."""
+    for path in files:
+        with path.open("rb") as lines:
+            for line in lines:
+                text = line.rstrip(b"\n")
+                if text:
+                    yield decoder.decode(_unsealed(text))
 
 
 def record_files(run: Path) -> list[Path]:
@@ -338,7 +439,7 @@ def _whole_within(line: bytes) -> Iterator[Record]:
             continue
 
 
-def _counts_more(record: Record) -> tuple[bool, float]:
+def _counts_more(record: Record | _Key) -> tuple[bool, float]:
     return record.status is not Status.CRASHED, record.began
 
 

@@ -1,22 +1,20 @@
-"""Arranges records by declaration and case, and names the page of each."""
+"""Records arranged by declaration and case, and the address of the page of each."""
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
-from hashlib import blake2s
+from urllib.parse import urlencode
 
+from onnx_parity.harness.escaping import markup_text
 from onnx_parity.harness.record import Kind, Record
 from onnx_parity.reports.wording import natural
-
-FOLDERS = {Kind.OPERATOR: "operators", Kind.MODEL: "models"}
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A case and all its cells, ordered by their axes and opset. `page` is relative to the report's folder."""
+    """A case and all its cells, ordered by their axes and opset. `page` is the address of its page in the report."""
 
     label: str
     records: tuple[Record, ...]
@@ -25,13 +23,12 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class Declaration:
-    """A declared operator or model with its cases. If there is only one case, `page` is the page of that case."""
+    """A declared operator or model with its cases."""
 
     kind: Kind
     family: str
     name: str
     cases: tuple[Case, ...]
-    page: str
 
     @property
     def records(self) -> tuple[Record, ...]:
@@ -52,11 +49,10 @@ def arrange(records: Iterable[Record]) -> tuple[Declaration, ...]:
 
 def _declaration(kind: Kind, family: str, name: str, by_case: dict[str, list[Record]]) -> Declaration:
     cases = tuple(
-        Case(label, tuple(sorted(by_case[label], key=_axes_then_opset)), page_name("cases", label, kind, family, name))
+        Case(label, tuple(sorted(by_case[label], key=_axes_then_opset)), case_address(kind, family, name, label))
         for label in sorted(by_case, key=natural)
     )
-    page = cases[0].page if len(cases) == 1 else page_name(FOLDERS[kind], name, kind, family)
-    return Declaration(kind, family, name, cases, page)
+    return Declaration(kind, family, name, cases)
 
 
 def _axes_then_opset(record: Record) -> tuple[object, ...]:
@@ -68,11 +64,7 @@ def variant(record: Record) -> tuple[str, ...]:
     return (record.dtype, record.device, record.shapes, record.capture, record.exporter, record.runtime)
 
 
-def page_name(folder: str, label: str, *rest_of_identity: str) -> str:
-    """A file name that is valid in any file system and URL, and the same in every run.
-
-    The digest distinguishes names with the same readable part: `f[x/y]` and `f[x=y]`, or `Relu` and `relu`.
-    """
-    readable = re.sub(r"[^A-Za-z0-9_.]+", "-", label).strip("-.")[:60]
-    digest = blake2s("\0".join((label, *rest_of_identity)).encode(), digest_size=4)
-    return f"{folder}/{readable or 'case'}-{digest.hexdigest()}.html"
+def case_address(kind: Kind, family: str, name: str, case: str) -> str:
+    """The address of a case's page: what is shown stands after `#`, as `address` in static/data.js reads it."""
+    shown = {"name": name, "family": family, "kind": kind.value, "case": case}
+    return f"case.html#{urlencode({key: markup_text(value) for key, value in shown.items()})}"

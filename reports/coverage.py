@@ -127,7 +127,7 @@ def right_since(states: Mapping[int, State]) -> Since:
 
 def build_grid(heads: Sequence[RowHead], opsets: Sequence[int]) -> Grid:
     reasons: dict[Reason, int] = {}
-    rows = tuple(_row(head, opsets, reasons) for head in heads)
+    rows = tuple(build_row(head, opsets, reasons) for head in heads)
     return Grid(tuple(opsets), rows, tuple(reasons))
 
 
@@ -135,7 +135,7 @@ def least_headroom(records: Sequence[Record]) -> float | None:
     return min((record.metrics.headroom for record in records if record.metrics is not None), default=None)
 
 
-def _row(head: RowHead, opsets: Sequence[int], reasons: dict[Reason, int]) -> Row:
+def build_row(head: RowHead, opsets: Sequence[int], reasons: dict[Reason, int]) -> Row:
     by_opset: defaultdict[int, list[Record]] = defaultdict(list)
     for record in head.records:
         by_opset[record.opset].append(record)

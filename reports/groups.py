@@ -11,7 +11,7 @@ from onnx_parity.harness.record import Record, Status
 from onnx_parity.reports.arrangement import Case, variant
 from onnx_parity.reports.coverage import where
 from onnx_parity.reports.outcomes import RANKS, State, state_of
-from onnx_parity.reports.wording import message_excerpt, opsets_named, pytest_line
+from onnx_parity.reports.wording import message_excerpt, opsets_named
 
 #: At most this many values of an axis are listed.
 MOST_VALUES = 3
@@ -66,7 +66,7 @@ def _group(case: Case, status: Status, place: str, records: Sequence[Record]) ->
         opsets=opsets_named(record.opset for record in records),
         axes=axes_of(records),
         message=message_excerpt(first.message),
-        command=pytest_line(first.nodeid),
+        command=first.again,
         link=safe_link(first.link),
     )
 

@@ -12,7 +12,6 @@ from onnx_parity.harness.store import read_info, read_records
 from onnx_parity.reports.arrangement import Declaration, arrange
 from onnx_parity.reports.coverage import aggregate, right_since
 from onnx_parity.reports.outcomes import tally
-from onnx_parity.reports.traced import aten_operators
 from onnx_parity.reports.wording import opset_ranges, plural, shortened
 
 __all__ = ["operators_page", "reasons", "since", "write_operators", "written_to"]
@@ -126,7 +125,7 @@ def _in_table(reason: str) -> str:
 
 def _not_covered(declarations: tuple[Declaration, ...], lowered: Collection[str]) -> Iterator[str]:
     """The lowerings that no cell of the run used, so that it is unknown whether they are right."""
-    traced = {row.op for row in aten_operators(declarations)}
+    traced = {name for each in declarations for record in each.records for name in record.aten}
     missing = sorted({name.partition(".")[0] for name in lowered} - traced)
     if missing:
         yield "## Not covered\n"

@@ -62,6 +62,9 @@ FACES: dict[State, Face] = {
 LISTED: tuple[Status, ...] = tuple(Status(state.value) for state in State if state.value in set(Status))
 RANKS: dict[Status, int] = {status: rank for rank, status in enumerate(LISTED)}
 
+#: The number of each state, and of the status of the same name, in the data of a report.
+STATE_NUMBERS: dict[str, int] = {state.value: number for number, state in enumerate(State)}
+
 
 def tally(records: Iterable[Record]) -> Tally:
     return Counter(record.status for record in records)

@@ -29,10 +29,13 @@ FILE_LIST = "report-files.json"
 INDEX = "index.html"
 #: The folder in which a report is written.
 _STAGING = re.compile(r"\.onnx-parity-report-[0-9a-f]{8}")
-#: The files that reports of any version write. Other files are never removed, even if a list contains them.
-_SUBFOLDERS = ("static", "cases", "operators", "models")
+#: The files that reports of any version write. Nothing else is removed, whatever a list of files names.
+_SUBFOLDERS = ("static", "data", "cases", "operators", "models")
 _OUR_FILES = re.compile(
-    r"(index|divergence|traced)\.html|static/(report\.css|report\.js|icon\.svg)"
+    r"(index|case|changes|divergence|exporters|history|pytorch|traced)\.html"
+    r"|static/(report\.css|icon\.svg|(case|changes|data|divergence|exporters|grid|history|index|pytorch|report|table|traced|words)\.js)"
+    r"|data/(changes|coverage|divergence|history|names|search|subjects|traced|cases-[0-9]+)\.js|summary\.(json|md)|badge\.(json|svg)"
+    # Pages of earlier versions, one for each case.
     r"|(cases|operators|models)/[A-Za-z0-9_.-]+-[0-9a-f]{8}\.html"
 )
 

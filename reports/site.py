@@ -1,203 +1,268 @@
-"""The HTML report of a run: a folder of static pages, rendered from templates, that works from `file://`."""
+"""The HTML report of a run: a few static pages, and its data in pieces beside them, which work from `file://`."""
 
 from __future__ import annotations
 
-import math
 import shutil
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import groupby
 from pathlib import Path
+from typing import Any
 
+import msgspec
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from onnx_parity.harness.escaping import markup_text
-from onnx_parity.harness.record import WRONG, Kind, RunInfo, Status
-from onnx_parity.harness.store import read_info, read_records
-from onnx_parity.reports import wording
-from onnx_parity.reports.arrangement import FOLDERS, Case, Declaration, arrange
-from onnx_parity.reports.case_page import view_case
-from onnx_parity.reports.coverage import Grid, Reason, RowHead, build_grid
-from onnx_parity.reports.divergence import measure_divergence
-from onnx_parity.reports.groups import group_outcomes
-from onnx_parity.reports.outcomes import FACES, State, in_words
+from onnx_parity.harness.record import WRONG, Record, RunInfo
+from onnx_parity.harness.store import read_columns, read_info, read_records
+from onnx_parity.reports import pieces, wording
+from onnx_parity.reports.arrangement import Declaration, arrange
+from onnx_parity.reports.groups import Group, group_outcomes
+from onnx_parity.reports.machine import write_machine_files
+from onnx_parity.reports.outcomes import FACES, STATE_NUMBERS, State, in_words
+from onnx_parity.reports.pages.case_data import CaseData, case_data
+from onnx_parity.reports.pages.changes import Changes
+from onnx_parity.reports.pages.coverage_data import CoverageTable
+from onnx_parity.reports.pages.divergence import DivergenceMeter
+from onnx_parity.reports.pages.history import figures_of, history, keep_figures
+from onnx_parity.reports.pages.names_data import Group as NameGroup
+from onnx_parity.reports.pages.names_data import names_data
+from onnx_parity.reports.pages.subjects import Subjects
+from onnx_parity.reports.pages.traced import Traced
 from onnx_parity.reports.publish import GENERATOR, publish
-from onnx_parity.reports.summary import in_seconds, summarize
-from onnx_parity.reports.traced import aten_operators, onnx_operators
+from onnx_parity.reports.sources import declared_source
+from onnx_parity.reports.summary import RunMeter, in_seconds, summarize
 
 _HERE = Path(__file__).parent
 #: The first page lists at most this many groups of failures. Its grids link to all of them.
 MOST_FAILURES = 200
-NOT_PASSES = frozenset(Status) - {Status.PASSED}
+#: A piece has the cases of as many declarations as have this many cells, or more if there would be too many pieces.
+_CELLS_OF_A_PIECE, _MOST_PIECES = 1000, 64
+#: From this many cells on, pieces may be more, so that each stays small.
+_LARGE_RUN, _MOST_PIECES_OF_A_LARGE_RUN = 200_000, 300
+
+#: The scripts of every page; and the pages, with the further scripts of each.
+_EVERY_PAGE = ("data", "words", "table", "report")
+_PAGES = {
+    "index.html": ("grid", "index"),
+    "case.html": ("grid", "case"),
+    "divergence.html": ("divergence",),
+    "history.html": ("history",),
+    "pytorch.html": ("pytorch",),
+    "traced.html": ("traced",),
+}
+
+#: Pages that a report has only with a baseline, or with several exporters or runtimes.
+_CHANGES, _SUBJECTS = "changes.html", "exporters.html"
+_NAV = (
+    ("index.html", "Coverage"),
+    ("pytorch.html", "PyTorch"),
+    (_CHANGES, "Changes"),
+    (_SUBJECTS, "Exporters"),
+    ("divergence.html", "Divergence"),
+    ("traced.html", "ATen and ONNX"),
+    ("history.html", "History"),
+)
 
 
-def write_report(run: Path, out: Path, tell: Callable[[str], object] = str) -> Path:
+def write_report(
+    run: Path,
+    out: Path,
+    names: Sequence[NameGroup] = (),
+    changes: Changes | None = None,
+    tell: Callable[[str], object] = str,
+) -> Path:
     """Write the report of the run in folder `run` to the folder `out` and return the path of its index.html.
 
-    The report appears in `out` when it is complete, and replaces an earlier report there. Other files are not changed.
+    `names` are the public names of which the report says whether they are covered, `changes` those since a baseline.
     `tell` is called with a description of what cannot be read of the run, if anything.
+
+    The report appears in `out` when it is complete, and replaces an earlier report there. Other files in `out` stay.
     """
     info = read_info(run)
-    records = read_records(run)
-    if records.damage:
-        tell(records.damage)
+    declarations, cells, damage = _declarations(run)
+    if damage:
+        tell(damage)
     with publish(out) as folder:
-        _Site(folder, info, arrange(records), records.damage).write()
+        _Site(folder, info, names, changes, damage).write(declarations, cells, run, out)
     return out / "index.html"
 
 
-@dataclass(frozen=True, slots=True)
-class TitledGrid:
-    """A grid with its title and its anchor on the page."""
+def _declarations(run: Path) -> tuple[Iterator[Declaration], int, str]:
+    """The declarations of a run, one at a time if it is large, the number of its cells, and what cannot be read."""
+    columns = read_columns(run)
+    if columns is None:
+        records = read_records(run)
+        return iter(arrange(records)), len(records), records.damage
+    # The rows of columns are ordered by declaration.
+    grouped = groupby(columns.records(), lambda record: (record.kind, record.family, record.name))
+    return (arrange(each)[0] for _, each in grouped), len(columns), ""
 
-    anchor: str
-    title: str
-    #: What a row stands for, in the singular: `operator`.
-    noun: str
-    grid: Grid
+
+class DeclarationData(msgspec.Struct, frozen=True):
+    """A declaration with all its cells."""
+
+    kind: str
+    family: str
+    name: str
+    file: str
+    line: int
+    #: Empty if the file is not here, or is no longer as it was.
+    source: str
+    calls: list[str]
+    cases: list[CaseData]
 
 
 class _Site:
-    def __init__(self, folder: Path, info: RunInfo, declarations: Sequence[Declaration], damage: str) -> None:
+    def __init__(
+        self, folder: Path, info: RunInfo, names: Sequence[NameGroup], changes: Changes | None, damage: str
+    ) -> None:
         """`damage`: what of the run could not be read."""
         self.folder = folder
-        self.declarations = declarations
-        self.opsets = sorted({record.opset for d in declarations for case in d.cases for record in case.records})
-        self.environment = Environment(
-            loader=FileSystemLoader(_HERE / "templates"),
-            autoescape=True,
-            finalize=_fit_for_html,
-            undefined=StrictUndefined,
-            trim_blocks=True,
-            lstrip_blocks=True,
-        )
-        self.environment.globals.update(
-            {"FACES": FACES, "State": State, "generator": GENERATOR, "info": info, "in_words": in_words}
-        )
-        self.environment.filters.update(
-            {
-                "duration": wording.duration,
-                "error_size": wording.error_size,
-                "headroom": wording.headroom,
-                "instant": wording.instant,
-                "nan_last": _nan_last,
-                "opset_ranges": wording.opset_ranges,
-                "plain_number": wording.plain_number,
-                "plural": wording.plural,
-                "reason_table": _reason_table,
-                "thousands": wording.thousands,
-                "ulps": wording.ulps,
-            }
-        )
+        self.names = names
+        self.changes = changes
         self.info = info
         self.damage = damage
+        self.environment = _environment(info)
+        self.meter = RunMeter()
+        self.coverage = CoverageTable()
+        self.divergence = DivergenceMeter()
+        self.traced = Traced()
+        self.subjects = Subjects()
+        self.failures: list[tuple[int, Group]] = []
+        self.more_failures = 0
+        self.search: list[tuple[str, str, str, list[str]]] = []
+        self.piece: list[DeclarationData] = []
+        self.pieces = 0
+        self.cells_in_piece = 0
 
-    def write(self) -> None:
+    def write(self, declarations: Iterator[Declaration], cells: int, run: Path, out: Path) -> None:
         shutil.copytree(_HERE / "static", self.folder / "static")
-        for subfolder in ("cases", *FOLDERS.values()):
-            (self.folder / subfolder).mkdir()
-        self._write_index()
-        self._render("divergence.html", "divergence.html", {"divergence": measure_divergence(self.declarations)})
-        self._render(
-            "traced.html",
-            "traced.html",
-            {"aten": aten_operators(self.declarations), "onnx": onnx_operators(self.declarations)},
-        )
-        for declaration in self.declarations:
-            if len(declaration.cases) > 1:
-                self._write_declaration(declaration)
-            for case in declaration.cases:
-                self._write_case(declaration, case)
+        (self.folder / pieces.FOLDER).mkdir()
+        most = _MOST_PIECES if cells < _LARGE_RUN else _MOST_PIECES_OF_A_LARGE_RUN
+        cells_of_a_piece = max(_CELLS_OF_A_PIECE, cells // most + 1)
+        for declaration in declarations:
+            self._add(declaration, cells_of_a_piece)
+        self._end_piece()
+        self.coverage.rows.sort(key=lambda row: (row.kind != "operator", row.family, wording.natural(row.name)))
+        names = names_data(self.names, self.traced)
+        figures = figures_of(self.info, self.meter, self.divergence.close)
+        keep_figures(run, figures)
+        for name, content in (
+            ("coverage", self.coverage.data()),
+            ("divergence", self.divergence.data()),
+            ("traced", self.traced.data()),
+            ("names", names),
+            ("history", history(run, figures, out)),
+            *([("changes", self.changes.data())] if self.changes else []),
+            *([("subjects", self.subjects.data())] if self.subjects.several else []),
+            ("search", {"declarations": self.search, "names": self.traced.searched()}),
+        ):
+            pieces.write_piece(self.folder, name, content)
+        self._write_pages(names)
 
-    def _write_index(self) -> None:
-        summary = summarize(self.info, self.declarations)
-        cases = (case for declaration in self.declarations for case in declaration.cases)
-        failures = group_outcomes(cases, WRONG)
-        grids = [
-            TitledGrid(folder, folder.capitalize(), folder[:-1], self._declarations_grid(kind))
-            for kind, folder in FOLDERS.items()
-        ]
-        self._render(
-            "index.html",
-            "index.html",
-            {
+    def _add(self, declaration: Declaration, cells_of_a_piece: int) -> None:
+        records = declaration.records
+        self.meter.add(declaration, records)
+        self.divergence.add(declaration)
+        self.traced.add(declaration, records)
+        self.subjects.add(declaration, records)
+        self._add_failures(declaration)
+        self.coverage.add(declaration, records, self.pieces)
+        labels = [markup_text(case.label) for case in declaration.cases]
+        self.search.append((declaration.kind, markup_text(declaration.family), markup_text(declaration.name), labels))
+        self.piece.append(_declaration_data(declaration, records[0]))
+        self.cells_in_piece += len(records)
+        if self.cells_in_piece >= cells_of_a_piece:
+            self._end_piece()
+
+    def _add_failures(self, declaration: Declaration) -> None:
+        room = MOST_FAILURES - len(self.failures)
+        found = group_outcomes(declaration.cases, WRONG)
+        self.failures += [(STATE_NUMBERS[group.state], group) for group in found[:room]]
+        self.more_failures += len(found) - len(found[:room])
+
+    def _end_piece(self) -> None:
+        if self.piece:
+            pieces.write_piece(self.folder, f"cases-{self.pieces}", self.piece)
+            self.pieces += 1
+            self.piece, self.cells_in_piece = [], 0
+
+    def _write_pages(self, names: Sequence[Mapping[str, Any]]) -> None:
+        summary = summarize(self.info, self.meter)
+        failures = [group for _, group in sorted(self.failures, key=lambda ranked: ranked[0])]
+        kinds = list(dict.fromkeys(row.kind.value for row in self.coverage.rows))
+        contexts: dict[str, Mapping[str, object]] = {
+            "index.html": {
                 "summary": summary,
                 "damage": self.damage,
                 "pace_note": in_seconds(summary.pace) if summary.pace else "",
-                "failures": failures[:MOST_FAILURES],
-                "unlisted_failures": max(0, len(failures) - MOST_FAILURES),
-                "grids": [grid for grid in grids if grid.grid.rows],
+                "failures": failures,
+                "unlisted_failures": self.more_failures,
+                "kinds": kinds,
             },
-        )
-
-    def _write_declaration(self, declaration: Declaration) -> None:
-        heads = [RowHead(case.label, "", case.page, f"{case.page}#opset-", case.records) for case in declaration.cases]
-        self._render(
-            "declaration.html",
-            declaration.page,
-            {
-                "declaration": declaration,
-                "first": declaration.cases[0].records[0],
-                "titled": TitledGrid("cases", "Cases", "case", build_grid(heads, self.opsets)),
-                # A missing device is missing for all cases, and is shown in the grid.
-                "groups": group_outcomes(declaration.cases, NOT_PASSES - {Status.ABSENT}),
-            },
-        )
-
-    def _write_case(self, declaration: Declaration, case: Case) -> None:
-        view = view_case(case)
-        self._render(
-            "case.html",
-            case.page,
-            {
-                "declaration": declaration,
-                "case": case,
-                "first": case.records[0],
-                "view": view,
-                "titled": TitledGrid("variants", "Cells", "variant", view.grid),
-                "groups": group_outcomes([case], NOT_PASSES),
-            },
-        )
-
-    def _declarations_grid(self, kind: Kind) -> Grid:
-        return build_grid(
-            [_declaration_head(declaration) for declaration in self.declarations if declaration.kind is kind],
-            self.opsets,
-        )
-
-    def _render(self, template: str, page: str, context: Mapping[str, object]) -> None:
-        root = "../" * page.count("/")
-        text = self.environment.get_template(template).render(context, root=root, page=page)
-        (self.folder / page).write_text(text, encoding="utf-8")
+            "pytorch.html": {"has_calls": bool(self.traced.calls)},
+            "divergence.html": {"divergence": self.divergence.result()},
+        }
+        pages = _PAGES
+        if self.changes is not None:
+            pages = pages | {_CHANGES: ("changes",)}
+            contexts[_CHANGES] = {"changes": self.changes}
+        if self.subjects.several:
+            pages = pages | {_SUBJECTS: ("exporters",)}
+        nav = [(page, label) for page, label in _NAV if page in pages]
+        for page, scripts in pages.items():
+            context = contexts.get(page, {})
+            text = self.environment.get_template(page).render(
+                context, nav=nav, page=page, scripts=(*_EVERY_PAGE, *scripts)
+            )
+            (self.folder / page).write_text(text, encoding="utf-8")
+        write_machine_files(self.folder, self.info, summary, self.meter, failures, names, self.changes)
 
 
-def _fit_for_html(value: object) -> object:
-    """Replace characters that HTML forbids. Jinja escapes only those that are HTML's syntax."""
-    return markup_text(value) if isinstance(value, str) and not isinstance(value, Markup) else value
-
-
-def _nan_last(value: float | None) -> float:
-    """The sorting key of an error in a column. None, which represents NaN in a record, comes after every number."""
-    return math.inf if value is None else value
-
-
-def _reason_table(reasons: Iterable[Reason]) -> list[list[str]]:
-    """The reasons of a grid for the script of the page: state, glyph, where, who, text."""
-    return [[r.state, FACES[r.state].glyph, r.where, r.who, r.text] for r in reasons]
-
-
-def _declaration_head(declaration: Declaration) -> RowHead:
-    aten = _distinct_aten(declaration.cases)
-    return RowHead(
-        label=declaration.name,
-        group=declaration.family,
-        page=declaration.page,
-        anchor=f"{declaration.page}#opset-",
-        records=declaration.records,
-        # Models trace hundreds of operators. The page of traced operators shows which models trace which.
-        search=" ".join(aten) if declaration.kind is Kind.OPERATOR else "",
+def _declaration_data(declaration: Declaration, first: Record) -> DeclarationData:
+    calls = dict.fromkeys(name for case in declaration.cases for record in case.records for name in record.calls)
+    return DeclarationData(
+        declaration.kind,
+        markup_text(declaration.family),
+        markup_text(declaration.name),
+        markup_text(first.file),
+        first.line,
+        declared_source(first),
+        [markup_text(name) for name in calls],
+        [case_data(case) for case in declaration.cases],
     )
 
 
-def _distinct_aten(cases: Iterable[Case]) -> list[str]:
-    return list(dict.fromkeys(name for case in cases for record in case.records for name in record.aten))
+def _environment(info: RunInfo) -> Environment:
+    environment = Environment(
+        loader=FileSystemLoader(_HERE / "templates"),
+        autoescape=True,
+        finalize=_fit_for_html,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.globals.update(
+        {
+            "FACES": FACES,
+            "State": State,
+            "generator": GENERATOR,
+            "info": info,
+            "in_words": in_words,
+        }
+    )
+    environment.filters.update(
+        {
+            "duration": wording.duration,
+            "instant": wording.instant,
+            "plural": wording.plural,
+            "thousands": wording.thousands,
+        }
+    )
+    return environment
+
+
+def _fit_for_html(value: Any) -> Any:
+    """Replace characters that HTML forbids. Jinja escapes only those that are HTML's syntax."""
+    return markup_text(value) if isinstance(value, str) and not isinstance(value, Markup) else value

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import shlex
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from onnx_parity.harness.record import WRONG, Record, RunInfo, Stage, Status
+from onnx_parity.harness.record import WRONG, Kind, Record, RunInfo, Stage, Status
 from onnx_parity.reports.arrangement import Declaration
 from onnx_parity.reports.coverage import stage_name
-from onnx_parity.reports.outcomes import LISTED, State, Tally, state_of, tally
+from onnx_parity.reports.outcomes import LISTED, State, Tally, in_words, state_of
 from onnx_parity.reports.wording import duration, instant, opset_ranges, plural, thousands
 
 
@@ -40,12 +40,23 @@ class Pace:
 
 
 @dataclass(frozen=True, slots=True)
+class Subject:
+    """An exporter with a runtime, and what came of their cells."""
+
+    exporter: str
+    runtime: str
+    cells: int
+    outcomes: str
+
+
+@dataclass(frozen=True, slots=True)
 class Summary:
     verdict: str
     #: Whether the run fails.
     wrong: bool
     scope: str
     counts: tuple[StatusCount, ...]
+    subjects: tuple[Subject, ...]
     total: int
     pace: Pace | None
     facts: tuple[tuple[str, str], ...]
@@ -53,19 +64,68 @@ class Summary:
     missing: tuple[tuple[str, str], ...]
 
 
-def summarize(info: RunInfo, declarations: Sequence[Declaration]) -> Summary:
-    records = [record for declaration in declarations for record in declaration.records]
-    counts = tally(records)
+class RunMeter:
+    """Counts what the summary says, declaration by declaration."""
+
+    def __init__(self) -> None:
+        self.counts: Tally = Counter()
+        #: By exporter and runtime.
+        self.by_subject: dict[tuple[str, str], Tally] = defaultdict(Counter)
+        self.declarations: Counter[Kind] = Counter()
+        self.cases = 0
+        self.opsets: set[int] = set()
+        self.carried = 0
+        self._by_worker: defaultdict[str, float] = defaultdict(float)
+        self._by_stage: defaultdict[str, float] = defaultdict(float)
+
+    def add(self, declaration: Declaration, records: Sequence[Record]) -> None:
+        self.declarations[declaration.kind] += 1
+        self.cases += len(declaration.cases)
+        for record in records:
+            self.counts[record.status] += 1
+            self.by_subject[record.exporter, record.runtime][record.status] += 1
+            self.opsets.add(record.opset)
+            self.carried += bool(record.carried)
+            for stage, seconds in record.seconds.items():
+                self._by_worker[record.worker] += seconds
+                self._by_stage[stage] += seconds
+
+    def seconds_of(self, stage: str) -> float:
+        """The time of a stage in all cells."""
+        return self._by_stage.get(stage, 0.0)
+
+    def pace(self) -> Pace | None:
+        """The pace of the run; None if no stage has a duration."""
+        ran = self.counts.total() - self.counts[Status.ABSENT]
+        busiest = max(self._by_worker.values(), default=0.0)
+        if not busiest:
+            return None
+        return Pace(ran / busiest, len(self._by_worker), busiest, stage_times(self._by_stage))
+
+
+def summarize(info: RunInfo, meter: RunMeter) -> Summary:
+    counts = meter.counts
     return Summary(
         verdict=verdict(counts),
         wrong=any(counts[status] for status in WRONG),
-        scope=_scope(declarations, records),
+        scope=_scope(meter),
         counts=tuple(StatusCount(state_of(status), counts[status]) for status in LISTED if counts[status]),
-        total=len(records),
-        pace=measure_pace(records),
+        subjects=_subjects(meter),
+        total=counts.total(),
+        pace=meter.pace(),
         facts=_facts(info),
         packages=tuple(sorted(info.packages.items())),
         missing=tuple(sorted(info.missing.items())),
+    )
+
+
+def _subjects(meter: RunMeter) -> tuple[Subject, ...]:
+    """The outcome of each exporter and runtime; none if the run has only one of both."""
+    if len(meter.by_subject) == 1:
+        return ()
+    return tuple(
+        Subject(exporter, runtime, counts.total(), in_words(counts))
+        for (exporter, runtime), counts in sorted(meter.by_subject.items())
     )
 
 
@@ -83,22 +143,6 @@ def verdict(counts: Tally) -> str:
     return f"Nothing{new} is wrong: {thousands(counts[Status.PASSED])} of the {plural(ran, 'cell')} that ran passed."
 
 
-def measure_pace(records: Sequence[Record]) -> Pace | None:
-    """The pace of the run; None if no stage has a duration."""
-    by_worker: defaultdict[str, float] = defaultdict(float)
-    by_stage: defaultdict[str, float] = defaultdict(float)
-    ran = 0
-    for record in records:
-        ran += record.status is not Status.ABSENT
-        for stage, seconds in record.seconds.items():
-            by_worker[record.worker] += seconds
-            by_stage[stage] += seconds
-    busiest = max(by_worker.values(), default=0.0)
-    if not busiest:
-        return None
-    return Pace(ran / busiest, len(by_worker), busiest, stage_times(by_stage))
-
-
 def stage_times(by_stage: dict[str, float]) -> tuple[StageTime, ...]:
     """The stages in the order in which they run. Stages that this version does not know come last."""
     order = [stage.value for stage in Stage]
@@ -109,16 +153,14 @@ def stage_times(by_stage: dict[str, float]) -> tuple[StageTime, ...]:
     )
 
 
-def _scope(declarations: Sequence[Declaration], records: Sequence[Record]) -> str:
-    if not records:
+def _scope(meter: RunMeter) -> str:
+    if not meter.counts:
         return "The run has no records: its selection matched nothing, or it was stopped before its first cell."
-    operators = sum(declaration.kind == "operator" for declaration in declarations)
-    models = len(declarations) - operators
-    declared = [plural(number, noun) for number, noun in ((operators, "operator"), (models, "model")) if number]
-    opsets = {record.opset for record in records}
+    kinds = ((Kind.OPERATOR, "operator"), (Kind.MODEL, "model"))
+    declared = [plural(meter.declarations[kind], noun) for kind, noun in kinds if meter.declarations[kind]]
     return (
-        f"{' and '.join(declared)} in {plural(sum(len(d.cases) for d in declarations), 'case')} and "
-        f"{plural(len(records), 'cell')}, at opset{'' if len(opsets) == 1 else 's'} {opset_ranges(opsets)}."
+        f"{' and '.join(declared)} in {plural(meter.cases, 'case')} and {plural(meter.counts.total(), 'cell')}, "
+        f"at opset{'' if len(meter.opsets) == 1 else 's'} {opset_ranges(meter.opsets)}."
     )
 
 

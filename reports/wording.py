@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shlex
 import sys
 from collections.abc import Iterable
 from datetime import UTC, datetime
@@ -83,11 +82,6 @@ def opset_ranges(opsets: Iterable[int]) -> str:
 def opsets_named(opsets: Iterable[int]) -> str:
     distinct = set(opsets)
     return f"opset{'' if len(distinct) == 1 else 's'} {opset_ranges(distinct)}"
-
-
-def pytest_line(nodeid: str) -> str:
-    """The command that runs a cell again, in double quotes unless a shell would interpret their content."""
-    return f"pytest {shlex.quote(nodeid)}" if re.search(r'["$`\\!]', nodeid) else f'pytest "{nodeid}"'
 
 
 def shortened(text: str, longest: int = 240) -> str:

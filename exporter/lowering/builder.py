@@ -296,9 +296,12 @@ class Graph(Constants):
     @property
     def out(self) -> AtenValue:
         """Its first output."""
-        out = self.node.outputs[0]
-        assert out is not None
-        return out
+        return self.output(0)
+
+    def output(self, number: int) -> AtenValue:
+        found = self.node.outputs[number]
+        assert found is not None
+        return found
 
     def is_used(self, output: int) -> bool:
         """Whether one of its outputs is used. Unused outputs need not be computed."""

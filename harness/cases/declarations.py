@@ -1,14 +1,16 @@
-"""Finds declarations, in a module or in all modules in a directory."""
+"""Finds declarations, in a module, in a file, or in all files in a folder."""
 
 from __future__ import annotations
 
 import ast
+import sys
 from collections.abc import Callable, Iterator
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 
 from onnx_parity.harness.case import Declaration
+from onnx_parity.harness.declaration_error import DeclarationError
 
 #: Statements at the top of a module that may bind a name without an assignment.
 _HIDDEN_ASSIGNMENTS = {"exec", "globals", "locals", "setattr", "vars"}
@@ -26,19 +28,36 @@ def is_declared(name: str, declaration: Declaration, file: Path) -> bool:
     return not name.startswith("_") and declaration.file.resolve() == file.resolve()
 
 
-def declared_under(directory: Path, wanted: Callable[[str], bool] | None = None) -> Iterator[tuple[str, Declaration]]:
-    """The declarations of every module of a package directory, such as `op_cases`, imported by its name.
+def declared_under(place: Path, wanted: Callable[[str], bool] | None = None) -> Iterator[tuple[str, Declaration]]:
+    """The declarations of a file, or of every file in a folder, such as `op_cases`.
 
     If only declarations of certain names are wanted, modules that do not assign such a name are not imported. Those of
     `model_zoo` import torchvision, which takes as long as importing torch.
     """
-    for file in sorted(directory.glob("*.py")):
+    for file in sorted(place.glob("*.py")) if place.is_dir() else [place]:
         if wanted is not None and not _may_assign(file, wanted):
             continue
-        name = directory.name if file.stem == "__init__" else f"{directory.name}.{file.stem}"
-        for declared, declaration in declared_in(import_module(name)):
+        for declared, declaration in declared_in(_imported(file)):
             if wanted is None or wanted(declared):
                 yield declared, declaration
+
+
+def _imported(file: Path) -> ModuleType:
+    """The module of a file, by the name that pytest gives it: with the packages that it is in."""
+    folder = file.resolve().parent
+    names = [] if file.stem == "__init__" else [file.stem]
+    while (folder / "__init__.py").exists():
+        names.insert(0, folder.name)
+        folder = folder.parent
+    if str(folder) not in sys.path:
+        sys.path.insert(0, str(folder))
+    module = import_module(".".join(names))
+    if Path(module.__file__ or "").resolve() != file.resolve():
+        raise DeclarationError(
+            f"{file} cannot be imported: Python finds {module.__file__} by the name {'.'.join(names)}. Rename the "
+            f"file, or put an __init__.py into {file.parent}/."
+        )
+    return module
 
 
 def _may_assign(file: Path, wanted: Callable[[str], bool]) -> bool:

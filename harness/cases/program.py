@@ -82,15 +82,26 @@ class Program:
         for turn in range(max((len(sizes) for sizes in choices.values()), default=0)):
             yield InputSet(sizes=tuple((symbol, sizes[turn % len(sizes)]) for symbol, sizes in choices.items()))
 
-    def run(self, inputs: tuple[Given, ...]) -> list[torch.Tensor]:
-        """The program's outputs as a flat list. Neither the inputs nor the module are changed."""
-        return self.call(copied(self.module), inputs)
+    def run(
+        self, inputs: tuple[Given, ...], watched: AbstractContextManager[object] | None = None
+    ) -> list[torch.Tensor]:
+        """The program's outputs as a flat list. Neither the inputs nor the module are changed.
+
+        `watched` is entered around the call itself, after the copies have been made.
+        """
+        return self.call(copied(self.module), inputs, watched)
 
     @torch.no_grad()
-    def call(self, module: torch.nn.Module, inputs: tuple[Given, ...]) -> list[torch.Tensor]:
+    def call(
+        self,
+        module: torch.nn.Module,
+        inputs: tuple[Given, ...],
+        watched: AbstractContextManager[object] | None = None,
+    ) -> list[torch.Tensor]:
         """The outputs of a copy of the program's module, which may be written to."""
-        with _uncompiled(), self.at_home():
-            outputs = module(*tree_map_only(torch.Tensor, copied_tensor, inputs))
+        given = tree_map_only(torch.Tensor, copied_tensor, inputs)
+        with _uncompiled(), self.at_home(), watched or nullcontext():
+            outputs = module(*given)
         return [
             # Python's floats have 64 bits.
             leaf if isinstance(leaf, torch.Tensor) else torch.from_numpy(np.asarray(leaf))

@@ -23,7 +23,12 @@ CellId = Annotated[
     ),
 ]
 Seed = Annotated[
-    int, typer.Option(help="The seed from which inputs and weights are drawn. Use the seed of the run that failed.")
+    int,
+    typer.Option(
+        default_factory=defaults.seed,
+        show_default="0, or that of the settings",
+        help="The seed from which inputs and weights are drawn. Use the seed of the run that failed.",
+    ),
 ]
 Window = Annotated[
     int,
@@ -35,10 +40,10 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON."
 
 
 def find(cell: str) -> Cell:
-    """The cell of an id, from the declarations of the clone."""
+    """The cell of an id, from the declarations of the project."""
     from onnx_parity.harness.matrix.lookup import find_cell
 
-    return find_cell(cell, defaults.DECLARATIONS)
+    return find_cell(cell, defaults.declarations())
 
 
 def localise_cell(cell: str, seed: int, window: int) -> tuple[Suspect, Localisation]:

@@ -1,9 +1,53 @@
-"""The folders in which the commands look for declarations and for runs: those of a clone of the project."""
+"""What the commands work on unless they are told otherwise: the project of the working directory."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-DECLARATIONS = (Path("op_cases"), Path("model_zoo"))
-RUNS = Path("runs")
-LAST = RUNS / "last"
+from onnx_parity.harness.commands.terminal import refuse
+from onnx_parity.harness.project import Project, SettingsError, find_project
+
+
+def project() -> Project:
+    try:
+        return find_project(Path.cwd())
+    except SettingsError as error:
+        refuse(str(error))
+
+
+def declarations() -> tuple[Path, ...]:
+    """The files and folders of declarations, as they are seen from here."""
+    found = project()
+    found.make_importable()
+    return tuple(map(from_here, found.declarations))
+
+
+def runs() -> Path:
+    return from_here(project().runs)
+
+
+def last() -> Path:
+    return runs() / "last"
+
+
+def seed() -> int:
+    return project().settings.seed or 0
+
+
+def policy() -> Path | None:
+    settings = project().settings
+    return project().root / settings.policy if settings.policy is not None else None
+
+
+def no_declarations() -> str:
+    """What to do where there is nothing to test."""
+    return (
+        "There are no declarations here: no [tool.parity] in a pyproject.toml names any, and no Python file of this "
+        "folder has any. `parity init` writes a first one."
+    )
+
+
+def from_here(path: Path) -> Path:
+    """The path relative to the working directory, where it lies below it."""
+    here = Path.cwd()
+    return path.relative_to(here) if path.is_relative_to(here) else path

@@ -3,29 +3,41 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from onnx_parity.harness.axes import Tier
+from onnx_parity.harness.commands import defaults
 from onnx_parity.harness.commands.terminal import print_json, print_text, refuse, warn_of_damage
+from onnx_parity.harness.expecting import unsupported
 from onnx_parity.harness.expecting.expectation_edits import Edit, edit
 from onnx_parity.harness.expecting.expectations import FILE, ExpectationError
-from onnx_parity.harness.record import Record
-from onnx_parity.harness.store import RunStoreError, read_info, read_records
+from onnx_parity.harness.expecting.unsupported_edits import Group, is_refused, known, written
+from onnx_parity.harness.record import Record, RunInfo
+from onnx_parity.harness.run_store_error import RunStoreError
+from onnx_parity.harness.store import read_info, read_records
+
+if TYPE_CHECKING:
+    from onnx_parity.harness.matrix.cells import Cell
 
 
 def expect(
-    run: Annotated[Path, typer.Argument(help="The folder of the run.")] = Path("runs/last"),
+    run: Annotated[
+        Path, typer.Argument(help="The folder of the run.", default_factory=defaults.last, show_default="runs/last")
+    ],
     update: Annotated[bool, typer.Option("--update", help="Write the edits to the files, not only show them.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the edit of each file as JSON.")] = False,
 ) -> None:
-    """Show the smallest edits with which the expectation files agree with the outcomes of a run.
+    """Show the smallest edits with which the expectation files, and the lists of refusals, agree with a run.
 
     Expectations whose cells now pass are narrowed or removed. Cells that failed without an expectation get an entry;
-    its reason and link are left for you to fill in. Cells that the run did not contain are not touched.
+    its reason and link are left for you to fill in. `unsupported.toml` is made to name the cells that the exporter
+    refused. Cells that the run did not contain are not touched.
 
     Exit codes: 0 if nothing needs to change; 1 if something needs to change, or was changed by --update; 2 if the
     command was used wrongly.
@@ -59,15 +71,46 @@ def expect(
 
 
 def _proposed_edits(run: Path) -> Mapping[Path, Edit]:
-    """The expectation files that do not agree with the run, and the edits that make them agree."""
+    """The expectation files that the run does not agree with, and what they should hold."""
+    project = defaults.project()
     versions = read_info(run).packages
     records: defaultdict[Path, list[Record]] = defaultdict(list)
-    found = read_records(run)
-    warn_of_damage(found)
-    for record in found:
-        records[Path(record.file).parent / FILE].append(record)
+    whole = read_records(run)
+    warn_of_damage(whole)
+    for record in whole:
+        records[defaults.from_here(project.root / record.file).parent / FILE].append(record)
     edits = {path: edit(_text(path), path, found, versions) for path, found in records.items()}
+    info = read_info(run)
+    for path, found in records.items():
+        file = path.with_name(unsupported.FILE)
+        edits[file] = _edit_of_refusals(file, found, info)
     return {path: proposed for path, proposed in edits.items() if proposed.text != _text(path)}
+
+
+def _edit_of_refusals(path: Path, records: Sequence[Record], info: RunInfo) -> Edit:
+    """What `unsupported.toml` should hold. A file that there is not yet is for the tier and the torch of the run."""
+    text, before = _text(path), unsupported.load(path)
+    told = [(record, refused) for record in records if (refused := is_refused(record)) is not None]
+    if all(not refused if before is None else before.agrees(record, refused=refused) for record, refused in told):
+        return Edit(text)
+    release = re.match(r"\d+\.\d+", info.packages.get("torch", ""))
+    tier, torch = (before.tier, before.torch) if before else (Tier(info.tier), f"=={release[0]}.*" if release else "")
+    cells = {cell.id: (group, cell.opset) for group, cell in _cells_beside(path, tier)}
+    groups = known((record for record, _ in told if record.cell in cells), before, cells.values())
+    new = written(tier, torch, groups)
+    return Edit(new, [f"what the {tier} tier refuses has changed. Review it: a new line may be a lowering that broke"])
+
+
+def _cells_beside(path: Path, tier: Tier) -> Iterator[tuple[Group, Cell]]:
+    """The cells of the tier in the folder of a file."""
+    from onnx_parity.harness.axes import Selection
+    from onnx_parity.harness.cases.declarations import declared_under
+    from onnx_parity.harness.matrix.cells import cells_of
+
+    defaults.project().make_importable()
+    for name, declaration in declared_under(path.parent):
+        for cell in cells_of(name, declaration, Selection(tier=tier)):
+            yield Group(cell.case.family, cell.case.label, cell.dtype, cell.shapes), cell
 
 
 def _text(path: Path) -> str:

@@ -10,11 +10,13 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from onnx_parity.harness.commands import defaults
 from onnx_parity.harness.commands.terminal import print_json, refuse, warn_of_damage
 from onnx_parity.harness.escaping import visible_line
 from onnx_parity.harness.record import GRAVEST_FIRST, Status
 from onnx_parity.harness.results.exporters_compared import Comparison, Row, compare
-from onnx_parity.harness.store import RunStoreError, read_info, read_records
+from onnx_parity.harness.run_store_error import RunStoreError
+from onnx_parity.harness.store import read_info, read_records
 
 
 def exporters(
@@ -40,7 +42,7 @@ def exporters(
 
         parity exporters runs/20260131-101500-4711 runs/20260131-111500-4712 --all
     """
-    folders = runs or [Path("runs/last")]
+    folders = runs or [defaults.last()]
     try:
         for run in folders:
             read_info(run)
@@ -82,6 +84,13 @@ def show(comparison: Comparison, terminal: Console, *, every: bool) -> None:
         highlight=False,
         soft_wrap=True,
     )
+    for reason, number in comparison.absent.items():
+        terminal.print(
+            f"{number} cells could not run with any exporter, and are not counted: {visible_line(reason)}",
+            markup=False,
+            highlight=False,
+            soft_wrap=True,
+        )
     for point in comparison.behind:
         text = f"{point.case} {point.dtype} opset {point.opset} {point.shapes}"
         text = f"another exporter passes where parity does not: {visible_line(text)}"

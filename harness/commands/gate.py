@@ -9,19 +9,25 @@ from typing import Annotated
 import msgspec
 import typer
 
+from onnx_parity.harness.commands import defaults
 from onnx_parity.harness.commands.terminal import print_text, refuse
 from onnx_parity.harness.gate.formats import junit, lines, markdown, workflow_commands
 from onnx_parity.harness.gate.policy import Policy, PolicyError, read_policy
 from onnx_parity.harness.gate.verdict import judge
-from onnx_parity.harness.store import RunStoreError
+from onnx_parity.harness.run_store_error import RunStoreError
 
 
 def gate(
     baseline: Annotated[Path, typer.Option(help="The folder of the earlier run, which the new run is compared with.")],
-    run: Annotated[Path, typer.Option(help="The folder of the new run.")] = Path("runs/last"),
+    run: Annotated[
+        Path, typer.Option(help="The folder of the new run.", default_factory=defaults.last, show_default="runs/last")
+    ],
     policy: Annotated[
         Path | None,
-        typer.Option(help="A TOML file that sets which findings fail, warn or are ignored, and the thresholds."),
+        typer.Option(
+            help="A TOML file that sets which findings fail, warn or are ignored, and the thresholds. "
+            "Default: the policy of the settings, if they name one."
+        ),
     ] = None,
     summary: Annotated[
         Path | None, typer.Option("--markdown", help="Write a Markdown summary for the pull request to this file.")
@@ -50,6 +56,7 @@ def gate(
         parity gate --baseline baseline --run runs/last --policy gate.toml --markdown summary.md --junit gate.xml
     """
     try:
+        policy = policy or defaults.policy()
         verdict = judge(baseline, run, read_policy(policy) if policy is not None else Policy())
     except (PolicyError, RunStoreError) as error:
         refuse(str(error))

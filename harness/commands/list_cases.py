@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import difflib
 import re
-import sys
 from collections import defaultdict
 from fnmatch import fnmatchcase
 from functools import partial
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from onnx_parity.harness.axes import AxisError, Selection, Tier, parse_opsets
+from onnx_parity.harness import axes
+from onnx_parity.harness.axes import Selection, Tier
 from onnx_parity.harness.commands import defaults
 from onnx_parity.harness.commands.terminal import print_json, print_text, refuse
 from onnx_parity.harness.declaration_error import DeclarationError
@@ -21,7 +20,10 @@ from onnx_parity.harness.declaration_error import DeclarationError
 
 def list_cases(
     pattern: Annotated[str, typer.Argument(help="A pattern for names of cases, with * and ?: 'avg_pool*'.")] = "*",
-    tier: Annotated[Tier, typer.Option(help="The tier whose cells are listed.")] = Tier.DEFAULT,
+    tier: Annotated[
+        Tier | None,
+        typer.Option(help="The tier whose cells are listed.", show_default="that of the settings, or default"),
+    ] = None,
     opsets: Annotated[str | None, typer.Option(help="Opsets to list instead of those of the tier: 9,13-18.")] = None,
     cells: Annotated[bool, typer.Option("--cells", help="Print the id of every cell instead of the cases.")] = False,
     as_json: Annotated[
@@ -38,11 +40,12 @@ def list_cases(
 
         parity list elu --cells --opsets 9
     """
+    given = {"tier": tier, "opsets": opsets}
+    settings = defaults.project().settings
     try:
-        selection = Selection(tier=tier, opsets=parse_opsets(opsets) if opsets is not None else None)
-    except AxisError as error:
+        selection = axes.selection(lambda name: settings.said(name) if given.get(name) is None else given[name])
+    except axes.AxisError as error:
         refuse(str(error))
-    sys.path.insert(0, str(Path.cwd()))
     try:
         found = _found(pattern, selection)
     except DeclarationError as error:
@@ -66,12 +69,12 @@ def _found(pattern: str, selection: Selection) -> dict[tuple[str, str], list[str
     from onnx_parity.harness.matrix.cells import cells_of
 
     found: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
-    for directory in defaults.DECLARATIONS:
-        for name, declaration in declared_under(directory, partial(_may_match, pattern)):
-            place = f"{directory}/{declaration.file.name}:{declaration.line}"
+    for place in defaults.declarations():
+        for name, declaration in declared_under(place, partial(_may_match, pattern)):
+            line = f"{defaults.from_here(declaration.file)}:{declaration.line}"
             wanted = partial(_matches, "*" if _matches(pattern, name) else pattern)
             for cell in cells_of(name, declaration, selection, wanted):
-                found[cell.case.label, place].append(cell.id)
+                found[cell.case.label, line].append(cell.id)
     return found
 
 
@@ -91,16 +94,17 @@ def _nothing(pattern: str, selection: Selection) -> str:
     from onnx_parity.harness.cases.declarations import declared_under
     from onnx_parity.harness.matrix.cells import cells_of
 
-    folders = " and ".join(f"{folder}/" for folder in defaults.DECLARATIONS)
+    places = defaults.declarations()
     there: set[str] = set()
-    for directory in defaults.DECLARATIONS:
-        for name, declaration in declared_under(directory):
+    for place in places:
+        for name, declaration in declared_under(place):
             there.add(name)
             there.update(cell.case.label for cell in cells_of(name, declaration, selection))
     if not there:
-        return f"No cases were found: there are no {folders} here. Run this in the root of a clone of the project."
+        return defaults.no_declarations()
     if any(_matches(pattern, each) for each in there):
         return f"{pattern} has no cells in this tier at these opsets. Try --tier full, or other --opsets."
     near = ", ".join(difflib.get_close_matches(pattern, sorted(there)))
     hint = f"Similar names: {near}." if near else "`parity list` shows all names."
-    return f"No case of {folders} is named {pattern}. {hint}"
+    named = " and ".join(str(place) if place.suffix else f"{place}/" for place in places)
+    return f"No case of {named} is named {pattern}. {hint}"

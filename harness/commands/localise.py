@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from onnx_parity.harness.localisation.walk import Step
 
 
-def localise(cell: CellId, seed: Seed = 0, window: Window = 32, as_json: AsJson = False) -> None:
+def localise(cell: CellId, seed: Seed, window: Window = 32, as_json: AsJson = False) -> None:
     """Find the first operator of a failing cell that diverges: its module, its source line, and how the error grew.
 
     The program is exported and run piece by piece, each with the runtime's results of the one before, and every result

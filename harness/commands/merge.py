@@ -7,9 +7,10 @@ from typing import Annotated
 
 import typer
 
-from onnx_parity.harness.commands.terminal import print_json, print_text, refuse, warn_of_damage
+from onnx_parity.harness.commands.terminal import print_json, print_text, refuse
 from onnx_parity.harness.results.merging import merge as merge_runs
-from onnx_parity.harness.store import RunStoreError, read_records
+from onnx_parity.harness.run_store_error import RunStoreError
+from onnx_parity.harness.store import damage_of
 
 
 def merge(
@@ -30,7 +31,8 @@ def merge(
         run = merge_runs(runs, into, partial=partial)
     except RunStoreError as error:
         refuse(str(error))
-    warn_of_damage(read_records(run))
+    if damage := damage_of(run):
+        print_text(damage, error=True)
     if as_json:
         print_json({"run": str(run)})
     else:

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from onnx_parity.harness.columnar import write_columns
+from onnx_parity.harness.commands import defaults
 from onnx_parity.harness.commands.terminal import print_json, print_text, refuse, warn_of_damage
-from onnx_parity.harness.results.query import FIELDS, QueryError, parse
-from onnx_parity.harness.store import RunStoreError, read_info, read_records
+from onnx_parity.harness.record import Record
+from onnx_parity.harness.results.query import FIELDS, Query, QueryError, parse
+from onnx_parity.harness.run_store_error import RunStoreError
+from onnx_parity.harness.store import read_columns, read_info, read_records
 
 
 def query(
@@ -17,12 +23,17 @@ def query(
         str,
         typer.Argument(metavar="CONDITION", help="A condition on records: 'stage == \"compare\" and opset < 11'."),
     ],
-    run: Annotated[Path, typer.Option(help="The folder of the run.")] = Path("runs/last"),
+    run: Annotated[
+        Path, typer.Option(help="The folder of the run.", default_factory=defaults.last, show_default="runs/last")
+    ],
     fields: Annotated[
         str, typer.Option(help="The fields to print of each record, separated by commas.")
     ] = "cell,status,stage,reason",
     json: Annotated[bool, typer.Option("--json", help="Print whole records, one line of JSON each.")] = False,
     count: Annotated[bool, typer.Option("--count", help="Print only the number of matching cells.")] = False,
+    parquet: Annotated[
+        Path | None, typer.Option(help="Write whole records to this Parquet file instead of printing them.")
+    ] = None,
 ) -> None:
     """Print the cells of a run that satisfy a condition.
 
@@ -41,23 +52,46 @@ def query(
         parity query '"aten::gelu" in aten and seconds["export"] > 0.1' --json
 
         parity query 'status == "crashed"' --run runs/20260131-101500-4711 --count
+
+        parity query True --parquet cells.parquet
     """
     try:
         condition = parse(question)
         columns = [_column(field) for field in fields.split(",")]
         read_info(run)
-        records = read_records(run)
-        found = list(condition.of(records))
+        found, matching = _found(condition, run)
+        if parquet is not None:
+            _write(parquet, matching)
+        elif not count:
+            for record in matching:
+                if json:
+                    print_json(record)
+                else:
+                    print_text("  ".join(_value(column, record) for column in columns).rstrip())
     except (QueryError, RunStoreError) as error:
         refuse(str(error))
-    warn_of_damage(records)
-    if not count:
-        for record in found:
-            if json:
-                print_json(record)
-            else:
-                print_text("  ".join(_value(column, record) for column in columns).rstrip())
-    print_text(f"{len(found)} cells", error=not count)
+    print_text(f"{found} cells", error=not count)
+
+
+def _write(file: Path, records: Iterable[Record]) -> None:
+    try:
+        write_columns(file, records, [])
+    except OSError as error:
+        # Arrow's own text names the file that is written first, and repeats the number of the error.
+        why = os.strerror(error.errno) if error.errno else str(error)
+        refuse(f"{file} cannot be written: {why}. Name a file in a folder that exists.")
+
+
+def _found(condition: Query, run: Path) -> tuple[int, Iterable[Record]]:
+    """How many records satisfy the condition, and those records, which are read as they are needed."""
+    columns = read_columns(run)
+    if columns is None:
+        records = read_records(run)
+        warn_of_damage(records)
+        matching = list(condition.of(records))
+        return len(matching), matching
+    rows = condition.rows(columns)
+    return len(rows), columns.records_at(rows)
 
 
 def _column(text: str) -> tuple[str, ...]:

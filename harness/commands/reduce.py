@@ -20,8 +20,8 @@ from onnx_parity.harness.commands.terminal import print_json, print_text
 
 def reduce(
     cell: CellId,
+    seed: Seed,
     out: Annotated[Path, typer.Option(help="The folder to write the bundle to.")] = Path("reduced"),
-    seed: Seed = 0,
     window: Window = 32,
     as_json: AsJson = False,
 ) -> None:

@@ -3,21 +3,32 @@ imports `reports`."""
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from onnx_parity.harness.commands.defaults import LAST
+from onnx_parity.harness.commands import defaults
 from onnx_parity.harness.commands.terminal import print_json, print_text, refuse
-from onnx_parity.harness.store import RunStoreError
+from onnx_parity.harness.gate.findings import grouped
+from onnx_parity.harness.gate.formats import headline
+from onnx_parity.harness.gate.policy import Policy
+from onnx_parity.harness.gate.verdict import Verdict, judge
+from onnx_parity.harness.run_store_error import RunStoreError
+from onnx_parity.harness.store import read_info
 
-_Run = Annotated[Path, typer.Argument(help="The folder of the run.")]
+if TYPE_CHECKING:
+    from onnx_parity.reports.pages.changes import Changes
+
+_Run = Annotated[
+    Path, typer.Argument(help="The folder of the run.", default_factory=defaults.last, show_default="runs/last")
+]
 _AsJson = Annotated[bool, typer.Option("--json", help="Print the path of the written page as JSON.")]
 
 
 def report(
-    run: _Run = LAST,
+    run: _Run,
     out: Annotated[
         Path | None,
         typer.Option(
@@ -25,36 +36,73 @@ def report(
             "are kept. Default: report/ in the run's folder."
         ),
     ] = None,
+    baseline: Annotated[
+        Path | None, typer.Option(help="The folder of an earlier run. A page of the report says what changed since.")
+    ] = None,
     as_json: _AsJson = False,
 ) -> None:
     """Write the HTML report of a run: coverage by opset, failures, divergence, and every cell.
+
+    Beside its pages stand summary.json, summary.md for a pull request, and a badge. docs/reports.md describes them.
 
     Examples:
 
         parity report
 
+        parity report --baseline runs/20260131-101500-4711
+
         parity report runs/20260131-101500-4711 --out /tmp/report
     """
-    index = written_report(run, out)
+    index = written_report(run, out, baseline)
     if as_json:
         print_json({"report": str(index)})
     else:
         print_text(f"report: {index}")
 
 
-def written_report(run: Path, out: Path | None = None) -> Path:
+def written_report(run: Path, out: Path | None = None, baseline: Path | None = None) -> Path:
     """Write the report and return its first page, or end the command if there is no run or the folder is unusable."""
+    from onnx_parity.harness.surface.public_names import names_for
     from onnx_parity.reports.publish import ReportError
     from onnx_parity.reports.site import write_report
 
     try:
-        return write_report(run, out or run / "report", tell=lambda damage: print_text(damage, error=True))
+        read_info(run)
+        changes = None if baseline is None else _changes(judge(baseline, run, Policy()))
+        tell = partial(print_text, error=True)
+        return write_report(run, out or run / "report", names_for(run), changes, tell)
     except (RunStoreError, ReportError) as error:
         refuse(str(error))
 
 
+def _changes(verdict: Verdict) -> Changes:
+    from onnx_parity.reports.pages.changes import Change, Changes
+
+    return Changes(
+        baseline=verdict.baseline,
+        headline=headline(verdict),
+        regressed=verdict.regressed,
+        environment=verdict.environment,
+        counts=[(status.words, before, now) for status, (before, now) in verdict.counts.items()],
+        times_compared=verdict.times_compared,
+        changes=[
+            Change(
+                verdict.actions[kind],
+                kind,
+                case,
+                detail,
+                len(alike),
+                sorted({each.opset for each in alike}),
+                alike[0].file,
+                alike[0].line,
+            )
+            for (kind, case, detail), alike in grouped(verdict.findings).items()
+        ],
+    )
+
+
 def operators(
-    run: _Run = LAST,
+    run: _Run,
     out: Annotated[Path, typer.Option(help="The Markdown file to write.")] = Path("docs") / "operators.md",
     as_json: _AsJson = False,
 ) -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from onnx_parity.harness.commands import defaults
 from onnx_parity.harness.commands.cell import AsJson, CellId, Seed, expected_errors_in_one_line, find
 from onnx_parity.harness.commands.terminal import print_json, print_text
 
@@ -18,11 +20,11 @@ if TYPE_CHECKING:
 
 def repro(
     cell: CellId,
+    seed: Seed,
     out: Annotated[
         Path | None,
         typer.Option(help="The folder to write the bundle to. Default: a folder in repro/, named after the cell."),
     ] = None,
-    seed: Seed = 0,
     as_json: AsJson = False,
 ) -> None:
     """Run one cell and write a bundle that reproduces it, whether it passes or fails.
@@ -60,9 +62,11 @@ def _bundled(cell: Cell, seed: int, folder: Path) -> tuple[Record, list[str]]:
     from onnx_parity.harness.running.stages import Bench
 
     declaration = cell.case.declaration
-    file = f"{declaration.file.parent.name}/{declaration.file.name}"
-    blank = blank_record(cell, file, f"{file}::{cell.case.name}::{cell.id}", worker="repro")
-    run = describe_run(seed=seed, tier=Tier.FULL, argv=["repro", cell.id], project=Path.cwd())
+    project = defaults.project()
+    file = os.path.relpath(declaration.file, project.root)
+    options = () if seed == defaults.seed() else (f"--parity-seed={seed}",)
+    blank = blank_record(cell, file, f"{file}::{cell.case.name}::{cell.id}", worker="repro", options=options)
+    run = describe_run(seed=seed, tier=Tier.FULL, argv=["repro", cell.id], project=project.root)
 
     def keep(outcome: Outcome) -> None:
         write(failure_of(outcome, outcome.onto(blank), run), folder)

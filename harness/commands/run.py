@@ -16,32 +16,37 @@ from rich.console import Console
 
 from onnx_parity.harness.axes import Tier
 from onnx_parity.harness.commands import defaults
-from onnx_parity.harness.commands.defaults import LAST
 from onnx_parity.harness.commands.exporters import show
 from onnx_parity.harness.commands.report import written_report
 from onnx_parity.harness.commands.stopping import exit_code_of
 from onnx_parity.harness.commands.terminal import print_json, print_text, refuse
+from onnx_parity.harness.pytest_plugin.options import prefixed, with_prefix
 from onnx_parity.harness.results.exporters_compared import compare
-from onnx_parity.harness.store import RunStoreError, read_info, read_records
+from onnx_parity.harness.run_store_error import RunStoreError
+from onnx_parity.harness.store import read_info, read_records
 
 #: pytest has an exit code for invalid options and another one for an empty selection. `parity` ends with 2 for both.
 _USED_WRONGLY, _PYTEST_USED_WRONGLY = 2, (4, 5)
 _PYTEST_FAILED = 3
-_OPTIONS_WITH_PATHS = ("--runs", "--resume", "--since", "--durations-of")
+_OPTIONS_WITH_PATHS = tuple(map(prefixed, ("runs", "resume", "since", "durations-of")))
 #: A progress line from time to time instead of a dot for every cell. Warnings are not outcomes of cells, and setting up
 #: pytest's filters for them would take longer than many cells.
-_PYTEST = (sys.executable, "-m", "pytest", "-q", "-o", "console_output_style=classic", "--pace", "-p", "no:warnings")
+_SHOWN = ("-q", "-o", "console_output_style=classic", prefixed("pace"), "-p", "no:warnings")
+_PYTEST = (sys.executable, "-m", "pytest", *_SHOWN)
 
 
 def run(
     context: typer.Context,
     paths: Annotated[
-        list[Path] | None, typer.Argument(help="Files or folders of declarations. Default: op_cases and model_zoo.")
+        list[Path] | None, typer.Argument(help="Files or folders of declarations. Default: those of the settings.")
     ] = None,
     keyword: Annotated[
         str, typer.Option("-k", help="Run only cells whose ids match this expression: 'avg_pool2d and opset9'.")
     ] = "",
-    tier: Annotated[Tier, typer.Option(help="How many opsets, dtypes and cases to run.")] = Tier.DEFAULT,
+    tier: Annotated[
+        Tier | None,
+        typer.Option(help="How many opsets, dtypes and cases to run.", show_default="that of the settings, or default"),
+    ] = None,
     opsets: Annotated[str | None, typer.Option(help="Opsets to run instead of those of the tier: 9,13-18.")] = None,
     devices: Annotated[
         str | None, typer.Option(help="Devices to run on instead of those of the tier: cpu,cuda.")
@@ -49,7 +54,9 @@ def run(
     workers: Annotated[
         str, typer.Option("-n", help="The number of worker processes, or auto for one per core.")
     ] = "auto",
-    runs: Annotated[Path, typer.Option(help="The folder in which the run is created.")] = defaults.RUNS,
+    runs: Annotated[
+        Path | None, typer.Option(help="The folder in which the run is created.", show_default="runs")
+    ] = None,
     resume: Annotated[
         Path | None,
         typer.Option(help="A run that was stopped: its folder. The cells that it lacks are run, with its own options."),
@@ -88,17 +95,29 @@ def run(
         _refuse_options_of_its_own(context)
         code, run = _resume(resume, workers, quiet=as_json)
         _end(run, code, report=report, as_json=as_json)
-    command = [*_PYTEST, "-n", workers, "--tier", tier.value]
+    if not any(path.exists() for path in paths or ()):
+        _refuse_elsewhere()
+    command = [*_PYTEST, "-n", workers]
     command += ["-k", keyword] if keyword else []
-    command += ["--opsets", opsets] if opsets is not None else []
-    command += ["--devices", devices] if devices is not None else []
-    command += [f"--runs={runs}"] if runs != defaults.RUNS else []
+    for name, value in (("tier", tier), ("opsets", opsets), ("devices", devices)):
+        command += [f"{prefixed(name)}={value}"] if value is not None else []
+    command += [f"{prefixed('runs')}={runs}"] if runs is not None else []
     # Only pytest can distinguish paths from the values of its own options. Without paths it runs these folders.
-    command += ["-o", f"testpaths={shlex.join(map(str, defaults.DECLARATIONS))}"]
+    command += ["-o", f"testpaths={shlex.join(map(str, defaults.declarations()))}"]
     command += _with_joined_paths([*context.args, *map(str, paths or ())])
-    before = _runs_in(runs)
+    folder = runs or defaults.runs()
+    before = _runs_in(folder)
     code, process = _pytest(command, quiet=as_json)
-    _end(_run_of(process, runs, _runs_in(runs) - before), code, report=report, as_json=as_json)
+    _end(_run_of(process, folder, _runs_in(folder) - before), code, report=report, as_json=as_json)
+
+
+def _refuse_elsewhere() -> None:
+    """Where no declarations are named, those of the project are run, which pytest does in its folder alone."""
+    project = defaults.project()
+    if not project.declarations:
+        refuse(defaults.no_declarations())
+    if project.root != Path.cwd():
+        refuse(f"The declarations of this project are run in its folder, or by their names: cd {project.root}")
 
 
 #: The parameters that may be given with `--resume`. They do not select cells or change how cells are run.
@@ -132,18 +151,19 @@ def _resume(run: Path, workers: str, *, quiet: bool) -> tuple[int, Path]:
     except RunStoreError as error:
         refuse(str(error))
     folder = run.resolve()
-    command = [sys.executable, "-m", "pytest", *_with_joined_paths(given), "-n", workers, f"--resume={folder}"]
+    command = [sys.executable, "-m", "pytest", *_with_joined_paths(given)]
+    command += ["-n", workers, f"{prefixed('resume')}={folder}"]
     code, _ = _pytest(command, quiet=quiet)
     return code, folder
 
 
 def _with_joined_paths(words: Sequence[str]) -> Iterator[str]:
-    """The words of a command line, with our options joined to their paths as `--runs=PATH`.
+    """The words of a command line, with our options by their prefixed names and joined to their paths: `--runs=PATH`.
 
     pytest looks for its configuration file beside every word that is a path. If it finds another project's, it collects
     no cells.
     """
-    rest = iter(words)
+    rest = map(with_prefix, words)
     for word in rest:
         yield f"{word}={next(rest, '')}" if word in _OPTIONS_WITH_PATHS else word
 
@@ -178,7 +198,7 @@ def _end(run: Path | None, code: int, *, report: bool, as_json: bool) -> NoRetur
 
 
 def _runs_in(runs: Path) -> set[str]:
-    return {name for name in os.listdir(runs) if name != LAST.name} if runs.is_dir() else set()
+    return {name for name in os.listdir(runs) if name != "last"} if runs.is_dir() else set()
 
 
 def _run_of(process: int, runs: Path, new: set[str]) -> Path | None:

@@ -14,6 +14,7 @@ from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import TextIO
 
+from onnx_parity.harness.pytest_plugin.options import prefixed
 from onnx_parity.harness.pytest_plugin.orphaned import STARTED_BY
 
 _Handler = Callable[[int, FrameType | None], None]
@@ -21,7 +22,7 @@ _Handler = Callable[[int, FrameType | None], None]
 #: Sent by Ctrl-C in a terminal, by `kill` and service managers, and when the terminal is closed.
 _STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 #: Options that start a debugger. It reads from the terminal, which only a foreground process group may do.
-_DEBUGGING = ("--in-process", "--pdb", "--trace")
+_DEBUGGING = (prefixed("in-process"), "--pdb", "--trace")
 
 STOPPED = 2
 

@@ -46,10 +46,8 @@ from onnx_parity.harness.comparison.figures import (
 )
 from onnx_parity.harness.comparison.outcome import Comparison, Outcome, Point, Task, Verdict
 from onnx_parity.harness.comparison.workers import WorkerStartError, run_tasks
+from onnx_parity.harness.project import find_project
 from onnx_parity.harness.results.environment import describe_run
-
-#: The folder with declarations of OpInfo entries in a clone of the project.
-_DECLARATIONS = Path("op_cases")
 
 
 def compare(
@@ -164,7 +162,8 @@ def _declared() -> dict[str, Usable]:
 
     return {
         entry: declaration.usable(entry)
-        for _, declaration in declared_under(_DECLARATIONS)
+        for place in find_project(Path.cwd()).declarations
+        for _, declaration in declared_under(place)
         if isinstance(declaration, OpInfoDeclaration)
         for entry in declaration.entry_names
     }

@@ -19,13 +19,15 @@ from pathlib import Path
 
 import msgspec
 
-from onnx_parity.harness.axes import OPSETS
+from onnx_parity.harness.axes import ONNXRUNTIME, OPSETS, PARITY, Dtype
 from onnx_parity.harness.expecting.expectations import Expectation, Point, opsets_of, parse_entries
 from onnx_parity.harness.record import Record, Stage, Status
 
 #: The keys by which an expectation is narrowed, the most likely explanation last.
 _AXES = ("capture", "device", "shapes", "exporter", "runtime", "dtype", "opset")
 _POSITIONS = {"dtype": 0, "device": 1, "capture": 2, "exporter": 3, "runtime": 4, "shapes": 5}
+#: What every run has that does not ask for something else.
+_USUAL = {"exporter": PARITY, "runtime": ONNXRUNTIME, "dtype": Dtype.FLOAT32.value}
 _NUMBERS = re.compile(r"-?\d[\d.e+-]*")
 _BLOCK = re.compile(r"^\[\[known\]\]\s*$", re.MULTILINE)
 #: Stages whose messages contain numerical differences. Two of them that look alike may have different reasons.
@@ -48,7 +50,9 @@ class Found:
 
     @classmethod
     def of(cls, record: Record) -> Found | None:
-        """None for a cell that neither passed nor failed."""
+        """None for a cell that neither passed nor failed, and for one that was refused, which is not expected here."""
+        if record.refused:
+            return None
         match record.status:
             case Status.PASSED | Status.UNEXPECTED_PASS:
                 return cls(record.cell, record.name, record.case, None, "")
@@ -129,18 +133,33 @@ def _foreseeing(left: Sequence[Found], everything: Sequence[Found]) -> list[list
     for found in left:
         if found.stage is not None:
             groups[found.name, found.stage, _signature(found.error)].append(found)
+    only = _only_seen(everything)
     specific: list[Expectation] = []
     entries: list[list[Expectation]] = []
     for (name, stage, error), alike in groups.items():
         pool = [found for found in everything if found.name == name]
         cases = {found.case for found in alike}
         cells = f"{cases.pop()}-*" if len(cases) == 1 else f"{name}[*"
-        narrowed = _narrowed(Expectation(cells, stage, "", "", error), alike, pool)
+        wide = msgspec.structs.replace(Expectation(cells, stage, "", "", error), **only)
+        narrowed = _narrowed(wide, alike, pool)
         if stage in _COMPARING:
             entries += _sharing_entries(narrowed)
         else:
             specific += narrowed
     return [*_sharing_entries(specific), *entries]
+
+
+def _only_seen(everything: Sequence[Found]) -> dict[str, str]:
+    """The exporter, the runtime and the dtype of the run, if it had one of them that is not the usual one.
+
+    Nothing is known of the others: a failure of somebody's exporter is not to be expected of this project's.
+    """
+    seen = {}
+    for axis, usual in _USUAL.items():
+        values = {Point.of(found.cell).axes[_POSITIONS[axis]] for found in everything}
+        if len(values) == 1 and not values & {usual}:
+            (seen[axis],) = values
+    return seen
 
 
 def _narrowed(wide: Expectation, holding: Sequence[Found], pool: Sequence[Found]) -> list[Expectation]:

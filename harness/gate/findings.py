@@ -50,13 +50,26 @@ class Side(msgspec.Struct, frozen=True):
 
     info: RunInfo
     end: RunEnd | None
+    #: By cell. Those that cannot lead to a finding may be missing.
     records: dict[str, Record]
+    #: The number of all its records, by status, and of those that were carried over.
+    counts: dict[Status, int]
+    carried: int
     #: What of it cannot be read; empty if all can.
     damage: str = ""
 
 
-def compare(baseline: Side, run: Side, policy: Policy) -> Iterator[Finding]:
-    """Every finding, including those that the policy ignores."""
+class ExportTime(msgspec.Struct, frozen=True):
+    """How long a case's exports took in the baseline and in the run, over the cells that both exported."""
+
+    before: float
+    now: float
+    file: str
+    line: int
+
+
+def compare(baseline: Side, run: Side, exports: Mapping[str, ExportTime], policy: Policy) -> Iterator[Finding]:
+    """Every finding, including those that the policy ignores. `exports` are the times of each case."""
     yield from _of_the_run(run)
     for cell, now in run.records.items():
         before = baseline.records.get(cell)
@@ -67,7 +80,7 @@ def compare(baseline: Side, run: Side, policy: Policy) -> Iterator[Finding]:
     if not run.damage:
         yield from _not_run(baseline, run, policy.thresholds)
     if same_machine(baseline.info, run.info):
-        yield from _slower_exports(baseline.records, run.records, policy.thresholds)
+        yield from _slower_exports(exports, policy.thresholds)
 
 
 def same_machine(one: RunInfo, other: RunInfo) -> bool:
@@ -85,12 +98,11 @@ def _of_the_run(run: Side) -> Iterator[Finding]:
         yield Finding(
             FindingKind.UNFINISHED, "", "the run was stopped before its end; to complete it: parity run --resume"
         )
-    carried = sum(1 for record in run.records.values() if record.carried)
-    if carried:
+    if run.carried:
         yield Finding(
             FindingKind.CARRIED,
             "",
-            f"{carried} cells were not run: their results were carried over from an earlier run",
+            f"{run.carried} cells were not run: their results were carried over from an earlier run",
         )
 
 
@@ -127,32 +139,52 @@ def _of_headroom(before: Record, now: Record, thresholds: Thresholds) -> Finding
 
 
 def _not_run(baseline: Side, run: Side, thresholds: Thresholds) -> Iterator[Finding]:
-    executed = [record for record in baseline.records.values() if record.status is not Status.ABSENT]
-    missing = [record for record in executed if record.cell not in run.records]
-    if len(missing) > thresholds.not_run_share * len(executed):
+    executed = sum(number for status, number in baseline.counts.items() if status is not Status.ABSENT)
+    missing = [
+        record
+        for record in baseline.records.values()
+        if record.status is not Status.ABSENT and record.cell not in run.records
+    ]
+    if len(missing) > thresholds.not_run_share * executed:
         for record in missing:
             yield _finding(FindingKind.NOT_RUN, record, f"{record.status} in the baseline; not run")
 
 
-def _slower_exports(
-    before: Mapping[str, Record], now: Mapping[str, Record], thresholds: Thresholds
-) -> Iterator[Finding]:
-    """Cases whose exports slowed down more than the median case did. A slowdown of all cases is due to the machine."""
+def edited_declarations(before: Mapping[str, Record], now: Mapping[str, Record]) -> list[str]:
+    """The names of the declarations whose source differs, where both runs know it."""
+    pairs = ((before.get(cell), record) for cell, record in now.items())
+    edited = {
+        record.name
+        for earlier, record in pairs
+        if earlier is not None and earlier.source and record.source and earlier.source != record.source
+    }
+    return sorted(edited)
+
+
+def export_times(before: Mapping[str, Record], now: Mapping[str, Record]) -> dict[str, ExportTime]:
+    """How long the exports of each case took."""
     cases: defaultdict[str, list[tuple[Record, Record]]] = defaultdict(list)
     for cell, record in now.items():
         other = before.get(cell)
         if other is not None and "export" in record.seconds and "export" in other.seconds and not record.carried:
             cases[record.case].append((other, record))
-    seconds = {case: _export_seconds(pairs) for case, pairs in cases.items()}
-    ratios = [new / old for old, new in seconds.values() if old > 0]
+    return {
+        case: ExportTime(*_export_seconds(pairs), file=pairs[0][1].file, line=pairs[0][1].line)
+        for case, pairs in cases.items()
+    }
+
+
+def _slower_exports(exports: Mapping[str, ExportTime], thresholds: Thresholds) -> Iterator[Finding]:
+    """Cases whose exports slowed down more than the median case did. What slows all cases down is the machine."""
+    ratios = [time.now / time.before for time in exports.values() if time.before > 0]
     speed = median(ratios) if len(ratios) >= _ENOUGH_CASES else 1.0
-    for case, (old, new) in seconds.items():
-        if new > old * speed * thresholds.export_factor and new - old * speed > thresholds.export_seconds:
-            first = cases[case][0][1]
+    for case, time in exports.items():
+        scaled = time.before * speed
+        if time.now > scaled * thresholds.export_factor and time.now - scaled > thresholds.export_seconds:
             detail = (
-                f"exports took {old * speed:.3g} s in the baseline, scaled to this machine's speed, and {new:.3g} s now"
+                f"exports took {scaled:.3g} s in the baseline, scaled to this machine's speed, and {time.now:.3g} s now"
             )
-            yield Finding(FindingKind.SLOWER_EXPORT, case, detail, case, 0, first.file, first.line)
+            yield Finding(FindingKind.SLOWER_EXPORT, case, detail, case, 0, time.file, time.line)
 
 
 def _export_seconds(pairs: Sequence[tuple[Record, Record]]) -> tuple[float, float]:

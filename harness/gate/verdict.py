@@ -3,14 +3,33 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 
-from onnx_parity.harness.gate.findings import Finding, FindingKind, Side, compare, same_machine
+from onnx_parity.harness.gate.differing import find_differing
+from onnx_parity.harness.gate.findings import (
+    ExportTime,
+    Finding,
+    FindingKind,
+    Side,
+    compare,
+    edited_declarations,
+    export_times,
+    same_machine,
+)
 from onnx_parity.harness.gate.policy import Action, Policy
-from onnx_parity.harness.record import RunInfo, Status
-from onnx_parity.harness.store import RunStoreError, read_end, read_info, read_records
+from onnx_parity.harness.record import RunEnd, RunInfo, Status
+from onnx_parity.harness.run_store_error import RunStoreError
+from onnx_parity.harness.store import (
+    Records,
+    read_columns,
+    read_end,
+    read_info,
+    read_records,
+)
 
 
 class Verdict(msgspec.Struct, frozen=True):
@@ -37,7 +56,7 @@ class Verdict(msgspec.Struct, frozen=True):
 
 def judge(baseline: Path, run: Path, policy: Policy) -> Verdict:
     """Compare the run with the baseline."""
-    before, now = _side(baseline), _side(run)
+    before, now, compared = _sides(baseline, run)
     _refuse_baseline(baseline, before)
     if before.info.seed != now.info.seed:
         raise RunStoreError(
@@ -45,17 +64,38 @@ def judge(baseline: Path, run: Path, policy: Policy) -> Verdict:
             f"--seed {before.info.seed}, so that their cells had other inputs and weights. "
             f"Run it again with --seed {before.info.seed}."
         )
-    old, new = (Counter(record.status for record in side.records.values()) for side in (before, now))
+    old, new = Counter(before.counts), Counter(now.counts)
     return Verdict(
         baseline=before.info.id,
         run=now.info.id,
         actions={kind: getattr(policy.findings, kind.name.lower()) for kind in FindingKind},
-        findings=list(compare(before, now, policy)),
-        environment=changes(before.info, now.info),
+        findings=list(compare(before, now, compared.exports, policy)),
+        environment=[
+            *changes(before.info, now.info),
+            *_edited_files(before, now),
+            *_differ("declarations", compared.edited),
+        ],
         counts={status: (old[status], new[status]) for status in Status if status in old or status in new},
         times_compared=same_machine(before.info, now.info),
         damage=now.damage,
     )
+
+
+#: At most this many changed files or declarations are named.
+_NAMED = 5
+
+
+def _edited_files(before: Side, now: Side) -> list[str]:
+    """The files of the exporter and the harness that differ: versions do not tell of edits."""
+    old, new = before.info.contents, now.info.contents
+    return _differ(
+        "files", sorted(file for file in {**old, **new} if old.get(file) != new.get(file)) if old and new else []
+    )
+
+
+def _differ(what: str, names: Sequence[str]) -> list[str]:
+    more = ", ..." if len(names) > _NAMED else ""
+    return [f"{len(names)} {what} differ: {', '.join(names[:_NAMED])}{more}"] if names else []
 
 
 def changes(before: RunInfo, now: RunInfo) -> list[str]:
@@ -67,9 +107,35 @@ def changes(before: RunInfo, now: RunInfo) -> list[str]:
     return [f"{name} {old or 'none'} → {new or 'none'}" for name, old, new in pairs if old != new]
 
 
-def _side(run: Path) -> Side:
-    info, end, records = read_info(run), read_end(run), read_records(run)
-    return Side(info, end, {record.cell: record for record in records}, records.damage)
+class _Compared(NamedTuple):
+    """What is known of the cells that both runs have."""
+
+    #: The times of each case.
+    exports: Mapping[str, ExportTime]
+    #: The names of the declarations whose source differs.
+    edited: list[str]
+
+
+def _sides(baseline: Path, run: Path) -> tuple[Side, Side, _Compared]:
+    """What is compared of the two runs."""
+    old, new = (read_info(baseline), read_end(baseline)), (read_info(run), read_end(run))
+    before, now = read_columns(baseline), read_columns(run)
+    if before is not None and now is not None:
+        differing = find_differing(before, now)
+        one, other = (
+            Side(*about, part.records, part.counts, part.carried)
+            for about, part in ((old, differing.before), (new, differing.now))
+        )
+        return one, other, _Compared(differing.exports, differing.edited)
+    one, other = _side(*old, read_records(baseline)), _side(*new, read_records(run))
+    exports = export_times(one.records, other.records)
+    return one, other, _Compared(exports, edited_declarations(one.records, other.records))
+
+
+def _side(info: RunInfo, end: RunEnd | None, records: Records) -> Side:
+    counts = Counter(record.status for record in records)
+    carried = sum(1 for record in records if record.carried)
+    return Side(info, end, {record.cell: record for record in records}, counts, carried, records.damage)
 
 
 def _refuse_baseline(baseline: Path, side: Side) -> None:
@@ -80,7 +146,7 @@ def _refuse_baseline(baseline: Path, side: Side) -> None:
         why = side.damage
     elif unfinished:
         why = f"it is unfinished. To complete it: parity run --resume {baseline}"
-    elif not side.records:
+    elif not side.counts:
         why = "it has no cells."
     else:
         return

@@ -55,7 +55,8 @@ class Failure:
     feeds: Mapping[str, Fed]
     expected: Sequence[Expected]
     runtime: str
-    nodeid: str
+    #: The words of the command that runs it again, after `pytest`.
+    again: tuple[str, ...]
     #: The run's `RunInfo`: versions, platform, commit, what is missing.
     environment: RunInfo
 
@@ -113,12 +114,12 @@ def failure_of(outcome: Outcome, record: Record, run: RunInfo) -> Failure:
     """The bundle's contents: without a model where the export failed, without outputs where torch itself failed."""
     trial = outcome.trial or (outcome.prepared.reference.example if outcome.prepared else None)
     return Failure(
-        title=f'{record.cell}\n{record.stage}: {record.reason}\nagain:  pytest "{record.nodeid}"',
+        title=f"{record.cell}\n{record.stage}: {record.reason}\nagain:  {record.again}",
         delivered=outcome.delivered,
         feeds=trial.feeds if trial else {},
         expected=trial.expected if trial else (),
         runtime=outcome.runtime,
-        nodeid=record.nodeid,
+        again=(record.nodeid, *record.options),
         environment=run,
     )
 
@@ -135,7 +136,7 @@ def write(failure: Failure, folder: Path) -> None:
     data.mkdir(parents=True)
     description = {
         "title": failure.title,
-        "nodeid": failure.nodeid,
+        "again": failure.again,
         "runtime": failure.runtime,
         "environment": failure.environment,
     }

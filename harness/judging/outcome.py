@@ -35,7 +35,7 @@ class Prepared:
         return (program.case, program.dtype, program.device) == (cell.case, cell.dtype, cell.device)
 
 
-def blank_record(cell: Cell, file: str, nodeid: str, *, worker: str) -> Record:
+def blank_record(cell: Cell, file: str, nodeid: str, *, worker: str, options: tuple[str, ...] = ()) -> Record:
     """The record of a cell that has not run, with the status that it keeps if its process dies."""
     return Record(
         cell=cell.id,
@@ -56,6 +56,7 @@ def blank_record(cell: Cell, file: str, nodeid: str, *, worker: str) -> Record:
         status=Status.CRASHED,
         stage=Stage.BUILD,
         worker=worker,
+        options=options,
     )
 
 
@@ -111,6 +112,7 @@ class Outcome:
             aten=self.aten,
             onnx=self.onnx,
             nodes=self.nodes,
+            calls=self.prepared.reference.calls if self.prepared else (),
         )
 
     def hold(self, verdict: Verdict) -> None:

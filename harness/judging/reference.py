@@ -14,6 +14,7 @@ from onnx_parity.exporter.verification.oracle import Expected, judge
 from onnx_parity.exporter.verification.reference import MOVES, Twin, expected_outputs
 from onnx_parity.harness.axes import Device
 from onnx_parity.harness.cases.program import InputSet, Program
+from onnx_parity.harness.cases.public_calls import PublicCalls, modules_of
 from onnx_parity.harness.cases.seeds import stable_seed
 from onnx_parity.harness.record import Kind
 
@@ -35,6 +36,8 @@ class Reference:
     example: Trial
     other_values: Trial | None
     other_sizes: tuple[Trial, ...]
+    #: The public functions of torch that the program calls, and the modules that it consists of.
+    calls: tuple[str, ...]
 
 
 class NondeterministicError(Exception):
@@ -45,13 +48,14 @@ def consult(program: Program) -> Reference:
     """Run torch on every input set of a case."""
     judged = _Judged(program)
     example = judged.trial(InputSet())
-    _refuse_nondeterministic(program, example)
+    calls = _refuse_nondeterministic(program, example)
     other = InputSet(draw=1)
     values_matter = not _same(example.inputs, program.inputs(other))
     return Reference(
         example=example,
         other_values=judged.trial(other) if values_matter else None,
         other_sizes=tuple(judged.trial(sizes) for sizes in program.other_sizes()),
+        calls=(*modules_of(program.module), *calls),
     )
 
 
@@ -90,12 +94,17 @@ class _Judged:
         return Trial(which, inputs, feeds, tuple(expected))
 
 
-def _refuse_nondeterministic(program: Program, trial: Trial) -> None:
+def _refuse_nondeterministic(program: Program, trial: Trial) -> tuple[str, ...]:
     """Run the program again on the same inputs. Every bit must be equal; on a GPU, whose kernels add in another order
-    each time, the results must be within the tolerance of a runtime."""
-    again = [to_array(output) for output in program.run(trial.inputs)]
+    each time, the results must be within the tolerance of a runtime.
+
+    Return the public functions of torch that it called.
+    """
+    called = PublicCalls()
+    again = [to_array(output) for output in program.run(trial.inputs, called)]
+    calls = tuple(called.names)
     if program.device is not Device.CPU and judge(again, trial.expected).passed:
-        return
+        return calls
     for number, (expected, second) in enumerate(zip(trial.expected, again, strict=True)):
         first = expected.value
         if (first.shape, first.tobytes()) != (second.shape, second.tobytes()):
@@ -103,3 +112,4 @@ def _refuse_nondeterministic(program: Program, trial: Trial) -> None:
                 f"output {number} is another one when torch runs the program again on the same inputs. "
                 "Seed what it draws, take it as an input, or return only what does not depend on it."
             )
+    return calls

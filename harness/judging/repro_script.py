@@ -22,8 +22,8 @@ def main() -> int:
     bundle = json.loads((HERE / "bundle.json").read_text(encoding="utf-8"))
     print(bundle["title"])
     if not (HERE / "model.onnx").exists():
-        print("\nThere is no model. In a clone of the project, this exports it again:", flush=True)
-        return subprocess.call([sys.executable, "-m", "pytest", bundle["nodeid"]])
+        print("\nThere is no model. In the folder of the declarations, this exports it again:", flush=True)
+        return subprocess.call([sys.executable, "-m", "pytest", *bundle["again"]])
     inputs = dict(read_inputs())
     wanted = read_outputs()
     got = item_by_item(run(bundle["runtime"], inputs))

@@ -8,6 +8,7 @@ operators are removed, in halves, without which it still fails.
 from __future__ import annotations
 
 import math
+import os
 import re
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -227,7 +228,8 @@ def write_bundle(suspect: Suspect, reduced: Reduced, folder: Path) -> None:
         delivered = Delivered(suspect.execute.export(piece, reduced.example, reduced.inputs, None))
     feeds = {name: to_array(tensor) for name, tensor in zip(piece.input_names, reduced.inputs, strict=True)}
     run = describe_run(seed=0, tier=Tier.FULL, argv=["reduce", cell.id], project=Path.cwd())
-    failure = Failure(title, delivered, feeds, reduced.expected, cell.runtime, cell.id, run)
+    again = f"{os.path.relpath(cell.case.declaration.file)}::{cell.case.name}::{cell.id}"
+    failure = Failure(title, delivered, feeds, reduced.expected, cell.runtime, (again,), run)
     write(failure, folder)
     write_source(reduced, folder, title)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import difflib
 import re
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
@@ -33,9 +32,28 @@ class NoSuchCellError(Exception):
     """No declaration makes a cell of this id. The message names the nearest that one does make."""
 
 
-def find_cell(cell: str, directories: Sequence[Path]) -> Cell:
-    """The cell with an id, or with a node id that ends with it, as in the `again:` line of a failure."""
-    cell = cell.rpartition("::")[2]
+def cell_of(cell: str, name: str, declaration: Declaration) -> Cell | None:
+    """The cell of this id, if the declaration has it, in whatever tier and on whatever axes."""
+    point = _POINT.search(cell)
+    if point is None:
+        return None
+    label = cell[: point.start()]
+    try:
+        cells = cells_of(name, declaration, _selection(point), label.__eq__)
+    except NoSuchCellError:
+        return None
+    return next((each for each in cells if each.id == cell), None)
+
+
+def find_cell(cell: str, places: Sequence[Path]) -> Cell:
+    """The cell with an id, or with a node id, such as a failure's `again:` line has.
+
+    It is looked for in files and folders of declarations, and first in the file that a node id names.
+    """
+    named, _, cell = cell.rpartition("::")
+    file = Path(named.partition("::")[0])
+    if named and file.suffix == ".py" and file.is_file():
+        places = [file, *places]
     point = _POINT.search(cell)
     if point is None:
         raise NoSuchCellError(
@@ -44,28 +62,25 @@ def find_cell(cell: str, directories: Sequence[Path]) -> Cell:
         )
     selection = _selection(point)
     label = cell[: point.start()]
-    sys.path.insert(0, str(Path.cwd()))
-    declared = dict(_declared(directories, label.startswith))
+    declared = dict(_declared(places, label.startswith))
     for name, declaration in declared.items():
-        for each in cells_of(name, declaration, selection):
-            if each.id == cell:
-                return each
+        found = cell_of(cell, name, declaration)
+        if found is not None:
+            return found
     anywhere = Selection(tier=Tier.FULL, opsets=selection.opsets)
     labels = {
         each.case.label for name, declaration in declared.items() for each in cells_of(name, declaration, anywhere)
     }
     if label in labels:
         raise NoSuchCellError(f"{label} has no cell {cell[point.start() + 1 :]}.")
-    names = [name for name, _ in _declared(directories)]
+    names = [name for name, _ in _declared(places)]
     near = difflib.get_close_matches(label, [*sorted(labels), *names], n=1, cutoff=0.3)
     raise NoSuchCellError(f"there is no case {label}" + (f"; the nearest is {near[0]}." if near else "."))
 
 
-def _declared(
-    directories: Sequence[Path], wanted: Callable[[str], bool] | None = None
-) -> Iterator[tuple[str, Declaration]]:
-    for directory in directories:
-        yield from declared_under(directory, wanted)
+def _declared(places: Sequence[Path], wanted: Callable[[str], bool] | None = None) -> Iterator[tuple[str, Declaration]]:
+    for place in places:
+        yield from declared_under(place, wanted)
 
 
 def _selection(point: re.Match[str]) -> Selection:

@@ -21,11 +21,13 @@ import msgspec
 
 from onnx_parity.harness.axes import PARITY
 from onnx_parity.harness.cases.seeds import stable_seed
+from onnx_parity.harness.expecting import unsupported
 from onnx_parity.harness.expecting.expectations import FILE, load
 from onnx_parity.harness.record import Record, RunInfo, Status
 from onnx_parity.harness.results.content import contents, declared_as, room_folder
 from onnx_parity.harness.results.environment import package_versions, platform_name
-from onnx_parity.harness.store import RunStoreError, read_info, read_records
+from onnx_parity.harness.run_store_error import RunStoreError
+from onnx_parity.harness.store import read_info, read_records
 
 if TYPE_CHECKING:
     from onnx_parity.harness.pytest_plugin.items import CellItem
@@ -56,6 +58,8 @@ class Since:
             return None
         if self._touches(record) or record.source != source_of(item) or _expected(item):
             return None
+        if unsupported.judged(record, item.path.parent, item.is_in_tier) is not record:
+            return None  # What is refused has been edited since.
         if stable_seed(0, "sample", item.group) % SAMPLE == self.turn % SAMPLE:
             return None
         return msgspec.structs.replace(record, carried=record.carried or self.info.id)

@@ -30,5 +30,5 @@ def block(record: Record, details: Sequence[str]) -> str:
     shown = lines[:_LINES]
     if len(lines) > _LINES:
         shown.append(f"... {len(lines) - _LINES} more lines")
-    lines = [headline(record), *(f"  {line}" for line in shown), f'  again:  pytest "{record.nodeid}"']
+    lines = [headline(record), *(f"  {line}" for line in shown), f"  again:  {record.again}"]
     return visible("\n".join(lines))

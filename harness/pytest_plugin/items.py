@@ -16,8 +16,10 @@ import pytest
 from onnx_parity.harness.axes import OPSETS, Capture, Device, Selection, Tier
 from onnx_parity.harness.case import Declaration, DeclarationError
 from onnx_parity.harness.cases.declarations import declared_under
+from onnx_parity.harness.expecting import unsupported
 from onnx_parity.harness.expecting.expectations import Expectation, ExpectationError, load
 from onnx_parity.harness.matrix.cells import Cell, cells_of
+from onnx_parity.harness.matrix.lookup import cell_of
 from onnx_parity.harness.matrix.shards import group_of
 from onnx_parity.harness.pytest_plugin.cell_report import CellReport, report_of
 from onnx_parity.harness.record import Record
@@ -62,10 +64,29 @@ class DeclarationCollector(pytest.Collector):
             raise self.CollectError(f"{self.name} is declared twice, at {at}. Rename one of them.")
         file = os.path.relpath(self.path, self.config.rootpath)
         try:
-            for cell in cells_of(self.name, self._declaration, self._runner.selection):
+            for cell in self._cells():
                 yield CellItem.from_parent(self, name=cell.id, cell=cell, runner=self._runner, file=file)
         except DeclarationError as error:
             raise self.CollectError(str(error)) from error
+
+    def _cells(self) -> Iterator[Cell]:
+        """The cells of the selection, and those that the command line names: an id says all that a cell is."""
+        seen = set()
+        for cell in cells_of(self.name, self._declaration, self._runner.selection):
+            seen.add(cell.id)
+            yield cell
+        for named in dict.fromkeys(self._named_cells()):
+            if named not in seen:
+                found = cell_of(named, self.name, self._declaration)
+                yield from () if found is None else (found,)
+
+    def _named_cells(self) -> Iterator[str]:
+        for argument in self.config.args:
+            # An id may hold brackets, and what stands in them may hold anything.
+            before, bracket, rest = argument.partition("[")
+            _, *names = before.split("::")
+            if len(names) == 2 and names[0] == self.name:
+                yield f"{names[1]}{bracket}{rest}"
 
 
 class CellItem(pytest.Item):
@@ -92,6 +113,12 @@ class CellItem(pytest.Item):
         """The name of the group of cells that share work with this one: those of its case and dtype."""
         return group_of(self.cell.case.label, self.cell.dtype)
 
+    def is_in_tier(self, tier: Tier) -> bool:
+        """Whether the tier has this cell, if no option changes what the tier runs."""
+        case = self.cell.case
+        cells = cells_of(case.name, case.declaration, Selection(tier=tier), case.label.__eq__)
+        return any(each.id == self.cell.id for each in cells)
+
     @property
     def location(self) -> tuple[str, int, str]:
         """The location that pytest would compute from `reportinfo`, without resolving paths for every cell."""
@@ -116,6 +143,47 @@ class CellItem(pytest.Item):
         stops = bool(self.config.getoption("maxfail"))
         record = self._runner.run(self, following if isinstance(following, CellItem) and not stops else None)
         return report_of(self, record, start, time.time(), strict_unsupported=self._runner.strict_unsupported)
+
+
+class UnsupportedFile(pytest.File):
+    """An `unsupported.toml`, collected so that a text that names no case fails."""
+
+    def collect(self) -> Iterator[UnsupportedItem]:
+        try:
+            file = unsupported.load_once(self.path)
+        except ExpectationError as error:
+            raise self.CollectError(str(error)) from error
+        assert file is not None
+        yield UnsupportedItem.from_parent(self, name="names", file=file)
+
+
+class UnsupportedItem(pytest.Item):
+    """All texts of the file. It passes if each names cases of the declarations in its folder."""
+
+    def __init__(self, *, file: unsupported.Unsupported, **node: Any) -> None:
+        super().__init__(**node)
+        self._file = file
+
+    def reportinfo(self) -> tuple[Path, None, str]:
+        return self.path, None, self.name
+
+    def runtest(self) -> None:
+        declared: dict[str, set[str]] = {}
+        for name, declaration in declared_under(self.path.parent):
+            names = declared.setdefault(declaration.file.stem, set())
+            for case in declaration.cases(name):
+                names.update((case.label.partition("[")[0], unsupported.exactly(case.label)))
+        gone = [
+            f"[{each.family}] {each.text!r}"
+            for each in self._file.refused
+            if each.family != unsupported.EVERY and each.name not in declared.get(each.family, ())
+        ]
+        if gone:
+            pytest.fail(
+                f"{self.path.parent.name}/{self.path.name}: no case has this name: {', '.join(gone)}. Remove it, or "
+                "run `parity expect --update` after a run of these cases.",
+                pytrace=False,
+            )
 
 
 class ExpectationsFile(pytest.File):

@@ -17,10 +17,13 @@ import msgspec
 import pytest
 
 from onnx_parity.harness.axes import PARITY, AxisError, Selection
+from onnx_parity.harness.expecting import unsupported
 from onnx_parity.harness.expecting.expectations import FILE, load
 from onnx_parity.harness.matrix.shards import parse_shard
 from onnx_parity.harness.matrix.since import since, source_of
+from onnx_parity.harness.project import Project, Settings
 from onnx_parity.harness.pytest_plugin.failure_block import block
+from onnx_parity.harness.pytest_plugin.options import option, prefixed
 from onnx_parity.harness.pytest_plugin.part import Part, Split, resumable
 from onnx_parity.harness.record import Kind, Record, RunEnd, RunInfo, Status
 from onnx_parity.harness.results.environment import describe_run, missing_here
@@ -48,16 +51,21 @@ RUN_INFO = "parity_run"
 class Matrix:
     """Runs the cells of this process. It is created at the start of every pytest, but starts nothing before a cell."""
 
-    def __init__(self, config: pytest.Config, selection: Selection, limits: Limits) -> None:
+    def __init__(self, config: pytest.Config, project: Project, selection: Selection, limits: Limits) -> None:
         self.selection = selection
-        self._resumed, self.part = _part_of(config)
-        self.strict_unsupported: bool = config.getoption("--strict-unsupported")
-        self.root: Path = config.getoption("--runs") or config.rootpath / "runs"
-        self.seed: int = config.getoption("--seed")
+        self.seed: int = option(config, "seed")
+        if self.seed is None:
+            self.seed = project.settings.seed or 0
+        self._resumed, self.part = _part_of(config, self.seed)
+        self.strict_unsupported: bool = option(config, "strict-unsupported")
+        self.root: Path = option(config, "runs") or (
+            project.runs if project.is_configured else config.rootpath / "runs"
+        )
         if self._resumed is not None:
-            self.root = config.getoption("--resume").resolve().parent
+            self.root = option(config, "resume").resolve().parent
             self.seed = self._resumed.seed
-        self._isolated: bool = not config.getoption("--in-process")
+        self._options = _options_of_running_again(config, self.seed, project.settings)
+        self._isolated: bool = not option(config, "in-process")
         self._limits = limits
         self._config = config
         self._places: dict[str, str] = {}
@@ -80,7 +88,7 @@ class Matrix:
             seed=self.seed, tier=self.selection.tier, argv=[str(arg) for arg in argv], project=self._config.rootpath
         )
         turn = self.part.since.turn if self.part.since is not None else 0
-        return msgspec.structs.replace(begun, shard=self._config.getoption("--shard") or "", turn=turn)
+        return msgspec.structs.replace(begun, shard=option(self._config, "shard") or "", turn=turn)
 
     @cached_property
     def _info_with_missing(self) -> RunInfo:
@@ -106,10 +114,11 @@ class Matrix:
     def split(self, items: Sequence[pytest.Item]) -> Split:
         """Split the collected items into those to run and those to leave out. Only one process writes carried records.
 
-        The expectation files are read here, so that an invalid one is reported before any cell runs.
+        The files of expectations and refusals are read here, so that an invalid one is reported before any cell runs.
         """
         for folder in {item.path.parent for item in items if hasattr(item, "cell")}:
             load(folder / FILE)
+            unsupported.load_once(folder / unsupported.FILE)
         split = self.part.split(items)
         if split.carried and self.worker in ("main", "gw0"):
             self.log.carry(split.carried)
@@ -205,11 +214,12 @@ class Matrix:
                     kept.append(self.bundles.keep(record, outcome))
 
             outcome = self.bench.run(item.cell, keep)
-        record = expected(outcome.onto(blank), item.path.parent)
+        record = unsupported.judged(expected(outcome.onto(blank), item.path.parent), item.path.parent, item.is_in_tier)
         if record.status in (Status.FAILED, Status.UNEXPECTED_PASS) or (
             record.status is Status.UNSUPPORTED and self.strict_unsupported
         ):
-            details = outcome.details if record.status is not Status.UNEXPECTED_PASS else [record.reason]
+            details = [record.reason] if record.status is Status.UNEXPECTED_PASS or record.refused else []
+            details = details or outcome.details
             details = [*details, *(each.line for each in kept)]
             folder = kept[0].folder if kept else ""
             record = msgspec.structs.replace(record, bundle=folder, message=block(record, details))
@@ -235,20 +245,20 @@ class Matrix:
     def _blank(self, item: CellItem) -> Record:
         from onnx_parity.harness.judging.outcome import blank_record
 
-        blank = blank_record(item.cell, item.location[0], str(item.nodeid), worker=self.worker)
+        blank = blank_record(item.cell, item.location[0], str(item.nodeid), worker=self.worker, options=self._options)
         return msgspec.structs.replace(blank, began=time.time(), source=source_of(item))
 
 
-def _part_of(config: pytest.Config) -> tuple[RunInfo | None, Part]:
+def _part_of(config: pytest.Config, seed: int) -> tuple[RunInfo | None, Part]:
     """The run that is resumed, if any, and the part of the cells that this invocation runs."""
-    shard = config.getoption("--shard")
-    durations: Path | None = config.getoption("--durations-of")
+    shard = option(config, "shard")
+    durations: Path | None = option(config, "durations-of")
     if durations is not None and not shard:
         raise AxisError(f"--durations-of {durations} has no effect without --shard. Add a shard, such as --shard 1/2.")
     parsed = parse_shard(shard, durations) if shard else None
-    earlier: Path | None = config.getoption("--since")
-    touched = since(earlier, config.getoption("--seed")) if earlier is not None else None
-    resume: Path | None = config.getoption("--resume")
+    earlier: Path | None = option(config, "since")
+    touched = since(earlier, seed) if earlier is not None else None
+    resume: Path | None = option(config, "resume")
     if resume is None:
         return None, Part(parsed, since=touched)
     info, done = resumable(resume)
@@ -256,6 +266,15 @@ def _part_of(config: pytest.Config) -> tuple[RunInfo | None, Part]:
         set_aside_unreadable(resume)
     # The folder may have been renamed since the run was started.
     return msgspec.structs.replace(info, id=resume.resolve().name), Part(parsed, done, touched)
+
+
+def _options_of_running_again(config: pytest.Config, seed: int, settings: Settings) -> tuple[str, ...]:
+    """The options without which a cell could end otherwise, and which its id does not tell."""
+    options = [] if seed == (settings.seed or 0) else [f"{prefixed('seed')}={seed}"]
+    for name in ("stage-seconds", "memory-limit"):
+        if given := option(config, name):
+            options.append(f"{prefixed(name)}={given}")
+    return tuple(options)
 
 
 def _export_once() -> None:

@@ -17,7 +17,8 @@ from onnx_parity.harness.matrix.shards import Shard
 from onnx_parity.harness.matrix.since import Since
 from onnx_parity.harness.record import Record, RunInfo, Status
 from onnx_parity.harness.results.environment import package_versions
-from onnx_parity.harness.store import RunStoreError, read_info, read_records
+from onnx_parity.harness.run_store_error import RunStoreError
+from onnx_parity.harness.store import read_info, read_lines
 
 if TYPE_CHECKING:
     from onnx_parity.harness.pytest_plugin.items import CellItem
@@ -77,5 +78,5 @@ def resumable(run: Path) -> tuple[RunInfo, frozenset[str]]:
             f"{run} cannot be resumed, because the installed packages have changed: it was started with "
             f"{', '.join(changed)}. Install those versions, or start a new run."
         )
-    done = frozenset(record.nodeid for record in read_records(run) if record.status is not Status.CRASHED)
+    done = frozenset(record.nodeid for record in read_lines(run) if record.status is not Status.CRASHED)
     return info, done

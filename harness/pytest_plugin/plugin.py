@@ -1,425 +1,101 @@
-"""The pytest plug-in: collects files of declarations as tests, and writes a record of every cell to the run store.
+"""The entry point of the pytest plug-in. It adds options, and the hooks of `hooks.py` where declarations are run.
 
     pytest op_cases/pooling.py -k "max_pool2d and opset9"
     pytest -n auto --tier smoke
 
-This module does not import torch; the collected files do. The controller of a distributed run never needs it.
+Every pytest in the environment loads this file, also those of suites that have nothing to do with the project: it
+imports nothing slow and leaves them as they are. Declarations are run where the project has settings, where the command
+line names a file of declarations or one of the options, or else from the first declaration that pytest meets.
 """
 
 from __future__ import annotations
 
-import os
 import sys
-import time
 from collections.abc import Generator, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
-import msgspec
-import pluggy
 import pytest
 
-from onnx_parity.harness import axes
-from onnx_parity.harness.axes import Capture, Device, Dtype, Selection, Tier
-from onnx_parity.harness.declaration_error import DeclarationError
-from onnx_parity.harness.escaping import visible_line
-from onnx_parity.harness.expecting.expectations import FILE, ExpectationError
-from onnx_parity.harness.pytest_plugin.cell_report import CellReport, outcome_of, packed, unpacked
-from onnx_parity.harness.pytest_plugin.matrix import RUN_INFO, Matrix
-from onnx_parity.harness.pytest_plugin.named_modules import refuse_missing_modules
-from onnx_parity.harness.pytest_plugin.orphaned import end_with_starter
-from onnx_parity.harness.pytest_plugin.pace import Pace
-from onnx_parity.harness.pytest_plugin.worker_crash import record_crash
-from onnx_parity.harness.results.terminal_summary import counts, summarise, without_kernel
-from onnx_parity.harness.running.limits import STAGE_SECONDS, parse_limits
-from onnx_parity.harness.store import RunStoreError, read_records
+from onnx_parity.harness.project import Project, SettingsError, find_project, holds_declarations
+from onnx_parity.harness.pytest_plugin.options import add_options, add_short_names, is_given
 
-if TYPE_CHECKING:
-    from xdist.workermanage import WorkerController
-
-_Axis = TypeVar("_Axis", Dtype, Device, Capture)
-
-#: The key under which a worker sends the message of a usage error to its controller.
-_USAGE_ERROR = "parity_usage_error"
-#: The same for a record that cannot be written.
-_UNWRITTEN = "parity_unwritten"
-
-_MATRIX: pytest.StashKey[Matrix] = pytest.StashKey()
-#: In a worker: the hook `pytest_runtest_logreport` without the plug-ins that print to a terminal.
-_TELL_CONTROLLER: pytest.StashKey[pluggy.HookCaller] = pytest.StashKey()
-
-#: Seconds between two progress lines: on a terminal, where each replaces the last one, and in a log.
-_TERMINAL_EVERY, _LOG_EVERY = 0.5, 15.0
-
-
-_EXPORTERS_HELP = (
-    f"exporters: {', '.join(axes.EXPORTER_NAMES)}, or module:function for a function with the signature of "
-    "torch.onnx.export (default: parity)"
-)
-_RUNTIMES_HELP = (
-    f"runtimes: {', '.join(axes.RUNTIME_NAMES)}, or {axes.BACKEND}module for a module with the ONNX backend interface "
-    "(default: one that supports the opset)"
-)
+_HOOKS = "parity-hooks"
+_PROJECT: pytest.StashKey[Project] = pytest.StashKey()
+_IS_WANTED: pytest.StashKey[bool] = pytest.StashKey()
+_EXPECTATIONS, _UNSUPPORTED = "expectations.toml", "unsupported.toml"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    group = parser.getgroup("parity", "the matrix of cells")
-    group.addoption(
-        "--tier",
-        choices=[*Tier],
-        default=Tier.DEFAULT,
-        help="how many opsets, dtypes and cases to run (default: default)",
-    )
-    group.addoption("--opsets", help="opsets to run instead of those of the tier: 9,13-18")
-    group.addoption("--dtypes", help="dtypes to run instead of those of the tier: float32,float16")
-    group.addoption("--devices", help="devices: cpu,cuda (default: cpu, and one CUDA cell for each case)")
-    group.addoption("--exporters", default=axes.PARITY, help=_EXPORTERS_HELP)
-    group.addoption(
-        "--captures",
-        default=Capture.TRACE,
-        help="how programs are captured: trace,script,exported_program (default: trace)",
-    )
-    group.addoption("--runtimes", help=_RUNTIMES_HELP)
-    group.addoption("--seed", type=int, default=0, help="the seed of inputs and weights (default: 0)")
-    group.addoption(
-        "--runs",
-        type=Path,
-        help="the folder in which the run is created (default: runs/ beside the configuration file)",
-    )
-    group.addoption(
-        "--resume", type=Path, metavar="RUN", help="run the cells that a stopped run lacks, and add them to it"
-    )
-    group.addoption(
-        "--since",
-        type=Path,
-        metavar="RUN",
-        help="run the cells that changes since that run may affect, and carry over the other records",
-    )
-    group.addoption("--shard", metavar="K/N", help="run part K of N of the cells, the same part every time: 2/8")
-    group.addoption(
-        "--durations-of", type=Path, metavar="RUN", help="balance the shards by the durations of the cells in this run"
-    )
-    group.addoption(
-        "--stage-seconds",
-        default="",
-        help=f"time limit of a stage in seconds, 0 for none: 60,export=300 (default: {STAGE_SECONDS:g})",
-    )
-    group.addoption(
-        "--memory-limit",
-        default="",
-        help="memory limit of a cell's process in MiB, 0 for none (default: half of the machine's memory)",
-    )
-    group.addoption("--in-process", action="store_true", help="run cells in pytest's own process, to debug them")
-    group.addoption("--pace", action="store_true", help="print a progress line instead of a dot for each cell")
-    group.addoption(
-        "--strict-unsupported", action="store_true", help="count cells that the exporter does not support as failures"
-    )
+    add_options(parser)
 
 
-def _refuse_unusable_folder(runs: Path) -> None:
-    """Raise an error if records cannot be written to the folder, before any cell runs."""
-    for folder in (runs, *runs.parents):
-        if folder.exists():
-            if not folder.is_dir() or not os.access(folder, os.W_OK):
-                raise RunStoreError(
-                    f"--runs {runs} cannot be used: {folder} is not a writable folder. Choose another one."
-                )
-            return
+@pytest.hookimpl(wrapper=True)
+def pytest_load_initial_conftests(early_config: pytest.Config, parser: pytest.Parser) -> Generator[None]:
+    yield
+    try:
+        project = find_project(early_config.invocation_params.dir)
+    except SettingsError as error:
+        raise pytest.UsageError(str(error)) from error
+    early_config.stash[_PROJECT] = project
+    wanted = project.is_configured or is_given(early_config.known_args_namespace)
+    wanted = wanted or any(map(holds_declarations, _named_paths(early_config)))
+    early_config.stash[_IS_WANTED] = wanted
+    if wanted:
+        add_short_names(parser, early_config)
+
+
+def _named_paths(config: pytest.Config) -> Iterator[Path]:
+    """What the command line names, or else the configuration's test paths, or else the working directory."""
+    # The values of options that are not known yet, the short names, are among them.
+    words = [str(word).partition("::")[0] for word in config.known_args_namespace.file_or_dir]
+    given = [word for word in words if (config.invocation_params.dir / word).exists()]
+    test_paths = config.getini("testpaths")
+    folder = config.rootpath if test_paths and not given else config.invocation_params.dir
+    for name in given or test_paths or ["."]:
+        yield folder / name
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    try:
-        if runs := config.getoption("--runs"):
-            _refuse_unusable_folder(runs)
-        selection = _selection(config)
-        refuse_missing_modules(selection, _folders_of_modules(config))
-        limits = parse_limits(config.getoption("--stage-seconds"), config.getoption("--memory-limit"))
-        matrix = Matrix(config, selection, limits)
-    except (axes.AxisError, RunStoreError) as error:
-        raise pytest.UsageError(str(error)) from error
-    config.stash[_MATRIX] = matrix
-    end_with_starter()
-    config.pluginmanager.register(Progress(matrix, shows_pace=config.getoption("--pace")), "parity-progress")
+    if config.stash.get(_IS_WANTED, False):
+        _add_hooks(config)
 
 
-def pytest_unconfigure(config: pytest.Config) -> None:
-    if _MATRIX in config.stash:
-        config.stash[_MATRIX].close()
+def _add_hooks(config: pytest.Config) -> None:
+    from onnx_parity.harness.pytest_plugin import hooks
 
-
-def _selection(config: pytest.Config) -> Selection:
-    dtypes, devices, runtimes = (config.getoption(option) for option in ("--dtypes", "--devices", "--runtimes"))
-    opsets, captures = config.getoption("--opsets"), config.getoption("--captures")
-    return Selection(
-        tier=Tier(config.getoption("--tier")),
-        opsets=axes.parse_opsets(opsets) if opsets is not None else None,
-        dtypes=_named("--dtypes", dtypes, Dtype) if dtypes is not None else None,
-        devices=_named("--devices", devices, Device) if devices is not None else None,
-        exporters=axes.parse_exporters(config.getoption("--exporters")),
-        runtimes=axes.parse_runtimes(runtimes) if runtimes is not None else None,
-        captures=_named("--captures", captures, Capture),
-    )
-
-
-def _folders_of_modules(config: pytest.Config) -> list[Path]:
-    """The folders that pytest may add to the import path later: the root, and those of the collected files."""
-    files = [config.invocation_params.dir / arg.partition("::")[0] for arg in config.args]
-    return list(dict.fromkeys((config.rootpath, *(folder for file in files for folder in (file, *file.parents)))))
-
-
-def _named(option: str, text: str, axis: type[_Axis]) -> tuple[_Axis, ...]:
-    return tuple(map(axis, axes.parse_names(option, text, tuple(axis))))
+    if not config.pluginmanager.has_plugin(_HOOKS):
+        config.stash[hooks.PROJECT] = config.stash[_PROJECT]
+        config.pluginmanager.register(hooks, _HOOKS)
 
 
 def pytest_pycollect_makeitem(collector: pytest.Module, name: str, obj: object) -> pytest.Collector | None:
     # A test module that does not import the vocabulary has no declarations; importing it here would import torch.
-    if "onnx_parity.harness.case" not in sys.modules:
+    if "onnx_parity.harness.case" not in sys.modules or type(obj).__name__ != "Declaration":
         return None
-    from onnx_parity.harness.case import Declaration
-    from onnx_parity.harness.cases.declarations import is_declared
-    from onnx_parity.harness.pytest_plugin.items import DeclarationCollector
+    _meet_declarations(collector)
+    from onnx_parity.harness.pytest_plugin.hooks import collector_of
 
-    if not isinstance(obj, Declaration) or not is_declared(name, obj, collector.path):
-        return None
-    matrix = collector.config.stash[_MATRIX]
-    return DeclarationCollector.from_parent(collector, name=name, declaration=obj, runner=matrix)
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_make_collect_report() -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
-    report = yield
-    raised = getattr(getattr(report, "call", None), "excinfo", None)
-    # For a mistake in a declaration, the message with the file and the line is shown, and no traceback.
-    if raised is not None and isinstance(raised.value, DeclarationError):
-        report.longrepr = str(raised.value)
-    return report
+    return collector_of(collector, name, obj)
 
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
-    if file_path.name != FILE or not _has_declarations(file_path.parent):
+    # Other projects' files may have this name.
+    if file_path.name not in (_EXPECTATIONS, _UNSUPPORTED) or not holds_declarations(file_path.parent):
         return None
-    from onnx_parity.harness.pytest_plugin.items import ExpectationsFile
+    _meet_declarations(parent)
+    from onnx_parity.harness.pytest_plugin.items import ExpectationsFile, UnsupportedFile
 
-    return ExpectationsFile.from_parent(parent, path=file_path)
-
-
-def _has_declarations(folder: Path) -> bool:
-    """Whether the folder has declarations. If not, its expectations.toml does not belong to the harness."""
-    return any(b"harness." in path.read_bytes() for path in folder.glob("*.py"))
+    kind = ExpectationsFile if file_path.name == _EXPECTATIONS else UnsupportedFile
+    collector: pytest.Collector = kind.from_parent(parent, path=file_path)
+    return collector
 
 
-@pytest.hookimpl(trylast=True)  # After `-k`, so that the shards divide the selected cells.
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    matrix = config.stash[_MATRIX]
-    try:
-        if not config.option.collectonly and any(hasattr(item, "cell") for item in items):
-            _refuse_unusable_folder(matrix.root)
-        split = matrix.split(items)
-    except (ExpectationError, RunStoreError) as error:
-        raise pytest.UsageError(str(error)) from error
-    items[:] = split.run
-    if split.left:
-        config.hook.pytest_deselected(items=split.left)
-
-
-def pytest_collection_finish(session: pytest.Session) -> None:
-    config = session.config
-    config.stash[_MATRIX].collected(session.items)
-    if _is_worker(config):
-        plugins = config.pluginmanager
-        for_users = {plugins.get_plugin("terminalreporter"), plugins.get_plugin("parity-progress")}
-        config.stash[_TELL_CONTROLLER] = plugins.subset_hook_caller("pytest_runtest_logreport", for_users)
-
-
-def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
-    report = getattr(item, "report", None)
-    if report is None:
-        return None
-    if not hasattr(nextitem, "report"):
-        # Tear down fixtures of an earlier test that the next item does not use.
-        item.session._setupstate.teardown_exact(nextitem)
-    try:
-        made = report(nextitem)
-    except OSError as error:
-        _end_unwritten(item.config, error)
-    if _is_worker(item.config):
-        # Further messages for the start and the end would print nothing in the controller's terminal.
-        item.config.stash[_TELL_CONTROLLER](report=made)
-    else:
-        item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
-        item.ihook.pytest_runtest_logreport(report=made)
-        item.ihook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
-    return True
-
-
-def _end_unwritten(config: pytest.Config, error: OSError) -> NoReturn:
-    """End the run: a cell whose record cannot be written has not been run."""
-    matrix = config.stash[_MATRIX]
-    again = f"parity run --resume {matrix.folder}" if matrix.begun else "run it again"
-    message = f"a record cannot be written to {matrix.folder}: {error}. Free space there, then: {again}"
-    if _is_worker(config):
-        config.workeroutput[_UNWRITTEN] = message  # type: ignore[attr-defined]
-    pytest.exit(message, returncode=pytest.ExitCode.INTERNAL_ERROR)
-
-
-def _is_worker(config: pytest.Config) -> bool:
-    return hasattr(config, "workerinput")
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_report_to_serializable(config: pytest.Config, report: object) -> dict[str, Any] | None:
-    # Other plug-ins, such as a log of reports, expect pytest's own form.
-    return packed(report) if isinstance(report, CellReport) and _is_worker(config) else None
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_report_from_serializable(data: dict[str, Any]) -> CellReport | None:
-    return unpacked(data)
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_report_teststatus(report: pytest.TestReport, config: pytest.Config) -> tuple[str, str, str] | None:
-    if not isinstance(report, CellReport):
-        return None
-    category, letter, word = report.category()
-    if config.option.pace and config.option.verbose <= 0:
-        letter = word = ""  # Then the terminal counts the report without printing anything.
-    return category, letter, word
-
-
-@pytest.hookimpl(optionalhook=True)
-def pytest_configure_node(node: WorkerController) -> None:
-    node.workerinput[RUN_INFO] = msgspec.json.encode(node.config.stash[_MATRIX].info).decode()
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_collection(session: pytest.Session) -> Iterator[None]:
-    try:
-        return (yield)
-    except pytest.UsageError as error:
-        # A worker's messages are not printed. Without this, a run of a cell that does not exist would end with success.
-        if hasattr(session.config, "workeroutput"):
-            session.config.workeroutput[_USAGE_ERROR] = "\n".join(map(str, error.args))
-        raise
-
-
-@pytest.hookimpl(optionalhook=True)
-def pytest_testnodedown(node: WorkerController, error: object) -> None:
-    message = getattr(node, "workeroutput", {}).get(_USAGE_ERROR)
-    if message is not None:
-        raise pytest.UsageError(message)
-    unwritten = getattr(node, "workeroutput", {}).get(_UNWRITTEN)
-    if unwritten is not None:
-        pytest.exit(unwritten, returncode=pytest.ExitCode.INTERNAL_ERROR)
-
-
-#: pytest's exit codes after it has run all selected tests, or had none to run.
-_RAN = (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.NO_TESTS_COLLECTED)
-
-
-class Progress:
-    """Prints the progress, records crashes of workers, and prints the summary, in the process with the terminal."""
-
-    def __init__(self, matrix: Matrix, *, shows_pace: bool) -> None:
-        self._matrix = matrix
-        self._began = self._ended = 0.0
-        self._pace = Pace()
-        self._shows_pace = shows_pace
-        self._terminal: pytest.TerminalReporter | None = None
-        self._shown = 0.0
-        #: Whether some files could not be collected.
-        self._uncollected = False
-        #: Whether some cells were lost with a worker before they began.
-        self._lost = False
-        self._whole = False
-        #: The error that kept the end of the run from being written.
-        self._unwritten: OSError | None = None
-
-    def pytest_collection_finish(self, session: pytest.Session) -> None:
-        self._terminal = session.config.pluginmanager.get_plugin("terminalreporter")
-        # Under xdist the controller collects nothing; the workers send it the number.
-        self._pace.total = self._pace.total or sum(hasattr(item, "cell") for item in session.items)
-
-    @pytest.hookimpl(optionalhook=True)
-    def pytest_xdist_node_collection_finished(self, node: WorkerController, ids: list[str]) -> None:
-        self._terminal = node.config.pluginmanager.get_plugin("terminalreporter")
-        self._pace.total = sum(f"{FILE}::" not in each for each in ids)
-
-    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
-        self._uncollected |= report.failed
-
-    @pytest.hookimpl(tryfirst=True)
-    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        if isinstance(report, CellReport):
-            report.print_id_as_it_is()
-            self._count(failed=report.failed)
-            self._began = self._began or report.start
-            self._ended = report.stop
-
-    @pytest.hookimpl(optionalhook=True)
-    def pytest_handlecrashitem(self, crashitem: str, report: pytest.TestReport) -> None:
-        record = record_crash(crashitem, report, self._matrix)
-        if record is not None:
-            report.when = "call"
-            report.outcome, report.longrepr = outcome_of(record, strict_unsupported=self._matrix.strict_unsupported)
-            self._count(failed=report.failed)
-        else:
-            self._lost = True
-
-    def _count(self, *, failed: bool) -> None:
-        now = time.monotonic()
-        self._pace.count(now, failed=failed)
-        if not self._shows_pace or self._terminal is None:
-            return
-        on_terminal = self._terminal.isatty
-        last = self._pace.done == self._pace.total
-        if last or now - self._shown > (_TERMINAL_EVERY if on_terminal else _LOG_EVERY):
-            self._shown = now
-            if on_terminal:
-                self._terminal.rewrite(self._pace.line(), erase=True)
-            else:
-                self._terminal.write_line(self._pace.line())
-
-    @pytest.hookimpl(trylast=True)
-    def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
-        if _is_worker(session.config):
-            return
-        stopped = bool(session.shouldstop or session.shouldfail)
-        self._whole = exitstatus in _RAN and not (stopped or self._uncollected or self._lost)
-        if exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED and self._matrix.begun:
-            # Every selected cell has a record, from this run or an earlier one.
-            session.exitstatus = pytest.ExitCode.OK
-        if self._uncollected and exitstatus in _RAN and not session.config.option.continue_on_collection_errors:
-            # Under xdist the workers run what they collected, and pytest's exit code does not mention the error.
-            session.exitstatus = pytest.ExitCode.INTERRUPTED
-        try:
-            self._matrix.end(whole=self._whole)
-        except OSError as error:
-            self._unwritten = error
-            session.exitstatus = pytest.ExitCode.INTERNAL_ERROR
-
-    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        if not self._matrix.begun:
-            return
-        records = read_records(self._matrix.folder)
-        seconds = max(self._ended - self._began, 1e-3)
-        terminalreporter.section("parity")
-        for line in summarise(records):
-            terminalreporter.write_line(visible_line(line))
-        carried = sum(1 for record in records if record.carried)
-        carried_over = f", {carried} of them carried over" if carried else ""
-        pace = f"{self._pace.done / seconds:.0f} cells/s"
-        terminalreporter.write_line(f"{len(records)} cells{carried_over}: {counts(records)}; {pace}")
-        if ran_elsewhere := without_kernel(records):
-            terminalreporter.write_line(ran_elsewhere)
-        folder = self._matrix.folder
-        elsewhere = "" if folder.parent == Path("runs").resolve() else f" {folder}"
-        terminalreporter.write_line(f"records: {folder}; pages: parity report{elsewhere}")
-        if records.damage:
-            terminalreporter.write_line(visible_line(records.damage), red=True)
-        if self._unwritten is not None:
-            terminalreporter.write_line(
-                f"the end of the run could not be written: {self._unwritten}; free space and use --resume", red=True
-            )
-        if not self._whole:
-            terminalreporter.write_line(f"unfinished; to run the missing cells: parity run --resume {folder}")
+def _meet_declarations(met: pytest.Collector) -> None:
+    """Add the hooks, where nothing told before the collection that there are declarations."""
+    if hasattr(met.config, "workerinput") and not met.config.pluginmanager.has_plugin(_HOOKS):
+        # It is too late: the process that gives out the cells has no hooks either.
+        raise met.CollectError(
+            f"{met.path} has declarations. To run them in several processes, name the file or its folder on the "
+            "command line, or add a table [tool.parity] to the pyproject.toml of the project."
+        )
+    _add_hooks(met.config)

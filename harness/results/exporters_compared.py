@@ -30,11 +30,14 @@ class Standing(msgspec.Struct, frozen=True):
 
     @property
     def gravest(self) -> Status:
-        return next(status for status in GRAVEST_FIRST if self.counts.get(status))
+        # What could not run is no verdict, unless nothing else could.
+        ran = {status for status, number in self.counts.items() if number and status is not Status.ABSENT}
+        return next(status for status in GRAVEST_FIRST if status in ran) if ran else Status.ABSENT
 
     def __str__(self) -> str:
         number = self.counts[self.gravest]
-        of = "" if number == self.cells else f" of {self.cells}"
+        ran = self.cells if self.gravest is Status.ABSENT else self.cells - self.counts.get(Status.ABSENT, 0)
+        of = "" if number == ran else f" of {ran}"
         return f"{self.gravest.words} {number}{of}"
 
 
@@ -58,6 +61,8 @@ class Comparison(msgspec.Struct, frozen=True):
     #: The number of points that all exporters ran; and of those that only some ran, which are not used.
     common: int
     others: int
+    #: Why points could not run with any exporter, as where a device is missing, to their number. They count nowhere.
+    absent: dict[str, int]
     totals: dict[str, dict[Status, int]]
     #: For each exporter, the number of operators and models by their worst status.
     by_operator: dict[str, dict[Status, int]]
@@ -72,6 +77,12 @@ def compare(records: Iterable[Record]) -> Comparison:
     for record in records:
         found[_point(record)][record.exporter] = record
     exporters = _ordered({exporter for cells in found.values() for exporter in cells})
+    nowhere = {
+        point: next(iter(cells.values())).reason
+        for point, cells in found.items()
+        if all(record.status is Status.ABSENT for record in cells.values())
+    }
+    found = {point: cells for point, cells in found.items() if point not in nowhere}
     common = {point: cells for point, cells in found.items() if len(cells) == len(exporters)}
     cells: defaultdict[tuple[Kind, str, str], list[Record]] = defaultdict(list)
     for at in common.values():
@@ -85,6 +96,7 @@ def compare(records: Iterable[Record]) -> Comparison:
         exporters=exporters,
         common=len(common),
         others=len(found) - len(common),
+        absent=dict(Counter(nowhere.values()).most_common()),
         totals={exporter: _counts(at[exporter] for at in common.values()) for exporter in exporters},
         by_operator={
             exporter: dict(Counter(row.standings[exporter].gravest for row in rows)) for exporter in exporters

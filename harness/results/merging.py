@@ -9,10 +9,13 @@ from pathlib import Path
 
 import msgspec
 
+from onnx_parity.harness.columnar import FILE, write_merged
 from onnx_parity.harness.record import RunEnd, RunInfo
+from onnx_parity.harness.run_store_error import RunStoreError
 from onnx_parity.harness.store import (
-    RunStoreError,
     create_run,
+    described_lines,
+    read_columns,
     read_end,
     read_info,
     read_records,
@@ -55,11 +58,27 @@ def merge(runs: Sequence[Path], root: Path, *, partial: bool = False) -> Path:
         for path in record_files(source):
             # The modification time is kept: of two records of a cell without start times, the later file's is used.
             shutil.copy2(path, run / path.name.replace("records-", f"records-{info.id}-", 1))
+    rows = _merge_columns(runs, run)
     ends = [end for source in runs if (end := read_end(source)) is not None]
     if len(ends) == len(runs):
         whole = not partial and all(end.whole for end in ends)
-        write_end(run, RunEnd(max(end.ended for end in ends), whole, cells=len(read_records(run))))
+        write_end(
+            run, RunEnd(max(end.ended for end in ends), whole, cells=len(read_records(run)) if rows is None else rows)
+        )
     return run
+
+
+def _merge_columns(runs: Sequence[Path], merged: Path) -> int | None:
+    """Put together the columns that the runs have, and return the number of rows. Where that cannot be done, return
+    None: the merged run's columns are made from its lines.
+
+    It cannot if a run has none, or if a cell was in several runs: the lines decide which of its records counts.
+    """
+    parts = [read_columns(run) for run in runs]
+    columns = [part for part in parts if part is not None]
+    if len(columns) == len(runs) and write_merged(merged / FILE, columns, described_lines(merged)):
+        return sum(map(len, columns))
+    return None
 
 
 def _missing_shards(infos: Sequence[RunInfo]) -> str:

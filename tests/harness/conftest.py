@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -24,3 +26,14 @@ def wrong() -> Iterator[Callable[[str, Callable[..., Any]], None]]:
     yield replace
     for name, functions in before.items():
         registry._lowerings[name] = functions
+
+
+@pytest.fixture
+def imports_as_before(tmp_path: Path) -> Iterator[None]:
+    """Forgets the modules that a test imports from its folder: those of the next test may have the same names."""
+    path = list(sys.path)
+    yield
+    sys.path[:] = path
+    for name, module in list(sys.modules.items()):
+        if str(getattr(module, "__file__", None) or "").startswith(str(tmp_path)):
+            del sys.modules[name]

@@ -9,7 +9,8 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from onnx_parity.harness.record import SCHEMA_VERSION, RunEnd, Status
-from onnx_parity.harness.store import RunStoreError, read_in_flight, read_info, read_records
+from onnx_parity.harness.run_store_error import RunStoreError
+from onnx_parity.harness.store import read_in_flight, read_info, read_records
 from tests.records import INFO, RECORD, write_run
 
 __all__ = ["RECORDS", "a_run", "damages", "told"]

@@ -155,7 +155,7 @@ def test_a_failed_export_has_no_model_and_the_command_to_repeat_it(tmp_path: Pat
     code, text = reproduce(folder, tmp_path)
     assert code != 0
     assert "export: IndexError: off by one" in text
-    assert "There is no model. In a clone of the project, this exports it again:" in text
+    assert "There is no model. In the folder of the declarations, this exports it again:" in text
 
 
 class _Halved:

@@ -14,7 +14,6 @@ from typer.testing import CliRunner
 from onnx_parity.exporter.lowering.builder import Graph
 from onnx_parity.exporter.lowering.values.value import Value
 from onnx_parity.harness.cli import app
-from onnx_parity.harness.commands import defaults
 
 _CASES = """
 import torch
@@ -34,7 +33,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.Fix
     (tmp_path / package / "__init__.py").touch()
     (tmp_path / package / "some.py").write_text(_CASES)
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(defaults, "DECLARATIONS", (Path(package),))
+    (tmp_path / "pyproject.toml").write_text(f"[tool.parity]\ndeclarations = ['{package}']\n")
     monkeypatch.setattr(sys, "path", list(sys.path))
     return tmp_path
 

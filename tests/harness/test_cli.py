@@ -17,7 +17,8 @@ from msgspec.structs import replace
 from typer.testing import CliRunner
 
 from onnx_parity.harness import cli
-from onnx_parity.harness.commands import defaults, stopping
+from onnx_parity.harness.commands import stopping
+from onnx_parity.harness.pytest_plugin.options import with_prefix
 from onnx_parity.harness.store import read_records
 from tests.records import INFO, RECORD, write_run
 
@@ -31,14 +32,14 @@ relu = op(F.relu, floats(2, 3))
 
 
 @pytest.fixture
-def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, imports_as_before: None) -> Path:
     """A clone with one file of declarations."""
     for directory in ("listed_cases", "listed_models"):
         (tmp_path / directory).mkdir()
         (tmp_path / directory / "__init__.py").touch()
     (tmp_path / "listed_cases" / "some.py").write_text(_CASES)
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(defaults, "DECLARATIONS", (Path("listed_cases"), Path("listed_models")))
+    (tmp_path / "pyproject.toml").write_text('[tool.parity]\ndeclarations = ["listed_cases", "listed_models"]\n')
     return tmp_path
 
 
@@ -98,9 +99,9 @@ def test_options_reach_pytest_and_its_exit_code_comes_back(project: Path, comman
     options = ["-k", "elu and opset9", "--tier", "smoke", "--opsets", "9", "-n", "3", "--dtypes=float16"]
     code, text = invoke("run", *options, "listed_cases/some.py")
     assert code == 1
-    handed = ["-n", "3", "--tier", "smoke", "-k", "elu and opset9", "--opsets", "9"]
-    handed += ["-o", "testpaths=listed_cases listed_models", "--dtypes=float16"]
-    shown = ["-q", "-o", "console_output_style=classic", "--pace", "-p", "no:warnings"]
+    handed = ["-n", "3", "-k", "elu and opset9", "--parity-tier=smoke", "--parity-opsets=9"]
+    handed += ["-o", "testpaths=listed_cases listed_models", "--parity-dtypes=float16"]
+    shown = ["-q", "-o", "console_output_style=classic", "--parity-pace", "-p", "no:warnings"]
     assert commands[0][1:] == ["-m", "pytest", *shown, *handed, "listed_cases/some.py"]
     assert f"report: {project}/runs/{INFO.id}/report/index.html" in text
     assert (project / "runs" / "last" / "report" / "index.html").exists()
@@ -175,15 +176,15 @@ def test_places_that_options_take_are_not_where_pytest_looks_for_its_configurati
 ) -> None:
     invoke("run", "--since", "/elsewhere/run", "--shard", "1/2", "--durations-of", "/elsewhere/run", "--runs", "/else")
     handed = commands[0][commands[0].index("-n") :]
-    assert "--since=/elsewhere/run" in handed
-    assert "--durations-of=/elsewhere/run" in handed
-    assert "--runs=/else" in handed
+    assert "--parity-since=/elsewhere/run" in handed
+    assert "--parity-durations-of=/elsewhere/run" in handed
+    assert "--parity-runs=/else" in handed
     assert not [word for word in handed if word.startswith("/")]
 
 
 def test_runs_that_are_kept_elsewhere_have_their_report_there(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def run(command: list[str], stdout: object) -> tuple[int, int]:
-        (kept,) = [Path(word.removeprefix("--runs=")) for word in command if word.startswith("--runs=")]
+        (kept,) = [Path(word.removeprefix("--parity-runs=")) for word in command if "--parity-runs=" in word]
         write_run(kept, [RECORD])
         return 0, PROCESS
 
@@ -227,7 +228,8 @@ def test_a_pattern_of_nothing_is_refused(project: Path) -> None:
     (project / "listed_cases" / "some.py").unlink()
     assert invoke("list") == (
         2,
-        f"No cases were found: there are no {folders} here. Run this in the root of a clone of the project.\n",
+        "There are no declarations here: no [tool.parity] in a pyproject.toml names any, and no Python file of this "
+        "folder has any. `parity init` writes a first one.\n",
     )
 
 
@@ -247,13 +249,12 @@ def test_options_beside_resume_are_refused(project: Path, commands: list[list[st
     )
     assert commands == []
     assert invoke("run", "--resume", str(run), "-n", "logical", "--no-report", "--json")[0] == 1
-    assert commands[0][-3:] == ["-n", "logical", f"--resume={run.resolve()}"]
+    assert commands[0][-3:] == ["-n", "logical", f"--parity-resume={run.resolve()}"]
 
 
 def test_an_axis_of_nothing_reaches_pytest_which_refuses_it(project: Path, commands: list[list[str]]) -> None:
     invoke("run", "--opsets", "", "--devices", "")
-    at = commands[0].index("--opsets")
-    assert commands[0][at : at + 4] == ["--opsets", "", "--devices", ""]
+    assert {"--parity-opsets=", "--parity-devices="} <= set(commands[0])
 
 
 _MAIN = """
@@ -321,6 +322,13 @@ def test_what_is_ignored_goes_on_to_be(tmp_path: Path, capfd: pytest.CaptureFixt
     assert capfd.readouterr().out == "ended in order\n"
 
 
+@pytest.mark.parametrize(("option", "code"), [("--in-process", 5), ("--pdb", 5), ("--pace", 6)])
+def test_a_debugger_is_in_the_foreground_group(option: str, code: int) -> None:
+    text = "import os, sys; sys.exit(5 if os.getpgid(0) == os.getpgid(os.getppid()) else 6)"
+    command = [sys.executable, "-c", text, with_prefix(option)]
+    assert stopping.exit_code_of(command, None)[0] == code
+
+
 def test_handlers_are_as_before_when_a_run_has_ended() -> None:
     before = [signal.getsignal(number) for number in signal.Signals]
     assert stopping.exit_code_of([sys.executable, "-c", "raise SystemExit(5)"], None)[0] == 5
@@ -374,7 +382,6 @@ def test_a_reader_who_leaves_is_no_error_of_the_command(project: Path, monkeypat
 
 
 def test_values_of_pytest_s_options_are_no_places(project: Path) -> None:
-    (project / "pytest.ini").write_text("[pytest]\npython_files = listed_cases/*.py test_*.py\npythonpath = .\n")
     (project / "test_beside.py").write_text("def test_never_run(): assert False\n")
     code, _ = invoke("run", "-n", "0", "--opsets", "9", "--devices", "cpu", "--no-report", "--exporters", "parity")
     assert code == 0
@@ -382,7 +389,6 @@ def test_values_of_pytest_s_options_are_no_places(project: Path) -> None:
 
 
 def test_a_run_of_several_exporters_shows_them_beside_each_other(project: Path) -> None:
-    (project / "pytest.ini").write_text("[pytest]\npython_files = listed_cases/*.py\npythonpath = .\n")
     given = ("-n", "0", "--opsets", "13", "--devices", "cpu", "--no-report", "--exporters", "parity,torch_script")
     _, said = invoke("run", *given)
     lines = [" ".join(line.split()) for line in said.splitlines()]

@@ -9,8 +9,8 @@ from typing import cast
 import pytest
 from msgspec.structs import replace
 
+from onnx_parity.harness.pytest_plugin.hooks import Progress
 from onnx_parity.harness.pytest_plugin.matrix import Matrix
-from onnx_parity.harness.pytest_plugin.plugin import Progress
 from onnx_parity.harness.pytest_plugin.worker_crash import record_crash
 from onnx_parity.harness.record import Record, Stage, Status
 from onnx_parity.harness.running.run_log import RunLog

@@ -17,9 +17,9 @@ from onnx_parity.harness.gate.policy import Policy
 from onnx_parity.harness.gate.verdict import judge
 from onnx_parity.harness.record import SCHEMA_VERSION, Record, RunEnd, Status
 from onnx_parity.harness.results.merging import merge
+from onnx_parity.harness.run_store_error import RunStoreError
 from onnx_parity.harness.store import (
     RecordWriter,
-    RunStoreError,
     create_run,
     forget_end,
     read_end,

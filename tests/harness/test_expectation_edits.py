@@ -240,3 +240,18 @@ def test_an_entry_without_its_reason_is_refused(tmp_path: Path) -> None:
     text = proposed("", [record("topk", 9, Stage.LOAD)])
     with pytest.raises(ExpectationError, match="needs a reason and a link, which explain it to later readers"):
         parse(text, PATH)
+
+
+def test_a_failure_that_was_seen_with_one_exporter_alone_is_expected_of_it_alone() -> None:
+    def theirs(opset: int, stage: Stage | None) -> Record:
+        found = record("elu", opset, stage, dtype="float16")
+        return replace(found, cell=f"{found.cell}-mine:to_onnx", exporter="mine:to_onnx")
+
+    text = proposed("", [theirs(9, Stage.LOAD), theirs(10, None)])
+    assert 'exporter = "mine:to_onnx"\n' in text and 'dtype  = "float16"\n' in text and 'opset  = "<=9"\n' in text
+    assert "runtime" not in text
+    (expectation,) = parse(text.replace('reason = ""', 'reason = "r"').replace('link   = ""', 'link = "l"'), PATH)
+    assert expectation.matches(theirs(9, Stage.LOAD).cell)
+    assert not expectation.matches(record("elu", 9, Stage.LOAD, dtype="float16").cell)
+    both = proposed("", [theirs(9, Stage.LOAD), record("elu", 9, Stage.LOAD, dtype="float16")])
+    assert "exporter" not in both

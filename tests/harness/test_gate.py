@@ -18,7 +18,7 @@ from onnx_parity.harness.gate.formats import headline, junit, lines, markdown, w
 from onnx_parity.harness.gate.policy import Action, Findings, Policy, PolicyError, Thresholds, read_policy
 from onnx_parity.harness.gate.verdict import Verdict, judge
 from onnx_parity.harness.record import SCHEMA_VERSION, Blame, Metrics, Record, RunEnd, RunInfo, Stage, Status
-from onnx_parity.harness.store import RunStoreError
+from onnx_parity.harness.run_store_error import RunStoreError
 from tests.records import INFO as OLD_INFO
 from tests.records import RECORD, write_run
 
@@ -184,6 +184,18 @@ def test_runs_with_other_inputs_are_not_compared(tmp_path: Path) -> None:
         RunStoreError, match=r"with --seed 1, the baseline with --seed 0, so that their cells had other inputs"
     ):
         gate(tmp_path, [cell()], [cell()], seed=1)
+
+
+def test_an_edited_lowering_or_declaration_is_a_difference_of_the_environment(tmp_path: Path) -> None:
+    contents = {f"exporter/{name}.py": "1" for name in "abcdefg"}
+    before = store(tmp_path, "before", [cell("a", source="1"), cell("b", source="1")], replace(INFO, contents=contents))
+    edited = {**dict.fromkeys(contents, "2"), "exporter/a.py": "1", "exporter/z.py": "1"}
+    now = [replace(cell("a", source="2"), name="elu"), cell("b", source="1"), cell("c", source="1")]
+    verdict = judge(before, store(tmp_path, "now", now, replace(INFO, contents=edited)), DEFAULT)
+    files = "exporter/b.py, exporter/c.py, exporter/d.py, exporter/e.py, exporter/f.py, ..."
+    assert verdict.environment == [f"7 files differ: {files}", "1 declarations differ: elu"]
+    assert f"environment: 7 files differ: {files}" in list(lines(verdict))
+    assert judge(before, before, DEFAULT).environment == []
 
 
 def test_runs_of_version_1_are_baselines(tmp_path: Path) -> None:

@@ -10,7 +10,6 @@ import pytest
 from typer.testing import CliRunner
 
 from onnx_parity.harness import cli
-from onnx_parity.harness.commands import defaults
 
 _WAVES = """
 import torch
@@ -52,7 +51,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         (folder / f"{name}.py").write_text(text)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
-    monkeypatch.setattr(defaults, "DECLARATIONS", (Path(folder.name),))
+    (tmp_path / "pyproject.toml").write_text(f"[tool.parity]\ndeclarations = ['{folder.name}']\n")
     yield folder
     for module in imported():
         del sys.modules[f"cases_to_list.{module}"]

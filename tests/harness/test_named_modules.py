@@ -17,12 +17,12 @@ pytest_plugins = "pytester"
     ("options", "message"),
     [
         (
-            ["--runtimes", "onnxruntime,backend:zzqqxx.backend"],
+            ["--parity-runtimes", "onnxruntime,backend:zzqqxx.backend"],
             "--runtimes backend:zzqqxx.backend: there is no module 'zzqqxx'; install it, or run in the folder that "
             "contains it.",
         ),
         (
-            ["--exporters", "parity,onnx_partiy.export:to_onnx"],
+            ["--parity-exporters", "parity,onnx_partiy.export:to_onnx"],
             "--exporters onnx_partiy.export:to_onnx: there is no module 'onnx_partiy'; the nearest is 'onnx_parity'.",
         ),
     ],

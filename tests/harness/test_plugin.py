@@ -86,7 +86,7 @@ def test_cells_are_selected_by_path_by_keyword_and_by_option(
     ],
 )
 def test_invalid_options_end_the_run(cases: pytest.Pytester, options: list[str], message: str) -> None:
-    result = cases.runpytest_inprocess(*LEAN, *options)
+    result = cases.runpytest_inprocess(*LEAN, "cases.py", *options)
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines([f"ERROR: {message}"])
 
@@ -149,8 +149,8 @@ def test_cells_are_refused_if_their_run_cannot_be_written_and_other_tests_are_no
 ) -> None:
     cases.makefile("", runs="mine")
     cases.makepyfile(test_plain="def test_it():\n    assert True\n")
-    given = ("-p", "no:cacheprovider", "-n", workers, "--opsets", "18", "--devices", "cpu")
-    result = cases.runpytest_subprocess(*given, "cases.py")
+    given = ("-p", "no:cacheprovider", "-n", workers)
+    result = cases.runpytest_subprocess(*given, "cases.py", "--opsets", "18", "--devices", "cpu")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     runs = cases.path / "runs"
     result.stderr.fnmatch_lines(

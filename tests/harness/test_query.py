@@ -134,3 +134,22 @@ def test_the_command_refuses_what_makes_no_sense(run: Path, tmp_path: Path) -> N
     assert (code, text.startswith("--fields cel: a record has no field 'cel'. It has cell, case")) == (2, True)
     code, text = query(tmp_path, "True")
     assert (code, text) == (2, f"{tmp_path} is not a run: it has no run.json. `parity run` makes one.\n")
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("status == 'passsed'", "status is never 'passsed'. Did you mean 'passed'?"),
+        ("opset < 9 and not 'zzz' != stage", "stage is never 'zzz'. It is one of build, reference, export, "),
+        ("dtype in ['float32', 'flaot16']", "dtype is never 'flaot16'. Did you mean 'float16'?"),
+    ],
+)
+def test_a_value_that_no_record_can_have_is_refused(text: str, told: str) -> None:
+    with pytest.raises(QueryError) as raised:
+        parse(text)
+    assert str(raised.value).startswith(f"{text}: {told}")
+
+
+@pytest.mark.parametrize("text", ["blame == None", "runtime == 'mine'", "'pas' in status", "shapes in ('static',)"])
+def test_values_that_a_record_may_have_are_not(text: str) -> None:
+    assert parse(text).text == text

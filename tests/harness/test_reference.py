@@ -165,3 +165,18 @@ def test_a_random_program_is_distinguished_from_a_seeded_one() -> None:
 
     assert only(consulted(op(seeded, floats(3)))).value.shape == (3,)
     assert np.isnan(only(consulted(op(lambda x: x * float("nan"), floats(3)))).value).all()
+
+
+def test_the_calls_of_a_program_are_its_own_and_not_those_within_them() -> None:
+    def program(x: torch.Tensor) -> torch.Tensor:
+        return F.elu(x).add(torch.linalg.norm(x))
+
+    assert consulted(op(program, floats(2, 3))).calls == (
+        "torch.nn.functional.elu",
+        "torch.linalg.norm",
+        "torch.Tensor.add",
+    )
+
+
+def test_the_modules_of_a_program_are_among_its_calls() -> None:
+    assert consulted(op(torch.nn.ELU, floats(2, 3))).calls == ("torch.nn.ELU", "torch.nn.functional.elu")

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import signal
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from onnx_parity.harness.record import Record, Stage, Status
-from onnx_parity.harness.store import read_end, read_info, read_records
+from onnx_parity.harness.store import create_run, read_end, read_info, read_records
 from tests.harness.faults import LEAN, WAITING, Ended, command, make_project, run_project
 from tests.harness.test_isolation import assert_gone, wait_for_the_waiting
 
@@ -85,10 +85,8 @@ def test_a_stopped_run_prints_how_to_resume(tmp_path: Path, workers: str, number
 
 
 def test_a_run_of_another_environment_is_not_gone_on_with(killed: Path) -> None:
-    path = killed / "runs" / "last" / "run.json"
-    info = json.loads(path.read_text())
-    info["packages"]["onnx"] = "1.0.0"
-    path.write_text(json.dumps(info))
+    info = read_info(killed / "runs" / "last")
+    create_run(killed / "runs", replace(info, id="of-another-one", packages={**info.packages, "onnx": "1.0.0"}))
     resumed = pytest_run(killed, "--resume", "runs/last", *_CELLS)
     assert resumed.code == pytest.ExitCode.USAGE_ERROR
     assert (

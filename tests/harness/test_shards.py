@@ -14,9 +14,9 @@ from onnx_parity.harness.cli import app
 from onnx_parity.harness.matrix.shards import Shard, balance, parse_shard
 from onnx_parity.harness.record import Record, RunEnd, RunInfo
 from onnx_parity.harness.results.merging import merge
+from onnx_parity.harness.run_store_error import RunStoreError
 from onnx_parity.harness.store import (
     RecordWriter,
-    RunStoreError,
     create_run,
     read_end,
     read_info,

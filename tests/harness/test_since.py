@@ -10,7 +10,8 @@ from msgspec.structs import replace
 from onnx_parity.harness.matrix.since import SAMPLE, Since, since
 from onnx_parity.harness.record import Record, RunInfo, Status
 from onnx_parity.harness.results.content import contents, declared_as
-from onnx_parity.harness.store import RecordWriter, RunStoreError, create_run, read_info, read_records
+from onnx_parity.harness.run_store_error import RunStoreError
+from onnx_parity.harness.store import RecordWriter, create_run, read_info, read_records
 from tests.harness.faults import LEAN, Ended, run_project
 from tests.records import INFO, RECORD
 

@@ -48,6 +48,25 @@ def test_only_points_that_all_ran_count() -> None:
     assert [point.case for point in found.behind] == ["celu"]
 
 
+def test_what_could_not_run_is_told_apart_and_decides_nothing() -> None:
+    def absent(name: str, exporter: str, opset: int, reason: str = "no CUDA device") -> Record:
+        return msgspec.structs.replace(record(name, exporter, Status.ABSENT, opset), reason=reason)
+
+    everywhere = [absent("elu", "parity", 26), absent("elu", "torch_dynamo", 26)]
+    found = compare(
+        [*RECORDS, *everywhere, record("elu", "parity", PASSED, 9), absent("elu", "torch_dynamo", 9, "old")]
+    )
+    assert found.absent == {"no CUDA device": 1}
+    assert (found.common, found.others) == (5, 1)
+    (elu,) = (row for row in found.rows if row.name == "elu")
+    assert {exporter: str(standing) for exporter, standing in elu.standings.items()} == {
+        "parity": "passed 2",
+        "torch_dynamo": "passed 1",
+    }
+    assert found.by_operator["torch_dynamo"] == {PASSED: 2, FAILED: 1}
+    assert compare([absent("elu", "parity", 26)]).rows == ()
+
+
 def test_the_last_record_of_a_cell_counts() -> None:
     assert compare([*RECORDS, record("celu", "parity", PASSED)]).behind == ()
 

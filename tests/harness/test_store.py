@@ -14,10 +14,10 @@ import msgspec
 import pytest
 
 from onnx_parity.harness.record import Blame, Metrics, OnnxUse, Record, RunEnd, Stage, Status
+from onnx_parity.harness.run_store_error import RunStoreError
 from onnx_parity.harness.store import (
     InFlight,
     RecordWriter,
-    RunStoreError,
     create_run,
     forget_end,
     read_end,

@@ -21,7 +21,13 @@ MAY_IMPORT = {
     "harness": ("exporter",),
     "op_cases": ("harness.case", "harness.opinfo"),
     "model_zoo": ("harness.case",),
-    "reports": ("harness.record", "harness.store", "harness.escaping", "harness.opset_ranges"),
+    "reports": (
+        "harness.record",
+        "harness.store",
+        "harness.escaping",
+        "harness.opset_ranges",
+        "harness.results.content",
+    ),
     "benchmarks": ("exporter", "harness", "model_zoo.torchvision_import"),
 }
 #: The command that writes reports is where the harness meets them.

@@ -1,21 +1,38 @@
-"""Summaries of records: groups of failures, the run's verdict and pace, traced operators, names of pages."""
+"""What is gathered from records: groups of failures, the run's verdict and pace, traced operators, pages' addresses."""
 
 from __future__ import annotations
+
+from urllib.parse import parse_qs
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from onnx_parity.harness.record import WRONG, Blame, Kind, OnnxUse, RunInfo, Stage, Status
-from onnx_parity.reports.arrangement import arrange, page_name
+from onnx_parity.harness.record import WRONG, Blame, Kind, OnnxUse, Record, RunInfo, Stage, Status
+from onnx_parity.reports.arrangement import arrange, case_address
 from onnx_parity.reports.groups import group_outcomes, safe_link
 from onnx_parity.reports.outcomes import Tally
-from onnx_parity.reports.summary import measure_pace, summarize, verdict
-from onnx_parity.reports.traced import aten_operators, onnx_operators
+from onnx_parity.reports.pages.subjects import Subjects
+from onnx_parity.reports.pages.traced import Traced
+from onnx_parity.reports.summary import RunMeter, summarize, verdict
 from tests.reports.synthetic_run import PASSING
 
 FAILED = replace(PASSING, status=Status.FAILED, stage=Stage.COMPARE, blame=Blame.EXPORTER, reason="off by one")
+
+
+def metered(*records: Record) -> RunMeter:
+    meter = RunMeter()
+    for declaration in arrange(records):
+        meter.add(declaration, declaration.records)
+    return meter
+
+
+def traced(*records: Record) -> Traced:
+    found = Traced()
+    for declaration in arrange(records):
+        found.add(declaration, declaration.records)
+    return found
 
 
 def test_cells_that_end_alike_are_one_group() -> None:
@@ -72,18 +89,18 @@ def test_pace_is_that_of_the_busiest_worker_and_absent_cells_are_not_in_it() -> 
         replace(PASSING, cell="b", worker="gw1", seconds={"export": 0.25}),
         replace(PASSING, cell="c", worker="gw1", status=Status.ABSENT),
     ]
-    pace = measure_pace(records)
+    pace = metered(*records).pace()
     assert pace is not None
     assert (pace.cells_per_second, pace.workers, pace.busiest) == (4.0, 2, 0.5)
     assert [(stage.name, stage.seconds) for stage in pace.stages] == [("export", 0.5), ("run", 0.25)]
 
 
 def test_a_run_without_timings_has_no_pace() -> None:
-    assert measure_pace([PASSING]) is None
+    assert metered(PASSING).pace() is None
 
 
-def test_the_summary_of_an_empty_run_has_possible_reasons() -> None:
-    summary = summarize(RunInfo(id="r", started="", seed=1, tier="smoke"), ())
+def test_the_summary_of_an_empty_run_says_why_it_may_be_empty() -> None:
+    summary = summarize(RunInfo(id="r", started="", seed=1, tier="smoke"), RunMeter())
     assert summary.scope == (
         "The run has no records: its selection matched nothing, or it was stopped before its first cell."
     )
@@ -95,9 +112,10 @@ def test_aten_operators_are_those_traced() -> None:
         replace(PASSING, cell="a", opset=9, aten=("aten::elu", "aten::add", "aten::elu")),
         replace(FAILED, cell="b", opset=8, aten=("aten::elu",)),
     ]
-    add, elu = aten_operators(arrange(records))
-    assert (add.op, add.cells, add.passed_at, add.wrong_at) == ("aten::add", 1, (9,), ())
-    assert (elu.op, elu.cells, elu.opsets, elu.passed_at, elu.wrong_at) == ("aten::elu", 2, (8, 9), (9,), (8,))
+    aten = traced(*records).aten
+    add, elu = aten["aten::add"], aten["aten::elu"]
+    assert (add.cells, add.passed_at, add.wrong_at) == (1, {9}, set())
+    assert (elu.cells, elu.opsets, elu.passed_at, elu.wrong_at) == (2, {8, 9}, {9}, {8})
 
 
 def test_onnx_operators_are_counted_by_version() -> None:
@@ -105,18 +123,8 @@ def test_onnx_operators_are_counted_by_version() -> None:
         replace(PASSING, cell="a", opset=12, onnx=(OnnxUse("Add", 7, 3), OnnxUse("Add", 7))),
         replace(PASSING, cell="b", opset=13, onnx=(OnnxUse("Add", 13),)),
     ]
-    rows = onnx_operators(arrange(records))
-    assert [(row.op, row.since_version, row.cells, row.nodes, row.opsets) for row in rows] == [
-        ("Add", 7, 1, 4, (12,)),
-        ("Add", 13, 1, 1, (13,)),
-    ]
-
-
-def test_a_declaration_with_one_case_is_that_case_s_page() -> None:
-    (declaration,) = arrange([PASSING])
-    assert declaration.page == declaration.cases[0].page
-    (declaration,) = arrange([PASSING, replace(PASSING, cell="b", case="elu[alpha=2]")])
-    assert declaration.page.startswith("operators/elu-")
+    found = {key: (seen.cells, seen.nodes, seen.opsets) for key, seen in traced(*records).onnx.items()}
+    assert found == {("", "Add", 7): (1, 4, {12}), ("", "Add", 13): (1, 1, {13})}
 
 
 def test_cases_are_in_the_order_in_which_people_count() -> None:
@@ -126,19 +134,53 @@ def test_cases_are_in_the_order_in_which_people_count() -> None:
 
 
 def test_an_operator_and_a_model_of_the_same_name_stay_apart() -> None:
-    pages = [declaration.page for declaration in arrange([PASSING, replace(PASSING, cell="m", kind=Kind.MODEL)])]
+    model = replace(PASSING, cell="m", kind=Kind.MODEL)
+    pages = [declaration.cases[0].page for declaration in arrange([PASSING, model])]
     assert len(set(pages)) == 2
 
 
-@given(st.text())
-def test_page_names_are_safe_in_any_file_system(label: str) -> None:
-    folder, _, name = page_name("cases", label).partition("/")
-    assert folder == "cases"
-    assert len(name) < 100
-    assert set(name) <= set("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-")
-    assert not name.startswith(".")
+@given(st.text(st.characters(exclude_categories=["C"])))
+def test_the_address_of_a_case_has_its_name_whatever_that_is(label: str) -> None:
+    page, _, shown = case_address(Kind.OPERATOR, "family", "name", label).partition("#")
+    assert page == "case.html"
+    assert parse_qs(shown, keep_blank_values=True)["case"] == [label]
+    assert not set(shown) & set(" <>\"'#")
 
 
-@pytest.mark.parametrize(("one", "other"), [("f[x/y]", "f[x=y]"), ("Relu", "relu"), ("größe", "grosse"), ("é", "è")])
-def test_page_names_differ_on_a_case_insensitive_file_system(one: str, other: str) -> None:
-    assert page_name("cases", one).lower() != page_name("cases", other).lower()
+def test_a_subject_has_its_own_outcomes_where_a_run_has_several() -> None:
+    other = replace(PASSING, cell="o", exporter="torch_dynamo", status=Status.FAILED, stage=Stage.COMPARE)
+    subjects = summarize(RunInfo(id="r", started="", seed=1, tier="smoke"), metered(PASSING, other)).subjects
+    assert [(subject.exporter, subject.outcomes) for subject in subjects] == [
+        ("parity", "1 passed"),
+        ("torch_dynamo", "1 failed"),
+    ]
+    assert summarize(RunInfo(id="r", started="", seed=1, tier="smoke"), metered(PASSING)).subjects == ()
+
+
+def test_subjects_are_compared_where_several_were_run() -> None:
+    def cell(exporter: str, opset: int, status: Status, stage: Stage = Stage.RERUN_VALUES) -> Record:
+        return replace(PASSING, cell=f"{exporter}{opset}", exporter=exporter, opset=opset, status=status, stage=stage)
+
+    records = [
+        cell("parity", 7, Status.PASSED), cell("torch_script", 7, Status.FAILED, Stage.COMPARE),
+        cell("parity", 8, Status.UNSUPPORTED, Stage.EXPORT), cell("torch_script", 8, Status.PASSED),
+        cell("parity", 9, Status.PASSED), cell("torch_script", 9, Status.FAILED, Stage.LOAD),
+        cell("parity", 10, Status.PASSED), cell("torch_script", 10, Status.PASSED),
+        # No other exporter reached this one.
+        cell("parity", 11, Status.FAILED, Stage.COMPARE),
+    ]  # fmt: skip
+    (declaration,) = arrange(records)
+    subjects = Subjects()
+    subjects.add(declaration, declaration.records)
+    data = subjects.data()
+    assert data["subjects"] == [["parity", "onnxruntime"], ["torch_script", "onnxruntime"]]
+    (row,) = data["rows"]
+    # Right, silently wrong, broken, refused, did not run; alone right.
+    assert (row["points"], row["counts"]) == (4, [[3, 0, 0, 1, 0, 2], [2, 1, 1, 0, 0, 1]])
+
+
+def test_a_run_of_one_subject_compares_none() -> None:
+    (declaration,) = arrange([PASSING, replace(PASSING, cell="b", opset=9)])
+    subjects = Subjects()
+    subjects.add(declaration, declaration.records)
+    assert not subjects.several

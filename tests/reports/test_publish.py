@@ -14,7 +14,7 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from onnx_parity.harness.store import RunStoreError
+from onnx_parity.harness.run_store_error import RunStoreError
 from onnx_parity.reports import publish
 from onnx_parity.reports.publish import FILE_LIST, ReportError
 from onnx_parity.reports.site import write_report
@@ -22,8 +22,8 @@ from tests.records import write_run
 from tests.reports.synthetic_run import PASSING
 
 MARKED = '<!doctype html><meta name="generator" content="onnx-parity">'
-#: A report of one case has one page for it, and five files in all beside the three of `static`.
-OTHER_CASE = replace(PASSING, cell="relu", case="relu", name="relu")
+#: A declaration of so many cells has a piece of the data for itself.
+OTHER_CASES = [replace(PASSING, cell=f"relu-{n}", case="relu", name="relu", opset=n) for n in range(7, 1100)]
 
 
 @pytest.fixture
@@ -33,7 +33,9 @@ def run(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def run_of_two_cases(tmp_path: Path) -> Path:
-    return write_run(tmp_path / "runs-of-two", [PASSING, OTHER_CASE])
+    return write_run(
+        tmp_path / "runs-of-two", [PASSING, *OTHER_CASES, replace(PASSING, cell="tanh", case="tanh", name="tanh")]
+    )
 
 
 def files(folder: Path) -> list[str]:
@@ -66,9 +68,9 @@ def test_the_list_names_every_file_of_the_report(run: Path, tmp_path: Path) -> N
 
 def test_pages_of_cases_that_are_gone_are_removed(run_of_two_cases: Path, run: Path, tmp_path: Path) -> None:
     folder = write_report(run_of_two_cases, tmp_path / "report").parent
-    assert len(list((folder / "cases").iterdir())) == 2
+    assert len(list((folder / "data").glob("cases-*"))) == 2
     write_report(run, folder)
-    assert len(list((folder / "cases").iterdir())) == 1
+    assert len(list((folder / "data").glob("cases-*"))) == 1
     assert files(folder) == sorted([*listed(folder), FILE_LIST])
 
 
@@ -110,8 +112,8 @@ def test_a_list_from_elsewhere_removes_nothing_but_pages(run: Path, tmp_path: Pa
 
 def test_nothing_is_written_or_removed_through_a_link(run: Path, tmp_path: Path) -> None:
     out = write_report(run, tmp_path / "report").parent
-    (out / "cases").rename(tmp_path / "elsewhere")
-    (out / "cases").symlink_to(tmp_path / "elsewhere")
+    (out / "data").rename(tmp_path / "elsewhere")
+    (out / "data").symlink_to(tmp_path / "elsewhere")
     before = files(tmp_path / "elsewhere")
     with pytest.raises(ReportError, match="exists, and was not written by a report"):
         write_report(run, out)
@@ -196,12 +198,12 @@ def test_a_full_disk_leaves_everything_as_it_was(
     before = files(tmp_path)
     write_text = Path.write_text
 
-    def full_at_the_case_pages(path: Path, data: str, encoding: str) -> int:
-        if path.parent.name == "cases":
+    def full_at_the_data(path: Path, data: str, encoding: str) -> int:
+        if path.parent.name == "data":
             raise OSError(errno.ENOSPC, "No space left on device", str(path))
         return write_text(path, data, encoding)
 
-    monkeypatch.setattr(Path, "write_text", full_at_the_case_pages)
+    monkeypatch.setattr(Path, "write_text", full_at_the_data)
     with pytest.raises(ReportError, match="No space left on device"):
         write_report(run, out)
     assert files(tmp_path) == before
@@ -259,7 +261,7 @@ def test_a_report_that_was_killed_while_its_pages_were_moved_is_replaced(
     killed = subprocess.run([sys.executable, "-c", script, str(run_of_two_cases), str(out)], check=False)
     assert killed.returncode == 9
     assert not (out / "index.html").exists()
-    assert len(list((out / "cases").iterdir())) == 2
+    assert len(list((out / "data").glob("cases-*"))) == 2
     write_report(run, out)
     assert files(out) == sorted([*listed(out), FILE_LIST])
 
@@ -293,7 +295,7 @@ def test_two_reports_at_once_are_written_one_after_the_other(run: Path, tmp_path
         assert other.poll() is None
     assert other.wait() == 0
     assert files(out) == sorted([*listed(out), FILE_LIST])
-    assert "elu" in (out / "index.html").read_text()
+    assert "1 of the 1 cell that ran passed" in (out / "index.html").read_text()
 
 
 def test_what_is_not_a_run_makes_no_folder(tmp_path: Path) -> None:

@@ -57,17 +57,6 @@ def test_instant(iso: str, words: str) -> None:
     assert wording.instant(iso) == words
 
 
-@pytest.mark.parametrize(
-    ("nodeid", "line"),
-    [
-        ("op_cases/pooling.py::avg_pool2d[ceil_mode=True]", 'pytest "op_cases/pooling.py::avg_pool2d[ceil_mode=True]"'),
-        ("a.py::x['$HOME']", """pytest 'a.py::x['"'"'$HOME'"'"']'"""),
-    ],
-)
-def test_the_line_to_run_a_cell_again_survives_a_shell(nodeid: str, line: str) -> None:
-    assert wording.pytest_line(nodeid) == line
-
-
 def test_a_long_message_keeps_its_head_and_its_tail() -> None:
     excerpt = wording.message_excerpt("a" * 3000 + "b" * 50_000 + "c" * 1000)
     assert excerpt == (

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import torch
 
-from onnx_parity.exporter.capture.graph.graph import Size
 from onnx_parity.exporter.capture.replace.registry import instead_of
 from onnx_parity.exporter.errors import CaptureError
 
@@ -18,8 +17,7 @@ def _lstsq(
     self: torch.Tensor, b: torch.Tensor, rcond: float | None = None, *, driver: str | None = None
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
     """The solution of least norm, by singular values: V @ diag(1 / s) @ U.T @ b, without those that are negligible."""
-    sizes: list[Size] = [*self.shape[-2:]]
-    rows, columns = sizes
+    rows, columns = self.shape[-2:]
     is_vector = b.dim() == 1 or (self.dim() - 1 == b.dim() and b.shape == self.shape[:-1])
     sides = b.unsqueeze(-1) if is_vector else b
     u, values, vt = torch.linalg.svd(self, full_matrices=False)
@@ -32,7 +30,8 @@ def _lstsq(
     solution = vt.mT @ (weights * (u.mT @ sides))
     none = self.new_empty([0])
     residuals = none
-    if driver not in (None, "gelsy") and isinstance(rows, int) and isinstance(columns, int) and rows > columns:
+    is_known = {type(rows), type(columns)} == {int}
+    if driver not in (None, "gelsy") and is_known and rows > columns:
         residuals = (sides - self @ solution).square().sum(-2)
         if driver != "gels":
             if self.dim() > 2:

@@ -67,7 +67,7 @@ def diagonalized(g: Graph, a: Value, with_vectors: bool) -> tuple[Value, Value |
 
     initial = [scaled]
     if with_vectors:
-        initial.append(g.expand(identity_matrix(g, (size, size), a.dtype), a.sizes))
+        initial.append(g.expand(identity_matrix(g, size, size, a.dtype), a.sizes))
     turned, *vectors = g.repeat_while(tournament.rounds * _MOST_SWEEPS, initial, step)
     values = shaped(g.op("Mul", diagonal(g, turned), g.squeeze(scale, [a.rank - 1])), a.sizes[:-1])
     return values, vectors[0] if vectors else None
@@ -107,7 +107,7 @@ def orthogonalized(g: Graph, a: Value, with_vectors: bool) -> tuple[Value, Value
     initial = [g.const(0), shaped(g.op("Div", a, scale), a.shape)]
     if with_vectors:
         square = (*a.sizes[:-2], size, size)
-        initial.append(g.expand(identity_matrix(g, (size, size), a.dtype), square))
+        initial.append(g.expand(identity_matrix(g, size, size, a.dtype), square))
     _, turned, *vectors = g.repeat_while(tournament.rounds * _MOST_SWEEPS, initial, step)
     return turned, scale, vectors[0] if vectors else None
 

@@ -113,7 +113,7 @@ def _parts(g: Graph, lu: Value) -> tuple[Value, Value]:
     side = smallest_side(lu)
     left = shaped(g.slice(lu, [lu.rank - 1], [0], [side]), (*lu.sizes[:-1], side))
     top = shaped(g.slice(lu, [lu.rank - 2], [0], [side]), (*lu.sizes[:-2], side, columns))
-    lower = g.op("Add", triangle(g, left, -1, False), identity_matrix(g, (rows, side), lu.dtype))
+    lower = g.op("Add", triangle(g, left, -1, False), identity_matrix(g, rows, side, lu.dtype))
     return lower, triangle(g, top, 0, True)
 
 
@@ -172,7 +172,8 @@ def linalg_solve_ex(
 @lowering("aten::linalg_inv_ex")
 def linalg_inv_ex(g: Graph, A: Value, check_errors: bool = False) -> tuple[Value, Value | None]:
     lu, pivots = _factors(g, A)
-    inverse = _solution(g, lu, pivots, identity_matrix(g, A.sizes[-2:], A.dtype))
+    rows, columns = A.sizes[-2:]
+    inverse = _solution(g, lu, pivots, identity_matrix(g, rows, columns, A.dtype))
     return inverse, _info(g, lu) if g.is_used(1) else None
 
 

@@ -43,7 +43,8 @@ def matrix_exp(g: Graph, self: Value) -> Value:
 
 def _polynomial(g: Graph, a: Value) -> Value:
     """The sum of a**k / k! up to the degree"""
-    powers = [shaped(identity_matrix(g, a.sizes[-2:], a.dtype), a.sizes[-2:]), a]
+    rows, columns = a.sizes[-2:]
+    powers = [shaped(identity_matrix(g, rows, columns, a.dtype), (rows, columns)), a]
     while len(powers) <= _POWERS:
         powers.append(matrix_product(g, powers[len(powers) // 2], powers[(len(powers) + 1) // 2]))
     total: Value | None = None

@@ -8,7 +8,6 @@ Loop. All axes before the last two are axes of the batch.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
 import torch
 
@@ -94,9 +93,8 @@ def on_diagonal(g: Graph, rows: Size, columns: Size) -> Value:
     return shaped(g.equal(g.along(rows, 0, 2), g.along(columns, 1, 2)), (rows, columns))
 
 
-def identity_matrix(g: Graph, sizes: Sequence[Size], dtype: torch.dtype) -> Value:
+def identity_matrix(g: Graph, rows: Size, columns: Size, dtype: torch.dtype) -> Value:
     """Ones on the diagonal of a matrix, zeros elsewhere."""
-    rows, columns = sizes
     return shaped(g.cast(on_diagonal(g, rows, columns), dtype), (rows, columns))
 
 
@@ -160,8 +158,8 @@ def first_flagged(g: Graph, flags: Value) -> Value:
 
 def smallest_side(a: Value) -> Size:
     rows, columns = a.sizes[-2:]
-    smaller: Size = torch.sym_min(rows, columns)
-    return smaller
+    smallest: Size = torch.sym_min(rows, columns)
+    return smallest
 
 
 def broadcast_batch(g: Graph, a: Value, b: Value) -> Value:

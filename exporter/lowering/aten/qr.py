@@ -79,14 +79,14 @@ def _product(g: Graph, vectors: Value, taus: Value, x: Value, *, adjoint: bool =
 
 def orthogonal(g: Graph, vectors: Value, taus: Value, columns: Size) -> Value:
     """The first columns of Q."""
-    start = identity_matrix(g, (vectors.sizes[-2], columns), vectors.dtype)
+    start = identity_matrix(g, vectors.sizes[-2], columns, vectors.dtype)
     return _product(g, vectors, taus, g.expand(start, (*vectors.sizes[:-1], columns)))
 
 
 def _vectors(g: Graph, packed: Value, count: Size) -> Value:
     """The vectors of reflections, of which the parts below the diagonal are given."""
     below = shaped(g.slice(packed, [packed.rank - 1], [0], [count]), (*packed.sizes[:-1], count))
-    ones = identity_matrix(g, (packed.sizes[-2], count), packed.dtype)
+    ones = identity_matrix(g, packed.sizes[-2], count, packed.dtype)
     return g.op("Add", triangle(g, below, -1, False), ones)
 
 

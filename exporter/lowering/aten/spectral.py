@@ -49,15 +49,20 @@ def _eigen(g: Graph, a: Value, triangle_used: str, with_vectors: bool) -> tuple[
 # --- singular values --------------------------------------------------------------------------------------------------
 
 
+def _identity(g: Graph, output: int, dtype: torch.dtype) -> Value:
+    """Matrices of ones on the diagonal, of the sizes of an output"""
+    shape = g.output(output).shape
+    rows, columns = shape[-2:]
+    return g.expand(identity_matrix(g, rows, columns, dtype), shape)
+
+
 @lowering("aten::_linalg_svd")
 def svd(
     g: Graph, A: Value, full_matrices: bool = False, compute_uv: bool = True, *, driver: str | None = None
 ) -> tuple[Value, Value, Value]:
     """U, the singular values in descending order, and V.T. A wide matrix is transposed, which exchanges U and V"""
     if no_elements(A):
-        left, values, right = [output.shape for output in g.node.outputs if output is not None]
-        u, v = (g.expand(identity_matrix(g, shape[-2:], A.dtype), shape) for shape in (left, right))
-        return u, g.full(values, 0, A.dtype), v
+        return _identity(g, 0, A.dtype), g.full(g.output(1).shape, 0, A.dtype), _identity(g, 2, A.dtype)
     if not compute_uv or not (g.is_used(0) or g.is_used(2)):
         unused = g.full([0], 0, A.dtype)
         return unused, _Singular.values_of(g, A), unused

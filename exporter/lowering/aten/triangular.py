@@ -71,9 +71,7 @@ def triangular_solve(
     """The solution, and A"""
     a = transposed(g, A) if transpose else A
     solution = solve_triangular(g, a, self, upper=upper is not transpose, unit=unitriangular)
-    expanded = g.node.outputs[1]
-    assert expanded is not None
-    return solution, g.expand(A, expanded.shape)
+    return solution, g.expand(A, g.output(1).shape)
 
 
 # --- Cholesky ---------------------------------------------------------------------------------------------------------
@@ -127,4 +125,5 @@ def cholesky_solve(g: Graph, self: Value, input2: Value, upper: bool = False) ->
 
 @lowering("aten::cholesky_inverse")
 def cholesky_inverse(g: Graph, self: Value, upper: bool = False) -> Value:
-    return _solved(g, _lower(g, self, upper), identity_matrix(g, self.sizes[-2:], self.dtype))
+    rows, columns = self.sizes[-2:]
+    return _solved(g, _lower(g, self, upper), identity_matrix(g, rows, columns, self.dtype))

@@ -1,0 +1,141 @@
+"""The project whose declarations are run, and its settings: the table `[tool.parity]` of its `pyproject.toml`.
+
+    [tool.parity]
+    declarations = ["parity_cases"]     # files and folders
+    tier         = "default"            # what the options of the same names say unless they are given
+    opsets       = "9,13-18"
+    exporters    = ["parity", "my_package.export:to_onnx"]
+    runtimes     = ["onnxruntime", "backend:my_package.backend"]
+    policy       = "gate.toml"          # of `parity gate`
+
+It is the nearest such file, from the working directory upwards, that has this table. Without one, the project is the
+working directory. Where no declarations are named, they are looked for in the files directly in the project's folder.
+
+The plug-in asks this of every pytest, also of those that run no declarations, so that nothing slow is imported here.
+"""
+
+from __future__ import annotations
+
+import difflib
+import sys
+from dataclasses import dataclass, fields
+from functools import cached_property
+from pathlib import Path
+
+FILE = "pyproject.toml"
+_TABLE = "[tool.parity]"
+#: What a file of declarations imports; in a clone of this project also by the folder's short name.
+_VOCABULARY = (b"harness.case", b"harness.opinfo", b"harness import case")
+
+
+class SettingsError(Exception):
+    """Settings that cannot be read. The message names the file, the setting, and what to write."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The settings of a project. For what is None or empty, the usual value holds."""
+
+    #: Files and folders, relative to the file of the settings.
+    declarations: tuple[str, ...] = ()
+    tier: str | None = None
+    opsets: str | None = None
+    dtypes: tuple[str, ...] | None = None
+    devices: tuple[str, ...] | None = None
+    exporters: tuple[str, ...] | None = None
+    captures: tuple[str, ...] | None = None
+    runtimes: tuple[str, ...] | None = None
+    seed: int | None = None
+    policy: str | None = None
+
+    def said(self, option: str) -> str | None:
+        """What the settings say of an option, as it would be written on the command line."""
+        value = getattr(self, option)
+        return ",".join(value) if isinstance(value, tuple) else value
+
+
+@dataclass(frozen=True)
+class Project:
+    """A folder, and the settings that it has."""
+
+    root: Path
+    settings: Settings
+    #: Whether it has settings at all.
+    is_configured: bool
+
+    @cached_property
+    def declarations(self) -> tuple[Path, ...]:
+        """The files and folders with its declarations."""
+        if self.settings.declarations:
+            return tuple(self.root / each for each in self.settings.declarations)
+        return tuple(file for file in sorted(self.root.glob("*.py")) if holds_declarations(file))
+
+    @property
+    def runs(self) -> Path:
+        return self.root / "runs"
+
+    def make_importable(self) -> None:
+        """Let its modules be imported, as those of the working directory are by `python -m`."""
+        if str(self.root) not in sys.path:
+            sys.path.insert(0, str(self.root))
+
+
+def find_project(folder: Path) -> Project:
+    """The project of a folder: the nearest with settings, or the folder itself."""
+    for root in (folder, *folder.parents):
+        settings = _settings_in(root / FILE)
+        if settings is not None:
+            return Project(root, settings, is_configured=True)
+    return Project(folder, Settings(), is_configured=False)
+
+
+def holds_declarations(path: Path) -> bool:
+    """Whether a file, or a file directly in a folder, imports what declarations are written with."""
+    files = path.glob("*.py") if path.is_dir() else (path,) if path.suffix == ".py" else ()
+    return any(file.is_file() and any(each in file.read_bytes() for each in _VOCABULARY) for file in files)
+
+
+def _settings_in(file: Path) -> Settings | None:
+    try:
+        data = file.read_bytes()
+    except OSError:
+        return None
+    if b"parity" not in data:
+        return None
+    import tomllib
+
+    try:
+        table = tomllib.loads(data.decode()).get("tool", {}).get("parity")
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise SettingsError(f"{file}: {error}") from error
+    return None if table is None else _checked(table, file)
+
+
+def _checked(table: object, file: Path) -> Settings:
+    import msgspec
+
+    from onnx_parity.harness import axes
+
+    names = [field.name for field in fields(Settings)]
+    where = f"{file}: {_TABLE}"
+    if not isinstance(table, dict):
+        raise SettingsError(f"{where} is no table. Write its settings below it: {', '.join(names)}.")
+    for name in table:
+        if name not in names:
+            near = difflib.get_close_matches(name, names, n=1)
+            hint = f"Did you mean {near[0]}?" if near else f"It may hold {', '.join(names)}."
+            raise SettingsError(f"{where} has {name}, which is no setting. {hint}")
+    try:
+        settings = msgspec.convert(table, Settings, strict=True)
+    except msgspec.ValidationError as error:
+        raise SettingsError(
+            f"{where}: {error}. opsets, tier and policy are texts, seed is a number, and the others are lists of texts."
+        ) from error
+    for path in settings.declarations:
+        if not (file.parent / path).exists():
+            raise SettingsError(f"{where} has declarations in {path}, and {file.parent / path} does not exist.")
+    try:
+        axes.selection(settings.said)
+    except axes.AxisError as error:
+        raise SettingsError(f"{where}: {str(error).removeprefix('--')}") from error
+    return settings

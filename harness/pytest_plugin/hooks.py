@@ -1,0 +1,338 @@
+"""The hooks of a pytest that runs declarations: collects them as tests, and writes a record of every cell.
+
+This module does not import torch; the collected files do. The controller of a distributed run never needs it.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Generator, Iterator
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import msgspec
+import pluggy
+import pytest
+
+from onnx_parity.harness import axes
+from onnx_parity.harness.declaration_error import DeclarationError
+from onnx_parity.harness.escaping import visible_line
+from onnx_parity.harness.expecting.expectations import ExpectationError
+from onnx_parity.harness.project import Project, Settings
+from onnx_parity.harness.pytest_plugin.cell_report import CellReport, outcome_of, packed, unpacked
+from onnx_parity.harness.pytest_plugin.matrix import RUN_INFO, Matrix
+from onnx_parity.harness.pytest_plugin.named_modules import refuse_missing_modules
+from onnx_parity.harness.pytest_plugin.options import option
+from onnx_parity.harness.pytest_plugin.orphaned import end_with_starter
+from onnx_parity.harness.pytest_plugin.pace import Pace
+from onnx_parity.harness.pytest_plugin.worker_crash import record_crash
+from onnx_parity.harness.results.terminal_summary import counts, summarise, without_kernel
+from onnx_parity.harness.run_store_error import RunStoreError
+from onnx_parity.harness.running.limits import parse_limits
+from onnx_parity.harness.store import read_records
+
+if TYPE_CHECKING:
+    from xdist.workermanage import WorkerController
+
+#: The key under which a worker sends the message of a usage error to its controller.
+_USAGE_ERROR = "parity_usage_error"
+#: The same for a record that cannot be written.
+_UNWRITTEN = "parity_unwritten"
+
+#: The project whose declarations are run, which the plug-in finds.
+PROJECT: pytest.StashKey[Project] = pytest.StashKey()
+_MATRIX: pytest.StashKey[Matrix] = pytest.StashKey()
+#: In a worker: the hook `pytest_runtest_logreport` without the plug-ins that print to a terminal.
+_TELL_CONTROLLER: pytest.StashKey[pluggy.HookCaller] = pytest.StashKey()
+
+#: Seconds between two progress lines: on a terminal, where each replaces the last one, and in a log.
+_TERMINAL_EVERY, _LOG_EVERY = 0.5, 15.0
+
+
+def _refuse_unusable_folder(runs: Path) -> None:
+    """Raise an error if records cannot be written to the folder, before any cell runs."""
+    for folder in (runs, *runs.parents):
+        if folder.exists():
+            if not folder.is_dir() or not os.access(folder, os.W_OK):
+                raise RunStoreError(
+                    f"--runs {runs} cannot be used: {folder} is not a writable folder. Choose another one."
+                )
+            return
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    project = config.stash[PROJECT]
+    for path in project.settings.declarations:
+        # A file of declarations is its own test file, whatever its name is.
+        config.addinivalue_line("python_files", f"{project.root / path}{'' if path.endswith('.py') else '/*.py'}")
+    project.make_importable()
+    try:
+        if runs := option(config, "runs"):
+            _refuse_unusable_folder(runs)
+        selection = axes.selection(partial(_said, config, project.settings))
+        refuse_missing_modules(selection, _folders_of_modules(config))
+        limits = parse_limits(option(config, "stage-seconds") or "", option(config, "memory-limit") or "")
+        matrix = Matrix(config, project, selection, limits)
+    except (axes.AxisError, RunStoreError) as error:
+        raise pytest.UsageError(str(error)) from error
+    config.stash[_MATRIX] = matrix
+    end_with_starter()
+    config.pluginmanager.register(Progress(matrix, shows_pace=option(config, "pace")), "parity-progress")
+
+
+def _said(config: pytest.Config, settings: Settings, name: str) -> str | None:
+    """What the command line says of an axis, or else the settings of the project."""
+    given: str | None = option(config, name)
+    return given if given is not None else settings.said(name)
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    if _MATRIX in config.stash:
+        config.stash[_MATRIX].close()
+
+
+def _folders_of_modules(config: pytest.Config) -> list[Path]:
+    """The folders that pytest may add to the import path later: the root, and those of the collected files."""
+    files = [config.invocation_params.dir / arg.partition("::")[0] for arg in config.args]
+    return list(dict.fromkeys((config.rootpath, *(folder for file in files for folder in (file, *file.parents)))))
+
+
+def collector_of(module: pytest.Collector, name: str, declaration: object) -> pytest.Collector | None:
+    """The collector of a declaration that a module declares by this name."""
+    from onnx_parity.harness.case import Declaration
+    from onnx_parity.harness.cases.declarations import is_declared
+    from onnx_parity.harness.pytest_plugin.items import DeclarationCollector
+
+    if not isinstance(declaration, Declaration) or not is_declared(name, declaration, module.path):
+        return None
+    matrix = module.config.stash[_MATRIX]
+    return DeclarationCollector.from_parent(module, name=name, declaration=declaration, runner=matrix)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report() -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    report = yield
+    raised = getattr(getattr(report, "call", None), "excinfo", None)
+    # For a mistake in a declaration, the message with the file and the line is shown, and no traceback.
+    if raised is not None and isinstance(raised.value, DeclarationError):
+        report.longrepr = str(raised.value)
+    return report
+
+
+@pytest.hookimpl(trylast=True)  # After `-k`, so that the shards divide the selected cells.
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    matrix = config.stash[_MATRIX]
+    try:
+        if not config.option.collectonly and any(hasattr(item, "cell") for item in items):
+            _refuse_unusable_folder(matrix.root)
+        split = matrix.split(items)
+    except (ExpectationError, RunStoreError) as error:
+        raise pytest.UsageError(str(error)) from error
+    items[:] = split.run
+    if split.left:
+        config.hook.pytest_deselected(items=split.left)
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    config = session.config
+    config.stash[_MATRIX].collected(session.items)
+    if _is_worker(config):
+        plugins = config.pluginmanager
+        for_users = {plugins.get_plugin("terminalreporter"), plugins.get_plugin("parity-progress")}
+        config.stash[_TELL_CONTROLLER] = plugins.subset_hook_caller("pytest_runtest_logreport", for_users)
+
+
+def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
+    report = getattr(item, "report", None)
+    if report is None:
+        return None
+    if not hasattr(nextitem, "report"):
+        # Tear down fixtures of an earlier test that the next item does not use.
+        item.session._setupstate.teardown_exact(nextitem)
+    try:
+        made = report(nextitem)
+    except OSError as error:
+        _end_unwritten(item.config, error)
+    if _is_worker(item.config):
+        # Further messages for the start and the end would print nothing in the controller's terminal.
+        item.config.stash[_TELL_CONTROLLER](report=made)
+    else:
+        item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
+        item.ihook.pytest_runtest_logreport(report=made)
+        item.ihook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
+    return True
+
+
+def _end_unwritten(config: pytest.Config, error: OSError) -> NoReturn:
+    """End the run: a cell whose record cannot be written has not been run."""
+    matrix = config.stash[_MATRIX]
+    again = f"parity run --resume {matrix.folder}" if matrix.begun else "run it again"
+    message = f"a record cannot be written to {matrix.folder}: {error}. Free space there, then: {again}"
+    if _is_worker(config):
+        config.workeroutput[_UNWRITTEN] = message  # type: ignore[attr-defined]
+    pytest.exit(message, returncode=pytest.ExitCode.INTERNAL_ERROR)
+
+
+def _is_worker(config: pytest.Config) -> bool:
+    return hasattr(config, "workerinput")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_report_to_serializable(config: pytest.Config, report: object) -> dict[str, Any] | None:
+    # Other plug-ins, such as a log of reports, expect pytest's own form.
+    return packed(report) if isinstance(report, CellReport) and _is_worker(config) else None
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_report_from_serializable(data: dict[str, Any]) -> CellReport | None:
+    return unpacked(data)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_report_teststatus(report: pytest.TestReport, config: pytest.Config) -> tuple[str, str, str] | None:
+    if not isinstance(report, CellReport):
+        return None
+    category, letter, word = report.category()
+    if option(config, "pace") and config.option.verbose <= 0:
+        letter = word = ""  # Then the terminal counts the report without printing anything.
+    return category, letter, word
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: WorkerController) -> None:
+    node.workerinput[RUN_INFO] = msgspec.json.encode(node.config.stash[_MATRIX].info).decode()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection(session: pytest.Session) -> Iterator[None]:
+    try:
+        return (yield)
+    except pytest.UsageError as error:
+        # A worker's messages are not printed. Without this, a run of a cell that does not exist would end with success.
+        if hasattr(session.config, "workeroutput"):
+            session.config.workeroutput[_USAGE_ERROR] = "\n".join(map(str, error.args))
+        raise
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: WorkerController, error: object) -> None:
+    message = getattr(node, "workeroutput", {}).get(_USAGE_ERROR)
+    if message is not None:
+        raise pytest.UsageError(message)
+    unwritten = getattr(node, "workeroutput", {}).get(_UNWRITTEN)
+    if unwritten is not None:
+        pytest.exit(unwritten, returncode=pytest.ExitCode.INTERNAL_ERROR)
+
+
+#: pytest's exit codes after it has run all selected tests, or had none to run.
+_RAN = (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.NO_TESTS_COLLECTED)
+
+
+class Progress:
+    """Prints the progress, records crashes of workers, and prints the summary, in the process with the terminal."""
+
+    def __init__(self, matrix: Matrix, *, shows_pace: bool) -> None:
+        self._matrix = matrix
+        self._began = self._ended = 0.0
+        self._pace = Pace()
+        self._shows_pace = shows_pace
+        self._terminal: pytest.TerminalReporter | None = None
+        self._shown = 0.0
+        #: Whether some files could not be collected.
+        self._uncollected = False
+        #: Whether some cells were lost with a worker before they began.
+        self._lost = False
+        self._whole = False
+        #: The error that kept the end of the run from being written.
+        self._unwritten: OSError | None = None
+
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        self._terminal = session.config.pluginmanager.get_plugin("terminalreporter")
+        # Under xdist the controller collects nothing; the workers send it the number.
+        self._pace.total = self._pace.total or sum(hasattr(item, "cell") for item in session.items)
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_xdist_node_collection_finished(self, node: WorkerController, ids: list[str]) -> None:
+        self._terminal = node.config.pluginmanager.get_plugin("terminalreporter")
+        self._pace.total = sum(".toml::" not in each for each in ids)
+
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        self._uncollected |= report.failed
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if isinstance(report, CellReport):
+            report.print_id_as_it_is()
+            self._count(failed=report.failed)
+            self._began = self._began or report.start
+            self._ended = report.stop
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_handlecrashitem(self, crashitem: str, report: pytest.TestReport) -> None:
+        record = record_crash(crashitem, report, self._matrix)
+        if record is not None:
+            report.when = "call"
+            report.outcome, report.longrepr = outcome_of(record, strict_unsupported=self._matrix.strict_unsupported)
+            self._count(failed=report.failed)
+        else:
+            self._lost = True
+
+    def _count(self, *, failed: bool) -> None:
+        now = time.monotonic()
+        self._pace.count(now, failed=failed)
+        if not self._shows_pace or self._terminal is None:
+            return
+        on_terminal = self._terminal.isatty
+        last = self._pace.done == self._pace.total
+        if last or now - self._shown > (_TERMINAL_EVERY if on_terminal else _LOG_EVERY):
+            self._shown = now
+            if on_terminal:
+                self._terminal.rewrite(self._pace.line(), erase=True)
+            else:
+                self._terminal.write_line(self._pace.line())
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
+        if _is_worker(session.config):
+            return
+        stopped = bool(session.shouldstop or session.shouldfail)
+        self._whole = exitstatus in _RAN and not (stopped or self._uncollected or self._lost)
+        if exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED and self._matrix.begun:
+            # Every selected cell has a record, from this run or an earlier one.
+            session.exitstatus = pytest.ExitCode.OK
+        if self._uncollected and exitstatus in _RAN and not session.config.option.continue_on_collection_errors:
+            # Under xdist the workers run what they collected, and pytest's exit code does not mention the error.
+            session.exitstatus = pytest.ExitCode.INTERRUPTED
+        try:
+            self._matrix.end(whole=self._whole)
+        except OSError as error:
+            self._unwritten = error
+            session.exitstatus = pytest.ExitCode.INTERNAL_ERROR
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        if not self._matrix.begun:
+            return
+        records = read_records(self._matrix.folder)
+        seconds = max(self._ended - self._began, 1e-3)
+        terminalreporter.section("parity")
+        for line in summarise(records):
+            terminalreporter.write_line(visible_line(line))
+        carried = sum(1 for record in records if record.carried)
+        carried_over = f", {carried} of them carried over" if carried else ""
+        pace = f"{self._pace.done / seconds:.0f} cells/s"
+        terminalreporter.write_line(f"{len(records)} cells{carried_over}: {counts(records)}; {pace}")
+        if ran_elsewhere := without_kernel(records):
+            terminalreporter.write_line(ran_elsewhere)
+        folder = self._matrix.folder
+        elsewhere = "" if folder.parent == Path("runs").resolve() else f" {folder}"
+        terminalreporter.write_line(f"records: {folder}; pages: parity report{elsewhere}")
+        if records.damage:
+            terminalreporter.write_line(visible_line(records.damage), red=True)
+        if self._unwritten is not None:
+            terminalreporter.write_line(
+                f"the end of the run could not be written: {self._unwritten}; free space and use --resume", red=True
+            )
+        if not self._whole:
+            terminalreporter.write_line(f"unfinished; to run the missing cells: parity run --resume {folder}")

@@ -1,0 +1,103 @@
+"""The options of the matrix: by prefixed names in every pytest, by short names where declarations are run.
+
+`--parity-seed` is always there. `--seed` is there too where a pytest runs declarations, unless another plug-in or a
+`conftest.py` has an option of this name. Short names are therefore added last, when all others are known.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from onnx_parity.harness import axes
+
+_GROUP = "parity"
+_NOT_THERE = object()
+
+_EXPORTERS_HELP = (
+    f"exporters: {', '.join(axes.EXPORTER_NAMES)}, or module:function for a function with the signature of "
+    "torch.onnx.export (default: parity)"
+)
+_RUNTIMES_HELP = (
+    f"runtimes: {', '.join(axes.RUNTIME_NAMES)}, or {axes.BACKEND}module for a module with the ONNX backend interface "
+    "(default: one that supports the opset)"
+)
+_FLAG: dict[str, Any] = {"action": "store_true", "default": False}
+
+#: Each option by its short name. The settings of the project say what holds where the first ones are not given.
+_OPTIONS: dict[str, dict[str, Any]] = {
+    "tier": {"choices": [*axes.Tier], "help": "how many opsets, dtypes and cases to run (default: default)"},
+    "opsets": {"help": "opsets to run instead of those of the tier: 9,13-18"},
+    "dtypes": {"help": "dtypes to run instead of those of the tier: float32,float16"},
+    "devices": {"help": "devices: cpu,cuda (default: cpu, and one CUDA cell for each case)"},
+    "exporters": {"help": _EXPORTERS_HELP},
+    "captures": {"help": "how programs are captured: trace,script,exported_program (default: trace)"},
+    "runtimes": {"help": _RUNTIMES_HELP},
+    "seed": {"type": int, "help": "the seed of inputs and weights (default: 0)"},
+    "runs": {"type": Path, "help": "the folder in which the run is created (default: runs/ in the project's folder)"},
+    "resume": {
+        "type": Path,
+        "metavar": "RUN",
+        "help": "run the cells that a stopped run lacks, and add them to it",
+    },
+    "since": {
+        "type": Path,
+        "metavar": "RUN",
+        "help": "run the cells that changes since that run may affect, and carry over the other records",
+    },
+    "shard": {"metavar": "K/N", "help": "run part K of N of the cells, the same part every time: 2/8"},
+    "durations-of": {
+        "type": Path,
+        "metavar": "RUN",
+        "help": "balance the shards by the durations of the cells in this run",
+    },
+    "stage-seconds": {"help": "time limit of a stage in seconds, 0 for none: 60,export=300 (default: 180)"},
+    "memory-limit": {
+        "help": "memory limit of a cell's process in MiB, 0 for none (default: half of the machine's memory)"
+    },
+    "in-process": {**_FLAG, "help": "run cells in pytest's own process, to debug them"},
+    "pace": {**_FLAG, "help": "print a progress line instead of a dot for each cell"},
+    "strict-unsupported": {**_FLAG, "help": "count cells that the exporter does not support as failures"},
+}
+
+
+def add_options(parser: pytest.Parser) -> None:
+    group = parser.getgroup(_GROUP, "the matrix of cells (where declarations are run, also without `parity-`)")
+    for name, attributes in _OPTIONS.items():
+        group.addoption(prefixed(name), dest=_destination(name), **attributes)
+
+
+def add_short_names(parser: pytest.Parser, config: pytest.Config) -> None:
+    """Add each option by its short name too, unless there is an option of this name. Each pair is one option."""
+    group = parser.getgroup(_GROUP)
+    for name, attributes in _OPTIONS.items():
+        if config.getoption(f"--{name}", _NOT_THERE) is _NOT_THERE:
+            group.addoption(f"--{name}", dest=_destination(name), **{**attributes, "help": argparse.SUPPRESS})
+
+
+def prefixed(name: str) -> str:
+    return f"--parity-{name}"
+
+
+def with_prefix(word: str) -> str:
+    """A word of a command line; one of our options by its prefixed name."""
+    name, equals, value = word.partition("=")
+    known = name.startswith("--") and name[2:] in _OPTIONS
+    return f"{prefixed(name[2:])}{equals}{value}" if known else word
+
+
+def option(config: pytest.Config, name: str) -> Any:
+    """The value of an option; None, or False for a flag, if it was not given."""
+    return getattr(config.option, _destination(name))
+
+
+def is_given(options: argparse.Namespace) -> bool:
+    """Whether any of the options was given by its prefixed name."""
+    return any(getattr(options, _destination(name), None) not in (None, False) for name in _OPTIONS)
+
+
+def _destination(name: str) -> str:
+    return prefixed(name)[2:].replace("-", "_")

@@ -1,0 +1,1 @@
+"""What each page of a report shows, as data."""

@@ -1,0 +1,42 @@
+"""What changed since a baseline, as the gate found it: its verdict, for the page of changes."""
+
+from __future__ import annotations
+
+import msgspec
+
+from onnx_parity.harness.escaping import markup_text
+
+
+class Change(msgspec.Struct, frozen=True):
+    """Findings that differ only in their opset."""
+
+    #: `fail`, `warn` or `ignore`, as the policy says.
+    action: str
+    #: `new failure`, `fix` and the other kinds of docs/gate.md.
+    kind: str
+    #: The label of the case and its dtype; empty for a finding about the whole run.
+    case: str
+    detail: str
+    cells: int
+    opsets: list[int]
+    file: str
+    line: int
+
+
+class Changes(msgspec.Struct, frozen=True):
+    baseline: str
+    headline: str
+    regressed: bool
+    #: `torch 2.12.1 → 2.13.0`.
+    environment: list[str]
+    #: Status, and the numbers of its cells in the baseline and in this run.
+    counts: list[tuple[str, int, int]]
+    times_compared: bool
+    changes: list[Change]
+
+    def data(self) -> list[Change]:
+        """For the script of the page: no text has characters that HTML forbids."""
+        return [
+            msgspec.structs.replace(each, case=markup_text(each.case), detail=markup_text(each.detail))
+            for each in self.changes
+        ]

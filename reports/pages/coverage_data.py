@@ -1,0 +1,139 @@
+"""The rows of the first page's grids as data: a declaration each, its squares, and since which opset it is right."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from onnx_parity.harness.escaping import markup_text
+from onnx_parity.harness.record import Kind, Record, Status
+from onnx_parity.reports.arrangement import Declaration
+from onnx_parity.reports.coverage import Reason, Row, RowHead, Since, aggregate, build_row, right_since
+from onnx_parity.reports.outcomes import STATE_NUMBERS, Tally
+from onnx_parity.reports.pages.case_data import Distinct
+
+
+class SinceData(msgspec.Struct, frozen=True):
+    """Since when the dtype with the most cells is right, and in words, other dtypes of which that differs.
+
+    A dtype is compared over the opsets at which it ran. What did not run is never counted as failed.
+    """
+
+    dtype: str
+    whole: int | None
+    partly: int | None
+    ran: bool
+    others: list[tuple[str, str]]
+
+
+class CoverageRow(msgspec.Struct, frozen=True):
+    """A declaration. Each of the lists `opsets` to `more` has one entry per square."""
+
+    kind: Kind
+    family: str
+    name: str
+    cases: int
+    cells: int
+    headroom: float | None
+    since: SinceData
+    search: str
+    piece: int
+    opsets: list[int]
+    states: list[int]
+    some: list[int]
+    summary: list[int]
+    reasons: list[list[int]]
+    more: list[int]
+
+
+class CoverageTable:
+    """Collects the rows, with the reasons and summaries of all squares written once."""
+
+    def __init__(self) -> None:
+        self.rows: list[CoverageRow] = []
+        self._reasons: dict[Reason, int] = {}
+        self._summaries = Distinct[str]()
+
+    def add(self, declaration: Declaration, records: Sequence[Record], piece: int) -> None:
+        opsets = sorted({record.opset for record in records})
+        head = RowHead(declaration.name, declaration.family, "", "", records)
+        row = build_row(head, opsets, self._reasons)
+        self.rows.append(
+            CoverageRow(
+                declaration.kind,
+                markup_text(declaration.family),
+                markup_text(declaration.name),
+                len(declaration.cases),
+                len(records),
+                row.headroom,
+                since_by_dtype(records),
+                _searched(declaration, records),
+                piece,
+                opsets,
+                *self._squares(row),
+            )
+        )
+
+    def _squares(self, row: Row) -> tuple[list[int], list[int], list[int], list[list[int]], list[int]]:
+        squares = row.squares
+        return (
+            [STATE_NUMBERS[square.state] for square in squares],
+            [int(square.some_absent) for square in squares],
+            [self._summaries.number(square.summary) for square in squares],
+            [list(square.reasons) for square in squares],
+            [square.more_reasons for square in squares],
+        )
+
+    def data(self) -> dict[str, Any]:
+        return {
+            "opsets": sorted({opset for row in self.rows for opset in row.opsets}),
+            "rows": self.rows,
+            "reasons": [
+                [STATE_NUMBERS[each.state], each.where, markup_text(each.who), each.text] for each in self._reasons
+            ],
+            "summaries": self._summaries.values(),
+        }
+
+
+def since_by_dtype(records: Sequence[Record]) -> SinceData:
+    by_dtype: defaultdict[str, defaultdict[int, list[Status]]] = defaultdict(lambda: defaultdict(list))
+    for record in records:
+        by_dtype[record.dtype][record.opset].append(record.status)
+    since = {dtype: _since(statuses) for dtype, statuses in by_dtype.items()}
+    principal = max(by_dtype, key=lambda dtype: sum(map(len, by_dtype[dtype].values())))
+    usual = since[principal]
+    first = {dtype: _first_run(statuses) for dtype, statuses in by_dtype.items()}
+    others = [
+        (dtype, _in_words(since[dtype], first[dtype]))
+        for dtype in sorted(by_dtype)
+        # A dtype that is right from the first opset at which it ran on differs only in where it ran.
+        if since[dtype] != usual and not (first[dtype] is not None and since[dtype].whole == first[dtype])
+    ]
+    return SinceData(principal, usual.whole, usual.partly, first[principal] is not None, others)
+
+
+def _since(statuses: defaultdict[int, list[Status]]) -> Since:
+    return right_since({opset: aggregate(Tally(found)) for opset, found in statuses.items()})
+
+
+def _first_run(statuses: defaultdict[int, list[Status]]) -> int | None:
+    return min((opset for opset, found in statuses.items() if set(found) != {Status.ABSENT}), default=None)
+
+
+def _in_words(since: Since, first: int | None) -> str:
+    if first is None:
+        return "did not run"
+    if since.whole is not None:
+        return str(since.whole)
+    return "none" if since.partly is None else f"in part {since.partly}"
+
+
+def _searched(declaration: Declaration, records: Sequence[Record]) -> str:
+    """Further text that the filter searches: PyTorch's names, and of an operator, what was traced."""
+    names = dict.fromkeys(name for record in records for name in record.calls)
+    if declaration.kind is Kind.OPERATOR:
+        names |= dict.fromkeys(name for record in records for name in record.aten)
+    return markup_text(" ".join(names))

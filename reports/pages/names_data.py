@@ -1,0 +1,61 @@
+"""The page of what is covered, of what: every public name, with what came of its cells or why it has none."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Protocol
+
+from onnx_parity.reports.outcomes import STATE_NUMBERS, State
+from onnx_parity.reports.pages.traced import Sightings, Traced
+
+
+class Named(Protocol):
+    @property
+    def name(self) -> str: ...
+    @property
+    def why_not(self) -> str: ...
+
+
+class Group(Protocol):
+    """`PublicName`s of one kind, as `onnx_parity.harness.surface.public_names` lists them."""
+
+    @property
+    def title(self) -> str: ...
+    @property
+    def kind(self) -> str: ...
+    @property
+    def names(self) -> Iterable[Named]: ...
+
+
+def names_data(groups: Iterable[Group], traced: Traced) -> list[dict[str, Any]]:
+    versions = {f"{op}@{since}": seen for (domain, op, since), seen in traced.onnx.items() if not domain}
+    found: Mapping[str, Mapping[str, Sightings]] = {"calls": traced.calls, "aten": traced.aten, "onnx": versions}
+    # A run of an earlier version does not say what its programs call: that is unknown, and not nothing.
+    known = (group for group in groups if group.kind != "calls" or traced.calls)
+    return [_group_data(group, found[group.kind]) for group in known]
+
+
+def _group_data(group: Group, found: Mapping[str, Sightings]) -> dict[str, Any]:
+    rows = []
+    for each in group.names:
+        seen = found.get(each.name)
+        why_not = "" if seen else each.why_not or _WHY_NOT[group.kind]
+        row = {"name": each.name, "state": STATE_NUMBERS[_state(seen)], "why": why_not}
+        rows.append(row | seen.data() if seen else row)
+    right = sum(row["state"] == STATE_NUMBERS[State.PASSED] for row in rows)
+    return {"title": group.title, "covered": right, "of": len(rows), "rows": rows}
+
+
+#: Why a name has no cells, if nothing more is known about it.
+_WHY_NOT = {"calls": "no case of this run calls it", "onnx": "no exported graph of this run has it"}
+
+
+def _state(seen: Sightings | None) -> State:
+    """Wrong if one of its cells is, covered if one passed, and unsupported if it was only refused."""
+    if seen is None:
+        return State.NOT_COVERED
+    if seen.wrong_at:
+        return State.FAILED
+    if seen.passed_at:
+        return State.PASSED
+    return State.UNSUPPORTED if seen.refused_at else State.ABSENT

@@ -1,0 +1,109 @@
+"""The operators that were really traced and exported: ATen operators and ONNX nodes, from the records."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from onnx_parity.harness.escaping import markup_text
+from onnx_parity.harness.record import WRONG, Kind, OnnxUse, Record, Status
+from onnx_parity.reports.arrangement import Declaration
+from onnx_parity.reports.wording import natural
+
+#: A row names at most this many declarations, and counts the others.
+MOST_NAMED = 6
+
+
+@dataclass(slots=True)
+class Sightings:
+    """Where an operator occurs: an ATen operator, an ONNX operator of a version, or a public function."""
+
+    cells: int = 0
+    #: Its nodes in all exported graphs; 0 for what is not exported.
+    nodes: int = 0
+    passed_at: set[int] = field(default_factory=set)
+    wrong_at: set[int] = field(default_factory=set)
+    #: The opsets at which the exporter refused a cell, or it failed as expected.
+    refused_at: set[int] = field(default_factory=set)
+    opsets: set[int] = field(default_factory=set)
+    #: Kind, family and name.
+    declarations: dict[tuple[Kind, str, str], None] = field(default_factory=dict)
+
+    def data(self) -> dict[str, Any]:
+        named = list(self.declarations)
+        return {
+            "cells": self.cells,
+            "nodes": self.nodes,
+            "passed": sorted(self.passed_at),
+            "wrong": sorted(self.wrong_at),
+            "opsets": sorted(self.opsets),
+            "by": [tuple(map(markup_text, each)) for each in named[:MOST_NAMED]],
+            "more": max(0, len(named) - MOST_NAMED),
+        }
+
+
+class Traced:
+    """Collects the sightings, declaration by declaration."""
+
+    def __init__(self) -> None:
+        self.aten: defaultdict[str, Sightings] = defaultdict(Sightings)
+        #: By domain, name, and the version that applies at the opset.
+        self.onnx: defaultdict[tuple[str, str, int], Sightings] = defaultdict(Sightings)
+        self.calls: defaultdict[str, Sightings] = defaultdict(Sightings)
+
+    def add(self, declaration: Declaration, records: Sequence[Record]) -> None:
+        key = (declaration.kind, declaration.family, declaration.name)
+        # The cells of a declaration repeat few lists of operators.
+        alike = Counter((record.opset, record.status, record.aten, record.onnx, record.calls) for record in records)
+        for (opset, status, aten, onnx, calls), cells in alike.items():
+            for name in dict.fromkeys(aten):
+                _see(self.aten[name], key, opset, status, cells)
+            for name in calls:
+                _see(self.calls[name], key, opset, status, cells)
+            for version, nodes in _nodes(onnx).items():
+                _see(self.onnx[version], key, opset, status, cells)
+                self.onnx[version].nodes += nodes * cells
+
+    def data(self) -> dict[str, Any]:
+        return {
+            "aten": [{"op": markup_text(name), **self.aten[name].data()} for name in sorted(self.aten, key=natural)],
+            "onnx": [
+                {
+                    "op": markup_text(op),
+                    "domain": markup_text(domain),
+                    "since": since,
+                    **self.onnx[domain, op, since].data(),
+                }
+                for domain, op, since in sorted(self.onnx)
+            ],
+        }
+
+    def searched(self) -> list[tuple[str, str, str, str]]:
+        """Names, what they are, the page that shows them, and the key of its address that filters by a name."""
+        onnx = dict.fromkeys(f"{domain}::{op}" if domain else op for domain, op, _ in self.onnx)
+        return [
+            *((markup_text(name), "PyTorch", "pytorch.html", "q") for name in self.calls),
+            *((markup_text(name), "ATen operator", "traced.html", "aten.q") for name in self.aten),
+            *((markup_text(name), "ONNX operator", "traced.html", "onnx.q") for name in onnx),
+        ]
+
+
+def _see(seen: Sightings, declaration: tuple[Kind, str, str], opset: int, status: Status, cells: int) -> None:
+    seen.cells += cells
+    seen.opsets.add(opset)
+    seen.declarations[declaration] = None
+    if status is Status.PASSED:
+        seen.passed_at.add(opset)
+    elif status in WRONG:
+        seen.wrong_at.add(opset)
+    elif status is not Status.ABSENT:
+        seen.refused_at.add(opset)
+
+
+def _nodes(uses: Sequence[OnnxUse]) -> Counter[tuple[str, str, int]]:
+    counts: Counter[tuple[str, str, int]] = Counter()
+    for use in uses:
+        counts[use.domain, use.op, use.since_version] += use.count
+    return counts

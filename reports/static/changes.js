@@ -1,0 +1,48 @@
+// What changed since a baseline: findings by cause, and by case.
+"use strict";
+
+const ACTIONS = { fail: FAILED, warn: KNOWN, ignore: NOT_COVERED };
+
+orSay(document.getElementById("by-case"), Promise.all([load("changes"), load("search")]).then(([changes, { declarations }]) => {
+  const places = new Map(declarations.flatMap(([kind, family, name, cases]) => cases.map((label) => [label, { kind, family, name }])));
+  const named = (change) => {
+    const label = change.case.replace(/ \S+$/, "");
+    const of = places.get(label) ?? places.get(change.case);
+    return of ? h("a", { href: caseAddress(of, { case: places.has(label) ? label : change.case }) }, change.case) : change.case || "the whole run";
+  };
+  // Numbers and what stands between brackets differ from case to case.
+  const causeOf = (change) => change.detail.replace(/\([^)]*\)/g, "(…)").replace(/[-+]?\d+(\.\d+)?(e[-+]?\d+)?/g, "n");
+  const causes = new Map();
+  for (const change of changes) {
+    change.text = `${change.action} ${change.kind} ${change.case} ${change.detail}`;
+    change.states = new Set([ACTIONS[change.action]]);
+    const key = JSON.stringify([change.action, change.kind, causeOf(change)]);
+    if (!causes.has(key)) causes.set(key, []);
+    causes.get(key).push(change);
+  }
+  const outcome = (change) => cell([square(ACTIONS[change.action]), ` ${change.action}`]);
+  const kinds = [...new Set(changes.map((change) => change.kind))];
+  const filters = [{ key: "kind", name: "kind", values: kinds, holds: (row, kind) => row.kind === kind }];
+  table(document.getElementById("by-cause"), {
+    id: "causes-table", noun: "cause", caption: "Findings by cause",
+    rows: [...causes.values()].map((all) => ({ ...all[0], all, cells: all.reduce((sum, each) => sum + each.cells, 0) })),
+    columns: [
+      { name: "action", key: (row) => row.action, show: outcome },
+      { name: "kind", key: (row) => row.kind, show: (row) => h("th", { scope: "row" }, row.kind) },
+      { name: "cells", class: "number", key: (row) => row.cells, show: (row) => numberCell(thousands(row.cells)) },
+      { name: "cases", class: "number", key: (row) => row.all.length, show: (row) => numberCell(thousands(row.all.length)) },
+      { name: "for example", show: (row) => cell([named(row), `: ${row.detail}`], { class: "by" }) },
+    ],
+  });
+  table(document.getElementById("by-case"), {
+    id: "changes", noun: "finding", caption: "Findings by case", rows: changes, filters,
+    columns: [
+      { name: "action", key: (row) => row.action, show: outcome },
+      { name: "kind", key: (row) => row.kind, show: (row) => cell(row.kind) },
+      { name: "case", key: (row) => row.case, show: (row) => h("th", { scope: "row" }, named(row)) },
+      { name: "opsets", key: (row) => row.opsets[0] ?? 0, show: (row) => cell(opsetRanges(row.opsets.filter(Boolean))) },
+      { name: "cells", class: "number", key: (row) => row.cells, show: (row) => numberCell(thousands(row.cells)) },
+      { name: "detail", show: (row) => cell(row.detail, { class: "by" }) },
+    ],
+  });
+}));

@@ -1,0 +1,53 @@
+// The data of a report: pieces that are loaded when a page needs them, and the address, which holds a view's state.
+"use strict";
+
+const arrived = new Map();
+
+// Every script in data/ is one call of this function.
+function piece(name, packed) { arrived.get(name)?.(packed); }
+
+const loading = new Map();
+function load(name) {
+  if (!loading.has(name)) {
+    loading.set(name, new Promise((resolve, reject) => {
+      arrived.set(name, (packed) => resolve(unpack(packed)));
+      const script = document.createElement("script");
+      script.src = `data/${name}.js`;
+      script.onerror = () => reject(new Error(`data/${name}.js is missing. Write the report again: parity report`));
+      document.head.append(script);
+    }));
+  }
+  return loading.get(name);
+}
+
+async function unpack(packed) {
+  const bytes = Uint8Array.from(atob(packed), (letter) => letter.charCodeAt(0));
+  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate-raw"));
+  return JSON.parse(await new Response(stream).text());
+}
+
+// The part of the address after # says what a page shows, so that a view can be sent to someone.
+const address = {
+  read: () => new URLSearchParams(location.hash.slice(1)),
+  get: (key) => address.read().get(key) ?? "",
+  set(key, value) {
+    const all = address.read();
+    if (value) all.set(key, value); else all.delete(key);
+    const text = all.toString();
+    history.replaceState(null, "", text ? `#${text}` : location.pathname + location.search);
+  },
+  to: (page, values) => `${page}#${new URLSearchParams(Object.entries(values).filter(([, value]) => value !== ""))}`,
+};
+
+// An element with attributes and children. Texts become text nodes and never markup.
+function h(tag, attributes, ...children) {
+  const element = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes ?? {})) {
+    if (value === true) element.setAttribute(name, "");
+    else if (value !== false && value !== undefined && value !== null) element.setAttribute(name, value);
+  }
+  element.append(...children.flat(9).filter((child) => child !== null && child !== undefined && child !== false && child !== ""));
+  return element;
+}
+
+const linkTo = (url) => /^https?:\/\//.test(url) ? h("a", { href: url, rel: "noreferrer" }, url) : url;

@@ -1,0 +1,68 @@
+// How it has gone: a chart for each figure, and a table of the runs.
+"use strict";
+
+const SVG = "http://www.w3.org/2000/svg";
+function svg(tag, attributes, ...children) {
+  const element = document.createElementNS(SVG, tag);
+  for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
+  element.append(...children);
+  return element;
+}
+
+// Points in the order of their runs, each of which leads to its report.
+function chart(title, runs, figure, show) {
+  const [width, height, edge] = [320, 110, 10];
+  const values = runs.map(figure);
+  const [low, high] = [Math.min(...values), Math.max(...values)];
+  const x = (at) => runs.length === 1 ? width / 2 : edge + at * (width - 2 * edge) / (runs.length - 1);
+  const y = (value) => high === low ? height / 2 : height - edge - (value - low) * (height - 2 * edge) / (high - low);
+  const points = runs.map((run, at) => {
+    const label = `${run.id}: ${show(values[at])}`;
+    const dot = svg("circle", { cx: x(at), cy: y(values[at]), r: 4 }, svg("title", {}, label));
+    const shown = run.report ? svg("a", { href: run.report, "aria-label": label }, dot) : svg("g", { class: "this" }, dot);
+    return shown;
+  });
+  const line = svg("polyline", { points: runs.map((_, at) => `${x(at)},${y(values[at])}`).join(" ") });
+  return h("figure", {}, h("figcaption", {}, title, h("b", {}, show(values.at(-1)))),
+    svg("svg", { viewBox: `0 0 ${width} ${height}`, role: "group", "aria-label": `${title}, from ${show(values[0])} to ${show(values.at(-1))} over ${plural(runs.length, "run")}` }, line, ...points));
+}
+
+orSay(document.getElementById("history"), load("history").then((runs) => {
+  const place = document.getElementById("history");
+  const passes = (run) => run.counts.passed ?? 0;
+  const wrong = (run) => (run.counts.failed ?? 0) + (run.counts.crashed ?? 0) + (run.counts.unexpected_pass ?? 0);
+  const figures = [
+    ["passed", passes, thousands], ["wrong", wrong, thousands], ["cases", (run) => run.cases, thousands],
+    ["cells whose error is over a tenth of the tolerance", (run) => run.close, thousands],
+    ["milliseconds of a mean export", (run) => run.export, (value) => value.toFixed(2)],
+    ["cells a second", (run) => run.cells_per_second, (value) => value.toFixed(0)],
+  ];
+  const tiers = [...new Set(runs.map((run) => run.tier))].sort();
+  const section = h("section", { "aria-labelledby": "charts" }, h("h2", { id: "charts" }, "By run"));
+  const charts = h("div", { class: "charts" });
+  const select = h("select", {}, h("option", { value: "" }, "every tier"), tiers.map((tier) => h("option", {}, tier)));
+  const draw = () => {
+    const chosen = runs.filter((run) => !select.value || run.tier === select.value);
+    charts.replaceChildren(...(chosen.length ? figures.map(([title, figure, show]) => chart(title, chosen, figure, show)) : []));
+  };
+  select.value = address.get("tier");
+  if (select.selectedIndex < 0) select.value = "";
+  select.addEventListener("change", () => { address.set("tier", select.value); draw(); });
+  draw();
+  section.append(h("p", { class: "tools" }, h("label", {}, "tier ", select)), charts);
+  const all = h("section", { "aria-labelledby": "runs" }, h("h2", { id: "runs" }, "Runs"));
+  all.dataset.main = "runs-table";
+  place.append(section, all);
+  const rows = [...runs].reverse().map((run) => ({ ...run, states: new Set(), text: `${run.id} ${run.tier} ${run.commit} ${run.packages.torch ?? ""}` }));
+  table(all, {
+    id: "runs-table", noun: "run", rows, caption: "Table of runs",
+    columns: [
+      { name: "run", key: (row) => row.id, show: (row) => h("th", { scope: "row" }, row.report ? h("a", { href: row.report }, row.id) : row.id) },
+      { name: "tier", key: (row) => row.tier, show: (row) => cell(row.tier) },
+      { name: "torch", key: (row) => row.packages.torch ?? "", show: (row) => cell(row.packages.torch ?? "") },
+      { name: "onnxruntime", key: (row) => row.packages.onnxruntime ?? "", show: (row) => cell(row.packages.onnxruntime ?? "") },
+      { name: "commit", key: (row) => row.commit, show: (row) => cell(row.commit.slice(0, 10)) },
+      ...figures.map(([name, figure, show]) => ({ name, class: "number", key: figure, show: (row) => numberCell(show(figure(row))) })),
+    ],
+  });
+}));

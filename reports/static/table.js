@@ -1,0 +1,108 @@
+// Tables that are filled from data: filtered, sorted, and written to the page as far as they are scrolled to.
+"use strict";
+
+const ROWS_AT_A_TIME = 60;
+
+// `columns`: {name, title, key(row), show(row), number, sorted}. `rows` may have `text`, which the filter searches, and
+// `states`, the states that its chips choose by. `id` names the table, and its part of the address.
+function table(place, { id, noun, columns, rows, chips, className = "plain", caption, after, filters = [] }) {
+  const asked = (key) => address.get(id === place.dataset.main ? key : `${id}.${key}`);
+  const remember = (key, value) => address.set(id === place.dataset.main ? key : `${id}.${key}`, value);
+  const texts = rows.map((row) => row.text.toLowerCase());
+  const body = h("tbody");
+  const output = h("output", { role: "status" });
+  const nothing = h("p", { class: "nothing", hidden: true }, `No ${noun} matches.`);
+  const more = h("p", { class: "note", hidden: true });
+  const heads = columns.map((column, at) => {
+    const button = h("button", { type: "button", title: column.title }, column.name);
+    button.addEventListener("click", () => sortBy(at));
+    const content = column.key ? button : column.name;
+    return h("th", { scope: "col", class: column.class, "aria-sort": column.key ? "none" : undefined, id: column.id, title: column.key ? undefined : column.title }, content);
+  });
+  const element = h("table", { class: className, id, "data-noun": noun },
+    h("caption", { class: "hidden" }, caption ?? `${noun}s`), h("thead", {}, h("tr", {}, heads)), body);
+  const search = h("input", { type: "search", placeholder: `Filter ${noun}s`, "aria-label": `Filter ${noun}s`, value: asked("q") });
+  const pressed = new Set(asked("state").split(",").filter(Boolean));
+  const chosen = new Map(filters.map((filter) => [filter.key, asked(filter.key)]));
+  let sort = { at: -1, turn: 1 };
+  let shown = [];
+  let written = 0;
+
+  const chipButtons = (chips ?? []).map(([state, number]) => {
+    const name = STATES[state];
+    const chip = h("button", { type: "button", "aria-pressed": String(pressed.has(name)), "data-state": name, title: FACES[state][3] },
+      square(state), FACES[state][number === 1 ? 1 : 2], " ", h("b", {}, thousands(number)));
+    chip.addEventListener("click", () => {
+      if (pressed.has(name)) pressed.delete(name); else pressed.add(name);
+      chip.ariaPressed = String(pressed.has(name));
+      remember("state", [...pressed].join(","));
+      apply();
+    });
+    return chip;
+  });
+  const selects = filters.map((filter) => {
+    const select = h("select", {}, h("option", { value: "" }, "any"), filter.values.map((value) => h("option", {}, String(value))));
+    select.value = chosen.get(filter.key);
+    select.addEventListener("change", () => { chosen.set(filter.key, select.value); remember(filter.key, select.value); apply(); });
+    return h("label", {}, `${filter.name} `, select);
+  });
+
+  function apply() {
+    const words = search.value.toLowerCase().split(/\s+/).filter(Boolean);
+    const states = [...pressed].map((name) => STATES.indexOf(name));
+    shown = rows.filter((row, at) => words.every((word) => texts[at].includes(word))
+      && (!states.length || states.some((state) => row.states.has(state)))
+      && filters.every((filter) => !chosen.get(filter.key) || filter.holds(row, chosen.get(filter.key))));
+    if (sort.at >= 0) {
+      const key = columns[sort.at].key;
+      const keyed = shown.map((row) => [key(row), row]);
+      keyed.sort(([a], [b]) => sort.turn * (typeof a === "number" ? a - b || 0 : byName(a, b)));
+      shown = keyed.map(([, row]) => row);
+    }
+    body.replaceChildren();
+    written = 0;
+    write();
+    const all = plural(rows.length, noun);
+    output.textContent = shown.length === rows.length ? all : `${thousands(shown.length)} of ${all}`;
+    nothing.hidden = shown.length > 0;
+  }
+
+  function write() {
+    const next = shown.slice(written, written + ROWS_AT_A_TIME);
+    body.append(...next.map((row) => {
+      const line = h("tr", row.attributes ?? {});
+      line.row = row;
+      for (const column of columns) line.append(...[column.show(row)].flat());
+      return line;
+    }));
+    written += next.length;
+    more.hidden = written >= shown.length;
+    more.textContent = more.hidden ? "" : `${plural(shown.length - written, noun)} more below`;
+    element.dispatchEvent(new Event("written"));
+  }
+
+  function sortBy(at, turn) {
+    sort = { at, turn: turn ?? (heads[at].ariaSort === "ascending" ? -1 : 1) };
+    for (const head of heads) if (head.ariaSort) head.ariaSort = "none";
+    heads[at].ariaSort = sort.turn === 1 ? "ascending" : "descending";
+    remember("sort", `${sort.turn < 0 ? "-" : ""}${columns[at].name}`);
+    apply();
+  }
+
+  search.addEventListener("input", () => { remember("q", search.value); apply(); });
+  new IntersectionObserver(([entry]) => { if (entry.isIntersecting && written < shown.length) write(); }, { rootMargin: "600px" }).observe(more);
+  // A printed page has every row.
+  addEventListener("beforeprint", () => { while (written < shown.length) write(); });
+  const tools = rows.length > 5 || filters.length || search.value
+    ? h("div", { class: "tools", "data-for": id }, search, chipButtons.length ? h("div", { class: "chips", role: "group", "aria-label": "Only rows that have" }, chipButtons) : null, selects, output)
+    : null;
+  place.append(...[tools, h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": caption ?? `${noun}s` }, element), nothing, more, after].filter(Boolean));
+  const wanted = asked("sort");
+  const at = columns.findIndex((column) => column.key && column.name === wanted.replace(/^-/, ""));
+  if (wanted && at >= 0) sortBy(at, wanted.startsWith("-") ? -1 : 1); else apply();
+  element.apply = apply;
+  return element;
+}
+
+const cell = (content, attributes) => h("td", attributes, content);
+const numberCell = (content, attributes = {}) => h("td", { ...attributes, class: `number ${attributes.class ?? ""}` }, content);

@@ -1,0 +1,92 @@
+// How the pages write figures, opsets and outcomes, as reports/wording.py and reports/outcomes.py do.
+"use strict";
+
+// In the order of `State` in reports/outcomes.py, whose numbers the data has.
+const STATES = ["crashed", "failed", "unexpected_pass", "known", "passed", "partly", "unsupported", "absent", "not_covered"];
+const [CRASHED, FAILED, UNEXPECTED, KNOWN, PASSED, PARTLY, UNSUPPORTED, ABSENT, NOT_COVERED] = STATES.keys();
+const FACES = [
+  ["!", "crashed", "crashed", "the process that ran it ended"],
+  ["×", "failed", "failed", "a stage failed"],
+  ["?", "unexpected pass", "unexpected passes", "it passed, although an expectation predicts a failure"],
+  ["~", "known failure", "known failures", "it failed, as an expectation predicts"],
+  ["✓", "passed", "passed", "every cell that ran here passed"],
+  ["◐", "passed in part", "passed in part", "some cells passed, the exporter does not support the others"],
+  ["–", "unsupported", "unsupported", "the exporter does not support it, and gives a reason"],
+  ["○", "absent", "absent", "it could not run here"],
+  ["·", "not covered", "not covered", "this run has no such cell"],
+];
+const AXES = ["dtype", "device", "shapes", "capture", "exporter", "runtime"];
+const INFINITE = Number.MAX_VALUE;
+const EXACT = 1e9;
+
+const square = (state) => h("span", { class: `sq ${STATES[state]}`, "aria-hidden": "true" }, FACES[state][0]);
+const thousands = (number) => number.toLocaleString("en");
+const plural = (number, noun) => `${thousands(number)} ${noun}${number === 1 ? "" : "s"}`;
+const counted = (state, number) => `${thousands(number)} ${FACES[state][number === 1 ? 1 : 2]}`;
+
+function inWords(counts) {
+  return STATES.map((_, state) => counts[state] ? counted(state, counts[state]) : "").filter(Boolean).join(", ");
+}
+
+const exponent = (value) => value.toExponential(1).replace(/e([+-])(\d)$/, "e$10$2");
+const notFinite = (value) => value === null ? "nan" : value > 0 ? "inf" : "-inf";
+const isFinite_ = (value) => value !== null && Math.abs(value) < INFINITE;
+const errorSize = (value) => !isFinite_(value) ? notFinite(value) : value ? exponent(value) : "0";
+const plainNumber = (value) => isFinite_(value) ? String(Number(value.toPrecision(9))) : notFinite(value);
+
+function ulps(value) {
+  if (value >= INFINITE) return "inf";
+  return value < 10 ? value.toFixed(1) : value < 1e6 ? thousands(Math.round(value)) : exponent(value);
+}
+
+function headroom(value) {
+  if (value === null || value === undefined) return "";
+  if (value >= EXACT) return "exact";
+  if (value < 10) return value.toFixed(value >= 1 ? 2 : 4);
+  return value < 1e5 ? thousands(Math.round(value)) : exponent(value);
+}
+
+function duration(seconds) {
+  if (seconds >= 90) return `${Math.floor(seconds / 60)} min ${String(Math.floor(seconds % 60)).padStart(2, "0")} s`;
+  if (seconds >= 1) return `${seconds.toFixed(1)} s`;
+  return seconds >= 1e-3 ? `${(seconds * 1e3).toFixed(1)} ms` : `${(seconds * 1e6).toFixed(0)} µs`;
+}
+
+// [7, 8, 9, 12] as "7–9, 12".
+function opsetRanges(opsets) {
+  const sorted = [...new Set(opsets)].sort((a, b) => a - b);
+  const ranges = [];
+  for (const opset of sorted) {
+    const last = ranges.at(-1);
+    if (last && last[1] === opset - 1) last[1] = opset; else ranges.push([opset, opset]);
+  }
+  return ranges.map(([first, last]) => first === last ? `${first}` : `${first}–${last}`).join(", ");
+}
+
+const shellQuoted = (text) => `'${text.replaceAll("'", `'"'"'`)}'`;
+const quoted = (node) => /["$`\\!]/.test(node) ? shellQuoted(node) : `"${node}"`;
+const pytestLine = ({ node, options }) => `pytest ${quoted(node)}${options ? ` ${options}` : ""}`;
+
+// The state of several cells: the gravest, and never passed where one of them did not.
+function aggregate(counts) {
+  for (const state of [CRASHED, FAILED, UNEXPECTED, KNOWN]) if (counts[state]) return state;
+  if (counts[PASSED]) return counts[UNSUPPORTED] ? PARTLY : PASSED;
+  if (counts[UNSUPPORTED]) return UNSUPPORTED;
+  return counts[ABSENT] ? ABSENT : NOT_COVERED;
+}
+
+const stageName = (stage) => stage.replaceAll("_", " ");
+const byName = new Intl.Collator("en", { numeric: true }).compare;
+
+function command(line) {
+  return h("p", { class: "command" }, h("code", {}, line), h("button", { type: "button", class: "copy", "data-copy": line }, "Copy"));
+}
+
+function bars(pairs) {
+  const longest = Math.max(...pairs.map(([, seconds]) => seconds), 0) || 1;
+  return h("dl", { class: "times" }, pairs.map(([name, seconds]) => {
+    const bar = h("i");
+    bar.style.width = `${(seconds / longest * 100).toFixed(1)}%`;
+    return h("div", {}, h("dt", {}, name), h("dd", {}, duration(seconds)), h("dd", { "aria-hidden": "true" }, bar));
+  }));
+}
