@@ -147,7 +147,11 @@ near_zero = op(several([torch.expm1, torch.log1p]), complexes(3, 4))
 powers = op(lambda x, y: (x**2, x**-1, x**0.5, x**y, 2**x, x ** (1 - 1j)), complexes(3, 4), complexes(3, 4))
 trigonometry = op(several([torch.sin, torch.cos, torch.tan, torch.sinh, torch.cosh, torch.tanh, torch.sigmoid]),
                   complexes(3, 4), dtypes=DTYPES)  # fmt: skip
-arcs = op(several([torch.asin, torch.acos, torch.atan, torch.asinh, torch.acosh, torch.atanh]), complexes(3, 4))
+arcs = op(
+    several([torch.asin, torch.acos, torch.atan, torch.asinh, torch.acosh, torch.atanh]),
+    complexes(3, 4),
+    tier="default",
+)
 
 # --- weights, branches and loops --------------------------------------------------------------------------------------
 

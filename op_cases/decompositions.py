@@ -42,7 +42,9 @@ def _apart(x: torch.Tensor) -> torch.Tensor:
 
 # --- LU ---------------------------------------------------------------------------------------------------------------
 
-lu = op(torch.linalg.lu, rows=[{"A": floats(*sizes)} for sizes in ((3, 3), (4, 2), (2, 3, 5), (0, 3, 3))])
+lu = op(
+    torch.linalg.lu, rows=[{"A": floats(*sizes)} for sizes in ((3, 3), (4, 2), (2, 3, 5), (0, 3, 3))], tier="default"
+)
 lu_dtypes = op(torch.linalg.lu, floats(2, 3, 3), dtypes=WIDE_FLOATS, dynamic=BATCH)
 lu_of_ties = op(torch.linalg.lu, given([[1.0, -1.0, 2.0], [-1.0, 1.0, 0.0], [1.0, 1.0, 1.0]]))
 lu_factor = op(torch.linalg.lu_factor_ex, rows=[{"A": _HARD}, {"A": floats(2, 4, 4)}])
@@ -51,7 +53,7 @@ lu_solve = op(
     floats(2, 3, 3),
     rows=[{"b": floats(2, 3, 2), "adjoint": True}, {"b": floats(2, 2, 3), "left": False}, {"b": floats(3, 1)}],
 )
-inv = op(lambda input: torch.linalg.inv(_apart(input)), rows=_SQUARES, dtypes=WIDE_FLOATS)
+inv = op(lambda input: torch.linalg.inv(_apart(input)), rows=_SQUARES, dtypes=WIDE_FLOATS, tier="default")
 inv_nearly_singular = op(torch.linalg.inv, _NEARLY_SINGULAR, dtypes=WIDE_FLOATS)
 inv_varying = op(lambda x: torch.linalg.inv(_apart(x)), floats(2, 3, 3), dynamic=_DYNAMIC)
 inv_ex = op(torch.linalg.inv_ex, rows=[{"A": floats(2, 3, 3)}, {"A": floats(2, 0, 0)}])
@@ -64,17 +66,24 @@ solve = op(
         {"x": floats(3, 3), "b": floats(5, 2, 3), "left": False},
     ],
     dtypes=WIDE_FLOATS,
+    tier="default",
 )
 determinants = op(
     lambda x: (torch.linalg.det(x), *torch.linalg.slogdet(x), torch.logdet(_positive(x))),
     rows=[{"x": floats(*sizes)} for sizes in ((3, 3), (2, 5, 5), (1, 1), (2, 0, 0))],
     dtypes=WIDE_FLOATS,
+    tier="default",
 )
 slogdet_singular = op(torch.linalg.slogdet, given([[1.0, 2.0], [2.0, 4.0]]))
 
 # --- triangles --------------------------------------------------------------------------------------------------------
 
-cholesky = op(lambda input, **how: torch.linalg.cholesky(_positive(input), **how), rows=_SQUARES, upper=[False, True])
+cholesky = op(
+    lambda input, **how: torch.linalg.cholesky(_positive(input), **how),
+    rows=_SQUARES,
+    upper=[False, True],
+    tier="default",
+)
 cholesky_dtypes = op(lambda x: torch.linalg.cholesky(_positive(x)), floats(2, 3, 3), dtypes=WIDE_FLOATS)
 cholesky_varying = op(lambda x: torch.linalg.cholesky(_positive(x)), floats(2, 3, 3), dynamic=_DYNAMIC)
 cholesky_info = op(
@@ -98,7 +107,7 @@ solve_triangular = op(
 
 # --- QR ---------------------------------------------------------------------------------------------------------------
 
-qr = op(torch.linalg.qr, rows=[{"A": each["x"]} for each in _SIDES], mode=["reduced", "complete", "r"])
+qr = op(torch.linalg.qr, rows=[{"A": each["x"]} for each in _SIDES], mode=["reduced", "complete", "r"], tier="default")
 qr_of_any_magnitude = op(torch.linalg.qr, _MAGNITUDES, dtypes=WIDE_FLOATS)
 qr_varying = op(torch.linalg.qr, floats(2, 5, 3), dynamic={"x": {0: "batch"}})
 householder_product = op(lambda x: torch.linalg.householder_product(*torch.geqrf(x)), floats(2, 5, 3))
@@ -126,10 +135,17 @@ _ORTHOGONAL: dict[str, Any] = {
     "tolerance": {torch.float32: 2e-5, torch.float64: 4e-14},
     "because": "elements of products of orthonormal vectors that are 0 are sums of rounding errors",
 }
-eigh = op(_eigen, rows=[{"x": each["input"]} for each in _SQUARES], UPLO=["L", "U"], dtypes=WIDE_FLOATS, **_ORTHOGONAL)
+eigh = op(
+    _eigen,
+    rows=[{"x": each["input"]} for each in _SQUARES],
+    UPLO=["L", "U"],
+    dtypes=WIDE_FLOATS,
+    **_ORTHOGONAL,
+    tier="default",
+)
 eigh_hard = op(_eigen, _HARD, dtypes=WIDE_FLOATS, **_ORTHOGONAL)
 eigvalsh = op(torch.linalg.eigvalsh, floats(2, 4, 4), dtypes=WIDE_FLOATS, dynamic=_DYNAMIC)
-svd = op(_singular, rows=_SIDES, full_matrices=[False, True], dtypes=WIDE_FLOATS, **_ORTHOGONAL)
+svd = op(_singular, rows=_SIDES, full_matrices=[False, True], dtypes=WIDE_FLOATS, **_ORTHOGONAL, tier="default")
 svd_hard = op(_singular, _HARD, full_matrices=[False, True], dtypes=WIDE_FLOATS, **_ORTHOGONAL)
 svdvals = op(torch.linalg.svdvals, rows=[{"A": each["x"]} for each in _SIDES], dtypes=WIDE_FLOATS)
 svdvals_of_any_magnitude = op(torch.linalg.svdvals, _MAGNITUDES)

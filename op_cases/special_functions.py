@@ -20,14 +20,17 @@ _ACCURATE = [
 #: Those of which torch's float64 kernels are off by up to 3e-5 near their zeros: they fit single precision only.
 _INACCURATE = [_S.bessel_j0, _S.bessel_j1, _S.bessel_y0, _S.bessel_y1, _S.airy_ai]
 
-accurate = op(of_one, floats(3, 40, low=-20.0, high=20.0), f=_ACCURATE, dtypes=WIDE_FLOATS, dynamic=BATCH)
-single = op(of_one, floats(3, 40, low=-20.0, high=20.0), f=_INACCURATE, dynamic=BATCH)
+accurate = op(
+    of_one, floats(3, 40, low=-20.0, high=20.0), f=_ACCURATE, dtypes=WIDE_FLOATS, dynamic=BATCH, tier="default"
+)
+single = op(of_one, floats(3, 40, low=-20.0, high=20.0), f=_INACCURATE, dynamic=BATCH, tier="default")
 double = op(
     of_one,
     floats(3, 40, low=-20.0, high=20.0, dtype=torch.float64),
     f=_INACCURATE,
     tolerance=1e-6,
     because="torch's float64 kernels have errors of up to 4e-7, ours of 1e-15 in comparison with mpmath",
+    tier="default",
 )
 special_functions_at_edges = op(
     of_one,
@@ -35,26 +38,42 @@ special_functions_at_edges = op(
     f=[*_ACCURATE, *_INACCURATE, _S.ndtri],
     signed_zeros=False,
     because=_LOST_SIGN,
+    tier="default",
 )
-ndtri = op(_S.ndtri, floats(3, 40, low=1e-4, high=1 - 1e-4), dtypes=WIDE_FLOATS, dynamic=BATCH)
-ndtri_near_ends = op(_S.ndtri, given([0.0, 1.0, 0.5, 1e-20, 1e-30, -1.0, 2.0, 1 - 1e-6]))
-polygamma = op(lambda x, n: torch.polygamma(n, x), floats(3, 20, low=-6.0, high=30.0), n=[0, 1, 2, 3, 4], dynamic=BATCH)
+ndtri = op(_S.ndtri, floats(3, 40, low=1e-4, high=1 - 1e-4), dtypes=WIDE_FLOATS, dynamic=BATCH, tier="default")
+ndtri_near_ends = op(_S.ndtri, given([0.0, 1.0, 0.5, 1e-20, 1e-30, -1.0, 2.0, 1 - 1e-6]), tier="default")
+polygamma = op(
+    lambda x, n: torch.polygamma(n, x),
+    floats(3, 20, low=-6.0, high=30.0),
+    n=[0, 1, 2, 3, 4],
+    dynamic=BATCH,
+    tier="default",
+)
 polygamma_double = op(
-    lambda x, n: torch.polygamma(n, x), floats(3, 20, low=-6.0, high=30.0, dtype=torch.float64), n=[2, 3]
+    lambda x, n: torch.polygamma(n, x),
+    floats(3, 20, low=-6.0, high=30.0, dtype=torch.float64),
+    n=[2, 3],
+    tier="default",
 )
-zeta = op(_S.zeta, floats(3, 20, low=0.5, high=20.0), floats(3, 20, low=0.1, high=30.0), dtypes=WIDE_FLOATS)
-zeta_of_negatives = op(_S.zeta, given([2.0, 3.0, 2.0, 3.5, 1.0, 0.5]), given([-1.5, -2.5, -1.0, -0.5, 2.0, 2.0]))
-zeta_scalar = op(lambda x: (_S.zeta(3.0, x), _S.zeta(x, 1.5)), floats(3, 4, low=1.5, high=9.0))
+zeta = op(
+    _S.zeta, floats(3, 20, low=0.5, high=20.0), floats(3, 20, low=0.1, high=30.0), dtypes=WIDE_FLOATS, tier="default"
+)
+zeta_of_negatives = op(
+    _S.zeta, given([2.0, 3.0, 2.0, 3.5, 1.0, 0.5]), given([-1.5, -2.5, -1.0, -0.5, 2.0, 2.0]), tier="default"
+)
+zeta_scalar = op(lambda x: (_S.zeta(3.0, x), _S.zeta(x, 1.5)), floats(3, 4, low=1.5, high=9.0), tier="default")
 incomplete_gamma = op(
     lambda a, x: (torch.igamma(a, x), torch.igammac(a, x)),
     floats(3, 20, low=0.01, high=30.0),
     floats(3, 20, low=0.0, high=40.0),
     dynamic={"x0": {0: "batch"}, "x1": {0: "batch"}},
+    tier="default",
 )
-incomplete_gamma_special_functions_at_edges = op(
+incomplete_gamma_at_edges = op(
     lambda a, x: (torch.igamma(a, x), torch.igammac(a, x)),
     given([0.0, 0.0, 1.0, -1.0, 1.0, math.inf, math.inf, 2.0, math.nan, 100.0]),
     given([0.0, 1.0, 0.0, 1.0, -1.0, 1.0, math.inf, math.inf, 1.0, 100.0]),
+    tier="default",
 )
 _POLYNOMIALS = [
     getattr(_S, name)
@@ -66,26 +85,33 @@ _POLYNOMIALS = [
     )
 ]  # fmt: skip
 polynomials = op(
-    lambda x, n, f: f(x, n), floats(3, 12, low=-2.0, high=2.0), numbers(3, 12, low=-2, high=9), f=_POLYNOMIALS
+    lambda x, n, f: f(x, n),
+    floats(3, 12, low=-2.0, high=2.0),
+    numbers(3, 12, low=-2, high=9),
+    f=_POLYNOMIALS,
+    tier="default",
 )
-polynomials_of_one_degree = op(lambda x, f: f(x, 5), floats(3, 12), f=_POLYNOMIALS[::4], dynamic=BATCH)
+polynomials_of_one_degree = op(lambda x, f: f(x, 5), floats(3, 12), f=_POLYNOMIALS[::4], dynamic=BATCH, tier="default")
 frexp = op(
     torch.frexp,
     given([0.0, -0.0, 1.0, -3.0, 0.75, 1e-40, 3e38, 1e-45, 1024.0, 0.1]),
     dtypes=WIDE_FLOATS,
     signed_zeros=False,
     because=_LOST_SIGN,
+    tier="default",
 )
 nextafter = op(
     torch.nextafter,
     given([[0.0], [1.0], [-1.0], [2.0], [1e-40], [3e38], [math.inf], [math.nan], [1e-30]]),
     given([0.0, 2.0, -5.0, math.inf, math.nan]),
     dtypes=WIDE_FLOATS,
+    tier="default",
 )
 divisors = op(
     lambda a, b: (torch.gcd(a, b), torch.lcm(a, b)),
     numbers(3, 20, low=-11, high=12),
     numbers(20, low=-11, high=12),
     dtypes=SIGNED_INTS,
+    tier="default",
 )
-divisors_large = op(torch.gcd, given([2**62, 6765 * 10**12, 3**39]), ints(3, low=1, high=2**40))
+divisors_large = op(torch.gcd, given([2**62, 6765 * 10**12, 3**39]), ints(3, low=1, high=2**40), tier="default")

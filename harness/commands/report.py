@@ -126,7 +126,7 @@ def operators(
 
 
 def torchscript(
-    run: _Run = LAST,
+    run: _Run,
     out: Annotated[Path, typer.Option(help="The Markdown file to write.")] = Path("docs") / "torchscript.md",
     as_json: _AsJson = False,
 ) -> None:

@@ -70,11 +70,6 @@ _KNOWN: dict[str, tuple[Any, Callable[[Any, Any], tuple[Any, ...]]]] = {
 }
 
 
-def _metadata(tensor: torch.Tensor) -> Metadata:
-    assert isinstance(tensor, FakeTensor)
-    return describe(tensor)
-
-
 @pytest.mark.parametrize("case", _KNOWN)
 def test_results_are_those_of_torch(fakes: Fakes, case: str) -> None:
     op, make = _KNOWN[case]

@@ -69,6 +69,9 @@ class SymbolicSubscripts(TorchFunctionMode):
     ) -> Any:
         if func is _READ or func is _WRITE:
             items = args[1] if isinstance(args[1], tuple) else (args[1],)
+            if len(items) == 1 and _is_flag(items[0]):
+                # torch would read the flag: it makes a new first axis, whose size is 1 if the flag is true, else 0.
+                return func(args[0].unsqueeze(0), (items[0].reshape(1),), *args[2:])
             if any(isinstance(item, (torch.SymInt, torch.Tensor, slice)) for item in items):
                 items = tuple(map(_numbered, items))
                 if any(isinstance(item, torch.SymInt) for item in items):
@@ -150,6 +153,10 @@ def _numbered(item: Any) -> Any:
     if type(item) in (list, tuple) and any(isinstance(part, torch.Tensor) for part in item):
         return type(item)(map(_numbered, item))
     return item
+
+
+def _is_flag(item: object) -> bool:
+    return isinstance(item, torch.Tensor) and item.ndim == 0 and item.dtype is torch.bool
 
 
 def _end(end: Any) -> Any:
