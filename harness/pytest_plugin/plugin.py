@@ -70,7 +70,8 @@ def _add_hooks(config: pytest.Config) -> None:
 
 def pytest_pycollect_makeitem(collector: pytest.Module, name: str, obj: object) -> pytest.Collector | None:
     # A test module that does not import the vocabulary has no declarations; importing it here would import torch.
-    if "onnx_parity.harness.case" not in sys.modules or type(obj).__name__ != "Declaration":
+    vocabulary = sys.modules.get("onnx_parity.harness.case")
+    if vocabulary is None or not isinstance(obj, vocabulary.Declaration):
         return None
     _meet_declarations(collector)
     from onnx_parity.harness.pytest_plugin.hooks import collector_of

@@ -14,7 +14,7 @@ from typing import Annotated, NamedTuple
 
 import typer
 
-from benchmarks.made_run import make_run
+from benchmarks.at_scale.made_run import make_run
 from onnx_parity.harness.store import read_columns
 
 _PARITY = (sys.executable, "-c", "from onnx_parity.harness.cli import app; app()")

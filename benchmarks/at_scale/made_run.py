@@ -1,6 +1,6 @@
 """Makes a run of any number of cells, of the shape of a run of the full tier, to measure what reads runs.
 
-python -m benchmarks.made_run FOLDER --cells 1000000
+python -m benchmarks.at_scale.made_run FOLDER --cells 1000000
 """
 
 from __future__ import annotations

@@ -1,0 +1,1 @@
+"""Runs of a million cells, and what the commands that read them take."""
