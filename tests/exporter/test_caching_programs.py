@@ -401,10 +401,14 @@ def test_variables_of_what_failed_are_let_go_of() -> None:
         kept = x + 1
         raise ValueError(f"no good {kept.shape}")
 
+    def made() -> list[torch.Tensor]:
+        gc.collect()
+        return [each for each in gc.get_objects() if isinstance(each, torch.Tensor) and _is_made(each)]
+
+    before = made()
     with pytest.raises(onnx_parity.CaptureError) as caught:
         onnx_parity.export(program, (X,))
-    gc.collect()
-    assert not [each for each in gc.get_objects() if isinstance(each, torch.Tensor) and _is_made(each)]
+    assert len(made()) == len(before)
     assert caught.value.__cause__ is not None and caught.value.__cause__.__traceback__ is not None
 
 
