@@ -361,6 +361,7 @@ def test_the_keyboard_finds_everything(page: Page, site: Path) -> None:
     expect(page.locator("h1")).to_have_text("avg_pool2d[ceil_mode=True]")
     page.keyboard.press("Control+k")
     page.keyboard.type("aten::lstm")
+    expect(page.locator("#found [aria-selected='true']")).to_contain_text("aten::lstm")
     page.keyboard.press("Enter")
     page.wait_for_url("**/traced.html#*")
     expect(page.locator("#aten tbody tr")).to_have_count(1)
