@@ -31,7 +31,8 @@ __all__ = [
 ]
 
 #: Errors of torch's that no user can read, from operators that it cannot describe without data.
-_OF_TORCHS_INSIDES = ("INTERNAL ASSERT FAILED", "concrete integers", "non-nested SymInt", "Could not run '")
+_NO_KERNEL = "Could not run '"
+_OF_TORCHS_INSIDES = ("INTERNAL ASSERT FAILED", "concrete integers", "non-nested SymInt", _NO_KERNEL)
 
 
 def failed_while_recorded(
@@ -58,6 +59,11 @@ def failed_while_recorded(
         )
     operator = _operator_of(error)
     if operator:
+        if _NO_KERNEL in str(error):
+            return CaptureError(
+                f"{operator} cannot be exported{placed}: torch has no kernel for it with such tensors\n"
+                "Call the program with the same arguments without exporting, and write that line with other operators."
+            )
         return CaptureError(
             f"{operator} cannot be exported{placed}: what its result looks like depends on values, or on dynamic "
             "sizes, in a way that torch does not describe\n"
@@ -88,7 +94,8 @@ def _operator_of(error: Exception) -> str:
     operator = ""
     for frame, _ in traceback.walk_tb(error.__traceback__):
         if frame.f_code is Recorder.__torch_dispatch__.__code__:
-            operator = operator_name(original(frame.f_locals["func"]))
+            func = frame.f_locals.get("func")  # The variables of an attempt that was given up are cleared.
+            operator = operator_name(original(func)) if func is not None else operator
     return operator
 
 

@@ -40,7 +40,7 @@ from onnx_parity.exporter.capture.recording import (
     Traced,
     record,
 )
-from onnx_parity.exporter.errors import CaptureError, OnnxExporterError
+from onnx_parity.exporter.errors import CaptureError, FrozenValueError, OnnxExporterError
 from onnx_parity.exporter.request.dynamic_axes import Axes
 
 if TYPE_CHECKING:
@@ -61,6 +61,7 @@ _RETRIED = (
     NeedsSymbols,
     RankNeeded,
     AutomaticAxesFixed,
+    FrozenValueError,
 )
 #: How many branches on sizes are followed to their other side.
 _MOST_BRANCHES = 8
@@ -117,6 +118,11 @@ def trace(
                 raise
             # A number that changes in each iteration cannot become a constant: report why its symbol failed.
             raise failed_while_recorded(failure) from failure
+        except FrozenValueError:
+            if attempt.symbolic:
+                raise
+            # With symbols, a flag that torch reads while it indexes, as in x[flag], stays a tensor.
+            attempt = replace(attempt, symbolic=True)
         except OwnTensorWritten as error:
             if attempt.lifts:
                 raise CaptureError(*error.args) from None

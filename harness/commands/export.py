@@ -131,8 +131,12 @@ def export(
     start = time.perf_counter()
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
+        # On a command line, a name that does not exist is misspelt.
+        warnings.filterwarnings("error", message="dynamic_axes names ")
         try:
             exported = _exported(request)
+        except UserWarning as error:
+            refuse(str(error))
         except onnx_parity.ExportError as error:
             _end_with(error, as_json=as_json)
         except SystemExit as error:  # Raised by the user's code, such as a lowering. It would end the command silently.

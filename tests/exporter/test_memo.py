@@ -151,7 +151,7 @@ def test_rules_agree_with_fake_tensors(compared: Callable[[str], set[str]], vary
     ids=["alpha", "channels", "one channel", "no statistics", "no bounds", "quantized"],
 )
 def test_what_torch_refuses_is_refused(program: Callable[[torch.Tensor], torch.Tensor]) -> None:
-    with pytest.raises(onnx_parity.CaptureError, match=r"failed while it was recorded|_to_copy cannot be exported"):
+    with pytest.raises(onnx_parity.CaptureError, match=r"failed while it was recorded|torch has no kernel for it"):
         onnx_parity.export(program, (torch.rand(2, 4, 3),))
 
 

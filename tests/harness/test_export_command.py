@@ -129,7 +129,7 @@ def test_programs_are_described_as_json(folder: Path) -> None:
     told = json.loads(invoke("export", f"{module}:Looks", "-i", "x=3", "-o", "m.onnx", "--show", "--json")[1])
     assert (told["path"], told["opset"], told["verified"]) == ("m.onnx", 18, False)
     assert told["warnings"][0].startswith("the program turned a tensor into a Python value at ")
-    for wrongly in (("-o", "no/folder/net.onnx"), ("--opset", "99")):
+    for wrongly in (("-o", "no/folder/net.onnx"), ("--opset", "99"), ("-d", "none:0=n")):
         assert invoke("export", f"{module}:Net", "-i", "2x4", *wrongly)[0] == 2
     code, text = invoke("export", f"{module}:Unknown", "-i", "3", "--json")
     assert (code, json.loads(text)["error"]) == (1, "UnsupportedOperatorsError")
