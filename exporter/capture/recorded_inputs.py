@@ -12,6 +12,7 @@ from torch.utils import _pytree as pytree
 
 from onnx_parity.exporter.capture.graph.graph import Input, Size, Value
 from onnx_parity.exporter.capture.record.marked_arguments import MarkedInput
+from onnx_parity.exporter.capture.record.quantized import Quantized
 from onnx_parity.exporter.capture.record.recorder import Recorder
 from onnx_parity.exporter.containers import closed, holds_objects, named_leaves, opened
 from onnx_parity.exporter.request.call_arguments import parameter_names, signature_of
@@ -65,7 +66,7 @@ class RecordedInputs:
         self.has_objects = holds_objects(self._example)
         #: The tensors that the program is called with, by their positions among the leaves.
         self._given: dict[int, torch.Tensor] = {}
-        #: The marked inputs (`ListOf`, `OrNone`) by their position among the leaves.
+        #: The marked inputs (`ListOf`, `OrNone`, `AnyNumber`) by their position among the leaves.
         self._marked: dict[int, MarkedInput] = {}
         #: The positions of the tensors among the leaves, and the number of each among the inputs.
         self._tensors: list[tuple[int, int]] = []
@@ -122,19 +123,21 @@ class RecordedInputs:
             shape[axis] = self._sizes[name]
         return shape
 
-    def arguments(self, tensors: Sequence[torch.Tensor]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """The arguments to call the program with: these tensors in the place of the examples."""
+    def arguments(self, tensors: Sequence[torch.Tensor], to_script: bool) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """The arguments to call the program, which may be a script, with: these tensors in the place of the examples."""
         filled = list(self._leaves)
         for (position, _), tensor in zip(self._tensors, tensors, strict=True):
             filled[position] = tensor
         for position, marked in self._marked.items():
-            filled[position] = marked.handed_out(self.size_sources)
+            filled[position] = marked.handed_out(self.size_sources, to_script)
         for position, leaf in enumerate(filled):
             if isinstance(leaf, AxisSize):
                 filled[position] = self._sizes[leaf.axis]
         if self.has_objects:
             self._given = {position: filled[position] for position, _ in self._tensors}
-        arguments: tuple[tuple[Any, ...], dict[str, Any]] = closed(pytree.tree_unflatten(filled, self._spec))
+        arguments: tuple[tuple[Any, ...], dict[str, Any]] = closed(
+            pytree.tree_unflatten(filled, self._spec), Quantized.of_input
+        )
         return arguments
 
     def changed_in_objects(

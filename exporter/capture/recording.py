@@ -191,7 +191,8 @@ class _Recording:
     def _called(self, tensors: list[torch.Tensor], buffers: list[torch.Tensor]) -> list[torch.Tensor]:
         """Call the program, inside of `functionalize`. Returns all tensors whose values `run` needs afterwards."""
         recorder, program = self._recorder, self._wanted.program
-        args, kwargs = self._inputs.arguments(tensors)
+        is_script = isinstance(program, _SCRIPTS)
+        args, kwargs = self._inputs.arguments(tensors, is_script)
         lifting: AbstractContextManager[Lifting | None] = Lifting(recorder) if self._attempt.lifts else nullcontext()
         with preserved(program, self._buffers, buffers, recorder.was_read) as assigned, lifting as lifted:
             result = program(*args, **kwargs)
@@ -203,7 +204,6 @@ class _Recording:
         self._assigned = {name: new for name, new in assigned.items() if isinstance(new, torch.Tensor)}
         self._assigned_others = [name for name in assigned if name not in self._assigned]
         # The return types of a script are declared, so a number that it returns is an output even if it is a constant.
-        is_script = isinstance(self._wanted.program, _SCRIPTS)
         self._returned, outputs = taken_apart(result, numbers_are_outputs=is_script)
         if lifted is None:
             return [*outputs, *self._assigned.values(), *put]

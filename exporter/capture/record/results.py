@@ -114,7 +114,7 @@ class _Leaf:
 
 def spelled_structure(spec: pytree.TreeSpec) -> str:
     """A structure as it is written in Python, with a `_` for each leaf."""
-    return repr(closed(pytree.tree_unflatten([_Leaf()] * spec.num_leaves, spec)))
+    return repr(closed(pytree.tree_unflatten([_Leaf()] * spec.num_leaves, spec), lambda *parts: _Leaf()))
 
 
 def flattened(result: Any) -> tuple[list[Any], pytree.TreeSpec]:
@@ -130,6 +130,10 @@ def taken_apart(result: Any, numbers_are_outputs: bool = False) -> tuple[Returne
     """The structure of a result, and its tensors. With `numbers_are_outputs`, constant numbers become tensors too."""
     result = opened(result)
     leaves, spec = flattened(result)
+    if any(isinstance(leaf, Quantized) for leaf in leaves):
+        parts = [leaf.taken_apart() if isinstance(leaf, Quantized) else leaf for leaf in leaves]
+        result = pytree.tree_unflatten(parts, spec)
+        leaves, spec = flattened(result)
     in_object = has_names(result)
     kinds: list[Kind] = []
     plain: list[Any] = []
@@ -151,11 +155,6 @@ def taken_apart(result: Any, numbers_are_outputs: bool = False) -> tuple[Returne
             tensors.append(torch.scalar_tensor(cast("int", leaf), dtype=DTYPES[type(leaf)]))
         elif isinstance(leaf, PLAIN) or in_object:
             kinds.append(Kind.PLAIN)
-        elif isinstance(leaf, Quantized):
-            raise CaptureError(
-                "the program returns a quantized tensor, which is no tensor of ONNX: return y.dequantize(), or "
-                "y.int_repr() beside its scale and zero point"
-            )
         else:
             raise CaptureError(
                 f"the program returns a {type(leaf).__qualname__}, which holds no tensor in its attributes: return "

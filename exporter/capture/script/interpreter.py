@@ -16,12 +16,19 @@ from onnx_parity.exporter.capture.graph.list_primitives import OPTIONAL
 from onnx_parity.exporter.capture.graph.origin import refused_here
 from onnx_parity.exporter.capture.record.blocks import SEEN_TWICE, Blocks, Iteration, UnlikeItems
 from onnx_parity.exporter.capture.record.leaves import EMPTY, Leaf, is_number, share_memory
+from onnx_parity.exporter.capture.record.quantized import Quantized, call_quantized
 from onnx_parity.exporter.capture.record.results import TensorList, TensorOrNone, mark_number
 from onnx_parity.exporter.capture.script import comparisons, container_methods, container_ops  # noqa: F401  (register)
 from onnx_parity.exporter.capture.script.block_captures import Outside
 from onnx_parity.exporter.capture.script.numbers import NUMERIC, compute, converted
 from onnx_parity.exporter.capture.script.numbers_in_operators import written_with_tensors
-from onnx_parity.exporter.capture.script.operator_arguments import Part, arguments_of, depends_on_values, taken_in
+from onnx_parity.exporter.capture.script.operator_arguments import (
+    DTYPE_OF_NUMBER,
+    Part,
+    arguments_of,
+    depends_on_values,
+    taken_in,
+)
 from onnx_parity.exporter.capture.script.parse import Body, Operator, Script, Step, parsed, writes_to_container
 from onnx_parity.exporter.capture.script.tensor_ops import STEPS
 from onnx_parity.exporter.capture.script.values import (
@@ -71,6 +78,8 @@ class Interpreter:
 
     def __init__(self, blocks: Blocks) -> None:
         self.blocks = blocks
+        #: Whether there may be quantized tensors.
+        self._quantizes = False
         self._uses: Mapping[int, int] = {}
         self._written: frozenset[int] = frozenset()
 
@@ -78,6 +87,7 @@ class Interpreter:
         script: Script = parsed(callee)
         self._uses, self._written = script.uses, script.body.written
         arguments = _bound(callee, args, kwargs)
+        self._quantizes = script.quantizes or any(isinstance(given, Quantized) for given in arguments)
         env = dict(zip(script.body.inputs, map(taken_in, arguments), strict=True))
         env.update({number: taken_in(constant) for number, constant in script.constants.items()})
         self._run(script.body, env)
@@ -172,6 +182,8 @@ class Interpreter:
 
     def _operate(self, operator: Operator, arguments: list[Any]) -> Any:
         """Call an operator of torch's dispatcher."""
+        if self._quantizes and (found := self._quantized(operator, arguments)) is not NotImplemented:
+            return found
         numbers = [
             value
             for parameter, value in zip(operator.parameters, arguments, strict=False)
@@ -197,6 +209,28 @@ class Interpreter:
         # Overrides in Python do not apply to scripts, and calling them is slow.
         with torch._C.DisableTorchFunction():
             return taken_in(operator.call(*positional, **named))
+
+    def _quantized(self, operator: Operator, arguments: list[Any]) -> Any:
+        """Call an operator on quantized tensors, or one that makes them; `NotImplemented` for any other."""
+        namespace, _, name = operator.call._schema.name.partition("::")
+        given = {
+            parameter.name: self._as_argument(value)
+            for parameter, value in zip(operator.parameters, arguments, strict=False)
+        }
+        first, *rest = given.values()
+        of_first = first[0] if isinstance(first, list) and first else first
+        if namespace == "quantized":
+            rest = [value.module if isinstance(value, Part) else value for value in rest]
+        elif name == "quantize_per_tensor":
+            rest[-1] = DTYPE_OF_NUMBER[rest[-1]]
+        elif not isinstance(of_first, Quantized):
+            return NotImplemented
+        named = [parameter.name for parameter in operator.parameters if parameter.named]
+        positional = rest[: len(rest) - len(named)]
+        with torch._C.DisableTorchFunction():
+            return taken_in(
+                call_quantized(operator.call, namespace, name, (first, *positional), {key: given[key] for key in named})
+            )
 
     def _as_argument(self, value: Any) -> Any:
         if isinstance(value, ScriptList):
