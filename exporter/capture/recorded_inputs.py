@@ -124,7 +124,7 @@ class RecordedInputs:
         return shape
 
     def arguments(self, tensors: Sequence[torch.Tensor], to_script: bool) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """The arguments to call the program, which may be a script, with: these tensors in the place of the examples."""
+        """The arguments of the program, which may be a script: these tensors in the place of the examples."""
         filled = list(self._leaves)
         for (position, _), tensor in zip(self._tensors, tensors, strict=True):
             filled[position] = tensor

@@ -203,8 +203,8 @@ class _Recording:
         put = [*self._changed.inputs.values(), *self._changed.new.values()]
         self._assigned = {name: new for name, new in assigned.items() if isinstance(new, torch.Tensor)}
         self._assigned_others = [name for name in assigned if name not in self._assigned]
-        # The return types of a script are declared, so a number that it returns is an output even if it is a constant.
-        self._returned, outputs = taken_apart(result, numbers_are_outputs=is_script)
+        # The return types of a script are declared, so that it may return nothing but constants.
+        self._returned, outputs = taken_apart(result, only_numbers=is_script)
         if lifted is None:
             return [*outputs, *self._assigned.values(), *put]
         self._lifted = lifted.own

@@ -43,9 +43,9 @@ class Trial:
 
 
 def trials(source: Source, keeps_order: bool) -> Iterator[Trial]:
-    """The inputs to verify a model with: the example; lists of other lengths, None, and other numbers that are arguments;
-    the example's values in reverse order; and other values within their bounds. The last ones reveal results that became constants of the
-    model, since a sum or a maximum is the same in any order.
+    """The inputs to verify a model with: the example; lists of other lengths, None, and other numbers; the example's
+    values in reverse order; and other values within their bounds. The last ones reveal results that became constants of
+    the model, since a sum or a maximum is the same in any order.
 
     `keeps_order` is for programs that search sorted sequences: sorted tensors stay sorted.
     """

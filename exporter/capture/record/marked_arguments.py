@@ -1,8 +1,9 @@
-"""Marked inputs of a recording: the objects that represent a `ListOf`, an `OrNone` or an `AnyNumber` when the program is
-called.
+"""Marked inputs of a recording: the objects that represent a `ListOf`, an `OrNone` or an `AnyNumber` when the program
+is called.
 
 A list whose tensors have the same shape is stacked by the first nodes of the model, and then handled like the lists of
-scripts. An optional becomes a flag and a tensor, which is zeros if the optional is None. A number is a symbol, or for scripts the tensor that holds it.
+scripts. An optional becomes a flag and a tensor, which is zeros if the optional is None. A number becomes a symbol, or
+for scripts the tensor that holds it.
 """
 
 from __future__ import annotations
