@@ -123,13 +123,13 @@ class RecordedInputs:
             shape[axis] = self._sizes[name]
         return shape
 
-    def arguments(self, tensors: Sequence[torch.Tensor], to_script: bool) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """The arguments of the program, which may be a script: these tensors in the place of the examples."""
+    def arguments(self, tensors: Sequence[torch.Tensor]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """The arguments to call the program with: these tensors in the place of the examples."""
         filled = list(self._leaves)
         for (position, _), tensor in zip(self._tensors, tensors, strict=True):
             filled[position] = tensor
         for position, marked in self._marked.items():
-            filled[position] = marked.handed_out(self.size_sources, to_script)
+            filled[position] = marked.handed_out(self.size_sources)
         for position, leaf in enumerate(filled):
             if isinstance(leaf, AxisSize):
                 filled[position] = self._sizes[leaf.axis]

@@ -146,6 +146,7 @@ class _Recording:
             symbols.keeps_ranks = not attempt.squeezes_as_in_example
             symbols.read_symbol = recorder.reader.read_symbol
             symbols.module_running = lambda: recorder.origins.find().module
+        recorder.of_script = isinstance(wanted.program, _SCRIPTS)
         self._inputs = RecordedInputs(
             recorder, wanted.args, wanted.kwargs, wanted.input_names, attempt.axes, attempt.empty
         )
@@ -191,8 +192,7 @@ class _Recording:
     def _called(self, tensors: list[torch.Tensor], buffers: list[torch.Tensor]) -> list[torch.Tensor]:
         """Call the program, inside of `functionalize`. Returns all tensors whose values `run` needs afterwards."""
         recorder, program = self._recorder, self._wanted.program
-        is_script = isinstance(program, _SCRIPTS)
-        args, kwargs = self._inputs.arguments(tensors, is_script)
+        args, kwargs = self._inputs.arguments(tensors)
         lifting: AbstractContextManager[Lifting | None] = Lifting(recorder) if self._attempt.lifts else nullcontext()
         with preserved(program, self._buffers, buffers, recorder.was_read) as assigned, lifting as lifted:
             result = program(*args, **kwargs)
@@ -204,7 +204,7 @@ class _Recording:
         self._assigned = {name: new for name, new in assigned.items() if isinstance(new, torch.Tensor)}
         self._assigned_others = [name for name in assigned if name not in self._assigned]
         # The return types of a script are declared, so that it may return nothing but constants.
-        self._returned, outputs = taken_apart(result, only_numbers=is_script)
+        self._returned, outputs = taken_apart(result, only_numbers=recorder.of_script)
         if lifted is None:
             return [*outputs, *self._assigned.values(), *put]
         self._lifted = lifted.own

@@ -54,14 +54,13 @@ class MarkedInput:
             axis_names[str(size.node.expr)] = axis_name
         return cls(recorder, held, name, shape)
 
-    def handed_out(self, known: Mapping[str, tuple[Value, int]], to_script: bool) -> Any:
-        """The object that the program, which may be a script, is called with. `known` are the symbols that can be read
-        from other inputs."""
+    def handed_out(self, known: Mapping[str, tuple[Value, int]]) -> Any:
+        """The object that the program is called with. `known` are the symbols that can be read from other inputs."""
         handle, recorder = self._handle, self._recorder
         leaves = Leaves(recorder)
         if self._is_number:
             tensor = leaves.give(handle)
-            return tensor if to_script else leaves.number(tensor)
+            return tensor if recorder.of_script else leaves.number(tensor)
         if self._is_list and any(not isinstance(size, int) for size in self.value.shape):
             return TensorList(leaves.give(handle), of_numbers=False, stacked=False)
         # The shape to use if the list has no items, or if the optional is None. Unknown sizes become 0.

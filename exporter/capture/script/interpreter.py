@@ -115,6 +115,9 @@ class Interpreter:
                 return self._or_none(present, inner)
             case torch.Tensor() if kind.kind() == "IntType":
                 return self.blocks.number(value)
+            case torch.Tensor() if kind.kind() == "FloatType" and not self.blocks.recorder.of_script:
+                # Beside a tensor of ints, Python's float makes float32, and a tensor of float64 does not.
+                return self.blocks.number(value)
             case torch.Tensor() if kind.kind() in ("FloatType", "BoolType", "NumberType"):
                 mark_number(value)
         return value
