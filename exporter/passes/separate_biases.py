@@ -1,7 +1,7 @@
-"""Adds the biases of quantized layers in a node of their own, for opset 10.
+"""Adds the biases of quantized layers in nodes of their own, for opset 10.
 
 onnxruntime 1.31 rounds a bias beside quantized weights to integers, with a Round that opset 10 does not have, and then
-refuses its own graph.
+refuses its own graph. It makes such a bias of an Add behind a layer too, so that the negative bias is subtracted.
 """
 
 from __future__ import annotations
@@ -26,7 +26,9 @@ def separate_biases(model: ir.Model) -> None:
         if bias is None or producer is None or producer.op_type != "DequantizeLinear":
             continue
         assert node.graph is not None
-        made = _of_convolution(node, bias) if node.op_type in _CONVOLUTIONS else _of_product(node, bias)
+        negative = ir.Node("", "Neg", [bias])
+        made = [negative]
+        made += _of_convolution(node, negative) if node.op_type in _CONVOLUTIONS else _of_product(node, negative)
         total, old = made[-1].outputs[0], node.outputs[0]
         node.graph.insert_before(node, made)
         total.type, total.shape = old.type, old.shape
@@ -35,21 +37,21 @@ def separate_biases(model: ir.Model) -> None:
         node.graph.remove(node, safe=True)
 
 
-def _of_convolution(node: ir.Node, bias: ir.Value) -> list[ir.Node]:
-    """The convolution without its bias, and a sum along the axis of the channels."""
+def _of_convolution(node: ir.Node, negative: ir.Node) -> list[ir.Node]:
+    """The convolution without its bias, and a difference along the axis of the channels."""
     x, weight = node.inputs[:2]
     plain = ir.Node("", node.op_type, [x, weight], list(node.attributes.values()))
     kernel = node.inputs[1].shape
     assert kernel is not None
-    beside = ir.Node("", "Unsqueeze", [bias], [ir.AttrInt64s("axes", list(range(1, len(kernel) - 1)))])
-    return [plain, beside, ir.Node("", "Add", [plain.outputs[0], beside.outputs[0]])]
+    beside = ir.Node("", "Unsqueeze", [negative.outputs[0]], [ir.AttrInt64s("axes", list(range(1, len(kernel) - 1)))])
+    return [plain, beside, ir.Node("", "Sub", [plain.outputs[0], beside.outputs[0]])]
 
 
-def _of_product(node: ir.Node, bias: ir.Value) -> list[ir.Node]:
-    """A Gemm, which needs a bias at opset 10, as a product and a sum."""
+def _of_product(node: ir.Node, negative: ir.Node) -> list[ir.Node]:
+    """A Gemm, which needs a bias at opset 10, as a product and a difference."""
     assert not {"alpha", "beta", "transA"} & node.attributes.keys()
     x, weight = node.inputs[:2]
     transposed = ir.Node("", "Transpose", [weight], [ir.AttrInt64s("perm", [1, 0])])
     turned = "transB" in node.attributes
     product = ir.Node("", "MatMul", [x, transposed.outputs[0] if turned else weight])
-    return [*([transposed] if turned else []), product, ir.Node("", "Add", [product.outputs[0], bias])]
+    return [*([transposed] if turned else []), product, ir.Node("", "Sub", [product.outputs[0], negative.outputs[0]])]

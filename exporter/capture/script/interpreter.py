@@ -81,6 +81,8 @@ class Interpreter:
         #: Whether there may be quantized tensors.
         self._quantizes = False
         self._uses: Mapping[int, int] = {}
+        #: The values outside of branches and loops.
+        self._variables: dict[int, Any] = {}
         self._written: frozenset[int] = frozenset()
 
     def call(self, callee: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
@@ -90,6 +92,7 @@ class Interpreter:
         self._quantizes = script.quantizes or any(isinstance(given, Quantized) for given in arguments)
         env = dict(zip(script.body.inputs, map(taken_in, arguments), strict=True))
         env.update({number: taken_in(constant) for number, constant in script.constants.items()})
+        self._variables = env
         self._run(script.body, env)
         outputs = [
             self._given_out(env[number], value.type())
@@ -144,6 +147,8 @@ class Interpreter:
                 results = self._branch(step, env)
             elif step.kind == "prim::Loop":
                 results = self._loop(step, env)
+            elif step.kind == "aten::set_":
+                results = [self._set(step, env)]
             else:
                 arguments = [env[number] for number in step.inputs]
                 result = self._step(step, arguments)
@@ -151,6 +156,17 @@ class Interpreter:
                     self._refuse_written(arguments[0])
                 results = result if len(step.outputs) > 1 else [result]
             env.update(zip(step.outputs, results, strict=False))
+
+    def _set(self, step: Step, env: dict[int, Any]) -> Any:
+        """From now on a variable is another tensor."""
+        target, *source = (env[number] for number in step.inputs)
+        if len(source) != 1 or env is not self._variables or not isinstance(source[0], torch.Tensor):
+            raise self.blocks.error(
+                "the script gives a tensor other memory with set_: a model can only take another whole tensor for it, "
+                "outside of branches and loops"
+            )
+        env.update({number: source[0] for number, value in env.items() if value is target})
+        return source[0]
 
     def _refuse_written(self, items: Any) -> None:
         """Refuse writes to an item of a list of the graph. The item is a copy, so the list would not change."""
