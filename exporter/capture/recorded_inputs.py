@@ -169,6 +169,10 @@ class RecordedInputs:
         for marked in self._marked.values():
             marked.refuse_written()
 
+    def numbers(self) -> list[Value]:
+        """The inputs that are numbers."""
+        return [marked.value for marked in self._marked.values() if marked.is_number]
+
     def release(self) -> None:
         """Release the fake tensors."""
         self._given.clear()

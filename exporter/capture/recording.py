@@ -18,6 +18,7 @@ from onnx_parity.exporter.capture.capture_errors import (
     ended_the_process,
     failed_while_recorded,
     fixed_axes,
+    refuse_fixed_numbers,
     refuse_ignored_inputs,
 )
 from onnx_parity.exporter.capture.fakes.fake_mode import Fakes
@@ -270,6 +271,7 @@ class _Recording:
         graph = Graph(inputs.inputs, recorder.nodes, outputs, inputs.axis_names, sources, recorder.has_complex)
         looked_at = recorder.reader.looked_at
         if looked_at and not self._wanted.allow_ignored_inputs:
+            refuse_fixed_numbers(inputs.numbers(), looked_at)
             refuse_ignored_inputs(graph, looked_at)
         questions = [] if self._symbols is None else self._symbols.branches()
         positions = [number for number, each in enumerate(inputs.inputs) if each.value in looked_at]

@@ -41,7 +41,7 @@ def _of_convolution(node: ir.Node, negative: ir.Node) -> list[ir.Node]:
     """The convolution without its bias, and a difference along the axis of the channels."""
     x, weight = node.inputs[:2]
     plain = ir.Node("", node.op_type, [x, weight], list(node.attributes.values()))
-    kernel = node.inputs[1].shape
+    kernel = weight.shape if weight is not None else None
     assert kernel is not None
     beside = ir.Node("", "Unsqueeze", [negative.outputs[0]], [ir.AttrInt64s("axes", list(range(1, len(kernel) - 1)))])
     return [plain, beside, ir.Node("", "Sub", [plain.outputs[0], beside.outputs[0]])]

@@ -99,9 +99,26 @@ def branched(x: Tensor, times: int) -> Tensor:
     return x * 2 if times > 1 else x
 
 
-def test_a_number_that_only_decided_is_refused() -> None:
-    with pytest.raises(onnx_parity.ExportError, match="times"):
-        _export(branched, 2, dynamic_axes={"times": AnyNumber()})
+def along(x: Tensor, axis: int) -> Tensor:
+    return x.sum(axis) * axis
+
+
+@torch.jit.script
+def along_in_script(x: Tensor, axis: int) -> Tensor:
+    return x.sum(axis) * axis
+
+
+@pytest.mark.filterwarnings("ignore::onnx_parity.TracerWarning")
+@pytest.mark.parametrize(("program", "name"), [(branched, "times"), (along, "axis"), (along_in_script, "axis")])
+def test_a_number_whose_value_the_program_needs_is_refused(program: Any, name: str) -> None:
+    with pytest.raises(onnx_parity.FrozenValueError) as refused:
+        _export(program, 1, dynamic_axes={name: AnyNumber()})
+    first, line, advice = str(refused.value).split("\n")
+    assert first == "the program needs the value of 1 number that AnyNumber makes an input of the model:"
+    assert line.startswith(f"  - {name!r} at {__file__}:")
+    assert advice == (
+        "Script the function that decides by it, or export without this AnyNumber, one model for each number."
+    )
 
 
 @pytest.mark.parametrize(

@@ -212,10 +212,10 @@ def lists_in_a_list(x: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
     return x + len(numbers)
 
 
-def sets_in_a_branch(x: Tensor, n: Tensor) -> Tensor:
+def sets_in_a_branch(x: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
     y = x + 1
     if bool(n > 2):
-        y.set_(x)
+        y.set_(x)  # type: ignore[call-overload]
     return y
 
 

@@ -31,8 +31,8 @@ class MarkedInput:
         self.name = name
         self._recorder = recorder
         self._is_list = isinstance(held.mark, ListOf)
-        self._is_number = isinstance(held.mark, AnyNumber)
-        holds = Holds.LIST if self._is_list else Holds.TENSOR if self._is_number else Holds.OPTIONAL
+        self.is_number = isinstance(held.mark, AnyNumber)
+        holds = Holds.LIST if self._is_list else Holds.TENSOR if self.is_number else Holds.OPTIONAL
         self._handle = recorder.stand_in(held.item.dtype, shape, held.item.device, holds)
         self.value: Value = recorder.value_of(self._handle)
         self.value.name = name
@@ -58,7 +58,7 @@ class MarkedInput:
         """The object that the program is called with. `known` are the symbols that can be read from other inputs."""
         handle, recorder = self._handle, self._recorder
         leaves = Leaves(recorder)
-        if self._is_number:
+        if self.is_number:
             tensor = leaves.give(handle)
             return tensor if recorder.of_script else leaves.number(tensor)
         if self._is_list and any(not isinstance(size, int) for size in self.value.shape):

@@ -90,7 +90,8 @@ class Quantized(Whole):
         return _number(self.zero_point)
 
     def int_repr(self) -> torch.Tensor:
-        return _quantize(self.value, *self._grid(torch.float32, _INTEGERS[self.quantized_dtype]))
+        ints: torch.Tensor = _quantize(self.value, *self._grid(torch.float32, _INTEGERS[self.quantized_dtype]))
+        return ints
 
     def dequantize(self) -> torch.Tensor:
         return self.value
