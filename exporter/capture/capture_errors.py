@@ -109,16 +109,9 @@ def ended_the_process(error: SystemExit) -> CaptureError:
 
 def refuse_ignored_inputs(graph: Graph, looked_at: Mapping[Value, Origin]) -> None:
     """Refuse a program that looked at the values of an input, decided by them, and does not use the input otherwise."""
-    live = graph.live_nodes()
-    used = {id(value) for node in live for value in node.inputs()}
+    used = {id(value) for node in graph.live_nodes() for value in node.inputs()}
     used.update(id(output) for output in graph.outputs)
-    sizes = [
-        *(size for node in live for size in node.sizes()),
-        *(size for each in graph.outputs for size in each.shape),
-    ]
-    symbols = {str(symbol) for size in sizes if not isinstance(size, int) for symbol in size.node.expr.free_symbols}
-    numbers = {name: value for name, (value, axis) in graph.symbol_sources.items() if axis is None}
-    used.update(id(value) for name, value in numbers.items() if name in symbols)
+    used.update(id(value) for value, axis in graph.symbol_sources.values() if axis is None)
     ignored = [each for each in graph.inputs if each.value in looked_at and id(each.value) not in used]
     if not ignored:
         return
