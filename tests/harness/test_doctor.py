@@ -78,5 +78,5 @@ def test_a_broken_installation_fails_the_command(monkeypatch: pytest.MonkeyPatch
     assert result.output.splitlines()[1:] == [
         "BROKEN   nor-this-one                        not installed",
         "         without it: nothing works",
-        "         to get it: pip install onnx-parity",
+        "         to get it: pip install nor-this-one",
     ]

@@ -13,7 +13,6 @@ import pytest
 import yaml
 
 import start
-from tests.packaging.test_your_own_cases import environment as environment
 
 ROOT = Path(start.__file__).parent
 ACTION = ROOT / ".github" / "actions" / "gate" / "action.yml"
