@@ -27,7 +27,7 @@ def contents(subjects: Iterable[str] = ()) -> dict[str, str]:
 
     `subjects` are the names of exporters and runtimes. Those of a user, `my_package.export:to_onnx`, have files too.
     """
-    found = {}
+    found: dict[str, str] = {}
     for module in filter(None, map(module_of, subjects)):
         found |= _own_files(module)
     for package in _PACKAGES:

@@ -7,6 +7,7 @@ nowhere is an error that names it.
 from __future__ import annotations
 
 import html
+import itertools
 import os
 import re
 import shutil
@@ -45,7 +46,8 @@ _STYLE = """\
 * { box-sizing: border-box; }
 body { margin: 0; background: var(--paper); color: var(--ink); font: 16px/1.55 system-ui, sans-serif; }
 .page { display: flex; max-width: 76rem; margin-inline: auto; padding: 1.5rem; gap: 2.5rem; }
-nav { flex: 0 0 14rem; font-size: .92em; } nav ul { list-style: none; padding: 0; } nav p { color: var(--soft); margin: 0; }
+nav { flex: 0 0 14rem; font-size: .92em; } nav ul { list-style: none; padding: 0; }
+nav p { color: var(--soft); margin: 0; }
 nav [aria-current] { font-weight: 600; text-decoration: none; } main { min-width: 0; flex: 1; overflow-wrap: anywhere; }
 a { color: var(--link); } code, pre { font: .9em ui-monospace, monospace; background: var(--code); border-radius: 3px; }
 code { padding: .1em .25em; } pre { padding: .8rem 1rem; overflow-x: auto; } pre code { padding: 0; }
@@ -104,7 +106,7 @@ def anchor_of(heading: str) -> str:
 
 
 def _give_anchors(tokens: list[Token]) -> Iterator[str]:
-    for opening, inline in zip(tokens, tokens[1:], strict=False):
+    for opening, inline in itertools.pairwise(tokens):
         if opening.type == "heading_open":
             anchor = anchor_of(inline.content)
             opening.attrSet("id", anchor)
@@ -143,15 +145,17 @@ def _is_shown(file: str) -> bool:
 def _page(name: str, title: str, body: str, pages: Mapping[str, str]) -> str:
     nav = []
     for section, names in SECTIONS.items():
-        current = ' aria-current="page"'
-        links = "".join(
-            f'<li><a href="{_address(each)}"{current if each == name else ""}>{html.escape(_title(pages[each]))}</a></li>'
-            for each in names
-        )
+        links = "".join(f"<li>{_link(each, _title(pages[each]), current=each == name)}</li>" for each in names)
         nav.append(f"<p>{section}</p><ul>{links}</ul>")
     return (
         '<!doctype html>\n<html lang="en">\n<head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f"<title>{html.escape(title)}</title>\n<style>\n{_STYLE}</style></head>\n"
-        f'<body><div class="page"><nav aria-label="Pages">{"".join(nav)}</nav>\n<main>\n{body}</main></div></body>\n</html>\n'
+        f'<body><div class="page"><nav aria-label="Pages">{"".join(nav)}</nav>\n'
+        f"<main>\n{body}</main></div></body>\n</html>\n"
     )
+
+
+def _link(name: str, title: str, *, current: bool) -> str:
+    marked = ' aria-current="page"' if current else ""
+    return f'<a href="{_address(name)}"{marked}>{html.escape(title)}</a>'

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -14,7 +15,7 @@ from tests.records import RECORD
 WRONG_VALUES = "output 0 at (1, {0}): runtime -0.97{0}, torch -0.488; error 4.9e-01, tolerance 2.4e-07, headroom 0.0000"
 
 
-def wrong(case: str, *aten: str, opset: int = 9, **changes: object) -> Record:
+def wrong(case: str, *aten: str, opset: int = 9, **changes: Any) -> Record:
     """A cell with wrong values, of a program of these operators."""
     name = case.partition("[")[0]
     usual = {"status": Status.FAILED, "stage": Stage.COMPARE, "blame": Blame.EXPORTER, "reason": WRONG_VALUES.format(2)}
@@ -119,13 +120,18 @@ def test_a_failure_at_fewer_opsets_does_not_explain_one_at_more() -> None:
 
 
 def test_without_operators_the_declaration_tells_causes_apart() -> None:
-    died = {"status": Status.CRASHED, "blame": None, "stage": Stage.RUN, "reason": "was killed by SIGFPE in stage run"}
+    died: dict[str, Any] = {
+        "status": Status.CRASHED,
+        "blame": None,
+        "stage": Stage.RUN,
+        "reason": "was killed by SIGFPE in stage run",
+    }
     records = [wrong(case, **died) for case in ("topk[k=0]", "topk[k=1]", "sort")]
     assert rows(*records) == [("topk", 2), ("sort", 1)]
 
 
 def test_refusals_are_told_by_their_reasons() -> None:
-    refused = {"status": Status.UNSUPPORTED, "blame": None, "stage": Stage.EXPORT, "dtype": "bfloat16"}
+    refused: dict[str, Any] = {"status": Status.UNSUPPORTED, "blame": None, "stage": Stage.EXPORT, "dtype": "bfloat16"}
     records = [
         wrong(
             name, f"aten::{name}", reason=f"aten::{name}: Cast does not take torch.bfloat16 (from opset 13)", **refused
@@ -138,7 +144,7 @@ def test_refusals_are_told_by_their_reasons() -> None:
 
 
 def test_known_failures_are_told_by_the_reasons_of_their_expectations() -> None:
-    known = {"status": Status.KNOWN, "reason": "MaxPool is not defined for NaN"}
+    known: dict[str, Any] = {"status": Status.KNOWN, "reason": "MaxPool is not defined for NaN"}
     records = [
         wrong("pool", "aten::max_pool2d", error=error, blame=blame, **known)
         for error, blame in (("output 0 differs", Blame.UNKNOWN), ("NaN and infinities differ", Blame.EXPORTER))
