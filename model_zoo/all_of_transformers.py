@@ -8,6 +8,7 @@ from functools import cache
 from importlib import import_module
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from onnx_parity.harness.case import Maker, floats, ints
@@ -64,7 +65,12 @@ class Called(nn.Module):
         self.fixed = {"use_cache": False} if "use_cache" in accepted else {}
 
     def forward(self, *tensors: Tensor) -> list[Tensor]:
-        result = self.model(**dict(zip(self.names, tensors, strict=True)), **self.fixed)
+        given = dict(zip(self.names, tensors, strict=True))
+        if "attention_mask" in given:
+            # The first token is always attended to: a row without any has results that mean nothing.
+            mask = given["attention_mask"]
+            given["attention_mask"] = torch.cat([torch.ones_like(mask[:, :1]), mask[:, 1:]], 1)
+        result = self.model(**given, **self.fixed)
         return [each for each in result.to_tuple() if isinstance(each, Tensor)]
 
 
@@ -113,7 +119,7 @@ def _candidates(model: Any) -> Iterator[Mapping[str, Maker]]:
     config = model.config
     ids = {"input_ids": ints(2, 7, low=3, high=_TOKENS - 3)}
     if "attention_mask" in accepted:
-        ids["attention_mask"] = ints(2, 7, low=1, high=2)
+        ids["attention_mask"] = ints(2, 7, high=2)
     decoder = {"decoder_input_ids": ints(2, 5, low=3, high=_TOKENS - 3)} if "decoder_input_ids" in accepted else {}
     main = model.main_input_name
     if main == "input_ids":

@@ -58,7 +58,7 @@ def _joined(inputs: list[torch.Tensor], axis: int) -> torch.Tensor:
 def _reshape(node: ir.Node, inputs: Sequence[torch.Tensor]) -> torch.Tensor:
     x, sizes = inputs[0], inputs[1].tolist()
     if not _attribute(node, "allowzero", 0):
-        sizes = [size or x.shape[axis] for axis, size in enumerate(sizes)]
+        sizes = [x.shape[axis] if not size and axis < x.ndim else size for axis, size in enumerate(sizes)]
     return x.reshape(sizes)
 
 
@@ -112,8 +112,11 @@ def fold_constants(model: ir.Model) -> None:
             continue
         if node.op_type in _ELEMENTWISE and len(known) > 2:
             continue
-        if node.op_type == "Div" and not known[0].dtype.is_floating_point():
+        if node.op_type in ("Div", "ReduceMean") and not known[0].dtype.is_floating_point():
             continue
+        source = node.inputs[0]
+        if node.op_type == "Reshape" and known[0].nbytes > 1024 and source is not None and len(source.uses()) > 1:
+            continue  # The model would have the weight twice.
         _fold(graph, node, evaluate, known)
 
 
@@ -175,7 +178,7 @@ def _fold(graph: ir.Graph, node: ir.Node, evaluate: _Evaluate, tensors: list[ir.
 
 def _same_bytes(node: ir.Node, tensors: list[ir.TensorProtocol]) -> tuple[ir.TensorProtocol, ...]:
     """The tensors whose concatenated bytes are those of the result; none if it must be computed."""
-    if node.op_type in ("Unsqueeze", "Squeeze"):
+    if node.op_type in ("Reshape", "Unsqueeze", "Squeeze"):
         return (tensors[0],)
     if node.op_type == "Concat" and _attribute(node, "axis", 0) == 0:
         return tuple(tensors)
