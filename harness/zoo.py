@@ -106,6 +106,7 @@ class ListedModel(Case, OwnProgram):
 
         module = build_module(module_of_it, {}, stable_seed(run_seed, self.label, "weights"))
         (built,) = made
+        _settle(module, [maker.make(0, Dtype.FLOAT32) for maker in built.inputs.values()])
         if dtype.is_floating:
             module.to(getattr(torch, dtype))
         module.eval().to(device)
@@ -150,6 +151,28 @@ def every(
         names=names,
         build=build,
     )
+
+
+@torch.no_grad()
+def _settle(module: torch.nn.Module, inputs: Sequence[torch.Tensor]) -> None:
+    """Let batch norms have the statistics of these inputs.
+
+    With others, activations grow from block to block in some networks, such as EfficientNets, until torch's own results
+    in float32 have no correct digit.
+    """
+    kinds = (torch.nn.BatchNorm1d, torch.nn.BatchNorm2d, torch.nn.BatchNorm3d)
+    norms = [each for each in module.modules() if isinstance(each, kinds) and each.track_running_stats]
+    momenta = [norm.momentum for norm in norms]
+    module.eval()
+    for norm in norms:
+        norm.reset_running_stats()
+        norm.momentum = None  # The statistics become those of the one call.
+        norm.train()
+    if norms:
+        module(*inputs)
+    for norm, momentum in zip(norms, momenta, strict=True):
+        norm.momentum = momentum
+        norm.eval()
 
 
 @torch.no_grad()

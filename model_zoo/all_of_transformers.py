@@ -141,8 +141,8 @@ def _candidates(model: Any) -> Iterator[Mapping[str, Maker]]:
         yield {"input_features": floats(2, frames, bins), **decoder}
     if "pixel_values_videos" in accepted:
         for image in _images(config):
-            frames = getattr(config, "frames_per_clip", None) or getattr(config, "num_frames", 4)
-            yield {"pixel_values_videos": floats(2, frames, *image.shape[1:])}
+            pictures = getattr(config, "frames_per_clip", None) or getattr(config, "num_frames", 4)
+            yield {"pixel_values_videos": floats(2, pictures, *image.shape[1:])}
 
 
 def _images(config: Any) -> Iterator[Maker]:
@@ -153,9 +153,9 @@ def _images(config: Any) -> Iterator[Maker]:
     yield floats(2, channels, height, width)
     yield floats(2, channels, 64, 64)
     yield floats(2, channels, 224, 224)
-    frames = getattr(config, "num_frames", None)
-    if frames:
-        yield floats(2, frames, channels, height, width)
+    pictures: int | None = getattr(config, "num_frames", None)
+    if pictures:
+        yield floats(2, pictures, channels, height, width)
 
 
 transformers_models = every(

@@ -63,13 +63,13 @@ def _norms(product: ir.Node) -> Iterator[tuple[ir.Value, ir.Value, float]]:
 def _normalized(value: ir.Value | None) -> Iterator[tuple[ir.Value, float]]:
     """For x / sqrt(mean(x * x) + epsilon): x and epsilon."""
     quotient, product = producer_of(value, "Div"), producer_of(value, "Mul")
-    candidates = []
+    candidates: list[tuple[ir.Value | None, ir.Value | None]] = []
     if quotient is not None:
         candidates.append((quotient.inputs[0], quotient.inputs[1]))
     if product is not None:
-        for x, factor in pairs_of(product):
-            inverse = producer_of(factor, "Reciprocal")
-            candidates.append((x, inverse.inputs[0] if inverse is not None else None))
+        for factor, other in pairs_of(product):
+            inverse = producer_of(other, "Reciprocal")
+            candidates.append((factor, inverse.inputs[0] if inverse is not None else None))
     for x, root in candidates:
         sqrt = producer_of(root, "Sqrt")
         total = producer_of(sqrt.inputs[0], "Add") if sqrt is not None else None

@@ -145,7 +145,8 @@ class _Fusion:
 
     def _constant(self, name: str, numbers: list[int]) -> ir.Value:
         tensor = ir.tensor(numbers, dtype=ir.DataType.INT64, name=name)
-        value = ir.Value(name=name, type=ir.TensorType(ir.DataType.INT64), shape=tensor.shape, const_value=tensor)
+        shape = ir.Shape([len(numbers)])
+        value = ir.Value(name=name, type=ir.TensorType(ir.DataType.INT64), shape=shape, const_value=tensor)
         self._graph.initializers.add(value)
         return value
 
