@@ -141,7 +141,7 @@ def _candidates(model: Any) -> Iterator[Mapping[str, Maker]]:
         yield {"input_features": floats(2, frames, bins), **decoder}
     if "pixel_values_videos" in accepted:
         for image in _images(config):
-            pictures = int(getattr(config, "frames_per_clip", None) or getattr(config, "num_frames", 4))
+            pictures = getattr(config, "frames_per_clip", getattr(config, "num_frames", 4))
             yield {"pixel_values_videos": floats(2, pictures, *image.shape[1:])}
 
 
