@@ -26,6 +26,7 @@ MAY_IMPORT = {
         "harness.store",
         "harness.escaping",
         "harness.opset_ranges",
+        "harness.results.causes",
         "harness.results.content",
     ),
     "benchmarks": ("exporter", "harness", "model_zoo.torchvision_import"),
@@ -45,7 +46,7 @@ LAYERS = {
     "exporter/lowering": ("schema", "values", "opsets", "custom", "aten"),
     "harness": (
         "cases", "subjects", "results", "expecting", "matrix", "judging", "running", "gate", "localisation",
-        "comparison", "surface", "pytest_plugin", "commands",
+        "drawing", "comparison", "surface", "pytest_plugin", "commands",
     ),
 }  # fmt: skip
 
