@@ -97,7 +97,7 @@ function canvas(title, graph, marks, chosen) {
     const words = search.value.toLowerCase().split(/\s+/).filter(Boolean);
     hits = words.length ? [...boxes.keys()].filter((number) => words.every((word) => texts[number].includes(word))) : [];
     groups.forEach((group, number) => group.classList.toggle("hit", hits.includes(number)));
-    told.textContent = words.length ? plural(hits.length, "box").replace("boxs", "boxes") : "";
+    told.textContent = words.length ? `${thousands(hits.length)} found` : "";
   }
   search.addEventListener("input", find);
   search.addEventListener("keydown", (event) => {
@@ -113,14 +113,15 @@ function canvas(title, graph, marks, chosen) {
     return [seen.x + (event.clientX - box.left) / box.width * seen.width, seen.y + (event.clientY - box.top) / box.height * seen.height];
   };
   let held = null;
-  frame.addEventListener("pointerdown", (event) => { held = { x: event.clientX, y: event.clientY, from: middle(), moved: false }; });
-  addEventListener("pointermove", (event) => {
+  frame.addEventListener("pointerdown", (event) => { held = { x: event.clientX, y: event.clientY, from: middle() }; });
+  frame.addEventListener("pointermove", (event) => {
     if (!held || !event.buttons) return;
     const scale = seen.width / frame.clientWidth;
-    held.moved ||= Math.hypot(event.clientX - held.x, event.clientY - held.y) > 4;
+    // A short way is a click on a box. A captured pointer clicks on none, and may leave the frame.
+    if (!held.moved && Math.hypot(event.clientX - held.x, event.clientY - held.y) > 4) { held.moved = true; frame.setPointerCapture(event.pointerId); }
     if (held.moved) look(held.from[0] - (event.clientX - held.x) * scale, held.from[1] - (event.clientY - held.y) * scale, seen.width);
   });
-  addEventListener("pointerup", () => { held = null; });
+  for (const end of ["pointerup", "pointercancel"]) frame.addEventListener(end, () => { held = null; });
   // The wheel scrolls the page, unless the graph has the focus or Control is held.
   frame.addEventListener("wheel", (event) => {
     if (!event.ctrlKey && !event.metaKey && document.activeElement !== frame) return;

@@ -1,7 +1,8 @@
 // Why a case has its outcome: the recorded program, the exported graph at one opset or two, and the errors of values.
 "use strict";
 
-const signature = (node) => JSON.stringify([node.domain, node.op, node.since, node.attributes, Object.keys(node.bodies ?? {})]);
+// The versions of operators differ from opset to opset, and are not marked.
+const signature = (node) => JSON.stringify([node.domain, node.op, node.attributes, Object.entries(node.bodies ?? {}).map(([name, body]) => [name, body.nodes.map(signature)])]);
 
 // The places of a longest common subsequence of two lists of texts, as pairs.
 function common(one, other) {
@@ -103,13 +104,25 @@ function errorMap({ map, pooled }) {
     h("figcaption", {}, `${words}. A cross: beyond the tolerance. Darker: more than a tenth of it.`));
 }
 
-// What there is of a case, or how to have it drawn.
+// Values may be called `constructor`: what is looked up by their names has nothing but what was put into it.
+function withoutInherited(graph) {
+  if (graph.types) Object.setPrototypeOf(graph.types, null);
+  for (const node of graph.nodes) Object.values(node.bodies ?? {}).forEach(withoutInherited);
+}
+
+// What there is of a case, if it was drawn.
 async function drawingOf(declaration, data) {
-  const [piece, at] = declaration.drawings[data.case] ?? [];
-  if (piece !== undefined) return (await load(`drawings-${piece}`))[at];
-  if (!document.documentElement.dataset.served) return null;
   const wanted = new URLSearchParams({ kind: declaration.kind, family: declaration.family, name: declaration.name, case: data.case });
-  return load(`drawn?${wanted}`, `draw/drawn.js?${wanted}`);
+  let drawing = null;
+  if (Object.hasOwn(declaration.drawings, data.case)) {
+    const [piece, at] = declaration.drawings[data.case];
+    drawing = (await load(`drawings-${piece}`))[at];
+  } else if (document.documentElement.dataset.served) {
+    drawing = await load(`drawn?${wanted}`, `draw/drawn.js?${wanted}`);
+  }
+  drawing?.graphs?.forEach(withoutInherited);
+  if (drawing?.values) Object.setPrototypeOf(drawing.values, null);
+  return drawing;
 }
 
 function showDrawing(declaration, data, place) {
