@@ -29,4 +29,4 @@ def notices(info: RunInfo, end: RunEnd | None, damage: str, carried: int) -> Ite
             "together."
         )
     if carried:
-        yield f"{plural(carried, 'cell')} did not run again: nothing that they depend on has changed since they passed."
+        yield f"{plural(carried, 'cell')} did not run again: nothing on which a result depends has changed since."

@@ -23,8 +23,8 @@ class PublicName(msgspec.Struct, frozen=True):
 
 
 class NameGroup(msgspec.Struct, frozen=True):
-    """The names of one kind. `kind` is what a record has of them: `calls`, `aten`, `onnx`, `types` (an ONNX operator and
-    the dtype of a cell), `opinfo` or `models` (the declaration's name)."""
+    """The names of one kind. `kind` is what a record has of them: `calls`, `aten`, `onnx`, `types` (an ONNX operator
+    and the dtype of a cell), `opinfo` or `models` (the declaration's name)."""
 
     title: str
     kind: str

@@ -507,6 +507,8 @@ def test_a_page_runs_and_loads_its_own_files_alone(chromium: Browser, site: Path
     context.close()
 
 
+#: The section of a case's page with its graph.
+GRAPH = "section[aria-labelledby=drawing]"
 DRAWN = case("avg_pool2d", "pooling", "avg_pool2d[ceil_mode=True]")
 
 
@@ -516,8 +518,8 @@ def test_a_graph_is_drawn_searched_and_explained(page: Page, site: Path) -> None
     expect(boxes).to_have_count(5)
     expect(page.locator(".box.diverges")).to_contain_text("≠ AveragePool")
     expect(page.locator(".box.held")).to_contain_text("= Pad")
-    expect(page.locator("#drawing")).to_contain_text("1 of 2 values inside the model that PyTorch has too diverge")
-    expect(page.locator("#drawing")).to_contain_text("Opset 7: AveragePool: ceil_mode needs opset 10")
+    expect(page.locator(GRAPH)).to_contain_text("1 of 2 values inside the model that PyTorch has too diverge")
+    expect(page.locator(GRAPH)).to_contain_text("Opset 7: AveragePool: ceil_mode needs opset 10")
     search = page.get_by_label("Find in opset 9")
     search.fill("aten.averagepool")
     expect(page.locator(".box.hit")).to_have_count(1)
@@ -526,9 +528,7 @@ def test_a_graph_is_drawn_searched_and_explained(page: Page, site: Path) -> None
     expect(page.locator(".of-node")).to_contain_text("model.py:3")
     # What is below is lower, and no two boxes lie on each other.
     tops = [box.bounding_box() for box in boxes.all()]
-    assert all(
-        one and other and one["y"] + one["height"] <= other["y"] for one, other in pairwise(tops)
-    )
+    assert all(one and other and one["y"] + one["height"] <= other["y"] for one, other in pairwise(tops))
     expect(page.locator(".errors")).to_contain_text("1 of 6 parts of the output exceed the tolerance")
     expect(page.locator(".bands")).to_contain_text("NaN or infinite")
 
@@ -540,7 +540,7 @@ def test_two_opsets_stand_beside_each_other_with_their_difference(page: Page, si
     expect(page.locator(".box.only-here")).to_have_count(1)
     expect(page.locator(".box.only-here")).to_contain_text("Δ Div")
     page.get_by_text("The graph as text").click()
-    expect(page.locator("#drawing ins").first).to_contain_text("+")
+    expect(page.locator(f"{GRAPH} ins").first).to_contain_text("+")
     page.reload()
     expect(page.locator(".canvas")).to_have_count(2)
     axe(page)
@@ -580,7 +580,7 @@ def test_a_graph_of_a_thousand_nodes_is_drawn(page: Page, tmp_path: Path) -> Non
     took = page.evaluate(
         """() => {
             const began = performance.now();
-            const beside = [...document.querySelectorAll("#drawing select")][1];
+            const beside = [...document.querySelectorAll(".tools:has(+ .panes) select")][1];
             beside.value = "1";
             beside.dispatchEvent(new Event("change"));
             return performance.now() - began;
@@ -593,7 +593,7 @@ def test_a_graph_of_a_thousand_nodes_is_drawn(page: Page, tmp_path: Path) -> Non
 
 def test_a_case_that_was_not_drawn_says_how_it_can_be(page: Page, site: Path) -> None:
     open_page(page, site, case("relu", "activation", "relu"))
-    expect(page.locator("#drawing code")).to_have_text("parity report --draw 'relu'")
+    expect(page.locator(f"{GRAPH} code")).to_have_text("parity report --draw 'relu'")
 
 
 def test_enter_goes_where_the_search_leads_when_it_has_answered(page: Page, site: Path) -> None:
