@@ -24,7 +24,7 @@ from onnx_parity.reports.machine import write_machine_files
 from onnx_parity.reports.notices import notices
 from onnx_parity.reports.outcomes import FACES, STATE_NUMBERS, State, in_words
 from onnx_parity.reports.pages.case_data import CaseData, case_data
-from onnx_parity.reports.pages.causes import CauseMeter
+from onnx_parity.reports.pages.failures import CauseMeter
 from onnx_parity.reports.pages.changes import Changes
 from onnx_parity.reports.pages.coverage_data import CoverageTable
 from onnx_parity.reports.pages.divergence import DivergenceMeter

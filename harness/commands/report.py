@@ -140,13 +140,13 @@ def _draw(run: Path, patterns: Sequence[str] | None) -> None:
 
     if patterns == ["none"]:
         return
-    found = tasks(run, patterns)
+    found = tasks(run, defaults.declarations(), patterns, any_subject=patterns is not None)
     if found:
         draw_all(found, read_info(run), defaults.declarations(), partial(print_text, error=True))
     elif patterns is not None:
         print_text(
             f"{', '.join(patterns)}: there is nothing to draw. No case has such a name, or they are drawn already, or "
-            "their declarations have changed since the run.",
+            "their declarations are not here or have changed since the run.",
             error=True,
         )
 
@@ -193,10 +193,14 @@ def _drawn_script(run: Path, asked: dict[str, str], name: str) -> str:
     from onnx_parity.reports.pieces import script
 
     key = tuple(asked.get(part, "") for part in ("kind", "family", "name", "case"))
-    draw_all(tasks(run, [key[-1]]), read_info(run), defaults.declarations())
+    places = defaults.declarations()
+    draw_all(tasks(run, places, [key[-1]]), read_info(run), places)
     found = next((each for each in drawings_of(run) if each.key == key), None)
     # A page takes what is missing from an object of any kind.
-    absent = {"missing": "its declaration is not here, or has changed since the run"}
+    absent = {
+        "missing": "its declaration is not here, has changed since the run, or names an exporter or a runtime of another "
+        "module, which parity report --draw uses"
+    }
     return script(name, shown(msgspec.to_builtins(found)) if found is not None else absent)
 
 

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import msgspec
 
+from onnx_parity.harness.axes import EXPORTER_NAMES, RUNTIME_NAMES
 from onnx_parity.harness.drawing.drawings import FOLDER, blank_drawing, drawings_of, keep_drawing
 from onnx_parity.harness.record import WRONG, Record, RunInfo, Status
 from onnx_parity.harness.results.causes import cause_of
@@ -39,10 +40,14 @@ class Task(msgspec.Struct, frozen=True):
     file: str
 
 
-def tasks(run: Path, patterns: Sequence[str] | None) -> list[Task]:
+def tasks(
+    run: Path, places: Sequence[Path], patterns: Sequence[str] | None = None, *, any_subject: bool = False
+) -> list[Task]:
     """What there is to draw of a run: the cases that match a pattern, or without patterns a few.
 
-    What has been drawn before is left out, and so are cases whose declaration is not here or is no longer as it ran.
+    What has been drawn before is left out, and so are cases whose declaration is not in one of these `places`, or is no
+    longer as it ran. To draw a case is to run code that the records name. A run may come from elsewhere, so that
+    exporters and runtimes of other modules are only used with `any_subject`.
     """
     cases: defaultdict[tuple[str, str, str, str], list[Record]] = defaultdict(list)
     for record in _relevant(run, patterns):
@@ -58,7 +63,8 @@ def tasks(run: Path, patterns: Sequence[str] | None) -> list[Task]:
     for case in chosen:
         record = _shown(case)
         key = record.kind, record.family, record.name, record.case
-        if _is_as_it_ran(record) and drawn.get(key) != record.source:
+        is_ours = record.exporter in EXPORTER_NAMES and record.runtime in RUNTIME_NAMES
+        if (is_ours or any_subject) and _is_as_it_ran(record, places) and drawn.get(key) != record.source:
             opsets = sorted({each.opset for each in case if _axes(each) == _axes(record)})
             name = blake2b("\0".join(key).encode("utf-8", "replace"), digest_size=8).hexdigest()
             found.append(Task(record, opsets, str(run / FOLDER / f"{name}.json")))
@@ -120,9 +126,11 @@ def _axes(record: Record) -> tuple[str, ...]:
     return record.dtype, record.device, record.shapes, record.capture, record.exporter, record.runtime
 
 
-def _is_as_it_ran(record: Record) -> bool:
+def _is_as_it_ran(record: Record, places: Sequence[Path]) -> bool:
     file = Path(record.file)
     try:
+        if not any(file.resolve().is_relative_to(place.resolve()) for place in places):
+            return False
         return bool(record.source) and declared_as(file, record.name) == record.source
     except (OSError, SyntaxError, ValueError):
         return False

@@ -28,7 +28,8 @@ def main(seed: int, places: Sequence[Path]) -> None:
 
 def _drawn(task: Task, seed: int, places: Sequence[Path]) -> Drawing:
     try:
-        cell = find_cell(task.record.nodeid, places)
+        # Its file is one that the tasks were checked for; that of the node id may be another.
+        cell = find_cell(f"{task.record.file}::{task.record.cell}", places)
     except (NoSuchCellError, DeclarationError, ImportError) as error:
         return blank_drawing(task.record, f"its declaration was not found: {error}")
     return draw(task.record, cell, task.opsets, seed)

@@ -119,6 +119,10 @@ def test_an_error_picture_counts_every_element() -> None:
     assert error_picture("e", np.zeros((0, 3), np.float32), expect(np.zeros((0, 3), np.float32), None)).map == []
 
 
+#: Where the declarations of these tests are.
+HERE = [Path("some.py")]
+
+
 @pytest.fixture
 def declared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Record:
     """A record whose declaration is in the working directory, as it was when the cell ran."""
@@ -129,7 +133,7 @@ def declared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Record:
 
 def test_few_cases_are_all_drawn_and_of_many_one_of_each_cause(declared: Record, tmp_path: Path) -> None:
     few = [replace(declared, cell=f"{n}", case=f"elu[{n}]") for n in range(3)]
-    assert [task.record.case for task in tasks(write_run(tmp_path / "few", few), None)] == [
+    assert [task.record.case for task in tasks(write_run(tmp_path / "few", few), HERE)] == [
         "elu[0]",
         "elu[1]",
         "elu[2]",
@@ -139,11 +143,11 @@ def test_few_cases_are_all_drawn_and_of_many_one_of_each_cause(declared: Record,
     many[9] = replace(many[9], status=Status.FAILED, stage=Stage.EXPORT, reason="cannot")
     many[10] = replace(many[10], status=Status.CRASHED)
     run = write_run(tmp_path / "many", many)
-    assert [task.record.case for task in tasks(run, None)] == ["elu[7]", "elu[9]"]
+    assert [task.record.case for task in tasks(run, HERE)] == ["elu[7]", "elu[9]"]
     # The brackets of a label are no pattern.
-    assert [task.record.case for task in tasks(run, ["elu[3]", "elu[[]12]"])] == ["elu[3]", "elu[12]"]
-    assert len(tasks(run, ["elu"])) == 30
-    assert tasks(run, ["nothing*"]) == []
+    assert [task.record.case for task in tasks(run, HERE, ["elu[3]", "elu[[]12]"])] == ["elu[3]", "elu[12]"]
+    assert len(tasks(run, HERE, ["elu"])) == 30
+    assert tasks(run, HERE, ["nothing*"]) == []
 
 
 def test_the_wrong_cell_is_drawn_at_the_opsets_of_its_axes(declared: Record, tmp_path: Path) -> None:
@@ -153,27 +157,43 @@ def test_the_wrong_cell_is_drawn_at_the_opsets_of_its_axes(declared: Record, tmp
         for opset in (9, 13)
     ]
     cells[2] = replace(cells[2], status=Status.FAILED)
-    (task,) = tasks(write_run(tmp_path, [*cells, replace(declared, cell="late", opset=20)]), None)
+    (task,) = tasks(write_run(tmp_path, [*cells, replace(declared, cell="late", opset=20)]), HERE)
     assert (task.record.dtype, task.record.opset, task.opsets) == ("float16", 9, [9, 13])
 
 
 def test_what_is_drawn_or_has_changed_is_not_drawn_again(declared: Record, tmp_path: Path) -> None:
     run = write_run(tmp_path / "runs", [declared])
-    (task,) = tasks(run, None)
+    (task,) = tasks(run, HERE)
     keep_drawing(Path(task.file), blank_drawing(task.record))
     assert [each.key for each in drawings_of(run)] == [("operator", "activation", "elu", "elu[alpha=1.0]")]
-    assert tasks(run, None) == []
+    assert tasks(run, HERE) == []
     Path(task.file).write_text("damaged")
-    assert list(drawings_of(run)) == [] and len(tasks(run, None)) == 1
+    assert list(drawings_of(run)) == [] and len(tasks(run, HERE)) == 1
     changed = replace(declared, source="that of another declaration")
-    assert tasks(write_run(tmp_path / "changed", [changed]), ["*"]) == []
+    assert tasks(write_run(tmp_path / "changed", [changed]), HERE, ["*"]) == []
+
+
+def test_a_run_from_elsewhere_has_no_code_of_its_own_run(declared: Record, tmp_path: Path) -> None:
+    Path("elsewhere").mkdir()
+    Path("here").mkdir()
+    Path("elsewhere/some.py").write_text("elu = 1\n")
+    foreign = [
+        replace(declared, cell="path", case="path", file="elsewhere/some.py"),
+        replace(declared, cell="up", case="up", file="here/../some.py"),
+        replace(declared, cell="exporter", case="exporter", exporter="elsewhere.some:export"),
+        replace(declared, cell="runtime", case="runtime", runtime="backend:elsewhere.some"),
+    ]
+    run = write_run(tmp_path / "runs", foreign)
+    assert tasks(run, [Path("here")]) == [] and tasks(run, []) == []
+    assert [task.record.cell for task in tasks(run, HERE, ["*"], any_subject=True)] == ["up", "exporter", "runtime"]
+    assert [task.record.cell for task in tasks(run, HERE, ["*"])] == ["up"]
 
 
 def test_a_case_that_ends_the_process_is_told_and_the_next_are_drawn(
     declared: Record, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = write_run(tmp_path / "runs", [replace(declared, cell=f"{n}", case=f"elu[{n}]") for n in range(3)])
-    wanted = tasks(run, None)
+    wanted = tasks(run, HERE)
     begun: list[int] = []
 
     def worker(left: list[Task], *_: object) -> str:
