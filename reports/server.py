@@ -112,7 +112,7 @@ class _Handler(BaseHTTPRequestHandler):
         super().__init__(*arguments, **more)  # type: ignore[arg-type]
 
     def do_GET(self) -> None:
-        port = self.server.server_address[1]
+        port = self.connection.getsockname()[1]
         own = {f"{HOST}:{port}", f"localhost:{port}"}
         site = self.headers.get("Sec-Fetch-Site", "none")
         # Somebody else's page may be opened from a link, but may not load anything from here.

@@ -175,10 +175,15 @@ def _torchvision_models() -> Iterator[str]:
     for folder in (spec.submodule_search_locations or ()) if spec is not None else ():
         for file in sorted((Path(folder) / "models").rglob("*.py")):
             for node in ast.parse(file.read_bytes()).body:
-                if isinstance(node, ast.FunctionDef) and any(map(_registers, node.decorator_list)):
-                    yield node.name
+                if isinstance(node, ast.FunctionDef):
+                    yield from filter(None, (_registered_as(node.name, each) for each in node.decorator_list))
 
 
-def _registers(decorator: ast.expr) -> bool:
-    called = decorator.func if isinstance(decorator, ast.Call) else decorator
-    return isinstance(called, ast.Name) and called.id == "register_model"
+def _registered_as(function: str, decorator: ast.expr) -> str:
+    """The name of the model that `@register_model()` or `@register_model(name="...")` registers; empty for others."""
+    if not isinstance(decorator, ast.Call) or not isinstance(decorator.func, ast.Name):
+        return ""
+    if decorator.func.id != "register_model":
+        return ""
+    given = [each.value.value for each in decorator.keywords if isinstance(each.value, ast.Constant)]
+    return str(given[0]) if given else function

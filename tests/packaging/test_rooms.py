@@ -27,6 +27,7 @@ MAY_IMPORT = {
         "harness.escaping",
         "harness.opset_ranges",
         "harness.results.causes",
+        "harness.run_store_error",
         "harness.results.content",
     ),
     "benchmarks": ("exporter", "harness", "model_zoo.torchvision_import"),
