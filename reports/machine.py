@@ -17,8 +17,8 @@ from onnx_parity.harness.record import RunInfo, Status
 from onnx_parity.reports import pieces
 from onnx_parity.reports.groups import Group
 from onnx_parity.reports.outcomes import count_in_words
-from onnx_parity.reports.pages.failures import CauseRow
 from onnx_parity.reports.pages.changes import Changes
+from onnx_parity.reports.pages.failures import CauseRow
 from onnx_parity.reports.summary import RunMeter, Summary
 from onnx_parity.reports.wording import plural, shortened, thousands
 

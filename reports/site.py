@@ -24,11 +24,11 @@ from onnx_parity.reports.machine import write_machine_files
 from onnx_parity.reports.notices import notices
 from onnx_parity.reports.outcomes import FACES, STATE_NUMBERS, State, in_words
 from onnx_parity.reports.pages.case_data import CaseData, case_data
-from onnx_parity.reports.pages.failures import CauseMeter
 from onnx_parity.reports.pages.changes import Changes
 from onnx_parity.reports.pages.coverage_data import CoverageTable
 from onnx_parity.reports.pages.divergence import DivergenceMeter
 from onnx_parity.reports.pages.drawn import drawn_pieces
+from onnx_parity.reports.pages.failures import CauseMeter
 from onnx_parity.reports.pages.history import figures_of, history, keep_figures
 from onnx_parity.reports.pages.names_data import Group as NameGroup
 from onnx_parity.reports.pages.names_data import names_data

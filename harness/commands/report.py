@@ -198,8 +198,8 @@ def _drawn_script(run: Path, asked: dict[str, str], name: str) -> str:
     found = next((each for each in drawings_of(run) if each.key == key), None)
     # A page takes what is missing from an object of any kind.
     absent = {
-        "missing": "its declaration is not here, has changed since the run, or names an exporter or a runtime of another "
-        "module, which parity report --draw uses"
+        "missing": "its declaration is not here or has changed since the run, or its exporter or runtime is that of "
+        "another module, which only parity report --draw uses"
     }
     return script(name, shown(msgspec.to_builtins(found)) if found is not None else absent)
 

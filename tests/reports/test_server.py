@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.client
 import threading
 from collections.abc import Iterator
+from http.server import ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -38,10 +39,10 @@ def run() -> Run:
 def port(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
     monkeypatch.setattr(server_module, "_LOOK", 0.01)
     found: list[int] = []
-    servers: list[server_module.ThreadingHTTPServer] = []
+    servers: list[ThreadingHTTPServer] = []
     ready = threading.Event()
 
-    class Noted(server_module.ThreadingHTTPServer):
+    class Noted(ThreadingHTTPServer):
         def serve_forever(self, poll_interval: float = 0.01) -> None:
             servers.append(self)
             super().serve_forever(poll_interval)
