@@ -9,6 +9,7 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from math import inf
 from pathlib import Path
 from typing import Annotated, NamedTuple
@@ -26,7 +27,8 @@ class Target(NamedTuple):
     """A command, and what it may take: seconds, MiB of memory, and seconds of processor time."""
 
     name: str
-    arguments: tuple[str, ...]
+    #: Makes the runs that the command reads, and returns its arguments.
+    arguments: Callable[[], tuple[str, ...]]
     seconds: float = inf
     memory: int = 1024
     processor: float = inf
@@ -52,17 +54,39 @@ _DEFAULT_TIER = 57_000
 _SIZES = (Size("report", 60), Size("small-report", 10, 100))
 
 
-def targets(one: Path, other: Path, halves: tuple[Path, Path], small: Path, root: Path) -> list[Target]:
-    run = ("--run", str(one))
+def targets(root: Path, cells: int) -> list[Target]:
+    def made(name: str, count: int, variation: int = 0, first_case: int = 0) -> str:
+        run = root / f"{name}-{count}"
+        if not (run / "end.json").exists():
+            make_run(root, run.name, count, variation, first_case)
+        read_columns(run)
+        # The first report of a folder of runs writes them, which imports torch.
+        names_for(run)
+        return str(run)
+
+    def one() -> str:
+        return made("made", cells)
+
+    def halves() -> tuple[str, str]:
+        return made("half", cells // 2), made("rest", cells // 2, first_case=cells)
+
+    def query(condition: str) -> Callable[[], tuple[str, ...]]:
+        return lambda: ("query", condition, "--run", one(), "--count")
+
+    def report(run: Callable[[], str], folder: str) -> Callable[[], tuple[str, ...]]:
+        return lambda: ("report", run(), "--out", str(root / folder))
+
     return [
-        Target("query by status", ("query", 'status == "failed" and opset < 11', *run, "--count"), 3),
-        Target("query by headroom", ("query", 'metrics.headroom < 2 and status == "passed"', *run, "--count"), 3),
-        Target("gate", ("gate", "--baseline", str(one), "--run", str(other)), 10),
-        Target("merge", ("merge", *map(str, halves), "--into", str(root / "merged")), 30),
-        Target("report", ("report", str(one), "--out", str(root / "report")), 90),
+        Target("query by status", query('status == "failed" and opset < 11'), 3),
+        Target("query by headroom", query('metrics.headroom < 2 and status == "passed"'), 3),
+        Target("report", report(one, "report"), 90),
         Target(
-            f"report of {_DEFAULT_TIER:,}", ("report", str(small), "--out", str(root / "small-report")), processor=6
+            f"report of {_DEFAULT_TIER:,}",
+            report(lambda: made("small", _DEFAULT_TIER), "small-report"),
+            processor=6,
         ),
+        Target("gate", lambda: ("gate", "--baseline", one(), "--run", made("other", cells, variation=1)), 10),
+        Target("merge", lambda: ("merge", *halves(), "--into", str(root / "merged")), 30),
     ]
 
 
@@ -81,25 +105,16 @@ def main(
     only: Annotated[list[str] | None, typer.Option(help="Measure only the command with this name.")] = None,
 ) -> None:
     """Measure `parity query`, `gate`, `merge` and `report` over made runs, and print what they took and may take."""
-
-    def made(name: str, count: int, variation: int = 0, first_case: int = 0) -> Path:
-        run = root / f"{name}-{count}"
-        if not (run / "end.json").exists():
-            make_run(root, run.name, count, variation, first_case)
-        read_columns(run)
-        return run
-
-    one, other = made("made", cells), made("other", cells, variation=1)
-    halves = made("half", cells // 2), made("rest", cells // 2, first_case=cells)
-    small = made("small", _DEFAULT_TIER)
-    # The first report of a folder of runs writes them, which imports torch.
-    names_for(one)
+    every = targets(root, cells)
+    if unknown := sorted(set(only or ()) - {target.name for target in every}):
+        names = ", ".join(target.name for target in every)
+        raise typer.BadParameter(f"{unknown[0]!r} is none of them: {names}", param_hint="--only")
     failed = False
     print(f"{'':20}{'seconds':>9}{'of':>5}{'processor':>11}{'of':>5}{'MiB':>7}{'of':>6}")
-    for target in targets(one, other, halves, small, root):
+    for target in every:
         if only and target.name not in only:
             continue
-        taken = measured(target.arguments)
+        taken = measured(target.arguments())
         ended_well = taken.code in (0, 1)
         failed |= not ended_well or taken.seconds > target.seconds or taken.memory > target.memory
         failed |= taken.processor > target.processor
@@ -110,6 +125,8 @@ def main(
             flush=True,
         )
     for size in _SIZES:
+        if not (root / size.report).exists():
+            continue
         files = [path for path in (root / size.report).rglob("*") if path.is_file()]
         megabytes = sum(path.stat().st_size for path in files) / 1e6
         failed |= megabytes > size.megabytes or len(files) > size.files

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import msgspec
@@ -11,7 +11,7 @@ import onnx_ir as ir
 import torch
 
 from onnx_parity.exporter.arrays import to_array
-from onnx_parity.exporter.capture.graph.graph import Graph
+from onnx_parity.exporter.capture.graph.graph import Graph, Value
 from onnx_parity.exporter.verification.float64 import in_dtype
 from onnx_parity.exporter.verification.intermediates import computed, shared_values
 from onnx_parity.exporter.verification.oracle import Expected, expect, judge
@@ -135,7 +135,7 @@ def _errors(
     return values, [error_picture(name, got, expected) for name, got, expected in named], ""
 
 
-def _expected(graph: Graph, shared: dict[str, object], inputs: Sequence[torch.Tensor]) -> dict[str, Expected]:
+def _expected(graph: Graph, shared: Mapping[str, Value], inputs: Sequence[torch.Tensor]) -> dict[str, Expected]:
     """What the values inside the model must be, from torch, and from torch in float64 as far as it can."""
     known = computed(graph, inputs)
     try:
@@ -145,7 +145,7 @@ def _expected(graph: Graph, shared: dict[str, object], inputs: Sequence[torch.Te
         exact = {}
     found: dict[str, Expected] = {}
     for name, value in shared.items():
-        tensor, twin = known.get(value), exact.get(value)  # type: ignore[call-overload]
+        tensor, twin = known.get(value), exact.get(value)
         if tensor is not None:
             wide = to_array(twin).astype("float64") if twin is not None and tensor.is_floating_point() else None
             found[name] = expect(to_array(tensor), wide)

@@ -327,9 +327,21 @@ def test_what_a_record_says_never_runs(page: Page, tmp_path: Path, hostile: str)
         link=f"javascript:{hostile}", status=Status.FAILED, metrics=METRICS,
     )  # fmt: skip
     twin = replace(cell, cell="g", case="g")
-    folder = write_report(write_run(tmp_path, [cell, twin]), tmp_path / "report").parent
+    node = DrawnNode(
+        hostile, 0, [hostile, "constructor"], ["toString"], hostile, [(hostile, hostile)], hostile, hostile, hostile
+    )
+    drawing = Drawing(
+        Kind.OPERATOR, hostile, hostile, hostile, hostile, 9, program=hostile,
+        opsets=[AtOpset(9, 0), AtOpset(8, -1, hostile)],
+        graphs=[DrawnGraph([hostile, "constructor"], ["toString"], [node], types={hostile: hostile})],
+        errors=[ErrorPicture(hostile, hostile, [1])], missing=hostile,
+    )  # fmt: skip
+    findings = [{"name": hostile, "title": hostile, "link": f"javascript:{hostile}", "text": hostile, hostile: hostile}]
+    run = write_run(tmp_path, [cell, twin])
+    folder = write_report(run, tmp_path / "report", drawings=[to_builtins(drawing)], findings=findings).parent
     for address in (
         "index.html",
+        "findings.html",
         "divergence.html",
         "traced.html",
         case(hostile, hostile),
@@ -342,6 +354,10 @@ def test_what_a_record_says_never_runs(page: Page, tmp_path: Path, hostile: str)
         page.locator("#find").fill(hostile[:9])
         expect(page.locator("#found li").first).to_be_visible()
         assert page.evaluate("window.ran") is None
+        if box := page.locator(".box:not(.input)").all():
+            box[0].dispatch_event("click")
+            expect(page.locator(".of-node")).to_contain_text("toString")
+            assert page.evaluate("window.ran") is None
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), address
 
 
