@@ -84,10 +84,8 @@ def _markdown(
 
 
 def _cause_in_markdown(cause: CauseRow) -> str:
-    others = plural(len(cause.cases) + cause.more_cases - 1, "other case")
-    cases = markdown_code(cause.cases[0][0]) + (f" and {others}" if len(cause.cases) + cause.more_cases > 1 else "")
     where = f"{cause.state.replace('_', ' ')} at {cause.where}, {plural(cause.cells, 'cell')}, {cause.opsets}"
-    return f"- {cases}: {where}: {markdown_line(shortened(cause.what))}"
+    return f"- {markdown_code(cause.subject)}: {where}: {markdown_line(shortened(cause.reason))}"
 
 
 def _badge(label: str, text: str, colour: str) -> str:

@@ -14,6 +14,7 @@ from markupsafe import Markup
 
 from onnx_parity.harness.escaping import markup_text
 from onnx_parity.harness.record import WRONG, Record, RunEnd, RunInfo
+from onnx_parity.harness.results.completeness import shortcomings
 from onnx_parity.harness.run_store_error import RunStoreError
 from onnx_parity.harness.store import read_columns, read_end, read_info, read_records
 from onnx_parity.reports import pieces, wording
@@ -21,7 +22,6 @@ from onnx_parity.reports.arrangement import Declaration, arrange
 from onnx_parity.reports.groups import Group, group_outcomes
 from onnx_parity.reports.junit import JUnit
 from onnx_parity.reports.machine import write_machine_files
-from onnx_parity.reports.notices import notices
 from onnx_parity.reports.outcomes import FACES, STATE_NUMBERS, State, in_words
 from onnx_parity.reports.pages.case_data import CaseData, case_data
 from onnx_parity.reports.pages.changes import Changes
@@ -96,7 +96,7 @@ def write_report(
     if damage:
         tell(damage)
     with publish(out) as folder:
-        site = _Site(folder, info, names, changes, damage)
+        site = _Site(folder, run, info, names, changes, damage)
         site.end, site.findings, site.is_served = _end_of(run), findings, is_served
         site.write(declarations, cells, run, out, drawings)
     return out / "index.html"
@@ -139,10 +139,11 @@ class DeclarationData(msgspec.Struct, frozen=True):
 
 class _Site:
     def __init__(
-        self, folder: Path, info: RunInfo, names: Sequence[NameGroup], changes: Changes | None, damage: str
+        self, folder: Path, run: Path, info: RunInfo, names: Sequence[NameGroup], changes: Changes | None, damage: str
     ) -> None:
         """`damage`: what of the run could not be read."""
         self.folder = folder
+        self.run = run
         self.names = names
         self.changes = changes
         self.info = info
@@ -235,14 +236,18 @@ class _Site:
         summary = summarize(self.info, self.meter)
         failures = [group for _, group in sorted(self.failures, key=lambda ranked: ranked[0])]
         causes = self.causes.rows()
-        told = list(notices(self.info, self.end, self.damage, self.meter.carried))
+        told = shortcomings(self.run, self.info, self.end, self.damage)
+        if carried := self.meter.carried:
+            told.append(
+                f"{wording.plural(carried, 'cell')} did not run again: nothing on which a result depends has changed since."
+            )
         kinds = list(dict.fromkeys(row.kind.value for row in self.coverage.rows))
         contexts: dict[str, Mapping[str, object]] = {
             "index.html": {
                 "summary": summary,
                 "pace_note": in_seconds(summary.pace) if summary.pace else "",
                 "causes": causes,
-                "unlisted_causes": len(self.causes) - len(causes),
+                "unlisted_causes": self.causes.total - len(causes),
                 "kinds": kinds,
             },
             "pytorch.html": {"has_calls": bool(self.traced.calls)},

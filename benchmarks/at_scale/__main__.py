@@ -10,7 +10,9 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
 from math import inf
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Annotated, NamedTuple
 
@@ -56,13 +58,9 @@ _SIZES = (Size("report", 60), Size("small-report", 10, 100))
 
 def targets(root: Path, cells: int) -> list[Target]:
     def made(name: str, count: int, variation: int = 0, first_case: int = 0) -> str:
-        run = root / f"{name}-{count}"
-        if not (run / "end.json").exists():
-            make_run(root, run.name, count, variation, first_case)
-        read_columns(run)
-        # The first report of a folder of runs writes them, which imports torch.
-        names_for(run)
-        return str(run)
+        # In another process: a command's memory begins with that of the process that starts it.
+        with ProcessPoolExecutor(1, get_context("spawn")) as others:
+            return others.submit(_prepared, root / f"{name}-{count}", count, variation, first_case).result()
 
     def one() -> str:
         return made("made", cells)
@@ -88,6 +86,15 @@ def targets(root: Path, cells: int) -> list[Target]:
         Target("gate", lambda: ("gate", "--baseline", one(), "--run", made("other", cells, variation=1)), 10),
         Target("merge", lambda: ("merge", *halves(), "--into", str(root / "merged")), 30),
     ]
+
+
+def _prepared(run: Path, cells: int, variation: int, first_case: int) -> str:
+    if not (run / "end.json").exists():
+        make_run(run.parent, run.name, cells, variation, first_case)
+    read_columns(run)
+    # The first report of a folder of runs writes them, which imports torch.
+    names_for(run)
+    return str(run)
 
 
 def measured(arguments: tuple[str, ...]) -> Taken:

@@ -8,7 +8,7 @@ import sys
 import tempfile
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from fnmatch import fnmatchcase
 from hashlib import blake2b
@@ -19,7 +19,7 @@ import msgspec
 from onnx_parity.harness.axes import EXPORTER_NAMES, RUNTIME_NAMES
 from onnx_parity.harness.drawing.drawings import FOLDER, blank_drawing, drawings_of, keep_drawing
 from onnx_parity.harness.record import WRONG, Record, RunInfo, Status
-from onnx_parity.harness.results.causes import cause_of
+from onnx_parity.harness.results.causes import causes_of
 from onnx_parity.harness.results.content import declared_as
 from onnx_parity.harness.store import read_columns, read_records
 
@@ -52,17 +52,17 @@ def tasks(
     cases: defaultdict[tuple[str, str, str, str], list[Record]] = defaultdict(list)
     for record in _relevant(run, patterns):
         if record.status is not Status.ABSENT and (patterns is None or _matches(record, patterns)):
-            cases[record.kind, record.family, record.name, record.case].append(record)
+            cases[_key(record)].append(record)
     chosen = list(cases.values())
     if patterns is None:
         # What ended its process might do so again, or never end: it is drawn if that is asked for.
         chosen = [case for case in chosen if _shown(case).status is not Status.CRASHED]
-        chosen = chosen if len(cases) <= FEW else list(_one_of_each_cause(chosen))
+        chosen = chosen if len(cases) <= FEW else _one_of_each_cause(chosen)
     drawn = {drawing.key: drawing.source for drawing in drawings_of(run)}
     found = []
     for case in chosen:
         record = _shown(case)
-        key = record.kind, record.family, record.name, record.case
+        key = _key(record)
         is_ours = record.exporter in EXPORTER_NAMES and record.runtime in RUNTIME_NAMES
         if (is_ours or any_subject) and _is_as_it_ran(record, places) and drawn.get(key) != record.source:
             opsets = sorted({each.opset for each in case if _axes(each) == _axes(record)})
@@ -83,10 +83,7 @@ def _relevant(run: Path, patterns: Sequence[str] | None) -> Iterable[Record]:
     if len(labels) <= FEW:
         return columns.records()
     wrong = columns.records_at(columns.rows_with("status", WRONG.__contains__)[:_MOST_WRONG])
-    first: dict[object, str] = {}
-    for record in wrong:
-        first.setdefault(cause_of(record), record.case)
-    wanted = set(list(first.values())[:FEW])
+    wanted = {cause.first.case for cause in causes_of(wrong)[:FEW]}
     return columns.records_at(columns.rows_with("case", wanted.__contains__))
 
 
@@ -99,13 +96,14 @@ def _is_named(text: str | None, patterns: Sequence[str]) -> bool:
     return text is not None and any(text == pattern or fnmatchcase(text, pattern) for pattern in patterns)
 
 
-def _one_of_each_cause(cases: Iterable[list[Record]]) -> Iterator[list[Record]]:
-    seen: set[object] = set()
-    for case in cases:
-        causes = {cause_of(record) for record in case if record.status in WRONG}
-        if causes - seen and len(seen) < FEW:
-            seen |= causes
-            yield case
+def _one_of_each_cause(cases: Sequence[list[Record]]) -> list[list[Record]]:
+    causes = causes_of(record for case in cases for record in case if record.status in WRONG)
+    first = {_key(cause.first) for cause in causes[:FEW]}
+    return [case for case in cases if _key(case[0]) in first]
+
+
+def _key(record: Record) -> tuple[str, str, str, str]:
+    return record.kind, record.family, record.name, record.case
 
 
 def _shown(case: Sequence[Record]) -> Record:

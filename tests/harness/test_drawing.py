@@ -21,8 +21,7 @@ from onnx_parity.harness.drawing.drawings import Drawing, blank_drawing, drawing
 from onnx_parity.harness.drawing.error_picture import error_picture
 from onnx_parity.harness.drawing.tasks import Task, draw_all, tasks
 from onnx_parity.harness.matrix.lookup import cell_of
-from onnx_parity.harness.record import Blame, Metrics, Record, Stage, Status
-from onnx_parity.harness.results.causes import cause_of
+from onnx_parity.harness.record import Record, Stage, Status
 from onnx_parity.harness.results.content import declared_as
 from tests.records import INFO, RECORD, write_run
 
@@ -213,15 +212,3 @@ def test_a_case_that_ends_the_process_is_told_and_the_next_are_drawn(
         "elu[1]": "the process that drew it was killed by SIGSEGV",
         "elu[2]": "",
     }
-
-
-def test_causes_join_what_differs_in_numbers_and_names_alone() -> None:
-    failed = replace(
-        RECORD, status=Status.FAILED, stage=Stage.LOAD, blame=Blame.RUNTIME, reason="node 'a' has 3 inputs"
-    )
-    assert cause_of(failed) == cause_of(replace(failed, reason="node 'b' has 14 inputs", case="relu", dtype="float16"))
-    assert cause_of(failed) != cause_of(replace(failed, stage=Stage.CHECK))
-    metrics = Metrics(1.0, 1.0, 0.0, 0.0, 0.0, 0.1, 1e-6, 0, (0,), 1.0, 2.0)
-    wrong = replace(failed, stage=Stage.COMPARE, metrics=metrics, aten=("aten::elu",), reason="output 0 at (3,): 1.5")
-    assert cause_of(wrong).what == "wrong values of aten::elu"
-    assert cause_of(wrong) == cause_of(replace(wrong, name="other", reason="output 1 at (2, 2): 7"))

@@ -27,8 +27,9 @@ MAY_IMPORT = {
         "harness.escaping",
         "harness.opset_ranges",
         "harness.results.causes",
-        "harness.run_store_error",
+        "harness.results.completeness",
         "harness.results.content",
+        "harness.run_store_error",
     ),
     "benchmarks": ("exporter", "harness", "model_zoo.torchvision_import"),
 }

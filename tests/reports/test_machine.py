@@ -78,14 +78,11 @@ def test_what_must_be_known_of_a_run_stands_first(tmp_path: Path) -> None:
     new = replace(info(), schema_version=2)
     assert told(write_run(tmp_path / "whole", [PASSING], new, ended)) == []
     assert told(write_run(tmp_path / "killed", [PASSING], new)) == [
-        "This run has not ended: it is going on, or it was killed"
-    ]
-    assert told(write_run(tmp_path / "stopped", [PASSING], new, replace(ended, whole=False))) == [
-        "This run was stopped before its end"
+        "This run is unfinished: it was killed, or is still running"
     ]
     part = replace(new, shard="2/8")
     assert told(write_run(tmp_path / "part", [replace(PASSING, carried="before")], part, ended)) == [
-        "This is shard 2/8 of a run: the other shards have the other cells",
+        "This run is shard 2/8: `parity merge` puts it and the other shards together",
         "1 cell did not run again: nothing on which a result depends has changed since",
     ]
     damaged = write_run(tmp_path / "damaged", [PASSING], new, replace(ended, cells=2))
