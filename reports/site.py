@@ -238,9 +238,8 @@ class _Site:
         causes = self.causes.rows()
         told = shortcomings(self.run, self.info, self.end, self.damage)
         if carried := self.meter.carried:
-            told.append(
-                f"{wording.plural(carried, 'cell')} did not run again: nothing on which a result depends has changed since."
-            )
+            cells = wording.plural(carried, "cell")
+            told.append(f"{cells} did not run again: nothing on which a result depends has changed since.")
         kinds = list(dict.fromkeys(row.kind.value for row in self.coverage.rows))
         contexts: dict[str, Mapping[str, object]] = {
             "index.html": {
