@@ -18,9 +18,7 @@ from typing import Annotated, NamedTuple
 
 import typer
 
-from benchmarks.at_scale.made_run import make_run
-from onnx_parity.harness.store import read_columns
-from onnx_parity.harness.surface.public_names import names_for
+from benchmarks.at_scale.made_run import prepared_run
 
 _PARITY = (sys.executable, "-c", "from onnx_parity.harness.cli import app; app()")
 
@@ -60,7 +58,7 @@ def targets(root: Path, cells: int) -> list[Target]:
     def made(name: str, count: int, variation: int = 0, first_case: int = 0) -> str:
         # In another process: a command's memory begins with that of the process that starts it.
         with ProcessPoolExecutor(1, get_context("spawn")) as others:
-            return others.submit(_prepared, root / f"{name}-{count}", count, variation, first_case).result()
+            return others.submit(prepared_run, root / f"{name}-{count}", count, variation, first_case).result()
 
     def one() -> str:
         return made("made", cells)
@@ -86,15 +84,6 @@ def targets(root: Path, cells: int) -> list[Target]:
         Target("gate", lambda: ("gate", "--baseline", one(), "--run", made("other", cells, variation=1)), 10),
         Target("merge", lambda: ("merge", *halves(), "--into", str(root / "merged")), 30),
     ]
-
-
-def _prepared(run: Path, cells: int, variation: int, first_case: int) -> str:
-    if not (run / "end.json").exists():
-        make_run(run.parent, run.name, cells, variation, first_case)
-    read_columns(run)
-    # The first report of a folder of runs writes them, which imports torch.
-    names_for(run)
-    return str(run)
 
 
 def measured(arguments: tuple[str, ...]) -> Taken:

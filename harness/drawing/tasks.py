@@ -58,7 +58,7 @@ def tasks(
         # What ended its process might do so again, or never end: it is drawn if that is asked for.
         chosen = [case for case in chosen if _shown(case).status is not Status.CRASHED]
         chosen = chosen if len(cases) <= FEW else _one_of_each_cause(chosen)
-    drawn = {drawing.key: drawing.source for drawing in drawings_of(run)}
+    drawn: dict[tuple[str, ...], str] = {drawing.key: drawing.source for drawing in drawings_of(run)}
     found = []
     for case in chosen:
         record = _shown(case)
