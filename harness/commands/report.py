@@ -133,7 +133,7 @@ def torchscript(
 
     Examples:
 
-        parity run "script*" --opsets 9-18 && parity torchscript
+        parity run op_cases/script*.py --opsets 9-18 && parity torchscript
     """
     from onnx_parity.reports.torchscript import write_constructs
 
