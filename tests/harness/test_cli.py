@@ -128,6 +128,10 @@ def test_json_is_all_that_standard_output_has(project: Path, commands: list[list
         "exit_code": 1,
         "cells": 1,
         "counts": {"passed": 1},
+        "absent": {},
+        "causes": [],
+        "shortcomings": [],
+        "whole": True,
     }
     assert result.stderr.startswith("$ pytest -q")
     assert json.loads(invoke("report", "--json")[1]) == {"report": "runs/last/report/index.html"}
@@ -156,6 +160,10 @@ def test_a_run_that_selected_nothing_writes_no_report(project: Path, monkeypatch
         "exit_code": 2,
         "cells": 0,
         "counts": {},
+        "absent": {},
+        "causes": [],
+        "shortcomings": [],
+        "whole": False,
     }
 
 
