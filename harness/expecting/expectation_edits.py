@@ -34,6 +34,16 @@ _BLOCK = re.compile(r"^\[\[known\]\]\s*$", re.MULTILINE)
 _COMPARING = (Stage.COMPARE, Stage.RERUN_VALUES, Stage.RERUN_SIZES)
 
 
+#: Stages at which a runtime or a transformation says itself what is wrong.
+_LOUD = (Stage.TRANSFORM, Stage.LOAD, Stage.RUN)
+
+
+def _in_own_words(expectation: Expectation, tracker: str) -> Expectation:
+    """The expectation of an error, with the error as its reason."""
+    words = " ".join(expectation.error.replace("*", " ").split())
+    return msgspec.structs.replace(expectation, reason=words, link=tracker)
+
+
 @dataclass(frozen=True, slots=True)
 class Found:
     """The outcome of a cell, before expectations are applied."""
@@ -71,8 +81,12 @@ class Edit:
     changes: list[str] = field(default_factory=list)
 
 
-def edit(text: str, path: Path, records: Iterable[Record], versions: Mapping[str, str]) -> Edit:
-    """The edit of the file's text after which the file describes the outcomes of all cells in `records`."""
+def edit(text: str, path: Path, records: Iterable[Record], versions: Mapping[str, str], tracker: str = "") -> Edit:
+    """The edit of the file's text after which the file describes the outcomes of all cells in `records`.
+
+    `tracker` is where a runtime's own errors are reported. It is the link of new entries for them, and the error is
+    their reason; a wrong result has to be explained by a person.
+    """
     everything = [found for record in records if (found := Found.of(record)) is not None]
     blocks = _Blocks(text)
     changes: list[str] = []
@@ -94,6 +108,11 @@ def edit(text: str, path: Path, records: Iterable[Record], versions: Mapping[str
         if kept != list(entry):
             blocks.replace(number, _sharing_entries(kept))
     for added in _foreseeing(left, everything):
+        if tracker and added[0].stage in _LOUD:
+            added = [_in_own_words(each, tracker) for each in added]
+            blocks.add(added)
+            changes.append(f"add {', '.join(map(_selector, added))}: fails at {added[0].stage}")
+            continue
         blocks.add(added)
         changes.append(
             f"add {', '.join(map(_selector, added))}: fails at {added[0].stage}. Write its reason and its link"

@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from onnx_parity.harness.axes import ONNX_REFERENCE, ONNXRUNTIME, PARITY
+from onnx_parity.harness.axes import ADAPTERS, ONNX_REFERENCE, ONNXRUNTIME, PARITY
 from onnx_parity.harness.opset_ranges import opset_ranges
 from onnx_parity.harness.record import GRAVEST_FIRST, Record, Stage, Status
 
@@ -47,6 +47,8 @@ def summarise(records: list[Record]) -> Iterator[str]:
         case = "" if record.status is Status.ABSENT else f"{record.case} {record.dtype}"
         if case and record.exporter != PARITY:
             case += f" {record.exporter}"
+        if case and (record.transforms or record.runtime in ADAPTERS):
+            case += f" {record.ran_on}"
         opsets[_Group(record.status, case, record.stage, record.reason)].append(record.opset)
     for status in GRAVEST_FIRST:
         groups = [group for group in opsets if group.status is status]

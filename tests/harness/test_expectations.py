@@ -144,7 +144,7 @@ def test_the_file_beside_the_declarations_is_read(tmp_path: Path) -> None:
 
 
 _WHAT_A_KNOWN_HAS = (
-    ". A [[known]] has cells (a selector or a list of them), stage (one of build, reference, export, check, load, run, "
+    ". A [[known]] has cells (a selector or a list of them), stage (one of build, reference, export, check, transform, "
 )
 
 

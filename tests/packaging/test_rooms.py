@@ -44,8 +44,8 @@ LAYERS = {
     ),
     "exporter/lowering": ("schema", "values", "opsets", "custom", "aten"),
     "harness": (
-        "cases", "subjects", "results", "expecting", "matrix", "judging", "running", "gate", "localisation",
-        "comparison", "surface", "pytest_plugin", "commands",
+        "cases", "subjects", "transformations", "results", "expecting", "matrix", "judging", "running", "gate",
+        "localisation", "comparison", "surface", "pytest_plugin", "commands",
     ),
 }  # fmt: skip
 
