@@ -19,7 +19,7 @@ _BY_THE_RUNTIME = frozenset({Stage.LOAD, Stage.RUN, *_COMPARED})
 #: How a process that was over its limit of time, or died, is described: `running/cell_process.py`.
 _HUNG, _DIED = re.compile(r"did not end within .* in stage"), re.compile(r"(was killed|exited|took more) .* in stage")
 #: The runtime that a cell names, which is another one than the record's where that had no kernel.
-_ASKED = re.compile(r"-[a-z_]+(?:\+[^-+]+)*-(?P<runtime>[^-]+)(?:-[^-]+)*$")
+_ASKED = re.compile(r".*-opset\d+-[a-z]+-[a-z_]+(?:\+[^-+]+)*-(?P<runtime>[^-]+)(?:-[^-]+)*")
 #: Endings that a runtime does not tell of.
 GRAVE = (Ending.WRONG, Ending.CRASHED, Ending.HUNG)
 
@@ -101,8 +101,7 @@ def ending_of(record: Record) -> Ending | None:
 
 def asked_runtime(record: Record) -> str:
     """The runtime of the cell, which its id names."""
-    rest = record.cell[record.cell.rindex(f"-opset{record.opset}-") :]
-    found = _ASKED.fullmatch(rest.removeprefix(f"-opset{record.opset}-{record.device}"))
+    found = _ASKED.fullmatch(record.cell)
     return found["runtime"] if found else record.runtime
 
 

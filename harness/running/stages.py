@@ -222,8 +222,8 @@ def _load(delivered: Delivered, cell: Cell, runtime: Runtime, outcome: Outcome) 
         return runtime.load(delivered.model, cell.device)
     except NoKernelError as error:
         # The graph is valid, but this runtime cannot run it, so the specification's evaluator does. For a runtime that
-        # was requested explicitly the cell is absent instead.
-        if cell.device is not Device.CPU or runtime.name != ONNXRUNTIME:
+        # was requested explicitly the cell is absent instead, and so is one whose model was transformed for it.
+        if cell.device is not Device.CPU or runtime.name != ONNXRUNTIME or cell.transforms:
             raise
         witness = OnnxReference()
         outcome.runtime = witness.name

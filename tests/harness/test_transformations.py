@@ -27,7 +27,7 @@ from onnx_parity.harness.transformations.transformation import Transformation, T
 from tests.harness.fakes import FakeExporter, LyingRuntime, cell, model, one_node
 
 _ELU = op(F.elu, floats(2, 3), dynamic={"x": {0: "batch"}})
-_LINEAR = op(lambda x, w: F.relu(x @ w), floats(4, 8), floats(8, 8), dynamic={"x": {0: "batch"}})
+_LINEAR = op(lambda x, w: F.relu(x @ w), floats(4, 8), floats(8, 8), dynamic={"x0": {0: "batch"}})
 
 
 def elu(opset: int, request: Request) -> bytes:
