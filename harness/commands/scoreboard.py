@@ -76,11 +76,13 @@ def show(board: Scoreboard, terminal: Console, *, every: bool) -> None:
         )
     if len(board.findings) > _FINDINGS and not every:
         terminal.print(f"{len(board.findings) - _FINDINGS} more: --all lists them.")
-    table = Table("runtime", *(str(ending) for ending in Ending), box=None, header_style="bold")
+    table = Table("runtime", *(str(ending) for ending in Ending), "seconds", box=None, header_style="bold")
     for subject in board.subjects:
         counts = board.totals[subject]
-        table.add_row(escape(visible_line(subject)), *(str(counts.get(ending, 0)) for ending in Ending))
+        numbers = (str(counts.get(ending, 0)) for ending in Ending)
+        table.add_row(escape(visible_line(subject)), *numbers, f"{board.seconds[subject]:.1f}")
     terminal.print(table)
+    terminal.print(f"what runtimes share (reference, export, check, transformations): {board.shared_seconds:.1f} s")
     shown = [row for row in board.rows if every or not row.all_alike]
     if shown:
         table = Table("family", "name", *map(escape, board.subjects), box=None, header_style="bold")

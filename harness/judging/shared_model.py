@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from onnx_parity.exporter.arrays import Fed
 from onnx_parity.harness.subjects.delivered import Delivered
-from onnx_parity.harness.transformations.transformation import Transformation, applied
+from onnx_parity.harness.transformations.transformation import Samples, Transformation, applied
 
 
 @dataclass(slots=True)
@@ -29,7 +28,7 @@ class SharedModel:
         self._folders.append(folder)
         return Path(folder.name)
 
-    def transformed(self, chain: Sequence[Transformation], feeds: Mapping[str, Fed]) -> tuple[Delivered, ...]:
+    def transformed(self, chain: Sequence[Transformation], samples: Samples) -> tuple[Delivered, ...]:
         """The exported model, and the model after each transformation. What chains begin with alike is made once."""
         assert self.exported is not None
         models, names = [self.exported], tuple[str, ...]()
@@ -37,7 +36,7 @@ class SharedModel:
             names = (*names, transformation.name)
             if names not in self._transformed:
                 folder = self.new_folder() if isinstance(models[-1].model, Path) else None
-                self._transformed[names] = applied(transformation, models[-1], feeds, folder)
+                self._transformed[names] = applied(transformation, models[-1], samples, folder)
             models.append(self._transformed[names])
         return tuple(models)
 

@@ -138,7 +138,7 @@ class Execution:
             inner = folder / str(number) if folder is not None else None
             if inner is not None:
                 inner.mkdir()
-            model = applied(transformation, model, _feeds(piece, example), inner)
+            model = applied(transformation, model, [_feeds(piece, inputs)], inner)
         return model
 
     def export(

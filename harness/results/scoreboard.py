@@ -77,6 +77,10 @@ class Finding(msgspec.Struct, frozen=True):
 class Scoreboard(msgspec.Struct, frozen=True):
     subjects: list[str]
     totals: dict[str, dict[Ending, int]]
+    #: The seconds that each runtime took to load and run models, with the comparison of its outputs.
+    seconds: dict[str, float]
+    #: The seconds of the stages before, whose work runtimes share: reference, export, check, transformations.
+    shared_seconds: float
     findings: list[Finding]
     rows: list[Row]
 
@@ -107,7 +111,15 @@ def asked_runtime(record: Record) -> str:
 
 def score(records: Iterable[Record]) -> Scoreboard:
     """The scoreboard of the records of one run or several."""
-    endings = [(record, ending) for record in records if (ending := ending_of(record)) is not None]
+    endings: list[tuple[Record, Ending]] = []
+    own: defaultdict[str, float] = defaultdict(float)
+    shared = 0.0
+    for record in records:
+        if (ending := ending_of(record)) is not None:
+            endings.append((record, ending))
+        of_runtime = sum(record.seconds.get(stage, 0.0) for stage in _BY_THE_RUNTIME)
+        own[str(_subject(record))] += of_runtime
+        shared += sum(record.seconds.values()) - of_runtime
     totals: defaultdict[str, Counter[Ending]] = defaultdict(Counter)
     by_name: defaultdict[tuple[Kind, str, str], defaultdict[str, list[tuple[Record, Ending]]]]
     by_name = defaultdict(lambda: defaultdict(list))
@@ -124,7 +136,14 @@ def score(records: Iterable[Record]) -> Scoreboard:
         for (kind, family, name), by_subject in sorted(by_name.items())
     ]
     names = [str(subject) for subject in sorted(subjects)]
-    return Scoreboard(names, {name: dict(totals[name]) for name in names}, _findings(endings, points), rows)
+    return Scoreboard(
+        names,
+        {name: dict(totals[name]) for name in names},
+        {name: own[name] for name in names},
+        shared,
+        _findings(endings, points),
+        rows,
+    )
 
 
 def _subject(record: Record) -> Subject:

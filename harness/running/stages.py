@@ -15,14 +15,14 @@ from contextlib import ExitStack, contextmanager
 import numpy as np
 import torch
 
-from onnx_parity.exporter.arrays import in_pairs
+from onnx_parity.exporter.arrays import Fed, in_pairs
 from onnx_parity.harness.axes import ONNXRUNTIME, Device, Shapes
 from onnx_parity.harness.case import named_axes
 from onnx_parity.harness.cases.draws import DrawnCase, search
 from onnx_parity.harness.cases.program import build
 from onnx_parity.harness.judging.blame import History
 from onnx_parity.harness.judging.outcome import MismatchError, Outcome, Prepared
-from onnx_parity.harness.judging.reference import Trial, consult, copied, restored
+from onnx_parity.harness.judging.reference import Reference, Trial, consult, copied, restored
 from onnx_parity.harness.matrix.cells import Cell
 from onnx_parity.harness.one_line import one_line
 from onnx_parity.harness.record import Stage
@@ -118,7 +118,7 @@ class Bench:
             outcome.nodes = len(delivered.nodes)
         if outcome.chain:
             with self._stage(Stage.TRANSFORM, outcome):
-                models = made.transformed(outcome.chain, reference.example.feeds)
+                models = made.transformed(outcome.chain, _samples(cell, reference))
 
                 def direct(opset: int) -> Delivered:
                     return Delivered(captured.deliver(opset, made.new_folder() if large else None))
@@ -215,6 +215,13 @@ def _asked_shapes(cell: Cell, example: Trial) -> dict[str, tuple[int | str, ...]
         axes = named_axes(dynamic.get(name, {}))
         shapes[name] = tuple(axes.get(axis, size) for axis, size in enumerate(in_pairs(tensor).shape))
     return shapes
+
+
+def _samples(cell: Cell, reference: Reference) -> list[Mapping[str, Fed]]:
+    """All inputs with which the cell's model will be run."""
+    other_values = (reference.other_values,) if reference.other_values is not None else ()
+    other_sizes = reference.other_sizes if cell.shapes is Shapes.DYNAMIC else ()
+    return [trial.feeds for trial in (reference.example, *other_values, *other_sizes)]
 
 
 def _load(delivered: Delivered, cell: Cell, runtime: Runtime, outcome: Outcome) -> Session:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
@@ -16,7 +16,7 @@ from onnx_parity.exporter.arrays import Fed
 from onnx_parity.exporter.runtime.sessions import CPU_PROVIDER, errors_of_missing_kernels, session_options
 from onnx_parity.harness.axes import CONVERTERS, TRANSFORMATION_NAMES, converter_of
 from onnx_parity.harness.one_line import one_line
-from onnx_parity.harness.transformations.transformation import Apply, DeclinedError, Transformation
+from onnx_parity.harness.transformations.transformation import Apply, DeclinedError, Samples, Transformation
 
 #: The least signal to noise, in dB, of results computed in float16 and in 8 bits. float16 has 11 bits, about 66 dB, and
 #: 8 bits have about 50; the rest is for what a few operators in a row, and the ranges of small tensors, take away.
@@ -29,10 +29,11 @@ _IN_FLOAT32 = (
     "Exp", "Log", "Pow", "Div", "Reciprocal", "Sqrt", "Range", "Resize",
 )  # fmt: skip
 
-Feeds = Mapping[str, Fed]
+#: How onnx's converter says, in a failed assertion, that it cannot convert an operator.
+_NO_ADAPTER = "No Adapter"
 
 
-def _optimised_by_onnxruntime(level: str, model: onnx.ModelProto, feeds: Feeds) -> onnx.ModelProto:
+def _optimised_by_onnxruntime(level: str, model: onnx.ModelProto, samples: Samples) -> onnx.ModelProto:
     import onnxruntime
 
     with tempfile.TemporaryDirectory(prefix="parity-") as folder:
@@ -52,41 +53,45 @@ def _optimised_by_onnxruntime(level: str, model: onnx.ModelProto, feeds: Feeds) 
         return onnx.load(path)
 
 
-def _onnxslim(model: onnx.ModelProto, feeds: Feeds) -> object:
+def _onnxslim(model: onnx.ModelProto, samples: Samples) -> object:
     import onnxslim
 
     return onnxslim.slim(model)
 
 
-def _onnxsim(model: onnx.ModelProto, feeds: Feeds) -> object:
+def _onnxsim(model: onnx.ModelProto, samples: Samples) -> object:
     import onnxsim
 
     simplified, _ = onnxsim.simplify(model)
     return simplified
 
 
-def _optimised_by_onnxscript(model: onnx.ModelProto, feeds: Feeds) -> object:
+def _optimised_by_onnxscript(model: onnx.ModelProto, samples: Samples) -> object:
     import onnxscript.optimizer
 
     return onnxscript.optimizer.optimize(model)
 
 
-def _rewritten_by_onnxscript(model: onnx.ModelProto, feeds: Feeds) -> object:
+def _rewritten_by_onnxscript(model: onnx.ModelProto, samples: Samples) -> object:
     import onnxscript.rewriter
 
     return onnxscript.rewriter.rewrite(model)
 
 
-def _converted_by_onnx(opset: int, model: onnx.ModelProto, feeds: Feeds) -> object:
+def _converted_by_onnx(opset: int, model: onnx.ModelProto, samples: Samples) -> object:
     import onnx.version_converter
 
     try:
         return onnx.version_converter.convert_version(model, opset)
     except onnx.version_converter.ConvertError as error:
         raise DeclinedError(one_line(str(error))) from error
+    except RuntimeError as error:
+        if _NO_ADAPTER not in str(error):
+            raise
+        raise DeclinedError(one_line(str(error)[str(error).index(_NO_ADAPTER) :])) from error
 
 
-def _converted_by_onnxscript(opset: int, model: onnx.ModelProto, feeds: Feeds) -> object:
+def _converted_by_onnxscript(opset: int, model: onnx.ModelProto, samples: Samples) -> object:
     import onnx_ir
     from onnxscript import version_converter
 
@@ -99,14 +104,18 @@ def _converted_by_onnxscript(opset: int, model: onnx.ModelProto, feeds: Feeds) -
     return onnx_ir.to_proto(converted)
 
 
-def _in_float16(kept: tuple[str, ...], model: onnx.ModelProto, feeds: Feeds) -> object:
+def _in_float16(kept: tuple[str, ...], model: onnx.ModelProto, samples: Samples) -> object:
     from onnxruntime.transformers import float16
+    from onnxruntime.transformers.onnx_model import OnnxModel
 
     blocked = [*float16.DEFAULT_OP_BLOCK_LIST, *kept]
-    return float16.convert_float_to_float16(model, keep_io_types=True, op_block_list=blocked)
+    converted = OnnxModel(float16.convert_float_to_float16(model, keep_io_types=True, op_block_list=blocked))
+    # The casts of the inputs are written last, which onnxruntime's own tools mend when they save a model.
+    converted.topological_sort()
+    return converted.model
 
 
-def _quantised_dynamically(model: onnx.ModelProto, feeds: Feeds) -> onnx.ModelProto:
+def _quantised_dynamically(model: onnx.ModelProto, samples: Samples) -> onnx.ModelProto:
     from onnxruntime.quantization import quantize_dynamic
 
     with tempfile.TemporaryDirectory(prefix="parity-") as folder:
@@ -115,18 +124,20 @@ def _quantised_dynamically(model: onnx.ModelProto, feeds: Feeds) -> onnx.ModelPr
         return onnx.load(path)
 
 
-def _quantised_statically(form: str, model: onnx.ModelProto, feeds: Feeds) -> onnx.ModelProto:
+def _quantised_statically(form: str, model: onnx.ModelProto, samples: Samples) -> onnx.ModelProto:
     from onnxruntime.quantization import QuantFormat, quantize_static
 
     with tempfile.TemporaryDirectory(prefix="parity-") as folder:
         path = Path(folder) / "quantised.onnx"
-        quantize_static(model, path, _Calibration(iter([dict(feeds)])), quant_format=QuantFormat[form])
+        quantize_static(
+            model, path, _Calibration(iter([dict(feeds) for feeds in samples])), quant_format=QuantFormat[form]
+        )
         return onnx.load(path)
 
 
 @dataclass
 class _Calibration:
-    """The example's inputs, as onnxruntime's quantiser takes what it measures ranges with."""
+    """The inputs of the cell, as onnxruntime's quantiser takes what it measures ranges with."""
 
     feeds: Iterator[dict[str, Fed]]
 
@@ -140,7 +151,7 @@ class _Calibration:
         return next(self.feeds)
 
 
-def _applied_by_function(name: str, model: onnx.ModelProto, feeds: Feeds) -> object:
+def _applied_by_function(name: str, model: onnx.ModelProto, samples: Samples) -> object:
     module, _, path = name.partition(":")
     function: Any = import_module(module)
     for part in path.split("."):

@@ -19,8 +19,10 @@ from onnx_parity.harness.one_line import one_line
 from onnx_parity.harness.subjects.delivered import Delivered
 from onnx_parity.harness.transformations.kept import NotKeptError, check_kept
 
-#: From a model and the example's inputs, with which a quantiser measures ranges, to another model.
-Apply = Callable[[onnx.ModelProto, Mapping[str, Fed]], object]
+#: Inputs with which the model will be run, by which a quantiser measures ranges.
+Samples = Sequence[Mapping[str, Fed]]
+#: From a model and samples of its inputs to another model.
+Apply = Callable[[onnx.ModelProto, Samples], object]
 
 
 class DeclinedError(Exception):
@@ -58,14 +60,12 @@ class Transformation:
         return ""
 
 
-def applied(
-    transformation: Transformation, delivered: Delivered, feeds: Mapping[str, Fed], folder: Path | None
-) -> Delivered:
+def applied(transformation: Transformation, delivered: Delivered, samples: Samples, folder: Path | None) -> Delivered:
     """The transformed model: bytes or, if a folder is given, a file in it with its weights beside it."""
     name = transformation.name
     model = onnx.load(delivered.model) if isinstance(delivered.model, Path) else onnx.load_from_string(delivered.model)
     try:
-        made = transformation.apply(model, feeds)
+        made = transformation.apply(model, samples)
     except Exception as error:
         if isinstance(error, DeclinedError) or transformation.is_refusal(error):
             raise DeclinedError(

@@ -124,7 +124,7 @@ def transformations_fault(random: np.random.Generator) -> Planted:
 
 
 def _transformation(name: str, apply: Callable[[onnx.ModelProto], object]) -> Transformation:
-    return Transformation(name, lambda given, feeds: apply(given), "onnx", ())
+    return Transformation(name, lambda given, samples: apply(given), "onnx", ())
 
 
 def precisions_fault(random: np.random.Generator) -> Planted:

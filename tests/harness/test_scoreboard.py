@@ -101,9 +101,9 @@ def test_the_command_prints_it_and_ends_with_1_if_a_runtime_is_wrong(tmp_path: P
     assert result.exit_code == 1
     first, *rest = result.output.splitlines()
     assert first == (
-        "wrong: tract: elu[alpha=1.0] float32 opset 9,13 compare (runtime); 2 of 2 other runtimes are right: off by 1"
+        "wrong: tract: elu[alpha=1.0] float32 opset 9, 13 compare (runtime); 2 of 2 other runtimes are right: off by 1"
     )
-    assert any("wrong 2/3 at 9,13" in line for line in rest)
+    assert any("wrong 2/3 at 9, 13" in line for line in rest)
     parsed = json.loads(CliRunner().invoke(app, ["scoreboard", str(run), "--json"]).output)
     assert parsed["totals"]["openvino"] == {"right": 1}
     right = write_run(tmp_path / "right", [record()])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 
 import numpy as np
 import onnx
@@ -35,7 +34,7 @@ def elu(opset: int, request: Request) -> bytes:
 
 
 def named(name: str, apply: Callable[[onnx.ModelProto], object], floor: float | None = None) -> Transformation:
-    return Transformation(name, lambda given, feeds: apply(given), "onnx", ("onnx",), floor=floor)
+    return Transformation(name, lambda given, samples: apply(given), "onnx", ("onnx",), floor=floor)
 
 
 # --- the axis ---------------------------------------------------------------------------------------------------------
@@ -99,6 +98,10 @@ def _fix(given: onnx.ModelProto) -> None:
     given.graph.input[0].type.tensor_type.shape.dim[0].dim_value = 2
 
 
+def _older(given: onnx.ModelProto) -> None:
+    given.opset_import[0].version = 17
+
+
 def _break(given: onnx.ModelProto) -> None:
     given.graph.node[0].op_type = "Eluu"
 
@@ -110,14 +113,14 @@ def _break(given: onnx.ModelProto) -> None:
         (_drop_output, "it changed the outputs: they were y, and are z"),
         (_narrow, "it changed the type of input x from tensor(float) to tensor(double)"),
         (_fix, "it fixed axis 0 (batch) of input x, which was dynamic, to 2"),
-        (lambda given: given.opset_import[0].ClearField("version"), "it returned a model of opset 0 instead of 18"),
+        (_older, "it returned a model of opset 17 instead of 18"),
         (_break, "it made a model that is no valid ONNX: "),
     ],
 )
 def test_what_a_transformation_must_keep_is_checked(change: Callable[[onnx.ModelProto], object], words: str) -> None:
     before = Delivered(one_node("Elu", 18, ("batch", 3)))
     with pytest.raises(TransformationError) as raised:
-        applied(named("it", _with(change)), before, {}, None)
+        applied(named("it", _with(change)), before, (), None)
     assert str(raised.value).startswith(words)
 
 
@@ -128,7 +131,7 @@ def test_what_it_may_change_is_left_to_it() -> None:
         given.graph.input[0].type.tensor_type.shape.dim[0].dim_param = "n"
         return given
 
-    after = applied(named("it", rename_values), Delivered(one_node("Elu", 18, ("batch", 3))), {}, None)
+    after = applied(named("it", rename_values), Delivered(one_node("Elu", 18, ("batch", 3))), (), None)
     assert len(after.nodes) == 2
 
 
@@ -178,11 +181,6 @@ def test_an_error_of_a_transformation_is_its_failure_and_a_refusal_is_not() -> N
     assert refused.reason == "bad does not support it: Elu"
 
 
-@dataclass
-class _Counting(FakeExporter):
-    delivered: list[int] = field(default_factory=list)
-
-
 def test_cells_that_differ_in_their_runtime_share_export_and_transformation() -> None:
     made: list[str] = []
 
@@ -211,12 +209,18 @@ def test_cells_that_differ_in_their_runtime_share_export_and_transformation() ->
 # --- those that have names --------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", [*TRANSFORMATION_NAMES, "convert:13", "onnxscript:convert:20"])
+@pytest.mark.parametrize("name", [*TRANSFORMATION_NAMES, "convert:21", "onnxscript:convert:20"])
 def test_a_transformation_that_is_installed_keeps_a_linear_layer_right(name: str) -> None:
     if reason := TRANSFORMATIONS[name].missing():
         pytest.skip(reason)
     outcome = Bench(0).run(cell(_LINEAR, opset=18, shapes=Shapes.DYNAMIC, transforms=(name,)))
     assert (outcome.status, outcome.reason) == (Status.PASSED, "")
+
+
+def test_what_a_converter_cannot_do_is_a_refusal() -> None:
+    outcome = Bench(0).run(cell(_LINEAR, opset=18, transforms=("convert:13",)))
+    assert (outcome.status, outcome.declined) == (Status.ABSENT, True)
+    assert outcome.reason.startswith("convert:13 does not support it: No Adapter")
 
 
 def test_a_function_from_a_model_to_a_model_is_a_transformation() -> None:
