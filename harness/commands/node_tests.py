@@ -50,7 +50,7 @@ def node_tests(
 
         parity node-tests softmax --runtimes onnxruntime:none,openvino,backend:onnxruntime.backend -v
     """
-    from onnx_parity.harness.running.node_suite import near, run_suite
+    from onnx_parity.harness.running.node_suite import names_with, near, run_suite
     from onnx_parity.harness.subjects.runtimes import RUNTIMES
 
     try:
@@ -65,16 +65,16 @@ def node_tests(
                 raise AxisError(f"--runtimes {name}: this runtime cannot be used here: {missing}")
     except AxisError as error:
         refuse(str(error))
+    if not names_with(pattern):
+        close = ", ".join(near(pattern))
+        refuse(
+            f"No node test has a name that contains {pattern!r}." + (f" Similar operators: {close}." if close else "")
+        )
     found = {}
     for name in names:
         if len(names) > 1:
             print_text(f"{name} ...", error=True)
         found[name] = list(run_suite(RUNTIMES[name], pattern, seconds=seconds))
-    if not any(found.values()):
-        close = ", ".join(near(pattern))
-        refuse(
-            f"No node test has a name that contains {pattern!r}." + (f" Similar operators: {close}." if close else "")
-        )
     if as_json:
         print_json(found)
         return

@@ -51,7 +51,7 @@ _decoder = msgspec.json.Decoder(NodeTest)
 
 def run_suite(runtime: Runtime, pattern: str = "", *, seconds: float = SECONDS) -> Iterator[NodeTest]:
     """Every node test whose name contains the pattern, each limited to so many seconds."""
-    names = [test.name for test in _tests() if pattern in test.name]
+    names = names_with(pattern)
     with tempfile.TemporaryDirectory(prefix="parity-") as folder:
         process: ChildProcess | None = None
         for name in names:
@@ -79,6 +79,11 @@ def _serve(runtime: Runtime, channel: Channel) -> None:
         warnings.simplefilter("ignore")  # The tests' inputs cause warnings, and onnx.reference computes in numpy.
         while True:
             channel.send(msgspec.json.encode(_run(runtime, tests[channel.receive().decode()])))
+
+
+def names_with(pattern: str) -> list[str]:
+    """The names of the node tests that contain the pattern."""
+    return [test.name for test in _tests() if pattern in test.name]
 
 
 def near(pattern: str) -> list[str]:
