@@ -121,9 +121,12 @@ def record(wanted: ToRecord, attempt: Attempt, survivors: Survivors) -> Traced:
     recording = _Recording(wanted, attempt)
     try:
         recording.run()
-        if not attempt.is_another_side:
-            recording.check()
-        return recording.traced()
+        if attempt.is_another_side:
+            return recording.traced()
+        recording.check()
+        traced = recording.traced()
+        recording.warn()
+        return traced
     finally:
         recording.let_go(survivors)
 
@@ -228,7 +231,7 @@ class _Recording:
     # --- checks and the graph -----------------------------------------------------------------------------------------
 
     def check(self) -> None:
-        """Raise or warn if the exported model would behave differently from the program."""
+        """Raise if the exported model would behave differently from the program."""
         for tensor, value in zip(self._lifted, self._lifted_values, strict=True):
             if value.node is not None and value.node.op is not _RENORM:
                 name = self._recorder.name_of(tensor)
@@ -241,6 +244,9 @@ class _Recording:
             if fixed:
                 raise fixed_axes(fixed, axis_names)
             symbols.closed = True
+
+    def warn(self) -> None:
+        """Warn of what was built in. It comes last, because an attempt that raises is made again or refused."""
         self._recorder.reader.warn()
 
     def traced(self) -> Traced:
