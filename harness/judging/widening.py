@@ -30,11 +30,16 @@ def widened(model: onnx.ModelProto) -> onnx.ModelProto:
 
 
 def widened_feeds(feeds: Mapping[str, Fed]) -> dict[str, Fed]:
-    return {name: [_wide(each) for each in fed] if isinstance(fed, list) else _wide(fed) for name, fed in feeds.items()}
+    def wide(fed: Fed) -> Fed:
+        if isinstance(fed, list):
+            return [_wide(each) for each in fed]
+        return None if fed is None else _wide(fed)
+
+    return {name: wide(fed) for name, fed in feeds.items()}
 
 
-def _wide(array: Array | None) -> Array | None:
-    return array.astype(np.float64) if array is not None and is_float(array.dtype) else array
+def _wide(array: Array) -> Array:
+    return array.astype(np.float64) if is_float(array.dtype) else array
 
 
 def _widen_graph(graph: onnx.GraphProto) -> None:

@@ -107,7 +107,7 @@ def transformations_fault(random: np.random.Generator) -> Planted:
 
     def one_step_more(given: onnx.ModelProto) -> object:
         given.graph.node[0].output[0] = "e"
-        given.graph.initializer.append(numpy_helper.from_array(np.float32(value), "w"))
+        given.graph.initializer.append(numpy_helper.from_array(np.full((), value, np.float32), "w"))
         given.graph.node.append(helper.make_node("Sub", ["e", "w"], ["y"]))
         return given
 

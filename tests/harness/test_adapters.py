@@ -119,6 +119,7 @@ def test_an_error_that_says_that_it_is_not_supported_is_a_refusal_and_another_a_
     assert (refused.status, refused.declined) == (Status.ABSENT, True)
     assert refused.reason == "fake has no kernel: Elu is not supported"
     assert (failed.status, failed.stage, failed.blame) == (Status.FAILED, Stage.RUN, Blame.RUNTIME)
+    assert failed.reason == "RuntimeFailedError: RuntimeError: out of luck"
 
 
 def test_a_runtime_that_cannot_be_imported_is_absent() -> None:

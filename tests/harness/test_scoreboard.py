@@ -74,7 +74,7 @@ def board() -> list[Record]:
         record(),
         record("openvino"),
         record("tract", **WRONG),  # type: ignore[arg-type]  # by name
-        record("tract", opset=13, **WRONG),  # type: ignore[arg-type]
+        record("tract", opset=13, **WRONG),
         record("tract", opset=18),
         record("tract", opset=18, transforms="onnxslim"),
         record("tinygrad", status=Status.ABSENT, declined=True),

@@ -196,7 +196,7 @@ def test_cells_that_differ_in_their_runtime_share_export_and_transformation() ->
     bench = Bench(
         0,
         exporters={"parity": FakeExporter(make)},
-        runtimes=runtimes,  # type: ignore[arg-type]  # LyingRuntime is one
+        runtimes=runtimes,
         transformations={"same": named("same", same)},
     )
     selection = Selection(opsets=(13, 18), runtimes=tuple(runtimes), transforms=((), ("same",)))

@@ -18,6 +18,8 @@ from onnx_parity.harness.axes import Device, Dtype
 from onnx_parity.harness.one_line import one_line
 from onnx_parity.harness.subjects.runtime_interface import NoKernelError, NotUsableError, Session
 
+#: Characters that are kept of an error, some of which contain a whole graph.
+_LONGEST = 400
 #: How to install the runtimes that are wheels.
 _EXTRA = "pip install onnx-parity[runtimes]"
 
@@ -61,8 +63,7 @@ class Adapter:
         except ImportError as error:
             raise NotUsableError(f"{self.module} cannot be imported: {one_line(str(error))}") from error
         except Exception as error:
-            _raise_refusal(error, self.is_refusal)
-            raise
+            raise _told(error, self.is_refusal) from error
 
 
 @dataclass(frozen=True)
@@ -76,13 +77,20 @@ class _Session:
         try:
             return self.session.run(feeds)
         except Exception as error:
-            _raise_refusal(error, self.is_refusal)
-            raise
+            raise _told(error, self.is_refusal) from error
 
 
-def _raise_refusal(error: Exception, is_refusal: Callable[[Exception], bool]) -> None:
+class RuntimeFailedError(Exception):
+    """The runtime failed. The message is its own error in one line."""
+
+
+def _told(error: Exception, is_refusal: Callable[[Exception], bool]) -> Exception:
+    """The error for the harness. Many runtimes say in the first line where it was raised, and in others what it is."""
+    words = " ".join(str(error).partition("Stack backtrace:")[0].split())
+    said = words if len(words) <= _LONGEST else f"{words[:_LONGEST]} ..."
     if isinstance(error, NotImplementedError) or is_refusal(error):
-        raise NoKernelError(one_line(str(error)) or type(error).__name__) from error
+        return NoKernelError(said or type(error).__name__)
+    return RuntimeFailedError(f"{type(error).__name__}: {said}")
 
 
 def saying(*words: str) -> Callable[[Exception], bool]:
