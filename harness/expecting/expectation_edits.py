@@ -20,7 +20,7 @@ from pathlib import Path
 import msgspec
 
 from onnx_parity.harness.axes import ONNXRUNTIME, OPSETS, PARITY, Dtype
-from onnx_parity.harness.expecting.expectations import Expectation, Point, opsets_of, parse_entries
+from onnx_parity.harness.expecting.expectations import FOLDER, Expectation, Point, opsets_of, parse_entries
 from onnx_parity.harness.record import Record, Stage, Status
 
 #: The keys by which an expectation is narrowed, the most likely explanation last.
@@ -107,7 +107,8 @@ def edit(text: str, path: Path, records: Iterable[Record], versions: Mapping[str
             left = _without(holding, left)
         if kept != list(entry):
             blocks.replace(number, _sharing_entries(kept))
-    for added in _foreseeing(left, everything):
+    of_runtime = path.stem if path.parent.name == FOLDER else ""
+    for added in _foreseeing(left, everything, of_runtime):
         if tracker and added[0].stage in _LOUD:
             added = [_in_own_words(each, tracker) for each in added]
             blocks.add(added)
@@ -146,13 +147,16 @@ def _selector(expectation: Expectation) -> str:
     return ", ".join([repr(expectation.cells), *keys])
 
 
-def _foreseeing(left: Sequence[Found], everything: Sequence[Found]) -> list[list[Expectation]]:
-    """New entries for failures: a selector for all cases of a declaration that fail alike, or one for each case."""
+def _foreseeing(left: Sequence[Found], everything: Sequence[Found], of_runtime: str) -> list[list[Expectation]]:
+    """New entries for failures: a selector for all cases of a declaration that fail alike, or one for each case.
+
+    The file of a runtime does not have to name it in every entry.
+    """
     groups: defaultdict[tuple[str, Stage, str], list[Found]] = defaultdict(list)
     for found in left:
         if found.stage is not None:
             groups[found.name, found.stage, _signature(found.error)].append(found)
-    only = _only_seen(everything)
+    only = {axis: value for axis, value in _only_seen(everything).items() if value != of_runtime}
     specific: list[Expectation] = []
     entries: list[list[Expectation]] = []
     for (name, stage, error), alike in groups.items():
