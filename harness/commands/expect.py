@@ -107,7 +107,7 @@ def tracker_of(subject: str) -> str:
     """Where errors of a runtime or a transformation are reported; empty for onnxruntime, whose failures are ours."""
     from onnx_parity.harness.subjects.adapters.adapter import Adapter
     from onnx_parity.harness.subjects.runtimes import RUNTIMES
-    from onnx_parity.harness.transformations.registry import TRANSFORMATIONS
+    from onnx_parity.harness.transformations.named import TRANSFORMATIONS
 
     if subject not in ADAPTERS:
         return TRANSFORMATIONS[subject].tracker if subject else ""

@@ -179,7 +179,7 @@ def _runtimes() -> Iterator[Check]:
 
 
 def _transformations() -> Iterator[Check]:
-    from onnx_parity.harness.transformations.registry import TRANSFORMATIONS
+    from onnx_parity.harness.transformations.named import TRANSFORMATIONS
 
     for name, transformation in TRANSFORMATIONS.items():
         what = f"transformation {name}"

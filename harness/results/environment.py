@@ -42,7 +42,7 @@ def missing_here(selection: Selection) -> dict[str, str]:
     from onnx_parity.harness.subjects import cuda
     from onnx_parity.harness.subjects.exporters import EXPORTERS
     from onnx_parity.harness.subjects.runtimes import RUNTIMES
-    from onnx_parity.harness.transformations.registry import TRANSFORMATIONS
+    from onnx_parity.harness.transformations.named import TRANSFORMATIONS
 
     exporters = dict.fromkeys((*EXPORTERS, *selection.exporters))
     missing = {name: reason for name in exporters if (reason := EXPORTERS[name].missing())}
@@ -62,7 +62,7 @@ def platform_name() -> str:
 def packages_of(selection: Selection) -> tuple[str, ...]:
     """The distributions of the selected runtimes and transformations."""
     from onnx_parity.harness.subjects.runtimes import RUNTIMES
-    from onnx_parity.harness.transformations.registry import TRANSFORMATIONS
+    from onnx_parity.harness.transformations.named import TRANSFORMATIONS
 
     used = [RUNTIMES[name].packages for name in selection.runtimes or ()]
     used += [TRANSFORMATIONS[name].packages for name in itertools.chain.from_iterable(selection.transforms)]

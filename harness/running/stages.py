@@ -31,7 +31,7 @@ from onnx_parity.harness.subjects.delivered import Delivered, check
 from onnx_parity.harness.subjects.exporters import EXPORTERS, Captured, Exporter, NoSuchFormError, Request
 from onnx_parity.harness.subjects.runtime_interface import NoKernelError, NotUsableError, Runtime, Session
 from onnx_parity.harness.subjects.runtimes import RUNTIMES, OnnxReference
-from onnx_parity.harness.transformations.registry import TRANSFORMATIONS
+from onnx_parity.harness.transformations.named import TRANSFORMATIONS
 from onnx_parity.harness.transformations.transformation import DeclinedError, Transformation
 
 #: Weights of more bytes than this are written to a separate file, because protobuf would copy them at every stage.

@@ -20,7 +20,7 @@ from onnx_parity.harness.record import Blame, Stage, Status
 from onnx_parity.harness.running.stages import Bench
 from onnx_parity.harness.subjects.delivered import Delivered
 from onnx_parity.harness.subjects.exporters import Request
-from onnx_parity.harness.transformations.registry import TRANSFORMATIONS
+from onnx_parity.harness.transformations.named import TRANSFORMATIONS
 from onnx_parity.harness.transformations.signal import judge_by_signal
 from onnx_parity.harness.transformations.transformation import Transformation, TransformationError, applied
 from tests.harness.fakes import FakeExporter, LyingRuntime, cell, model, one_node
