@@ -165,6 +165,13 @@ class Selection:
     #: Chains of transformations; the empty one is the model as it was exported.
     transforms: tuple[tuple[str, ...], ...] = ((),)
 
+    @property
+    def subjects(self) -> tuple[str, ...]:
+        """The exporters and the runtimes that are asked for, and the transformations that are functions of a user."""
+        used = dict.fromkeys(name for chain in self.transforms for name in chain)
+        functions = (name for name in used if name not in TRANSFORMATION_NAMES and converter_of(name) is None)
+        return (*self.exporters, *(self.runtimes or ()), *functions)
+
     def captures_of(self, exporter: str) -> tuple[Capture, ...]:
         return tuple(each for each in self.captures if each in _CAPTURES.get(exporter, tuple(Capture)))
 

@@ -18,6 +18,7 @@ from onnx_parity.exporter.capture.capture_errors import (
     ended_the_process,
     failed_while_recorded,
     fixed_axes,
+    refuse_fixed_numbers,
     refuse_ignored_inputs,
 )
 from onnx_parity.exporter.capture.fakes.fake_mode import Fakes
@@ -149,6 +150,7 @@ class _Recording:
             symbols.keeps_ranks = not attempt.squeezes_as_in_example
             symbols.read_symbol = recorder.reader.read_symbol
             symbols.module_running = lambda: recorder.origins.find().module
+        recorder.of_script = isinstance(wanted.program, _SCRIPTS)
         self._inputs = RecordedInputs(
             recorder, wanted.args, wanted.kwargs, wanted.input_names, attempt.axes, attempt.empty
         )
@@ -205,9 +207,8 @@ class _Recording:
         put = [*self._changed.inputs.values(), *self._changed.new.values()]
         self._assigned = {name: new for name, new in assigned.items() if isinstance(new, torch.Tensor)}
         self._assigned_others = [name for name in assigned if name not in self._assigned]
-        # The return types of a script are declared, so a number that it returns is an output even if it is a constant.
-        is_script = isinstance(self._wanted.program, _SCRIPTS)
-        self._returned, outputs = taken_apart(result, numbers_are_outputs=is_script)
+        # The return types of a script are declared, so that it may return nothing but constants.
+        self._returned, outputs = taken_apart(result, only_numbers=recorder.of_script)
         if lifted is None:
             return [*outputs, *self._assigned.values(), *put]
         self._lifted = lifted.own
@@ -270,6 +271,7 @@ class _Recording:
         graph = Graph(inputs.inputs, recorder.nodes, outputs, inputs.axis_names, sources, recorder.has_complex)
         looked_at = recorder.reader.looked_at
         if looked_at and not self._wanted.allow_ignored_inputs:
+            refuse_fixed_numbers(inputs.numbers(), looked_at)
             refuse_ignored_inputs(graph, looked_at)
         questions = [] if self._symbols is None else self._symbols.branches()
         positions = [number for number, each in enumerate(inputs.inputs) if each.value in looked_at]

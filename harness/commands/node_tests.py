@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from onnx_parity.harness.axes import ONNX_REFERENCE, ONNXRUNTIME, RUNTIME_NAMES, AxisError, Device, parse_runtimes
+from onnx_parity.harness.commands import defaults
 from onnx_parity.harness.commands.terminal import print_json, print_text, refuse
 from onnx_parity.harness.record import Ending
 
@@ -53,6 +54,8 @@ def node_tests(
     from onnx_parity.harness.running.node_suite import names_with, near, run_suite
     from onnx_parity.harness.subjects.runtimes import RUNTIMES
 
+    # A backend may be a module of the project.
+    defaults.project().make_importable()
     try:
         names = RUNTIME_NAMES if runtimes == _ALL else parse_runtimes(runtimes)
         if runtimes == _ALL:

@@ -23,6 +23,9 @@ Runtimes of other projects, and transformations, have a file each in the folder 
 runtime, so that no expectation of onnxruntime's is asked of it. For a transformed cell the files of its transformations
 are read first; what is known of the exported model then explains a failure too, but need not happen.
 
+An entry whose reason or link is not written yet, as `parity expect --update` leaves it, expects nothing: its cells
+fail, and say what is missing. All other entries hold.
+
 A cell that passes although a selector matches it fails the run, and so does a selector that matches no cell; each
 selector of a list is checked separately. A failure at another stage or with another message than expected is not the
 known failure.
@@ -71,8 +74,8 @@ class Expectation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     cells: str
     stage: Stage
-    reason: str
-    link: str
+    reason: str = ""
+    link: str = ""
     error: str = "*"
     opset: str = ""
     dtype: str | tuple[str, ...] = ()
@@ -82,6 +85,12 @@ class Expectation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     runtime: str | tuple[str, ...] = ()
     shapes: str | tuple[str, ...] = ()
     packages: dict[str, str] = {}
+
+    @property
+    def lacks(self) -> str:
+        """What a person has yet to write of it: `a reason and a link`; empty if it is complete."""
+        texts = (("a reason", self.reason), ("a link", self.link))
+        return " and ".join(what for what, text in texts if not text.strip())
 
     def matches(self, cell: str) -> bool:
         """Whether the selector matches the cell of this id."""
@@ -115,6 +124,11 @@ class Expectation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     def apply(self, record: Record) -> Record:
         """The record of a cell that this matches, with the status that the expectation gives it."""
+        if self.lacks:
+            if record.status not in _WENT_WRONG:
+                return record
+            reason = f"{record.reason}; {FILE} expects it, but {self.cells!r} has yet to be given {self.lacks}"
+            return msgspec.structs.replace(record, reason=reason, error=record.reason)
         if record.status is Status.PASSED:
             reason = f"expected to fail at {self.stage}: {self.reason}. It passes now: narrow or remove {self.cells!r}"
             return msgspec.structs.replace(record, status=Status.UNEXPECTED_PASS, reason=reason, link=self.link)
@@ -225,8 +239,6 @@ def _of_entry(entry: Mapping[str, object], where: str) -> tuple[Expectation, ...
 
 def _problem(expectation: Expectation) -> str:
     """A description of the mistake in an expectation whose keys and types are right; empty if there is none."""
-    if not expectation.reason.strip() or not expectation.link.strip():
-        return "needs a reason and a link, which explain it to later readers."
     try:
         for wanted in expectation.packages.values():
             SpecifierSet(wanted)
@@ -255,6 +267,7 @@ def is_explained_elsewhere(record: Record, directory: Path) -> bool:
     return any(
         expectation.matches(record.cell)
         and expectation.applies(_versions_here())
+        and not expectation.lacks
         and expectation.foresees(record.stage, record.error or record.reason)
         for file in _files_of(record)[1]
         for expectation in _speaking_of(record.case, directory / file)

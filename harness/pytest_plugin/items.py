@@ -231,6 +231,12 @@ class ExpectationItem(pytest.Item):
         return (*usual, *ADAPTERS), ((names.get(self.path.stem, self.path.stem),),)
 
     def runtest(self) -> None:
+        if self._expectation.lacks:
+            pytest.fail(
+                f"{self.path.parent.name}/{self.path.name}: the expectation {self._expectation.cells!r} needs "
+                f"{self._expectation.lacks}, which explain it to later readers. Until then its cells fail.",
+                pytrace=False,
+            )
         runtimes, transforms = self._subject()
         everything = Selection(
             tier=Tier.FULL,

@@ -13,9 +13,9 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from onnx_parity.harness.record import Blame, Ending, Kind, Record, Stage, Status
+from onnx_parity.harness.results.causes import COMPARING
 
-_COMPARED = frozenset({Stage.COMPARE, Stage.RERUN_SIZES, Stage.RERUN_VALUES})
-_BY_THE_RUNTIME = frozenset({Stage.LOAD, Stage.RUN, *_COMPARED})
+_BY_THE_RUNTIME = frozenset({Stage.LOAD, Stage.RUN, *COMPARING})
 #: How a process that was over its limit of time, or died, is described: `running/cell_process.py`.
 _HUNG, _DIED = re.compile(r"did not end within .* in stage"), re.compile(r"(was killed|exited|took more) .* in stage")
 #: The runtime that a cell names, which is another one than the record's where that had no kernel.
@@ -98,7 +98,7 @@ def ending_of(record: Record) -> Ending | None:
                 return Ending.HUNG
             if record.status is Status.CRASHED or _DIED.search(what):
                 return Ending.CRASHED
-            return Ending.WRONG if record.stage in _COMPARED else Ending.REFUSED
+            return Ending.WRONG if record.stage in COMPARING else Ending.REFUSED
         case _:
             return None
 
