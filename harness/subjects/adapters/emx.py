@@ -35,7 +35,7 @@ RUNTIME = Adapter(
     name="emx",
     module="emx_onnx_cgen",
     packages=("emx-onnx-cgen",),
-    # https://pypi.org/project/emx-onnx-cgen: "full standard ONNX opset 26 support".
+    # https://github.com/emmtrix/emx-onnx-cgen: "full standard ONNX opset 26 support".
     opsets=tuple(opset for opset in OPSETS if opset <= 26),
     dtypes=frozenset(Dtype),
     open=_Session,
