@@ -19,7 +19,7 @@ from onnx_parity.exporter.arrays import Fed, in_pairs
 from onnx_parity.harness.axes import ONNXRUNTIME, Device, Shapes
 from onnx_parity.harness.case import named_axes
 from onnx_parity.harness.cases.draws import DrawnCase, search
-from onnx_parity.harness.cases.program import build
+from onnx_parity.harness.cases.program import CannotBuildError, build
 from onnx_parity.harness.judging.blame import History
 from onnx_parity.harness.judging.outcome import MismatchError, Outcome, Prepared
 from onnx_parity.harness.judging.reference import Reference, Trial, consult, copied, restored
@@ -86,7 +86,7 @@ class Bench:
                 outcome.decline(f"{runtime.name} has no kernel: {error}")
             except DeclinedError as error:
                 outcome.decline(str(error))
-            except (NotUsableError, NoSuchFormError) as error:
+            except (NotUsableError, NoSuchFormError, CannotBuildError) as error:
                 outcome.absent(str(error))
             except Exception as error:  # noqa: BLE001  Stages run other people's code: what it raises is the outcome.
                 refusal = exporter.refusal(error) if outcome.stage is Stage.EXPORT else ""
@@ -112,7 +112,7 @@ class Bench:
             delivered = outcome.delivered = made.exported
         with self._stage(Stage.CHECK, outcome):
             if not made.is_checked:
-                check(delivered, cell.opset, _asked_shapes(cell, reference.example), len(reference.example.expected))
+                check(delivered, cell.opset, _asked_shapes(cell, prepared), len(reference.example.expected))
                 made.is_checked = True
             outcome.onnx = delivered.uses()
             outcome.nodes = len(delivered.nodes)
@@ -167,7 +167,7 @@ class Bench:
         key = (cell.exporter, cell.capture, cell.shapes)
         if key not in prepared.captured:
             program = prepared.program
-            dynamic = cell.case.declaration.asked(cell.shapes)
+            dynamic = program.declaration.asked(cell.shapes)
             inputs = prepared.reference.example.inputs
             request = Request(program.module, inputs, program.input_names, dynamic, cell.capture)
             prepared.captured[key] = exporter.capture(request)
@@ -205,9 +205,10 @@ def _in_a_dtype_beyond(cell: Cell, stage: Stage, error: Exception) -> bool:
     return undeclared and stage is Stage.REFERENCE and isinstance(error, NotImplementedError)
 
 
-def _asked_shapes(cell: Cell, example: Trial) -> dict[str, tuple[int | str, ...]]:
+def _asked_shapes(cell: Cell, prepared: Prepared) -> dict[str, tuple[int | str, ...]]:
     """The expected shape of every input in the model, with a number or the name of a symbol for each axis."""
-    dynamic = cell.case.declaration.asked(cell.shapes)
+    dynamic = prepared.program.declaration.asked(cell.shapes)
+    example = prepared.reference.example
     shapes: dict[str, tuple[int | str, ...]] = {}
     for name, given in zip(example.feeds, example.inputs, strict=True):
         tensor = given[0] if isinstance(given, list) else given
