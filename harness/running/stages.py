@@ -99,6 +99,12 @@ class Bench:
             ended(outcome)
         return outcome
 
+    def captured(self, cell: Cell) -> tuple[Prepared, Captured]:
+        """The program of a cell with its reference, and its capture, which can be delivered at any opset."""
+        prepared = self._prepare(cell, Outcome(cell, cell.runtime))
+        with prepared.program.at_home():
+            return prepared, self._capture(cell, self._exporters[cell.exporter], prepared)
+
     def _run_stages(self, cell: Cell, exporter: Exporter, runtime: Runtime, outcome: Outcome) -> None:
         prepared = outcome.prepared = self._prepare(cell, outcome)
         reference = prepared.reference
