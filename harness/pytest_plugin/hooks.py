@@ -348,12 +348,13 @@ class Progress:
         records = read_records(folder)
         seconds = max(self._ended - self._began, 1e-3)
         terminalreporter.section("parity")
-        for line in shortcomings(folder, self._matrix.info, self._end, records.damage):
-            terminalreporter.write_line(visible_line(line), red=True)
         if self._unwritten is not None:
             terminalreporter.write_line(
                 f"the end of the run could not be written: {self._unwritten}; free space and use --resume", red=True
             )
+        else:
+            for line in shortcomings(folder, self._matrix.info, self._end, records.damage):
+                terminalreporter.write_line(visible_line(line), red=True)
         for line in summarise(self._causes):
             terminalreporter.write_line(visible_line(line))
         carried = sum(1 for record in records if record.carried)

@@ -33,7 +33,6 @@ SECTIONS: Mapping[str, tuple[str, ...]] = {
         "docs/gate.md",
         "docs/continuous_integration.md",
         "docs/reports.md",
-        "docs/versions.md",
     ),
     "The project": ("docs/architecture.md", "harness/README.md", "CONTRIBUTING.md", "CHANGELOG.md"),
 }

@@ -253,7 +253,9 @@ def test_errors_of_collection_are_not_failures_of_cells(tmp_path: Path, workers:
         end = read_end(run.folder)
         assert end is not None
         assert not end.whole
-        assert f"unfinished; to run the missing cells: parity run --resume {run.folder.resolve()}\n" in run.text
+        assert end.why == "a file of declarations could not be read"
+        told = f"This run is unfinished: {end.why}. To run the missing cells: parity run --resume"
+        assert f"{told} {run.folder.resolve()}\n" in run.text
 
 
 def test_a_run_that_stops_at_a_failure_prints_how_to_resume(tmp_path: Path) -> None:
@@ -261,7 +263,8 @@ def test_a_run_that_stops_at_a_failure_prints_how_to_resume(tmp_path: Path) -> N
     given = ("--opsets", "9", "--devices", "cpu", "cases.py")
     stopped = run_pytest(tmp_path, *given, "-x")
     assert stopped.code == pytest.ExitCode.TESTS_FAILED
-    assert f"unfinished; to run the missing cells: parity run --resume {stopped.folder.resolve()}\n" in stopped.text
+    told = "This run is unfinished: it ended early, stopping after 1 failures; 1 of its cells were not run. To run the"
+    assert f"{told} missing cells: parity run --resume {stopped.folder.resolve()}\n" in stopped.text
     assert "unfinished" not in run_pytest(tmp_path, *given).text
 
 

@@ -76,7 +76,7 @@ def test_a_stopped_run_prints_how_to_resume(tmp_path: Path, workers: str, number
         assert_gone(pid)
     run = (tmp_path / "runs" / "last").resolve()
     assert process.returncode == 2, text
-    assert f"unfinished; to run the missing cells: parity run --resume {run}\n" in text
+    assert f"To run the missing cells: parity run --resume {run}\n" in text
     assert f"report: {run}/report/index.html\n" in text
     assert "Traceback" not in text
     end = read_end(run)

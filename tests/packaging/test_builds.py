@@ -55,6 +55,11 @@ def test_a_wheel_of_the_sdist_is_the_wheel_of_the_clone(copies: tuple[Path, Path
     with tarfile.open(sdist) as archive:
         archive.extractall(tmp_path / "unpacked", filter="data")
     (folder,) = (tmp_path / "unpacked").iterdir()
+    # But for the links by which a clone has its folders in the package, it has every file of the clone.
+    shipped = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
+    cloned = {path.relative_to(copies[0]).as_posix() for path in copies[0].rglob("*") if path.is_file()}
+    links = {path.relative_to(copies[0]).as_posix() for path in copies[0].rglob("*") if path.is_symlink()}
+    assert shipped - {"PKG-INFO"} == {name for name in cloned if not name.startswith(tuple(links))}
     again = built(folder, tmp_path / "again")
     assert [again[name] for name in files if name.endswith(".whl")] == [
         files[name] for name in files if name.endswith(".whl")
