@@ -2,7 +2,8 @@
 
 python -m benchmarks.faults --repeats 100
 
-The faults are cells that end their process, in each stage; wrong outputs of a runtime; workers and whole runs that are
+The faults are cells that end their process, in each stage; wrong outputs of a runtime; failures with a known cause,
+which must be blamed on it; workers and whole runs that are
 killed with SIGKILL during a cell; and those of `attacks.py` in runs, commands and files. A fault of a cell counts as
 reported if the record of its cell has the right error and stage, all other cells have passed, and no process is left
 over.
@@ -27,7 +28,7 @@ from benchmarks.attacks import ATTACKS, Tally
 from onnx_parity.exporter.verification.oracle import judge
 from onnx_parity.harness.record import Record, Stage, Status
 from onnx_parity.harness.store import read_end, read_in_flight, read_records
-from tests.harness import planted
+from tests.harness import blamed, planted
 from tests.harness.faults import (
     CELLS,
     FAULTS,
@@ -134,6 +135,12 @@ def oracle(repeats: int) -> Iterator[Tally]:
     yield Tally("oracle: (right answers)", repeats, tuple(each.detail for each in verdicts if not each.passed))
 
 
+def blame(repeats: int) -> Iterator[Tally]:
+    """What is blamed for a failure is what it was planted in: exporter, transformation, runtime, precision or case."""
+    for at_fault, wrong in blamed.planted(repeats):
+        yield Tally(f"blame: {at_fault}", repeats, tuple(wrong))
+
+
 def killed_workers(place: Path, repeats: int) -> Iterator[Tally]:
     """A killed worker loses the cell that it ran, or no cell if it had not yet reported the one before.
 
@@ -215,6 +222,7 @@ def main(
         place = Path(folder)
         faults: dict[str, Callable[[Path, int], Iterator[Tally]]] = {
             "oracle": lambda _, repeats: oracle(repeats),
+            "blame": lambda _, repeats: blame(repeats),
             "isolation": isolation,
             "killed_runs": killed_runs,
             "killed_workers": killed_workers,

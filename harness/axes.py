@@ -29,9 +29,36 @@ ONNXRUNTIME = "onnxruntime"
 ONNX_REFERENCE = "onnx.reference"
 #: onnxruntime with a lower level of graph optimisation: `onnxruntime:basic`. Without a level it optimises fully.
 OPTIMISATION_LEVELS = ("none", "basic", "extended", "layout")
-RUNTIME_NAMES = (ONNXRUNTIME, *(f"{ONNXRUNTIME}:{level}" for level in OPTIMISATION_LEVELS), ONNX_REFERENCE)
+#: onnxruntime with another execution provider than its own for the device, as the installed package has it.
+EXECUTION_PROVIDERS = ("openvino", "tensorrt")
+#: Runtimes of other projects: for each of these there is a file of this name in `harness/subjects/adapters/`.
+ADAPTERS = ("openvino", "tract", "tinygrad", "emx", "iree", "tvm", "jaxonnxruntime", "opencv")
+RUNTIME_NAMES = (
+    ONNXRUNTIME,
+    *(f"{ONNXRUNTIME}:{each}" for each in (*OPTIMISATION_LEVELS, *EXECUTION_PROVIDERS)),
+    ONNX_REFERENCE,
+    *ADAPTERS,
+)
 #: The prefix for a module with the ONNX backend interface: `backend:onnxruntime.backend`.
 BACKEND = "backend:"
+
+#: What may be done to a model between its export and its run. A chain of them is written `onnxslim+float16`.
+TRANSFORMATION_NAMES = (
+    *(f"ort:{level}" for level in ("basic", "extended", "layout", "all")),
+    "onnxslim",
+    "onnxsim",
+    "onnxscript:optimize",
+    "onnxscript:rewrite",
+    "float16",
+    "float16:mixed",
+    "quantize:dynamic",
+    "quantize:qdq",
+    "quantize:qoperator",
+)
+#: The transformations that end at an opset: `convert:13`, `onnxscript:convert:13`.
+CONVERTERS = ("convert", "onnxscript:convert")
+#: On the axis of transformations, the model as it was exported; and what joins the transformations of a chain.
+NO_TRANSFORMATION, THEN = "none", "+"
 
 #: This project's own exporter, and both of torch's.
 PARITY = "parity"
@@ -42,6 +69,7 @@ EXPORTER_NAMES = (PARITY, TORCH_DYNAMO, TORCH_SCRIPT)
 _MODULE = r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*"
 _BACKEND = re.compile(rf"{BACKEND}{_MODULE}")
 _FUNCTION = re.compile(rf"{_MODULE}:{_MODULE}")
+_CONVERTER = re.compile(rf"(?P<converter>{'|'.join(CONVERTERS)}):(?P<opset>\d+)")
 
 
 class AxisError(ValueError):
@@ -134,11 +162,15 @@ class Selection:
     exporters: tuple[str, ...] = (PARITY,)
     runtimes: tuple[str, ...] | None = None
     captures: tuple[Capture, ...] = (Capture.TRACE,)
+    #: Chains of transformations; the empty one is the model as it was exported.
+    transforms: tuple[tuple[str, ...], ...] = ((),)
 
     @property
     def subjects(self) -> tuple[str, ...]:
-        """The exporters and the runtimes that are asked for."""
-        return (*self.exporters, *(self.runtimes or ()))
+        """The exporters and the runtimes that are asked for, and the transformations that are functions of a user."""
+        used = dict.fromkeys(name for chain in self.transforms for name in chain)
+        functions = (name for name in used if name not in TRANSFORMATION_NAMES and converter_of(name) is None)
+        return (*self.exporters, *(self.runtimes or ()), *functions)
 
     def captures_of(self, exporter: str) -> tuple[Capture, ...]:
         return tuple(each for each in self.captures if each in _CAPTURES.get(exporter, tuple(Capture)))
@@ -174,6 +206,7 @@ def selection(said: Callable[[str], str | None]) -> Selection:
     """The selection of what is said for each of its fields, as on the command line; None where nothing is said."""
     usual = Selection()
     opsets, exporters, runtimes = said("opsets"), said("exporters"), said("runtimes")
+    transforms = said("transforms")
     return Selection(
         tier=(_of_enum(said, "tier", Tier) or (usual.tier,))[0],
         opsets=parse_opsets(opsets) if opsets is not None else None,
@@ -182,6 +215,7 @@ def selection(said: Callable[[str], str | None]) -> Selection:
         exporters=parse_exporters(exporters) if exporters is not None else usual.exporters,
         runtimes=parse_runtimes(runtimes) if runtimes is not None else None,
         captures=_of_enum(said, "captures", Capture) or usual.captures,
+        transforms=parse_transforms(transforms) if transforms is not None else usual.transforms,
     )
 
 
@@ -224,6 +258,40 @@ def parse_exporters(text: str) -> tuple[str, ...]:
 def parse_runtimes(text: str) -> tuple[str, ...]:
     """`onnxruntime,backend:onnxruntime.backend`: runtimes that the harness knows, or any module that is a backend."""
     return _parse("--runtimes", text, RUNTIME_NAMES, _BACKEND, f", and {BACKEND}module")
+
+
+def parse_transforms(text: str) -> tuple[tuple[str, ...], ...]:
+    """`none,onnxslim+float16` as ((), ("onnxslim", "float16")): chains of transformations, one after the other."""
+    return tuple(dict.fromkeys(_chain(f"--transforms {text}", part.strip()) for part in text.split(",")))
+
+
+def _chain(option: str, text: str) -> tuple[str, ...]:
+    if text == NO_TRANSFORMATION:
+        return ()
+    names = tuple(part.strip() for part in text.split(THEN))
+    for name in names:
+        converter = converter_of(name)
+        if converter is not None and converter[1] not in OPSETS:
+            raise AxisError(f"{option}: there is no opset {converter[1]} here, only {OPSETS[0]} to {OPSETS[-1]}.")
+        if converter is None and name not in TRANSFORMATION_NAMES and not _is_function(name):
+            converters = ", ".join(f"{each}:13" for each in CONVERTERS)
+            raise AxisError(
+                f"{option}: there is no {name!r}, only {NO_TRANSFORMATION}, {', '.join(TRANSFORMATION_NAMES)}, "
+                f"{converters}, and module:function. Join several with {THEN}."
+            )
+    return names
+
+
+def _is_function(name: str) -> bool:
+    """Whether it is `module:function`, and no misspelt name of ours: those begin with a word that we use ourselves."""
+    ours = {each.partition(":")[0] for each in (*TRANSFORMATION_NAMES, *CONVERTERS)}
+    return _FUNCTION.fullmatch(name) is not None and name.partition(":")[0] not in ours
+
+
+def converter_of(transformation: str) -> tuple[str, int] | None:
+    """`convert:13` as ("convert", 13); None if it is not a converter to an opset."""
+    found = _CONVERTER.fullmatch(transformation)
+    return (found["converter"], int(found["opset"])) if found else None
 
 
 def _parse(

@@ -29,6 +29,7 @@ from onnx_parity.harness.commands.reduce import reduce as reduce_cell
 from onnx_parity.harness.commands.report import operators, report, torchscript
 from onnx_parity.harness.commands.repro import repro
 from onnx_parity.harness.commands.run import run
+from onnx_parity.harness.commands.scoreboard import scoreboard
 from onnx_parity.harness.commands.show import show
 from onnx_parity.harness.commands.terminal import refuse
 from onnx_parity.harness.commands.versions import versions
@@ -75,6 +76,7 @@ app.command()(init)
 app.command()(report)
 app.command()(query)
 app.command()(exporters)
+app.command()(scoreboard)
 app.command()(repro)
 app.command()(localise)
 app.command("reduce")(reduce_cell)

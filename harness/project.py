@@ -6,6 +6,7 @@
     opsets       = "9,13-18"
     exporters    = ["parity", "my_package.export:to_onnx"]
     runtimes     = ["onnxruntime", "backend:my_package.backend"]
+    transforms   = ["none", "onnxslim+float16"]
     policy       = "gate.toml"          # of `parity gate`
 
 It is the nearest such file, from the working directory upwards, that has this table. Without one, the project is the
@@ -45,6 +46,7 @@ class Settings:
     exporters: tuple[str, ...] | None = None
     captures: tuple[str, ...] | None = None
     runtimes: tuple[str, ...] | None = None
+    transforms: tuple[str, ...] | None = None
     seed: int | None = None
     policy: str | None = None
 

@@ -30,6 +30,7 @@ class Stage(StrEnum):
     REFERENCE = "reference"
     EXPORT = "export"
     CHECK = "check"
+    TRANSFORM = "transform"
     LOAD = "load"
     RUN = "run"
     COMPARE = "compare"
@@ -78,6 +79,7 @@ class Blame(StrEnum):
     """The likely cause of a mismatch, from a comparison of several runtimes and precisions."""
 
     EXPORTER = "exporter"
+    TRANSFORMATION = "transformation"
     RUNTIME = "runtime"
     PRECISION = "precision"
     CASE = "case"
@@ -87,6 +89,21 @@ class Blame(StrEnum):
 class Kind(StrEnum):
     OPERATOR = "operator"
     MODEL = "model"
+
+
+class Ending(StrEnum):
+    """What a runtime made of a model, told apart as a user of the runtime would. The gravest first."""
+
+    #: It returned wrong outputs, without an error.
+    WRONG = "wrong"
+    #: Its process ended, or did not end.
+    CRASHED = "crashed"
+    HUNG = "hung"
+    #: It did not load or run the model, with an error that does not say that something is not supported.
+    REFUSED = "refused"
+    #: It says that it does not support the opset, the dtype, or an operator for these types.
+    UNSUPPORTED = "unsupported"
+    RIGHT = "right"
 
 
 class Metrics(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -181,6 +198,10 @@ class Record(msgspec.Struct, frozen=True, omit_defaults=True):
     bundle: str = ""
     #: Whether the exporter refused the program, though `unsupported.toml` does not say so.
     refused: bool = False
+    #: What was done to the model before it was run: `onnxslim+float16`; empty if it was run as it was exported.
+    transforms: str = ""
+    #: For an absent cell, whether the runtime or a transformation said that it does not support the model.
+    declined: bool = False
     #: The options of the run that the node id does not tell: `--parity-seed=3`.
     options: tuple[str, ...] = ()
 
@@ -189,6 +210,11 @@ class Record(msgspec.Struct, frozen=True, omit_defaults=True):
         """The command that runs this cell again, in double quotes unless a shell would interpret their content."""
         plain = not _INTERPRETED.search(self.nodeid)
         return " ".join(["pytest", f'"{self.nodeid}"' if plain else shlex.quote(self.nodeid), *self.options])
+
+    @property
+    def ran_on(self) -> str:
+        """The runtime, with what was done to the model before: `onnxslim+float16 → onnxruntime`."""
+        return f"{self.transforms} → {self.runtime}" if self.transforms else self.runtime
 
     #: The public functions that the program calls, and the modules that it consists of: `torch.nn.functional.elu`.
     calls: tuple[str, ...] = ()

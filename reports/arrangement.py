@@ -61,7 +61,7 @@ def _axes_then_opset(record: Record) -> tuple[object, ...]:
 
 def variant(record: Record) -> tuple[str, ...]:
     """The values of a cell on every axis except the opset."""
-    return (record.dtype, record.device, record.shapes, record.capture, record.exporter, record.runtime)
+    return (record.dtype, record.device, record.shapes, record.capture, record.exporter, record.ran_on)
 
 
 def case_address(kind: Kind, family: str, name: str, case: str) -> str:

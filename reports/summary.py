@@ -83,7 +83,7 @@ class RunMeter:
         self.cases += len(declaration.cases)
         for record in records:
             self.counts[record.status] += 1
-            self.by_subject[record.exporter, record.runtime][record.status] += 1
+            self.by_subject[record.exporter, record.ran_on][record.status] += 1
             self.opsets.add(record.opset)
             self.carried += bool(record.carried)
             for stage, seconds in record.seconds.items():

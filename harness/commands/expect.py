@@ -11,12 +11,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from onnx_parity.harness.axes import Tier
+from onnx_parity.harness.axes import ADAPTERS, THEN, Tier
 from onnx_parity.harness.commands import defaults
 from onnx_parity.harness.commands.terminal import print_json, print_text, refuse, warn_of_damage
 from onnx_parity.harness.expecting import unsupported
 from onnx_parity.harness.expecting.expectation_edits import Edit, edit
-from onnx_parity.harness.expecting.expectations import FILE, ExpectationError
+from onnx_parity.harness.expecting.expectations import (
+    ExpectationError,
+    file_of,
+    is_explained_elsewhere,
+    subject_of,
+)
 from onnx_parity.harness.expecting.unsupported_edits import Group, is_refused, known, written
 from onnx_parity.harness.record import Record, RunInfo
 from onnx_parity.harness.run_store_error import RunStoreError
@@ -36,8 +41,9 @@ def expect(
     """Show the smallest edits with which the expectation files, and the lists of refusals, agree with a run.
 
     Expectations whose cells now pass are narrowed or removed. Cells that failed without an expectation get an entry;
-    its reason and link are left for you to fill in. `unsupported.toml` is made to name the cells that the exporter
-    refused. Cells that the run did not contain are not touched.
+    its reason and link are left for you to fill in. Other runtimes and transformations have a file each in the folder
+    `expectations/`: where they refuse a model with an error, the reason is that error. `unsupported.toml` is made to
+    name the cells that the exporter refused. Cells that the run did not contain are not touched.
 
     Exit codes: 0 if nothing needs to change; 1 if something needs to change, or was changed by --update; 2 if the
     command was used wrongly.
@@ -66,6 +72,7 @@ def expect(
                 print_text(f"{path}: {change}", error=True)
             print_text(differences[path], end_line=False)
         if update:
+            path.parent.mkdir(exist_ok=True)
             path.write_text(proposed.text, encoding="utf-8")
     raise typer.Exit(1 if edits else 0)
 
@@ -75,16 +82,38 @@ def _proposed_edits(run: Path) -> Mapping[Path, Edit]:
     project = defaults.project()
     versions = read_info(run).packages
     records: defaultdict[Path, list[Record]] = defaultdict(list)
+    refused: defaultdict[Path, list[Record]] = defaultdict(list)
+    subjects: dict[Path, str] = {}
     whole = read_records(run)
     warn_of_damage(whole)
     for record in whole:
-        records[defaults.from_here(project.root / record.file).parent / FILE].append(record)
-    edits = {path: edit(_text(path), path, found, versions) for path, found in records.items()}
+        folder = defaults.from_here(project.root / record.file).parent
+        subject = subject_of(record.runtime, record.transforms.split(THEN) if record.transforms else ())
+        refused[folder].append(record)
+        if not is_explained_elsewhere(record, folder):
+            records[folder / file_of(subject)].append(record)
+            subjects[folder / file_of(subject)] = subject
+    edits = {
+        path: edit(_text(path), path, found, versions, tracker_of(subjects[path])) for path, found in records.items()
+    }
     info = read_info(run)
-    for path, found in records.items():
-        file = path.with_name(unsupported.FILE)
+    for folder, found in refused.items():
+        file = folder / unsupported.FILE
         edits[file] = _edit_of_refusals(file, found, info)
     return {path: proposed for path, proposed in edits.items() if proposed.text != _text(path)}
+
+
+def tracker_of(subject: str) -> str:
+    """Where errors of a runtime or a transformation are reported; empty for onnxruntime, whose failures are ours."""
+    from onnx_parity.harness.subjects.adapters.adapter import Adapter
+    from onnx_parity.harness.subjects.runtimes import RUNTIMES
+    from onnx_parity.harness.transformations.named import TRANSFORMATIONS
+
+    if subject not in ADAPTERS:
+        return TRANSFORMATIONS[subject].tracker if subject else ""
+    runtime = RUNTIMES[subject]
+    assert isinstance(runtime, Adapter)
+    return runtime.tracker
 
 
 def _edit_of_refusals(path: Path, records: Sequence[Record], info: RunInfo) -> Edit:

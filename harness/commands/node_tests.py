@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Annotated
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from onnx_parity.harness.axes import ONNX_REFERENCE, ONNXRUNTIME, AxisError, Device, parse_runtimes
+from onnx_parity.harness.axes import ONNX_REFERENCE, ONNXRUNTIME, RUNTIME_NAMES, AxisError, Device, parse_runtimes
 from onnx_parity.harness.commands import defaults
 from onnx_parity.harness.commands.terminal import print_json, print_text, refuse
+from onnx_parity.harness.record import Ending
+
+if TYPE_CHECKING:
+    from onnx_parity.harness.running.node_suite import NodeTest
+
+#: What names every runtime that is installed.
+_ALL = "all"
+_GRAVE = (Ending.WRONG, Ending.CRASHED, Ending.HUNG)
 
 
 def node_tests(
@@ -17,8 +26,10 @@ def node_tests(
         str, typer.Argument(help="Run the tests whose names contain this text: 'softmax'. Default: all.")
     ] = "",
     runtimes: Annotated[
-        str, typer.Option(help="The runtimes to test, separated by commas, named as for `parity run --runtimes`.")
+        str,
+        typer.Option(help="The runtimes to test, separated by commas, named as for `parity run --runtimes`; or all."),
     ] = f"{ONNXRUNTIME},{ONNX_REFERENCE}",
+    seconds: Annotated[float, typer.Option(min=0.1, help="The limit of each test in seconds.")] = 60.0,
     verbose: Annotated[
         bool, typer.Option("--verbose", "-v", help="Print every test that did not pass, and the reason.")
     ] = False,
@@ -26,8 +37,11 @@ def node_tests(
 ) -> None:
     """Run ONNX's own node tests on the runtimes and count the outcomes. This shows what a runtime itself gets wrong.
 
-    *unsupported*: the runtime reports that it does not implement the opset, the operator or its types. *refused*: it
-    fails to load or run the model for another reason. *wrong*: its outputs are not those that the test expects.
+    *wrong*: its outputs are not those that the test expects. *crashed* and *hung*: its process ended, or did not end in
+    time. *refused*: it fails to load or run the model with an error. *unsupported*: it says that it does not implement
+    the opset, the operator or its types. With several runtimes, tests that some of them get wrong are listed first.
+
+    `--runtimes all` runs every runtime that is installed, and names those that are missing.
 
     Exit codes: 0 if the tests were run; 2 if the command was used wrongly or a runtime is missing.
 
@@ -35,34 +49,58 @@ def node_tests(
 
         parity node-tests
 
-        parity node-tests softmax --runtimes onnxruntime:none,backend:onnxruntime.backend -v
+        parity node-tests softmax --runtimes onnxruntime:none,openvino,backend:onnxruntime.backend -v
     """
-    from onnx_parity.harness.subjects.node_suite import Ending, near, run_suite
+    from onnx_parity.harness.running.node_suite import names_with, near, run_suite
     from onnx_parity.harness.subjects.runtimes import RUNTIMES
 
     # A backend may be a module of the project.
     defaults.project().make_importable()
     try:
-        names = parse_runtimes(runtimes)
+        names = RUNTIME_NAMES if runtimes == _ALL else parse_runtimes(runtimes)
+        if runtimes == _ALL:
+            absent = {name: reason for name in names if (reason := RUNTIMES[name].missing(Device.CPU))}
+            for name, reason in absent.items():
+                print_text(f"{name} is missing: {reason}", error=True)
+            names = tuple(name for name in names if name not in absent)
         for name in names:
             if missing := RUNTIMES[name].missing(Device.CPU):
                 raise AxisError(f"--runtimes {name}: this runtime cannot be used here: {missing}")
     except AxisError as error:
         refuse(str(error))
-    found = {name: list(run_suite(RUNTIMES[name], pattern)) for name in names}
-    if not any(found.values()):
+    if not names_with(pattern):
         close = ", ".join(near(pattern))
         refuse(
             f"No node test has a name that contains {pattern!r}." + (f" Similar operators: {close}." if close else "")
         )
+    found = {}
+    for name in names:
+        if len(names) > 1:
+            print_text(f"{name} ...", error=True)
+        found[name] = list(run_suite(RUNTIMES[name], pattern, seconds=seconds))
     if as_json:
         print_json(found)
         return
     for name, tests in found.items():
         counts = Counter(test.ending for test in tests)
-        outcomes = ", ".join(f"{counts[ending]} {ending}" for ending in Ending)
+        outcomes = ", ".join(f"{counts[ending]} {ending}" for ending in reversed(Ending))
         print_text(f"{name}: {len(tests)} node tests: {outcomes}")
         if verbose:
-            for test in tests:
-                if test.ending is not Ending.PASSED:
+            for test in sorted(tests, key=lambda test: list(Ending).index(test.ending)):
+                if test.ending is not Ending.RIGHT:
                     print_text(f"  {test.ending}  {test.name}: {test.reason}")
+    if len(found) > 1:
+        _show_disagreements(found)
+
+
+def _show_disagreements(found: Mapping[str, Sequence[NodeTest]]) -> None:
+    """The tests that a runtime gets silently wrong, or does not survive, where another one is right."""
+    by_test: dict[str, dict[str, Ending]] = {}
+    for name, tests in found.items():
+        for test in tests:
+            by_test.setdefault(test.name, {})[name] = test.ending
+    for test_name, endings in by_test.items():
+        right = [name for name, ending in endings.items() if ending is Ending.RIGHT]
+        grave = [f"{name} {ending}" for name, ending in endings.items() if ending in _GRAVE]
+        if right and grave:
+            print_text(f"  {test_name}: {', '.join(grave)}; right: {', '.join(right)}")

@@ -20,7 +20,7 @@ from pathlib import Path
 import msgspec
 
 from onnx_parity.harness.axes import ONNXRUNTIME, OPSETS, PARITY, Dtype
-from onnx_parity.harness.expecting.expectations import Expectation, Point, opsets_of, parse_entries
+from onnx_parity.harness.expecting.expectations import FOLDER, Expectation, Point, opsets_of, parse_entries
 from onnx_parity.harness.record import Record, Stage, Status
 
 #: The keys by which an expectation is narrowed, the most likely explanation last.
@@ -32,6 +32,16 @@ _NUMBERS = re.compile(r"-?\d[\d.e+-]*")
 _BLOCK = re.compile(r"^\[\[known\]\]\s*$", re.MULTILINE)
 #: Stages whose messages contain numerical differences. Two of them that look alike may have different reasons.
 _COMPARING = (Stage.COMPARE, Stage.RERUN_VALUES, Stage.RERUN_SIZES)
+
+
+#: Stages at which a runtime or a transformation says itself what is wrong.
+_LOUD = (Stage.TRANSFORM, Stage.LOAD, Stage.RUN)
+
+
+def _in_own_words(expectation: Expectation, tracker: str) -> Expectation:
+    """The expectation of an error, with the error as its reason."""
+    words = " ".join(expectation.error.replace("*", " ").split())
+    return msgspec.structs.replace(expectation, reason=words, link=tracker)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +81,12 @@ class Edit:
     changes: list[str] = field(default_factory=list)
 
 
-def edit(text: str, path: Path, records: Iterable[Record], versions: Mapping[str, str]) -> Edit:
-    """The edit of the file's text after which the file describes the outcomes of all cells in `records`."""
+def edit(text: str, path: Path, records: Iterable[Record], versions: Mapping[str, str], tracker: str = "") -> Edit:
+    """The edit of the file's text after which the file describes the outcomes of all cells in `records`.
+
+    `tracker` is where a runtime's own errors are reported. It is the link of new entries for them, and the error is
+    their reason; a wrong result has to be explained by a person.
+    """
     everything = [found for record in records if (found := Found.of(record)) is not None]
     blocks = _Blocks(text)
     changes: list[str] = []
@@ -93,7 +107,13 @@ def edit(text: str, path: Path, records: Iterable[Record], versions: Mapping[str
             left = _without(holding, left)
         if kept != list(entry):
             blocks.replace(number, _sharing_entries(kept))
-    for added in _foreseeing(left, everything):
+    of_runtime = path.stem if path.parent.name == FOLDER else ""
+    for added in _foreseeing(left, everything, of_runtime):
+        if tracker and added[0].stage in _LOUD:
+            added = [_in_own_words(each, tracker) for each in added]
+            blocks.add(added)
+            changes.append(f"add {', '.join(map(_selector, added))}: fails at {added[0].stage}")
+            continue
         blocks.add(added)
         changes.append(
             f"add {', '.join(map(_selector, added))}: fails at {added[0].stage}. Write its reason and its link"
@@ -127,13 +147,16 @@ def _selector(expectation: Expectation) -> str:
     return ", ".join([repr(expectation.cells), *keys])
 
 
-def _foreseeing(left: Sequence[Found], everything: Sequence[Found]) -> list[list[Expectation]]:
-    """New entries for failures: a selector for all cases of a declaration that fail alike, or one for each case."""
+def _foreseeing(left: Sequence[Found], everything: Sequence[Found], of_runtime: str) -> list[list[Expectation]]:
+    """New entries for failures: a selector for all cases of a declaration that fail alike, or one for each case.
+
+    The file of a runtime does not have to name it in every entry.
+    """
     groups: defaultdict[tuple[str, Stage, str], list[Found]] = defaultdict(list)
     for found in left:
         if found.stage is not None:
             groups[found.name, found.stage, _signature(found.error)].append(found)
-    only = _only_seen(everything)
+    only = {axis: value for axis, value in _only_seen(everything).items() if value != of_runtime}
     specific: list[Expectation] = []
     entries: list[list[Expectation]] = []
     for (name, stage, error), alike in groups.items():

@@ -18,6 +18,11 @@ The other keys narrow all selectors of the entry: `opset` (`"<10"`, `"7-9,13"`),
 `exporter`, `runtime` and `shapes` (a text or a list of texts), and `packages` (`{ onnxruntime = "<1.32" }`, in pip's
 notation; with other versions the entry is ignored). `error` is a pattern that the failure's message must match.
 
+Runtimes of other projects, and transformations, have a file each in the folder `expectations/`, such as
+`expectations/openvino.toml`; `:` is written `_` in the name of a file. Only that file is read for the cells of such a
+runtime, so that no expectation of onnxruntime's is asked of it. For a transformed cell the files of its transformations
+are read first; what is known of the exported model then explains a failure too, but need not happen.
+
 An entry whose reason or link is not written yet, as `parity expect --update` leaves it, expects nothing: its cells
 fail, and say what is missing. All other entries hold.
 
@@ -31,18 +36,20 @@ from __future__ import annotations
 import itertools
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache, lru_cache
 from pathlib import Path
 
 import msgspec
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 
-from onnx_parity.harness.axes import OPSETS, PARITY, Shapes
+from onnx_parity.harness.axes import ADAPTERS, OPSETS, PARITY, THEN, Shapes
 from onnx_parity.harness.record import Record, Stage, Status
 from onnx_parity.harness.results.environment import package_versions
 
 FILE = "expectations.toml"
+#: The folder of the files of runtimes and transformations, beside `FILE`.
+FOLDER = "expectations"
 
 _OPSETS = re.compile(r"opset(?:(?P<relation><=|>=|<|>)(?P<bound>\d+)|(?P<low>\d+)-(?P<high>\d+))")
 
@@ -50,7 +57,8 @@ _WILD = re.compile(rf"[*?]|{_OPSETS.pattern}")
 
 #: A cell's id, matched from its end, because a label may contain anything.
 _ID = re.compile(
-    r".*-(?P<dtype>[a-z0-9]+)-opset(?P<opset>\d+)-(?P<device>[a-z]+)-(?P<capture>[a-z_]+)-(?P<runtime>[^-]+)"
+    r".*-(?P<dtype>[a-z0-9]+)-opset(?P<opset>\d+)-(?P<device>[a-z]+)-(?P<capture>[a-z_]+)"
+    r"(?:\+[^-+]+)*-(?P<runtime>[^-]+)"
     rf"(?:-(?!{Shapes.DYNAMIC}$)(?P<exporter>[^-]+))?(?P<dynamic>-{Shapes.DYNAMIC})?"
 )
 
@@ -158,6 +166,24 @@ def _point(cell: str) -> Point:
     return Point(int(found["opset"]), (found["dtype"], found["device"], found["capture"], exporter, runtime, shapes))
 
 
+def file_of(subject: str) -> str:
+    """The file of a runtime or a transformation, below the folder of the declarations."""
+    return f"{FOLDER}/{subject.replace(':', '_')}.toml" if subject else FILE
+
+
+def subject_of(runtime: str, transforms: Sequence[str]) -> str:
+    """The runtime or transformation to whose file an expectation of a cell belongs; empty for that of all others."""
+    return transforms[-1] if transforms else runtime if runtime in ADAPTERS else ""
+
+
+def _files_of(record: Record) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The files whose expectations a cell must meet, and those that may explain a failure of it."""
+    of_runtime = (file_of(subject_of(record.runtime, ())),)
+    if not record.transforms:
+        return of_runtime, ()
+    return tuple(map(file_of, record.transforms.split(THEN))), of_runtime
+
+
 @cache
 def load(path: Path) -> tuple[Expectation, ...]:
     """The expectations in a file; none if the file does not exist."""
@@ -226,13 +252,29 @@ def _problem(expectation: Expectation) -> str:
 
 def expected(record: Record, directory: Path) -> Record:
     """The record with the status that the expectations beside its declaration give it. The first match decides."""
-    for expectation in _speaking_of(record.case, directory / FILE):
-        if expectation.matches(record.cell) and expectation.applies(_versions_here()):
-            return expectation.apply(record)
+    binding, explaining = _files_of(record)
+    for file in (*binding, *explaining):
+        if file in explaining and record.status is Status.PASSED:
+            break
+        for expectation in _speaking_of(record.case, directory / file):
+            if expectation.matches(record.cell) and expectation.applies(_versions_here()):
+                return expectation.apply(record)
     return record
 
 
-@lru_cache(maxsize=4)
+def is_explained_elsewhere(record: Record, directory: Path) -> bool:
+    """Whether the expectations of the exported model explain the failure of a transformed one."""
+    return any(
+        expectation.matches(record.cell)
+        and expectation.applies(_versions_here())
+        and not expectation.lacks
+        and expectation.foresees(record.stage, record.error or record.reason)
+        for file in _files_of(record)[1]
+        for expectation in _speaking_of(record.case, directory / file)
+    )
+
+
+@lru_cache(maxsize=16)
 def _speaking_of(case: str, path: Path) -> tuple[Expectation, ...]:
     """The expectations that can match a cell of this case. Cached, because the cells of a case are adjacent."""
     return tuple(expectation for expectation in load(path) if expectation.may_match(case))
@@ -240,7 +282,9 @@ def _speaking_of(case: str, path: Path) -> tuple[Expectation, ...]:
 
 @cache
 def _versions_here() -> dict[str, str]:
-    return package_versions()
+    from onnx_parity.harness.subjects.runtimes import every_runtime
+
+    return package_versions(itertools.chain.from_iterable(runtime.packages for runtime in every_runtime()))
 
 
 @cache

@@ -28,6 +28,7 @@ from onnx_parity.exporter.verification.oracle import Expected
 from onnx_parity.harness.judging.outcome import Outcome
 from onnx_parity.harness.record import Record, RunInfo
 from onnx_parity.harness.subjects.delivered import Delivered
+from onnx_parity.harness.transformations.transformation import floor_of
 
 #: The number of bundles that one process keeps of a run.
 MOST = 50
@@ -55,6 +56,8 @@ class Failure:
     feeds: Mapping[str, Fed]
     expected: Sequence[Expected]
     runtime: str
+    #: The least signal to noise of its outputs in dB, where it computes in fewer bits; None if they are judged exactly.
+    floor: float | None
     #: The words of the command that runs it again, after `pytest`.
     again: tuple[str, ...]
     #: The run's `RunInfo`: versions, platform, commit, what is missing.
@@ -119,6 +122,7 @@ def failure_of(outcome: Outcome, record: Record, run: RunInfo) -> Failure:
         feeds=trial.feeds if trial else {},
         expected=trial.expected if trial else (),
         runtime=outcome.runtime,
+        floor=floor_of(outcome.chain),
         again=(record.nodeid, *record.options),
         environment=run,
     )
@@ -138,6 +142,7 @@ def write(failure: Failure, folder: Path) -> None:
         "title": failure.title,
         "again": failure.again,
         "runtime": failure.runtime,
+        "floor": failure.floor,
         "environment": failure.environment,
     }
     (folder / _DESCRIPTION).write_bytes(msgspec.json.format(msgspec.json.encode(description)))

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import traceback
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import msgspec
 
-from onnx_parity.exporter.verification.oracle import Distance, Verdict
-from onnx_parity.harness.axes import Capture, Shapes
+from onnx_parity.exporter.verification.oracle import Distance, Expected, Verdict, judge
+from onnx_parity.harness.axes import THEN, Capture, Shapes
 from onnx_parity.harness.cases.program import InputSet, Program
-from onnx_parity.harness.judging.blame import Ruling, rule, rule_on_failure
+from onnx_parity.harness.judging.blame import Evidence, History, Ruling, rule, rule_on_failure
 from onnx_parity.harness.judging.reference import Reference, Trial
+from onnx_parity.harness.judging.shared_model import SharedModel
 from onnx_parity.harness.matrix.cells import Cell
 from onnx_parity.harness.one_line import one_line, plain
 from onnx_parity.harness.record import Blame, Metrics, OnnxUse, Record, Stage, Status
 from onnx_parity.harness.subjects.delivered import Delivered
 from onnx_parity.harness.subjects.exporters import Captured
+from onnx_parity.harness.transformations.signal import judge_by_signal
+from onnx_parity.harness.transformations.transformation import Transformation, floor_of
 
 #: The number of innermost frames of a traceback that are shown.
 _FRAMES = 3
@@ -29,6 +33,21 @@ class Prepared:
     program: Program
     reference: Reference
     captured: dict[tuple[str, Capture, Shapes], Captured] = field(default_factory=dict)
+    #: The model that was exported last, with what distinguishes it. Only one is kept, since models may be large.
+    _model: dict[tuple[str, Capture, Shapes, int], SharedModel] = field(default_factory=dict)
+
+    def model(self, cell: Cell) -> SharedModel:
+        """The model of a cell, which is that of the cell before if they differ only in what is done with it."""
+        key = (cell.exporter, cell.capture, cell.shapes, cell.opset)
+        if key not in self._model:
+            self.close()
+            self._model[key] = SharedModel()
+        return self._model[key]
+
+    def close(self) -> None:
+        """Remove the files of the model."""
+        while self._model:
+            self._model.popitem()[1].close()
 
     def serves(self, cell: Cell) -> bool:
         program = self.program
@@ -53,6 +72,7 @@ def blank_record(cell: Cell, file: str, nodeid: str, *, worker: str, options: tu
         exporter=cell.exporter,
         runtime=cell.runtime,
         shapes=cell.shapes.value,
+        transforms=THEN.join(cell.transforms),
         status=Status.CRASHED,
         stage=Stage.BUILD,
         worker=worker,
@@ -93,6 +113,11 @@ class Outcome:
     #: Used to explain a later failure.
     prepared: Prepared | None = None
     delivered: Delivered | None = None
+    #: What is done to the model between export and run; and how it came about, once that has been done.
+    chain: tuple[Transformation, ...] = ()
+    history: History | None = None
+    #: Whether the runtime or a transformation said that it does not support the model.
+    declined: bool = False
     #: The input set that it was run on last, if that was not the example, and the outputs of the runtime.
     trial: Trial | None = None
     outputs: tuple[object, ...] = ()
@@ -104,6 +129,7 @@ class Outcome:
             runtime=self.runtime,
             stage=self.stage,
             status=self.status,
+            declined=self.declined,
             reason=self.reason,
             blame=self.blame,
             metrics=self.metrics,
@@ -125,6 +151,16 @@ class Outcome:
         self.status = Status.ABSENT
         self.reason = reason
 
+    def decline(self, reason: str) -> None:
+        """Mark the cell as one that the runtime, or a transformation, says that it does not support."""
+        self.absent(reason)
+        self.declined = True
+
+    def judge(self, outputs: Sequence[object], expected: Sequence[Expected]) -> Verdict:
+        """Compare outputs with torch's, as exactly as the transformations allow."""
+        floor = floor_of(self.chain)
+        return judge(outputs, expected) if floor is None else judge_by_signal(outputs, expected, floor)
+
     def refuse(self, reason: str, error: Exception) -> None:
         """Mark the cell as refused by the exporter."""
         self.status = Status.UNSUPPORTED
@@ -144,15 +180,7 @@ class Outcome:
         """Mark the cell as failed by wrong outputs, and decide who is to blame."""
         assert self.prepared is not None
         assert self.delivered is not None
-        ruling = rule(
-            self.delivered,
-            error.trial,
-            error.outputs,
-            error.verdict,
-            self.runtime,
-            self.prepared.program.weight_bytes,
-            self.cell.device,
-        )
+        ruling = rule(self._evidence(error.trial), error.outputs, error.verdict)
         self.trial, self.outputs = error.trial, error.outputs
         self.status = Status.FAILED
         self.reason = error.verdict.detail + self._at()
@@ -182,11 +210,22 @@ class Outcome:
             return Ruling(Blame.EXPORTER, "the exporter raised something other than a refusal")
         if self.stage is Stage.CHECK:
             return Ruling(Blame.EXPORTER, "the model is not what was asked for")
+        if self.stage is Stage.TRANSFORM:
+            return Ruling(Blame.TRANSFORMATION, "onnx's checker accepts the exported model")
+        assert self.prepared is not None
+        return rule_on_failure(self._evidence(self.trial or self.prepared.reference.example))
+
+    def _evidence(self, trial: Trial) -> Evidence:
         assert self.prepared is not None
         assert self.delivered is not None
-        weight_bytes = self.prepared.program.weight_bytes
-        trial = self.trial or self.prepared.reference.example
-        return rule_on_failure(self.delivered, trial, self.runtime, weight_bytes, self.cell.device)
+        return Evidence(
+            trial,
+            self.delivered,
+            self.runtime,
+            self.cell.device,
+            self.prepared.program.weight_bytes,
+            self.history,
+        )
 
 
 def _innermost(error: Exception) -> list[str]:

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch.utils._pytree import tree_leaves
 
-from onnx_parity.exporter.arrays import Fed, to_array, to_fed
+from onnx_parity.exporter.arrays import Array, Fed, to_array, to_fed
 from onnx_parity.exporter.request.marked_inputs import Given
 from onnx_parity.exporter.verification.oracle import Expected, judge
 from onnx_parity.exporter.verification.reference import MOVES, Twin, expected_outputs
@@ -28,6 +28,26 @@ class Trial:
     inputs: tuple[Given, ...]
     feeds: Mapping[str, Fed]
     expected: tuple[Expected, ...]
+
+
+def copied(feeds: Mapping[str, Fed]) -> dict[str, list[Array]]:
+    """The arrays of every input, copied."""
+    return {name: [array.copy() for array in _arrays(fed)] for name, fed in feeds.items()}
+
+
+def restored(feeds: Mapping[str, Fed], copies: Mapping[str, list[Array]]) -> list[str]:
+    """The names of the inputs whose bits differ from their copies. They are given their old values again."""
+    changed = []
+    for name, fed in feeds.items():
+        for array, copy in zip(_arrays(fed), copies[name], strict=True):
+            if array.tobytes() != copy.tobytes():
+                array[...] = copy
+                changed.append(name)
+    return changed
+
+
+def _arrays(fed: Fed) -> list[Array]:
+    return fed if isinstance(fed, list) else [] if fed is None else [fed]
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from pathlib import Path
 import torch
 
 import onnx_parity
-from onnx_parity.exporter.arrays import to_array
+from onnx_parity.exporter.arrays import Array, to_array
 from onnx_parity.exporter.capture.graph.graph import Value
 from onnx_parity.exporter.lowering.registry import find
 from onnx_parity.exporter.verification.float64 import in_dtype
@@ -26,9 +26,12 @@ from onnx_parity.harness.localisation.walk import WINDOW, Step, Walk, expected_o
 from onnx_parity.harness.matrix.cells import Cell
 from onnx_parity.harness.record import Stage, Status
 from onnx_parity.harness.running.stages import EXTERNAL_WEIGHTS, Bench
+from onnx_parity.harness.subjects.delivered import Delivered
 from onnx_parity.harness.subjects.exporters import EXPORTERS, Exporter, Request
 from onnx_parity.harness.subjects.runtime_interface import Runtime
 from onnx_parity.harness.subjects.runtimes import RUNTIMES
+from onnx_parity.harness.transformations.signal import judge_by_signal
+from onnx_parity.harness.transformations.transformation import Transformation, applied, floor_of
 
 
 class NothingToLocaliseError(Exception):
@@ -82,7 +85,7 @@ class Suspect:
         except onnx_parity.ExportError as error:
             raise NothingToLocaliseError(f"{cell.id} cannot be taken apart: {error}") from error
         example = _example(reference, trial, sizes_vary=cell.shapes is Shapes.DYNAMIC)
-        execute = Execution(EXPORTERS[cell.exporter], RUNTIMES[cell.runtime], cell, outcome.reason)
+        execute = Execution(EXPORTERS[cell.exporter], RUNTIMES[cell.runtime], cell, outcome.reason, outcome.chain)
         return cls(cell, outcome, recording, trial, _tensors(example), execute)
 
 
@@ -103,13 +106,19 @@ def _example(reference: Reference, trial: Trial, *, sizes_vary: bool) -> Trial:
 
 @dataclass(frozen=True)
 class Execution:
-    """Runs pieces in the same way as the cell: with its exporter, its opset and its runtime."""
+    """Runs pieces in the same way as the cell: with its exporter, its opset, its transformations and its runtime."""
 
     exporter: Exporter
     runtime: Runtime
     cell: Cell
     #: The outcome of the cell.
     reason: str
+    chain: tuple[Transformation, ...] = ()
+
+    def judge(self, outputs: Sequence[object], expected: Sequence[Expected]) -> Verdict:
+        """Compare outputs with torch's, as exactly as the transformations allow."""
+        floor = floor_of(self.chain)
+        return judge(outputs, expected) if floor is None else judge_by_signal(outputs, expected, floor)
 
     def __call__(
         self, piece: Piece, example: Sequence[torch.Tensor], inputs: Sequence[torch.Tensor]
@@ -119,9 +128,20 @@ class Execution:
             folder = None
             if sum(buffer.nbytes for buffer in piece.buffers()) > EXTERNAL_WEIGHTS:
                 folder = Path(until_the_end.enter_context(tempfile.TemporaryDirectory(prefix="parity-")))
-            session = self.runtime.load(self.export(piece, example, inputs, folder), self.cell.device)
-            feeds = {name: to_array(tensor) for name, tensor in zip(piece.input_names, inputs, strict=True)}
-            return session.run(feeds)
+            session = self.runtime.load(self.model(piece, example, inputs, folder).model, self.cell.device)
+            return session.run(_feeds(piece, inputs))
+
+    def model(
+        self, piece: Piece, example: Sequence[torch.Tensor], inputs: Sequence[torch.Tensor], folder: Path | None
+    ) -> Delivered:
+        """The piece as the model that the runtime is given: exported, and transformed as the cell's model is."""
+        model = Delivered(self.export(piece, example, inputs, folder))
+        for number, transformation in enumerate(self.chain):
+            inner = folder / str(number) if folder is not None else None
+            if inner is not None:
+                inner.mkdir()
+            model = applied(transformation, model, [_feeds(piece, inputs)], inner)
+        return model
 
     def export(
         self,
@@ -143,6 +163,10 @@ class Execution:
 
     def _exported(self, request: Request, folder: Path | None) -> bytes | Path:
         return self.exporter.capture(request).deliver(self.cell.opset, folder)
+
+
+def _feeds(piece: Piece, inputs: Sequence[torch.Tensor]) -> dict[str, Array]:
+    return {name: to_array(tensor) for name, tensor in zip(piece.input_names, inputs, strict=True)}
 
 
 def dynamic_sizes(
@@ -217,7 +241,8 @@ def localise(suspect: Suspect, *, window: int = WINDOW) -> Localisation:
     growth: list[Step] = []
     first = None
     recording = suspect.recording
-    walk = Walk(recording, suspect.execute, window=window, signed_zeros=suspect.signed_zeros)
+    execute = suspect.execute
+    walk = Walk(recording, execute, window=window, signed_zeros=suspect.signed_zeros, judge=execute.judge)
     for step in walk.steps(suspect.inputs, suspect.example):
         if step.diverges or step.growth > max((each.growth for each in growth), default=0.0):
             growth.append(step)
@@ -268,7 +293,7 @@ def judge_piece(suspect: Suspect, numbers: Sequence[int]) -> Verdict:
     piece = piece_of(suspect.recording, numbers)
     inputs, example = torch_values(suspect, piece.taken)
     given = suspect.execute(piece, example, inputs)
-    return judge(given, expected_outputs(piece, inputs, signed_zeros=suspect.signed_zeros))
+    return suspect.execute.judge(given, expected_outputs(piece, inputs, signed_zeros=suspect.signed_zeros))
 
 
 def piece_of(recording: Recording, numbers: Sequence[int]) -> Piece:

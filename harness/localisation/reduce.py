@@ -37,7 +37,7 @@ from onnx_parity.harness.localisation.localise import (
 )
 from onnx_parity.harness.localisation.pieces import Piece, Recording, needs
 from onnx_parity.harness.results.environment import describe_run
-from onnx_parity.harness.subjects.delivered import Delivered
+from onnx_parity.harness.transformations.transformation import DeclinedError, TransformationError, floor_of
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -223,13 +223,14 @@ def write_bundle(suspect: Suspect, reduced: Reduced, folder: Path) -> None:
     title = f"reduced from {cell.id}: {len(piece.nodes)} of {len(suspect.recording.nodes)} operators\n{reduced.detail}"
     delivered = None
     # If the piece cannot be exported, the bundle has no model, which it states.
-    with suppress(ExportError), warnings.catch_warnings():
+    with suppress(ExportError, DeclinedError, TransformationError), warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        delivered = Delivered(suspect.execute.export(piece, reduced.example, reduced.inputs, None))
+        delivered = suspect.execute.model(piece, reduced.example, reduced.inputs, None)
     feeds = {name: to_array(tensor) for name, tensor in zip(piece.input_names, reduced.inputs, strict=True)}
     run = describe_run(seed=0, tier=Tier.FULL, argv=["reduce", cell.id], project=Path.cwd())
     again = f"{os.path.relpath(cell.case.declaration.file)}::{cell.case.name}::{cell.id}"
-    failure = Failure(title, delivered, feeds, reduced.expected, cell.runtime, (again,), run)
+    floor = floor_of(suspect.execute.chain)
+    failure = Failure(title, delivered, feeds, reduced.expected, cell.runtime, floor, (again,), run)
     write(failure, folder)
     write_source(reduced, folder, title)
 

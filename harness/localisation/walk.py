@@ -35,6 +35,10 @@ WINDOW = 32
 Execute = Callable[[Piece, Sequence[torch.Tensor], Sequence[torch.Tensor]], Sequence[object]]
 
 
+#: Compares outputs of a runtime with the expected ones.
+Judge = Callable[[Sequence[object], Sequence[Expected]], Verdict]
+
+
 @dataclass(frozen=True, slots=True)
 class Step:
     """One operator of the program, and the distance of the runtime's values from torch's after it."""
@@ -70,8 +74,15 @@ class Walk:
     """Runs a program window by window, in the exporter and runtime and in torch."""
 
     def __init__(
-        self, recording: Recording, execute: Execute, *, window: int = WINDOW, signed_zeros: bool = True
+        self,
+        recording: Recording,
+        execute: Execute,
+        *,
+        window: int = WINDOW,
+        signed_zeros: bool = True,
+        judge: Judge = judge,
     ) -> None:
+        self._judge = judge
         self._recording = recording
         self._signed_zeros = signed_zeros
         self._execute = execute
@@ -121,7 +132,7 @@ class Walk:
         results = dict(zip(outputs, given, strict=True))
         for number, node in enumerate(nodes, start):
             own = [output for output in node.outputs if output in results]
-            verdict = judge([results[output] for output in own], [self._expected(output) for output in own])
+            verdict = self._judge([results[output] for output in own], [self._expected(output) for output in own])
             for output in own:
                 self._ours[output] = self._carried(output, results[output])
             if _is_undetermined(node):

@@ -1,10 +1,11 @@
 """Cells: the points of the matrix, their ids, and which of them a selection contains.
 
 An id reads `case-dtype-opset-device-capture-runtime`, then `-exporter` where it is not this project's own, then
-`-dynamic` where axes are symbolic:
+`-dynamic` where axes are symbolic. Transformations follow the capture, in their order:
 
     avg_pool2d[ceil_mode=True]-float32-opset9-cpu-trace-onnxruntime
     avg_pool2d[ceil_mode=True]-float32-opset18-cpu-trace-onnxruntime-torch_dynamo-dynamic
+    avg_pool2d[ceil_mode=True]-float32-opset18-cpu-trace+onnxslim+float16-onnxruntime
 
 `pytest -k "avg_pool2d and ceil_mode and opset9"` selects by parts of the id. Opsets need no padding: those with one
 digit are 7, 8 and 9, and no opset with two digits begins with these.
@@ -21,6 +22,7 @@ from onnx_parity.harness.axes import (
     FEW_OPSETS,
     ONNX_REFERENCE,
     PARITY,
+    THEN,
     Breadth,
     Capture,
     Device,
@@ -46,14 +48,16 @@ class Cell:
     exporter: str
     runtime: str
     shapes: Shapes
+    #: What is done to the model before it is run, in this order.
+    transforms: tuple[str, ...] = ()
 
     @cached_property
     def id(self) -> str:
         exporter = "" if self.exporter == PARITY else f"-{self.exporter}"
         shapes = "" if self.shapes is Shapes.STATIC else f"-{self.shapes}"
+        capture = THEN.join((self.capture, *self.transforms))
         return (
-            f"{self.case.label}-{self.dtype}-opset{self.opset}-{self.device}-{self.capture}-{self.runtime}"
-            f"{exporter}{shapes}"
+            f"{self.case.label}-{self.dtype}-opset{self.opset}-{self.device}-{capture}-{self.runtime}{exporter}{shapes}"
         )
 
 
@@ -74,8 +78,8 @@ def cells_of(
                 # The other opsets are covered by the cases of its operators, which run in every dtype.
                 opsets = tuple(opset for opset in opsets if opset in FEW_OPSETS)
             for capture in selection.captures_of(exporter):
-                for opset, device, runtime in _lanes(selection, opsets, principal):
-                    yield Cell(case, dtype, opset, device, capture, exporter, runtime, form)
+                for opset, device, transforms, runtime in _lanes(selection, opsets, principal):
+                    yield Cell(case, dtype, opset, device, capture, exporter, runtime, form, transforms)
     if selection.tier is Tier.FULL and can_be_drawn(declaration) and wanted(f"{name}[drawn]"):
         yield from _drawn_cells(name, declaration, selection)
 
@@ -93,15 +97,19 @@ def _drawn_cells(name: str, declaration: Declaration, selection: Selection) -> I
         return
     for opset in FEW_OPSETS:
         if selection.opsets is None or opset in selection.opsets:
-            for runtime in selection.runtimes_at(opset):
-                yield Cell(case, dtype, opset, Device.CPU, Capture.TRACE, PARITY, runtime, Shapes.STATIC)
+            for transforms, runtime in itertools.product(selection.transforms, selection.runtimes_at(opset)):
+                yield Cell(case, dtype, opset, Device.CPU, Capture.TRACE, PARITY, runtime, Shapes.STATIC, transforms)
 
 
-def _lanes(selection: Selection, opsets: tuple[int, ...], principal: bool) -> Iterator[tuple[int, Device, str]]:
+def _lanes(
+    selection: Selection, opsets: tuple[int, ...], principal: bool
+) -> Iterator[tuple[int, Device, tuple[str, ...], str]]:
+    """The opsets, devices, transformations and runtimes, such that cells that run the same model are adjacent."""
     for opset in opsets:
         for device in selection.devices_at(opset, opsets):
             if device is Device.CUDA and not principal and selection.devices is None:
                 continue  # The default CUDA lane is one cell for each case.
-            for runtime in selection.runtimes_at(opset):
-                if device is Device.CPU or runtime != ONNX_REFERENCE:
-                    yield opset, device, runtime
+            for transforms in selection.transforms:
+                for runtime in selection.runtimes_at(opset):
+                    if device is Device.CPU or runtime != ONNX_REFERENCE:
+                        yield opset, device, transforms, runtime

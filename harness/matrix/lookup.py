@@ -8,7 +8,9 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from onnx_parity.harness.axes import (
+    NO_TRANSFORMATION,
     OPSETS,
+    THEN,
     AxisError,
     Capture,
     Device,
@@ -17,6 +19,7 @@ from onnx_parity.harness.axes import (
     Tier,
     parse_exporters,
     parse_runtimes,
+    parse_transforms,
 )
 from onnx_parity.harness.case import Declaration
 from onnx_parity.harness.cases.declarations import declared_under
@@ -24,7 +27,7 @@ from onnx_parity.harness.matrix.cells import Cell, cells_of
 
 _POINT = re.compile(
     rf"-(?P<dtype>{'|'.join(Dtype)})-opset(?P<opset>\d+)-(?P<device>{'|'.join(Device)})-(?P<capture>{'|'.join(Capture)})"
-    r"-(?P<rest>.+)$"
+    r"(?P<transforms>(?:\+[^-+]+)*)-(?P<rest>.+)$"
 )
 
 
@@ -97,6 +100,7 @@ def _selection(point: re.Match[str]) -> Selection:
             runtimes=parse_runtimes(runtime),
             exporters=parse_exporters(exporter) if exporter else Selection().exporters,
             captures=(Capture(point["capture"]),),
+            transforms=parse_transforms(point["transforms"].removeprefix(THEN) or NO_TRANSFORMATION),
         )
     except AxisError as error:
         raise NoSuchCellError(str(error)) from error

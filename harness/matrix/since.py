@@ -22,7 +22,7 @@ import msgspec
 from onnx_parity.harness.axes import PARITY
 from onnx_parity.harness.cases.seeds import stable_seed
 from onnx_parity.harness.expecting import unsupported
-from onnx_parity.harness.expecting.expectations import FILE, load
+from onnx_parity.harness.expecting.expectations import FILE, file_of, load, subject_of
 from onnx_parity.harness.record import Record, RunInfo, Status
 from onnx_parity.harness.results.content import contents, declared_as, room_folder
 from onnx_parity.harness.results.environment import package_versions, platform_name
@@ -101,7 +101,7 @@ def since(run: Path, seed: int, subjects: Iterable[str] = ()) -> Since:
     if info.seed != seed:
         raise RunStoreError(f"{run} was run with --seed {info.seed}: its cells had other inputs. Give that seed here.")
     now = contents(subjects)
-    around = (info.packages, info.platform) == (package_versions(), platform_name())
+    around = (info.packages, info.platform) == (package_versions(info.packages), platform_name())
     # The records of runs of version 1 do not list the files that they depend on.
     if not around or not info.contents:
         return Since(info, {}, frozenset())
@@ -116,7 +116,9 @@ def source_of(item: CellItem) -> str:
 
 
 def _expected(item: CellItem) -> bool:
-    return any(expectation.matches(item.cell.id) for expectation in load(item.path.parent / FILE))
+    cell = item.cell
+    files = {FILE, file_of(subject_of(cell.runtime, ())), file_of(subject_of(cell.runtime, cell.transforms))}
+    return any(expectation.matches(cell.id) for file in files for expectation in load(item.path.parent / file))
 
 
 def _base(operator: str) -> str:

@@ -17,7 +17,7 @@ def headline(record: Record) -> str:
     """`avg_pool2d[ceil_mode=True]  float32  opset 9  cpu  trace → onnxruntime        compare ✗  exporter`."""
     through = "" if record.exporter == PARITY else f" → {record.exporter}"
     shapes = "" if record.shapes == Shapes.STATIC else f"  {record.shapes}"
-    path = f"{record.capture}{through} → {record.runtime}{shapes}"
+    path = f"{record.capture}{through} → {record.ran_on}{shapes}"
     point = f"{record.dtype}  opset {record.opset}  {record.device}  {path}"
     ending = f"{record.stage} {_MARKS.get(record.status, record.status)}"
     blame = f"  {record.blame}" if record.blame else ""

@@ -13,11 +13,23 @@ from typing import Any, Protocol
 import pluggy
 import pytest
 
-from onnx_parity.harness.axes import OPSETS, Capture, Device, Selection, Tier
+from onnx_parity.harness.axes import (
+    ADAPTERS,
+    CONVERTERS,
+    ONNX_REFERENCE,
+    ONNXRUNTIME,
+    OPSETS,
+    OPTIMISATION_LEVELS,
+    TRANSFORMATION_NAMES,
+    Capture,
+    Device,
+    Selection,
+    Tier,
+)
 from onnx_parity.harness.case import Declaration, DeclarationError
 from onnx_parity.harness.cases.declarations import declared_under
 from onnx_parity.harness.expecting import unsupported
-from onnx_parity.harness.expecting.expectations import Expectation, ExpectationError, load
+from onnx_parity.harness.expecting.expectations import FOLDER, Expectation, ExpectationError, file_of, load
 from onnx_parity.harness.matrix.cells import Cell, cells_of
 from onnx_parity.harness.matrix.lookup import cell_of
 from onnx_parity.harness.matrix.shards import group_of
@@ -25,7 +37,6 @@ from onnx_parity.harness.pytest_plugin.cell_report import CellReport, report_of
 from onnx_parity.harness.record import Record
 from onnx_parity.harness.results.content import lines_of
 from onnx_parity.harness.subjects.exporters import EXPORTERS
-from onnx_parity.harness.subjects.runtimes import RUNTIMES
 
 
 class CellRunner(Protocol):
@@ -208,6 +219,17 @@ class ExpectationItem(pytest.Item):
     def reportinfo(self) -> tuple[Path, None, str]:
         return self.path, None, self.name
 
+    def _subject(self) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
+        """The runtimes and the chains of transformations whose cells the file is read for."""
+        usual = (ONNXRUNTIME, *(f"{ONNXRUNTIME}:{level}" for level in OPTIMISATION_LEVELS), ONNX_REFERENCE)
+        if self.path.parent.name != FOLDER:
+            return usual, ((),)
+        if self.path.stem in ADAPTERS:
+            return (self.path.stem,), ((),)
+        converters = (f"{converter}:{opset}" for converter in CONVERTERS for opset in OPSETS)
+        names = {Path(file_of(name)).stem: name for name in (*TRANSFORMATION_NAMES, *converters)}
+        return (*usual, *ADAPTERS), ((names.get(self.path.stem, self.path.stem),),)
+
     def runtest(self) -> None:
         if self._expectation.lacks:
             pytest.fail(
@@ -215,30 +237,33 @@ class ExpectationItem(pytest.Item):
                 f"{self._expectation.lacks}, which explain it to later readers. Until then its cells fail.",
                 pytrace=False,
             )
+        runtimes, transforms = self._subject()
         everything = Selection(
             tier=Tier.FULL,
             opsets=OPSETS,
             devices=tuple(Device),
             exporters=tuple(EXPORTERS),
-            runtimes=tuple(RUNTIMES),
+            runtimes=runtimes,
             captures=tuple(Capture),
+            transforms=transforms,
         )
+        declarations = self.path.parents[1] if self.path.parent.name == FOLDER else self.path.parent
         one_of_each: dict[str, str] = {}
-        for name, declaration in declared_under(self.path.parent):
+        for name, declaration in declared_under(declarations):
             if self._expectation.may_match(name):
                 # Only cases that it may match, because the samples of OpInfo have millions of cells.
                 for cell in cells_of(name, declaration, everything, self._expectation.may_match):
                     if self._expectation.matches(cell.id):
                         return
                     one_of_each.setdefault(cell.case.label, cell.id)
-        for name, declaration in declared_under(self.path.parent):
+        for name, declaration in declared_under(declarations):
             # One cell of each other declaration is enough for a suggestion.
             for cell in itertools.islice(cells_of(name, declaration, everything), 1):
                 one_of_each.setdefault(cell.case.label, cell.id)
         close = difflib.get_close_matches(self._expectation.cells, one_of_each.values(), n=1, cutoff=0.0)
-        folder = self.path.parent.name
         pytest.fail(
-            f"{folder}/{self.path.name}: the expectation {self._expectation.cells!r} matches no cell of {folder}/. "
+            f"{self.path.relative_to(declarations.parent)}: the expectation {self._expectation.cells!r} matches no "
+            f"cell of {declarations.name}/. "
             "Remove or correct it." + (f" A similar cell is {close[0]}" if close else ""),
             pytrace=False,
         )

@@ -18,7 +18,7 @@ import pytest
 
 from onnx_parity.harness.axes import PARITY, AxisError, Selection
 from onnx_parity.harness.expecting import unsupported
-from onnx_parity.harness.expecting.expectations import FILE, load
+from onnx_parity.harness.expecting.expectations import FILE, FOLDER, load
 from onnx_parity.harness.matrix.shards import parse_shard
 from onnx_parity.harness.matrix.since import since, source_of
 from onnx_parity.harness.project import Project, Settings
@@ -26,7 +26,7 @@ from onnx_parity.harness.pytest_plugin.failure_block import block
 from onnx_parity.harness.pytest_plugin.options import option, prefixed
 from onnx_parity.harness.pytest_plugin.part import Part, Split, resumable
 from onnx_parity.harness.record import Kind, Record, RunEnd, RunInfo, Status
-from onnx_parity.harness.results.environment import describe_run, missing_here
+from onnx_parity.harness.results.environment import describe_run, missing_here, packages_of
 from onnx_parity.harness.running.cell_process import CellProcess
 from onnx_parity.harness.running.child_process import ProcessEndedError
 from onnx_parity.harness.running.last_words import last_words
@@ -89,6 +89,7 @@ class Matrix:
             tier=self.selection.tier,
             argv=[str(arg) for arg in argv],
             project=self._config.rootpath,
+            also=packages_of(self.selection),
             subjects=self.selection.subjects,
         )
         turn = self.part.since.turn if self.part.since is not None else 0
@@ -121,7 +122,8 @@ class Matrix:
         The files of expectations and refusals are read here, so that an invalid one is reported before any cell runs.
         """
         for folder in {item.path.parent for item in items if hasattr(item, "cell")}:
-            load(folder / FILE)
+            for file in (folder / FILE, *sorted((folder / FOLDER).glob("*.toml"))):
+                load(file)
             unsupported.load_once(folder / unsupported.FILE)
         split = self.part.split(items)
         if split.carried and self.worker in ("main", "gw0"):
@@ -175,6 +177,7 @@ class Matrix:
     def close(self) -> None:
         if self._process is not None:
             self._process.close()
+        self._forget_shared()
         self.log.close()
 
     def _new_process(self) -> CellProcess:
@@ -186,7 +189,14 @@ class Matrix:
         # The collector of the forked process ignores objects that exist now, because visiting them copies their pages.
         gc.freeze()
         stderr = stderr_path(self.folder, self.worker)
-        return CellProcess(self._answer, self.log.in_flight, stderr, self._limits, self.log.filenos())
+        return CellProcess(
+            self._answer, self.log.in_flight, stderr, self._limits, self.log.filenos(), self._forget_shared
+        )
+
+    def _forget_shared(self) -> None:
+        """Called at the end of the process that runs cells: remove the files that its cells have shared."""
+        if "bench" in vars(self):
+            self.bench.close()
 
     def _answer(self, nodeid: bytes) -> bytes:
         """Called in the child process: run a cell and write its record, which is kept if this process is killed."""

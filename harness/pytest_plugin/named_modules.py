@@ -1,8 +1,9 @@
-"""Refuses modules in `--runtimes backend:module` and `--exporters module:function` that do not exist."""
+"""Refuses modules in `--runtimes backend:module`, and in `module:function` of other options, that do not exist."""
 
 from __future__ import annotations
 
 import difflib
+import itertools
 import pkgutil
 import sys
 from collections.abc import Sequence
@@ -10,7 +11,15 @@ from importlib.machinery import PathFinder
 from importlib.util import find_spec
 from pathlib import Path
 
-from onnx_parity.harness.axes import BACKEND, EXPORTER_NAMES, RUNTIME_NAMES, AxisError, Selection
+from onnx_parity.harness.axes import (
+    BACKEND,
+    EXPORTER_NAMES,
+    RUNTIME_NAMES,
+    TRANSFORMATION_NAMES,
+    AxisError,
+    Selection,
+    converter_of,
+)
 
 __all__ = ["refuse_missing_modules"]
 
@@ -28,6 +37,9 @@ def refuse_missing_modules(selection: Selection, folders: Sequence[Path]) -> Non
     for name in selection.exporters:
         if name not in EXPORTER_NAMES:
             _refuse_missing("--exporters", name, name.partition(":")[0], folders)
+    for name in dict.fromkeys(itertools.chain.from_iterable(selection.transforms)):
+        if name not in TRANSFORMATION_NAMES and converter_of(name) is None:
+            _refuse_missing("--transforms", name, name.partition(":")[0], folders)
 
 
 def _refuse_missing(option: str, name: str, module: str, folders: Sequence[Path]) -> None:

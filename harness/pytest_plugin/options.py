@@ -25,6 +25,11 @@ _RUNTIMES_HELP = (
     f"runtimes: {', '.join(axes.RUNTIME_NAMES)}, or {axes.BACKEND}module for a module with the ONNX backend interface "
     "(default: one that supports the opset)"
 )
+_TRANSFORMS_HELP = (
+    f"what is done to the model before it is run: {axes.NO_TRANSFORMATION}, {', '.join(axes.TRANSFORMATION_NAMES)}, "
+    f"{', '.join(f'{each}:13' for each in axes.CONVERTERS)}, or module:function for a function from a model to a "
+    f"model; several, one after the other, are joined with {axes.THEN} (default: {axes.NO_TRANSFORMATION})"
+)
 _FLAG: dict[str, Any] = {"action": "store_true", "default": False}
 
 #: Each option by its short name. The settings of the project say what holds where the first ones are not given.
@@ -36,6 +41,7 @@ _OPTIONS: dict[str, dict[str, Any]] = {
     "exporters": {"help": _EXPORTERS_HELP},
     "captures": {"help": "how programs are captured: trace,script,exported_program (default: trace)"},
     "runtimes": {"help": _RUNTIMES_HELP},
+    "transforms": {"help": _TRANSFORMS_HELP},
     "seed": {"type": int, "help": "the seed of inputs and weights (default: 0)"},
     "runs": {"type": Path, "help": "the folder in which the run is created (default: runs/ in the project's folder)"},
     "resume": {

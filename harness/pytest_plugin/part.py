@@ -67,7 +67,7 @@ def _cell_item(item: pytest.Item) -> CellItem:
 def resumable(run: Path) -> tuple[RunInfo, frozenset[str]]:
     """The run to resume, and the node ids of its cells, without those that crashed, which are run again."""
     info = read_info(run)
-    here = package_versions()
+    here = package_versions(info.packages)
     changed = [
         f"{package} {version} (here {here.get(package, 'not installed')})"
         for package, version in info.packages.items()

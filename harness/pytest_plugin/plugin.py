@@ -23,6 +23,8 @@ _HOOKS = "parity-hooks"
 _PROJECT: pytest.StashKey[Project] = pytest.StashKey()
 _IS_WANTED: pytest.StashKey[bool] = pytest.StashKey()
 _EXPECTATIONS, _UNSUPPORTED = "expectations.toml", "unsupported.toml"
+#: The folder of the expectations of other runtimes and of transformations.
+_FOLDER = "expectations"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -81,12 +83,15 @@ def pytest_pycollect_makeitem(collector: pytest.Module, name: str, obj: object) 
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
     # Other projects' files may have this name.
-    if file_path.name not in (_EXPECTATIONS, _UNSUPPORTED) or not holds_declarations(file_path.parent):
+    of_subject = file_path.suffix == ".toml" and file_path.parent.name == _FOLDER
+    folder = file_path.parents[1] if of_subject else file_path.parent
+    named = of_subject or file_path.name in (_EXPECTATIONS, _UNSUPPORTED)
+    if not named or not holds_declarations(folder):
         return None
     _meet_declarations(parent)
     from onnx_parity.harness.pytest_plugin.items import ExpectationsFile, UnsupportedFile
 
-    kind = ExpectationsFile if file_path.name == _EXPECTATIONS else UnsupportedFile
+    kind = UnsupportedFile if file_path.name == _UNSUPPORTED and not of_subject else ExpectationsFile
     collector: pytest.Collector = kind.from_parent(parent, path=file_path)
     return collector
 

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import NamedTuple
 
-from onnx_parity.harness.axes import PARITY
+from onnx_parity.harness.axes import ADAPTERS, PARITY
 from onnx_parity.harness.opset_ranges import opset_ranges
 from onnx_parity.harness.record import GRAVEST_FIRST, Blame, Record, Stage, Status
 
@@ -59,7 +59,7 @@ class _Kind(NamedTuple):
     stage: str
     blame: Blame | None
     exporter: str
-    #: Empty unless the runtime is to blame.
+    #: With what was done to the model before; empty unless the runtime or a transformation is to blame.
     runtime: str
     error: str
 
@@ -93,6 +93,8 @@ class Cause:
             subject = named(sorted(self.operators))
         else:
             subject = named(self.cases if len(self.cases) == 1 else self.names)
+        if self.first.transforms or self.first.runtime in ADAPTERS:
+            subject = f"{subject} in {self.first.ran_on}"
         return subject if self.first.exporter == PARITY else f"{subject} by {self.first.exporter}"
 
     @property
@@ -171,7 +173,7 @@ def _kind(record: Record, label: str, error: str) -> _Kind:
         "" if record.stage in COMPARING else record.stage,
         record.blame,
         record.exporter,
-        record.runtime if record.blame is Blame.RUNTIME else "",
+        record.ran_on if record.blame in (Blame.RUNTIME, Blame.TRANSFORMATION) else "",
         _likeness(error),
     )
 

@@ -1,16 +1,17 @@
-"""What `parity doctor` checks: packages, exporters, devices and backends, and what does not work without each."""
+"""What `parity doctor` checks: packages, exporters, devices and runtimes, and what does not work without each."""
 
 from __future__ import annotations
 
 import os
 import platform
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from enum import StrEnum
 from importlib import import_module, metadata
 
 import msgspec
 
-from onnx_parity.harness.axes import BACKEND, TORCH_DYNAMO, TORCH_SCRIPT, Device
+from onnx_parity.harness.axes import ADAPTERS, BACKEND, TORCH_DYNAMO, TORCH_SCRIPT, Device
 from onnx_parity.harness.one_line import one_line
 
 
@@ -93,6 +94,8 @@ def diagnose() -> Iterator[Check]:
         yield from _exporters()
         yield from _devices()
         yield from _backends()
+        yield from _runtimes()
+        yield from _transformations()
 
 
 def healthy(checks: Sequence[Check]) -> bool:
@@ -163,3 +166,35 @@ def _backends() -> Iterator[Check]:
             yield Check(f"backend {module}", Health.MISSING, reason, f"--runtimes {BACKEND}{module} is absent", remedy)
         else:
             yield Check(f"backend {module}", Health.OK, f"--runtimes {BACKEND}{module}")
+
+
+def _runtimes() -> Iterator[Check]:
+    """The runtimes of other projects, none of which is imported: some start threads, or take seconds."""
+    from onnx_parity.harness.subjects.runtimes import RUNTIMES
+
+    for name in ADAPTERS:
+        what, runtime = f"runtime {name}", RUNTIMES[name]
+        if reason := runtime.missing(Device.CPU):
+            yield Check(what, Health.MISSING, reason, f"the cells of --runtimes {name} are absent")
+        else:
+            yield Check(what, Health.OK, _versions(runtime.packages))
+
+
+def _transformations() -> Iterator[Check]:
+    from onnx_parity.harness.transformations.named import TRANSFORMATIONS
+
+    for name, transformation in TRANSFORMATIONS.items():
+        what = f"transformation {name}"
+        if reason := transformation.missing():
+            yield Check(what, Health.MISSING, reason, f"the cells of --transforms {name} are absent")
+        else:
+            yield Check(what, Health.OK, _versions(transformation.packages))
+
+
+def _versions(packages: Sequence[str]) -> str:
+    """`openvino 2026.4.1`; a distribution of another name may be installed instead."""
+    found = []
+    for package in packages:
+        with suppress(metadata.PackageNotFoundError):
+            found.append(f"{package} {metadata.version(package)}")
+    return ", ".join(found)

@@ -3,23 +3,34 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import os
 import platform
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
 
-from onnx_parity.harness.axes import Device, Selection, Tier
+from onnx_parity.harness.axes import ONNX_REFERENCE, ONNXRUNTIME, Device, Selection, Tier
 from onnx_parity.harness.record import SCHEMA_VERSION, RunInfo
 from onnx_parity.harness.results.content import contents
 
 _PACKAGES = ("torch", "torchvision", "onnx", "onnx_ir", "onnxruntime", "onnxscript", "numpy", "onnx-parity")
 
 
-def describe_run(*, seed: int, tier: Tier, argv: Sequence[str], project: Path, subjects: Sequence[str] = ()) -> RunInfo:
-    """The description of a run that starts now, with these exporters and runtimes. The packages are not imported."""
+def describe_run(
+    *,
+    seed: int,
+    tier: Tier,
+    argv: Sequence[str],
+    project: Path,
+    subjects: Sequence[str] = (),
+    also: Iterable[str] = (),
+) -> RunInfo:
+    """The description of a run that starts now, with these exporters and runtimes, and the versions of further
+    packages. None of them is imported.
+    """
     started = datetime.now(UTC)
     return RunInfo(
         # Two runs may start in the same second, so the name has the process number too.
@@ -28,7 +39,7 @@ def describe_run(*, seed: int, tier: Tier, argv: Sequence[str], project: Path, s
         seed=seed,
         tier=tier,
         argv=tuple(argv),
-        packages=package_versions(),
+        packages=package_versions(also),
         platform=platform_name(),
         contents=contents(subjects),
         cpus=os.cpu_count() or 0,
@@ -43,11 +54,14 @@ def missing_here(selection: Selection) -> dict[str, str]:
     from onnx_parity.harness.subjects import cuda
     from onnx_parity.harness.subjects.exporters import EXPORTERS
     from onnx_parity.harness.subjects.runtimes import RUNTIMES
+    from onnx_parity.harness.transformations.named import TRANSFORMATIONS
 
     exporters = dict.fromkeys((*EXPORTERS, *selection.exporters))
     missing = {name: reason for name in exporters if (reason := EXPORTERS[name].missing())}
-    runtimes = dict.fromkeys((*RUNTIMES, *(selection.runtimes or ())))
+    runtimes = dict.fromkeys((ONNXRUNTIME, ONNX_REFERENCE, *(selection.runtimes or ())))
     missing |= {name: reason for name in runtimes if (reason := RUNTIMES[name].missing(Device.CPU))}
+    transformations = dict.fromkeys(itertools.chain.from_iterable(selection.transforms))
+    missing |= {name: reason for name in transformations if (reason := TRANSFORMATIONS[name].missing())}
     if reason := cuda.missing():
         missing["cuda"] = reason
     return missing
@@ -57,10 +71,20 @@ def platform_name() -> str:
     return platform.platform()
 
 
-def package_versions() -> dict[str, str]:
-    """The versions of Python and of the packages that outcomes depend on."""
+def packages_of(selection: Selection) -> tuple[str, ...]:
+    """The distributions of the selected runtimes and transformations."""
+    from onnx_parity.harness.subjects.runtimes import RUNTIMES
+    from onnx_parity.harness.transformations.named import TRANSFORMATIONS
+
+    used = [RUNTIMES[name].packages for name in selection.runtimes or ()]
+    used += [TRANSFORMATIONS[name].packages for name in itertools.chain.from_iterable(selection.transforms)]
+    return tuple(dict.fromkeys(itertools.chain.from_iterable(used)))
+
+
+def package_versions(also: Iterable[str] = ()) -> dict[str, str]:
+    """The versions of Python, of the packages that all outcomes depend on, and of further ones."""
     versions = {"python": platform.python_version()}
-    for package in _PACKAGES:
+    for package in dict.fromkeys((*_PACKAGES, *also)):
         try:
             versions[package] = metadata.version(package)
         except metadata.PackageNotFoundError:

@@ -41,8 +41,10 @@ class CellProcess:
         stderr: Path,
         limits: Limits,
         keeps: Collection[int] = (),
+        at_end: Callable[[], None] = lambda: None,
     ) -> None:
-        """`keeps` are files of the owner that stay open in the process."""
+        """`keeps` are files of the owner that stay open in the process, which calls `at_end` before it ends."""
+        self._at_end = at_end
         self._answer = answer
         self._keeps = frozenset(keeps) | {in_flight.fileno()}
         self._in_flight = in_flight
@@ -123,7 +125,11 @@ class CellProcess:
     def _serve(self, channel: Channel) -> None:
         """In the process: answer questions until there are no more."""
         while True:
-            question = channel.receive()
+            try:
+                question = channel.receive()
+            except EOFError:
+                self._at_end()
+                raise
             if os.lseek(2, 0, os.SEEK_CUR):
                 # The standard error of an earlier cell must not be reported for this one.
                 os.ftruncate(2, 0)

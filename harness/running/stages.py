@@ -1,36 +1,38 @@
 """The stages of a cell, and the work that the cells of a case share.
 
 The cells of a case share the built program, its capture and the reference. A cell then lowers the capture to its opset,
-checks, loads and runs the model, and compares the outputs. If a stage raises an error, only that cell fails.
+checks, transforms, loads and runs the model, and compares the outputs. Cells that differ only in their runtime also
+share the model, and those whose transformations begin alike share what comes of these. If a stage raises an error, only
+that cell fails.
 """
 
 from __future__ import annotations
 
-import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from pathlib import Path
 
 import numpy as np
 import torch
 
-from onnx_parity.exporter.arrays import in_pairs
-from onnx_parity.exporter.verification.oracle import judge
+from onnx_parity.exporter.arrays import Fed, in_pairs
 from onnx_parity.harness.axes import ONNXRUNTIME, Device, Shapes
 from onnx_parity.harness.case import named_axes
 from onnx_parity.harness.cases.draws import DrawnCase, search
 from onnx_parity.harness.cases.program import CannotBuildError, build
+from onnx_parity.harness.judging.blame import History
 from onnx_parity.harness.judging.outcome import MismatchError, Outcome, Prepared
-from onnx_parity.harness.judging.reference import Trial, consult
+from onnx_parity.harness.judging.reference import Reference, Trial, consult, copied, restored
 from onnx_parity.harness.matrix.cells import Cell
 from onnx_parity.harness.one_line import one_line
 from onnx_parity.harness.record import Stage
 from onnx_parity.harness.subjects import cuda
 from onnx_parity.harness.subjects.delivered import Delivered, check
 from onnx_parity.harness.subjects.exporters import EXPORTERS, Captured, Exporter, NoSuchFormError, Request
-from onnx_parity.harness.subjects.runtime_interface import NoDeviceError, NoKernelError, Runtime, Session
+from onnx_parity.harness.subjects.runtime_interface import NoKernelError, NotUsableError, Runtime, Session
 from onnx_parity.harness.subjects.runtimes import RUNTIMES, OnnxReference
+from onnx_parity.harness.transformations.named import TRANSFORMATIONS
+from onnx_parity.harness.transformations.transformation import DeclinedError, Transformation
 
 #: Weights of more bytes than this are written to a separate file, because protobuf would copy them at every stage.
 EXTERNAL_WEIGHTS = 16 << 20
@@ -45,11 +47,13 @@ class Bench:
         *,
         exporters: Mapping[str, Exporter] = EXPORTERS,
         runtimes: Mapping[str, Runtime] = RUNTIMES,
+        transformations: Mapping[str, Transformation] = TRANSFORMATIONS,
         entered: Callable[[Stage], None] = lambda stage: None,
     ) -> None:
         self._seed = seed
         self._exporters = exporters
         self._runtimes = runtimes
+        self._transformations = transformations
         self._entered = entered
         # Only that of the last case is kept, since cells come case by case, and two VGG-16 need a gigabyte.
         self._prepared: Prepared | None = None
@@ -62,19 +66,27 @@ class Bench:
             return search(cell, self.run)
         outcome = Outcome(cell, cell.runtime)
         exporter, runtime = self._exporters[cell.exporter], self._runtimes[cell.runtime]
-        if missing := _missing(cell, exporter, runtime):
+        chain = tuple(self._transformations[name] for name in cell.transforms)
+        outcome.chain = chain
+        opset = next((each.opset for each in reversed(chain) if each.opset is not None), cell.opset)
+        if unclaimed := _unclaimed(cell, opset, runtime):
+            outcome.decline(unclaimed)
+            return outcome
+        if missing := _missing(cell, exporter, runtime, chain):
             outcome.absent(missing)
             return outcome
         with np.errstate(all="ignore"), ExitStack() as until_the_end:
             if cell.device is Device.CUDA:
                 until_the_end.enter_context(cuda.in_turn(lambda: self._entered(Stage.BUILD)))
             try:
-                self._run_stages(cell, exporter, runtime, outcome, until_the_end)
+                self._run_stages(cell, exporter, runtime, outcome)
             except MismatchError as error:
                 outcome.mismatch(error)
             except NoKernelError as error:
-                outcome.absent(f"{runtime.name} has no kernel: {error}")
-            except (NoDeviceError, NoSuchFormError, CannotBuildError) as error:
+                outcome.decline(f"{runtime.name} has no kernel: {error}")
+            except DeclinedError as error:
+                outcome.decline(str(error))
+            except (NotUsableError, NoSuchFormError, CannotBuildError) as error:
                 outcome.absent(str(error))
             except Exception as error:  # noqa: BLE001  Stages run other people's code: what it raises is the outcome.
                 refusal = exporter.refusal(error) if outcome.stage is Stage.EXPORT else ""
@@ -93,37 +105,49 @@ class Bench:
         with prepared.program.at_home():
             return prepared, self._capture(cell, self._exporters[cell.exporter], prepared)
 
-    def _run_stages(
-        self, cell: Cell, exporter: Exporter, runtime: Runtime, outcome: Outcome, until_the_end: ExitStack
-    ) -> None:
+    def _run_stages(self, cell: Cell, exporter: Exporter, runtime: Runtime, outcome: Outcome) -> None:
         prepared = outcome.prepared = self._prepare(cell, outcome)
         reference = prepared.reference
+        made = prepared.model(cell)
         with self._stage(Stage.EXPORT, outcome), prepared.program.at_home():
             captured = self._capture(cell, exporter, prepared)
             outcome.aten = captured.operators
-            folder = None
-            if prepared.program.weight_bytes > EXTERNAL_WEIGHTS:
-                folder = Path(until_the_end.enter_context(tempfile.TemporaryDirectory(prefix="parity-")))
-            delivered = outcome.delivered = Delivered(captured.deliver(cell.opset, folder))
+            large = prepared.program.weight_bytes > EXTERNAL_WEIGHTS
+            if made.exported is None:
+                made.exported = Delivered(captured.deliver(cell.opset, made.new_folder() if large else None))
+            delivered = outcome.delivered = made.exported
         with self._stage(Stage.CHECK, outcome):
-            check(delivered, cell.opset, _asked_shapes(cell, prepared), len(reference.example.expected))
+            if not made.is_checked:
+                check(delivered, cell.opset, _asked_shapes(cell, prepared), len(reference.example.expected))
+                made.is_checked = True
             outcome.onnx = delivered.uses()
             outcome.nodes = len(delivered.nodes)
+        if outcome.chain:
+            with self._stage(Stage.TRANSFORM, outcome):
+                models = made.transformed(outcome.chain, _samples(cell, reference))
+
+                def direct(opset: int) -> Delivered:
+                    return Delivered(captured.deliver(opset, made.new_folder() if large else None))
+
+                delivered = outcome.delivered = models[-1]
+                outcome.history = History(outcome.chain, models, runtime, direct)
+                outcome.onnx = delivered.uses()
+                outcome.nodes = len(delivered.nodes)
         with self._stage(Stage.LOAD, outcome):
             session = _load(delivered, cell, runtime, outcome)
         with self._stage(Stage.RUN, outcome):
-            outputs = session.run(reference.example.feeds)
+            outputs = _run(session, reference.example, runtime)
         with self._stage(Stage.COMPARE, outcome):
             _compare(reference.example, outputs, outcome)
         if cell.shapes is Shapes.DYNAMIC:
             with self._stage(Stage.RERUN_SIZES, outcome):
                 for trial in reference.other_sizes:
                     outcome.trial = trial
-                    _compare(trial, session.run(trial.feeds), outcome)
+                    _compare(trial, _run(session, trial, runtime), outcome)
         if reference.other_values is not None:
             with self._stage(Stage.RERUN_VALUES, outcome):
                 outcome.trial = reference.other_values
-                _compare(reference.other_values, session.run(reference.other_values.feeds), outcome)
+                _compare(reference.other_values, _run(session, reference.other_values, runtime), outcome)
         # The time to end a session counts as the runtime's, too.
         start = time.perf_counter()
         del session
@@ -132,12 +156,18 @@ class Bench:
     def _prepare(self, cell: Cell, outcome: Outcome) -> Prepared:
         if self._prepared is not None and self._prepared.serves(cell):
             return self._prepared
-        self._prepared = None  # Its weights are freed before the next ones are created.
+        self.close()
         with self._stage(Stage.BUILD, outcome):
             program = build(cell.case, cell.dtype, cell.device, self._seed)
         with self._stage(Stage.REFERENCE, outcome):
             self._prepared = Prepared(program, consult(program))
         return self._prepared
+
+    def close(self) -> None:
+        """Forget what cells share, with the files of their model."""
+        if self._prepared is not None:
+            self._prepared.close()
+        self._prepared = None  # Its weights are freed before the next ones are created.
 
     def _capture(self, cell: Cell, exporter: Exporter, prepared: Prepared) -> Captured:
         key = (cell.exporter, cell.capture, cell.shapes)
@@ -162,11 +192,17 @@ class Bench:
                 outcome.export_cpu = time.process_time() - start_of_processor
 
 
-def _missing(cell: Cell, exporter: Exporter, runtime: Runtime) -> str:
-    """Why this cell cannot run here; empty if it can."""
-    if cell.opset not in runtime.opsets:
+def _unclaimed(cell: Cell, opset: int, runtime: Runtime) -> str:
+    """What the cell needs and the runtime does not claim to support; empty if it claims all of it."""
+    if opset not in runtime.opsets:
         return f"{runtime.name} runs opsets {runtime.opsets[0]} to {runtime.opsets[-1]}"
-    return runtime.missing(cell.device) or exporter.missing()
+    return "" if cell.dtype in runtime.dtypes else f"{runtime.name} does not claim to support {cell.dtype}"
+
+
+def _missing(cell: Cell, exporter: Exporter, runtime: Runtime, chain: Sequence[Transformation]) -> str:
+    """Why this cell cannot run here; empty if it can."""
+    reasons = (runtime.missing(cell.device), exporter.missing(), *(each.missing() for each in chain))
+    return next(filter(None, reasons), "")
 
 
 def _in_a_dtype_beyond(cell: Cell, stage: Stage, error: Exception) -> bool:
@@ -188,13 +224,20 @@ def _asked_shapes(cell: Cell, prepared: Prepared) -> dict[str, tuple[int | str, 
     return shapes
 
 
+def _samples(cell: Cell, reference: Reference) -> list[Mapping[str, Fed]]:
+    """All inputs with which the cell's model will be run."""
+    other_values = (reference.other_values,) if reference.other_values is not None else ()
+    other_sizes = reference.other_sizes if cell.shapes is Shapes.DYNAMIC else ()
+    return [trial.feeds for trial in (reference.example, *other_values, *other_sizes)]
+
+
 def _load(delivered: Delivered, cell: Cell, runtime: Runtime, outcome: Outcome) -> Session:
     try:
         return runtime.load(delivered.model, cell.device)
     except NoKernelError as error:
         # The graph is valid, but this runtime cannot run it, so the specification's evaluator does. For a runtime that
-        # was requested explicitly the cell is absent instead.
-        if cell.device is not Device.CPU or runtime.name != ONNXRUNTIME:
+        # was requested explicitly the cell is absent instead, and so is one whose model was transformed for it.
+        if cell.device is not Device.CPU or runtime.name != ONNXRUNTIME or cell.transforms:
             raise
         witness = OnnxReference()
         outcome.runtime = witness.name
@@ -202,9 +245,22 @@ def _load(delivered: Delivered, cell: Cell, runtime: Runtime, outcome: Outcome) 
         return witness.load(delivered.model, cell.device)
 
 
+class ChangedInputError(Exception):
+    """The runtime wrote into its inputs, which belong to its caller."""
+
+
+def _run(session: Session, trial: Trial, runtime: Runtime) -> object:
+    """The outputs for a trial's inputs, which the runtime must not change: other cells are run with them too."""
+    before = copied(trial.feeds)
+    outputs = session.run(trial.feeds)
+    if changed := restored(trial.feeds, before):
+        raise ChangedInputError(f"{runtime.name} wrote into its inputs: {', '.join(changed)}")
+    return outputs
+
+
 def _compare(trial: Trial, outputs: object, outcome: Outcome) -> None:
     given = tuple(outputs) if isinstance(outputs, list | tuple) else (outputs,)
-    verdict = judge(given, trial.expected)
+    verdict = outcome.judge(given, trial.expected)
     if not verdict.passed:
         raise MismatchError(trial, given, verdict)
     outcome.hold(verdict)

@@ -21,7 +21,7 @@ import numpy as np
 import onnx
 
 from onnx_parity.exporter.arrays import Fed
-from onnx_parity.harness.axes import BACKEND, OPSETS, Device
+from onnx_parity.harness.axes import BACKEND, OPSETS, Device, Dtype
 from onnx_parity.harness.one_line import one_line
 from onnx_parity.harness.subjects.runtime_interface import NoKernelError, Session
 
@@ -51,6 +51,8 @@ class Backend:
     name: str
     #: All opsets, because a backend reports for each model whether it supports its opset.
     opsets: tuple[int, ...] = OPSETS
+    dtypes: frozenset[Dtype] = frozenset(Dtype)
+    packages: tuple[str, ...] = ()
 
     def missing(self, device: Device) -> str:
         try:

@@ -7,15 +7,15 @@ from pathlib import Path
 from typing import Protocol
 
 from onnx_parity.exporter.arrays import Fed
-from onnx_parity.harness.axes import Device
+from onnx_parity.harness.axes import Device, Dtype
 
 
 class NoKernelError(Exception):
     """The runtime has no implementation of an operator, or none for its types."""
 
 
-class NoDeviceError(Exception):
-    """The runtime cannot use the device, as it turned out when it tried. The message has the reason."""
+class NotUsableError(Exception):
+    """The runtime, or its device, cannot be used, as it turned out when it tried. The message has the reason."""
 
 
 class Session(Protocol):
@@ -29,7 +29,16 @@ class Runtime(Protocol):
     def name(self) -> str: ...
 
     @property
-    def opsets(self) -> tuple[int, ...]: ...
+    def opsets(self) -> tuple[int, ...]:
+        """The opsets that it claims to run."""
+
+    @property
+    def dtypes(self) -> frozenset[Dtype]:
+        """The dtypes that it claims to run. It may still have no kernel of an operator for one of them."""
+
+    @property
+    def packages(self) -> tuple[str, ...]:
+        """The distributions that it consists of, whose versions are recorded with a run."""
 
     def missing(self, device: Device) -> str:
         """The reason why it cannot run on this device here; empty if it can."""

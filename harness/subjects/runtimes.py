@@ -1,10 +1,11 @@
-"""The runtimes that execute exported models, one small class for each."""
+"""The runtimes that execute exported models: onnxruntime, onnx.reference, and those of `adapters/` by their names."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,18 +21,22 @@ from onnx_parity.exporter.runtime.sessions import (
     session_options,
 )
 from onnx_parity.harness.axes import (
+    ADAPTERS,
     BACKEND,
+    EXECUTION_PROVIDERS,
     ONNX_REFERENCE,
     ONNXRUNTIME,
     ONNXRUNTIME_OPSETS,
     OPSETS,
     OPTIMISATION_LEVELS,
+    RUNTIME_NAMES,
     Device,
+    Dtype,
 )
 from onnx_parity.harness.one_line import one_line
 from onnx_parity.harness.subjects import cuda
 from onnx_parity.harness.subjects.backends import Backend
-from onnx_parity.harness.subjects.runtime_interface import NoDeviceError, NoKernelError, Runtime, Session
+from onnx_parity.harness.subjects.runtime_interface import NoKernelError, NotUsableError, Runtime, Session
 
 if TYPE_CHECKING:
     import onnxruntime
@@ -43,6 +48,8 @@ class OnnxRuntime:
 
     level: str = ""
     opsets: tuple[int, ...] = ONNXRUNTIME_OPSETS
+    dtypes: frozenset[Dtype] = frozenset(Dtype)
+    packages: tuple[str, ...] = ("onnxruntime",)
 
     @property
     def name(self) -> str:
@@ -63,9 +70,54 @@ class OnnxRuntime:
             raise NoKernelError(one_line(str(error))) from error
         if device is Device.CUDA and cuda.PROVIDER not in session.get_providers():
             # onnxruntime reports this only on stderr, and then runs on the CPU, which would count as a pass.
-            raise NoDeviceError(
+            raise NotUsableError(
                 "onnxruntime cannot load its CUDA provider: install the CUDA and cuDNN that this onnxruntime-gpu is for"
             )
+        return _OnnxRuntimeSession(session)
+
+
+#: For each provider, its name in onnxruntime, the device that it runs on, and the package that has it.
+_PROVIDERS = {
+    "openvino": ("OpenVINOExecutionProvider", Device.CPU, "onnxruntime-openvino"),
+    "tensorrt": ("TensorrtExecutionProvider", Device.CUDA, "onnxruntime-gpu, with TensorRT"),
+}
+assert tuple(_PROVIDERS) == EXECUTION_PROVIDERS
+
+
+@dataclass(frozen=True)
+class OnnxRuntimeProvider:
+    """onnxruntime with an execution provider. What the provider does not have, onnxruntime runs itself."""
+
+    provider: str
+    opsets: tuple[int, ...] = ONNXRUNTIME_OPSETS
+    dtypes: frozenset[Dtype] = frozenset(Dtype)
+    packages: tuple[str, ...] = ("onnxruntime", "onnxruntime-openvino", "onnxruntime-gpu")
+
+    @property
+    def name(self) -> str:
+        return f"{ONNXRUNTIME}:{self.provider}"
+
+    def missing(self, device: Device) -> str:
+        import onnxruntime
+
+        provider, runs_on, package = _PROVIDERS[self.provider]
+        if device is not runs_on:
+            return f"{self.name} runs on {runs_on} only"
+        if provider not in onnxruntime.get_available_providers():
+            return f"this onnxruntime has no {provider}: install {package}"
+        return cuda.missing() if device is Device.CUDA else ""
+
+    def load(self, model: bytes | Path, device: Device) -> Session:
+        import onnxruntime
+
+        provider = _PROVIDERS[self.provider][0]
+        source = str(model) if isinstance(model, Path) else model
+        try:
+            session = onnxruntime.InferenceSession(source, _session_options(""), providers=[provider, CPU_PROVIDER])
+        except errors_of_missing_kernels() as error:
+            raise NoKernelError(one_line(str(error))) from error
+        if provider not in session.get_providers():
+            raise NotUsableError(f"onnxruntime cannot load its {provider}")
         return _OnnxRuntimeSession(session)
 
 
@@ -90,6 +142,8 @@ class OnnxReference:
 
     name: str = ONNX_REFERENCE
     opsets: tuple[int, ...] = OPSETS
+    dtypes: frozenset[Dtype] = frozenset(Dtype)
+    packages: tuple[str, ...] = ("onnx",)
 
     def missing(self, device: Device) -> str:
         return "onnx.reference runs on the CPU only" if device is Device.CUDA else ""
@@ -108,13 +162,27 @@ class _OnnxReferenceSession:
 
 
 class Runtimes(dict[str, Runtime]):
-    """Runtimes by name: those of the harness, and each `backend:module` once it has been looked up."""
+    """Runtimes by name: onnxruntime and onnx.reference, and each other one once it has been looked up."""
 
     def __missing__(self, name: str) -> Runtime:
-        if not name.startswith(BACKEND):
+        if name in ADAPTERS:
+            found: Runtime = import_module(f"onnx_parity.harness.subjects.adapters.{name}").RUNTIME
+        elif name.startswith(BACKEND):
+            found = Backend(name)
+        else:
             raise KeyError(name)
-        return self.setdefault(name, Backend(name))
+        return self.setdefault(name, found)
 
 
-_ALL: tuple[Runtime, ...] = (OnnxRuntime(), *map(OnnxRuntime, OPTIMISATION_LEVELS), OnnxReference())
+_ALL: tuple[Runtime, ...] = (
+    OnnxRuntime(),
+    *map(OnnxRuntime, OPTIMISATION_LEVELS),
+    *map(OnnxRuntimeProvider, EXECUTION_PROVIDERS),
+    OnnxReference(),
+)
 RUNTIMES = Runtimes((runtime.name, runtime) for runtime in _ALL)
+
+
+def every_runtime() -> tuple[Runtime, ...]:
+    """All runtimes that have a name of their own."""
+    return tuple(RUNTIMES[name] for name in RUNTIME_NAMES)

@@ -39,14 +39,14 @@ class Subjects:
         self._rows: list[tuple[tuple[Kind, str, str], int, dict[_Subject, Counter[str]]]] = []
 
     def add(self, declaration: Declaration, records: Sequence[Record]) -> None:
-        first = records[0].exporter, records[0].runtime
-        if all((record.exporter, record.runtime) == first for record in records):
+        first = records[0].exporter, records[0].ran_on
+        if all((record.exporter, record.ran_on) == first for record in records):
             self._subjects[first] = None
             return
         points: defaultdict[tuple[object, ...], dict[_Subject, Ending]] = defaultdict(dict)
         for record in records:
             point = record.case, record.dtype, record.opset, record.device, record.capture, record.shapes
-            subject = record.exporter, record.runtime
+            subject = record.exporter, record.ran_on
             self._subjects[subject] = None
             points[point][subject] = _ending(record)
         shared = [at for at in points.values() if len(at) > 1]

@@ -86,6 +86,8 @@ class LyingRuntime:
     lie: Callable[[Array], Array]
     name: str = "onnxruntime"
     opsets: tuple[int, ...] = OPSETS
+    dtypes: frozenset[Dtype] = frozenset(Dtype)
+    packages: tuple[str, ...] = ()
     honest: OnnxRuntime = field(default_factory=OnnxRuntime)
 
     def missing(self, device: Device) -> str:
@@ -112,10 +114,11 @@ def cell(
     device: Device = Device.CPU,
     runtime: str = "onnxruntime",
     shapes: Shapes = Shapes.STATIC,
+    transforms: tuple[str, ...] = (),
 ) -> Cell:
     """The first case of a declaration, at one point."""
     case = next(declaration.cases("case"))
-    return Cell(case, dtype, opset, device, Capture.TRACE, PARITY, runtime, shapes)
+    return Cell(case, dtype, opset, device, Capture.TRACE, PARITY, runtime, shapes, transforms)
 
 
 def tensors(inputs: Sequence[object]) -> list[torch.Tensor]:

@@ -22,7 +22,8 @@ from onnx_parity.harness.record import Stage
 from onnx_parity.harness.running.stages import Bench
 from onnx_parity.harness.store import InFlight
 
-STAGES = tuple(Stage)
+#: Those that a cell without transformations has.
+STAGES = tuple(stage for stage in Stage if stage is not Stage.TRANSFORM)
 #: The file in which a cell named `wait_at_...` writes its process. The cell continues when the file is removed.
 WAITING = "waiting"
 #: One cell for each case, with dynamic sizes, so that it has every stage.

@@ -36,6 +36,7 @@ _OPTIONS = {
     "capture": ["--opsets", "9", "--captures", "script,exported_program", "--devices", "cpu"],
     "exporter": ["--opsets", "9", "--exporters", "torch_script,theirs:to_onnx", "--devices", "cpu"],
     "runtime": ["--opsets", "9", "--runtimes", "onnxruntime:none,backend:onnxruntime.backend", "--devices", "cpu"],
+    "transforms": ["--opsets", "9", "--transforms", "ort:basic,convert:11+copy:copy", "--devices", "cpu"],
     "tier": ["--tier", "full", "-k", "drawn or opset12"],
 }
 

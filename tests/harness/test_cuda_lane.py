@@ -21,14 +21,14 @@ from onnx_parity.exporter.verification.oracle import judge
 from onnx_parity.harness.axes import Device, Dtype
 from onnx_parity.harness.case import floats, op
 from onnx_parity.harness.cases.program import InputSet, Program, build
-from onnx_parity.harness.judging.blame import rule, rule_on_failure
+from onnx_parity.harness.judging.blame import Evidence, rule, rule_on_failure
 from onnx_parity.harness.judging.reference import NondeterministicError, consult
 from onnx_parity.harness.record import Blame, Status
 from onnx_parity.harness.running.stages import Bench
 from onnx_parity.harness.store import read_info, read_records
 from onnx_parity.harness.subjects import cuda
 from onnx_parity.harness.subjects.delivered import Delivered
-from onnx_parity.harness.subjects.runtime_interface import NoDeviceError
+from onnx_parity.harness.subjects.runtime_interface import NotUsableError
 from onnx_parity.harness.subjects.runtimes import OnnxRuntime
 from onnx_parity.harness.subjects.slots import Slots
 from tests.harness.fakes import cell, one_node
@@ -104,7 +104,7 @@ def test_onnxruntime_has_no_tf32_and_limited_memory() -> None:
 @pytest.mark.filterwarnings("ignore:Specified provider")
 def test_a_provider_that_does_not_load_is_absent_and_no_pass_on_the_cpu() -> None:
     """As where the CUDA of onnxruntime-gpu is not the machine's; here there is no provider at all."""
-    with pytest.raises(NoDeviceError) as told:
+    with pytest.raises(NotUsableError) as told:
         OnnxRuntime().load(one_node("Elu", 18), Device.CUDA)
     assert str(told.value) == (
         "onnxruntime cannot load its CUDA provider: install the CUDA and cuDNN that this onnxruntime-gpu is for"
@@ -134,19 +134,19 @@ def test_what_is_right_on_the_cpu_is_the_fault_of_what_runs_on_the_device() -> N
     """onnxruntime on the CPU is a witness. Its optimiser is not accused: it was not asked on the device."""
     program = build(next(op(F.elu, floats(2, 3)).cases("case")), Dtype.FLOAT32, Device.CPU, 0)
     trial = consult(program).example
-    delivered = Delivered(one_node("Elu", 18))
+    evidence = Evidence(trial, Delivered(one_node("Elu", 18)), "onnxruntime", Device.CUDA)
     for off, blame in ((0.5, Blame.RUNTIME), (1e-5, Blame.PRECISION)):
         outputs = [trial.expected[0].value + np.float32(off)]
         verdict = judge(outputs, trial.expected)
-        assert rule(delivered, trial, outputs, verdict, "onnxruntime", 0, Device.CUDA).blame is blame
-    ruling = rule_on_failure(delivered, trial, "onnxruntime", 0, Device.CUDA)
+        assert rule(evidence, outputs, verdict).blame is blame
+    ruling = rule_on_failure(evidence)
     assert ruling.because == (
         "onnxruntime runs it on the CPU and agrees with torch, so what onnxruntime does on cuda is wrong"
     )
     wrong = Delivered(one_node("Elu", 18, alpha=0.3))
     outputs = [np.asarray(each) for each in OnnxRuntime().load(wrong.model, Device.CPU).run(trial.feeds)]
     verdict = judge(outputs, trial.expected)
-    assert rule(wrong, trial, outputs, verdict, "onnxruntime", 0, Device.CUDA).blame is Blame.EXPORTER
+    assert rule(dataclasses.replace(evidence, delivered=wrong), outputs, verdict).blame is Blame.EXPORTER
 
 
 def test_what_a_program_makes_it_makes_where_it_runs() -> None:

@@ -264,3 +264,20 @@ def test_a_failure_that_was_seen_with_one_exporter_alone_is_expected_of_it_alone
     assert not expectation.matches(record("elu", 9, Stage.LOAD, dtype="float16").cell)
     both = proposed("", [theirs(9, Stage.LOAD), record("elu", 9, Stage.LOAD, dtype="float16")])
     assert "exporter" not in both
+
+
+def test_the_file_of_a_runtime_has_its_own_words_where_it_raised_an_error() -> None:
+    cell = "elu[alpha=1.0]-float32-opset{}-cpu-trace-tract"
+    failed = replace(RECORD, cell=cell.format(9), runtime="tract", status=Status.FAILED)
+    records = [
+        replace(failed, stage=Stage.LOAD, reason="RuntimeFailedError: TractError: line 12 is odd"),
+        replace(failed, cell=cell.format(18), opset=18, stage=Stage.COMPARE, reason="off by 1"),
+    ]
+    made = edit("", Path("op_cases/expectations/tract.toml"), records, {}, "https://example.org/issues")
+    assert made.text == (
+        '[[known]]\ncells  = "elu[alpha=1.0]-*"\nopset  = "<=9"\nstage  = "load"\n'
+        'error  = "RuntimeFailedError: TractError: line * is odd"\n'
+        'reason = "RuntimeFailedError: TractError: line is odd"\nlink   = "https://example.org/issues"\n\n'
+        '[[known]]\ncells  = "elu[alpha=1.0]-*"\nopset  = ">=18"\nstage  = "compare"\nerror  = "off by *"\n'
+        'reason = ""\nlink   = ""\n'
+    )

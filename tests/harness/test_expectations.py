@@ -144,7 +144,7 @@ def test_the_file_beside_the_declarations_is_read(tmp_path: Path) -> None:
 
 
 _WHAT_A_KNOWN_HAS = (
-    ". A [[known]] has cells (a selector or a list of them), stage (one of build, reference, export, check, load, run, "
+    ". A [[known]] has cells (a selector or a list of them), stage (one of build, reference, export, check, transform, "
 )
 
 
@@ -256,3 +256,31 @@ def test_a_selector_of_a_list_that_matches_no_cell_is_named(tmp_path: Path) -> N
     assert "1 failed, 1 passed" in ended.text
     told = "some_cases/expectations.toml: the expectation 'elo-*' matches no cell of some_cases/. "
     assert told in ended.text
+
+
+_KNOWN = '[[known]]\ncells = "elu*"\nstage = "compare"\nreason = "{}"\nlink = "a"\n'
+
+
+def test_another_runtime_and_a_transformation_have_files_of_their_own(tmp_path: Path) -> None:
+    (tmp_path / "expectations").mkdir()
+    (tmp_path / "expectations.toml").write_text(_KNOWN.format("the usual"))
+    (tmp_path / "expectations" / "tract.toml").write_text(_KNOWN.format("tract's"))
+    (tmp_path / "expectations" / "ort_all.toml").write_text(_KNOWN.format("the optimiser's"))
+    load.cache_clear()
+    failed = record(Status.FAILED, Stage.COMPARE)
+
+    def reason(of: Record) -> str:
+        return expected(of, tmp_path).reason
+
+    assert reason(failed) == "the usual"
+    assert reason(replace(failed, runtime="tract")) == "tract's"
+    # Nothing is known of openvino, whatever is known of others.
+    assert expected(replace(failed, runtime="openvino"), tmp_path).status is Status.FAILED
+    transformed = replace(failed, transforms="ort:all")
+    assert reason(transformed) == "the optimiser's"
+    assert reason(replace(failed, transforms="onnxslim")) == "the usual"
+    # What fails as it was exported may pass when it is transformed.
+    passed = record(Status.PASSED, Stage.RERUN_VALUES)
+    assert expected(replace(passed, transforms="onnxslim"), tmp_path).status is Status.PASSED
+    assert expected(replace(passed, transforms="ort:all"), tmp_path).status is Status.UNEXPECTED_PASS
+    load.cache_clear()

@@ -73,7 +73,8 @@ def test_cells_are_selected_by_path_by_keyword_and_by_option(
         (
             ["--runtimes", "ort"],
             "--runtimes ort: there is no 'ort', only onnxruntime, onnxruntime:none, onnxruntime:basic, "
-            "onnxruntime:extended, onnxruntime:layout, onnx.reference, and backend:module.",
+            "onnxruntime:extended, onnxruntime:layout, onnxruntime:openvino, onnxruntime:tensorrt, onnx.reference, "
+            "openvino, tract, tinygrad, emx, iree, tvm, jaxonnxruntime, opencv, and backend:module.",
         ),
         (
             ["--durations-of", "gone"],

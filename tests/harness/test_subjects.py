@@ -165,7 +165,8 @@ def test_a_runtime_that_is_neither_known_nor_a_backend_is_refused(text: str) -> 
         parse_runtimes(text)
     assert str(refused.value) == (
         f"--runtimes {text}: there is no {text!r}, only onnxruntime, onnxruntime:none, onnxruntime:basic, "
-        "onnxruntime:extended, onnxruntime:layout, onnx.reference, and backend:module."
+        "onnxruntime:extended, onnxruntime:layout, onnxruntime:openvino, onnxruntime:tensorrt, onnx.reference, "
+        "openvino, tract, tinygrad, emx, iree, tvm, jaxonnxruntime, opencv, and backend:module."
     )
 
 

@@ -47,8 +47,8 @@ LAYERS = {
     ),
     "exporter/lowering": ("schema", "values", "opsets", "custom", "aten"),
     "harness": (
-        "cases", "subjects", "results", "expecting", "matrix", "judging", "running", "gate", "localisation",
-        "drawing", "comparison", "surface", "pytest_plugin", "commands",
+        "cases", "subjects", "transformations", "results", "expecting", "matrix", "judging", "running", "gate",
+        "localisation", "drawing", "comparison", "surface", "pytest_plugin", "commands",
     ),
 }  # fmt: skip
 

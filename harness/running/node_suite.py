@@ -1,15 +1,18 @@
 """Runs ONNX's own node tests (`onnx.backend.test`) on a runtime of the harness.
 
-These tests check the runtime, and the way in which the harness calls it, and not an exporter.
+These tests check the runtime, and the way in which the harness calls it, and not an exporter. They run in a process of
+their own: one that crashes, hangs or takes too much memory is the outcome of a test, and the next test gets a new one.
 """
 
 from __future__ import annotations
 
 import difflib
+import tempfile
+import time
 import warnings
 from collections.abc import Iterator, Sequence
-from enum import StrEnum
-from functools import cache
+from functools import cache, partial
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -21,22 +24,18 @@ from onnx.backend.test.runner import Runner
 
 from onnx_parity.harness.axes import Device
 from onnx_parity.harness.one_line import one_line
-from onnx_parity.harness.subjects.runtime_interface import NoKernelError, Runtime
+from onnx_parity.harness.record import Ending
+from onnx_parity.harness.running.channel import Channel
+from onnx_parity.harness.running.child_process import ChildProcess, ProcessEndedError
+from onnx_parity.harness.running.limits import half_of_the_machine
+from onnx_parity.harness.subjects.runtime_interface import NoKernelError, NotUsableError, Runtime
 
 #: Characters that are kept of numpy's description of a difference.
 _REASON = 300
-
-
-class Ending(StrEnum):
-    """The outcome of a node test."""
-
-    PASSED = "passed"
-    #: The runtime reports that it does not support the opset, or has no kernel for the operator or its types.
-    UNSUPPORTED = "unsupported"
-    #: The runtime did not load or run the model, for another reason.
-    REFUSED = "refused"
-    #: The runtime returned wrong outputs.
-    WRONG = "wrong"
+#: The limit of one test. The slowest runtimes compile for some seconds.
+SECONDS = 60.0
+#: What is said of a test that takes longer.
+_ENDLESS = "did not end"
 
 
 class NodeTest(msgspec.Struct, frozen=True):
@@ -47,13 +46,44 @@ class NodeTest(msgspec.Struct, frozen=True):
     reason: str = ""
 
 
-def run_suite(runtime: Runtime, pattern: str = "") -> Iterator[NodeTest]:
-    """Every node test whose name contains the pattern."""
+_decoder = msgspec.json.Decoder(NodeTest)
+
+
+def run_suite(runtime: Runtime, pattern: str = "", *, seconds: float = SECONDS) -> Iterator[NodeTest]:
+    """Every node test whose name contains the pattern, each limited to so many seconds."""
+    names = names_with(pattern)
+    with tempfile.TemporaryDirectory(prefix="parity-") as folder:
+        process: ChildProcess | None = None
+        for name in names:
+            process = process or ChildProcess.forked(partial(_serve, runtime), Path(folder) / "stderr")
+            try:
+                process.send(name.encode())
+                yield _decoder.decode(process.receive(partial(_look, process, time.monotonic(), seconds)))
+            except ProcessEndedError as ended:
+                process = None
+                hung = str(ended).startswith(_ENDLESS)
+                yield NodeTest(name, Ending.HUNG if hung else Ending.CRASHED, f"its process {ended}")
+        if process is not None:
+            process.end()
+
+
+def _look(process: ChildProcess, since: float, seconds: float) -> None:
+    process.limit_memory(half_of_the_machine())
+    process.limit_time(seconds, since, f"{_ENDLESS} within {seconds:g} s and was killed")
+
+
+def _serve(runtime: Runtime, channel: Channel) -> None:
+    """In the process: run the tests of the names that are asked for."""
+    tests = {test.name: test for test in _tests()}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # The tests' inputs cause warnings, and onnx.reference computes in numpy.
-        for test in _tests():
-            if pattern in test.name:
-                yield _run(runtime, test)
+        while True:
+            channel.send(msgspec.json.encode(_run(runtime, tests[channel.receive().decode()])))
+
+
+def names_with(pattern: str) -> list[str]:
+    """The names of the node tests that contain the pattern."""
+    return [test.name for test in _tests() if pattern in test.name]
 
 
 def near(pattern: str) -> list[str]:
@@ -83,11 +113,11 @@ def _run(runtime: Runtime, test: Any) -> NodeTest:
             given = list(session.run(feeds))
             if difference := _difference(given, list(map(_plain, outputs)), test):
                 return NodeTest(test.name, Ending.WRONG, difference)
-    except NoKernelError as error:
+    except (NoKernelError, NotUsableError) as error:
         return NodeTest(test.name, Ending.UNSUPPORTED, str(error))
     except Exception as error:  # noqa: BLE001  A runtime may raise anything.
         return NodeTest(test.name, Ending.REFUSED, f"{type(error).__name__}: {one_line(str(error))}")
-    return NodeTest(test.name, Ending.PASSED)
+    return NodeTest(test.name, Ending.RIGHT)
 
 
 def _difference(given: Sequence[object], wanted: Sequence[object], test: Any) -> str:

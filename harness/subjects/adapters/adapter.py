@@ -1,0 +1,109 @@
+"""What the files of this folder have in common: whether a runtime is installed, what it claims, what it refuses.
+
+Nothing is imported before a model is loaded, which happens in the process that runs cells: a library that crashes when
+it is imported, or starts threads, does not affect the process that collects them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+
+import onnx
+
+from onnx_parity.exporter.arrays import Fed
+from onnx_parity.harness.axes import Device, Dtype
+from onnx_parity.harness.one_line import one_line
+from onnx_parity.harness.subjects.runtime_interface import NoKernelError, NotUsableError, Session
+
+#: Characters that are kept of an error, some of which contain a whole graph.
+_LONGEST = 400
+#: How to install the runtimes that are wheels.
+_EXTRA = "pip install onnx-parity[runtimes]"
+
+#: What most runtimes claim. The parts of complex numbers are float32 in a model.
+USUAL_DTYPES = frozenset(
+    {Dtype.FLOAT32, Dtype.INT8, Dtype.INT32, Dtype.INT64, Dtype.UINT8, Dtype.BOOL, Dtype.COMPLEX64}
+)
+
+
+@dataclass(frozen=True)
+class Adapter:
+    """A runtime of another project."""
+
+    name: str
+    #: The module that is imported, and the distributions whose versions are recorded.
+    module: str
+    packages: tuple[str, ...]
+    #: What the project itself says that it supports.
+    opsets: tuple[int, ...]
+    dtypes: frozenset[Dtype]
+    open: Callable[[bytes | Path], Session]
+    #: Whether an error says that the runtime does not have an operator, or not for these types.
+    is_refusal: Callable[[Exception], bool]
+    #: Where its errors are reported.
+    tracker: str
+    #: What it needs besides its package: why it cannot be used here, or nothing.
+    needs: Callable[[], str] = lambda: ""
+    #: How to install it, if not by the extra.
+    remedy: str = _EXTRA
+
+    def missing(self, device: Device) -> str:
+        if device is not Device.CPU:
+            return f"{self.name} is run on the CPU only"
+        if find_spec(self.module.partition(".")[0]) is None:
+            return f"{self.packages[0]} is not installed: {self.remedy}"
+        return self.needs()
+
+    def load(self, model: bytes | Path, device: Device) -> Session:
+        try:
+            return _Session(self.open(model), self.is_refusal)
+        except ImportError as error:
+            raise NotUsableError(f"{self.module} cannot be imported: {one_line(str(error))}") from error
+        except Exception as error:
+            raise _told(error, self.is_refusal) from error
+
+
+@dataclass(frozen=True)
+class _Session:
+    """A session of a runtime that may refuse an operator only when it runs it."""
+
+    session: Session
+    is_refusal: Callable[[Exception], bool]
+
+    def run(self, feeds: Mapping[str, Fed]) -> Sequence[object]:
+        try:
+            return self.session.run(feeds)
+        except Exception as error:
+            raise _told(error, self.is_refusal) from error
+
+
+class RuntimeFailedError(Exception):
+    """The runtime failed. The message is its own error in one line."""
+
+
+def _told(error: Exception, is_refusal: Callable[[Exception], bool]) -> Exception:
+    """The error for the harness. Many runtimes say in the first line where it was raised, and in others what it is."""
+    words = " ".join(str(error).partition("Stack backtrace:")[0].split())
+    said = words if len(words) <= _LONGEST else f"{words[:_LONGEST]} ..."
+    if isinstance(error, NotImplementedError) or is_refusal(error):
+        return NoKernelError(said or type(error).__name__)
+    return RuntimeFailedError(f"{type(error).__name__}: {said}")
+
+
+def saying(*words: str) -> Callable[[Exception], bool]:
+    """Whether the message of an error contains one of these words."""
+    return lambda error: any(each in str(error) for each in words)
+
+
+def proto_of(model: bytes | Path) -> onnx.ModelProto:
+    """The model with its weights."""
+    return onnx.load_model_from_string(model) if isinstance(model, bytes) else onnx.load(model)
+
+
+def input_names(model: onnx.ModelProto) -> tuple[str, ...]:
+    """The inputs that are no weights: before IR version 4 those are inputs as well."""
+    weights = {tensor.name for tensor in model.graph.initializer}
+    return tuple(value.name for value in model.graph.input if value.name not in weights)

@@ -1,0 +1,53 @@
+"""OpenVINO on the CPU, which is asked for the accuracy of the model's own dtypes and one thread."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from onnx_parity.exporter.arrays import Fed
+from onnx_parity.harness.axes import OPSETS, Dtype
+from onnx_parity.harness.subjects.adapters.adapter import USUAL_DTYPES, Adapter, input_names, proto_of, saying
+from onnx_parity.harness.subjects.runtime_interface import Session
+
+#: Without the first of these, float32 is computed in bfloat16 on processors that have instructions for that.
+_CONFIG = {"EXECUTION_MODE_HINT": "ACCURACY", "INFERENCE_NUM_THREADS": 1, "NUM_STREAMS": 1}
+
+
+class _Session:
+    def __init__(self, compiled: Any, inputs: Sequence[str]) -> None:
+        self._compiled = compiled
+        self._inputs = inputs
+
+    def run(self, feeds: Mapping[str, Fed]) -> Sequence[object]:
+        # By position: an input that nothing reads has no name of its own in OpenVINO.
+        results = self._compiled([feeds[name] for name in self._inputs])
+        return [results[output].copy() for output in self._compiled.outputs]
+
+
+@cache
+def _core() -> Any:
+    import openvino
+
+    return openvino.Core()
+
+
+def _open(model: bytes | Path) -> Session:
+    core = _core()
+    read = core.read_model(model) if isinstance(model, bytes) else core.read_model(str(model))
+    return _Session(core.compile_model(read, "CPU", _CONFIG), input_names(proto_of(model)))
+
+
+RUNTIME = Adapter(
+    name="openvino",
+    module="openvino",
+    packages=("openvino",),
+    # https://docs.openvino.ai/2026/documentation/compatibility-and-support/supported-operations.html
+    opsets=tuple(opset for opset in OPSETS if opset <= 23),
+    dtypes=USUAL_DTYPES | {Dtype.FLOAT16, Dtype.FLOAT64},
+    open=_open,
+    is_refusal=saying("OpenVINO does not support the following ONNX operations", "is not supported", "not implemented"),
+    tracker="https://github.com/openvinotoolkit/openvino/issues",
+)

@@ -1,0 +1,163 @@
+"""Runtimes of other projects: those that are installed run a model, and what any of them may do wrong is caught."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch.nn.functional as F
+
+from onnx_parity.exporter.arrays import Fed
+from onnx_parity.harness.axes import ADAPTERS, OPSETS, RUNTIME_NAMES, Device, Dtype
+from onnx_parity.harness.case import floats, op
+from onnx_parity.harness.judging.outcome import Outcome
+from onnx_parity.harness.record import Blame, Stage, Status
+from onnx_parity.harness.running.stages import Bench
+from onnx_parity.harness.subjects.adapters.adapter import USUAL_DTYPES, Adapter, saying
+from onnx_parity.harness.subjects.runtimes import RUNTIMES, OnnxRuntime, every_runtime
+from tests.harness.fakes import FakeExporter, cell, one_node
+
+_ELU = op(F.elu, floats(2, 3))
+
+
+@pytest.mark.parametrize("name", ADAPTERS)
+def test_a_runtime_that_is_installed_runs_a_model(name: str) -> None:
+    runtime = RUNTIMES[name]
+    if reason := runtime.missing(Device.CPU):
+        pytest.skip(reason)
+    opset = 17 if name == "iree" else 13
+    x = np.array([[-1.0, 0.0, 2.0]], np.float32)
+    (output,) = runtime.load(one_node("LeakyRelu", opset, (1, 3), alpha=0.5), Device.CPU).run({"x": x})
+    assert isinstance(output, np.ndarray)
+    assert (output.dtype, output.tolist()) == (np.float32, [[-0.5, 0.0, 2.0]])
+
+
+def test_every_name_is_a_runtime_that_says_what_it_claims() -> None:
+    for name, runtime in zip(RUNTIME_NAMES, every_runtime(), strict=True):
+        assert runtime.name == name
+        assert set(runtime.opsets) <= set(OPSETS)
+        assert Dtype.FLOAT32 in runtime.dtypes
+        assert runtime.packages
+
+
+@pytest.mark.parametrize("name", ADAPTERS)
+def test_an_adapter_is_short(name: str) -> None:
+    file = sys.modules[type(RUNTIMES[name]).__module__].__file__
+    assert file is not None
+    assert len(Path(file).with_name(f"{name}.py").read_text().splitlines()) < 60
+
+
+@dataclass
+class _Session:
+    """onnxruntime, which does something else before or after."""
+
+    model: bytes | Path
+    after: Callable[[list[object]], Sequence[object]]
+    before: Callable[[Mapping[str, Fed]], None] = lambda feeds: None
+
+    def run(self, feeds: Mapping[str, Fed]) -> Sequence[object]:
+        outputs = list(OnnxRuntime().load(self.model, Device.CPU).run(feeds))
+        self.before(feeds)
+        return self.after(outputs)
+
+
+def _run(
+    after: Callable[[list[object]], Sequence[object]] = lambda outputs: outputs,
+    before: Callable[[Mapping[str, Fed]], None] = lambda feeds: None,
+    *,
+    module: str = "onnx",
+    opset: int = 18,
+    dtype: Dtype = Dtype.FLOAT32,
+) -> Outcome:
+    adapter = Adapter(
+        name="fake",
+        module=module,
+        packages=("fake-runtime",),
+        opsets=(17, 18),
+        dtypes=USUAL_DTYPES,
+        open=lambda model: _Session(model, after, before),
+        is_refusal=saying("is not supported"),
+        tracker="",
+    )
+    bench = Bench(0, exporters={"parity": FakeExporter(_elu)}, runtimes={"fake": adapter})
+    return bench.run(cell(_ELU, runtime="fake", opset=opset, dtype=dtype))
+
+
+def _elu(opset: int, request: object) -> bytes:
+    return one_node("Elu", opset)
+
+
+def test_a_runtime_that_does_as_it_should_passes() -> None:
+    assert _run().status is Status.PASSED
+
+
+def test_a_runtime_that_is_not_installed_is_absent_and_says_how_to_get_it() -> None:
+    outcome = _run(module="there_is_no_such_module")
+    assert (outcome.status, outcome.declined) == (Status.ABSENT, False)
+    assert outcome.reason == "fake-runtime is not installed: pip install onnx-parity[runtimes]"
+
+
+def test_what_it_does_not_claim_it_is_not_asked_for() -> None:
+    older = _run(opset=16)
+    assert (older.status, older.declined, older.reason) == (Status.ABSENT, True, "fake runs opsets 17 to 18")
+    half = _run(dtype=Dtype.FLOAT16)
+    assert (half.declined, half.reason) == (True, "fake does not claim to support float16")
+
+
+def test_an_error_that_says_that_it_is_not_supported_is_a_refusal_and_another_a_failure() -> None:
+    def refuse(outputs: list[object]) -> Sequence[object]:
+        raise RuntimeError("Elu is not supported")
+
+    def fail(outputs: list[object]) -> Sequence[object]:
+        raise RuntimeError("out of luck")
+
+    refused, failed = _run(refuse), _run(fail)
+    assert (refused.status, refused.declined) == (Status.ABSENT, True)
+    assert refused.reason == "fake has no kernel: Elu is not supported"
+    assert (failed.status, failed.stage, failed.blame) == (Status.FAILED, Stage.RUN, Blame.RUNTIME)
+    assert failed.reason == "RuntimeFailedError: RuntimeError: out of luck"
+
+
+def test_a_runtime_that_cannot_be_imported_is_absent() -> None:
+    def fail(model: bytes | Path) -> _Session:
+        raise ImportError("libfake.so is missing")
+
+    adapter = Adapter("fake", "onnx", ("fake",), (18,), USUAL_DTYPES, fail, saying(), "")
+    bench = Bench(0, exporters={"parity": FakeExporter(_elu)}, runtimes={"fake": adapter})
+    outcome = bench.run(cell(_ELU, runtime="fake"))
+    assert (outcome.status, outcome.declined) == (Status.ABSENT, False)
+    assert outcome.reason == "onnx cannot be imported: libfake.so is missing"
+
+
+@pytest.mark.parametrize(
+    ("after", "reason"),
+    [
+        (lambda outputs: [each.astype(np.float64) for each in outputs], "output 0 is float64 from the runtime"),
+        (lambda outputs: [], "0 outputs from the runtime, 1 output from torch"),
+        (lambda outputs: [each[None] for each in outputs], "output 0 has shape (1, 2, 3) from the runtime"),
+        (lambda outputs: [each.tolist() for each in outputs], "output 0 is list from the runtime"),
+    ],
+)
+def test_what_it_returns_is_not_adapted(after: Callable[[list[object]], Sequence[object]], reason: str) -> None:
+    outcome = _run(after)
+    assert (outcome.status, outcome.stage, outcome.blame) == (Status.FAILED, Stage.COMPARE, Blame.RUNTIME)
+    assert outcome.reason.startswith(reason)
+
+
+def test_a_runtime_that_writes_into_its_inputs_is_caught_and_the_inputs_are_restored() -> None:
+    def write(feeds: Mapping[str, Fed]) -> None:
+        x = feeds["x"]
+        assert isinstance(x, np.ndarray)
+        x[...] = 7.0
+
+    outcome = _run(before=write)
+    assert (outcome.status, outcome.stage) == (Status.FAILED, Stage.RUN)
+    assert outcome.reason == "ChangedInputError: fake wrote into its inputs: x"
+    assert outcome.prepared is not None
+    x = outcome.prepared.reference.example.feeds["x"]
+    assert isinstance(x, np.ndarray)
+    assert (x != 7.0).all()

@@ -1,0 +1,110 @@
+"""The scoreboard: what runtimes make of models, told apart, with what is claimed but wrong first."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+from typer.testing import CliRunner
+
+from onnx_parity.harness.cli import app
+from onnx_parity.harness.record import Blame, Ending, Record, Stage, Status
+from onnx_parity.harness.results.scoreboard import asked_runtime, ending_of, score
+from tests.records import RECORD, write_run
+
+
+def record(runtime: str = "onnxruntime", *, opset: int = 9, transforms: str = "", **fields: object) -> Record:
+    capture = f"trace+{transforms}" if transforms else "trace"
+    cell = f"elu[alpha=1.0]-float32-opset{opset}-cpu-{capture}-{runtime}"
+    return replace(RECORD, cell=cell, runtime=runtime, opset=opset, transforms=transforms, **fields)
+
+
+WRONG = {"status": Status.FAILED, "stage": Stage.COMPARE, "reason": "off by 1", "blame": Blame.RUNTIME}
+
+
+@pytest.mark.parametrize(
+    ("fields", "ending"),
+    [
+        ({}, Ending.RIGHT),
+        (WRONG, Ending.WRONG),
+        ({"status": Status.FAILED, "stage": Stage.LOAD, "reason": "RuntimeError: no"}, Ending.REFUSED),
+        ({"status": Status.KNOWN, "stage": Stage.RUN, "error": "RuntimeError: no"}, Ending.REFUSED),
+        (
+            {"status": Status.CRASHED, "stage": Stage.RUN, "reason": "was killed by SIGSEGV in stage run"},
+            Ending.CRASHED,
+        ),
+        (
+            {
+                "status": Status.KNOWN,
+                "stage": Stage.LOAD,
+                "error": "did not end within 9 s and was killed in stage load",
+            },
+            Ending.HUNG,
+        ),
+        (
+            {
+                "status": Status.KNOWN,
+                "stage": Stage.RUN,
+                "error": "took more than 9 MiB of memory and was killed in stage run",
+            },
+            Ending.CRASHED,
+        ),
+        ({"status": Status.ABSENT, "declined": True}, Ending.UNSUPPORTED),
+        ({"status": Status.ABSENT}, None),
+        ({"status": Status.UNSUPPORTED, "stage": Stage.EXPORT}, None),
+        ({"status": Status.FAILED, "stage": Stage.TRANSFORM}, None),
+        ({"status": Status.FAILED, "stage": Stage.CHECK}, None),
+    ],
+)
+def test_endings_are_told_apart(fields: dict[str, object], ending: Ending | None) -> None:
+    assert ending_of(record(**fields)) is ending  # type: ignore[arg-type]  # by name
+
+
+def test_a_cell_that_ran_elsewhere_was_not_supported() -> None:
+    elsewhere = replace(record(), runtime="onnx.reference")
+    assert (asked_runtime(elsewhere), ending_of(elsewhere)) == ("onnxruntime", Ending.UNSUPPORTED)
+    peer = replace(record(), cell="x-opset1[y]-float32-opset9-cpu-trace+ort:all-tract-torch_dynamo-dynamic")
+    assert asked_runtime(peer) == "tract"
+
+
+def board() -> list[Record]:
+    return [
+        record(),
+        record("openvino"),
+        record("tract", **WRONG),  # type: ignore[arg-type]  # by name
+        record("tract", opset=13, **WRONG),
+        record("tract", opset=18),
+        record("tract", opset=18, transforms="onnxslim"),
+        record("tinygrad", status=Status.ABSENT, declined=True),
+        record("emx", status=Status.ABSENT),
+    ]
+
+
+def test_what_is_claimed_but_wrong_comes_first_with_what_the_others_say() -> None:
+    found = score(board())
+    assert found.subjects == ["onnxruntime", "openvino", "tinygrad", "tract", "onnxslim → tract"]
+    assert found.totals["tract"] == {Ending.WRONG: 2, Ending.RIGHT: 1}
+    (finding,) = found.findings
+    assert (finding.subject, finding.ending, finding.opsets) == ("tract", Ending.WRONG, [9, 13])
+    assert (finding.others_right, finding.others, finding.blame) == (2, 2, Blame.RUNTIME)
+    (row,) = found.rows
+    assert row.scores["tract"].gravest is Ending.WRONG
+    assert row.scores["tract"].opsets == {Ending.WRONG: [9, 13], Ending.RIGHT: [18]}
+    assert not row.all_alike
+
+
+def test_the_command_prints_it_and_ends_with_1_if_a_runtime_is_wrong(tmp_path: Path) -> None:
+    run = write_run(tmp_path, board())
+    result = CliRunner().invoke(app, ["scoreboard", str(run)], env={"COLUMNS": "200"})
+    assert result.exit_code == 1
+    first, *rest = result.output.splitlines()
+    assert first == (
+        "wrong: tract: elu[alpha=1.0] float32 opset 9, 13 compare (runtime); 2 of 2 other runtimes are right: off by 1"
+    )
+    assert any("wrong 2/3 at 9, 13" in line for line in rest)
+    parsed = json.loads(CliRunner().invoke(app, ["scoreboard", str(run), "--json"]).output)
+    assert parsed["totals"]["openvino"] == {"right": 1}
+    right = write_run(tmp_path / "right", [record()])
+    assert CliRunner().invoke(app, ["scoreboard", str(right)]).exit_code == 0

@@ -1,0 +1,264 @@
+"""Transformations of models: what they must keep, chains of them, fewer bits, and work that cells share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import onnx
+import pytest
+import torch.nn.functional as F
+from onnx import TensorProto, helper
+
+from onnx_parity.exporter.verification.oracle import expect
+from onnx_parity.harness.axes import TRANSFORMATION_NAMES, AxisError, Selection, Shapes, parse_transforms
+from onnx_parity.harness.case import floats, op
+from onnx_parity.harness.judging.outcome import Outcome
+from onnx_parity.harness.matrix.cells import cells_of
+from onnx_parity.harness.matrix.lookup import cell_of
+from onnx_parity.harness.record import Blame, Stage, Status
+from onnx_parity.harness.running.stages import Bench
+from onnx_parity.harness.subjects.delivered import Delivered
+from onnx_parity.harness.subjects.exporters import Request
+from onnx_parity.harness.transformations.named import TRANSFORMATIONS
+from onnx_parity.harness.transformations.signal import judge_by_signal
+from onnx_parity.harness.transformations.transformation import Transformation, TransformationError, applied
+from tests.harness.fakes import FakeExporter, LyingRuntime, cell, model, one_node
+
+_ELU = op(F.elu, floats(2, 3), dynamic={"x": {0: "batch"}})
+_LINEAR = op(lambda x, w: F.relu(x @ w), floats(4, 8), floats(8, 8), dynamic={"x0": {0: "batch"}})
+
+
+def elu(opset: int, request: Request) -> bytes:
+    return one_node("Elu", opset, ("batch", 3) if request.dynamic else (2, 3))
+
+
+def named(name: str, apply: Callable[[onnx.ModelProto], object], floor: float | None = None) -> Transformation:
+    return Transformation(name, lambda given, samples: apply(given), "onnx", ("onnx",), floor=floor)
+
+
+# --- the axis ---------------------------------------------------------------------------------------------------------
+
+
+def test_chains_are_read_and_misspelt_names_are_refused() -> None:
+    assert parse_transforms("none,onnxslim+float16, convert:13") == ((), ("onnxslim", "float16"), ("convert:13",))
+    assert parse_transforms("my.passes:fuse") == (("my.passes:fuse",),)
+    for text, words in (
+        ("onnxslm", "there is no 'onnxslm', only none, ort:basic, "),
+        ("ort:fast", "there is no 'ort:fast', only none, "),
+        ("convert:99", "there is no opset 99 here, only 7 to 28."),
+        ("onnxslim+", "there is no '', only none, "),
+    ):
+        with pytest.raises(AxisError) as refused:
+            parse_transforms(text)
+        assert str(refused.value).startswith(f"--transforms {text}: {words}")
+
+
+def test_a_cell_without_transformations_keeps_its_id_and_others_are_found_by_theirs() -> None:
+    selection = Selection(opsets=(18,), transforms=((), ("onnxslim", "convert:13")), runtimes=("onnxruntime", "tract"))
+    cells = [each for each in cells_of("case", _ELU, selection) if each.shapes is Shapes.STATIC]
+    assert [each.id.removeprefix("case-float32-opset18-cpu-") for each in cells if each.device == "cpu"] == [
+        "trace-onnxruntime",
+        "trace-tract",
+        "trace+onnxslim+convert:13-onnxruntime",
+        "trace+onnxslim+convert:13-tract",
+    ]
+    for each in cells:
+        found = cell_of(each.id, "case", _ELU)
+        assert found is not None
+        assert (found.id, found.transforms, found.runtime) == (each.id, each.transforms, each.runtime)
+
+
+# --- what must stay ---------------------------------------------------------------------------------------------------
+
+
+def _with(change: Callable[[onnx.ModelProto], object]) -> Callable[[onnx.ModelProto], onnx.ModelProto]:
+    def apply(given: onnx.ModelProto) -> onnx.ModelProto:
+        change(given)
+        return given
+
+    return apply
+
+
+def _rename_input(given: onnx.ModelProto) -> None:
+    given.graph.input[0].name = given.graph.node[0].input[0] = "other"
+
+
+def _drop_output(given: onnx.ModelProto) -> None:
+    given.graph.node.append(helper.make_node("Identity", ["y"], ["z"]))
+    given.graph.output[0].name = "z"
+
+
+def _narrow(given: onnx.ModelProto) -> None:
+    for value in (given.graph.input[0], given.graph.output[0]):
+        value.type.tensor_type.elem_type = TensorProto.DOUBLE
+
+
+def _fix(given: onnx.ModelProto) -> None:
+    given.graph.input[0].type.tensor_type.shape.dim[0].dim_value = 2
+
+
+def _older(given: onnx.ModelProto) -> None:
+    given.opset_import[0].version = 17
+
+
+def _break(given: onnx.ModelProto) -> None:
+    given.graph.node[0].op_type = "Eluu"
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (_rename_input, "it changed the inputs: they were x, and are other"),
+        (_drop_output, "it changed the outputs: they were y, and are z"),
+        (_narrow, "it changed the type of input x from tensor(float) to tensor(double)"),
+        (_fix, "it fixed axis 0 (batch) of input x, which was dynamic, to 2"),
+        (_older, "it returned a model of opset 17 instead of 18"),
+        (_break, "it made a model that is no valid ONNX: "),
+    ],
+)
+def test_what_a_transformation_must_keep_is_checked(change: Callable[[onnx.ModelProto], object], words: str) -> None:
+    before = Delivered(one_node("Elu", 18, ("batch", 3)))
+    with pytest.raises(TransformationError) as raised:
+        applied(named("it", _with(change)), before, (), None)
+    assert str(raised.value).startswith(words)
+
+
+def test_what_it_may_change_is_left_to_it() -> None:
+    def rename_values(given: onnx.ModelProto) -> onnx.ModelProto:
+        given.graph.node[0].output[0] = "inner"
+        given.graph.node.append(helper.make_node("Identity", ["inner"], ["y"]))
+        given.graph.input[0].type.tensor_type.shape.dim[0].dim_param = "n"
+        return given
+
+    after = applied(named("it", rename_values), Delivered(one_node("Elu", 18, ("batch", 3))), (), None)
+    assert len(after.nodes) == 2
+
+
+# --- cells ------------------------------------------------------------------------------------------------------------
+
+
+def run(*chain: Transformation, runtime: str = "onnxruntime") -> Outcome:
+    bench = Bench(0, exporters={"parity": FakeExporter(elu)}, transformations={each.name: each for each in chain})
+    return bench.run(cell(_ELU, runtime=runtime, shapes=Shapes.DYNAMIC, transforms=tuple(each.name for each in chain)))
+
+
+def test_a_transformed_model_is_run_at_other_sizes_too() -> None:
+    outcome = run(named("same", lambda given: given))
+    assert (outcome.status, outcome.stage) == (Status.PASSED, Stage.RERUN_VALUES)
+    assert {"transform", "rerun_sizes"} <= set(outcome.seconds)
+
+
+def _other_alpha(given: onnx.ModelProto) -> onnx.ModelProto:
+    given.graph.node[0].attribute[0].f = 0.5
+    return given
+
+
+def test_the_first_transformation_after_which_it_is_wrong_is_named() -> None:
+    outcome = run(named("good", lambda given: given), named("bad", _other_alpha), named("last", lambda given: given))
+    assert (outcome.status, outcome.stage, outcome.blame) == (Status.FAILED, Stage.COMPARE, Blame.TRANSFORMATION)
+    assert outcome.details[-1].endswith("onnxruntime is right before bad and wrong after it, so bad is wrong")
+
+
+def test_a_model_that_was_wrong_before_is_not_the_fault_of_a_transformation() -> None:
+    exporter = FakeExporter(lambda opset, request: one_node("Elu", opset, alpha=0.5))
+    same = named("same", lambda given: given)
+    bench = Bench(0, exporters={"parity": exporter}, transformations={"same": same})
+    assert bench.run(cell(_ELU, transforms=("same",))).blame is Blame.EXPORTER
+
+
+def test_an_error_of_a_transformation_is_its_failure_and_a_refusal_is_not() -> None:
+    def fail(given: onnx.ModelProto) -> object:
+        raise KeyError("weights")
+
+    def refuse(given: onnx.ModelProto) -> object:
+        raise NotImplementedError("Elu")
+
+    failed, refused = run(named("bad", fail)), run(named("bad", refuse))
+    assert (failed.status, failed.stage, failed.blame) == (Status.FAILED, Stage.TRANSFORM, Blame.TRANSFORMATION)
+    assert failed.reason == "TransformationError: bad raised KeyError: 'weights'"
+    assert (refused.status, refused.declined) == (Status.ABSENT, True)
+    assert refused.reason == "bad does not support it: Elu"
+
+
+def test_cells_that_differ_in_their_runtime_share_export_and_transformation() -> None:
+    made: list[str] = []
+
+    def make(opset: int, request: Request) -> bytes:
+        made.append(f"opset {opset}")
+        return elu(opset, request)
+
+    def same(given: onnx.ModelProto) -> onnx.ModelProto:
+        made.append("transformed")
+        return given
+
+    runtimes = {name: LyingRuntime(lambda output: output, name) for name in ("one", "two", "three")}
+    bench = Bench(
+        0,
+        exporters={"parity": FakeExporter(make)},
+        runtimes=runtimes,
+        transformations={"same": named("same", same)},
+    )
+    selection = Selection(opsets=(13, 18), runtimes=tuple(runtimes), transforms=((), ("same",)))
+    cells = [each for each in cells_of("case", op(F.elu, floats(2, 3)), selection) if each.device == "cpu"]
+    assert len(cells) == 12
+    assert {bench.run(each).status for each in cells} == {Status.PASSED}
+    assert made == ["opset 13", "transformed", "opset 18", "transformed"]
+
+
+# --- those that have names --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", [*TRANSFORMATION_NAMES, "convert:21", "onnxscript:convert:20"])
+def test_a_transformation_that_is_installed_keeps_a_linear_layer_right(name: str) -> None:
+    if reason := TRANSFORMATIONS[name].missing():
+        pytest.skip(reason)
+    outcome = Bench(0).run(cell(_LINEAR, opset=18, shapes=Shapes.DYNAMIC, transforms=(name,)))
+    assert (outcome.status, outcome.reason) == (Status.PASSED, "")
+
+
+def test_what_a_converter_cannot_do_is_a_refusal() -> None:
+    outcome = Bench(0).run(cell(_LINEAR, opset=18, transforms=("convert:13",)))
+    assert (outcome.status, outcome.declined) == (Status.ABSENT, True)
+    assert outcome.reason.startswith("convert:13 does not support it: No Adapter")
+
+
+def test_a_function_from_a_model_to_a_model_is_a_transformation() -> None:
+    assert Bench(0).run(cell(_ELU, transforms=("copy:copy",))).status is Status.PASSED
+    missing = Bench(0).run(cell(_ELU, transforms=("no_such_module:f",)))
+    assert (missing.status, missing.declined) == (Status.ABSENT, False)
+    assert missing.reason == "no_such_module:f needs no_such_module, which is not installed: install it"
+
+
+# --- fewer bits -------------------------------------------------------------------------------------------------------
+
+
+def test_results_in_fewer_bits_are_judged_by_signal_to_noise() -> None:
+    value = np.array([1.0, -2.0, 3.0, np.inf], np.float32)
+    wanted = [expect(value, value.astype(np.float64))]
+    noisy = value * np.float32(1.01)
+    assert judge_by_signal([noisy], wanted, 39.0).passed
+    verdict = judge_by_signal([noisy], wanted, 41.0)
+    assert not verdict.passed
+    assert verdict.detail.startswith("output 0 has 40.0 dB of signal to noise, the floor is 41 dB; ")
+    assert verdict.metrics is not None
+    assert 0.8 < verdict.metrics.headroom < 1.0
+    lost = np.array([1.0, -2.0, 3.0, 9.0], np.float32)
+    assert not judge_by_signal([lost], wanted, 1.0).passed
+    assert not judge_by_signal([noisy.astype(np.float16)], wanted, 1.0).passed
+    assert not judge_by_signal([noisy, noisy], wanted, 1.0).passed
+
+
+def test_a_floor_that_is_missed_by_little_is_a_question_of_precision() -> None:
+    def noisier(by: float) -> Callable[[onnx.ModelProto], onnx.ModelProto]:
+        def apply(given: onnx.ModelProto) -> onnx.ModelProto:
+            node = helper.make_node("Mul", ["e", "w"], ["y"])
+            inner = helper.make_node("Elu", ["x"], ["e"])
+            made = model([inner, node], 18, ("batch", 3), weights={"w": np.full(1, 1 + by, np.float32)})
+            return onnx.load_from_string(made)
+
+        return apply
+
+    close, far = run(named("bits", noisier(0.02), 40.0)), run(named("bits", noisier(0.5), 40.0))
+    assert (close.status, close.blame) == (Status.FAILED, Blame.PRECISION)
+    assert (far.status, far.blame) == (Status.FAILED, Blame.TRANSFORMATION)
