@@ -33,6 +33,11 @@ __all__ = [
 #: Errors of torch's that no user can read, from operators that it cannot describe without data.
 _NO_KERNEL = "Could not run '"
 _OF_TORCHS_INSIDES = ("INTERNAL ASSERT FAILED", "concrete integers", "non-nested SymInt", _NO_KERNEL)
+#: What autograd says where there is nothing to differentiate.
+_NOT_DIFFERENTIABLE = (
+    "does not require grad and does not have a grad_fn",
+    "appears to not have been used in the graph",
+)
 
 
 def failed_while_recorded(
@@ -68,6 +73,12 @@ def failed_while_recorded(
             f"{operator} cannot be exported{placed}: what its result looks like depends on values, or on dynamic "
             "sizes, in a way that torch does not describe\n"
             "Write that line with other operators; if axes are dynamic, try it with static ones."
+        )
+    if any(words in str(error) for words in _NOT_DIFFERENTIABLE):
+        return CaptureError(
+            f"the program asks for gradients{placed} of something that does not depend on what they are asked for: "
+            f"{error}\nCall it without exporting. If it works there, it asks for gradients by weights: only gradients "
+            "by inputs, and by what is computed from them, are exported."
         )
     if axis_names and unlike_the_example:
         names = ", ".join(repr(axis_names[symbol]) for symbol in unlike_the_example)
