@@ -8,7 +8,11 @@ import warnings
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException
+from torch._subclasses.fake_tensor import (
+    DataDependentOutputException,
+    DynamicOutputShapeException,
+    UnsupportedOperatorException,
+)
 
 from onnx_parity.exporter.capture.graph.graph import Graph, Origin, Value, operator_name
 from onnx_parity.exporter.capture.graph.origin import last_user_line
@@ -32,6 +36,8 @@ __all__ = [
 
 #: Errors of torch's that no user can read, from operators that it cannot describe without data.
 _NO_KERNEL = "Could not run '"
+#: What they say of tensors that are neither dense nor sparse.
+_OPAQUE = ("NestedInt", "OpaqueTensorImpl")
 _OF_TORCHS_INSIDES = ("INTERNAL ASSERT FAILED", "concrete integers", "non-nested SymInt", _NO_KERNEL)
 #: What autograd says where there is nothing to differentiate.
 _NOT_DIFFERENTIABLE = (
@@ -62,9 +68,14 @@ def failed_while_recorded(
             "The number depends on the input, so neither branch can be chosen at export. Branch on sizes of inputs, "
             "use torch.where or torch.cond, or state what always holds with torch._check."
         )
+    if any(words in str(error) for words in _OPAQUE):
+        return CaptureError(
+            f"the program uses a nested tensor, or one in a layout of the processor, which ONNX does not have{placed}\n"
+            "Use a dense tensor there, padded where the parts have different lengths."
+        )
     operator = _operator_of(error)
     if operator:
-        if _NO_KERNEL in str(error):
+        if _NO_KERNEL in str(error) or isinstance(error, UnsupportedOperatorException):
             return CaptureError(
                 f"{operator} cannot be exported{placed}: torch has no kernel for it with such tensors\n"
                 "Call the program with the same arguments without exporting, and write that line with other operators."
@@ -98,7 +109,7 @@ def failed_while_recorded(
 
 def _operator_of(error: Exception) -> str:
     """The operator whose result torch could not describe without data; empty for any other error."""
-    if isinstance(error, (DataDependentOutputException, DynamicOutputShapeException)):
+    if isinstance(error, (DataDependentOutputException, DynamicOutputShapeException, UnsupportedOperatorException)):
         return operator_name(error.func)
     if not any(words in str(error) for words in _OF_TORCHS_INSIDES):
         return ""

@@ -9,6 +9,8 @@ from typing import Any
 
 import msgspec
 
+from onnx_parity.harness.cases.opinfo_entries import EXCLUDED, Database, read_survey, survey_path
+
 
 class PublicName(msgspec.Struct, frozen=True):
     """A name, and if no case of a run has it, why that may be."""
@@ -18,7 +20,7 @@ class PublicName(msgspec.Struct, frozen=True):
 
 
 class NameGroup(msgspec.Struct, frozen=True):
-    """The names of one kind. `kind` is where a record has them: `calls`, `aten` or `onnx`."""
+    """The names of one kind. `kind` is where a record has them: `calls`, `aten`, `onnx`, or its case (`entries`)."""
 
     title: str
     kind: str
@@ -51,6 +53,7 @@ def _groups() -> Iterator[NameGroup]:
     for place in (torch.linalg, torch.fft, torch.special):
         yield _calls(place.__name__, _functions(place, inspect.isbuiltin))
     yield from _aten()
+    yield from _databases()
     yield NameGroup("ONNX operators by version", "onnx", [PublicName(name) for name in _onnx()])
 
 
@@ -95,6 +98,17 @@ def _aten() -> Iterator[NameGroup]:
 
     yield group("ATen, core set", core)
     yield group("ATen, all others", names - core)
+
+
+def _databases() -> Iterator[NameGroup]:
+    """The entries of torch's databases, by their surveys: to import the databases takes as long as a whole report."""
+    for title, database in (("OpInfo entries", Database.OPERATORS), ("Modules of module_db", Database.MODULES)):
+        surveyed = read_survey(survey_path(database.value.absolute()))
+        unusable = {name: "torch has no sample of it that runs here" for name, usable in surveyed.items() if not usable}
+        excluded = EXCLUDED if database is Database.OPERATORS else {}
+        names = {**dict.fromkeys(surveyed, ""), **unusable, **excluded}
+        if surveyed:
+            yield NameGroup(title, "entries", [PublicName(name, names[name]) for name in sorted(names)])
 
 
 def _why_not_traced(name: str, lowered: set[str]) -> str:

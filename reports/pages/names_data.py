@@ -29,7 +29,12 @@ class Group(Protocol):
 
 def names_data(groups: Iterable[Group], traced: Traced) -> list[dict[str, Any]]:
     versions = {f"{op}@{since}": seen for (domain, op, since), seen in traced.onnx.items() if not domain}
-    found: Mapping[str, Mapping[str, Sightings]] = {"calls": traced.calls, "aten": traced.aten, "onnx": versions}
+    found: Mapping[str, Mapping[str, Sightings]] = {
+        "calls": traced.calls,
+        "aten": traced.aten,
+        "onnx": versions,
+        "entries": traced.entries,
+    }
     # A run of an earlier version does not say what its programs call: that is unknown, and not nothing.
     known = (group for group in groups if group.kind != "calls" or traced.calls)
     return [_group_data(group, found[group.kind]) for group in known]
@@ -47,7 +52,11 @@ def _group_data(group: Group, found: Mapping[str, Sightings]) -> dict[str, Any]:
 
 
 #: Why a name has no cells, if nothing more is known about it.
-_WHY_NOT = {"calls": "no case of this run calls it", "onnx": "no exported graph of this run has it"}
+_WHY_NOT = {
+    "calls": "no case of this run calls it",
+    "onnx": "no exported graph of this run has it",
+    "entries": "no case of this run is of it",
+}
 
 
 def _state(seen: Sightings | None) -> State:

@@ -52,14 +52,19 @@ class Traced:
         #: By domain, name, and the version that applies at the opset.
         self.onnx: defaultdict[tuple[str, str, int], Sightings] = defaultdict(Sightings)
         self.calls: defaultdict[str, Sightings] = defaultdict(Sightings)
+        #: Entries of torch's databases, whose cases are named `opinfo.add`, `module_database.nn.Linear`.
+        self.entries: defaultdict[str, Sightings] = defaultdict(Sightings)
 
     def add(self, declaration: Declaration, records: Sequence[Record]) -> None:
         key = (declaration.kind, declaration.family, declaration.name)
+        entry = declaration.name.partition(".")[2]
         # The cells of a declaration repeat few lists of operators.
         alike = Counter((record.opset, record.status, record.aten, record.onnx, record.calls) for record in records)
         for (opset, status, aten, onnx, calls), cells in alike.items():
             for name in dict.fromkeys(aten):
                 _see(self.aten[name], key, opset, status, cells)
+            if entry:
+                _see(self.entries[entry], key, opset, status, cells)
             for name in calls:
                 _see(self.calls[name], key, opset, status, cells)
             for version, nodes in _nodes(onnx).items():
