@@ -78,6 +78,10 @@ def layers(x: torch.Tensor) -> torch.Tensor:
     return torch.sigmoid(F.linear(x, weight))
 
 
+def total(x: torch.Tensor) -> torch.Tensor:
+    return layers(x).sum()
+
+
 def mlp() -> Force:
     return Force(nn.Linear(3, 8), nn.SiLU(), nn.Linear(8, 8), nn.Softplus(), nn.LayerNorm(8), nn.Linear(8, 1))
 
@@ -111,7 +115,7 @@ second_derivative = op(curvature, floats(3, 3))
 jacobian = op(torch.func.jacrev(layers), floats(4))
 jacobian_forwards = op(torch.func.jacfwd(layers), floats(4))
 hessian = op(torch.func.hessian(energy), floats(3, 3))
-gradient_of_samples = op(torch.func.vmap(torch.func.grad(lambda x: layers(x).sum())), floats(3, 4), dynamic=BATCH)
+gradient_of_samples = op(torch.func.vmap(torch.func.grad(total)), floats(3, 4), dynamic=BATCH)
 mapped_along_the_last = op(torch.func.vmap(layers, in_dims=1, out_dims=1), floats(4, 3))
 product_with_jacobian = op(lambda x, v: torch.func.vjp(layers, x)[1](v), floats(4), floats(3))
 directional = op(lambda x, v: torch.func.jvp(layers, (x,), (v,)), floats(4), floats(4))

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 import torch
 
@@ -31,8 +32,9 @@ class NeedsGradients(Exception):
 
 def is_transformed() -> bool:
     """Whether operators are differentiated or mapped: whether the innermost transform is another than functionalize."""
-    innermost = _functorch.peek_interpreter_stack()
-    return innermost is not None and innermost.key() != _functorch.TransformType.Functionalize
+    # torch declares that there is always one.
+    innermost: Any = _functorch.peek_interpreter_stack()
+    return innermost is not None and bool(innermost.key() != _functorch.TransformType.Functionalize)
 
 
 def refuse_to_differentiate(what: str, arguments: Iterable[object]) -> None:

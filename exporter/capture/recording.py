@@ -182,7 +182,7 @@ class _Recording:
             reads = recorder.shape_is_read
             subscripts = SymbolicSubscripts(reads) if self._symbols is not None else nullcontext()
             with recording_surroundings(recorder), subscripts, recorder, keeping_composites():
-                called = self._called
+                called: Callable[..., Any] = self._called
                 if self._attempt.differentiates:
                     called = with_gradients(called, self._inputs.require_gradients())
                 called = torch.func.functionalize(called, remove="mutations")

@@ -86,7 +86,8 @@ class Rounded(torch.autograd.Function):
 
 def through_function(x: torch.Tensor) -> Any:
     x = x.clone().requires_grad_()
-    return torch.autograd.grad(Rounded.apply(x).sum(), x)
+    rounded: Any = Rounded.apply(x)  # type: ignore[no-untyped-call]
+    return torch.autograd.grad(rounded.sum(), x)
 
 
 def through_onnx(x: torch.Tensor) -> Any:

@@ -10,7 +10,7 @@ import torch
 from torch._ops import OpOverload
 
 from onnx_parity.exporter.capture.gradients import is_transformed
-from onnx_parity.exporter.capture.graph.graph import Size
+from onnx_parity.exporter.capture.graph.graph import Size, same_size
 from onnx_parity.exporter.capture.replace.registry import decomposition_of, instead_of
 
 _aten = torch.ops.aten
@@ -75,7 +75,7 @@ def _of_weight(
 def _cut(x: torch.Tensor, shape: Sequence[Size]) -> torch.Tensor:
     """The beginning of each axis after the second: a window that did not fit left some elements at the end unused."""
     for axis, (size, wanted) in enumerate(itertools.islice(zip(x.shape, shape, strict=True), 2, None), 2):
-        if not (isinstance(size, int) and isinstance(wanted, int) and size == wanted):
+        if not same_size(size, wanted):
             x = x.narrow(axis, 0, wanted)
     return x
 
@@ -117,7 +117,7 @@ def _resample_backward(op: OpOverload, backward: OpOverload, aligns: bool) -> No
         rank = len(output_size)
         matrices = []
         for axis, (size, scale) in enumerate(itertools.zip_longest(output_size, scales)):
-            unit = torch.eye(input_size[axis - rank], dtype=grad_output.dtype, device=grad_output.device)  # type: ignore[arg-type]
+            unit = torch.eye(input_size[axis - rank], dtype=grad_output.dtype, device=grad_output.device)
             matrices.append(op(unit[None, :, None], [1, size], *corners, None, scale)[0, :, 0])
         return _back(grad_output, matrices)
 
