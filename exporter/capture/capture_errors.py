@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from torch._ops import OpOverload
 from torch._subclasses.fake_tensor import (
     DataDependentOutputException,
     DynamicOutputShapeException,
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from onnx_parity.exporter.capture.sizes.shape_env import Assumption
 
 __all__ = [
+    "OperatorFailedError",
     "ended_the_process",
     "failed_while_recorded",
     "fixed_axes",
@@ -44,6 +46,16 @@ _NOT_DIFFERENTIABLE = (
     "does not require grad and does not have a grad_fn",
     "appears to not have been used in the graph",
 )
+
+
+class OperatorFailedError(CaptureError):
+    """torch could not say without data what the result of an operator looks like."""
+
+    def __init__(self, text: str, op: OpOverload, placed: str) -> None:
+        super().__init__(text)
+        self.op = op
+        #: The user's line, as part of a sentence.
+        self.placed = placed
 
 
 def failed_while_recorded(
@@ -73,18 +85,17 @@ def failed_while_recorded(
             f"the program uses a nested tensor, or one in a layout of the processor, which ONNX does not have{placed}\n"
             "Use a dense tensor there, padded where the parts have different lengths."
         )
-    operator = _operator_of(error)
-    if operator:
-        if _NO_KERNEL in str(error) or isinstance(error, UnsupportedOperatorException):
-            return CaptureError(
-                f"{operator} cannot be exported{placed}: torch has no kernel for it with such tensors\n"
-                "Call the program with the same arguments without exporting, and write that line with other operators."
-            )
-        return CaptureError(
-            f"{operator} cannot be exported{placed}: what its result looks like depends on values, or on dynamic "
-            "sizes, in a way that torch does not describe\n"
+    op = _operator_of(error)
+    if op is not None:
+        text = (
+            f"{operator_name(op)} cannot be exported{placed}: torch has no kernel for it with such tensors\n"
+            "Call the program with the same arguments without exporting, and write that line with other operators."
+            if _NO_KERNEL in str(error) or isinstance(error, UnsupportedOperatorException)
+            else f"{operator_name(op)} cannot be exported{placed}: what its result looks like depends on values, or on "
+            "dynamic sizes, in a way that torch does not describe\n"
             "Write that line with other operators; if axes are dynamic, try it with static ones."
         )
+        return OperatorFailedError(text, op, placed)
     if any(words in str(error) for words in _NOT_DIFFERENTIABLE):
         return CaptureError(
             f"the program asks for gradients{placed} of something that does not depend on what they are asked for: "
@@ -107,17 +118,17 @@ def failed_while_recorded(
     )
 
 
-def _operator_of(error: Exception) -> str:
-    """The operator whose result torch could not describe without data; empty for any other error."""
+def _operator_of(error: Exception) -> OpOverload | None:
+    """The operator whose result torch could not describe without data; None for any other error."""
     if isinstance(error, (DataDependentOutputException, DynamicOutputShapeException, UnsupportedOperatorException)):
-        return operator_name(error.func)
+        return original(error.func)
     if not any(words in str(error) for words in _OF_TORCHS_INSIDES):
-        return ""
-    operator = ""
+        return None
+    operator: OpOverload | None = None
     for frame, _ in traceback.walk_tb(error.__traceback__):
         if frame.f_code is Recorder.__torch_dispatch__.__code__:
             func = frame.f_locals.get("func")  # The variables of an attempt that was given up are cleared.
-            operator = operator_name(original(func)) if func is not None else operator
+            operator = original(func) if func is not None else operator
     return operator
 
 

@@ -33,7 +33,9 @@ def names_data(groups: Iterable[Group], traced: Traced) -> list[dict[str, Any]]:
         "calls": traced.calls,
         "aten": traced.aten,
         "onnx": versions,
-        "entries": traced.entries,
+        "types": {f"{op}@{since} {dtype}": seen for (op, since, dtype), seen in traced.types.items()},
+        "opinfo": traced.opinfo,
+        "models": traced.models,
     }
     # A run of an earlier version does not say what its programs call: that is unknown, and not nothing.
     known = (group for group in groups if group.kind != "calls" or traced.calls)
@@ -55,7 +57,9 @@ def _group_data(group: Group, found: Mapping[str, Sightings]) -> dict[str, Any]:
 _WHY_NOT = {
     "calls": "no case of this run calls it",
     "onnx": "no exported graph of this run has it",
-    "entries": "no case of this run is of it",
+    "types": "no exported graph of a cell of this dtype has it",
+    "opinfo": "no case of this run is a sample of it",
+    "models": "no model of this run has this name",
 }
 
 

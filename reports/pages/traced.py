@@ -44,6 +44,10 @@ class Sightings:
         }
 
 
+#: Declarations whose cases are entries of torch's databases: `opinfo.add`, `module_database.nn.Linear`.
+_DATABASES = ("opinfo", "operator_database", "module_database")
+
+
 class Traced:
     """Collects the sightings, declaration by declaration."""
 
@@ -52,24 +56,39 @@ class Traced:
         #: By domain, name, and the version that applies at the opset.
         self.onnx: defaultdict[tuple[str, str, int], Sightings] = defaultdict(Sightings)
         self.calls: defaultdict[str, Sightings] = defaultdict(Sightings)
-        #: Entries of torch's databases, whose cases are named `opinfo.add`, `module_database.nn.Linear`.
-        self.entries: defaultdict[str, Sightings] = defaultdict(Sightings)
+        #: By name of an ONNX operator, its version, and the dtype of the cell.
+        self.types: defaultdict[tuple[str, int, str], Sightings] = defaultdict(Sightings)
+        #: By entry of torch's databases of operators and modules, and by model.
+        self.opinfo: defaultdict[str, Sightings] = defaultdict(Sightings)
+        self.models: defaultdict[str, Sightings] = defaultdict(Sightings)
 
     def add(self, declaration: Declaration, records: Sequence[Record]) -> None:
         key = (declaration.kind, declaration.family, declaration.name)
-        entry = declaration.name.partition(".")[2]
         # The cells of a declaration repeat few lists of operators.
-        alike = Counter((record.opset, record.status, record.aten, record.onnx, record.calls) for record in records)
-        for (opset, status, aten, onnx, calls), cells in alike.items():
+        alike = Counter(
+            (record.opset, record.status, record.dtype, record.aten, record.onnx, record.calls) for record in records
+        )
+        declared = self._declared(declaration)
+        for (opset, status, dtype, aten, onnx, calls), cells in alike.items():
+            if declared is not None:
+                _see(declared, key, opset, status, cells)
             for name in dict.fromkeys(aten):
                 _see(self.aten[name], key, opset, status, cells)
-            if entry:
-                _see(self.entries[entry], key, opset, status, cells)
             for name in calls:
                 _see(self.calls[name], key, opset, status, cells)
             for version, nodes in _nodes(onnx).items():
                 _see(self.onnx[version], key, opset, status, cells)
                 self.onnx[version].nodes += nodes * cells
+                domain, op, since = version
+                if not domain:
+                    _see(self.types[op, since, dtype], key, opset, status, cells)
+
+    def _declared(self, declaration: Declaration) -> Sightings | None:
+        """What is known of the declaration itself, if it is one of those that are listed by their names."""
+        if declaration.kind is Kind.MODEL:
+            return self.models[declaration.name]
+        place, _, entry = declaration.name.partition(".")
+        return self.opinfo[entry] if entry and place in _DATABASES else None
 
     def data(self) -> dict[str, Any]:
         return {

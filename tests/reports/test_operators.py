@@ -77,12 +77,15 @@ def test_says_what_is_covered_of_what(tmp_path: Path) -> None:
     run = _run(tmp_path, _record(9, Status.PASSED), replace(_record(9, Status.PASSED), name="opinfo.clamp", case="c"))
     names = [
         NameGroup("ATen, core set", "aten", [PublicName("aten::erf"), PublicName("aten::sgn", "it has no lowering")]),
-        NameGroup("OpInfo entries", "entries", [PublicName("clamp"), PublicName("rand", "random"), PublicName("sgn")]),
+        NameGroup("OpInfo entries", "opinfo", [PublicName("clamp"), PublicName("rand", "random"), PublicName("sgn")]),
     ]
     page = operators_page(run, (), names)
     assert "| ATen, core set | 1 | 2 |\n| OpInfo entries | 1 | 3 |\n" in page
     assert "## Left of ATen, core set\n\n- it has no lowering (1): `aten::sgn`\n" in page
-    assert "## Left of OpInfo entries\n\n- no case of this run is of it (1): `sgn`\n- random (1): `rand`\n" in page
+    assert (
+        "## Left of OpInfo entries\n\n- no case of this run is a sample of it (1): `sgn`\n- random (1): `rand`\n"
+        in page
+    )
 
 
 def test_replaces_the_page_whole(tmp_path: Path) -> None:
