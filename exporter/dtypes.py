@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from ctypes import c_float
+from typing import TypeVar
 
 import onnx_ir as ir
 import torch
 
 from onnx_parity.exporter.capture.graph.graph import Holds, Varying
+from onnx_parity.exporter.errors import Unsupported
 
 __all__ = [
     "TENSOR_TYPES",
@@ -21,25 +23,37 @@ __all__ = [
     "type_of",
 ]
 
-TO_ONNX: dict[torch.dtype, ir.DataType] = {
-    torch.float32: ir.DataType.FLOAT,
-    torch.float64: ir.DataType.DOUBLE,
-    torch.float16: ir.DataType.FLOAT16,
-    torch.bfloat16: ir.DataType.BFLOAT16,
-    torch.int64: ir.DataType.INT64,
-    torch.int32: ir.DataType.INT32,
-    torch.int16: ir.DataType.INT16,
-    torch.int8: ir.DataType.INT8,
-    torch.uint8: ir.DataType.UINT8,
-    torch.uint16: ir.DataType.UINT16,
-    torch.uint32: ir.DataType.UINT32,
-    torch.uint64: ir.DataType.UINT64,
-    torch.bool: ir.DataType.BOOL,
-    torch.complex64: ir.DataType.COMPLEX64,
-    torch.complex128: ir.DataType.COMPLEX128,
-}
+_Type = TypeVar("_Type")
+
+
+class _ByDtype(dict[torch.dtype, _Type]):
+    """What stands for torch's dtypes in ONNX. A dtype that is not among them refuses the operator."""
+
+    def __missing__(self, dtype: torch.dtype) -> _Type:
+        raise Unsupported(f"{dtype} is not exported: compute in another dtype, such as torch.float32")
+
+
+TO_ONNX: _ByDtype[ir.DataType] = _ByDtype(
+    {
+        torch.float32: ir.DataType.FLOAT,
+        torch.float64: ir.DataType.DOUBLE,
+        torch.float16: ir.DataType.FLOAT16,
+        torch.bfloat16: ir.DataType.BFLOAT16,
+        torch.int64: ir.DataType.INT64,
+        torch.int32: ir.DataType.INT32,
+        torch.int16: ir.DataType.INT16,
+        torch.int8: ir.DataType.INT8,
+        torch.uint8: ir.DataType.UINT8,
+        torch.uint16: ir.DataType.UINT16,
+        torch.uint32: ir.DataType.UINT32,
+        torch.uint64: ir.DataType.UINT64,
+        torch.bool: ir.DataType.BOOL,
+        torch.complex64: ir.DataType.COMPLEX64,
+        torch.complex128: ir.DataType.COMPLEX128,
+    }
+)
 TO_TORCH: dict[ir.DataType, torch.dtype] = {onnx: dtype for dtype, onnx in TO_ONNX.items()}
-TENSOR_TYPES: dict[torch.dtype, ir.TensorType] = {dtype: ir.TensorType(onnx) for dtype, onnx in TO_ONNX.items()}
+TENSOR_TYPES: _ByDtype[ir.TensorType] = _ByDtype({dtype: ir.TensorType(onnx) for dtype, onnx in TO_ONNX.items()})
 
 
 def type_of(dtype: torch.dtype, holds: Holds) -> ir.TypeProtocol:

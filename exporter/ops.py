@@ -14,6 +14,7 @@ from typing import Any
 
 import torch
 
+from onnx_parity.exporter.capture.gradients import refuse_to_differentiate
 from onnx_parity.exporter.errors import ArgumentError
 from onnx_parity.exporter.own_operators import define, run_by
 from onnx_parity.exporter.transformer_ops import attention, rotary_embedding
@@ -69,6 +70,7 @@ def symbolic_multi_out(
     document = json.dumps({"attributes": plain, "metadata": dict(metadata_props or {})})
     sizes = [size for shape in shapes for size in shape]
     names = [_name(dtype) for dtype in dtypes]
+    refuse_to_differentiate(domain_op, inputs)
     results: list[torch.Tensor] = _onnx_operator(
         list(inputs), domain_op, document, names, sizes, [len(shape) for shape in shapes], version
     )

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 
+from onnx_parity.exporter.capture.gradients import is_transformed
 from onnx_parity.exporter.capture.graph.origin import refused_here
 from onnx_parity.exporter.capture.patches.exporting_flag import is_in_onnx_export
 from onnx_parity.exporter.dtypes import TO_TORCH
@@ -192,8 +193,8 @@ def rotary_embedding(
             f"rotary_embedding takes caches of {rank} axes {given} position_ids, but got {cos_cache.ndim} and "
             f"{sin_cache.ndim}: reshape them"
         )
-    # Outside of an export it is computed with operators of torch, so that it has gradients.
-    rotated = _rotary_embedding if is_in_onnx_export() else _rotated
+    # Outside of an export, and where its gradient is asked for, it is computed with operators of torch.
+    rotated = _rotary_embedding if is_in_onnx_export() and not is_transformed() else _rotated
     return rotated(X, cos_cache, sin_cache, position_ids, interleaved, num_heads, rotary_embedding_dim)
 
 

@@ -6,6 +6,12 @@ Every usable sample of an entry is a case, `opinfo.clamp[sample=3]`. The number 
 samples of the entry, so that the same sample has the same name in every tier. The default tier runs four of them,
 evenly spread, in one dtype at one opset; the full tier runs all in all dtypes, at the opsets at which operators change.
 
+    operator_database = every_operator(besides=opinfo)
+    module_database = every_module()
+
+declare whole databases: all of torch's operators, or modules, of which the survey beside the file has usable samples.
+The default tier runs the first sample of each, in one dtype at one opset.
+
 The tensors of a sample are the program's inputs. All other arguments, such as dims and modes, are part of the program.
 The usable samples are listed in a survey beside the declarations, because importing OpInfo takes seconds and drawing
 all samples takes minutes.
@@ -29,6 +35,7 @@ from onnx_parity.harness.cases.opinfo_entries import (
     DTYPES,
     EXCLUDED,
     FEW,
+    Database,
     Usable,
     first_dtype,
     read_survey,
@@ -51,6 +58,10 @@ class OpInfoDeclaration(Declaration):
     """Entries of `op_db`, by the operator to which they belong."""
 
     entries: Mapping[str, tuple[str, ...]]
+    #: The number of samples of an entry that are run outside the full tier.
+    few: int = FEW
+    #: The database, all of whose entries are meant; None if they are named.
+    database: Database | None = None
 
     def opsets(self, selection: Selection, breadth: Breadth) -> tuple[int, ...]:
         return OPSETS_OF_TIER[selection.tier] if selection.opsets is None else selection.opsets
@@ -66,12 +77,14 @@ class OpInfoDeclaration(Declaration):
             first = first_dtype(usable)
             dtypes = (first,) if few and first is not None else DTYPES
             chosen = {
-                dtype: spread(usable[dtype], FEW) if few else usable[dtype]
+                dtype: spread(usable[dtype], self.few) if few else usable[dtype]
                 for dtype in selection.dtypes or dtypes
                 if dtype in usable
             }
-            for position in sorted(set().union(*chosen.values())):
-                case = SampleCase(self, f"{name}.{entry}", f"{name}.{entry}[sample={position}]", {}, entry, position)
+            positions = sorted(set().union(*chosen.values()))
+            for position in positions:
+                label = f"{name}.{entry}[sample={position}]"
+                case = SampleCase(self, f"{name}.{entry}", label, {}, entry, position, positions[-1] + 1)
                 yield case, tuple(dtype for dtype, positions in chosen.items() if position in positions)
 
     @property
@@ -97,6 +110,8 @@ class SampleCase(Case, OwnProgram):
 
     entry: str
     position: int
+    #: How many samples of the entry are drawn, for all of its cases; None for all that it has.
+    drawn: int | None = None
 
     def build(self, dtype: Dtype, device: Device, run_seed: int) -> Program:
         from onnx_parity.harness.cases.opinfo_samples import SampleModule
@@ -106,7 +121,7 @@ class SampleCase(Case, OwnProgram):
             dtype=dtype,
             device=device,
             seed=run_seed,
-            module=SampleModule(self.sample(dtype, run_seed, InputSet())),
+            module=SampleModule(self.sample(dtype, run_seed, InputSet())).to(device),
             makers={},
             weight_bytes=0,
             sample=partial(self.sample, dtype, run_seed),
@@ -116,7 +131,7 @@ class SampleCase(Case, OwnProgram):
         """The sample of an input set."""
         from onnx_parity.harness.cases.opinfo_samples import draw_samples, sample_seed
 
-        samples = draw_samples(self.entry, dtype, sample_seed(run_seed, self.entry, which.draw))
+        samples = draw_samples(self.entry, dtype, sample_seed(run_seed, self.entry, which.draw), self.drawn)
         if self.position >= len(samples):
             raise DeclarationError(
                 f"{self.declaration.place}: {self.entry} has {len(samples)} samples of {dtype} in torch "
@@ -148,9 +163,7 @@ def entries(groups: Mapping[str, Iterable[str]]) -> OpInfoDeclaration:
 
     An entry's name is its operator's, followed by a dot and its variant if it has one: `norm`, `norm.fro`.
     """
-    # The caller's frame is the declaration, as it is for `op` and `model`.
-    frame = sys._getframe(1)
-    file, line = Path(frame.f_code.co_filename), frame.f_lineno
+    file, line = _declared_at()
     grouped = {operator: tuple(names) for operator, names in groups.items()}
     counts = Counter(name for names in grouped.values() for name in names)
     for name, count in counts.items():
@@ -158,6 +171,33 @@ def entries(groups: Mapping[str, Iterable[str]]) -> OpInfoDeclaration:
             raise DeclarationError(f"{file}:{line}: entry {name!r} is declared {count} times. Leave one.")
         if name in EXCLUDED:
             raise DeclarationError(f"{file}:{line}: entry {name!r} makes no cases: {EXCLUDED[name]}. Leave it out.")
+    return _declaration(file, line, grouped)
+
+
+def every_operator(besides: OpInfoDeclaration | None = None) -> OpInfoDeclaration:
+    """Declare all entries of `op_db` with usable samples, except those that another declaration names."""
+    return _whole(Database.OPERATORS, *_declared_at(), frozenset(besides.entry_names if besides is not None else ()))
+
+
+def every_module() -> OpInfoDeclaration:
+    """Declare all entries of `module_db` with usable samples."""
+    return _whole(Database.MODULES, *_declared_at(), frozenset())
+
+
+def _declared_at() -> tuple[Path, int]:
+    # The frame that called the caller is the declaration, as it is for `op` and `model`.
+    frame = sys._getframe(2)
+    return Path(frame.f_code.co_filename), frame.f_lineno
+
+
+def _whole(database: Database, file: Path, line: int, besides: frozenset[str]) -> OpInfoDeclaration:
+    names = [name for name, usable in read_survey(survey_path(file)).items() if usable and name not in besides]
+    return _declaration(file, line, {name: (name,) for name in names}, few=1, database=database)
+
+
+def _declaration(
+    file: Path, line: int, grouped: Mapping[str, tuple[str, ...]], few: int = FEW, database: Database | None = None
+) -> OpInfoDeclaration:
     return OpInfoDeclaration(
         program=_draws_nothing,
         inputs=(),
@@ -176,6 +216,8 @@ def entries(groups: Mapping[str, Iterable[str]]) -> OpInfoDeclaration:
         file=file,
         line=line,
         entries=grouped,
+        few=few,
+        database=database,
     )
 
 

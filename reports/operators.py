@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 from onnx_parity.harness.escaping import markdown_code, markdown_line
 from onnx_parity.harness.record import WRONG, Kind, Record, Status
 from onnx_parity.harness.store import read_info, read_records
 from onnx_parity.reports.arrangement import Declaration, arrange
 from onnx_parity.reports.coverage import aggregate, right_since
-from onnx_parity.reports.outcomes import tally
+from onnx_parity.reports.outcomes import STATE_NUMBERS, State, tally
+from onnx_parity.reports.pages.names_data import Group, names_data
+from onnx_parity.reports.pages.traced import Traced
 from onnx_parity.reports.wording import opset_ranges, plural, shortened
 
 __all__ = ["operators_page", "reasons", "since", "write_operators", "written_to"]
@@ -21,9 +24,10 @@ MOST_REASONS = 3
 LONGEST_REASON = 160
 
 
-def write_operators(run: Path, out: Path, lowered: Collection[str] = ()) -> Path:
-    """Write the page of a run. `lowered` are the ATen operators with a lowering; those without a cell are listed."""
-    return written_to(out, operators_page(run, lowered))
+def write_operators(run: Path, out: Path, lowered: Collection[str] = (), names: Collection[Group] = ()) -> Path:
+    """Write the page of a run. `lowered` are the ATen operators with a lowering; those without a cell are listed.
+    `names` are all that there is to be covered."""
+    return written_to(out, operators_page(run, lowered, names))
 
 
 def written_to(out: Path, page: str) -> Path:
@@ -34,11 +38,11 @@ def written_to(out: Path, page: str) -> Path:
     return aside.replace(out)
 
 
-def operators_page(run: Path, lowered: Collection[str] = ()) -> str:
-    return "\n".join(_lines(run, lowered)) + "\n"
+def operators_page(run: Path, lowered: Collection[str] = (), names: Collection[Group] = ()) -> str:
+    return "\n".join(_lines(run, lowered, names)) + "\n"
 
 
-def _lines(run: Path, lowered: Collection[str]) -> Iterator[str]:
+def _lines(run: Path, lowered: Collection[str], names: Collection[Group]) -> Iterator[str]:
     info = read_info(run)
     declarations = arrange(read_records(run))
     packages = ", ".join(markdown_line(f"{name} {version}") for name, version in info.packages.items())
@@ -50,11 +54,21 @@ def _lines(run: Path, lowered: Collection[str]) -> Iterator[str]:
         "its own.\n"
     )
     yield f"{packages}.\n"
+    left = list(_left(declarations, names)) if names else []
+    if left:
+        yield "## Covered, of what\n"
+        yield "A name is covered if a cell that has it passed, and none is wrong.\n"
+        yield "| names | covered | of |"
+        yield "|---|--:|--:|"
+        yield from (f"| {markdown_line(group['title'])} | {group['covered']} | {group['of']} |" for group in left)
+        yield ""
     for kind, title in ((Kind.OPERATOR, "Operators"), (Kind.MODEL, "Models")):
         rows = [declaration for declaration in declarations if declaration.kind is kind]
         if rows:
             yield f"## {title}\n"
             yield from _table(rows)
+    for group in left:
+        yield from _names_left(group)
     yield from _not_covered(declarations, lowered)
 
 
@@ -121,6 +135,28 @@ def reasons(declaration: Declaration) -> str:
 
 def _in_table(reason: str) -> str:
     return markdown_line(shortened(reason, LONGEST_REASON))
+
+
+def _left(declarations: tuple[Declaration, ...], names: Collection[Group]) -> list[dict[str, Any]]:
+    traced = Traced()
+    for declaration in declarations:
+        traced.add(declaration, declaration.records)
+    return names_data(names, traced)
+
+
+def _names_left(group: Mapping[str, Any]) -> Iterator[str]:
+    """The names of a group that are not covered, by their reasons."""
+    by_reason: defaultdict[str, list[str]] = defaultdict(list)
+    for row in group["rows"]:
+        if row["state"] == STATE_NUMBERS[State.FAILED]:
+            by_reason["a cell that has it is wrong"].append(row["name"])
+        elif row["state"] != STATE_NUMBERS[State.PASSED]:
+            by_reason[row["why"] or "every cell that has it is refused"].append(row["name"])
+    if by_reason:
+        yield f"## Left of {markdown_line(group['title'])}\n"
+        for reason, names in sorted(by_reason.items()):
+            yield f"- {markdown_line(reason)} ({len(names)}): {', '.join(map(markdown_code, names))}"
+        yield ""
 
 
 def _not_covered(declarations: tuple[Declaration, ...], lowered: Collection[str]) -> Iterator[str]:

@@ -9,7 +9,11 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from torch._ops import OpOverload
-from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException
+from torch._subclasses.fake_tensor import (
+    DataDependentOutputException,
+    DynamicOutputShapeException,
+    UnsupportedOperatorException,
+)
 
 from onnx_parity.exporter.capture.graph.graph import Graph, Origin, Value, operator_name
 from onnx_parity.exporter.capture.graph.origin import last_user_line
@@ -34,7 +38,14 @@ __all__ = [
 
 #: Errors of torch's that no user can read, from operators that it cannot describe without data.
 _NO_KERNEL = "Could not run '"
+#: What they say of tensors that are neither dense nor sparse.
+_OPAQUE = ("NestedInt", "OpaqueTensorImpl")
 _OF_TORCHS_INSIDES = ("INTERNAL ASSERT FAILED", "concrete integers", "non-nested SymInt", _NO_KERNEL)
+#: What autograd says where there is nothing to differentiate.
+_NOT_DIFFERENTIABLE = (
+    "does not require grad and does not have a grad_fn",
+    "appears to not have been used in the graph",
+)
 
 
 class OperatorFailedError(CaptureError):
@@ -69,17 +80,28 @@ def failed_while_recorded(
             "The number depends on the input, so neither branch can be chosen at export. Branch on sizes of inputs, "
             "use torch.where or torch.cond, or state what always holds with torch._check."
         )
+    if any(words in str(error) for words in _OPAQUE):
+        return CaptureError(
+            f"the program uses a nested tensor, or one in a layout of the processor, which ONNX does not have{placed}\n"
+            "Use a dense tensor there, padded where the parts have different lengths."
+        )
     op = _operator_of(error)
     if op is not None:
         text = (
             f"{operator_name(op)} cannot be exported{placed}: torch has no kernel for it with such tensors\n"
             "Call the program with the same arguments without exporting, and write that line with other operators."
-            if _NO_KERNEL in str(error)
+            if _NO_KERNEL in str(error) or isinstance(error, UnsupportedOperatorException)
             else f"{operator_name(op)} cannot be exported{placed}: what its result looks like depends on values, or on "
             "dynamic sizes, in a way that torch does not describe\n"
             "Write that line with other operators; if axes are dynamic, try it with static ones."
         )
         return OperatorFailedError(text, op, placed)
+    if any(words in str(error) for words in _NOT_DIFFERENTIABLE):
+        return CaptureError(
+            f"the program asks for gradients{placed} of something that does not depend on what they are asked for: "
+            f"{error}\nCall it without exporting. If it works there, it asks for gradients by weights: only gradients "
+            "by inputs, and by what is computed from them, are exported."
+        )
     if axis_names and unlike_the_example:
         names = ", ".join(repr(axis_names[symbol]) for symbol in unlike_the_example)
         named = re.sub(r"\bs\d+\b", lambda symbol: axis_names.get(symbol[0], symbol[0]), str(error))
@@ -98,7 +120,7 @@ def failed_while_recorded(
 
 def _operator_of(error: Exception) -> OpOverload | None:
     """The operator whose result torch could not describe without data; None for any other error."""
-    if isinstance(error, (DataDependentOutputException, DynamicOutputShapeException)):
+    if isinstance(error, (DataDependentOutputException, DynamicOutputShapeException, UnsupportedOperatorException)):
         return original(error.func)
     if not any(words in str(error) for words in _OF_TORCHS_INSIDES):
         return None

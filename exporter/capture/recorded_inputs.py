@@ -140,6 +140,10 @@ class RecordedInputs:
         )
         return arguments
 
+    def require_gradients(self) -> list[bool]:
+        """For each input that is a tensor, whether its example requires gradients."""
+        return [self._leaves[position].requires_grad for position, _ in self._tensors]
+
     def changed_in_objects(
         self, args: Sequence[Any], kwargs: Mapping[str, Any], program: Callable[..., Any]
     ) -> Changed:

@@ -22,6 +22,7 @@ from onnx_parity.exporter.capture.capture_errors import (
     refuse_ignored_inputs,
 )
 from onnx_parity.exporter.capture.fakes.fake_mode import Fakes
+from onnx_parity.exporter.capture.gradients import ASKS_FOR_GRADIENTS, NeedsGradients, with_gradients
 from onnx_parity.exporter.capture.graph.graph import Graph, Holds, Value
 from onnx_parity.exporter.capture.graph.origin import OriginFinder
 from onnx_parity.exporter.capture.patches.recording import recording_surroundings
@@ -94,6 +95,8 @@ class Attempt:
     freezes: bool = False
     #: Whether `squeeze` drops an axis is decided by the example, and not left open.
     squeezes_as_in_example: bool = False
+    #: Whether autograd sees the operators of the program, so that it may ask for gradients.
+    differentiates: bool = False
     #: A question about sizes that is given the other answer where the program itself asks it.
     denied: sympy.Basic | None = None
     #: The name of an axis that has the size 0.
@@ -179,9 +182,12 @@ class _Recording:
             reads = recorder.shape_is_read
             subscripts = SymbolicSubscripts(reads) if self._symbols is not None else nullcontext()
             with recording_surroundings(recorder), subscripts, recorder, keeping_composites():
-                called = torch.func.functionalize(self._called, remove="mutations")
+                called: Callable[..., Any] = self._called
+                if self._attempt.differentiates:
+                    called = with_gradients(called, self._inputs.require_gradients())
+                called = torch.func.functionalize(called, remove="mutations")
                 values = [recorder.value_of(result) for result in called(self._inputs.fakes, self._buffer_fakes)]
-        except (ExportError, DynamicOutputShapeException, DataDependentOutputException):
+        except (ExportError, DynamicOutputShapeException, DataDependentOutputException, NeedsGradients):
             raise
         except SystemExit as error:
             raise ended_the_process(error) from error
@@ -219,6 +225,8 @@ class _Recording:
         reader, symbols = self._recorder.reader, self._symbols
         if reader.refusal is not None:
             return reader.refusal
+        if not self._attempt.differentiates and ASKS_FOR_GRADIENTS in str(error):
+            return NeedsGradients()
         if not self._attempt.lifts and isinstance(error, RuntimeError) and "non-functional tensor" in str(error):
             return OwnTensorWritten()
         if reader.scalars:
@@ -268,7 +276,15 @@ class _Recording:
             names = others
         names = [*names, *renormed]
         sources = recorder.symbol_sources() | inputs.size_sources
-        graph = Graph(inputs.inputs, recorder.nodes, outputs, inputs.axis_names, sources, recorder.has_complex)
+        graph = Graph(
+            inputs.inputs,
+            recorder.nodes,
+            outputs,
+            inputs.axis_names,
+            sources,
+            recorder.has_complex,
+            self._attempt.differentiates,
+        )
         looked_at = recorder.reader.looked_at
         if looked_at and not self._wanted.allow_ignored_inputs:
             refuse_fixed_numbers(inputs.numbers(), looked_at)

@@ -1,8 +1,8 @@
 """Capture by tracing: one or more attempts to record a program over fake tensors, without computing anything.
 
 A program without dynamic axes is first traced without a `ShapeEnv`. If its sizes turn out to depend on data, it is
-traced again with a `ShapeEnv`. If it fails with a symbol that was read from a tensor, it is traced again with the
-numbers of the example inputs, and a warning is issued.
+traced again with a `ShapeEnv`; if it asks for gradients, so that autograd sees its operators. If it fails with a symbol
+that was read from a tensor, it is traced again with the numbers of the example inputs, and a warning is issued.
 
 Four layers see each operator, from the outside in: the composite kernels of `replace/dispatch.py`, functionalization,
 the recorder (`record/recorder.py`), and the result cache of the fake tensors (`fakes/result_cache.py`).
@@ -26,6 +26,7 @@ from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicO
 from torch.utils import _pytree as pytree
 
 from onnx_parity.exporter.capture.capture_errors import failed_while_recorded, warn_of_branches_on_sizes
+from onnx_parity.exporter.capture.gradients import NeedsGradients
 from onnx_parity.exporter.capture.patches.recording import capturing_surroundings
 from onnx_parity.exporter.capture.record.open_ranks import RankNeeded
 from onnx_parity.exporter.capture.record.python_state import PythonState
@@ -58,6 +59,7 @@ _RETRIED = (
     OwnTensorWritten,
     DynamicOutputShapeException,
     DataDependentOutputException,
+    NeedsGradients,
     NeedsSymbols,
     RankNeeded,
     AutomaticAxesFixed,
@@ -123,6 +125,8 @@ def trace(
                 raise
             # With symbols, a flag that torch reads while it indexes, as in x[flag], stays a tensor.
             attempt = replace(attempt, symbolic=True)
+        except NeedsGradients:
+            attempt = replace(attempt, differentiates=True)
         except OwnTensorWritten as error:
             if attempt.lifts:
                 raise CaptureError(*error.args) from None

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NoReturn
 
 import onnx.helper
 import onnx_ir as ir
@@ -104,7 +105,7 @@ class _ModelLowering:
         taken = {id(value) for value in inputs}
         outputs = []
         for number, (aten, name) in enumerate(zip(self.graph.outputs, self.names.outputs, strict=True)):
-            value = self.values[aten]
+            value = self._result(aten, name)
             if id(value.ir) in taken or value.ir.producer() is None or value.ir.name in self.names.outputs:
                 # ONNX requires that an output is the result of a node, and different from all inputs and outputs.
                 value = self._identity(value, name)
@@ -118,12 +119,21 @@ class _ModelLowering:
             outputs.append(value.ir)
         return outputs
 
+    def _result(self, aten: AtenValue, output: str) -> Value:
+        try:
+            return self.values[aten]
+        except Unsupported as error:
+            self._refuse_output(output, error)
+
     def _identity(self, value: Value, output: str) -> Value:
         try:
             return self.g.identity(value)
         except Unsupported as error:
-            refusal = Refusal(f"the output {output!r}", error.reason, "", "", error.since)
-            raise UnsupportedOperatorsError(self.g.opset, [refusal]) from None
+            self._refuse_output(output, error)
+
+    def _refuse_output(self, output: str, error: Unsupported) -> NoReturn:
+        refusal = Refusal(f"the output {output!r}", error.reason, "", "", error.since)
+        raise UnsupportedOperatorsError(self.g.opset, [refusal]) from None
 
     def _model(self, inputs: list[ir.Value], outputs: list[ir.Value]) -> ir.Model:
         functions = self.g.functions.listed()

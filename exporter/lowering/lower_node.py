@@ -32,6 +32,7 @@ from onnx_parity.exporter.lowering.program_values import ProgramValues
 from onnx_parity.exporter.lowering.registry import Lowering, find, is_from_user
 from onnx_parity.exporter.lowering.values.shapes import shaped
 from onnx_parity.exporter.lowering.values.value import Value
+from onnx_parity.exporter.lowering.without_lowering import why_not
 
 __all__ = ["NodeLowering"]
 
@@ -69,7 +70,7 @@ class NodeLowering:
         """Add the nodes of an ATen node to `g`, or a refusal."""
         function = self._lowering_of(node)
         if function is None:
-            self._refuse(node, "there is no lowering for it", None)
+            self._refuse(node, why_not(operator_name(node.op)), None)
             return
         if any(value in self._refused for value in node.inputs()):
             self._skip(node)

@@ -156,7 +156,8 @@ class _Copying:
                 **{name: self._module_or_callable(item) for name, item in value.keywords.items()},
             )
         if isinstance(value, FunctionType) and value.__closure__ is not None:
-            return self._function(value, value.__closure__)
+            known = self._copies.get(id(value))
+            return self._function(value, value.__closure__) if known is None else known
         return value
 
     def _module_or_callable(self, value: Any) -> Any:

@@ -40,6 +40,7 @@ class ProgramOutputs:
         self._source = source
         self._returned = returned
         self._is_small = nodes <= _SMALL
+        self._differentiates = source.recorded is not None and source.recorded.differentiates
         #: A description of the current inputs, for messages.
         self._what = ""
         self._twin = Twin(source.program, torch.float64, self._call)
@@ -69,6 +70,8 @@ class ProgramOutputs:
 
     def _call(self, program: _Program, arguments: _Arguments) -> list[torch.Tensor]:
         args, kwargs = closed(pytree.tree_map_only(torch.Tensor, copied_tensor, arguments))
+        if self._differentiates:
+            self._require_gradients(args, kwargs)
         if isinstance(program, torch.nn.Module) and self._source.training is not None:
             # The module of an ExportedProgram has a fixed mode, and raises NotImplementedError.
             with suppress(NotImplementedError):
@@ -76,7 +79,7 @@ class ProgramOutputs:
         leaves = pytree.tree_leaves((args, kwargs))
         reached, given = PythonState([program, *leaves], follows_code=True), PythonState(leaves)
         try:
-            with torch.no_grad():
+            with torch.set_grad_enabled(self._differentiates):
                 result = program(*args, **kwargs)
                 return [*self._tensors(result), *self._written(program, args, kwargs)]
         finally:
@@ -84,6 +87,15 @@ class ProgramOutputs:
             # A cache that this call has filled is of its sizes and its dtype.
             if reached.holds_new(lambda value: isinstance(value, torch.Tensor)):
                 reached.restore()
+
+    def _require_gradients(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+        """Let the inputs require gradients whose examples do: the program may ask for theirs."""
+        recorded = self._source.recorded
+        assert recorded is not None
+        given = self._source.inputs_by_place(*opened((args, kwargs)))
+        for tensor, known in zip(given, recorded.inputs, strict=True):
+            if isinstance(tensor, torch.Tensor) and known.example.requires_grad:
+                tensor.requires_grad_()
 
     def _tensors(self, result: Any) -> list[torch.Tensor]:
         returned = self._returned

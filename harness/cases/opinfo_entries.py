@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
+from enum import Enum
 from functools import cache
 from pathlib import Path
 from typing import TypeAlias
@@ -50,6 +51,8 @@ EXCLUDED: Mapping[str, str] = {
     "multinomial": _RANDOM,
     "nn.functional.alpha_dropout": _RANDOM,
     "nn.functional.feature_alpha_dropout.with_train": _RANDOM,
+    "nn.functional.fractional_max_pool2d": _RANDOM,
+    "nn.functional.fractional_max_pool3d": _RANDOM,
     "normal": _RANDOM,
     "normal.in_place": _RANDOM,
     "normal.number_mean": _RANDOM,
@@ -78,6 +81,9 @@ EXCLUDED: Mapping[str, str] = {
     "torch.ops.aten._flash_attention_forward": _CUDA,
 }
 
+#: Operators whose vectors have any sign: their samples take the absolute values, or products, as torch's tests do.
+NOT_UNIQUE = frozenset({"linalg.eig", "linalg.eigh", "linalg.svd", "svd"})
+
 #: Dtypes in which an entry's samples have ties, so that torch may return any of the equal elements.
 UNDETERMINED: Mapping[str, tuple[Dtype, ...]] = {
     "topk": (Dtype.FLOAT16, Dtype.BFLOAT16, Dtype.INT64, Dtype.INT32, Dtype.INT8, Dtype.UINT8),
@@ -101,8 +107,11 @@ def survey_path(declarations: Path) -> Path:
     return declarations.with_suffix(".json")
 
 
-#: The survey of all entries of `op_db`, in the folder of the declarations.
-DATABASE = Path("op_cases/operator_database.json")
+class Database(Enum):
+    """A database of torch's, as the file that declares all of its entries."""
+
+    OPERATORS = Path("op_cases/operator_database.py")
+    MODULES = Path("op_cases/module_database.py")
 
 
 def write_survey(path: Path, torch_version: str, usable: Mapping[str, Usable]) -> None:

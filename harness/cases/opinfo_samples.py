@@ -1,4 +1,4 @@
-"""PyTorch's OpInfo: finding an entry of `op_db`, drawing its samples, and deciding which of them are usable.
+"""PyTorch's databases: finding an entry of `op_db` or `module_db`, drawing its samples, and which of them are usable.
 
 Every function here imports `torch.testing._internal`, which takes seconds, so none may be called during collection.
 """
@@ -6,7 +6,9 @@ Every function here imports `torch.testing._internal`, which takes seconds, so n
 from __future__ import annotations
 
 import difflib
+import itertools
 import random
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -19,12 +21,13 @@ import torch
 from torch.utils._pytree import TreeSpec, tree_flatten, tree_leaves, tree_unflatten
 
 from onnx_parity.harness.axes import Dtype
-from onnx_parity.harness.cases.opinfo_entries import DTYPES, EXCLUDED, UNDETERMINED, Usable
+from onnx_parity.harness.cases.opinfo_entries import DTYPES, EXCLUDED, NOT_UNIQUE, UNDETERMINED, Usable
 from onnx_parity.harness.cases.seeds import stable_seed
 from onnx_parity.harness.declaration_error import DeclarationError
 
 if TYPE_CHECKING:
-    from torch.testing._internal.opinfo.core import OpInfo, SampleInput
+    from torch.testing._internal.common_modules import ModuleInfo
+    from torch.testing._internal.opinfo.core import OpInfo
 
 #: The dtypes that inputs and outputs of a usable sample may have.
 _TORCH_DTYPES = frozenset(
@@ -41,7 +44,7 @@ class _Place:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Sample:
-    """One call of an operator: its tensors, and all other arguments, which are part of the program."""
+    """One call of an operator or a module: its tensors, and all other arguments, which are part of the program."""
 
     operator: Callable[..., object]
     tensors: tuple[torch.Tensor, ...]
@@ -49,17 +52,21 @@ class Sample:
     spec: TreeSpec
 
     @classmethod
-    def of(cls, operator: Callable[..., object], drawn: SampleInput) -> Sample:
-        leaves, spec = tree_flatten((drawn.input, tuple(drawn.args), dict(drawn.kwargs)))
+    def of(cls, operator: Callable[..., object], args: tuple[object, ...], kwargs: dict[str, object]) -> Sample:
+        leaves, spec = tree_flatten((args, kwargs))
         tensors = tuple(leaf.detach() for leaf in leaves if isinstance(leaf, torch.Tensor))
         return cls(operator, tensors, tuple(_Place() if isinstance(x, torch.Tensor) else x for x in leaves), spec)
 
     def call(self, *tensors: torch.Tensor) -> object:
         """The operator's result for other tensors in place of this sample's."""
+        return self.call_of(self.operator, tensors)
+
+    def call_of(self, operator: Callable[..., object], tensors: tuple[torch.Tensor, ...]) -> object:
+        """The result of another operator, such as a copy of the module, for these tensors."""
         given = iter(tensors)
         leaves = [next(given) if isinstance(leaf, _Place) else leaf for leaf in self.leaves]
-        first, args, kwargs = tree_unflatten(leaves, self.spec)
-        return self.operator(first, *args, **kwargs)
+        args, kwargs = tree_unflatten(leaves, self.spec)
+        return operator(*args, **kwargs)
 
     def is_same_call(self, other: Sample) -> bool:
         """Whether the two calls differ only in the values of their tensors."""
@@ -96,31 +103,106 @@ class Sample:
 
 
 class SampleModule(torch.nn.Module):
-    """A sample as a module that takes its tensors."""
+    """A sample as a module that takes its tensors. If the sample is of a module, that is its only submodule."""
 
     def __init__(self, sample: Sample) -> None:
         super().__init__()
         self.sample = sample
+        self.operator = sample.operator
+        if isinstance(sample.operator, torch.nn.Module):
+            self.train(sample.operator.training)
 
     def forward(self, *tensors: torch.Tensor) -> object:
-        return self.sample.call(*tensors)
+        return self.sample.call_of(self.operator, tensors)
 
 
-def find_entry(name: str) -> OpInfo:
-    """The entry of this name: `clamp`, `nn.functional.pad.constant`, `div.floor_rounding`."""
+class Entry(ABC):
+    """An entry of one of torch's databases."""
+
+    @abstractmethod
+    def takes(self, dtype: torch.dtype) -> bool: ...
+
+    @abstractmethod
+    def samples(self, dtype: torch.dtype) -> Iterator[Sample]:
+        """Its samples. Those that are not asked for are not drawn, if torch can leave that out."""
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorEntry(Entry):
+    """An entry of `op_db`."""
+
+    info: OpInfo
+
+    def takes(self, dtype: torch.dtype) -> bool:
+        return bool(self.info.supports_dtype(dtype, "cpu"))
+
+    def samples(self, dtype: torch.dtype) -> Iterator[Sample]:
+        # Without `set_seed=False` every draw would use the same fixed seed of torch.
+        for drawn in self.info.sample_inputs("cpu", dtype, requires_grad=False, set_seed=False):
+            operator = self.info.op
+            if self.info.name in NOT_UNIQUE:
+                operator = _Processed(operator, drawn.output_process_fn_grad)
+            yield Sample.of(operator, (drawn.input, *drawn.args), dict(drawn.kwargs))
+
+
+@dataclass(frozen=True, slots=True)
+class _Processed:
+    """An operator followed by what torch's tests make of its results, so that they are unique."""
+
+    operator: Callable[..., object]
+    process: Callable[[object], object]
+
+    def __call__(self, *args: object, **kwargs: object) -> object:
+        return self.process(self.operator(*args, **kwargs))
+
+
+@dataclass(frozen=True, slots=True)
+class ModuleEntry(Entry):
+    """An entry of `module_db`. A sample is a module in evaluation mode, with the weights that it is made with."""
+
+    info: ModuleInfo
+
+    def takes(self, dtype: torch.dtype) -> bool:
+        return dtype in self.info.dtypes
+
+    def samples(self, dtype: torch.dtype) -> Iterator[Sample]:
+        options = {"device": "cpu", "dtype": dtype, "requires_grad": False, "training": False}
+        for drawn in self.info.module_inputs_func(self.info, **options):
+            module = self.info.module_cls(*drawn.constructor_input.args, **drawn.constructor_input.kwargs)
+            module.to(dtype).eval()
+            args, kwargs = tuple(drawn.forward_input.args), dict(drawn.forward_input.kwargs)
+            if self.info.is_lazy:
+                module(*args, **kwargs)  # The first call makes the weights.
+            yield Sample.of(module, args, kwargs)
+
+
+def find_entry(name: str) -> Entry:
+    """The entry of this name: `clamp`, `nn.functional.pad.constant`, `div.floor_rounding`, `nn.Linear`."""
     if name in EXCLUDED:
         raise DeclarationError(f"OpInfo entry {name!r} cannot be a case: {EXCLUDED[name]}. Leave it out.")
+    if is_of_module(name):
+        if name in (modules := all_modules()):
+            return ModuleEntry(modules[name])
+        close = ", ".join(difflib.get_close_matches(name, modules, n=3))
+        raise DeclarationError(
+            f"torch {torch.__version__} has no module {name!r} in its database{f'; it has {close}' if close else ''}."
+        )
     entries = all_entries()
     if name not in entries:
-        close = difflib.get_close_matches(name, entries, n=3)
+        close_ones = difflib.get_close_matches(name, entries, n=3)
         variants = [entry for entry in entries if entry.startswith(f"{name}.")]
-        meant = ", ".join(variants or close)
+        meant = ", ".join(variants or close_ones)
         raise DeclarationError(
             f"torch {torch.__version__} has no OpInfo entry {name!r}"
             + (f"; it has {meant}." if meant else ".")
             + " An entry's name is that of its operator, a dot and its variant, as in div.floor_rounding."
         )
-    return entries[name]
+    return OperatorEntry(entries[name])
+
+
+def is_of_module(entry: str) -> bool:
+    """Whether an entry is one of `module_db`, by its name: `nn.Linear`, but not `nn.functional.linear`."""
+    return entry.startswith("nn.") and not entry.startswith("nn.functional.")
 
 
 def sample_seed(run_seed: int, entry: str, draw: int = 0) -> int:
@@ -129,13 +211,14 @@ def sample_seed(run_seed: int, entry: str, draw: int = 0) -> int:
 
 
 @lru_cache(maxsize=2 * len(DTYPES))
-def draw_samples(entry: str, dtype: Dtype, seed: int) -> tuple[Sample, ...]:
-    """All samples of an entry. They are cached, because all cells of an entry, which are adjacent, need them."""
+def draw_samples(entry: str, dtype: Dtype, seed: int, number: int | None = None) -> tuple[Sample, ...]:
+    """The samples of an entry, or this number of the first ones: some entries have hundreds, which take a second.
+
+    They are cached, because all cells of an entry, which are adjacent, need them.
+    """
     found = find_entry(entry)
     with _seeded(seed):
-        # Without `set_seed=False` every draw would use the same fixed seed of torch.
-        drawn = found.sample_inputs("cpu", getattr(torch, dtype), requires_grad=False, set_seed=False)
-        return tuple(Sample.of(found.op, each) for each in drawn)
+        return tuple(itertools.islice(found.samples(getattr(torch, dtype)), number))
 
 
 def usable_samples(entry: str, dtypes: tuple[Dtype, ...] = DTYPES) -> Usable:
@@ -143,7 +226,7 @@ def usable_samples(entry: str, dtypes: tuple[Dtype, ...] = DTYPES) -> Usable:
     found = find_entry(entry)
     usable: dict[Dtype, tuple[int, ...]] = {}
     for dtype in dtypes:
-        if not found.supports_dtype(getattr(torch, dtype), "cpu") or dtype in UNDETERMINED.get(entry, ()):
+        if not found.takes(getattr(torch, dtype)) or dtype in UNDETERMINED.get(entry, ()):
             continue
         try:
             # Two draws, because a random operator may return the same results for the values of one draw.
@@ -156,6 +239,14 @@ def usable_samples(entry: str, dtypes: tuple[Dtype, ...] = DTYPES) -> Usable:
         if positions:
             usable[dtype] = positions
     return usable
+
+
+@cache
+def all_modules() -> Mapping[str, ModuleInfo]:
+    """Every entry of `module_db` by its name."""
+    with _torch_as_it_was():
+        from torch.testing._internal.common_modules import module_db
+    return {each.name: each for each in module_db}
 
 
 @cache

@@ -5,21 +5,24 @@ from __future__ import annotations
 import sys
 import warnings
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.progress import track
 
 from onnx_parity.harness.axes import Dtype
 from onnx_parity.harness.cases.opinfo_entries import (
-    DATABASE,
     DTYPES,
     DTYPES_OF_DATABASE,
     EXCLUDED,
+    Database,
     survey_path,
     write_survey,
 )
 from onnx_parity.harness.commands.terminal import print_json, print_text, refuse
+
+if TYPE_CHECKING:
+    from onnx_parity.harness.opinfo import OpInfoDeclaration
 
 
 def survey(
@@ -27,16 +30,17 @@ def survey(
         "op_cases/opinfo.py"
     ),
     as_json: Annotated[
-        bool, typer.Option("--json", help="Print the number of usable samples and the written file as JSON.")
+        bool, typer.Option("--json", help="Print the number of usable samples and the written files as JSON.")
     ] = False,
     database: Annotated[
-        bool, typer.Option("--database", help="All entries of torch's database, not those of a file.")
+        bool, typer.Option("--database", help="All entries of torch's databases, not those of a file.")
     ] = False,
 ) -> None:
     """Run every OpInfo sample of a declaration file in PyTorch, and write down which of them are usable, by dtype.
 
     Run this after its entries, or the version of PyTorch, have changed. It takes some minutes. With `--database`, the
-    samples of all entries are run, and what is usable is written to `op_cases/operator_database.json`.
+    samples of all operators and all modules of torch's databases are run, and what is usable is written beside
+    `op_cases/operator_database.py` and `op_cases/module_database.py`.
 
     Examples:
 
@@ -44,31 +48,48 @@ def survey(
 
         parity opinfo-survey op_cases/opinfo.py
 
+        parity opinfo-survey op_cases/module_database.py
+
         parity opinfo-survey --database
     """
     import torch
 
-    from onnx_parity.harness.cases.opinfo_samples import all_entries, usable_samples
+    from onnx_parity.harness.cases.opinfo_samples import usable_samples
 
     torch.set_num_threads(1)
-    dtypes: tuple[Dtype, ...]
-    if database:
-        names, dtypes, path = [*(all_entries().keys() - EXCLUDED.keys())], DTYPES_OF_DATABASE, DATABASE
-    else:
-        names, dtypes, path = _declared_entries(declarations), DTYPES, survey_path(declarations)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # They are of torch's own samples.
-        usable = {name: usable_samples(name, dtypes) for name in track(names, description="", transient=True)}
-    usable = {name: found for name, found in usable.items() if found or not database}
-    write_survey(path, str(torch.__version__), usable)
-    samples = sum(len(positions) for dtypes in usable.values() for positions in dtypes.values())
+    written = []
+    for file in [each.value for each in Database] if database else [declarations]:
+        names, dtypes = _entries_to_survey(file)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # They are of torch's own samples.
+            usable = {name: usable_samples(name, dtypes) for name in track(names, description="", transient=True)}
+        path = survey_path(file)
+        write_survey(path, str(torch.__version__), usable)
+        samples = sum(len(positions) for by_dtype in usable.values() for positions in by_dtype.values())
+        written.append({"survey": str(path), "samples": samples, "entries": len(usable)})
     if as_json:
-        print_json({"survey": str(path), "samples": samples, "entries": len(usable)})
+        print_json(written if database else written[0])
         return
-    print_text(f"{path}: {samples} usable samples of {len(usable)} entries, counted in every dtype")
+    for each in written:
+        print_text(f"{each['survey']}: {each['samples']} usable samples of {each['entries']} entries, in every dtype")
 
 
-def _declared_entries(declarations: Path) -> list[str]:
+def _entries_to_survey(declarations: Path) -> tuple[list[str], tuple[Dtype, ...]]:
+    """The entries of a declaration file, and the dtypes that are surveyed."""
+    from onnx_parity.harness.cases.opinfo_samples import all_entries, all_modules
+
+    found = _declared(declarations)
+    if any(each.database is Database.OPERATORS for each in found):
+        return [*(all_entries().keys() - EXCLUDED.keys())], DTYPES_OF_DATABASE
+    if any(each.database is Database.MODULES for each in found):
+        return [*all_modules()], DTYPES
+    names = [entry for each in found for entry in each.entry_names]
+    if not names:
+        refuse(f"{declarations} cannot be surveyed: it declares no OpInfo entries.")
+    return names, DTYPES
+
+
+def _declared(declarations: Path) -> list[OpInfoDeclaration]:
     from onnx_parity.harness.cases.declarations import declared_under
     from onnx_parity.harness.opinfo import OpInfoDeclaration
 
@@ -80,12 +101,8 @@ def _declared_entries(declarations: Path) -> list[str]:
             "Run this in the root of its project."
         )
     sys.path.insert(0, str(Path.cwd()))
-    names = [
-        entry
-        for _, declaration in declared_under(declarations.parent)
+    return [
+        declaration
+        for _, declaration in declared_under(declarations)
         if isinstance(declaration, OpInfoDeclaration) and declaration.file.resolve() == declarations.resolve()
-        for entry in declaration.entry_names
     ]
-    if not names:
-        refuse(f"{declarations} cannot be surveyed: it declares no OpInfo entries.")
-    return names

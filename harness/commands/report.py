@@ -236,15 +236,19 @@ def operators(
 ) -> None:
     """Write a Markdown table of the opset from which on each operator and model exports and is right.
 
+    It begins with what is covered, of what: ATen's core set, the public names of PyTorch, and the entries of its
+    databases of operators and modules. What is left is named, with the reason.
+
     Examples:
 
         parity run --tier full && parity operators
     """
     import onnx_parity
+    from onnx_parity.harness.surface.public_names import names_for
     from onnx_parity.reports.operators import write_operators
 
     try:
-        written = write_operators(run, out, onnx_parity.lowered_operators())
+        written = write_operators(run, out, onnx_parity.lowered_operators(), names_for(run))
     except RunStoreError as error:
         refuse(str(error))
     if as_json:

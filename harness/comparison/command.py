@@ -26,13 +26,14 @@ from onnx_parity.harness.axes import (
     parse_opsets,
 )
 from onnx_parity.harness.cases.opinfo_entries import (
-    DATABASE,
     FEW,
     FIRST_DTYPES,
+    Database,
     Usable,
     first_dtype,
     read_survey,
     spread,
+    survey_path,
 )
 from onnx_parity.harness.comparison.figures import (
     AT_LEAST,
@@ -141,7 +142,7 @@ def _refuse_what_cannot_run(exporters: tuple[str, ...], opsets: tuple[int, ...])
 
 def _points(patterns: list[str], samples: int, *, database: bool, dtype: Dtype | None) -> Iterator[Point]:
     """The samples on which exporters are compared."""
-    known = read_survey(DATABASE.absolute()) if database else _declared()
+    known = read_survey(survey_path(Database.OPERATORS.value.absolute())) if database else _declared()
     chosen = {entry: usable for entry, usable in known.items() if not patterns or _matches(entry, patterns)}
     for pattern in patterns:
         if not any(_matches(entry, [pattern]) for entry in known):

@@ -43,7 +43,8 @@ def outcomes(task: Task, exporter: Exporter, seed: int) -> Iterator[Outcome]:
     """Export a sample at each opset of a task, run it, and compare."""
     point = task.point
     sample = draw_samples(point.entry, point.dtype, sample_seed(seed, point.entry))[point.position]
-    calls = [_Call.of(drawn) for drawn in _draws(sample, point, seed)]
+    # A module of another draw has other weights, so only the tensors are taken from it.
+    calls = [_Call.of(sample, drawn.tensors) for drawn in _draws(sample, point, seed)]
     start = time.perf_counter()
     try:
         captured = exporter.capture(Request(SampleModule(sample), sample.tensors, sample.input_names, {}))
@@ -78,9 +79,9 @@ class _Call:
 
     @classmethod
     @torch.no_grad()
-    def of(cls, sample: Sample) -> _Call:
-        leaves = tree_leaves(sample.call(*(tensor.clone() for tensor in sample.tensors)))
-        return cls(sample.tensors, [to_array(torch.as_tensor(leaf)) for leaf in leaves if leaf is not None])
+    def of(cls, sample: Sample, tensors: tuple[torch.Tensor, ...]) -> _Call:
+        leaves = tree_leaves(sample.call(*(tensor.clone() for tensor in tensors)))
+        return cls(tensors, [to_array(torch.as_tensor(leaf)) for leaf in leaves if leaf is not None])
 
 
 def _draws(sample: Sample, point: Point, seed: int) -> Iterator[Sample]:

@@ -73,6 +73,7 @@ def _groups() -> Iterator[NameGroup]:
         yield _calls(place.__name__, _functions(place, inspect.isbuiltin))
     yield from _aten()
     yield NameGroup("OpInfo entries", "opinfo", list(_opinfo()))
+    yield NameGroup("Modules of module_db", "opinfo", list(_modules()))
     yield NameGroup("ONNX operators by version", "onnx", [PublicName(name) for name in _onnx()])
     yield NameGroup("ONNX operators by version and dtype of the cell", "types", [PublicName(name) for name in _types()])
     if models := list(_torchvision_models()):
@@ -137,6 +138,13 @@ def _opinfo() -> Iterator[PublicName]:
 
     for name in sorted(all_entries()):
         yield PublicName(name, EXCLUDED.get(name, ""))
+
+
+def _modules() -> Iterator[PublicName]:
+    """The entries of torch's database of modules."""
+    from onnx_parity.harness.cases.opinfo_samples import all_modules
+
+    return (PublicName(name) for name in sorted(all_modules()))
 
 
 def _schemas() -> list[Any]:

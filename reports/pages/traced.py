@@ -44,6 +44,10 @@ class Sightings:
         }
 
 
+#: Declarations whose cases are entries of torch's databases: `opinfo.add`, `module_database.nn.Linear`.
+_DATABASES = ("opinfo", "operator_database", "module_database")
+
+
 class Traced:
     """Collects the sightings, declaration by declaration."""
 
@@ -54,7 +58,7 @@ class Traced:
         self.calls: defaultdict[str, Sightings] = defaultdict(Sightings)
         #: By name of an ONNX operator, its version, and the dtype of the cell.
         self.types: defaultdict[tuple[str, int, str], Sightings] = defaultdict(Sightings)
-        #: By entry of torch's database of operators, and by model.
+        #: By entry of torch's databases of operators and modules, and by model.
         self.opinfo: defaultdict[str, Sightings] = defaultdict(Sightings)
         self.models: defaultdict[str, Sightings] = defaultdict(Sightings)
 
@@ -84,7 +88,7 @@ class Traced:
         if declaration.kind is Kind.MODEL:
             return self.models[declaration.name]
         place, _, entry = declaration.name.partition(".")
-        return self.opinfo[entry] if entry and place == "opinfo" else None
+        return self.opinfo[entry] if entry and place in _DATABASES else None
 
     def data(self) -> dict[str, Any]:
         return {

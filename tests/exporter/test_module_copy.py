@@ -182,3 +182,22 @@ def test_strides_are_those_of_the_original() -> None:
     model = nn.Module()
     model.register_buffer("gaps", torch.empty_strided((2, 3), (8, 2)).zero_())
     assert copied(model).get_buffer("gaps").stride() == (8, 2)
+
+
+class Descending(nn.Module):
+    """A module whose attribute is a function that calls itself, and so closes over itself."""
+
+    def __init__(self) -> None:
+        super().__init__()
+
+        def halved(x: torch.Tensor, times: int) -> torch.Tensor:
+            return x if times == 0 else halved(x / 2, times - 1)
+
+        self.halved = halved
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.halved(x, 3)
+
+
+def test_functions_may_close_over_themselves() -> None:
+    assert torch.equal(copied(Descending())(X), X / 8)

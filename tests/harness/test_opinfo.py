@@ -22,12 +22,14 @@ from onnx_parity.harness.cases.opinfo_entries import (
     survey_path,
     write_survey,
 )
-from onnx_parity.harness.cases.opinfo_samples import all_entries, draw_samples, usable_samples
+from onnx_parity.harness.cases.opinfo_samples import all_entries, all_modules, draw_samples, usable_samples
 from onnx_parity.harness.cases.program import InputSet, build
 from onnx_parity.harness.matrix.cells import cells_of
 from onnx_parity.harness.opinfo import OpInfoDeclaration, SampleCase, entries
 from onnx_parity.harness.record import Stage, Status
 from onnx_parity.harness.running.stages import Bench
+from onnx_parity.op_cases.module_database import module_database
+from onnx_parity.op_cases.operator_database import operator_database
 from onnx_parity.op_cases.opinfo import opinfo
 from tests.harness.fakes import tensors
 
@@ -133,6 +135,54 @@ def test_every_declared_entry_is_surveyed_and_has_samples() -> None:
     surveyed = read_survey(survey_path(opinfo.file))
     assert set(surveyed) == set(opinfo.entry_names)
     assert [entry for entry, usable in surveyed.items() if first_dtype(usable) is None] == []
+
+
+def test_the_databases_are_declared_whole() -> None:
+    """Every entry of torch's databases is a case, is excluded with its reason, or has no sample that can be run."""
+    surveyed = {*read_survey(survey_path(operator_database.file)), *read_survey(survey_path(module_database.file))}
+    assert surveyed | set(EXCLUDED) == {*all_entries(), *all_modules()}
+    assert not set(operator_database.entry_names) & set(opinfo.entry_names)
+    usable = {entry for entry, found in read_survey(survey_path(operator_database.file)).items() if found}
+    assert usable <= {*operator_database.entry_names, *opinfo.entry_names}
+
+
+def test_default_tier_takes_one_sample_of_a_database() -> None:
+    cells = ids(module_database, "module_database", Selection(devices=(Device.CPU,)))
+    assert len(cells) == len(module_database.entry_names)
+    assert "module_database.nn.GRU[sample=0]-float32-opset18-cpu-trace-onnxruntime" in cells
+    whole = set(ids(module_database, "module_database", Selection(tier=Tier.FULL, devices=(Device.CPU,))))
+    assert set(cells) < whole
+
+
+def test_a_module_is_run_in_evaluation_with_the_weights_it_was_made_with() -> None:
+    case = next(each for each in module_database.cases("x") if each.name == "x.nn.BatchNorm1d")
+    program, again, other_seed = (build(case, Dtype.FLOAT64, Device.CPU, seed) for seed in (0, 0, 1))
+    assert not any(module.training for module in program.module.modules())
+    inputs = tuple(tensors(program.inputs(InputSet())))
+    assert torch.equal(program.run(inputs)[0], again.run(inputs)[0])
+    assert {weight.dtype for weight in program.module.parameters()} == {torch.float64}
+    linear = next(each for each in module_database.cases("x") if each.name == "x.nn.Linear")
+    weights = [dict(build(linear, Dtype.FLOAT32, Device.CPU, seed).module.named_parameters()) for seed in (0, 1)]
+    assert not torch.equal(weights[0]["operator.weight"], weights[1]["operator.weight"])
+    assert other_seed.input_names == program.input_names
+
+
+def test_misspelt_module_is_named_with_its_nearest() -> None:
+    with pytest.raises(DeclarationError, match=r"has no module 'nn.Linar' in its database; it has nn\.Linear"):
+        usable_samples("nn.Linar")
+
+
+def test_the_first_samples_are_those_of_all() -> None:
+    every, first = draw_samples("clamp", Dtype.FLOAT32, 3), draw_samples("clamp", Dtype.FLOAT32, 3, 2)
+    assert len(first) == 2 < len(every)
+    assert all(map(torch.equal, first[1].tensors, every[1].tensors))
+
+
+def test_samples_of_vectors_of_any_sign_are_unique() -> None:
+    sample = draw_samples("linalg.eigh", Dtype.FLOAT32, 0)[0]
+    result = sample.call(*sample.tensors)
+    assert isinstance(result, tuple)
+    assert bool((result[1] >= 0).all())
 
 
 def test_random_samples_are_not_usable() -> None:

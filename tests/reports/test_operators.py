@@ -7,6 +7,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from onnx_parity.harness.record import Record, Stage, Status
+from onnx_parity.harness.surface.public_names import NameGroup, PublicName
 from onnx_parity.reports.operators import operators_page, write_operators
 from tests.records import RECORD, write_run
 from tests.reports.synthetic_run import info
@@ -69,6 +70,21 @@ def test_untested_lowerings_are_listed_as_not_covered(tmp_path: Path) -> None:
     page = operators_page(run, ("aten::erf", "aten::erfc", "aten::max.dim"))
     assert page.endswith(
         "## Not covered\n\n2 operators with a lowering that no cell of this run traced:\n\n`aten::erfc`, `aten::max`\n"
+    )
+
+
+def test_says_what_is_covered_of_what(tmp_path: Path) -> None:
+    run = _run(tmp_path, _record(9, Status.PASSED), replace(_record(9, Status.PASSED), name="opinfo.clamp", case="c"))
+    names = [
+        NameGroup("ATen, core set", "aten", [PublicName("aten::erf"), PublicName("aten::sgn", "it has no lowering")]),
+        NameGroup("OpInfo entries", "opinfo", [PublicName("clamp"), PublicName("rand", "random"), PublicName("sgn")]),
+    ]
+    page = operators_page(run, (), names)
+    assert "| ATen, core set | 1 | 2 |\n| OpInfo entries | 1 | 3 |\n" in page
+    assert "## Left of ATen, core set\n\n- it has no lowering (1): `aten::sgn`\n" in page
+    assert (
+        "## Left of OpInfo entries\n\n- no case of this run is a sample of it (1): `sgn`\n- random (1): `rand`\n"
+        in page
     )
 
 

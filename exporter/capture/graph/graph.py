@@ -222,6 +222,8 @@ class Graph:
     symbol_sources: dict[str, tuple[Value, int | None]] = field(default_factory=dict)
     #: Whether the program has complex tensors, of which the graph has the parts.
     has_complex: bool = False
+    #: Whether the program asks autograd for gradients.
+    differentiates: bool = False
     #: Names of symbolic sizes, cached by expression.
     _size_names: dict[sympy.Basic, str] = field(default_factory=dict)
 

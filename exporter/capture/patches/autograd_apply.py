@@ -17,6 +17,7 @@ from typing import Any
 import torch
 from torch.autograd.function import Function, FunctionCtx, _SingleLevelFunction
 
+from onnx_parity.exporter.capture.gradients import refuse_to_differentiate
 from onnx_parity.exporter.capture.patches.patch import Attribute, FunctionAttribute, FunctionCode, Patch, imported
 from onnx_parity.exporter.capture.patches.this_thread import records_here
 from onnx_parity.exporter.capture.record.autograd_functions import has_symbolic, record_call
@@ -32,6 +33,7 @@ class _ForwardContext(FunctionCtx):
 
 
 def _record(cls: type[Function], *args: Any, **kwargs: Any) -> Any:
+    refuse_to_differentiate(f"{cls.__name__}, an autograd function", (*args, *kwargs.values()))
     forward = cls.forward
     if cls.setup_context is Function.setup_context:
         forward = functools.partial(forward, _ForwardContext(len(args)))

@@ -459,6 +459,8 @@ def _as_in_program(read: torch.Tensor, tensor: torch.Tensor) -> torch.Tensor:
 
 def unwrapped(tensor: torch.Tensor) -> torch.Tensor:
     """The recorder's tensor inside functionalization's wrapper, with all writes through views applied."""
+    while torch._C._functorch.is_gradtrackingtensor(tensor):
+        tensor = torch._C._functorch.get_unwrapped(tensor)
     if torch._C._functorch.is_functionaltensor(tensor):
         torch._functionalize_sync(tensor)
         tensor = torch._C._functorch._unwrap_functional_tensor(tensor, True)

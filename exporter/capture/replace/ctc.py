@@ -9,7 +9,7 @@ import torch
 
 from onnx_parity.exporter.capture.graph.graph import Size
 from onnx_parity.exporter.capture.graph.origin import refused_here
-from onnx_parity.exporter.capture.replace.registry import decomposition_of
+from onnx_parity.exporter.capture.replace.registry import decomposition_of, instead_of
 
 _aten = torch.ops.aten
 
@@ -77,3 +77,15 @@ def _log_sum(terms: torch.Tensor) -> torch.Tensor:
     greatest = terms.amax(0)
     finite = torch.where(greatest == -torch.inf, 0, greatest)
     return (terms - finite).exp().sum(0).log() + finite
+
+
+@instead_of(_aten.ctc_loss.IntList, why="torch makes a tensor of the lengths by writing to its memory")
+def _mean_ctc_loss(
+    log_probs: torch.Tensor, targets: torch.Tensor, input_lengths: list[int], target_lengths: list[int],
+    blank: int = 0, reduction: int = 1, zero_infinity: bool = False,
+) -> Any:  # fmt: skip
+    """The mean, of each loss by its number of labels. The other reductions do not need the lengths."""
+    if reduction != 1:
+        return NotImplemented
+    losses = torch.ctc_loss(log_probs, targets, input_lengths, target_lengths, blank, 0, zero_infinity)
+    return (losses / _lengths(target_lengths, losses.device).clamp_min(1)).mean()

@@ -24,6 +24,7 @@ import torch
 from torch._ops import OpOverload
 from torch.utils import _pytree as pytree
 
+from onnx_parity.exporter.capture.gradients import is_transformed
 from onnx_parity.exporter.capture.replace import families  # noqa: F401  (registers what is replaced)
 from onnx_parity.exporter.capture.replace.registry import Kind, functions, registered
 from onnx_parity.exporter.own_operators import define
@@ -144,7 +145,7 @@ def _composite(name: str, known: OpOverload | None = None) -> None:
             result = instead(*args, **kwargs)
             if result is not NotImplemented:
                 return result
-        if is_whole or op in _on_request.get():
+        if (is_whole or op in _on_request.get()) and not is_transformed():
             with without_keeping():
                 return whole(op)(*args, **kwargs)
         return op.decompose(*args, **kwargs)

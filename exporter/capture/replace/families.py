@@ -7,6 +7,7 @@ import itertools
 from onnx_parity.exporter.capture.replace import (  # noqa: F401  (importing them registers their replacements)
     ctc,
     decompositions,
+    derivatives,
     dynamic_sizes,
     histograms,
     in_place,

@@ -17,8 +17,9 @@ def same(g: Graph, self: Value) -> Value:
 
 
 @lowering("aten::_to_copy", "prims::convert_element_type")
-def to_copy(g: Graph, self: Value, dtype: torch.dtype | None = None) -> Value:
-    return g.cast(self, g.out.dtype)
+def to_copy(g: Graph, self: Value | float, dtype: torch.dtype | None = None) -> Value:
+    # torch.vmap converts the numbers of a program, too.
+    return g.cast(self, g.out.dtype) if isinstance(self, Value) else g.const(self, g.out.dtype)
 
 
 @lowering("aten::copy", "aten::copy_")

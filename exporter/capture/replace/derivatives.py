@@ -1,0 +1,179 @@
+"""What autograd calls to differentiate an operator, where torch has it as a kernel only."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch._ops import OpOverload
+
+from onnx_parity.exporter.capture.gradients import is_transformed
+from onnx_parity.exporter.capture.graph.graph import Size, same_size
+from onnx_parity.exporter.capture.replace.registry import decomposition_of, instead_of
+
+_aten = torch.ops.aten
+
+_KERNEL_ONLY = "torch has a kernel for it and no decomposition"
+
+
+@decomposition_of(_aten._efficientzerotensor.default, why="a tangent of 0, which torch represents without memory")
+def _zero_tangent(size: Sequence[Size], **options: Any) -> torch.Tensor:
+    return torch.zeros(size, dtype=options.get("dtype"), device=options.get("device"))
+
+
+@instead_of(
+    _aten.scaled_dot_product_attention.default,
+    why="the kernels that torch chooses have derivatives that are kernels too; those of the definition are operators",
+)
+def _attention(*args: Any, **kwargs: Any) -> Any:
+    return _aten._scaled_dot_product_attention_math.default(*args, **kwargs)[0] if is_transformed() else NotImplemented
+
+
+@decomposition_of(_aten.convolution_backward.default, why=_KERNEL_ONLY)
+def _convolution_backward(
+    grad_output: torch.Tensor, input: torch.Tensor, weight: torch.Tensor, bias_sizes: Any, stride: list[int],
+    padding: list[int], dilation: list[int], transposed: bool, output_padding: list[int], groups: int,
+    output_mask: list[bool],
+) -> tuple[Any, Any, Any]:  # fmt: skip
+    """The gradient of the input is the convolution in the other direction, with the same weight."""
+    wants_input, wants_weight, wants_bias = output_mask
+    options = stride, padding, dilation
+    of_input = of_weight = of_bias = None
+    if wants_input and transposed:
+        none = [0] * len(stride)
+        made = _aten.convolution.default(grad_output, weight, None, *options, False, none, groups)
+        of_input = _cut(made, input.shape)
+    elif wants_input:
+        more = [each - 1 for each in stride]
+        made = _aten.convolution.default(grad_output, weight, None, *options, True, more, groups)
+        of_input = _cut(made, input.shape)
+    if wants_weight:
+        moved, kept = (grad_output, input) if transposed else (input, grad_output)
+        of_weight = _of_weight(moved, kept, weight.shape, *options, groups)
+    if wants_bias:
+        of_bias = grad_output.sum([0, *range(2, grad_output.dim())])
+    return of_input, of_weight, of_bias
+
+
+def _of_weight(
+    moved: torch.Tensor, kept: torch.Tensor, shape: Sequence[int], stride: list[int], padding: list[int],
+    dilation: list[int], groups: int,
+) -> torch.Tensor:  # fmt: skip
+    """A convolution whose channels are the samples: `moved` is passed over by `kept`, one step for each weight."""
+    batch, axes = moved.shape[0], moved.dim() - 2
+    # The channels of each group become samples, and the samples the channels of the group.
+    split = [batch, groups, moved.shape[1] // groups, *moved.shape[2:]]
+    order = [2, 1, 0, *range(3, 3 + axes)]
+    samples = moved.reshape(split).permute(order).flatten(1, 2)
+    kernels = kept.transpose(0, 1)
+    made = _aten.convolution.default(samples, kernels, None, dilation, padding, stride, False, [0] * axes, groups)
+    return _cut(made.transpose(0, 1), shape)
+
+
+def _cut(x: torch.Tensor, shape: Sequence[Size]) -> torch.Tensor:
+    """The beginning of each axis after the second: a window that did not fit left some elements at the end unused."""
+    for axis, (size, wanted) in enumerate(itertools.islice(zip(x.shape, shape, strict=True), 2, None), 2):
+        if not same_size(size, wanted):
+            x = x.narrow(axis, 0, wanted)
+    return x
+
+
+# --- pooling and resampling -------------------------------------------------------------------------------------------
+
+
+@decomposition_of(_aten.avg_pool2d_backward.default, _aten.avg_pool3d_backward.default, why=_KERNEL_ONLY)
+def _avg_pool_backward(
+    grad_output: torch.Tensor, self: torch.Tensor, kernel_size: list[int], stride: list[int], padding: list[int],
+    ceil_mode: bool, count_include_pad: bool, divisor_override: int | None,
+) -> torch.Tensor:  # fmt: skip
+    rank = len(kernel_size)
+    kernels, steps, pads = (_of_rank(each, rank) for each in (kernel_size, stride or kernel_size, padding))
+    counted = (count_include_pad, None if divisor_override is None else 1)
+    matrices = [
+        _aten.avg_pool2d(_unit(self, rank - axis)[None], [1, k], [1, step], [0, pad], ceil_mode, *counted)[0]
+        for axis, (k, step, pad) in enumerate(zip(kernels, steps, pads, strict=True))
+    ]
+    grad = _back(grad_output, matrices)
+    return grad if divisor_override is None else grad / divisor_override
+
+
+@decomposition_of(
+    _aten._adaptive_avg_pool2d_backward.default, _aten._adaptive_avg_pool3d_backward.default, why=_KERNEL_ONLY
+)
+def _adaptive_avg_pool_backward(grad_output: torch.Tensor, self: torch.Tensor) -> torch.Tensor:
+    rank = grad_output.dim() - 2
+    sizes = grad_output.shape[-rank:]
+    return _back(grad_output, [torch.adaptive_avg_pool1d(_unit(self, rank - n), size) for n, size in enumerate(sizes)])
+
+
+def _resample_backward(op: OpOverload, backward: OpOverload, aligns: bool) -> None:
+    """Register the derivative of a resampling by its form for the last axis alone, with an axis of 1 before it."""
+
+    @decomposition_of(backward, why=_KERNEL_ONLY)
+    def gradient(grad_output: torch.Tensor, output_size: Sequence[Size], input_size: Sequence[Size], *rest: Any) -> Any:
+        corners, scales = (rest[:1], rest[1:]) if aligns else ((), rest)
+        rank = len(output_size)
+        matrices = []
+        for axis, (size, scale) in enumerate(itertools.zip_longest(output_size, scales)):
+            unit = torch.eye(input_size[axis - rank], dtype=grad_output.dtype, device=grad_output.device)
+            matrices.append(op(unit[None, :, None], [1, size], *corners, None, scale)[0, :, 0])
+        return _back(grad_output, matrices)
+
+
+for _op, _backwards, _aligns in (
+    (
+        _aten.upsample_nearest2d.default,
+        (_aten.upsample_nearest1d_backward, _aten.upsample_nearest2d_backward, _aten.upsample_nearest3d_backward),
+        False,
+    ),
+    (
+        _aten._upsample_nearest_exact2d.default,
+        (
+            _aten._upsample_nearest_exact1d_backward,
+            _aten._upsample_nearest_exact2d_backward,
+            _aten._upsample_nearest_exact3d_backward,
+        ),
+        False,
+    ),
+    (
+        _aten.upsample_bilinear2d.default,
+        (_aten.upsample_linear1d_backward, _aten.upsample_bilinear2d_backward, _aten.upsample_trilinear3d_backward),
+        True,
+    ),
+    (_aten.upsample_bicubic2d.default, (_aten.upsample_bicubic2d_backward,), True),
+):
+    for _backward in _backwards:
+        _resample_backward(_op, _backward.default, _aligns)
+
+
+def _unit(like: torch.Tensor, from_the_end: int) -> torch.Tensor:
+    """The unit matrix of an axis, which a linear operator on that axis makes its matrix."""
+    return torch.eye(like.shape[-from_the_end], dtype=like.dtype, device=like.device)
+
+
+def _back(grad: torch.Tensor, matrices: Sequence[torch.Tensor]) -> torch.Tensor:
+    """The product of each of the last axes with a matrix, of which a row says what becomes of an element."""
+    for number, matrix in enumerate(reversed(matrices), 1):
+        grad = (grad.movedim(-number, -1) @ matrix.transpose(0, 1)).movedim(-1, -number)
+    return grad
+
+
+def _of_rank(numbers: Sequence[int], rank: int) -> list[int]:
+    return list(numbers) * rank if len(numbers) == 1 else list(numbers)
+
+
+# --- distances --------------------------------------------------------------------------------------------------------
+
+
+@decomposition_of(_aten._cdist_backward.default, why=_KERNEL_ONLY)
+def _cdist_backward(grad: torch.Tensor, x1: torch.Tensor, x2: torch.Tensor, p: float, cdist: torch.Tensor) -> Any:
+    """Of a distance of 0 the derivative is 0."""
+    if p not in (1.0, 2.0):
+        return NotImplemented
+    difference = x1.unsqueeze(-2) - x2.unsqueeze(-3)
+    if p == 1:
+        return (grad.unsqueeze(-1) * difference.sign()).sum(-2)
+    factor = torch.where(cdist == 0, 0, grad / torch.where(cdist == 0, 1, cdist))
+    return (factor.unsqueeze(-1) * difference).sum(-2)

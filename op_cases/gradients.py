@@ -1,0 +1,121 @@
+"""Gradients inside a program: forces of an energy by `torch.autograd.grad`, and the transforms of `torch.func`."""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from onnx_parity.harness.case import BATCH, floats, op
+
+
+class Force(nn.Module):
+    """An energy and its derivative by the input, as of a model of atoms by their positions."""
+
+    def __init__(self, *layers: nn.Module) -> None:
+        super().__init__()
+        self.energy = nn.Sequential(*layers)
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        with torch.enable_grad():
+            x = x.detach().requires_grad_()
+            energy = self.energy(x)
+            (gradient,) = torch.autograd.grad(energy.sum(), x, create_graph=True)
+        return energy, -gradient
+
+
+class Recurrent(Force):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.LSTM(3, 4, batch_first=True)
+        self.energy = nn.Sequential(nn.Tanh())
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        with torch.enable_grad():
+            x = x.detach().requires_grad_()
+            energy = self.layer(x)[0].square().sum((1, 2))
+            (gradient,) = torch.autograd.grad(energy.sum(), x)
+        return energy, -gradient
+
+
+class Pairs(nn.Module):
+    """The potential of pairs of points, which has no weights."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        with torch.enable_grad():
+            x = x.detach().requires_grad_()
+            distances = torch.cdist(x, x + 3)
+            (gradient,) = torch.autograd.grad((-distances).exp().sum(), x)
+        return gradient
+
+
+class Resampled(nn.Module):
+    def __init__(self, size: tuple[int, ...], mode: str) -> None:
+        super().__init__()
+        self.size, self.mode = size, mode
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        with torch.enable_grad():
+            x = x.detach().requires_grad_()
+            (gradient,) = torch.autograd.grad(F.interpolate(x, self.size, mode=self.mode).square().sum(), x)
+        return gradient
+
+
+def energy(x: torch.Tensor) -> torch.Tensor:
+    return (x.sin() @ x).tanh().sum()
+
+
+def curvature(x: torch.Tensor) -> torch.Tensor:
+    with torch.enable_grad():
+        x = x.detach().requires_grad_()
+        (slope,) = torch.autograd.grad(energy(x), x, create_graph=True)
+        (bend,) = torch.autograd.grad(slope.square().sum(), x)
+    return bend
+
+
+def layers(x: torch.Tensor) -> torch.Tensor:
+    weight = torch.linspace(-1, 1, 12).reshape(3, 4)
+    return torch.sigmoid(F.linear(x, weight))
+
+
+def total(x: torch.Tensor) -> torch.Tensor:
+    return layers(x).sum()
+
+
+def mlp() -> Force:
+    return Force(nn.Linear(3, 8), nn.SiLU(), nn.Linear(8, 8), nn.Softplus(), nn.LayerNorm(8), nn.Linear(8, 1))
+
+
+def convolutional() -> Force:
+    return Force(
+        nn.Conv2d(2, 4, 3, stride=2, padding=1),
+        nn.BatchNorm2d(4),
+        nn.GELU(),
+        nn.Conv2d(4, 4, 3, groups=2, dilation=2, padding=2),
+        nn.ELU(),
+        nn.ConvTranspose2d(4, 2, 3, stride=2, output_padding=1),
+        nn.AvgPool2d(3, stride=2, padding=1, ceil_mode=True, count_include_pad=False),
+        nn.MaxPool2d(2),
+        nn.AdaptiveAvgPool2d(1),
+    )
+
+
+def attentive() -> Force:
+    return Force(nn.TransformerEncoderLayer(8, 2, 16, batch_first=True, dropout=0), nn.Linear(8, 1), nn.Tanh())
+
+
+force_of_mlp = op(mlp(), floats(3, 3), dynamic=BATCH)
+force_of_convolutions = op(convolutional(), floats(2, 2, 9, 8), dynamic=BATCH)
+force_of_attention = op(attentive(), floats(2, 3, 8))
+force_of_lstm = op(Recurrent(), floats(2, 3, 3))
+force_of_pairs = op(Pairs(), floats(4, 3))
+force_through_resampling = op(Resampled((7, 5), "bicubic"), floats(1, 2, 4, 4))
+force_through_repetition = op(Resampled((5, 3, 2), "nearest"), floats(1, 2, 4, 4, 3))
+second_derivative = op(curvature, floats(3, 3))
+jacobian = op(torch.func.jacrev(layers), floats(4))
+jacobian_forwards = op(torch.func.jacfwd(layers), floats(4))
+hessian = op(torch.func.hessian(energy), floats(3, 3))
+gradient_of_samples = op(torch.func.vmap(torch.func.grad(total)), floats(3, 4), dynamic=BATCH)
+mapped_along_the_last = op(torch.func.vmap(layers, in_dims=1, out_dims=1), floats(4, 3))
+product_with_jacobian = op(lambda x, v: torch.func.vjp(layers, x)[1](v), floats(4), floats(3))
+directional = op(lambda x, v: torch.func.jvp(layers, (x,), (v,)), floats(4), floats(4))

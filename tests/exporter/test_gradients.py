@@ -1,0 +1,141 @@
+"""Programs that ask autograd for gradients while they are recorded."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+import onnx_parity
+
+HERE = Path(__file__).name
+X = torch.linspace(-1, 1, 12).reshape(3, 4)
+WEIGHT = torch.linspace(-1, 1, 8).reshape(4, 2)
+
+
+def slope(x: torch.Tensor) -> torch.Tensor:
+    (gradient,) = torch.autograd.grad((x @ WEIGHT).sin().sum(), x)
+    return gradient
+
+
+def test_input_that_requires_gradients() -> None:
+    x = X.clone().requires_grad_()
+    program = onnx_parity.export(slope, (x,), opset_version=17, verify=True)
+    torch.testing.assert_close(program(X), slope(x))
+
+
+def test_input_that_the_program_lets_require_gradients() -> None:
+    def program(x: torch.Tensor) -> torch.Tensor:
+        return slope(x.clone().requires_grad_())
+
+    exported = onnx_parity.export(
+        program, (X,), opset_version=17, input_names=["x"], dynamic_axes={"x": {0: "batch"}}, verify=True
+    )
+    longer = torch.linspace(-2, 2, 20).reshape(5, 4)
+    torch.testing.assert_close(exported(longer), program(longer))
+
+
+def test_what_is_not_differentiated_stays_whole() -> None:
+    layer = nn.Linear(4, 4)
+
+    def program(x: torch.Tensor) -> torch.Tensor:
+        found: torch.Tensor = torch.func.grad(lambda t: layer(t).square().sum())(layer(x))
+        return found
+
+    operators = onnx_parity.capture_program(program, (X,)).operators
+    assert operators[0] == "aten::linear"
+    assert operators.count("aten::linear") == 1
+    assert "aten::addmm" in operators
+
+
+def test_modes_are_restored() -> None:
+    before = torch.is_grad_enabled(), torch._C._functorch.get_inplace_requires_grad_allowed()
+    onnx_parity.capture_program(lambda x: slope(x.clone().requires_grad_()), (X,))
+    assert before == (torch.is_grad_enabled(), torch._C._functorch.get_inplace_requires_grad_allowed())
+    assert X.requires_grad is False
+
+
+def test_buffers_are_written_beside_gradients() -> None:
+    class Counting(nn.Module):
+        steps: torch.Tensor
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("steps", torch.zeros(()))
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            self.steps += 1
+            return slope(x.clone().requires_grad_()) * self.steps
+
+    with pytest.warns(onnx_parity.DroppedWriteWarning):
+        onnx_parity.export(Counting(), (X,), opset_version=17, verify=True)
+
+
+class Rounded(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+        return x.round()
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: torch.Tensor) -> torch.Tensor:
+        return gradients[0]
+
+
+def through_function(x: torch.Tensor) -> Any:
+    x = x.clone().requires_grad_()
+    rounded: Any = Rounded.apply(x)  # type: ignore[no-untyped-call]
+    return torch.autograd.grad(rounded.sum(), x)
+
+
+def through_onnx(x: torch.Tensor) -> Any:
+    x = x.clone().requires_grad_()
+    return torch.autograd.grad(onnx_parity.ops.symbolic("Relu", (x,), dtype=x.dtype, shape=x.shape).sum(), x)
+
+
+def backwards(x: torch.Tensor) -> torch.Tensor | None:
+    x = x.clone().requires_grad_()
+    x.square().sum().backward()
+    return x.grad
+
+
+class OfItsWeight(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(4, 2)
+
+    def forward(self, x: torch.Tensor) -> Any:
+        return torch.autograd.grad(self.layer(x).sum(), self.layer.weight)
+
+
+NOT_RECORDED = (
+    ", whose derivative is not recorded: write it with operators of torch, or call it with x.detach() if its gradient "
+    "is not needed"
+)
+
+
+@pytest.mark.parametrize(
+    ("program", "message"),
+    [
+        (through_function, f"the program asks for gradients through Rounded, an autograd function{NOT_RECORDED}"),
+        (through_onnx, f"the program asks for gradients through Relu{NOT_RECORDED}"),
+        (
+            backwards,
+            "the program calls backward(), which adds to the .grad of tensors: ONNX has nothing to add to. "
+            "Use torch.autograd.grad(result, inputs, create_graph=True), which returns the gradients",
+        ),
+    ],
+)
+def test_refusals_name_the_line(program: Any, message: str) -> None:
+    with pytest.raises(onnx_parity.CaptureError) as error:
+        onnx_parity.export(program, (X,), opset_version=17)
+    text, _, place = str(error.value).rpartition(" (at ")
+    assert text == message
+    assert HERE in place
+
+
+def test_gradients_by_weights_are_refused() -> None:
+    with pytest.raises(onnx_parity.CaptureError, match="only gradients by inputs, and by what"):
+        onnx_parity.export(OfItsWeight(), (X,), opset_version=17)
