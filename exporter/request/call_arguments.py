@@ -131,8 +131,13 @@ def refuse_unreadable(arguments: Mapping[str, Any]) -> None:
     for name, argument in arguments.items():
         for leaf in pytree.tree_leaves(argument):
             if isinstance(leaf, torch.Tensor):
-                if leaf.layout is not torch.strided or leaf.is_quantized or leaf.is_nested:
-                    kind = "quantized" if leaf.is_quantized else "nested" if leaf.is_nested else str(leaf.layout)
+                if leaf.is_quantized:
+                    raise ArgumentError(
+                        f"the argument {name!r} is quantized to {leaf.dtype} by {leaf.qscheme()}: only tensors of "
+                        "torch.quint8 and torch.qint8 with one scale can be inputs, so dequantize it before"
+                    )
+                if leaf.layout is not torch.strided or leaf.is_nested:
+                    kind = "nested" if leaf.is_nested else str(leaf.layout)
                     raise ArgumentError(
                         f"the argument {name!r} is a {kind} tensor: give a dense one and convert it inside the program"
                     )

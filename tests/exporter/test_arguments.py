@@ -112,8 +112,9 @@ class Opaque:
             "the argument 'x' is a torch.sparse_coo tensor: give a dense one and convert it inside the program",
         ),
         (
-            torch.quantize_per_tensor(X, 0.1, 0, torch.qint8),
-            "the argument 'x' is a quantized tensor: give a dense one and convert it inside the program",
+            torch.quantize_per_tensor(X, 0.1, 0, torch.qint32),
+            "the argument 'x' is quantized to torch.qint32 by torch.per_tensor_affine: only tensors of torch.quint8 "
+            "and torch.qint8 with one scale can be inputs, so dequantize it before",
         ),
         (
             torch.ones(2, dtype=torch.complex32),
