@@ -27,13 +27,6 @@ def shortcomings(run: Path, info: RunInfo, end: RunEnd | None, damage: str = "")
     return found
 
 
-def brief(info: RunInfo, end: RunEnd | None, damage: str) -> str:
-    """The same in a word or two; empty if the run has all its cells."""
-    if is_unfinished(info, end):
-        return "unfinished"
-    return "damaged" if damage else f"shard {info.shard}" if info.shard else ""
-
-
 def why_unfinished(info: RunInfo, end: RunEnd | None) -> str:
     """Why the run does not have all its cells, in a clause about it."""
     if end is None:
