@@ -51,6 +51,8 @@ def connect(given: str, root: Path, *, workers: int = 0) -> Connection:
     if not address:
         here = os.pathsep.join(filter(None, (str(_importable()), os.environ.get("PYTHONPATH", ""))))
         environment = {"env_vars": {"PYTHONPATH": here}}
+        # Elsewhere workers have a low priority, so that they do not slow down the cluster itself.
+        os.environ.setdefault("RAY_worker_niceness", "0")
         try:
             ray.init(
                 address="local",

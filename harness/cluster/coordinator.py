@@ -18,7 +18,6 @@ import zlib
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from contextlib import suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Any
@@ -46,6 +45,7 @@ from onnx_parity.harness.cluster.messages import (
 )
 from onnx_parity.harness.cluster.node_worker import NodeWorker, facts_of
 from onnx_parity.harness.cluster.schedule import Schedule
+from onnx_parity.harness.cluster.workforce import Node, Worker
 from onnx_parity.harness.one_line import one_line
 from onnx_parity.harness.running.channel import Channel, die_with
 
@@ -71,51 +71,7 @@ class _LineKey(msgspec.Struct):
 
 
 key_of = msgspec.json.Decoder(_LineKey).decode
-
-
-@dataclass(eq=False)
-class _Node:
-    name: str
-    id: str
-    host: str
-    cpus: int
-    gpus: float
-    memory: int
-    workers: dict[str, _Worker] = field(default_factory=dict)
-    #: Workers that were started, and those in a row that ended without a record.
-    started: int = 0
-    failed: int = 0
-    differs: tuple[str, ...] = ()
-    refused: str = ""
-    lost: bool = False
-    platform: str = ""
-    packages: dict[str, str] = field(default_factory=dict)
-    cells: int = 0
-    seconds: float = 0.0
-    since: float = field(default_factory=time.monotonic)
-
-    def report(self) -> NodeReport:
-        return NodeReport(
-            self.name, self.host, self.id, self.cpus, self.gpus, self.platform, self.packages, self.differs,
-            self.refused, self.lost, self.started, self.cells, self.seconds, time.monotonic() - self.since,
-        )  # fmt: skip
-
-
-@dataclass(eq=False)
-class _Worker:
-    name: str
-    node: _Node
-    actor: Any
-    ready: bool = False
-    #: Whether an exchange is under way; how many there were; what has arrived.
-    asked: bool = False
-    number: int = 0
-    lines_got: int = 0
-    piece_got: bool = False
-    #: Cells that it has, and what it is to be told in the next exchange.
-    has: int = 0
-    give: list[str] = field(default_factory=list)
-    give_back: int = 0
+_messages: msgspec.msgpack.Decoder[FromPytest] = msgspec.msgpack.Decoder(FromPytest)
 
 
 class Coordinator:
@@ -127,8 +83,8 @@ class Coordinator:
         self._send = send
         self.events: SimpleQueue[Callable[[], None]] = SimpleQueue()
         self._schedule: Schedule | None = None
-        self._nodes: dict[str, _Node] = {}
-        self._workers: dict[str, _Worker] = {}
+        self._nodes: dict[str, Node] = {}
+        self._workers: dict[str, Worker] = {}
         self._none_since = time.monotonic()
         self._shown = (0, 0)
         self._stopped = False
@@ -208,7 +164,7 @@ class Coordinator:
             resources = each["Resources"]
             if each["Alive"] and each["NodeID"] not in self._nodes and resources.get("CPU", 0) >= 1:
                 number = len(self._nodes) + 1
-                self._nodes[each["NodeID"]] = _Node(
+                self._nodes[each["NodeID"]] = Node(
                     f"node{number}", each["NodeID"], each["NodeManagerAddress"], int(resources["CPU"]),
                     resources.get("GPU", 0.0), int(resources.get("memory", 0)) >> 20,
                 )  # fmt: skip
@@ -233,7 +189,7 @@ class Coordinator:
                 return
             self._start_worker(min(free, key=lambda node: len(node.workers) / node.cpus))
 
-    def _start_worker(self, node: _Node) -> None:
+    def _start_worker(self, node: Node) -> None:
         import ray
         from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
@@ -257,11 +213,11 @@ class Coordinator:
             )
             .remote(encoded(start))
         )
-        worker = _Worker(name, node, actor)
+        worker = Worker(name, node, actor)
         node.workers[name] = self._workers[name] = worker
         self._when_done(worker, actor.facts.remote(), self._ready)
 
-    def _ready(self, worker: _Worker, answer: bytes) -> None:
+    def _ready(self, worker: Worker, answer: bytes) -> None:
         facts = facts_of(answer)
         node = worker.node
         node.platform, node.packages, node.host = facts.platform, facts.packages, facts.host
@@ -277,7 +233,7 @@ class Coordinator:
         worker.ready = True
         self._show()
 
-    def _refuse(self, node: _Node, reason: str) -> None:
+    def _refuse(self, node: Node, reason: str) -> None:
         if not node.refused:
             node.refused = reason
             self._send(Told(f"{node.name} ({node.host}) is not used: {reason}"))
@@ -329,7 +285,7 @@ class Coordinator:
             if not worker.asked and (worker.has or worker.give_back):
                 self._ask(worker)
 
-    def _memory_left(self, worker: _Worker) -> int | None:
+    def _memory_left(self, worker: Worker) -> int | None:
         """How many MiB a cell may take there, by what the others that run there may take; None if nothing else runs."""
         assert self._schedule is not None
         others = [self._schedule.memory_of(each.name) for each in worker.node.workers.values() if each is not worker]
@@ -337,7 +293,7 @@ class Coordinator:
             return None
         return int(worker.node.memory * _MEMORY_SHARE) - sum(others)
 
-    def _ask(self, worker: _Worker) -> None:
+    def _ask(self, worker: Worker) -> None:
         worker.asked = True
         worker.number += 1
         within = max(_TELLS, len(self._workers) / _ANSWERS_A_SECOND)
@@ -345,7 +301,7 @@ class Coordinator:
         worker.give, worker.give_back = [], 0
         self._exchange(worker, encoded(asked))
 
-    def _exchange(self, worker: _Worker, asked: bytes) -> None:
+    def _exchange(self, worker: Worker, asked: bytes) -> None:
         from ray.exceptions import ActorUnavailableError
 
         def failed(error: BaseException) -> bool:
@@ -359,7 +315,7 @@ class Coordinator:
             # A worker that is lost meanwhile is not asked again.
             self._when_done(worker, worker.actor.exchange.remote(asked), self._answered, failed)
 
-    def _answered(self, worker: _Worker, answer: bytes) -> None:
+    def _answered(self, worker: Worker, answer: bytes) -> None:
         assert self._schedule is not None
         worker.asked = False
         answered = decoded(answer, Answered)
@@ -377,7 +333,7 @@ class Coordinator:
         elif worker.piece_got:
             self._ask(worker)
 
-    def _records(self, worker: _Worker, lines: bytes) -> None:
+    def _records(self, worker: Worker, lines: bytes) -> None:
         """Pass on the records of cells that have none yet."""
         assert self._schedule is not None
         counting = []
@@ -391,7 +347,7 @@ class Coordinator:
                 worker.node.failed = 0
         self._send(Lines(b"".join(counting)))
 
-    def _lose(self, worker: _Worker, reason: str, *, kill: bool = False) -> None:
+    def _lose(self, worker: Worker, reason: str, *, kill: bool = False) -> None:
         """A worker is lost: its cells are given to others, and the node gets another one."""
         import ray
 
@@ -414,9 +370,9 @@ class Coordinator:
 
     def _when_done(
         self,
-        worker: _Worker,
+        worker: Worker,
         reference: Any,
-        done: Callable[[_Worker, bytes], None],
+        done: Callable[[Worker, bytes], None],
         failed: Callable[[BaseException], bool] = lambda error: False,
     ) -> None:
         """Call a function with the worker's answer, in the thread of events. If there is none, the worker is lost."""
@@ -447,7 +403,7 @@ def _words_of(error: BaseException) -> str:
 
 
 def _received(channel: Channel) -> FromPytest:
-    return msgspec.msgpack.decode(channel.receive(), type=FromPytest)
+    return _messages.decode(channel.receive())
 
 
 def main(descriptor: int) -> None:
@@ -476,7 +432,7 @@ def main(descriptor: int) -> None:
     coordinator = Coordinator(start, connection, send)
     threading.Thread(target=listen, args=(coordinator,), daemon=True).start()
     try:
-        error = coordinator.run()
+        problem = coordinator.run()
         coordinator.end()
     except ClusterError as lost:
         # Ray's own end would wait for the head.
@@ -484,7 +440,7 @@ def main(descriptor: int) -> None:
         os._exit(0)
     import ray
 
-    send(Ended(coordinator.reports(), error))
+    send(Ended(coordinator.reports(), problem))
     ray.shutdown()
 
 

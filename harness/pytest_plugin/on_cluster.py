@@ -52,7 +52,7 @@ _THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEX
 NODES_FILE = "nodes.jsonl"
 
 _record = msgspec.json.Decoder(Record)
-_messages = msgspec.msgpack.Decoder(FromCoordinator)
+_messages: msgspec.msgpack.Decoder[FromCoordinator] = msgspec.msgpack.Decoder(FromCoordinator)
 
 
 class OnCluster:
@@ -100,6 +100,7 @@ class OnCluster:
         if self._stderr is not None:
             self._stderr.close()
 
+    @pytest.hookimpl(trylast=True)
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         for line in _figures(self._nodes):
             terminalreporter.write_line(visible_line(line))

@@ -13,12 +13,10 @@ import sys
 from collections import deque
 from pathlib import Path
 from select import POLLHUP, POLLIN, poll
-from typing import cast
 
 import msgspec
 import pytest
 
-from onnx_parity.harness.axes import Selection
 from onnx_parity.harness.cluster.facts import facts
 from onnx_parity.harness.cluster.messages import (
     Back,
@@ -86,7 +84,7 @@ class OnNode:
         matrix.items = Collected(session)
         import onnx_parity.harness.running.stages  # noqa: F401
 
-        self._channel.send(encoded(Ready(facts(missing_here(cast(Selection, matrix.selection))))))
+        self._channel.send(encoded(Ready(facts(missing_here(matrix.selection)))))
         while (nodeid := self._next()) is not None:
             following = self._queue[0] if self._queue else None
             try:
