@@ -189,7 +189,7 @@ class Simulation:
             self._at(answered + min(self._interval, max(left, 0.02)), "asks", worker)
         else:
             self._idle[worker.name] = worker
-            self._at(answered + 1.0, "asks", worker)
+            self._at(answered + self._interval, "asks", worker)
         if not self._schedule.waits and self._idle:
             for name, number in self._schedule.to_split(idle=len(self._idle)):
                 victim = self._workers[name]
@@ -198,9 +198,10 @@ class Simulation:
                 number = min(number, max(len(victim.queue) - 1, 0))
                 self._schedule.given_back(name, [victim.queue.pop().nodeid for _ in range(number)])
             if self._schedule.waits:
+                # The victim gives them back in its next message.
                 for each in list(self._idle.values()):
                     del self._idle[each.name]
-                    self._at(answered + self._interval, "asks", each)
+                    self._at(answered + self._interval / 2, "asks", each)
 
     def _advance(self, worker: _Worker, now: float) -> None:
         """What the worker has begun by now."""
@@ -324,12 +325,11 @@ def main(
     except RunStoreError as error:
         typer.echo(str(error), err=True)
         raise typer.Exit(2) from error
-    work, captures = cells_of(records)
-    for copy in range(1, math.ceil(cells / len(work)) if work else 0):
-        work += [
-            CellWork(f"{each.nodeid} {copy}", f"{each.group} {copy}", each.seconds) for each in work[: len(records)]
-        ]
-        captures |= {f"{group} {copy}": seconds for group, seconds in list(captures.items()) if not group[-1].isdigit()}
+    own, own_captures = cells_of(records)
+    work, captures = list(own), dict(own_captures)
+    for copy in range(1, math.ceil(cells / len(own)) if own else 0):
+        work += [CellWork(f"{each.nodeid} {copy}", f"{each.group} {copy}", each.seconds) for each in own]
+        captures |= {f"{group} {copy}": seconds for group, seconds in own_captures.items()}
     report, coordinate = seconds_of_a_report(), seconds_of_coordinating()
     costs = Costs(report=report, coordinate=coordinate, price=price, losses=losses)
     total = sum(cell.seconds for cell in work)

@@ -158,6 +158,21 @@ def start(project: Path, *options: str) -> Run:
     return Run(process, project, log)
 
 
+def make_project(root: Path, slow: int) -> Path:
+    """Write a project of which so many cases take a while."""
+    (root / "cases.py").write_text(_CASES.format(slow=slow))
+    (root / "pyproject.toml").write_text('[tool.parity]\ndeclarations = ["cases.py"]\ndevices = ["cpu"]\n')
+    return root
+
+
+def local_records(project: Path, workers: int) -> dict[str, Record]:
+    """The records of a run without a cluster, which the others are compared with."""
+    local = start(project, "-n", str(workers))
+    local.end()
+    assert local.folder is not None, local.text
+    return {record.cell: record for record in read_lines(local.folder)}
+
+
 def lines_of(run: Path) -> int:
     return sum(path.read_bytes().count(b"\n") for path in record_files(run))
 
@@ -178,9 +193,8 @@ def compared(run: Path, wanted: dict[str, Record]) -> list[str]:
         differ = [name for name in Record.__struct_fields__ if _value(found[cell], name) != _value(wanted[cell], name)]
         if differ:
             name = differ[0]
-            wrong.append(
-                f"{cell} differs in {name}: {_value(found[cell], name)!r:.200}, locally {_value(wanted[cell], name)!r:.200}"
-            )
+            here, there = _value(wanted[cell], name), _value(found[cell], name)
+            wrong.append(f"{cell} differs in {name}: {there!s:.200}, locally {here!s:.200}")
     return wrong
 
 
@@ -248,7 +262,7 @@ def lost_head(project: Path, wanted: dict[str, Record], draw: random.Random) -> 
     return wrong + compared(run.folder, wanted)
 
 
-def full_store(project: Path, cluster: Cluster, wanted: dict[str, Record], draw: random.Random) -> list[str]:
+def full_store(project: Path, cluster: Cluster, wanted: dict[str, Record]) -> list[str]:
     """Another job fills the object store of every node, and holds what it has put there."""
     holder = subprocess.Popen([sys.executable, "-c", _FILL, cluster.address], stdout=subprocess.PIPE, text=True)
     assert holder.stdout is not None
@@ -274,7 +288,8 @@ class Holder:
         self.held = [ray.put(np.zeros(7 << 20, np.uint8)) for _ in range(10)]
 
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy as On
-holders = [Holder.options(scheduling_strategy=On(node["NodeID"], soft=False)).remote() for node in ray.nodes() if node["Alive"]]
+nodes = [node["NodeID"] for node in ray.nodes() if node["Alive"]]
+holders = [Holder.options(scheduling_strategy=On(node, soft=False)).remote() for node in nodes]
 ray.get([holder.fill.remote() for holder in holders])
 print("full", flush=True)
 time.sleep(3600)
@@ -318,13 +333,8 @@ def main(
     """Break clusters. Exit codes: 0 if every record was right, 1 if not."""
     draw, tally = random.Random(seed), Tally()
     with tempfile.TemporaryDirectory() as folder:
-        project = Path(folder)
-        (project / "cases.py").write_text(_CASES.format(slow=slow))
-        (project / "pyproject.toml").write_text('[tool.parity]\ndeclarations = ["cases.py"]\ndevices = ["cpu"]\n')
-        local = start(project, "-n", str(nodes))
-        local.end()
-        assert local.folder is not None, local.text
-        wanted = {record.cell: record for record in read_lines(local.folder)}
+        project = make_project(Path(folder), slow)
+        wanted = local_records(project, nodes)
         statuses = sorted({record.status.value for record in wanted.values()})
         typer.echo(f"{len(wanted)} cells: {', '.join(statuses)}")
 
@@ -341,7 +351,7 @@ def main(
             play("nothing happens", lambda: undisturbed(project, cluster, wanted))
             play("a node is killed", lambda: node_loss(project, cluster, wanted, draw), kills)
             play("the driver is killed, and resumed", lambda: driver_loss(project, cluster, wanted, draw), resumes)
-            play("the object store is full", lambda: full_store(project, cluster, wanted, draw))
+            play("the object store is full", lambda: full_store(project, cluster, wanted))
             play("a version differs", lambda: other_versions(project, cluster))
         play("the head is lost", lambda: lost_head(project, wanted, draw))
     typer.echo("ok" if not tally.wrong else f"{len(tally.wrong)} wrong")
