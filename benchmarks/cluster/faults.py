@@ -125,11 +125,14 @@ class Run:
     process: subprocess.Popen[str]
     project: Path
     log: Path
+    #: The runs that were there before.
+    before: frozenset[Path]
 
     @property
     def folder(self) -> Path | None:
-        found = sorted((self.project / "runs").glob("2*"))
-        return found[-1].resolve() if found else None
+        """The folder of this run; None as long as no cell has been run."""
+        found = _runs_of(self.project) - self.before
+        return found.pop() if found else None
 
     def wait_for(self, cells: int, seconds: float = 900.0) -> None:
         """Wait until so many cells have a record."""
@@ -148,14 +151,19 @@ class Run:
 
 
 def start(project: Path, *options: str) -> Run:
+    before = _runs_of(project)
     log = project / f"log-{time.monotonic_ns()}.txt"
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(_CLONE), str(project)])}
+    environment = {**os.environ, "PYTHONPATH": str(_CLONE)}
     with log.open("w") as output:
         process = subprocess.Popen(
             [sys.executable, "-c", _PARITY, "run", "--no-report", *options],
             cwd=project, env=environment, stdout=output, stderr=subprocess.STDOUT, text=True, process_group=0,
         )  # fmt: skip
-    return Run(process, project, log)
+    return Run(process, project, log, before)
+
+
+def _runs_of(project: Path) -> frozenset[Path]:
+    return frozenset(path.resolve() for path in (project / "runs").glob("2*"))
 
 
 def make_project(root: Path, slow: int) -> Path:
@@ -229,9 +237,13 @@ def driver_loss(project: Path, cluster: Cluster, wanted: dict[str, Record], draw
     run.process.wait()
     assert run.folder is not None, run.text
     _wait_for_the_end(run.folder)
+    before = lines_of(run.folder)
     again = start(project, "--resume", str(run.folder))
-    again.end()
-    return compared(run.folder, wanted)
+    code = again.end()
+    # There are crashes among the cells.
+    wrong = [] if code == 1 else [f"exit code {code}: {again.text[-300:]}"]
+    wrong += [] if before < lines_of(run.folder) else ["nothing was left to be resumed"]
+    return compared(run.folder, wanted) + wrong
 
 
 def _wait_for_the_end(run: Path) -> None:

@@ -238,7 +238,7 @@ class Coordinator:
             node.refused = reason
             self._send(Told(f"{node.name} ({node.host}) is not used: {reason}"))
         for worker in list(node.workers.values()):
-            self._lose(worker, "", kill=True)
+            self._lose(worker, "", kill=True, by_cells=False)
 
     def _problem(self) -> str:
         """Why no cell can be run any more; empty if some can."""
@@ -329,7 +329,7 @@ class Coordinator:
             worker.has -= len(answered.back)
             self._schedule.given_back(worker.name, answered.back)
         if answered.ended:
-            self._lose(worker, answered.ended, kill=True)
+            self._lose(worker, answered.ended, kill=True, by_cells=not answered.in_order)
         elif worker.piece_got:
             self._ask(worker)
 
@@ -347,8 +347,10 @@ class Coordinator:
                 worker.node.failed = 0
         self._send(Lines(b"".join(counting)))
 
-    def _lose(self, worker: Worker, reason: str, *, kill: bool = False) -> None:
-        """A worker is lost: its cells are given to others, and the node gets another one."""
+    def _lose(self, worker: Worker, reason: str, *, kill: bool = False, by_cells: bool = True) -> None:
+        """A worker is lost: its cells are given to others, and the node gets another one. `by_cells` says whether one
+        of its cells may be to blame.
+        """
         import ray
 
         if self._workers.pop(worker.name, None) is None:
@@ -364,7 +366,7 @@ class Coordinator:
             if node.failed >= _FAILED_STARTS:
                 self._refuse(node, f"{node.failed} workers in a row have ended there; the last: {reason}")
         if self._schedule is not None:
-            for nodeid in self._schedule.lost(worker.name):
+            for nodeid in self._schedule.lost(worker.name, by_cells=by_cells and worker.ready):
                 self._send(GivenUp(nodeid, f"each worker that ran it was lost, the last on {node.host}"))
         self._show()
 

@@ -190,8 +190,9 @@ class Answered(msgspec.Struct, frozen=True):
     piece: Piece | None = None
     #: Node ids that it gives back, if it was asked to.
     back: list[str] | None = None
-    #: How its pytest ended; empty while it runs.
+    #: How its pytest ended; empty while it runs. Whether it ended by itself, so that no cell is to blame.
     ended: str = ""
+    in_order: bool = False
 
 
 # Between a worker and its pytest.

@@ -73,7 +73,7 @@ class NodeWorker:
             self._child = ChildProcess.spawned(
                 (sys.executable, "-m", PYTEST), log, folder=root / given.folder, environment=environment
             )
-        self._ended = ""
+        self._ended, self._in_order = "", False
         self._send(encoded((given, str(self._scratch))))
         #: Exchanges that were answered, and the last answer.
         self._number = 0
@@ -138,7 +138,8 @@ class NodeWorker:
         piece = self._piece()
         # A pytest that has ended has written all of its records, perhaps more than one answer takes.
         ended = "" if lines or piece is not None else self._ended
-        return Answered(zlib.compress(lines, 1) if lines else b"", len(lines), piece, back, ended)
+        packed = zlib.compress(lines, 1) if lines else b""
+        return Answered(packed, len(lines), piece, back, ended, self._in_order)
 
     def _send(self, message: bytes) -> None:
         if not self._ended:
@@ -158,7 +159,7 @@ class NodeWorker:
             return None
         message = msgspec.msgpack.decode(data, type=FromPytestOnNode) if data is not None else None
         if isinstance(message, Failed):
-            self._ended = self._with_words(message.text)
+            self._ended, self._in_order = self._with_words(message.text), True
             return None
         return message
 

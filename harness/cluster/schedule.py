@@ -173,15 +173,17 @@ class Schedule:
         holding.asked = False
         self._again([holding.without(nodeid) for nodeid in nodeids if nodeid in holding.cells])
 
-    def lost(self, worker: str) -> list[str]:
-        """A worker is lost. Its cells wait again, but for those that are given up, which are returned."""
+    def lost(self, worker: str, *, by_cells: bool = True) -> list[str]:
+        """A worker is lost. Its cells wait again, but for those that are given up, which are returned. `by_cells` says
+        whether one of them may be to blame.
+        """
         holding = self._holdings.pop(worker, None)
         if holding is None:
             return []
         alone = len(holding.cells) == 1
         again, gone = [], []
         for cell in holding.cells.values():
-            self._losses[cell.nodeid] += 1
+            self._losses[cell.nodeid] += by_cells
             if alone and self._losses[cell.nodeid] >= LOST_FOR_GOOD:
                 gone.append(cell.nodeid)
             else:

@@ -35,7 +35,7 @@ def archive_of(root: Path) -> Iterator[Path]:
         path = Path(folder) / "project.zip"
         with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
             for file in files:
-                entry = zipfile.ZipInfo(f"project/{file.as_posix()}", (1980, 1, 1, 0, 0, 0))
+                entry = zipfile.ZipInfo(file.as_posix(), (1980, 1, 1, 0, 0, 0))
                 entry.external_attr = 0o644 << 16
                 entry.compress_type = zipfile.ZIP_DEFLATED
                 archive.writestr(entry, (root / file).read_bytes())

@@ -98,7 +98,7 @@ def test_the_projects_files_are_sent(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(tmp_path / "cases")
     assert sorted(map(str, project_files(tmp_path))) == ["cases/a.py", "pyproject.toml"]
     with archive_of(tmp_path) as archive, zipfile.ZipFile(archive) as content:
-        assert content.read("project/cases/a.py") == b"cases/a.py"
+        assert content.read("cases/a.py") == b"cases/a.py"
         first = archive.read_bytes()
     (tmp_path / "cases" / "a.py").touch()
     with archive_of(tmp_path) as archive:

@@ -110,6 +110,13 @@ def test_a_cell_that_takes_every_worker_with_it_is_given_up_alone() -> None:
     assert lost == LOST_FOR_GOOD
 
 
+def test_no_cell_is_given_up_for_workers_that_it_did_not_end() -> None:
+    schedule = Schedule(cells("g", 1))
+    for worker in map(str, range(20)):
+        assert schedule.take(worker, workers=1)
+        assert schedule.lost(worker, by_cells=False) == []
+
+
 def test_cells_that_need_a_gpu_are_given_to_those_who_have_one() -> None:
     schedule = Schedule([*cells("cpu", 1), *cells("gpu", 1, cuda=True)])
     assert ids(schedule.take("plain", workers=2)) == ["cpu-0"]
