@@ -31,6 +31,7 @@ from onnx_parity.harness.commands.repro import repro
 from onnx_parity.harness.commands.run import run
 from onnx_parity.harness.commands.show import show
 from onnx_parity.harness.commands.terminal import refuse
+from onnx_parity.harness.commands.versions import versions
 from onnx_parity.harness.comparison.command import compare
 
 
@@ -85,5 +86,6 @@ app.command()(doctor)
 app.command("node-tests")(node_tests)
 app.command()(operators)
 app.command()(torchscript)
+app.command()(versions)
 app.command()(documents)
 app.command("opinfo-survey")(survey)

@@ -132,7 +132,7 @@ class Run:
     def folder(self) -> Path | None:
         """The folder of this run; None as long as no cell has been run."""
         found = _runs_of(self.project) - self.before
-        return found.pop() if found else None
+        return max(found, default=None)
 
     def wait_for(self, cells: int, seconds: float = 900.0) -> None:
         """Wait until so many cells have a record."""
