@@ -212,9 +212,11 @@ def _value(record: Record, name: str) -> object:
         return None
     value = getattr(record, name)
     if isinstance(value, str):
-        # The run's own folder, addresses of threads, and where the files of the project are on a node.
+        # The run's own folder, and where the files of the project are on a node.
         value = re.sub(r"runs/[0-9-]+", "runs/", value)
-        value = re.sub(r"0x[0-9a-f]+", "0x", value)
+        if name == "message":
+            # Below this is the stack, whose outer frames are the harness's.
+            value = value.partition("Fatal Python error")[0]
         value = re.sub(r"/\S*/(?=\w+\.py)", "", value)
     return value
 
