@@ -20,7 +20,7 @@ MAY_IMPORT = {
     "exporter": (),
     "harness": ("exporter",),
     "op_cases": ("harness.case", "harness.opinfo"),
-    "model_zoo": ("harness.case",),
+    "model_zoo": ("harness.case", "harness.zoo"),
     "reports": (
         "harness.record",
         "harness.store",
