@@ -113,15 +113,18 @@ class RecordWriter:
     def append(self, record: Record) -> bytes:
         """Write the record; return it as JSON in one line."""
         line = _encoded(record)
-        left = _sealed(line) + b"\n"
+        self.append_lines(_sealed(line) + b"\n")
+        return line
+
+    def append_lines(self, left: bytes) -> None:
+        """Write records that are lines already."""
         try:
             while left:
                 left = left[os.write(self._fd, left) :]
         except OSError:
-            # On a full disk the beginning of the line may have been written.
+            # On a full disk the beginning of a line may have been written.
             self._drop_unfinished_line()
             raise
-        return line
 
     def fileno(self) -> int:
         return self._fd

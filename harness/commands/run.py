@@ -20,7 +20,7 @@ from onnx_parity.harness.commands.exporters import show
 from onnx_parity.harness.commands.report import written_report
 from onnx_parity.harness.commands.stopping import exit_code_of
 from onnx_parity.harness.commands.terminal import print_json, print_text, refuse, shortcomings_of
-from onnx_parity.harness.pytest_plugin.options import prefixed, with_prefix
+from onnx_parity.harness.pytest_plugin.options import HERE, prefixed, with_prefix
 from onnx_parity.harness.record import WRONG, Status
 from onnx_parity.harness.results.causes import causes_of
 from onnx_parity.harness.results.exporters_compared import compare
@@ -56,6 +56,14 @@ def run(
     workers: Annotated[
         str, typer.Option("-n", help="The number of worker processes, or auto for one per core.")
     ] = "auto",
+    on: Annotated[
+        str | None,
+        typer.Option(
+            metavar="CLUSTER",
+            help="Run the cells on a Ray cluster: host:port, or ray for RAY_ADDRESS or a cluster of this machine.",
+            show_default="here",
+        ),
+    ] = None,
     runs: Annotated[
         Path | None, typer.Option(help="The folder in which the run is created.", show_default="runs")
     ] = None,
@@ -90,16 +98,18 @@ def run(
         parity run --resume runs/last
 
         parity run --shard 2/8 --durations-of runs/20260131-101500-4711
+
+        parity run --tier full --on 10.0.0.5:6379
     """
     if not (workers.isdecimal() or workers in ("auto", "logical")):
         refuse(f"-n {workers} is not a number of processes. Write 0 or a larger number, auto, or logical.")
     if resume is not None:
         _refuse_options_of_its_own(context)
-        code, run = _resume(resume, workers, quiet=as_json)
+        code, run = _resume(resume, workers, on, quiet=as_json)
         _end(run, code, report=report, as_json=as_json)
     if not any(path.exists() for path in paths or ()):
         _refuse_elsewhere()
-    command = [*_PYTEST, "-n", workers]
+    command = [*_PYTEST, *_workers(workers, on)]
     command += ["-k", keyword] if keyword else []
     for name, value in (("tier", tier), ("opsets", opsets), ("devices", devices)):
         command += [f"{prefixed(name)}={value}"] if value is not None else []
@@ -123,7 +133,7 @@ def _refuse_elsewhere() -> None:
 
 
 #: The parameters that may be given with `--resume`. They do not select cells or change how cells are run.
-_WITH_RESUME = ("resume", "workers", "report", "as_json")
+_WITH_RESUME = ("resume", "workers", "on", "report", "as_json")
 
 
 def _refuse_options_of_its_own(context: typer.Context) -> None:
@@ -138,7 +148,7 @@ def _refuse_options_of_its_own(context: typer.Context) -> None:
     if given:
         refuse(
             f"--resume continues a run with the options that it was started with: remove {shlex.join(given)}. "
-            "Only -n, --report, --no-report and --json may be given with it."
+            "Only -n, --on, --report, --no-report and --json may be given with it."
         )
 
 
@@ -147,7 +157,19 @@ def _is_given(context: typer.Context, name: str) -> bool:
     return source is not None and source.name == "COMMANDLINE"
 
 
-def _resume(run: Path, workers: str, *, quiet: bool) -> tuple[int, Path]:
+def _workers(number: str, on: str | None) -> list[str]:
+    """The options of pytest that say where cells are run, and in how many processes."""
+    if on is None:
+        return ["-n", number]
+    if on == HERE:
+        return ["-n", number, f"{prefixed('on')}={on}"]
+    if number == "0":
+        refuse(f"-n 0 runs cells without workers, and --on {on} needs at least one.")
+    options = [f"{prefixed('on')}={on}", f"{prefixed('workers')}={number if number.isdecimal() else 0}"]
+    return ["-n", "0", *options]
+
+
+def _resume(run: Path, workers: str, on: str | None, *, quiet: bool) -> tuple[int, Path]:
     try:
         given = read_info(run).argv
         complete = _is_complete(run)
@@ -158,7 +180,10 @@ def _resume(run: Path, workers: str, *, quiet: bool) -> tuple[int, Path]:
         print_text(f"{run} has all its cells: there is nothing to resume.", error=quiet)
         return int(any(record.status in WRONG for record in read_records(run))), folder
     command = [sys.executable, "-m", "pytest", *_with_joined_paths(given)]
-    command += ["-n", workers, f"{prefixed('resume')}={folder}"]
+    if on is None:
+        # Where it began.
+        on = next((word.partition("=")[2] for word in given if word.startswith(f"{prefixed('on')}=")), None)
+    command += [*_workers(workers, on), f"{prefixed('resume')}={folder}"]
     code, _ = _pytest(command, quiet=quiet)
     return code, folder
 

@@ -84,8 +84,10 @@ class Kept:
 class Bundles:
     """The bundles of one process's part of a run."""
 
-    def __init__(self, run: Path, info: RunInfo) -> None:
+    def __init__(self, run: Path, info: RunInfo, home: Path | None = None) -> None:
+        """`home` is the folder of the run that readers are told, if the bundles are to be moved there."""
         self._run = run
+        self._home = home or run
         self._info = info
         self._kept = 0
 
@@ -106,7 +108,7 @@ class Bundles:
             # If the disk is full, the outcome must not be lost as well.
             return Kept("", f"bundle: not kept: {error}")
         self._kept += 1
-        return Kept(folder, f"bundle: {_from_here(self._run / folder)}")
+        return Kept(folder, f"bundle: {_from_here(self._home / folder)}")
 
 
 def _from_here(path: Path) -> Path:

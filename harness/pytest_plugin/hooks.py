@@ -10,7 +10,7 @@ import time
 from collections.abc import Generator, Iterator
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import pluggy
@@ -22,9 +22,9 @@ from onnx_parity.harness.escaping import visible_line
 from onnx_parity.harness.expecting.expectations import ExpectationError
 from onnx_parity.harness.project import Project, Settings
 from onnx_parity.harness.pytest_plugin.cell_report import CellReport, outcome_of, packed, unpacked
-from onnx_parity.harness.pytest_plugin.matrix import RUN_INFO, Matrix
+from onnx_parity.harness.pytest_plugin.matrix import RUN_INFO, UNWRITTEN, Matrix
 from onnx_parity.harness.pytest_plugin.named_modules import refuse_missing_modules
-from onnx_parity.harness.pytest_plugin.options import option
+from onnx_parity.harness.pytest_plugin.options import HERE, option
 from onnx_parity.harness.pytest_plugin.orphaned import end_with_starter
 from onnx_parity.harness.pytest_plugin.pace import Pace
 from onnx_parity.harness.pytest_plugin.worker_crash import record_crash
@@ -41,12 +41,9 @@ if TYPE_CHECKING:
 
 #: The key under which a worker sends the message of a usage error to its controller.
 _USAGE_ERROR = "parity_usage_error"
-#: The same for a record that cannot be written.
-_UNWRITTEN = "parity_unwritten"
 
 #: The project whose declarations are run, which the plug-in finds.
 PROJECT: pytest.StashKey[Project] = pytest.StashKey()
-_MATRIX: pytest.StashKey[Matrix] = pytest.StashKey()
 #: In a worker: the hook `pytest_runtest_logreport` without the plug-ins that print to a terminal.
 _TELL_CONTROLLER: pytest.StashKey[pluggy.HookCaller] = pytest.StashKey()
 
@@ -83,9 +80,36 @@ def pytest_configure(config: pytest.Config) -> None:
         matrix = Matrix(config, project, selection, limits)
     except (axes.AxisError, RunStoreError) as error:
         raise pytest.UsageError(str(error)) from error
-    config.stash[_MATRIX] = matrix
+    config.stash[Matrix.KEY] = matrix
     end_with_starter()
-    config.pluginmanager.register(Progress(matrix, shows_pace=option(config, "pace")), "parity-progress")
+    progress = Progress(matrix, shows_pace=option(config, "pace"))
+    config.pluginmanager.register(progress, "parity-progress")
+    if option(config, "on") not in (None, HERE) and not _is_worker(config):
+        _run_on_cluster(config, matrix, progress.pace)
+
+
+def _run_on_cluster(config: pytest.Config, matrix: Matrix, pace: Pace) -> None:
+    from onnx_parity.harness.cluster.connection import ClusterError, refuse_unusable
+    from onnx_parity.harness.pytest_plugin.on_cluster import OnCluster
+
+    address = option(config, "on")
+    if getattr(config.option, "dist", "no") != "no" and getattr(config.option, "tx", None):
+        raise pytest.UsageError(f"--on {address} starts its own workers: give their number as --workers, not as -n.")
+    if option(config, "in-process"):
+        raise pytest.UsageError(f"--in-process runs cells here, --on {address} elsewhere: give one of them.")
+    try:
+        refuse_unusable(address)
+    except ClusterError as error:
+        raise pytest.UsageError(str(error)) from error
+    plugin = OnCluster(
+        matrix,
+        pace,
+        address,
+        workers=option(config, "workers"),
+        mixed=option(config, "mixed"),
+        durations=option(config, "durations-of") if not option(config, "shard") else None,
+    )
+    config.pluginmanager.register(plugin, "parity-on-cluster")
 
 
 def _said(config: pytest.Config, settings: Settings, name: str) -> str | None:
@@ -95,8 +119,8 @@ def _said(config: pytest.Config, settings: Settings, name: str) -> str | None:
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
-    if _MATRIX in config.stash:
-        config.stash[_MATRIX].close()
+    if Matrix.KEY in config.stash:
+        config.stash[Matrix.KEY].close()
 
 
 def _folders_of_modules(config: pytest.Config) -> list[Path]:
@@ -113,7 +137,7 @@ def collector_of(module: pytest.Collector, name: str, declaration: object) -> py
 
     if not isinstance(declaration, Declaration) or not is_declared(name, declaration, module.path):
         return None
-    matrix = module.config.stash[_MATRIX]
+    matrix = module.config.stash[Matrix.KEY]
     return DeclarationCollector.from_parent(module, name=name, declaration=declaration, runner=matrix)
 
 
@@ -129,7 +153,7 @@ def pytest_make_collect_report() -> Generator[None, pytest.CollectReport, pytest
 
 @pytest.hookimpl(trylast=True)  # After `-k`, so that the shards divide the selected cells.
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    matrix = config.stash[_MATRIX]
+    matrix = config.stash[Matrix.KEY]
     try:
         if not config.option.collectonly and any(hasattr(item, "cell") for item in items):
             _refuse_unusable_folder(matrix.root)
@@ -143,7 +167,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 def pytest_collection_finish(session: pytest.Session) -> None:
     config = session.config
-    config.stash[_MATRIX].collected(session.items)
+    config.stash[Matrix.KEY].collected(session.items)
     if _is_worker(config):
         plugins = config.pluginmanager
         for_users = {plugins.get_plugin("terminalreporter"), plugins.get_plugin("parity-progress")}
@@ -160,7 +184,7 @@ def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> 
     try:
         made = report(nextitem)
     except OSError as error:
-        _end_unwritten(item.config, error)
+        item.config.stash[Matrix.KEY].end_unwritten(error)
     if _is_worker(item.config):
         # Further messages for the start and the end would print nothing in the controller's terminal.
         item.config.stash[_TELL_CONTROLLER](report=made)
@@ -169,16 +193,6 @@ def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> 
         item.ihook.pytest_runtest_logreport(report=made)
         item.ihook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
     return True
-
-
-def _end_unwritten(config: pytest.Config, error: OSError) -> NoReturn:
-    """End the run: a cell whose record cannot be written has not been run."""
-    matrix = config.stash[_MATRIX]
-    again = f"parity run --resume {matrix.folder}" if matrix.begun else "run it again"
-    message = f"a record cannot be written to {matrix.folder}: {error}. Free space there, then: {again}"
-    if _is_worker(config):
-        config.workeroutput[_UNWRITTEN] = message  # type: ignore[attr-defined]
-    pytest.exit(message, returncode=pytest.ExitCode.INTERNAL_ERROR)
 
 
 def _is_worker(config: pytest.Config) -> bool:
@@ -208,7 +222,7 @@ def pytest_report_teststatus(report: pytest.TestReport, config: pytest.Config) -
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: WorkerController) -> None:
-    node.workerinput[RUN_INFO] = msgspec.json.encode(node.config.stash[_MATRIX].info).decode()
+    node.workerinput[RUN_INFO] = msgspec.json.encode(node.config.stash[Matrix.KEY].info).decode()
 
 
 @pytest.hookimpl(wrapper=True)
@@ -227,7 +241,7 @@ def pytest_testnodedown(node: WorkerController, error: object) -> None:
     message = getattr(node, "workeroutput", {}).get(_USAGE_ERROR)
     if message is not None:
         raise pytest.UsageError(message)
-    unwritten = getattr(node, "workeroutput", {}).get(_UNWRITTEN)
+    unwritten = getattr(node, "workeroutput", {}).get(UNWRITTEN)
     if unwritten is not None:
         pytest.exit(unwritten, returncode=pytest.ExitCode.INTERNAL_ERROR)
 
@@ -242,7 +256,7 @@ class Progress:
     def __init__(self, matrix: Matrix, *, shows_pace: bool) -> None:
         self._matrix = matrix
         self._began = self._ended = 0.0
-        self._pace = Pace()
+        self.pace = Pace()
         self._shows_pace = shows_pace
         self._terminal: pytest.TerminalReporter | None = None
         self._shown = 0.0
@@ -258,12 +272,12 @@ class Progress:
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         self._terminal = session.config.pluginmanager.get_plugin("terminalreporter")
         # Under xdist the controller collects nothing; the workers send it the number.
-        self._pace.total = self._pace.total or sum(hasattr(item, "cell") for item in session.items)
+        self.pace.total = self.pace.total or sum(hasattr(item, "cell") for item in session.items)
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_xdist_node_collection_finished(self, node: WorkerController, ids: list[str]) -> None:
         self._terminal = node.config.pluginmanager.get_plugin("terminalreporter")
-        self._pace.total = sum(".toml::" not in each for each in ids)
+        self.pace.total = sum(".toml::" not in each for each in ids)
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         self._uncollected |= report.failed
@@ -288,17 +302,17 @@ class Progress:
 
     def _count(self, *, failed: bool) -> None:
         now = time.monotonic()
-        self._pace.count(now, failed=failed)
+        self.pace.count(now, failed=failed)
         if not self._shows_pace or self._terminal is None:
             return
         on_terminal = self._terminal.isatty
-        last = self._pace.done == self._pace.total
+        last = self.pace.done == self.pace.total
         if last or now - self._shown > (_TERMINAL_EVERY if on_terminal else _LOG_EVERY):
             self._shown = now
             if on_terminal:
-                self._terminal.rewrite(self._pace.line(), erase=True)
+                self._terminal.rewrite(self.pace.line(), erase=True)
             else:
-                self._terminal.write_line(self._pace.line())
+                self._terminal.write_line(self.pace.line())
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
@@ -314,7 +328,7 @@ class Progress:
         if not self._matrix.begun:
             return
         try:
-            self._end = self._matrix.end(why, max(self._pace.total - self._pace.done, 0))
+            self._end = self._matrix.end(why, max(self.pace.total - self.pace.done, 0))
         except OSError as error:
             self._unwritten = error
             session.exitstatus = pytest.ExitCode.INTERNAL_ERROR
@@ -359,7 +373,7 @@ class Progress:
             terminalreporter.write_line(visible_line(line))
         carried = sum(1 for record in records if record.carried)
         carried_over = f", {carried} of them carried over" if carried else ""
-        pace = f"{self._pace.done / seconds:.0f} cells/s"
+        pace = f"{self.pace.done / seconds:.0f} cells/s"
         terminalreporter.write_line(f"{cells_here(records)}{carried_over}: {counts(records)}; {pace}")
         for line in (*not_here(records), without_kernel(records)):
             if line:

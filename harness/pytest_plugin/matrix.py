@@ -6,12 +6,13 @@ import gc
 import os
 import time
 import warnings
-from collections.abc import Sequence
+from collections.abc import MutableMapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, NoReturn, cast
 
 import msgspec
 import pytest
@@ -44,19 +45,38 @@ _decoder = msgspec.json.Decoder(Record)
 #: Begins the answer of the process for cells if a file of the run cannot be written. No JSON begins so.
 _UNWRITTEN = b"!"
 
-#: The key under which the controller sends its `RunInfo` to the workers.
-RUN_INFO = "parity_run"
+#: The key under which the controller sends its `RunInfo` to the workers, and that of a `NodeRun` on a cluster.
+RUN_INFO, ON_NODE = "parity_run", "parity_on_node"
+#: The key under which a worker sends its controller the message about a record that cannot be written.
+UNWRITTEN = "parity_unwritten"
+
+
+@dataclass(frozen=True)
+class NodeRun:
+    """What a pytest on a node of a cluster does otherwise: its records are fetched from there by the driver."""
+
+    #: The folder in which the run is created.
+    root: Path
+    #: The folder of the run at the driver, which readers of a failure are told.
+    home: str
 
 
 class Matrix:
     """Runs the cells of this process. It is created at the start of every pytest, but starts nothing before a cell."""
 
+    KEY: pytest.StashKey[Matrix] = pytest.StashKey()
+
     def __init__(self, config: pytest.Config, project: Project, selection: Selection, limits: Limits) -> None:
         self.selection = selection
+        self._config = config
         self.seed: int = option(config, "seed")
         if self.seed is None:
             self.seed = project.settings.seed or 0
-        self._resumed, self.part = _part_of(config, self.seed, selection.subjects)
+        self._on_node: NodeRun | None = getattr(config, "workerinput", {}).get(ON_NODE)
+        # On a node of a cluster, the cells to run are named.
+        self._resumed, self.part = (
+            _part_of(config, self.seed, selection.subjects) if self._on_node is None else (None, Part())
+        )
         self.strict_unsupported: bool = option(config, "strict-unsupported")
         self.root: Path = option(config, "runs") or (
             project.runs if project.is_configured else config.rootpath / "runs"
@@ -64,13 +84,15 @@ class Matrix:
         if self._resumed is not None:
             self.root = option(config, "resume").resolve().parent
             self.seed = self._resumed.seed
+        if self._on_node is not None:
+            self.root = self._on_node.root
+            self.seed = self.info.seed
         self._options = _options_of_running_again(config, self.seed, project.settings)
         self._isolated: bool = not option(config, "in-process")
         self._limits = limits
-        self._config = config
         self._places: dict[str, str] = {}
         #: The collected cells of this process by their node ids.
-        self.items: dict[str, CellItem] = {}
+        self.items: MutableMapping[str, CellItem] = {}
         self._process: CellProcess | None = None
         self.worker: str = getattr(config, "workerinput", {}).get("workerid", "main")
         self.log = RunLog(self.root, lambda: self._info_with_missing, self.worker)
@@ -132,7 +154,7 @@ class Matrix:
 
     def collected(self, items: Sequence[pytest.Item]) -> None:
         """Store the collected cells for the process that runs them."""
-        self.items = {item.nodeid: cast("CellItem", item) for item in items if hasattr(item, "cell")}
+        self.items.update((item.nodeid, cast("CellItem", item)) for item in items if hasattr(item, "cell"))
 
     def end(self, why: str, lacking: int) -> RunEnd:
         """Write the end of the run. `why` says why not all cells were run; it is empty if they were."""
@@ -145,7 +167,8 @@ class Matrix:
     def bundles(self) -> Bundles:
         from onnx_parity.harness.judging.bundle import Bundles
 
-        return Bundles(self.folder, self._info_with_missing)
+        home = Path(self._on_node.home) if self._on_node is not None else self.folder
+        return Bundles(self.folder, self._info_with_missing, home)
 
     def claim(self, name: str, place: str) -> str:
         return self._places.setdefault(name, place)
@@ -173,6 +196,21 @@ class Matrix:
         if answer.startswith(_UNWRITTEN):
             raise OSError(answer.removeprefix(_UNWRITTEN).decode())
         return _decoder.decode(answer)
+
+    def given_up(self, item: CellItem, reason: str) -> Record:
+        """Write and return the record of a cell that took each worker of a cluster with it."""
+        blank = self._blank(item)
+        record = msgspec.structs.replace(blank, reason=reason, message=block(blank, [reason]))
+        self.log.finish(record)
+        return record
+
+    def end_unwritten(self, error: OSError) -> NoReturn:
+        """End the run: a cell whose record cannot be written has not been run."""
+        again = f"parity run --resume {self.folder}" if self.begun else "run it again"
+        message = f"a record cannot be written to {self.folder}: {error}. Free space there, then: {again}"
+        if hasattr(self._config, "workeroutput"):
+            self._config.workeroutput[UNWRITTEN] = message
+        pytest.exit(message, returncode=pytest.ExitCode.INTERNAL_ERROR)
 
     def close(self) -> None:
         if self._process is not None:
@@ -268,8 +306,10 @@ def _part_of(config: pytest.Config, seed: int, subjects: Sequence[str]) -> tuple
     """The run that is resumed, if any, and the part of the cells that this invocation runs."""
     shard = option(config, "shard")
     durations: Path | None = option(config, "durations-of")
-    if durations is not None and not shard:
-        raise AxisError(f"--durations-of {durations} has no effect without --shard. Add a shard, such as --shard 1/2.")
+    if durations is not None and not shard and not option(config, "on"):
+        raise AxisError(
+            f"--durations-of {durations} has no effect without --shard or --on. Add a shard, such as --shard 1/2."
+        )
     parsed = parse_shard(shard, durations) if shard else None
     earlier: Path | None = option(config, "since")
     touched = since(earlier, seed, subjects) if earlier is not None else None

@@ -16,6 +16,8 @@ from onnx_parity.harness import axes
 
 _GROUP = "parity"
 _NOT_THERE = object()
+#: What `--on` says for this machine without a cluster, for example to continue a run that began on one.
+HERE = "here"
 
 _EXPORTERS_HELP = (
     f"exporters: {', '.join(axes.EXPORTER_NAMES)}, or module:function for a function with the signature of "
@@ -58,8 +60,15 @@ _OPTIONS: dict[str, dict[str, Any]] = {
     "durations-of": {
         "type": Path,
         "metavar": "RUN",
-        "help": "balance the shards by the durations of the cells in this run",
+        "help": "balance the shards, or the work of a cluster, by the durations of the cells in this run",
     },
+    "on": {
+        "metavar": "CLUSTER",
+        "help": "run cells on a Ray cluster: host:port, or ray for RAY_ADDRESS or a cluster of this machine (default: "
+        "here)",
+    },
+    "workers": {"type": int, "default": 0, "help": "workers on the cluster (default: one for each processor)"},
+    "mixed": {**_FLAG, "help": "use nodes of the cluster that differ from this machine"},
     "stage-seconds": {"help": "time limit of a stage in seconds, 0 for none: 60,export=300 (default: 180)"},
     "memory-limit": {
         "help": "memory limit of a cell's process in MiB, 0 for none (default: half of the machine's memory)"

@@ -16,6 +16,8 @@ class Pace:
     total: int = 0
     done: int = 0
     failed: int = 0
+    #: Where they are run, if that is not here: `4 nodes`.
+    where: str = ""
     #: Times at which cells ended and the number of cells by then, at most one entry per tenth of a second.
     _marks: deque[tuple[float, int]] = field(default_factory=deque)
 
@@ -40,6 +42,7 @@ class Pace:
         parts = [f"{self.done} of {self.total} cells" if self.total else f"{self.done} cells"]
         if rate := self.rate:
             parts.append(f"{rate:.0f}/s" if rate >= 10 else f"{rate:.1f}/s")
+            parts += [f"on {self.where}"] if self.where else []
             if self.total > self.done:
                 parts.append(f"{spelled((self.total - self.done) / rate)} left")
         return ", ".join(parts) + (f"; {self.failed} failed" if self.failed else "")

@@ -75,6 +75,7 @@ NEEDS = (
         "the cells with random sizes of the full tier fail, and so do some tests",
         "pip install hypothesis",
     ),
+    Need("ray", "ray", "`parity run --on` cannot run cells on a cluster", "pip install 'onnx-parity[ray]'"),
     Need(
         "playwright", "playwright", "the tests of the report's pages in a browser are skipped", "pip install playwright"
     ),

@@ -71,9 +71,9 @@ def pipes() -> tuple[Channel, Channel]:
     return Channel(owner_reads, owner_writes), Channel(child_reads, child_writes)
 
 
-def die_with(owner: int) -> None:
+def die_with(owner: int, *, first: bool = True) -> None:
     """Called in a child: if the owner is killed, even with SIGKILL, so is this process. If memory runs out, the system
-    kills this process first.
+    kills this process first, unless `first` is false.
     """
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
@@ -81,4 +81,5 @@ def die_with(owner: int) -> None:
             os._exit(1)
         # Some containers do not permit it, and it is only a hint.
         with suppress(OSError):
-            Path("/proc/self/oom_score_adj").write_text("1000")
+            if first:
+                Path("/proc/self/oom_score_adj").write_text("1000")

@@ -138,6 +138,18 @@ class ChildProcess:
         except EOFError:
             raise ProcessEndedError(self.end(_GONE)) from None
 
+    def receive_within(self, seconds: float) -> bytes | None:
+        """The next answer; None if none comes within so many seconds."""
+        until = time.monotonic() + seconds
+
+        def look() -> None:
+            if time.monotonic() >= until:
+                raise TimeoutError
+
+        with suppress(TimeoutError):
+            return self.receive(look)
+        return None
+
     def limit_memory(self, mib: int) -> None:
         """End the process if it holds more than this."""
         if resident_mib(self._process.pid) > mib:

@@ -51,6 +51,10 @@ class RunLog:
         self.in_flight.end()
         return line
 
+    def bring(self, lines: bytes) -> None:
+        """Write records that another machine has sent, as lines with their checksums."""
+        self._files.records.append_lines(lines)
+
     def carry(self, records: Sequence[Record]) -> None:
         """Write records of an earlier run for cells that this run does not repeat."""
         writer = RecordWriter(create_run(self._root, self._describe()), "carried")

@@ -1,0 +1,1 @@
+"""Measurements of runs on a cluster: simulated large ones, and broken small ones."""
