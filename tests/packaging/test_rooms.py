@@ -45,7 +45,7 @@ LAYERS = {
     "exporter/lowering": ("schema", "values", "opsets", "custom", "aten"),
     "harness": (
         "cases", "subjects", "results", "expecting", "matrix", "judging", "running", "gate", "localisation",
-        "comparison", "surface", "pytest_plugin", "commands",
+        "comparison", "search", "surface", "pytest_plugin", "commands",
     ),
 }  # fmt: skip
 
