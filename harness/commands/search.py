@@ -15,7 +15,7 @@ from onnx_parity.harness.commands.terminal import print_json, print_text, refuse
 from onnx_parity.harness.search.findings import LEDGER, FindingError
 
 if TYPE_CHECKING:
-    from onnx_parity.harness.search.search import Search
+    from onnx_parity.harness.search.coordinator import Search
 
 #: What a search must reach: programs that torch runs, programs without NaN and infinities, and programs a second.
 IN_EAGER, FINITE, A_SECOND = 0.95, 0.8, 20.0
@@ -59,9 +59,9 @@ def search(
     from rich.console import Console
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
+    from onnx_parity.harness.search.coordinator import Search, SearchError
     from onnx_parity.harness.search.looking import PROBES, unknown
     from onnx_parity.harness.search.messages import Order, Report
-    from onnx_parity.harness.search.search import Search, SearchError
 
     asked = tuple(probes.split(",")) if probes else ()
     if wrong := unknown(asked):
@@ -111,9 +111,8 @@ def _print(search: Search, lately: int, seconds: float, processes: int) -> None:
     totals = search.state.totals
     count = max(totals.programs, 1)
     speed = 2 * totals.programs / max(totals.seconds, 1e-9)
-    print_text(
-        f"{totals.programs} programs of {totals.operators} operators; {lately} in {seconds:.0f} s on {processes} processes"
-    )
+    lasted = f"{lately} in {seconds:.0f} s on {processes} processes"
+    print_text(f"{totals.programs} programs of {totals.operators} operators; {lasted}")
     print_text(f"  {speed:6.1f} a second of the time of two processors  {_met(speed, A_SECOND)}: at least {A_SECOND:g}")
     shares = (
         ("run in eager", 1 - totals.refused / count, IN_EAGER),

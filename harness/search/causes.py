@@ -28,12 +28,13 @@ _PLUMBING = frozenset(
     ]
 )
 _NAME = re.compile(r"[A-Za-z_][\w.]*(?=\()")
-_IN_QUOTES = re.compile(r"'[^']*'|\"[^\"]*\"|\([^()]*\)|[\d.e+-]*\d[\d.e+-]*|/\S+")
+#: What differs between errors of one cause: quoted names, names of nodes, paths, and numbers that are no part of a word.
+_DIFFERS = re.compile(r"""node name: [^)]*|Name:'[^']*'|'[^']*'|"[^"]*"|/\S+|(?<![A-Za-z_])-?\d[\d.e+-]*""")
 
 
 def of_message(detail: str) -> str:
     """An error without what differs from program to program: numbers, names in quotes, paths."""
-    return re.sub(r"\s+", " ", _IN_QUOTES.sub("#", detail))[:160].strip()
+    return re.sub(r"\s+", " ", _DIFFERS.sub("#", detail))[:160].strip()
 
 
 def rough(program: Program, failure: Failure) -> str:

@@ -251,7 +251,7 @@ class Draft:
         return self.add(f"torch.sigmoid(torch.nan_to_num({{0}}, 0.0)) * {high - low} + {low}", value)
 
     def writable(self, value: Value) -> bool:
-        """Whether a program may write to it: it is no input, nor a view of one, and no two elements are one in memory."""
+        """Whether a program may write to it: it is no view of an input, and no two elements are one in memory."""
         tensor = value.tensor
         return (
             tensor.untyped_storage().data_ptr() not in self._fixed

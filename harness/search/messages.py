@@ -35,6 +35,14 @@ class Found(msgspec.Struct, frozen=True):
     script: str = ""
 
 
+class Crashed(msgspec.Struct, frozen=True, tag="crashed"):
+    """A program at whose point a worker's process died. It is to be reduced, in processes that may die."""
+
+    number: int
+    point: str
+    detail: str
+
+
 class Entered(msgspec.Struct, frozen=True, tag="entered"):
     """Where a worker is: what is to blame if its process dies."""
 

@@ -56,6 +56,13 @@ class Point:
     exporter: str = PARITY
     opset: int = 18
 
+    @property
+    def culprit(self) -> str:
+        """Whose code runs at this point: the exporter's, or that of what is done with this exporter's model."""
+        if self.exporter != PARITY or self.probe == ONNXRUNTIME:
+            return self.exporter
+        return self.probe
+
     def __str__(self) -> str:
         return f"{self.exporter} at opset {self.opset}, {self.probe}"
 
@@ -140,7 +147,7 @@ def _is_small(verdict: Verdict, trial: Trial) -> bool:
 
 
 def _taken(trial: Trial, names: set[str]) -> Trial:
-    """The trial without the inputs that the model does not have: torch's exporters leave out those that are not used."""
+    """The trial without inputs that the model does not have: torch's exporters leave out what is not used."""
     feeds = {name: array for name, array in trial.feeds.items() if name in names}
     return Trial(trial.which, trial.inputs, feeds, trial.expected)
 

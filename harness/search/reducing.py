@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import torch
 
+from onnx_parity.harness.running.channel import Channel
+from onnx_parity.harness.running.child_process import ChildProcess, ProcessEndedError
 from onnx_parity.harness.search.drawing import quietly
 from onnx_parity.harness.search.looking import look
 from onnx_parity.harness.search.probes import Failure, Point
@@ -16,6 +21,8 @@ from onnx_parity.harness.search.trial import Subject
 
 #: The most programs that are tried; exporters that take seconds get fewer.
 MOST_TRIED = 120
+#: Seconds after which a process that looks at a program counts as dead.
+_SECONDS = 60.0
 
 
 @dataclass
@@ -23,12 +30,15 @@ class _Search:
     point: Point
     failure: Failure
     left: int
+    dies: Callable[[Program], bool] | None = None
 
     def fails(self, program: Program) -> bool:
         """Whether a smaller program has the same fault of the same culprit."""
         if not self.left or not program.outputs:
             return False
         self.left -= 1
+        if self.dies is not None:
+            return self.dies(program)
         subject = Subject(program)
         try:
             if subject.example is None:
@@ -45,9 +55,35 @@ def alike(one: Failure, other: Failure) -> bool:
     return (one.culprit, one.fault) == (other.culprit, other.fault)
 
 
-def reduce(program: Program, point: Point, failure: Failure, most: int = MOST_TRIED) -> Program:
-    """The smallest program that still fails in the same way."""
-    search = _Search(point, failure, most)
+def dies_at(program: Program, point: Point, stderr: Path) -> bool:
+    """Whether a process dies that looks at a program: a copy of this one."""
+
+    def serve(channel: Channel) -> None:
+        subject = Subject(program)
+        with suppress(Exception), quietly():
+            if subject.example is not None:
+                look(subject, point)
+        channel.send(b"survived")
+
+    child, asked = ChildProcess.forked(serve, stderr), time.monotonic()
+    try:
+        child.receive(lambda: child.limit_time(_SECONDS, asked, "hangs"))
+    except ProcessEndedError:
+        return True
+    finally:
+        child.kill()
+    return False
+
+
+def reduce(
+    program: Program,
+    point: Point,
+    failure: Failure,
+    most: int = MOST_TRIED,
+    dies: Callable[[Program], bool] | None = None,
+) -> Program:
+    """The smallest program that still fails in the same way. For crashes, `dies` says whether a process dies."""
+    search = _Search(point, failure, most, dies)
     with quietly():
         program = _first(search, program, ((program.with_lines(program.lines, [name])) for name in program.outputs))
         program = _first(search, program, [_used(program)])

@@ -65,10 +65,11 @@ ARGUMENTS = ({arguments})
 # {detail}
 {check}
 '''
+_CALL = '(program, ARGUMENTS, "model.onnx", input_names={names}, opset_version={opset}'
 _EXPORTS = {
-    TORCH_DYNAMO: 'torch.onnx.export(program, ARGUMENTS, "model.onnx", input_names={names}, dynamo=True, opset_version={opset})',
-    TORCH_SCRIPT: 'torch.onnx.export(program, ARGUMENTS, "model.onnx", input_names={names}, dynamo=False, opset_version={opset})',
-    PARITY: 'onnx_parity.export(program, ARGUMENTS, "model.onnx", input_names={names}, opset_version={opset})',
+    TORCH_DYNAMO: f"torch.onnx.export{_CALL}, dynamo=True)",
+    TORCH_SCRIPT: f"torch.onnx.export{_CALL}, dynamo=False)",
+    PARITY: f"onnx_parity.export{_CALL})",
 }
 
 

@@ -10,10 +10,12 @@ from __future__ import annotations
 import logging
 import os
 import sys
+import tempfile
 import time
 import warnings
 from collections import Counter
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -23,13 +25,13 @@ from onnx_parity.harness.axes import TORCH_DYNAMO
 from onnx_parity.harness.cases.seeds import stable_seed
 from onnx_parity.harness.running.channel import Channel, die_with
 from onnx_parity.harness.search.catalogue import Catalogue
-from onnx_parity.harness.search.causes import cause, rough
+from onnx_parity.harness.search.causes import called, cause, rough
 from onnx_parity.harness.search.drawing import Drawn, draw, quietly, redrawn
 from onnx_parity.harness.search.looking import Choice, look
-from onnx_parity.harness.search.messages import Entered, Found, Order, Report
-from onnx_parity.harness.search.probes import Failure, Point
+from onnx_parity.harness.search.messages import Crashed, Entered, Found, Order, Report
+from onnx_parity.harness.search.probes import Failure, Fault, Point
 from onnx_parity.harness.search.program import Program
-from onnx_parity.harness.search.reducing import MOST_TRIED, reduce
+from onnx_parity.harness.search.reducing import MOST_TRIED, dies_at, reduce
 from onnx_parity.harness.search.scripts import script
 from onnx_parity.harness.search.trial import Subject
 
@@ -77,6 +79,24 @@ class Searcher:
         steady = subject is not None
         return Report(number, drawn.lines, drawn.refused, drawn.finite, steady, dict(endings), seconds, tuple(found))
 
+    def reduce_crash(self, crashed: Crashed) -> Report:
+        """Reduce a program that ends the process. Each candidate is looked at in a copy of this one."""
+        seed = stable_seed(self._order.seed, "program", str(crashed.number))
+        point = next(each for each in self._choice.points(seed) if str(each) == crashed.point)
+        failure = Failure(point.culprit, Fault.CRASH, crashed.detail)
+        subject = _steady(draw(seed, self._catalogue))
+        assert subject is not None, "it was looked at"
+        with tempfile.TemporaryDirectory(prefix="parity-") as aside:
+            dies = partial(dies_at, point=point, stderr=Path(aside) / "stderr")
+            small = Subject(reduce(subject.program, point, failure, MOST_TRIED, dies))
+        why = f"{failure.culprit}: crash: {' '.join(sorted(set(called(small.program))))}"
+        text = script(small, point, failure, f"{failure.culprit}: {crashed.detail} ({point})")
+        found = Found(
+            crashed.number, crashed.point, failure.culprit, failure.fault, crashed.detail, why, why,
+            small.program.source, text,
+        )  # fmt: skip
+        return Report(crashed.number, len(subject.program.lines), "", True, True, {"failed": 1}, 0.0, (found,))
+
     def _found(self, number: int, subject: Subject, point: Point, failure: Failure) -> Found:
         alike = rough(subject.program, failure)
         self._reduced[alike] += 1
@@ -120,7 +140,8 @@ def main(descriptor: int) -> None:
         searcher = Searcher(msgspec.json.decode(channel.receive(), type=Order), channel)
         channel.send(READY)
         while True:
-            report = searcher.look_at(msgspec.json.decode(channel.receive(), type=int))
+            asked = msgspec.json.decode(channel.receive(), type=int | Crashed)
+            report = searcher.reduce_crash(asked) if isinstance(asked, Crashed) else searcher.look_at(asked)
             channel.send(msgspec.json.encode(report))
 
 

@@ -87,10 +87,17 @@ def scattered(d: Draft) -> None:
     shape[axis] = 1
     index = _indices(d, size, shape, negative=False)
     d.add(
-        d.of([f"{{0}}.scatter({axis}, {{1}}, {number})", f"{{0}}.scatter_add({axis}, {{1}}, {{0}})",
-              f"{{0}}.scatter_reduce({axis}, {{1}}, {{0}}, 'amax')", f"{{0}}.scatter({axis}, {{1}}, {{0}})"]),
-        x, index,
-    )  # fmt: skip
+        d.of(
+            [
+                f"{{0}}.scatter({axis}, {{1}}, {number})",
+                f"{{0}}.scatter_add({axis}, {{1}}, {{0}})",
+                f"{{0}}.scatter_reduce({axis}, {{1}}, {{0}}, 'amax')",
+                f"{{0}}.scatter({axis}, {{1}}, {{0}})",
+            ]
+        ),
+        x,
+        index,
+    )
 
 
 @rule(1)
@@ -98,8 +105,18 @@ def masked(d: Draft) -> None:
     x = d.value("number", ranks=(1, 3))
     mask = d.like(x, "bool")
     number = d.number(x.dtype)
-    d.add(d.of([f"{{0}}.masked_fill({{1}}, {number})", "torch.where({1}, {0}, 0)", "{0} * {1}",
-                f"torch.index_put({{0}}, ({{1}},), torch.tensor({number}, dtype={{0}}.dtype))"]), x, mask)  # fmt: skip
+    d.add(
+        d.of(
+            [
+                f"{{0}}.masked_fill({{1}}, {number})",
+                "torch.where({1}, {0}, 0)",
+                "{0} * {1}",
+                f"torch.index_put({{0}}, ({{1}},), torch.tensor({number}, dtype={{0}}.dtype))",
+            ]
+        ),
+        x,
+        mask,
+    )
 
 
 @rule(1)

@@ -113,9 +113,11 @@ def pooled(d: Draft) -> None:
     padding, stride = d.random.randint(0, size // 2), d.random.randint(1, 3)
     ceil = d.chance(0.4)
     text = f"{size}, {stride}, {padding}"
-    choices = [f"F.avg_pool{dims}d({{0}}, {text}, ceil_mode={ceil}, count_include_pad={d.chance(0.5)})",
-               f"F.adaptive_avg_pool{dims}d({{0}}, {d.random.randint(1, 3)})",
-               f"F.lp_pool{dims}d({{0}}.abs() + 0.1, 2, {size}, {stride})"]  # fmt: skip
+    choices = [
+        f"F.avg_pool{dims}d({{0}}, {text}, ceil_mode={ceil}, count_include_pad={d.chance(0.5)})",
+        f"F.adaptive_avg_pool{dims}d({{0}}, {d.random.randint(1, 3)})",
+        f"F.lp_pool{dims}d({{0}}.abs() + 0.1, 2, {size}, {stride})",
+    ]
     choices += [f"F.max_pool{dims}d({{0}}, {text}, ceil_mode={ceil})"] * 2
     if not any(x.varies(axis) for axis in range(2, x.rank)):
         choices.append(f"F.adaptive_max_pool{dims}d({{0}}, {d.random.randint(1, 3)})")

@@ -84,14 +84,26 @@ def unary_with_number(d: Draft) -> None:
     d.add(
         d.of(
             [
-                "F.elu({0}, alpha=0.7)", "F.leaky_relu({0}, 0.2)", "F.gelu({0}, approximate='tanh')",
-                "F.hardshrink({0}, 0.3)", "F.softshrink({0}, 0.4)", "F.threshold({0}, 0.1, -2.0)", "{0}.clamp(-1.5, 2.0)",
-                "{0}.clamp(min=0.25)", "F.softplus({0}, beta=2.0, threshold=3.0)", "torch.nan_to_num({0}, 0.5)",
-                "{0} ** 2", "{0} ** 3", "1.5 - {0}", "torch.rsub({0}, 2, alpha=3)", "{0} * {0}", "torch.mvlgamma({0}.abs() + 3, 2)",
+                "F.elu({0}, alpha=0.7)",
+                "F.leaky_relu({0}, 0.2)",
+                "F.gelu({0}, approximate='tanh')",
+                "F.hardshrink({0}, 0.3)",
+                "F.softshrink({0}, 0.4)",
+                "F.threshold({0}, 0.1, -2.0)",
+                "{0}.clamp(-1.5, 2.0)",
+                "{0}.clamp(min=0.25)",
+                "F.softplus({0}, beta=2.0, threshold=3.0)",
+                "torch.nan_to_num({0}, 0.5)",
+                "{0} ** 2",
+                "{0} ** 3",
+                "1.5 - {0}",
+                "torch.rsub({0}, 2, alpha=3)",
+                "{0} * {0}",
+                "torch.mvlgamma({0}.abs() + 3, 2)",
             ]
         ),
         x,
-    )  # fmt: skip
+    )
 
 
 @rule(2)
@@ -105,11 +117,30 @@ def rounding(d: Draft) -> None:
 def unary_of_ints(d: Draft) -> None:
     x = d.within(d.value("int"), -100, 100) if d.chance(0.8) else d.value("int")
     d.add(
-        d.of(["torch.abs({0})", "torch.neg({0})", "~{0}", "torch.sign({0})", "{0}.clamp(1, 3)", "torch.square({0})",
-              "torch.relu({0})", "{0} << 1", "{0} >> 1", "torch.sqrt({0}.abs())", "torch.exp({0} % 4)", "{0} / 3",
-              "{0} // 3", "{0} % 3", "{0} % -3", "torch.fmod({0}, 2)", "{0}.bitwise_and(5)", "{0} ** 2"]),
+        d.of(
+            [
+                "torch.abs({0})",
+                "torch.neg({0})",
+                "~{0}",
+                "torch.sign({0})",
+                "{0}.clamp(1, 3)",
+                "torch.square({0})",
+                "torch.relu({0})",
+                "{0} << 1",
+                "{0} >> 1",
+                "torch.sqrt({0}.abs())",
+                "torch.exp({0} % 4)",
+                "{0} / 3",
+                "{0} // 3",
+                "{0} % 3",
+                "{0} % -3",
+                "torch.fmod({0}, 2)",
+                "{0}.bitwise_and(5)",
+                "{0} ** 2",
+            ]
+        ),
         x,
-    )  # fmt: skip
+    )
 
 
 def _partner(d: Draft, x: Value, kind: str) -> Value:
@@ -143,10 +174,23 @@ def _swapped(d: Draft, text: str, a: Value, b: Value) -> Value:
 
 @rule(7)
 def arithmetic(d: Draft) -> None:
-    text = d.of(["{0} + {1}", "{0} - {1}", "{0} * {1}", "torch.maximum({0}, {1})", "torch.minimum({0}, {1})",
-                 "torch.add({0}, {1}, alpha=2)", "torch.sub({0}, {1}, alpha=3)", "torch.lerp({0}, {1}, 0.3)",
-                 "torch.hypot({0}, {1})", "torch.copysign({0}, {1})", "torch.logaddexp({0}, {1})",
-                 "torch.fmax({0}, {1})", "torch.heaviside({0}, {1})"])  # fmt: skip
+    text = d.of(
+        [
+            "{0} + {1}",
+            "{0} - {1}",
+            "{0} * {1}",
+            "torch.maximum({0}, {1})",
+            "torch.minimum({0}, {1})",
+            "torch.add({0}, {1}, alpha=2)",
+            "torch.sub({0}, {1}, alpha=3)",
+            "torch.lerp({0}, {1}, 0.3)",
+            "torch.hypot({0}, {1})",
+            "torch.copysign({0}, {1})",
+            "torch.logaddexp({0}, {1})",
+            "torch.fmax({0}, {1})",
+            "torch.heaviside({0}, {1})",
+        ]
+    )
     if any(name in text for name in ("lerp", "hypot", "logaddexp", "heaviside")):
         a, b = _pair(d, "float")
         if a.dtype != b.dtype:
@@ -160,9 +204,19 @@ def arithmetic(d: Draft) -> None:
 def division(d: Draft) -> None:
     a, b = _pair(d, "number" if d.chance(0.5) else "float")
     b = d.within(b, 1, math.inf) if d.chance(0.7) else d.add("{0}.abs() + 1", b)
-    text = d.of(["{0} / {1}", "{0} // {1}", "{0} % {1}", "torch.fmod({0}, {1})",
-                 "torch.div({0}, {1}, rounding_mode='trunc')", "torch.div({0}, {1}, rounding_mode='floor')",
-                 "torch.atan2({0}, {1})", "torch.xlogy({0}, {1})", "torch.true_divide({0}, {1})"])  # fmt: skip
+    text = d.of(
+        [
+            "{0} / {1}",
+            "{0} // {1}",
+            "{0} % {1}",
+            "torch.fmod({0}, {1})",
+            "torch.div({0}, {1}, rounding_mode='trunc')",
+            "torch.div({0}, {1}, rounding_mode='floor')",
+            "torch.atan2({0}, {1})",
+            "torch.xlogy({0}, {1})",
+            "torch.true_divide({0}, {1})",
+        ]
+    )
     d.add(text, a, b)
 
 
@@ -178,9 +232,15 @@ def of_three(d: Draft) -> None:
     dtype = torch.promote_types(a.dtype, b.dtype)
     c = d.like(a, broadcast=True) if d.chance(0.5) else a
     a, b, c = (each if each.dtype is dtype else d.add(f"{{0}}.to({dtype})", each) for each in (a, b, c))
-    text = d.of(["torch.addcmul({0}, {1}, {2}, value=0.5)", "torch.addcdiv({0}, {1}, {2}.abs() + 1, value=2.0)",
-                 "torch.clamp({0}, torch.minimum({1}, {2}), torch.maximum({1}, {2}))", "torch.lerp({0}, {1}, {2})",
-                 "torch.where({0} > 0.3, {1}, {2})"])  # fmt: skip
+    text = d.of(
+        [
+            "torch.addcmul({0}, {1}, {2}, value=0.5)",
+            "torch.addcdiv({0}, {1}, {2}.abs() + 1, value=2.0)",
+            "torch.clamp({0}, torch.minimum({1}, {2}), torch.maximum({1}, {2}))",
+            "torch.lerp({0}, {1}, {2})",
+            "torch.where({0} > 0.3, {1}, {2})",
+        ]
+    )
     d.add(text, a, b, c)
 
 
@@ -210,8 +270,16 @@ def logical(d: Draft) -> None:
 def bitwise(d: Draft) -> None:
     x = d.value("int")
     y = _partner(d, x, "int")
-    text = d.of(["{0} & {1}", "{0} | {1}", "{0} ^ {1}", "torch.gcd({0}, {1})", "{0} << ({1} % 4).abs()",
-                 "{0} >> ({1} % 4).abs()"])  # fmt: skip
+    text = d.of(
+        [
+            "{0} & {1}",
+            "{0} | {1}",
+            "{0} ^ {1}",
+            "torch.gcd({0}, {1})",
+            "{0} << ({1} % 4).abs()",
+            "{0} >> ({1} % 4).abs()",
+        ]
+    )
     d.add(text, d.within(x, -100, 100), d.within(y, -100, 100))
 
 
@@ -237,5 +305,15 @@ def cast(d: Draft) -> None:
         x = d.within(x, 0 if dtype is torch.uint8 else -100, 100)
     elif dtype is torch.float16:
         x = d.within(x, -6e4, 6e4)
-    d.add(d.of([f"{{0}}.to({dtype})", f"{{0}}.type({dtype})", f"torch.zeros((), dtype={dtype}).type_as({{0}}.to({dtype})) + {{0}}.to({dtype})"])
-          if dtype is not torch.bool else "{0}.bool()", x)  # fmt: skip
+    d.add(
+        d.of(
+            [
+                f"{{0}}.to({dtype})",
+                f"{{0}}.type({dtype})",
+                f"torch.zeros((), dtype={dtype}).type_as({{0}}.to({dtype})) + {{0}}.to({dtype})",
+            ]
+        )
+        if dtype is not torch.bool
+        else "{0}.bool()",
+        x,
+    )

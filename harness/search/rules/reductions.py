@@ -24,12 +24,28 @@ def reduction(d: Draft) -> None:
     axes = d.random.sample(range(x.rank), d.random.randint(1, x.rank))
     axis, some = d.axis(x), axes[0] if len(axes) == 1 else tuple(axes)
     keep = _keeping(d)
-    d.add(d.of([f"{{0}}.sum({some}{keep})", f"{{0}}.mean({some}{keep})", "{0}.sum()", "{0}.mean()",
-                f"torch.amax({{0}}, {some}{keep})", f"torch.amin({{0}}, {some}{keep})", "{0}.max()", "{0}.min()",
-                f"torch.tanh({{0}}).prod({axis}{keep})", f"torch.logsumexp({{0}}, {some}{keep})",
-                f"torch.linalg.vector_norm({{0}}, 2, {some}{keep})", f"{{0}}.norm(1, {axis}{keep})",
-                f"torch.linalg.vector_norm({{0}}, inf, {some}{keep})", f"torch.nansum({{0}}, {some}{keep})",
-                f"torch.count_nonzero({{0}}, {axis})"]), x)  # fmt: skip
+    d.add(
+        d.of(
+            [
+                f"{{0}}.sum({some}{keep})",
+                f"{{0}}.mean({some}{keep})",
+                "{0}.sum()",
+                "{0}.mean()",
+                f"torch.amax({{0}}, {some}{keep})",
+                f"torch.amin({{0}}, {some}{keep})",
+                "{0}.max()",
+                "{0}.min()",
+                f"torch.tanh({{0}}).prod({axis}{keep})",
+                f"torch.logsumexp({{0}}, {some}{keep})",
+                f"torch.linalg.vector_norm({{0}}, 2, {some}{keep})",
+                f"{{0}}.norm(1, {axis}{keep})",
+                f"torch.linalg.vector_norm({{0}}, inf, {some}{keep})",
+                f"torch.nansum({{0}}, {some}{keep})",
+                f"torch.count_nonzero({{0}}, {axis})",
+            ]
+        ),
+        x,
+    )
 
 
 @rule(1.5)
@@ -60,8 +76,15 @@ def _varied(value: Value) -> bool:
 def reduction_of_ints(d: Draft) -> None:
     x = d.value("int" if d.chance(0.6) else "bool", ranks=(1, 4), where=_nonempty)
     axis, keep = d.axis(x), _keeping(d)
-    texts = [f"{{0}}.sum({axis}{keep})", f"{{0}}.any({axis}{keep})", f"{{0}}.all({axis}{keep})", "{0}.sum()", "{0}.any()",
-             f"torch.cumsum({{0}}, {axis})", f"torch.amax({{0}}, {axis}{keep})"]  # fmt: skip
+    texts = [
+        f"{{0}}.sum({axis}{keep})",
+        f"{{0}}.any({axis}{keep})",
+        f"{{0}}.all({axis}{keep})",
+        "{0}.sum()",
+        "{0}.any()",
+        f"torch.cumsum({{0}}, {axis})",
+        f"torch.amax({{0}}, {axis}{keep})",
+    ]
     if x.dtype is not torch.bool:
         texts += [f"({{0}} % 3).prod({axis}{keep})", f"{{0}}.max({axis}{keep}).values", "{0}.float().mean()"]
     d.add(d.of(texts), d.within(x, -1000, 1000) if x.dtype is not torch.bool else x)
@@ -71,8 +94,18 @@ def reduction_of_ints(d: Draft) -> None:
 def softmax(d: Draft) -> None:
     x = d.within(d.value("float", ranks=(1, 4), where=_nonempty), -30, 30)
     axis = d.axis(x)
-    d.add(d.of([f"torch.softmax({{0}}, {axis})", f"F.log_softmax({{0}}, {axis})", f"F.softmin({{0}}, {axis})",
-                f"F.normalize({{0}}, dim={axis})", f"torch.softmax({{0}}, {axis}, dtype=torch.float32)"]), x)  # fmt: skip
+    d.add(
+        d.of(
+            [
+                f"torch.softmax({{0}}, {axis})",
+                f"F.log_softmax({{0}}, {axis})",
+                f"F.softmin({{0}}, {axis})",
+                f"F.normalize({{0}}, dim={axis})",
+                f"torch.softmax({{0}}, {axis}, dtype=torch.float32)",
+            ]
+        ),
+        x,
+    )
 
 
 @rule(1.5)
@@ -117,11 +150,19 @@ def ordering(d: Draft) -> None:
         x = d.fresh("number" if d.chance(0.2) else "float", shape, distinct=True)
     axis, keep, down = d.axis(x), _keeping(d), d.of(["", ", descending=True"])
     many = d.random.randint(1, min(x.shape[axis], x.other.shape[axis]))
-    text, makes = d.random.choice([
-        (f"torch.argmax({{0}}, {axis}{keep})", 1), (f"torch.argmin({{0}}, {axis}{keep})", 1), ("torch.argmax({0})", 1),
-        (f"torch.sort({{0}}, {axis}{down})", 2), (f"torch.argsort({{0}}, {axis}{down})", 1),
-        (f"torch.topk({{0}}, {many}, {axis})", 2), (f"torch.topk({{0}}, {many}, {axis}, largest=False)", 2),
-        (f"torch.max({{0}}, {axis}{keep})", 2), (f"torch.min({{0}}, {axis}{keep})", 2),
-        (f"torch.median({{0}}, {axis}{keep})", 2), (f"torch.kthvalue({{0}}, {many}, {axis}{keep})", 2),
-    ])  # fmt: skip
+    text, makes = d.random.choice(
+        [
+            (f"torch.argmax({{0}}, {axis}{keep})", 1),
+            (f"torch.argmin({{0}}, {axis}{keep})", 1),
+            ("torch.argmax({0})", 1),
+            (f"torch.sort({{0}}, {axis}{down})", 2),
+            (f"torch.argsort({{0}}, {axis}{down})", 1),
+            (f"torch.topk({{0}}, {many}, {axis})", 2),
+            (f"torch.topk({{0}}, {many}, {axis}, largest=False)", 2),
+            (f"torch.max({{0}}, {axis}{keep})", 2),
+            (f"torch.min({{0}}, {axis}{keep})", 2),
+            (f"torch.median({{0}}, {axis}{keep})", 2),
+            (f"torch.kthvalue({{0}}, {many}, {axis}{keep})", 2),
+        ]
+    )
     d.add_all(text, x, makes=makes)

@@ -1,4 +1,4 @@
-"""The register of rules. A rule adds one operator to a draft, whose constraints it solves for the operands it chooses."""
+"""The register of rules. A rule chooses operands and solves an operator's constraints for them."""
 
 from __future__ import annotations
 

@@ -52,8 +52,18 @@ def permute(d: Draft) -> None:
     x = d.value(ranks=(2, 5))
     order = d.random.sample(range(x.rank), x.rank)
     a, b = d.axis(x), d.axis(x)
-    d.add(d.of([f"{{0}}.permute({', '.join(map(str, order))})", f"{{0}}.transpose({a}, {b})",
-                f"torch.movedim({{0}}, {a}, {b})", "{0}.mT", f"torch.swapaxes({{0}}, {a}, {b}).contiguous()"]), x)  # fmt: skip
+    d.add(
+        d.of(
+            [
+                f"{{0}}.permute({', '.join(map(str, order))})",
+                f"{{0}}.transpose({a}, {b})",
+                f"torch.movedim({{0}}, {a}, {b})",
+                "{0}.mT",
+                f"torch.swapaxes({{0}}, {a}, {b}).contiguous()",
+            ]
+        ),
+        x,
+    )
 
 
 @rule(3)

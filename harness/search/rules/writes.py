@@ -32,8 +32,18 @@ def written(d: Draft) -> None:
         "{0}.copy_({0} * 1)",
     ]
     if x.is_float:
-        texts += [f"{{0}}.mul_({number})", "{0}.clamp_(-2, 2)", "{0}.relu_()", "{0}.tanh_()", f"{{0}}.add_({number}, alpha=2)",
-                  "torch.sigmoid_({0})", "F.elu_({0})", f"{{0}}[{{0}} < 0] = {number}", "{0}.div_(3)", "{0}.neg_()"]  # fmt: skip
+        texts += [
+            f"{{0}}.mul_({number})",
+            "{0}.clamp_(-2, 2)",
+            "{0}.relu_()",
+            "{0}.tanh_()",
+            f"{{0}}.add_({number}, alpha=2)",
+            "torch.sigmoid_({0})",
+            "F.elu_({0})",
+            f"{{0}}[{{0}} < 0] = {number}",
+            "{0}.div_(3)",
+            "{0}.neg_()",
+        ]
     elif str(x.dtype) != "torch.bool":
         texts += [f"{{0}}.add_({number})", "{0}.clamp_(0, 3)", "{0}.bitwise_and_(3)", "{0}.floor_divide_(2)"]
     else:
@@ -47,14 +57,29 @@ def written_in_part(d: Draft) -> None:
     if not x.rank or not _nonempty(x):
         return
     number = d.number(x.dtype)
-    texts = [f"{{0}}[0] = {number}", f"{{0}}[..., -1] = {number}", f"{{0}}[1:] = {number}", f"{{0}}[::2].fill_({number})",
-             "{0}[..., :1] = {0}[..., -1:]", f"{{0}}.select(-1, 0).fill_({number})", f"{{0}}.view_as({{0}})[0] = {number}"]  # fmt: skip
+    texts = [
+        f"{{0}}[0] = {number}",
+        f"{{0}}[..., -1] = {number}",
+        f"{{0}}[1:] = {number}",
+        f"{{0}}[::2].fill_({number})",
+        "{0}[..., :1] = {0}[..., -1:]",
+        f"{{0}}.select(-1, 0).fill_({number})",
+        f"{{0}}.view_as({{0}})[0] = {number}",
+    ]
     if str(x.dtype) != "torch.bool":
-        texts += [f"{{0}}[0] += {number}", f"{{0}}[:-1] *= {number}" if not x.is_float else "{0}[:-1] *= 0.5",
-                  "{0}[..., 0].add_(1)", "{0}.transpose(0, -1)[0].add_(1)", f"{{0}}.index_fill_(0, torch.tensor([0]), {number})"]  # fmt: skip
+        texts += [
+            f"{{0}}[0] += {number}",
+            f"{{0}}[:-1] *= {number}" if not x.is_float else "{0}[:-1] *= 0.5",
+            "{0}[..., 0].add_(1)",
+            "{0}.transpose(0, -1)[0].add_(1)",
+            f"{{0}}.index_fill_(0, torch.tensor([0]), {number})",
+        ]
         if x.rank > 1:
-            texts += [f"torch.diagonal({{0}}, 0, 0, 1).fill_({number})", f"{{0}}[:, 0] = {{0}}[:, -1] + {number}",
-                      "{0}[0] = {0}.sum(0).to({0}.dtype)"]  # fmt: skip
+            texts += [
+                f"torch.diagonal({{0}}, 0, 0, 1).fill_({number})",
+                f"{{0}}[:, 0] = {{0}}[:, -1] + {number}",
+                "{0}[0] = {0}.sum(0).to({0}.dtype)",
+            ]
     d.add_all(d.of(texts), x, makes=0)
 
 

@@ -23,9 +23,11 @@ from onnx_parity.harness.results.environment import package_versions
 from onnx_parity.harness.running.child_process import ChildProcess, ProcessEndedError
 from onnx_parity.harness.running.last_words import error_in
 from onnx_parity.harness.search.findings import Finding, read_findings, slug, write
-from onnx_parity.harness.search.messages import Entered, Found, Order, Report, State
+from onnx_parity.harness.search.messages import Crashed, Entered, Found, Order, Report, State
 
 WORKER = "onnx_parity.harness.search.worker"
+#: Where a worker is before it has said where it is.
+DRAWING = "being drawn"
 STATE, FAILURES, FINDINGS = "state.json", "failures.jsonl", "findings"
 #: Seconds that a worker may take for its imports, on a busy machine, and for one program with its reductions.
 START_SECONDS, PROGRAM_SECONDS = 300.0, 300.0
@@ -87,7 +89,7 @@ class Search:
                 try:
                     while time.monotonic() < deadline and (number := self._take(last)) is not None:
                         report = worker.look_at(number)
-                        self._keep(report)
+                        self.keep(report)
                         done(report)
                 finally:
                     worker.end()
@@ -97,7 +99,7 @@ class Search:
                 for future in [pool.submit(drive) for _ in range(processes)]:
                     future.result()
         finally:
-            self._write_state()
+            self.write_state()
 
     def _order(self) -> Order:
         counts: Counter[str] = Counter()
@@ -114,7 +116,7 @@ class Search:
             self._next += 1
             return self._next - 1
 
-    def _keep(self, report: Report) -> None:
+    def keep(self, report: Report) -> None:
         with self._lock:
             self._flying.discard(report.number)
             self.state.next = min(self._flying, default=self._next)
@@ -129,7 +131,7 @@ class Search:
                     self.state.causes[found.cause] = self.state.causes.get(found.cause, 0) + 1
                     self._note(found)
             if time.monotonic() - self._kept > _KEPT_EVERY:
-                self._write_state()
+                self.write_state()
 
     def _note(self, found: Found) -> None:
         """Make a cause that nobody knows a finding."""
@@ -149,7 +151,7 @@ class Search:
         )
         write(self.folder / FINDINGS / name, finding, found.script)
 
-    def _write_state(self) -> None:
+    def write_state(self) -> None:
         self._kept = time.monotonic()
         aside = self.folder / f"{STATE}.part"
         aside.write_bytes(msgspec.json.encode(self.state))
@@ -165,11 +167,25 @@ class _Worker:
         self._child: ChildProcess | None = None
 
     def look_at(self, number: int) -> Report:
-        """The report of a program. If the process dies, that is what it found."""
+        """The report of a program. If the process dies, that is what it found, and another one reduces it."""
+        answer = self._asked(number)
+        if isinstance(answer, Report):
+            return answer
+        reduced = self._asked(answer) if answer.point != DRAWING else answer
+        if isinstance(reduced, Report):
+            return reduced
+        cause = f"crash: {answer.point}: {answer.detail}"
+        text = f'"""parity search --seed {self._order.seed}, program {number}: {answer.detail} ({answer.point})"""\n'
+        found = Found(
+            number, answer.point, answer.point.partition(" ")[0], "crash", answer.detail, cause, cause, "", text
+        )
+        return Report(number, 0, "", True, True, {"failed": 1}, 0.0, (found,))
+
+    def _asked(self, task: int | Crashed) -> Report | Crashed:
         child = self._child = self._child or self._start()
-        point = "being drawn"
+        number, point = (task.number, task.point) if isinstance(task, Crashed) else (task, DRAWING)
         try:
-            child.send(msgspec.json.encode(number))
+            child.send(msgspec.json.encode(task))
             while True:
                 answer = msgspec.json.decode(_answer(child, PROGRAM_SECONDS), type=Entered | Report)
                 if isinstance(answer, Report):
@@ -177,11 +193,7 @@ class _Worker:
                 point = answer.point
         except ProcessEndedError as ending:
             self._child = None
-            detail = f"the process {self._told(ending)}"
-            cause = f"crash: {point}: {detail}"
-            text = f'"""parity search --seed {self._order.seed}, program {number}: {detail} ({point})"""\n'
-            found = Found(number, point, point.partition(" ")[0], "crash", detail, cause, cause, script=text)
-            return Report(number, 0, "", True, True, {"failed": 1}, 0.0, (found,))
+            return Crashed(number, point, f"the process {self._told(ending)}")
 
     def end(self) -> None:
         if self._child is not None:
