@@ -11,13 +11,13 @@ mutant is named with its reason in `benchmarks/mutants/equivalent.toml`; for any
 from __future__ import annotations
 
 import random
-import sys
 import tempfile
 import tomllib
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
+from types import FunctionType
 from typing import Annotated
 
 import msgspec
@@ -29,7 +29,7 @@ from benchmarks.mutants.reached import Reached, survey
 from benchmarks.mutants.sites import Mutant, mutants_of
 from benchmarks.mutants.trial import Trial, judge, searched, spread
 from onnx_parity.exporter.lowering import families  # noqa: F401  (all lowerings have to exist before faults are planted)
-from onnx_parity.exporter.lowering.registry import find
+from onnx_parity.exporter.lowering.registry import find, operators_named
 from onnx_parity.harness.axes import PARITY, Device, Selection, Tier
 from onnx_parity.harness.cases.declarations import declared_under
 from onnx_parity.harness.judging.outcome import blank_record
@@ -197,9 +197,9 @@ def _print(
 
 def _is_located(mutant: Mutant, operator: str) -> bool:
     """Whether the operator that was named is one that the fault's file lowers."""
-    lowered = find(operator, 18) if operator else None
-    code = getattr(lowered, "__code__", None)
-    return code is not None and code.co_filename.endswith(mutant.file)
+    functions = (find(each, 18) for each in operators_named(operator)) if operator else ()
+    files = (function.__code__.co_filename for function in functions if isinstance(function, FunctionType))
+    return any(file.endswith(mutant.file) for file in files)
 
 
 def _reruns(mutant: Mutant, cell: Cell, reached: Reached) -> bool:
@@ -212,4 +212,4 @@ def _reruns(mutant: Mutant, cell: Cell, reached: Reached) -> bool:
 
 
 if __name__ == "__main__":
-    sys.exit(typer.run(main))
+    typer.run(main)

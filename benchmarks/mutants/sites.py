@@ -165,8 +165,8 @@ def plant(mutant: Mutant, path: Path) -> None:
     tree = ast.parse(path.read_text("utf-8"))
     node = next(node for number, node in enumerate(ast.walk(tree)) if number == mutant.node)
     changed = next(new for kind, new in _changes(node, {}) if kind is mutant.kind)
-    tree = ast.fix_missing_locations(_Replacing(node, copy.deepcopy(changed)).visit(tree))
-    codes = {code.co_qualname: code for code in _codes(compile(tree, str(path), "exec"))}
+    _Replacing(node, copy.deepcopy(changed)).visit(tree)
+    codes = {code.co_qualname: code for code in _codes(compile(ast.fix_missing_locations(tree), str(path), "exec"))}
     planted = 0
     for function in [each for each in gc.get_objects() if isinstance(each, FunctionType)]:
         code = function.__code__

@@ -15,11 +15,12 @@ from pathlib import Path
 import torch
 from torch.utils._pytree import tree_leaves, tree_unflatten
 
-from onnx_parity.harness.case import Case, Declaration, Kind
+from onnx_parity.harness.case import Case, Declaration
 from onnx_parity.harness.cases.declarations import declared_under
 from onnx_parity.harness.cases.opinfo_entries import DATABASE, EXCLUDED, Usable, first_dtype, read_survey, spread
 from onnx_parity.harness.cases.opinfo_samples import Sample, draw_samples
 from onnx_parity.harness.inputs import Maker, name_of
+from onnx_parity.harness.record import Kind
 from onnx_parity.harness.search.draft import Draft, RefusedError, Value
 from onnx_parity.harness.search.program import NAMES, Fixed
 
@@ -104,7 +105,7 @@ def _calls_of_entry(entry: str, usable: tuple[str, tuple[int, ...]] | None) -> t
 
 
 def _of_sample(entry: str, sample: Sample) -> Call | None:
-    function = torch.overrides.resolve_name(sample.operator)  # type: ignore[no-untyped-call]
+    function = torch.overrides.resolve_name(sample.operator)
     if function is None or not all(map(_is_usable, sample.tensors)):
         return None
     tensors = iter(range(len(sample.tensors)))
@@ -127,7 +128,7 @@ def _is_call(declaration: Declaration) -> bool:
         type(declaration) is Declaration
         and declaration.kind is Kind.OPERATOR
         and not isinstance(declaration.program, type)
-        and torch.overrides.resolve_name(declaration.program) is not None  # type: ignore[no-untyped-call]
+        and torch.overrides.resolve_name(declaration.program) is not None
     )
 
 
@@ -155,7 +156,7 @@ def _of_case(case: Case) -> Call | None:
         return None
     if not all(_is_usable(maker.tensor) for maker in makers if isinstance(maker, Fixed)):
         return None
-    function = torch.overrides.resolve_name(declaration.program)  # type: ignore[no-untyped-call]
+    function = torch.overrides.resolve_name(declaration.program)
     return _call(case.name, function, arguments, keywords, tuple(makers))
 
 

@@ -28,7 +28,7 @@ _PLUMBING = frozenset(
     ]
 )
 _NAME = re.compile(r"[A-Za-z_][\w.]*(?=\()")
-#: What differs between errors of one cause: quoted names, names of nodes, paths, and numbers that are no part of a word.
+#: What differs between errors of one cause: quoted names, names of nodes, paths, and numbers outside of words.
 _DIFFERS = re.compile(r"""node name: [^)]*|Name:'[^']*'|'[^']*'|"[^"]*"|/\S+|(?<![A-Za-z_])-?\d[\d.e+-]*""")
 
 

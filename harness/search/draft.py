@@ -256,7 +256,7 @@ class Draft:
         return (
             tensor.untyped_storage().data_ptr() not in self._fixed
             and tensor.numel() > 0
-            and torch._debug_has_internal_overlap(tensor) == 0  # type: ignore[no-untyped-call]
+            and torch._debug_has_internal_overlap(tensor) == 0
         )
 
     # --- lines --------------------------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -27,6 +28,9 @@ LEDGER = Path("findings")
 FILE, SCRIPT = "finding.toml", "script.py"
 #: Seconds that a script may take.
 _SECONDS = 300.0
+#: How many of the last lines that a script prints are recorded.
+LINES = 2
+_COLOUR = re.compile(r"\x1b\[[\d;]*m")
 #: Numbers that a script prints may differ in their last digits, and addresses and paths from machine to machine.
 _VARYING = re.compile(r"0x[0-9a-f]+|\S*/\S+|\d{4}-\d\d-\d\d \S+|:\d+")
 
@@ -109,7 +113,7 @@ def as_toml(finding: Finding) -> str:
 
 
 def _spelled(value: object) -> str:
-    if isinstance(value, str) and "\n" in value and "'''" not in value:
+    if isinstance(value, str) and "\n" in value and "'''" not in value and value.replace("\n", "").isprintable():
         return f"'''\n{value}'''"
     if isinstance(value, list):
         return f"[{', '.join(map(_spelled, value))}]"
@@ -119,9 +123,10 @@ def _spelled(value: object) -> str:
 def rerun(folder: Path, finding: Finding) -> Rerun:
     """Run a finding's script in a process of its own, in a folder that is deleted afterwards."""
     with tempfile.TemporaryDirectory(prefix="parity-") as aside:
+        shutil.copy(folder / SCRIPT, aside)
         try:
             done = subprocess.run(
-                [sys.executable, str((folder / SCRIPT).resolve())],
+                [sys.executable, SCRIPT],
                 cwd=aside,
                 env={**os.environ, "PYTHONWARNINGS": "ignore", "OMP_NUM_THREADS": "1"},
                 capture_output=True,
@@ -141,8 +146,10 @@ def rerun(folder: Path, finding: Finding) -> Rerun:
     return Rerun(Now.THERE if same else Now.CHANGED, done.returncode, prints)
 
 
-def _last(text: str, lines: int = 6) -> str:
-    return "\n".join(line[:300] for line in text.strip().splitlines()[-lines:])
+def _last(text: str) -> str:
+    """The last lines of an output, without colours."""
+    lines = [line.rstrip()[:300] for line in _COLOUR.sub("", text).splitlines() if line.strip()]
+    return "\n".join(lines[-LINES:])
 
 
 def _plain(text: str) -> str:

@@ -105,7 +105,9 @@ def fake_tensors(subject: Subject, point: Point) -> Failure | None:
     real = subject.run(inputs)  # type: ignore[arg-type]
     try:
         with FakeTensorMode(allow_non_fake_inputs=True) as mode:
-            fake = tree_leaves(subject.module(*(mode.from_tensor(each) for each in inputs)))
+            fake = tree_leaves(
+                subject.module(*(mode.from_tensor(each) for each in inputs if isinstance(each, torch.Tensor)))
+            )
     except Exception as error:
         if type(error).__name__ in ("DataDependentOutputException", "DynamicOutputShapeException"):
             raise RefusedHere(_said(error)) from error

@@ -207,7 +207,5 @@ def padded_by_itself(d: Draft) -> None:
     size = min(x.shape[-1], x.other.shape[-1])
     mode = d.of(["replicate", "circular", "reflect"])
     most = {"replicate": 3, "circular": size, "reflect": size - 1}[mode]
-    amounts = (d.random.randint(0, min(most, 3)), d.random.randint(0, min(most, 3)))
-    if x.rank == 4:
-        amounts = (*amounts, 0, 0)
-    d.add(f"F.pad({{0}}, {amounts}, mode={mode!r})", x)
+    amounts = [d.random.randint(0, min(most, 3)), d.random.randint(0, min(most, 3)), *([0, 0] if x.rank == 4 else [])]
+    d.add(f"F.pad({{0}}, {tuple(amounts)}, mode={mode!r})", x)

@@ -47,7 +47,7 @@ def written(d: Draft) -> None:
     elif str(x.dtype) != "torch.bool":
         texts += [f"{{0}}.add_({number})", "{0}.clamp_(0, 3)", "{0}.bitwise_and_(3)", "{0}.floor_divide_(2)"]
     else:
-        texts += ["{0}.logical_not_()", "{0}.logical_and_(True)"]
+        texts += ["{0}.logical_not_()", "{0}.logical_and_(~{0})"]
     d.add_all(d.of(texts), x, makes=0)
 
 
