@@ -84,6 +84,8 @@ def _within_functions(tree: ast.Module) -> Iterator[tuple[str, ast.AST]]:
 
     def inner(node: ast.AST, function: str) -> Iterator[tuple[str, ast.AST]]:
         yield function, node
+        if isinstance(node, ast.keyword) and node.arg in _AXES and isinstance(node.value, ast.Constant):
+            return  # The axis is changed with its keyword.
         for name, value in ast.iter_fields(node):
             if name in ("annotation", "returns", "decorator_list", "args") and not isinstance(node, ast.Call):
                 continue

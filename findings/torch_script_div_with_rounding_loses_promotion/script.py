@@ -1,4 +1,4 @@
-"""torch.div with rounding_mode of a bfloat16 scalar and float32 returns another dtype"""
+"""torch.div with rounding_mode of a float16 scalar and a float32 tensor is computed in float16"""
 
 import onnxruntime
 import torch
@@ -6,7 +6,7 @@ import torch
 
 class Program(torch.nn.Module):
     def forward(self, x, y):
-        return torch.div(x, y, rounding_mode='trunc').float() + torch.div(x, y, rounding_mode='trunc')
+        return torch.div(x, y, rounding_mode='trunc')
 
 
 ARGUMENTS = (torch.tensor(-1.0, dtype=torch.float16), torch.tensor([3e-5, 2.0]),)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.mutants.reached import Reached, survey
-from benchmarks.mutants.sites import Kind, Mutant, NotPlantedError, mutants_of, plant
+from benchmarks.mutants.sites import Mutant, NotPlantedError, mutants_of, plant
 from benchmarks.mutants.trial import judge, spread
 from onnx_parity.exporter.lowering.aten import activation
 from onnx_parity.harness.axes import Device, Selection, Tier
