@@ -30,7 +30,14 @@ if sys.version_info[:2] not in SUPPORTED:
         + f"Run: {_found[0] if _found else 'python3.13'} start.py {' '.join(sys.argv[1:])}".rstrip()
     )
 
+from collections.abc import Iterator  # noqa: E402
+from contextlib import contextmanager  # noqa: E402
 from dataclasses import dataclass  # noqa: E402
+
+try:
+    import fcntl
+except ImportError:  # Windows has no such locks.
+    fcntl = None  # type: ignore[assignment]
 
 ROOT = Path(__file__).resolve().parent
 DEFAULT_INDEX = "https://pypi.org/simple"
@@ -138,9 +145,34 @@ def set_up(environment: Environment) -> None:
     install = ("-m", "pip", "install", "--quiet", "-c", "constraints.txt", "-e", ".[dev]")
     if environment.run("python", *install) != 0:
         raise SetupError(
-            "pip could not install the project. Its error message is above. Fix its cause and run this again."
+            "pip could not install the project. Its error message is above. Fix its cause and run this again. If this "
+            "machine reaches the internet through a proxy, set HTTPS_PROXY first."
         )
     environment.stamp.write_text(wanted)
+
+
+def set_up_or_explain(environment: Environment) -> None:
+    """Set up, and explain what the system does not allow: a full disk, a folder that may not be written."""
+    try:
+        set_up(environment)
+    except OSError as error:
+        raise SetupError(
+            f"{environment.folder} cannot be set up: {error}. It needs some gigabytes in a folder that you may write "
+            "to. Free space, or clone the project into a folder of yours, and run this again."
+        ) from error
+
+
+@contextmanager
+def alone() -> Iterator[None]:
+    """Wait until no other start.py sets up this project: two at once would spoil the environment."""
+    with Path(__file__).open("rb") as file:
+        if fcntl is not None:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                say("another start.py is setting the project up; waiting for it")
+                fcntl.flock(file, fcntl.LOCK_EX)
+        yield
 
 
 def fingerprint() -> str:
@@ -254,8 +286,8 @@ def fetch(url: str) -> bytes:
             body: bytes = answer.read()
     except (OSError, urllib.error.URLError) as error:
         raise SetupError(
-            f"{without_password(url)} cannot be read: {error}. Install your system's python3-venv, "
-            "or set PIP_INDEX_URL to an index that can be reached."
+            f"{without_password(url)} cannot be read: {error}. Install your system's python3-venv, set PIP_INDEX_URL "
+            "to an index that can be reached, or HTTPS_PROXY to the proxy of this machine."
         ) from error
     return body
 
@@ -281,11 +313,15 @@ def main(arguments: list[str]) -> int:
     environment = Environment(ROOT / ".venv")
     first, *later = COMMANDS[arguments[0]].steps
     try:
-        set_up(environment)
+        with alone():
+            set_up_or_explain(environment)
         statuses = [environment.run(*first, *arguments[1:])] + [environment.run(*step) for step in later]
     except SetupError as error:
         say(str(error))
         return 1
+    except KeyboardInterrupt:
+        say("interrupted. What is set up is kept: run the same command again to go on")
+        return 130
     return next((status for status in statuses if status), 0)
 
 

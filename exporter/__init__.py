@@ -40,10 +40,11 @@ with importing():
     from onnx_parity.exporter.lowering.options import OperatorExportTypes
     from onnx_parity.exporter.lowering.registry import lowered_operators, lowering
     from onnx_parity.exporter.program import ONNXProgram
-    from onnx_parity.exporter.request.marked_inputs import ListOf, OrNone
+    from onnx_parity.exporter.request.marked_inputs import AnyNumber, ListOf, OrNone
     from onnx_parity.exporter.torch_onnx.legacy_arguments import TrainingMode, set_training
 
 __all__ = [
+    "AnyNumber",
     "ArgumentError",
     "Capture",
     "CaptureError",

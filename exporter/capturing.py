@@ -226,7 +226,7 @@ class _Inputs:
 
 
 def _marked(arguments: dict[str, Any], options: RecordOptions, input_names: Sequence[str]) -> dict[str, Any]:
-    """The arguments by parameter. Those that are marked with `ListOf` or `OrNone` are wrapped in `Held`."""
+    """The arguments by parameter. Those that are marked, with `ListOf` for example, are wrapped."""
     dynamic_axes, dynamic_shapes = options.dynamic_axes, options.dynamic_shapes
     if dynamic_shapes is not None:
         spec = shapes_by_argument(dynamic_shapes, arguments)

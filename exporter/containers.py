@@ -3,13 +3,13 @@
 torch's pytree knows tuples, lists, dicts and the classes that are registered with it; for it, any other object is one
 leaf. `opened` replaces each object that holds tensors, at any depth, by an `Opened`, which pytree knows, and `closed`
 makes new objects of the same classes. An object that belongs to a structure twice, or that refers to itself, is one
-object afterwards too.
+object afterwards too. A quantized tensor is taken apart into its integers, its scale and its zero point.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from typing import Any, cast
@@ -21,6 +21,7 @@ from onnx_parity.exporter.errors import ArgumentError
 
 __all__ = [
     "Opened",
+    "QuantizedTensor",
     "Whole",
     "attributes_of",
     "children",
@@ -29,6 +30,7 @@ __all__ = [
     "holds_objects",
     "named_leaves",
     "opened",
+    "opened_quantized",
 ]
 
 
@@ -65,6 +67,10 @@ class Opened:
     def __repr__(self) -> str:
         held = ", ".join(f"{name}={value!r}" for name, value in self.attributes.items())
         return f"{self.cls.__qualname__}({held})"
+
+
+class QuantizedTensor:
+    """The class of an `Opened` that is a quantized tensor."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,10 +115,25 @@ pytree.register_pytree_node(
 def opened(tree: Any) -> Any:
     """The structure with an `Opened` in the place of each object that holds tensors."""
     leaves, spec = pytree.tree_flatten(tree)
-    if all(isinstance(leaf, _WHOLE) for leaf in leaves):
+    if all(isinstance(leaf, _WHOLE) and not _is_quantized(leaf) for leaf in leaves):
         return tree
     opening = _Opening()
     return pytree.tree_unflatten([opening.leaf(leaf)[0] for leaf in leaves], spec)
+
+
+def opened_quantized(ints: Any, scale: Any, zero_point: Any, number: int = -1) -> Opened:
+    """A quantized tensor, taken apart: integers, and a float64 and an int64 without axes."""
+    return Opened(QuantizedTensor, number, None, {"value": ints, "scale": scale, "zero_point": zero_point})
+
+
+def _is_quantized(value: Any) -> bool:
+    """Whether a value is a quantized tensor that is taken apart. Others have several scales, or integers of 32 bits."""
+    return (
+        isinstance(value, torch.Tensor)
+        and value.is_quantized
+        and value.dtype in (torch.quint8, torch.qint8)
+        and value.qscheme() is torch.per_tensor_affine
+    )
 
 
 def holds_objects(tree: Any) -> bool:
@@ -133,6 +154,11 @@ class _Opening:
 
     def leaf(self, value: Any) -> tuple[Any, bool]:
         """A leaf of pytree: opened if it holds tensors, and itself otherwise. And whether it holds any."""
+        if _is_quantized(value):
+            self._objects.append(value)
+            scale = torch.tensor(value.q_scale(), dtype=torch.float64)
+            zero_point = torch.tensor(value.q_zero_point(), dtype=torch.int64)
+            return opened_quantized(value.int_repr(), scale, zero_point, len(self._objects) - 1), True
         if isinstance(value, _WHOLE):
             return value, isinstance(value, torch.Tensor)
         if id(value) in self._numbers:
@@ -173,7 +199,7 @@ class _Opening:
 
     def _tree(self, tree: Any) -> tuple[Any, bool]:
         if isinstance(tree, _WHOLE):
-            return tree, isinstance(tree, torch.Tensor)
+            return self.leaf(tree)
         leaves, spec = pytree.tree_flatten(tree)
         if len(leaves) == 1 and leaves[0] is tree:
             return self.leaf(tree)
@@ -208,16 +234,27 @@ def _slots(cls: type) -> tuple[str, ...]:
 # --- closing ----------------------------------------------------------------------------------------------------------
 
 
-def closed(tree: Any) -> Any:
+def _quantized(ints: torch.Tensor, scale: torch.Tensor, zero_point: torch.Tensor) -> Any:
+    made: Any = torch._make_per_tensor_quantized_tensor(ints, scale.item(), int(zero_point.item()))
+    return made
+
+
+#: Puts a quantized tensor together.
+_MakeQuantized = Callable[[torch.Tensor, torch.Tensor, torch.Tensor], Any]
+
+
+def closed(tree: Any, quantized: _MakeQuantized = _quantized) -> Any:
     """The structure with new objects in the place of each `Opened`."""
     leaves, spec = pytree.tree_flatten(tree, is_leaf=lambda node: isinstance(node, Opened))
     if not any(isinstance(leaf, Opened) for leaf in leaves):
         return tree
     made: dict[int, Any] = {}
-    return pytree.tree_unflatten([_closed(leaf, made) for leaf in leaves], spec)
+    return pytree.tree_unflatten([_closed(leaf, made, quantized) for leaf in leaves], spec)
 
 
-def _closed(leaf: Any, made: dict[int, Any]) -> Any:
+def _closed(leaf: Any, made: dict[int, Any], quantized: _MakeQuantized) -> Any:
+    if isinstance(leaf, Opened) and leaf.cls is QuantizedTensor:
+        return quantized(*leaf.attributes.values())
     if isinstance(leaf, _Again):
         return made[leaf.number]
     if not isinstance(leaf, Opened):
@@ -225,10 +262,10 @@ def _closed(leaf: Any, made: dict[int, Any]) -> Any:
     # Made before what it holds, which may refer to it.
     result = made[leaf.number] = _new(leaf.cls)
     if isinstance(leaf.items, list):
-        list.extend(result, _closed_tree(leaf.items, made))
+        list.extend(result, _closed_tree(leaf.items, made, quantized))
     elif leaf.items is not None:
-        dict.update(result, _closed_tree(leaf.items, made))
-    attributes = {name: _closed_tree(value, made) for name, value in leaf.attributes.items()}
+        dict.update(result, _closed_tree(leaf.items, made, quantized))
+    attributes = {name: _closed_tree(value, made, quantized) for name, value in leaf.attributes.items()}
     attributes.update((name, dict.__getitem__(result, name)) for name in leaf.mirrored)
     for name, held in attributes.items():
         if name in getattr(result, "__dict__", {}) or name not in _slots(leaf.cls):
@@ -239,9 +276,9 @@ def _closed(leaf: Any, made: dict[int, Any]) -> Any:
     return result
 
 
-def _closed_tree(tree: Any, made: dict[int, Any]) -> Any:
+def _closed_tree(tree: Any, made: dict[int, Any], quantized: _MakeQuantized) -> Any:
     leaves, spec = pytree.tree_flatten(tree, is_leaf=lambda node: isinstance(node, Opened))
-    return pytree.tree_unflatten([_closed(leaf, made) for leaf in leaves], spec)
+    return pytree.tree_unflatten([_closed(leaf, made, quantized) for leaf in leaves], spec)
 
 
 def _new(cls: type) -> Any:

@@ -54,7 +54,10 @@ class DynamicAxisError(CaptureError):
 
 
 class FrozenValueError(CaptureError):
-    """With `strict=True`: the program read a tensor's value, so its recording is only valid for the example inputs."""
+    """The program read a tensor's value, so its recording is only valid for the example inputs.
+
+    Raised with `strict=True`, and without it for an input that has no effect on the outputs but on such a decision.
+    """
 
 
 class LoweringError(ExportError):

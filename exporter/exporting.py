@@ -97,7 +97,7 @@ def export(
         dynamic_axes: The dynamic axes, by the names of inputs: `{"x": [0, 2]}`, `{"x": {0: "batch"}}`, or both. An
             entry for an output names the axes of that output. An entry `ListOf` for a list of tensors makes the list
             one input, a sequence of any length; without it, each tensor of the list is an input. An entry `OrNone` for
-            a tensor makes it an optional.
+            a tensor makes it an optional, and an entry `AnyNumber` for a number makes it an input.
         keep_initializers_as_inputs: Also list the weights among the inputs, so that other values can be passed when the
             model runs; then no weight is folded. In opsets 7 and 8 weights are always listed, and are folded unless
             this is True.
@@ -105,7 +105,7 @@ def export(
         external_data: Write the weights to `<f>.data`. The default is to do so only if one file cannot hold them. Give
             an `ExternalData` for shards, or to refer to weights that are stored in safetensors files.
         dynamic_shapes: The dynamic axes, in the form of `torch.export`: `{"x": {0: torch.export.Dim("batch")}}`;
-            `ListOf` and `OrNone` may be used at any depth.
+            `ListOf`, `OrNone` and `AnyNumber` may be used at any depth.
         custom_translation_table: Lowerings for this export alone: `{torch.ops.my_ops.foo.default: lower_foo}`.
         custom_opsets: Versions of custom domains: `{"my_domain": 2}`; the default is 1.
         export_modules_as_functions: Write modules as functions of the model: True for all, or their classes.

@@ -135,6 +135,11 @@ class Selection:
     runtimes: tuple[str, ...] | None = None
     captures: tuple[Capture, ...] = (Capture.TRACE,)
 
+    @property
+    def subjects(self) -> tuple[str, ...]:
+        """The exporters and the runtimes that are asked for."""
+        return (*self.exporters, *(self.runtimes or ()))
+
     def captures_of(self, exporter: str) -> tuple[Capture, ...]:
         return tuple(each for each in self.captures if each in _CAPTURES.get(exporter, tuple(Capture)))
 

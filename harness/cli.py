@@ -33,6 +33,7 @@ from onnx_parity.harness.commands.run import run
 from onnx_parity.harness.commands.search import search
 from onnx_parity.harness.commands.show import show
 from onnx_parity.harness.commands.terminal import refuse
+from onnx_parity.harness.commands.versions import versions
 from onnx_parity.harness.comparison.command import compare
 
 
@@ -89,5 +90,6 @@ app.command()(doctor)
 app.command("node-tests")(node_tests)
 app.command()(operators)
 app.command()(torchscript)
+app.command()(versions)
 app.command()(documents)
 app.command("opinfo-survey")(survey)

@@ -208,6 +208,8 @@ class RunInfo(msgspec.Struct, frozen=True, omit_defaults=True):
     platform: str = ""
     cpus: int = 0
     commit: str = ""
+    #: A hash of what was not committed; empty if all was.
+    edits: str = ""
     #: Missing devices, exporters and runtimes to the reason: `cuda` to `no CUDA device`.
     missing: dict[str, str] = {}
     #: `2/8` if the run is a shard. The ids of the runs that this one was merged from.
@@ -230,3 +232,6 @@ class RunEnd(msgspec.Struct, frozen=True, omit_defaults=True):
     whole: bool
     #: How many cells had a record; 0 if that was not counted.
     cells: int = 0
+    #: Of a run that is not whole: how many cells were not run, 0 if that is unknown, and why.
+    lacking: int = 0
+    why: str = ""

@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from onnx_parity.harness.case import bools, floats, given, ints, model, op, scripted
+from onnx_parity.harness.case import bools, floats, given, ints, model, numbers, op, scripted
 
 _ROWS = {"x": {0: "rows"}}
 _BOTH = {"x": {0: "rows", 1: "columns"}}
@@ -104,6 +104,32 @@ def factors(x: Tensor, other: Tensor, alpha: Tensor, beta: Tensor) -> Tensor:
     return torch.baddbmm(x, x, other, alpha=alpha, beta=beta)
 
 
+def set_to_another(x: Tensor, other: Tensor) -> Tensor:
+    y = x * 2
+    y.set_(other)
+    return y + 1
+
+
+def chunk_by_size(x: Tensor) -> list[Tensor]:
+    return torch.chunk(x, x.size(0), dim=1)
+
+
+class QuantizedLayer(nn.Module):
+    """A linear layer between a quantization and a dequantization"""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.to_integers = torch.ao.nn.quantized.Quantize(torch.tensor([0.5]), torch.tensor([128]), torch.quint8)
+        self.inner = torch.ao.nn.quantized.Linear(4, 3)
+        weight = (torch.arange(12.0) * 5 % 9 - 4.0).reshape(3, 4)
+        self.inner.set_weight_bias(torch.quantize_per_tensor(weight, 0.5, 0, torch.qint8), torch.arange(3.0))
+        self.inner.scale, self.inner.zero_point = 4.0, 100
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = self.inner(self.to_integers(x))
+        return torch.relu(y).dequantize()
+
+
 class Renormed(nn.Module):
     """Its weight is scaled down in place where it is looked up; the model does so in each run anew."""
 
@@ -143,6 +169,11 @@ script_stft = op(scripted(stft), floats(2, 20), dynamic=_ROWS)
 traced_stft = op(stft, floats(2, 20), dynamic=_ROWS)
 script_convolution_by_name = op(scripted(convolution), floats(2, 3, 5), dynamic=_ROWS)
 traced_convolution_by_name = op(convolution, floats(2, 3, 5), dynamic=_ROWS)
+script_set = op(scripted(set_to_another), floats(2, 3), floats(4, 5), dynamic={"x1": {0: "rows"}})
+script_chunk_by_size = op(scripted(chunk_by_size), floats(3, 7), dynamic=_BOTH)
+traced_chunk_by_size = op(chunk_by_size, floats(3, 7), dynamic=_BOTH)
+script_quantized_layer = model(lambda: torch.jit.script(QuantizedLayer()), numbers(3, 4), dynamic=_ROWS, tier="smoke")
+traced_quantized_layer = model(QuantizedLayer, numbers(3, 4), dynamic=_ROWS, tier="smoke")
 script_factors = op(scripted(factors), floats(2, 3, 3), floats(2, 3, 3), ints(low=2, high=5), floats())
 traced_factors = op(factors, floats(2, 3, 3), floats(2, 3, 3), ints(low=2, high=5), floats())
 traced_renormed_embedding = model(Renormed, ints(4, low=0, high=7), dynamic=_ROWS, tier="smoke")

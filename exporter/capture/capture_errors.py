@@ -126,6 +126,19 @@ def refuse_ignored_inputs(graph: Graph, looked_at: Mapping[Value, Origin]) -> No
     )
 
 
+def refuse_fixed_numbers(numbers: Sequence[Value], looked_at: Mapping[Value, Origin]) -> None:
+    """Refuse a program that needs the value of a number that is to be an input of the model."""
+    fixed = [value for value in numbers if value in looked_at]
+    if not fixed:
+        return
+    lines = "\n".join(f"  - {value.name!r}{looked_at[value].placed}" for value in fixed)
+    raise FrozenValueError(
+        f"the program needs the value of {len(fixed)} number{'s' if len(fixed) > 1 else ''} that AnyNumber makes an "
+        f"input of the model:\n{lines}\n"
+        "Script the function that decides by it, or export without this AnyNumber, one model for each number."
+    )
+
+
 def warn_of_branches_on_sizes(branches: Sequence[Assumption], axis_names: Mapping[str, str], strict: bool) -> None:
     """Warn of branches on a dynamic size in the user's code; raise `FrozenValueError` instead if `strict`."""
     for assumption in branches:

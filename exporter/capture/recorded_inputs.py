@@ -12,6 +12,7 @@ from torch.utils import _pytree as pytree
 
 from onnx_parity.exporter.capture.graph.graph import Input, Size, Value
 from onnx_parity.exporter.capture.record.marked_arguments import MarkedInput
+from onnx_parity.exporter.capture.record.quantized import Quantized
 from onnx_parity.exporter.capture.record.recorder import Recorder
 from onnx_parity.exporter.containers import closed, holds_objects, named_leaves, opened
 from onnx_parity.exporter.request.call_arguments import parameter_names, signature_of
@@ -65,7 +66,7 @@ class RecordedInputs:
         self.has_objects = holds_objects(self._example)
         #: The tensors that the program is called with, by their positions among the leaves.
         self._given: dict[int, torch.Tensor] = {}
-        #: The marked inputs (`ListOf`, `OrNone`) by their position among the leaves.
+        #: The marked inputs (`ListOf`, `OrNone`, `AnyNumber`) by their position among the leaves.
         self._marked: dict[int, MarkedInput] = {}
         #: The positions of the tensors among the leaves, and the number of each among the inputs.
         self._tensors: list[tuple[int, int]] = []
@@ -134,7 +135,9 @@ class RecordedInputs:
                 filled[position] = self._sizes[leaf.axis]
         if self.has_objects:
             self._given = {position: filled[position] for position, _ in self._tensors}
-        arguments: tuple[tuple[Any, ...], dict[str, Any]] = closed(pytree.tree_unflatten(filled, self._spec))
+        arguments: tuple[tuple[Any, ...], dict[str, Any]] = closed(
+            pytree.tree_unflatten(filled, self._spec), Quantized.of_input
+        )
         return arguments
 
     def changed_in_objects(
@@ -165,6 +168,10 @@ class RecordedInputs:
         """Refuse writes to marked inputs. Called when the program has run."""
         for marked in self._marked.values():
             marked.refuse_written()
+
+    def numbers(self) -> list[Value]:
+        """The inputs that are numbers."""
+        return [marked.value for marked in self._marked.values() if marked.is_number]
 
     def release(self) -> None:
         """Release the fake tensors."""

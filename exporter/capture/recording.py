@@ -18,6 +18,7 @@ from onnx_parity.exporter.capture.capture_errors import (
     ended_the_process,
     failed_while_recorded,
     fixed_axes,
+    refuse_fixed_numbers,
     refuse_ignored_inputs,
 )
 from onnx_parity.exporter.capture.fakes.fake_mode import Fakes
@@ -121,9 +122,12 @@ def record(wanted: ToRecord, attempt: Attempt, survivors: Survivors) -> Traced:
     recording = _Recording(wanted, attempt)
     try:
         recording.run()
-        if not attempt.is_another_side:
-            recording.check()
-        return recording.traced()
+        if attempt.is_another_side:
+            return recording.traced()
+        recording.check()
+        traced = recording.traced()
+        recording.warn()
+        return traced
     finally:
         recording.let_go(survivors)
 
@@ -146,6 +150,7 @@ class _Recording:
             symbols.keeps_ranks = not attempt.squeezes_as_in_example
             symbols.read_symbol = recorder.reader.read_symbol
             symbols.module_running = lambda: recorder.origins.find().module
+        recorder.of_script = isinstance(wanted.program, _SCRIPTS)
         self._inputs = RecordedInputs(
             recorder, wanted.args, wanted.kwargs, wanted.input_names, attempt.axes, attempt.empty
         )
@@ -202,9 +207,8 @@ class _Recording:
         put = [*self._changed.inputs.values(), *self._changed.new.values()]
         self._assigned = {name: new for name, new in assigned.items() if isinstance(new, torch.Tensor)}
         self._assigned_others = [name for name in assigned if name not in self._assigned]
-        # The return types of a script are declared, so a number that it returns is an output even if it is a constant.
-        is_script = isinstance(self._wanted.program, _SCRIPTS)
-        self._returned, outputs = taken_apart(result, numbers_are_outputs=is_script)
+        # The return types of a script are declared, so that it may return nothing but constants.
+        self._returned, outputs = taken_apart(result, only_numbers=recorder.of_script)
         if lifted is None:
             return [*outputs, *self._assigned.values(), *put]
         self._lifted = lifted.own
@@ -228,7 +232,7 @@ class _Recording:
     # --- checks and the graph -----------------------------------------------------------------------------------------
 
     def check(self) -> None:
-        """Raise or warn if the exported model would behave differently from the program."""
+        """Raise if the exported model would behave differently from the program."""
         for tensor, value in zip(self._lifted, self._lifted_values, strict=True):
             if value.node is not None and value.node.op is not _RENORM:
                 name = self._recorder.name_of(tensor)
@@ -241,6 +245,9 @@ class _Recording:
             if fixed:
                 raise fixed_axes(fixed, axis_names)
             symbols.closed = True
+
+    def warn(self) -> None:
+        """Warn of what was built in. It comes last, because an attempt that raises is made again or refused."""
         self._recorder.reader.warn()
 
     def traced(self) -> Traced:
@@ -264,6 +271,7 @@ class _Recording:
         graph = Graph(inputs.inputs, recorder.nodes, outputs, inputs.axis_names, sources, recorder.has_complex)
         looked_at = recorder.reader.looked_at
         if looked_at and not self._wanted.allow_ignored_inputs:
+            refuse_fixed_numbers(inputs.numbers(), looked_at)
             refuse_ignored_inputs(graph, looked_at)
         questions = [] if self._symbols is None else self._symbols.branches()
         positions = [number for number, each in enumerate(inputs.inputs) if each.value in looked_at]

@@ -1,4 +1,5 @@
-"""Marked inputs: arguments that are a list of any length (`ListOf`) or a tensor that may be None (`OrNone`)."""
+"""Marked inputs: arguments that are a list of any length (`ListOf`), a tensor that may be None (`OrNone`), or a number
+that is not a constant of the model (`AnyNumber`)."""
 
 from __future__ import annotations
 
@@ -7,12 +8,14 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import torch
+from torch.export.dynamic_shapes import Dim
 from torch.utils import _pytree as pytree
 
 from onnx_parity.exporter.containers import Whole
 from onnx_parity.exporter.errors import ArgumentError
 
 __all__ = [
+    "AnyNumber",
     "Given",
     "Held",
     "Layout",
@@ -21,6 +24,7 @@ __all__ = [
     "OrNone",
     "example_of",
     "is_input",
+    "is_number",
     "without_marks",
     "wrapped_by_name",
     "wrapped_by_shape",
@@ -55,7 +59,22 @@ class OrNone:
     said: ClassVar[str] = "a tensor or None"
 
 
-Mark = ListOf | OrNone
+@dataclass(frozen=True, slots=True)
+class AnyNumber:
+    """In `dynamic_shapes` or `dynamic_axes`: the argument is an int, a float or a bool, and an input of the model.
+
+        export(model, (x, 3), dynamic_axes={"times": AnyNumber()})
+
+    The input is a tensor without axes, of int64, float64 or bool. If the argument is a list, tuple or dict of numbers,
+    each of them is an input. Numbers that are not marked are constants of the model.
+    """
+
+    axes: ClassVar[Mapping[int, Any]] = {}
+
+
+Mark = ListOf | OrNone | AnyNumber
+#: The dtype of the input that a number becomes.
+_DTYPES = {bool: torch.bool, int: torch.int64, float: torch.float64}
 #: The value of an input of the model: a tensor; a list of tensors for a `ListOf`; a tensor or None for an `OrNone`.
 Given = torch.Tensor | list[torch.Tensor] | None
 
@@ -68,6 +87,12 @@ class Held(Whole):
     items: tuple[torch.Tensor, ...]
 
     @property
+    def said(self) -> str:
+        """The kind of argument that is to be given, for messages."""
+        names = {torch.bool: "a bool", torch.int64: "an int", torch.float64: "a float"}
+        return names[self.item.dtype] if isinstance(self.mark, AnyNumber) else self.mark.said
+
+    @property
     def item(self) -> torch.Tensor:
         """The first tensor, from which dtype and static sizes are taken."""
         return self.items[0]
@@ -76,8 +101,34 @@ class Held(Whole):
     def given(self) -> Given:
         return list(self.items) if isinstance(self.mark, ListOf) else self.item
 
+    def accepts(self, given: Any) -> bool:
+        """Whether an argument can be given in this place."""
+        if isinstance(self.mark, ListOf):
+            return isinstance(given, (list, tuple)) and all(isinstance(item, torch.Tensor) for item in given)
+        if isinstance(given, torch.Tensor):
+            return True
+        if isinstance(self.mark, OrNone):
+            return given is None
+        return is_number(given) and torch.can_cast(_DTYPES[type(given)], self.item.dtype)
+
+    def as_input(self, given: Any) -> Given:
+        """An argument in this place as the value of the input."""
+        is_plain = isinstance(self.mark, AnyNumber) and not isinstance(given, torch.Tensor)
+        return torch.tensor(given, dtype=self.item.dtype) if is_plain else given
+
+    def as_argument(self, given: Given) -> Any:
+        """The value of the input as the program's argument."""
+        return given.item() if isinstance(self.mark, AnyNumber) and isinstance(given, torch.Tensor) else given
+
     @classmethod
     def of(cls, what: str, argument: Any, mark: Mark) -> Held:
+        if isinstance(mark, AnyNumber):
+            if not is_number(argument):
+                raise ArgumentError(
+                    f"{what} is an AnyNumber, but the example has {_description(argument)} there: give an int, a float "
+                    "or a bool"
+                )
+            return cls(mark, (torch.tensor(argument, dtype=_DTYPES[type(argument)]),))
         if isinstance(mark, OrNone):
             if not isinstance(argument, torch.Tensor):
                 raise ArgumentError(
@@ -118,6 +169,11 @@ def _description(argument: object) -> str:
     return "None" if argument is None else f"a {type(argument).__name__}"
 
 
+def is_number(argument: object) -> bool:
+    """Whether an argument can be an `AnyNumber`."""
+    return type(argument) in _DTYPES
+
+
 def example_of(given: torch.Tensor | Held) -> torch.Tensor:
     """The tensor from which an input's dtype and sizes are taken."""
     return given.item if isinstance(given, Held) else given
@@ -139,13 +195,13 @@ def wrapped_by_name(spec: Mapping[str, Any], arguments: dict[str, Any], requeste
     for name, argument in arguments.items():
         called = requested[position] if position < len(requested) else name
         key = called if called in marks else name
-        wrapped[name] = Held.of(f"dynamic_axes[{key!r}]", argument, marks[key]) if key in marks else argument
+        wrapped[name] = _held(f"dynamic_axes[{key!r}]", argument, marks[key]) if key in marks else argument
         taken.add(key)
         position += sum(map(is_input, pytree.tree_leaves(wrapped[name])))
     unknown = [name for name in marks if name not in taken]
     if unknown:
         raise ArgumentError(
-            f"dynamic_axes[{unknown[0]!r}] is a {type(marks[unknown[0]]).__name__}, but the program has no argument of "
+            f"dynamic_axes[{unknown[0]!r}] is {_named(marks[unknown[0]])}, but the program has no argument of "
             f"this name: give one of {', '.join(arguments)}"
         )
     return wrapped
@@ -154,7 +210,10 @@ def wrapped_by_name(spec: Mapping[str, Any], arguments: dict[str, Any], requeste
 def wrapped_by_shape(what: str, spec: Any, argument: Any) -> Any:
     """An argument, with its parts wrapped that are marked in `dynamic_shapes`, at any depth."""
     if isinstance(spec, Mark):
-        return Held.of(what, argument, spec)
+        return _held(what, argument, spec)
+    if isinstance(argument, int) and (spec is Dim.DYNAMIC or spec is Dim.AUTO):
+        # This is how torch.export asks for it.
+        return Held.of(what, argument, AnyNumber())
     if type(argument) is dict and isinstance(spec, Mapping):
         return {key: wrapped_by_shape(f"{what}[{key!r}]", spec.get(key), item) for key, item in argument.items()}
     if type(argument) in (list, tuple) and isinstance(spec, (list, tuple)) and len(spec) == len(argument):
@@ -163,6 +222,18 @@ def wrapped_by_shape(what: str, spec: Any, argument: Any) -> Any:
         )
         return type(argument)(parts)
     return argument
+
+
+def _held(what: str, argument: Any, mark: Mark) -> Any:
+    """The argument as one input; a structure of numbers with one input for each."""
+    if isinstance(mark, AnyNumber) and isinstance(argument, (list, tuple, dict)):
+        return pytree.tree_map(lambda number: Held.of(what, number, mark), argument)
+    return Held.of(what, argument, mark)
+
+
+def _named(mark: Mark) -> str:
+    name = type(mark).__name__
+    return f"an {name}" if name[0] in "AO" else f"a {name}"
 
 
 def without_marks(spec: Mapping[str, Any]) -> dict[str, Any]:
@@ -186,13 +257,17 @@ class Layout:
 
     def inputs(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Given]:
         """The inputs among other arguments of the same structure."""
-        return [leaf for own, leaf in self._paired(args, kwargs) if is_input(own)]
+        paired = self._paired(args, kwargs)
+        return [own.as_input(leaf) if isinstance(own, Held) else leaf for own, leaf in paired if is_input(own)]
 
     def filled(
         self, args: Sequence[Any], kwargs: Mapping[str, Any], inputs: Iterator[Given]
     ) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Other arguments of the same structure, with their inputs replaced by these."""
-        leaves = [next(inputs) if is_input(own) else leaf for own, leaf in self._paired(args, kwargs)]
+        leaves = [
+            own.as_argument(next(inputs)) if isinstance(own, Held) else next(inputs) if is_input(own) else leaf
+            for own, leaf in self._paired(args, kwargs)
+        ]
         filled: tuple[tuple[Any, ...], dict[str, Any]] = pytree.tree_unflatten(leaves, self.spec)
         return filled
 

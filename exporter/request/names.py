@@ -8,7 +8,7 @@ from typing import Any
 from torch.utils import _pytree as pytree
 
 from onnx_parity.exporter.errors import ArgumentError
-from onnx_parity.exporter.request.marked_inputs import is_input
+from onnx_parity.exporter.request.marked_inputs import is_input, is_number
 from onnx_parity.exporter.request.names_in_objects import input_names_in
 from onnx_parity.exporter.request.unicode_names import checked_unicode
 
@@ -33,11 +33,19 @@ def input_names_for(arguments: Mapping[str, Any], requested: Sequence[str] | Non
     if excess > 0:
         raise ArgumentError(
             f"input_names has {len(requested)} names, but the program has {len(names)} inputs and {weights} weights: "
-            f"leave out the last {excess}"
+            f"leave out the last {excess}{_of_numbers(arguments)}"
         )
     names[: len(requested)] = requested[: len(names)]
     _refuse_duplicates("input", [*names, *requested[len(names) :]])
     return names
+
+
+def _of_numbers(arguments: Mapping[str, Any]) -> str:
+    """How numbers become inputs, if there are any among the arguments."""
+    names = [name for name, argument in arguments.items() if any(map(is_number, pytree.tree_leaves(argument)))]
+    if not names:
+        return ""
+    return f". Numbers are constants of the model unless dynamic_axes={{{names[0]!r}: AnyNumber()}} makes them inputs"
 
 
 def output_names_for(
@@ -54,7 +62,6 @@ def output_names_for(
     names = ["output"] if count == 1 else [f"output_{number}" for number in range(count)]
     names = names if in_object is None else list(in_object)
     names += [f"{name}_written" for name in written]
-    names = [_unlike(inputs, name) for name in names]
     count += len(written)
     requested = checked_names("output_names", requested)
     if len(requested) > count:
@@ -62,7 +69,7 @@ def output_names_for(
             f"output_names has {len(requested)} names ({', '.join(requested)}), but the program returns {count} "
             f"outputs: leave out the last {len(requested) - count}"
         )
-    names[: len(requested)] = requested
+    names = [*requested, *(_unlike((*inputs, *requested), name) for name in names[len(requested) :])]
     _refuse_duplicates("output", names)
     for name in requested:
         if name in inputs:

@@ -15,7 +15,7 @@ from onnx_parity.exporter.containers import Opened, opened
 from onnx_parity.exporter.dtypes import TO_ONNX
 from onnx_parity.exporter.errors import ArgumentError
 from onnx_parity.exporter.request.call_arguments import by_parameter, parameter_names, refuse_unknown_keywords
-from onnx_parity.exporter.request.marked_inputs import Given, Held, ListOf, OrNone, is_input
+from onnx_parity.exporter.request.marked_inputs import Given, Held, OrNone, is_input
 from onnx_parity.exporter.request.size_expressions import AxisSize
 
 __all__ = ["feeds_of"]
@@ -55,7 +55,8 @@ def feeds_of(
                     raise ArgumentError(
                         f"{place} is {wanted} in the model, but {_described(one)} was given: give {wanted}"
                     )
-                fed.append(list(one) if isinstance(one, tuple) else one)
+                given_there = other.as_input(one) if isinstance(other, Held) else one
+                fed.append(list(given_there) if isinstance(given_there, tuple) else given_there)
             else:
                 _refuse_other_constant(place, one, other)
     sizes = _check(inputs, fed)
@@ -69,13 +70,11 @@ def feeds_of(
 
 
 def _wanted(exported: torch.Tensor | Held) -> str:
-    return exported.mark.said if isinstance(exported, Held) else "a tensor"
+    return exported.said if isinstance(exported, Held) else "a tensor"
 
 
 def _fits(given: Any, exported: torch.Tensor | Held) -> bool:
-    if isinstance(exported, Held) and isinstance(exported.mark, ListOf):
-        return isinstance(given, (list, tuple)) and all(isinstance(item, torch.Tensor) for item in given)
-    return isinstance(given, torch.Tensor) or (given is None and isinstance(exported, Held))
+    return exported.accepts(given) if isinstance(exported, Held) else isinstance(given, torch.Tensor)
 
 
 def _refuse_others(
@@ -197,4 +196,6 @@ def _check_tensor(value: ir.Value, tensor: torch.Tensor, seen: dict[str, tuple[i
 def _described(argument: Any) -> str:
     if isinstance(argument, torch.Tensor):
         return f"{argument.dtype}{list(argument.shape)}"
+    if isinstance(argument, Opened):
+        return f"a {argument.cls.__qualname__}"
     return repr(argument) if isinstance(argument, _PLAIN) else f"a {type(argument).__qualname__}"

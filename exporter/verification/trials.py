@@ -10,7 +10,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from onnx_parity.exporter.containers import opened
-from onnx_parity.exporter.request.marked_inputs import Given, Held, ListOf, Mark, OrNone, is_input
+from onnx_parity.exporter.request.marked_inputs import AnyNumber, Given, Held, ListOf, Mark, OrNone, is_input
 from onnx_parity.exporter.request.size_expressions import evaluated, is_expression
 from onnx_parity.exporter.source import Source
 
@@ -43,9 +43,9 @@ class Trial:
 
 
 def trials(source: Source, keeps_order: bool) -> Iterator[Trial]:
-    """The inputs to verify a model with: the example; lists of other lengths, and None; the example's numbers in
-    reverse order; and other numbers within their bounds. The last ones reveal results that became constants of the
-    model, since a sum or a maximum is the same in any order.
+    """The inputs to verify a model with: the example; lists of other lengths, None, and other numbers; the example's
+    values in reverse order; and other values within their bounds. The last ones reveal results that became constants of
+    the model, since a sum or a maximum is the same in any order.
 
     `keeps_order` is for programs that search sorted sequences: sorted tensors stay sorted.
     """
@@ -69,7 +69,7 @@ def trials(source: Source, keeps_order: bool) -> Iterator[Trial]:
 
 
 def _other_contents(source: Source) -> Iterator[Trial]:
-    """Lists twice as long, of one tensor and of none; and None for tensors that may be None."""
+    """Lists twice as long, of one tensor and of none; None for tensors that may be None; and other numbers."""
     inputs = source.inputs(source.args, source.kwargs)
     assert source.layout is not None
     marks = [leaf.mark if isinstance(leaf, Held) else None for leaf in source.layout.leaves if is_input(leaf)]
@@ -78,6 +78,7 @@ def _other_contents(source: Source) -> Iterator[Trial]:
         ("lists of one tensor", ListOf, lambda items: items[:1]),
         ("lists of no tensor", ListOf, lambda items: []),
         ("None where it is allowed", OrNone, lambda tensor: None),
+        ("other numbers", AnyNumber, lambda number: ~number if number.dtype is torch.bool else number + 1),
     ]
     for what, kind, change in changes:
         if any(isinstance(mark, kind) for mark in marks):

@@ -11,7 +11,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from onnx_parity.harness.commands import defaults
-from onnx_parity.harness.commands.terminal import print_json, refuse, warn_of_damage
+from onnx_parity.harness.commands.terminal import print_json, refuse, warn_of_shortcomings
 from onnx_parity.harness.escaping import visible_line
 from onnx_parity.harness.record import GRAVEST_FIRST, Status
 from onnx_parity.harness.results.exporters_compared import Comparison, Row, compare
@@ -50,8 +50,8 @@ def exporters(
         comparison = compare(record for records in found for record in records)
     except RunStoreError as error:
         refuse(str(error))
-    for records in found:
-        warn_of_damage(records)
+    for run, records in zip(folders, found, strict=True):
+        warn_of_shortcomings(run, records.damage)
     if as_json:
         print_json(comparison)
     else:

@@ -63,5 +63,8 @@ def _plain(found: Localisation) -> dict[str, object]:
         "growth": [plain(step) for step in found.growth],
         "first": plain(found.first) if found.first else None,
         "recording": found.recording and {"passed": found.recording.passed, "detail": found.recording.detail},
+        "declared": found.declared,
+        "lowering": found.lowering,
+        "blame": found.blame,
         "alone": found.alone and {"passed": found.alone.passed, "detail": found.alone.detail},
     }

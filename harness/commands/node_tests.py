@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from onnx_parity.harness.axes import ONNX_REFERENCE, ONNXRUNTIME, AxisError, Device, parse_runtimes
+from onnx_parity.harness.commands import defaults
 from onnx_parity.harness.commands.terminal import print_json, print_text, refuse
 
 
@@ -39,6 +40,8 @@ def node_tests(
     from onnx_parity.harness.subjects.node_suite import Ending, near, run_suite
     from onnx_parity.harness.subjects.runtimes import RUNTIMES
 
+    # A backend may be a module of the project.
+    defaults.project().make_importable()
     try:
         names = parse_runtimes(runtimes)
         for name in names:

@@ -11,11 +11,11 @@ import typer
 
 from onnx_parity.harness.columnar import write_columns
 from onnx_parity.harness.commands import defaults
-from onnx_parity.harness.commands.terminal import print_json, print_text, refuse, warn_of_damage
+from onnx_parity.harness.commands.terminal import print_json, print_text, refuse, warn_of_damage, warn_of_shortcomings
 from onnx_parity.harness.record import Record
 from onnx_parity.harness.results.query import FIELDS, Query, QueryError, parse
 from onnx_parity.harness.run_store_error import RunStoreError
-from onnx_parity.harness.store import read_columns, read_info, read_records
+from onnx_parity.harness.store import read_columns, read_records
 
 
 def query(
@@ -58,7 +58,7 @@ def query(
     try:
         condition = parse(question)
         columns = [_column(field) for field in fields.split(",")]
-        read_info(run)
+        warn_of_shortcomings(run)
         found, matching = _found(condition, run)
         if parquet is not None:
             _write(parquet, matching)

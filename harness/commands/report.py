@@ -11,7 +11,6 @@ import typer
 
 from onnx_parity.harness.commands import defaults
 from onnx_parity.harness.commands.terminal import print_json, print_text, refuse
-from onnx_parity.harness.gate.findings import grouped
 from onnx_parity.harness.gate.formats import headline
 from onnx_parity.harness.gate.policy import Policy
 from onnx_parity.harness.gate.verdict import Verdict, judge
@@ -87,16 +86,16 @@ def _changes(verdict: Verdict) -> Changes:
         times_compared=verdict.times_compared,
         changes=[
             Change(
-                verdict.actions[kind],
-                kind,
-                case,
-                detail,
-                len(alike),
-                sorted({each.opset for each in alike}),
-                alike[0].file,
-                alike[0].line,
+                verdict.actions[cause.kind],
+                cause.kind,
+                cause.subject,
+                cause.detail,
+                cause.findings,
+                cause.opsets,
+                cause.file,
+                cause.line,
             )
-            for (kind, case, detail), alike in grouped(verdict.findings).items()
+            for cause in verdict.causes
         ],
     )
 
@@ -134,7 +133,7 @@ def torchscript(
 
     Examples:
 
-        parity run "script*" --opsets 9-18 && parity torchscript
+        parity run op_cases/script*.py --opsets 9-18 && parity torchscript
     """
     from onnx_parity.reports.torchscript import write_constructs
 

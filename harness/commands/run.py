@@ -19,11 +19,13 @@ from onnx_parity.harness.commands import defaults
 from onnx_parity.harness.commands.exporters import show
 from onnx_parity.harness.commands.report import written_report
 from onnx_parity.harness.commands.stopping import exit_code_of
-from onnx_parity.harness.commands.terminal import print_json, print_text, refuse
+from onnx_parity.harness.commands.terminal import print_json, print_text, refuse, shortcomings_of
 from onnx_parity.harness.pytest_plugin.options import prefixed, with_prefix
+from onnx_parity.harness.record import WRONG, Status
+from onnx_parity.harness.results.causes import causes_of
 from onnx_parity.harness.results.exporters_compared import compare
 from onnx_parity.harness.run_store_error import RunStoreError
-from onnx_parity.harness.store import read_info, read_records
+from onnx_parity.harness.store import Records, read_end, read_info, read_lines, read_records
 
 #: pytest has an exit code for invalid options and another one for an empty selection. `parity` ends with 2 for both.
 _USED_WRONGLY, _PYTEST_USED_WRONGLY = 2, (4, 5)
@@ -148,13 +150,26 @@ def _is_given(context: typer.Context, name: str) -> bool:
 def _resume(run: Path, workers: str, *, quiet: bool) -> tuple[int, Path]:
     try:
         given = read_info(run).argv
+        complete = _is_complete(run)
     except RunStoreError as error:
         refuse(str(error))
     folder = run.resolve()
+    if complete:
+        print_text(f"{run} has all its cells: there is nothing to resume.", error=quiet)
+        return int(any(record.status in WRONG for record in read_records(run))), folder
     command = [sys.executable, "-m", "pytest", *_with_joined_paths(given)]
     command += ["-n", workers, f"{prefixed('resume')}={folder}"]
     code, _ = _pytest(command, quiet=quiet)
     return code, folder
+
+
+def _is_complete(run: Path) -> bool:
+    """Whether a run has nothing left to run. Cells that crashed are run again."""
+    end = read_end(run)
+    if end is None or not end.whole:
+        return False
+    records = read_lines(run)
+    return not records.damage and not any(record.status is Status.CRASHED for record in records)
 
 
 def _with_joined_paths(words: Sequence[str]) -> Iterator[str]:
@@ -187,14 +202,42 @@ def _end(run: Path | None, code: int, *, report: bool, as_json: bool) -> NoRetur
     index = written_report(run) if report and run is not None and code != _PYTEST_FAILED else None
     if index is not None and not as_json:
         print_text(f"report: {index}")
-    records = list(read_records(run)) if run is not None else []
-    if not as_json and len({record.exporter for record in records}) > 1:
+    records = read_records(run) if run is not None else None
+    if records is not None and not as_json and len({record.exporter for record in records}) > 1:
         show(compare(records), Console(), every=False)
     if as_json:
-        counts = Counter(record.status for record in records)
-        result = {"run": run and str(run), "report": index and str(index), "exit_code": code, "cells": len(records)}
-        print_json({**result, "counts": counts})
+        ended = {"run": run and str(run), "report": index and str(index), "exit_code": code}
+        print_json(ended | _result(run, records))
     raise typer.Exit(code)
+
+
+def _result(run: Path | None, records: Records | None) -> dict[str, object]:
+    """What `--json` says of the cells: whether they are all, how many ended how, and the causes of what is wrong."""
+    if run is None or records is None:
+        return {"whole": False, "shortcomings": [], "cells": 0, "counts": {}, "absent": {}, "causes": []}
+    lacks = shortcomings_of(run, records.damage)
+    causes = causes_of(record for record in records if record.status in WRONG)
+    return {
+        "whole": not lacks,
+        "shortcomings": lacks,
+        "cells": len(records),
+        "counts": Counter(record.status for record in records),
+        "absent": Counter(record.reason for record in records if record.status is Status.ABSENT),
+        "causes": [
+            {
+                "subject": cause.subject,
+                "status": cause.status,
+                "where": cause.where,
+                "extent": cause.extent,
+                "cells": cause.cells,
+                "cases": list(cause.cases),
+                "opsets": sorted(cause.opsets),
+                "detail": cause.detail,
+                "again": cause.again,
+            }
+            for cause in causes
+        ],
+    }
 
 
 def _runs_in(runs: Path) -> set[str]:

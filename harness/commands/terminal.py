@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import NoReturn
 
 import msgspec
 import typer
 
 from onnx_parity.harness.escaping import visible
-from onnx_parity.harness.store import Records
+from onnx_parity.harness.results.completeness import shortcomings
+from onnx_parity.harness.run_store_error import RunStoreError
+from onnx_parity.harness.store import Records, read_end, read_info
 
 
 def print_text(text: str, *, error: bool = False, end_line: bool = True) -> None:
@@ -21,6 +24,22 @@ def warn_of_damage(records: Records) -> None:
     """Say on standard error what of a run could not be read. The command goes on with the rest."""
     if records.damage:
         print_text(records.damage, error=True)
+
+
+def warn_of_shortcomings(run: Path, damage: str = "") -> None:
+    """Say on standard error which cells the run lacks and why, before anything is said of the others."""
+    for line in shortcomings_of(run, damage):
+        print_text(line, error=True)
+
+
+def shortcomings_of(run: Path, damage: str = "") -> list[str]:
+    info = read_info(run)
+    try:
+        end = read_end(run)
+    except RunStoreError:
+        # Then `damage` speaks of it.
+        return [damage] if damage else []
+    return shortcomings(run, info, end, damage)
 
 
 def print_json(value: object) -> None:

@@ -18,6 +18,9 @@ The other keys narrow all selectors of the entry: `opset` (`"<10"`, `"7-9,13"`),
 `exporter`, `runtime` and `shapes` (a text or a list of texts), and `packages` (`{ onnxruntime = "<1.32" }`, in pip's
 notation; with other versions the entry is ignored). `error` is a pattern that the failure's message must match.
 
+An entry whose reason or link is not written yet, as `parity expect --update` leaves it, expects nothing: its cells
+fail, and say what is missing. All other entries hold.
+
 A cell that passes although a selector matches it fails the run, and so does a selector that matches no cell; each
 selector of a list is checked separately. A failure at another stage or with another message than expected is not the
 known failure.
@@ -63,8 +66,8 @@ class Expectation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     cells: str
     stage: Stage
-    reason: str
-    link: str
+    reason: str = ""
+    link: str = ""
     error: str = "*"
     opset: str = ""
     dtype: str | tuple[str, ...] = ()
@@ -74,6 +77,12 @@ class Expectation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     runtime: str | tuple[str, ...] = ()
     shapes: str | tuple[str, ...] = ()
     packages: dict[str, str] = {}
+
+    @property
+    def lacks(self) -> str:
+        """What a person has yet to write of it: `a reason and a link`; empty if it is complete."""
+        texts = (("a reason", self.reason), ("a link", self.link))
+        return " and ".join(what for what, text in texts if not text.strip())
 
     def matches(self, cell: str) -> bool:
         """Whether the selector matches the cell of this id."""
@@ -107,6 +116,11 @@ class Expectation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     def apply(self, record: Record) -> Record:
         """The record of a cell that this matches, with the status that the expectation gives it."""
+        if self.lacks:
+            if record.status not in _WENT_WRONG:
+                return record
+            reason = f"{record.reason}; {FILE} expects it, but {self.cells!r} has yet to be given {self.lacks}"
+            return msgspec.structs.replace(record, reason=reason, error=record.reason)
         if record.status is Status.PASSED:
             reason = f"expected to fail at {self.stage}: {self.reason}. It passes now: narrow or remove {self.cells!r}"
             return msgspec.structs.replace(record, status=Status.UNEXPECTED_PASS, reason=reason, link=self.link)
@@ -199,8 +213,6 @@ def _of_entry(entry: Mapping[str, object], where: str) -> tuple[Expectation, ...
 
 def _problem(expectation: Expectation) -> str:
     """A description of the mistake in an expectation whose keys and types are right; empty if there is none."""
-    if not expectation.reason.strip() or not expectation.link.strip():
-        return "needs a reason and a link, which explain it to later readers."
     try:
         for wanted in expectation.packages.values():
             SpecifierSet(wanted)

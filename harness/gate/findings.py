@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from statistics import median
+from typing import NamedTuple
 
 import msgspec
 
 from onnx_parity.harness.gate.policy import Policy, Thresholds
 from onnx_parity.harness.record import WRONG, Record, RunEnd, RunInfo, Status
+from onnx_parity.harness.results.causes import Cause, Causes
+from onnx_parity.harness.results.completeness import is_unfinished, why_unfinished
 
 #: The speed of the machine is estimated from at least this many cases.
 _ENOUGH_CASES = 5
@@ -38,9 +41,37 @@ class Finding(msgspec.Struct, frozen=True):
     #: A cell's id, a case's label, or empty for the whole run.
     subject: str
     detail: str
-    #: Findings with the same case are shown together: one fault often appears at twenty opsets.
     case: str = ""
     opset: int = 0
+    file: str = ""
+    line: int = 0
+
+
+class Found(NamedTuple):
+    """A finding, and what tells its cause, if it is about a cell."""
+
+    finding: Finding
+    #: The record of the run; for a fix or a cell that was not run, that of the baseline.
+    record: Record | None = None
+    #: How the detail begins: how the cell ended in the other run.
+    otherwise: str = ""
+
+
+class GateCause(msgspec.Struct, frozen=True):
+    """Findings of one kind that have one cause."""
+
+    kind: FindingKind
+    #: `aten::elu`, or the case or declarations that are concerned; empty for the whole run.
+    subject: str
+    #: `31 cells of 5 cases, opset 7-26, float32`; empty for the whole run.
+    extent: str
+    #: The detail of the first finding.
+    detail: str
+    findings: int = 1
+    #: The labels of its cases, its opsets, and the command that runs one of its cells again.
+    cases: list[str] = []
+    opsets: list[int] = []
+    again: str = ""
     file: str = ""
     line: int = 0
 
@@ -68,9 +99,19 @@ class ExportTime(msgspec.Struct, frozen=True):
     line: int
 
 
-def compare(baseline: Side, run: Side, exports: Mapping[str, ExportTime], policy: Policy) -> Iterator[Finding]:
-    """Every finding, including those that the policy ignores. `exports` are the times of each case."""
-    yield from _of_the_run(run)
+class Suspected(msgspec.Struct, frozen=True):
+    """Cases whose exports seem to have become slower by one measure in each run."""
+
+    cases: dict[str, ExportTime]
+    #: How many times as long the median case took: the speed of the machine.
+    speed: float
+    #: Cases that are not suspected, those first whose exports take about as long.
+    others: list[str]
+
+
+def compare(baseline: Side, run: Side, policy: Policy) -> Iterator[Found]:
+    """Every finding about cells and the run, including those that the policy ignores."""
+    yield from map(Found, _of_the_run(run))
     for cell, now in run.records.items():
         before = baseline.records.get(cell)
         found = _of_cell(before, now) or (before and _of_headroom(before, now, policy.thresholds))
@@ -79,8 +120,6 @@ def compare(baseline: Side, run: Side, exports: Mapping[str, ExportTime], policy
     # Which cells of a damaged run were not run cannot be told.
     if not run.damage:
         yield from _not_run(baseline, run, policy.thresholds)
-    if same_machine(baseline.info, run.info):
-        yield from _slower_exports(exports, policy.thresholds)
 
 
 def same_machine(one: RunInfo, other: RunInfo) -> bool:
@@ -89,14 +128,9 @@ def same_machine(one: RunInfo, other: RunInfo) -> bool:
 
 
 def _of_the_run(run: Side) -> Iterator[Finding]:
-    # Runs of schema version 1 have no record of their end.
-    if run.end is None and run.info.schema_version > 1:
+    if is_unfinished(run.info, run.end):
         yield Finding(
-            FindingKind.UNFINISHED, "", "the run was killed or is still running; to complete it: parity run --resume"
-        )
-    elif run.end is not None and not run.end.whole:
-        yield Finding(
-            FindingKind.UNFINISHED, "", "the run was stopped before its end; to complete it: parity run --resume"
+            FindingKind.UNFINISHED, "", f"{why_unfinished(run.info, run.end)}; parity run --resume completes it"
         )
     if run.carried:
         yield Finding(
@@ -106,39 +140,42 @@ def _of_the_run(run: Side) -> Iterator[Finding]:
         )
 
 
-def _of_cell(before: Record | None, now: Record) -> Finding | None:
+def _of_cell(before: Record | None, now: Record) -> Found | None:
     was = before.status if before is not None else None
     if now.status in WRONG:
         if before is None:
-            return _finding(FindingKind.NEW_FAILURE, now, f"not in the baseline; {_ending(now)}")
+            return _found(FindingKind.NEW_FAILURE, now, "not in the baseline; ")
         if before.status not in WRONG:
-            return _finding(FindingKind.NEW_FAILURE, now, f"{before.status} in the baseline; {_ending(now)}")
+            return _found(FindingKind.NEW_FAILURE, now, f"{before.status} in the baseline; ")
         if (before.status, before.stage, before.blame) != (now.status, now.stage, now.blame):
-            return _finding(FindingKind.CHANGED_FAILURE, now, f"{_ending(before)} in the baseline; {_ending(now)}")
+            detail = f"{_ending(before)} in the baseline; {_ending(now)}"
+            at = f"{before.status} {before.stage} {before.blame}"
+            return Found(_finding(FindingKind.CHANGED_FAILURE, now, detail), now, at)
         return None
     if was is Status.PASSED and now.status is not Status.PASSED:
         kind = FindingKind.CANNOT_RUN_HERE if now.status is Status.ABSENT else FindingKind.LOST_COVERAGE
-        return _finding(kind, now, f"passed in the baseline; {_ending(now)}")
+        return _found(kind, now, "passed in the baseline; ")
     if now.status is Status.PASSED and was in (*WRONG, Status.KNOWN, Status.UNSUPPORTED):
         assert before is not None
-        return _finding(FindingKind.FIX, now, f"passes; {_ending(before)} in the baseline")
+        return Found(_finding(FindingKind.FIX, now, f"passes; {_ending(before)} in the baseline"), before)
     return None
 
 
-def _of_headroom(before: Record, now: Record, thresholds: Thresholds) -> Finding | None:
+def _found(kind: FindingKind, record: Record, otherwise: str) -> Found:
+    return Found(_finding(kind, record, otherwise + _ending(record)), record, otherwise)
+
+
+def _of_headroom(before: Record, now: Record, thresholds: Thresholds) -> Found | None:
     if before.metrics is None or now.metrics is None or now.status is not Status.PASSED:
         return None
     was, is_now = before.metrics.headroom, now.metrics.headroom
     if is_now < thresholds.headroom_below and is_now * thresholds.headroom_factor <= was:
-        return _finding(
-            FindingKind.SHRUNK_HEADROOM,
-            now,
-            f"headroom {was:.3g} in the baseline, {is_now:.3g} now; below 1 the cell fails",
-        )
+        detail = f"headroom {was:.3g} in the baseline, {is_now:.3g} now; below 1 the cell fails"
+        return Found(_finding(FindingKind.SHRUNK_HEADROOM, now, detail), now)
     return None
 
 
-def _not_run(baseline: Side, run: Side, thresholds: Thresholds) -> Iterator[Finding]:
+def _not_run(baseline: Side, run: Side, thresholds: Thresholds) -> Iterator[Found]:
     executed = sum(number for status, number in baseline.counts.items() if status is not Status.ABSENT)
     missing = [
         record
@@ -147,7 +184,10 @@ def _not_run(baseline: Side, run: Side, thresholds: Thresholds) -> Iterator[Find
     ]
     if len(missing) > thresholds.not_run_share * executed:
         for record in missing:
-            yield _finding(FindingKind.NOT_RUN, record, f"{record.status} in the baseline; not run")
+            finding = _finding(FindingKind.NOT_RUN, record, f"{record.status} in the baseline; not run")
+            # Whatever their operators, cells that are missing are missing together.
+            alike = msgspec.structs.replace(record, aten=(), reason="", error="", name=record.family)
+            yield Found(finding, alike, record.status)
 
 
 def edited_declarations(before: Mapping[str, Record], now: Mapping[str, Record]) -> list[str]:
@@ -174,17 +214,35 @@ def export_times(before: Mapping[str, Record], now: Mapping[str, Record]) -> dic
     }
 
 
-def _slower_exports(exports: Mapping[str, ExportTime], thresholds: Thresholds) -> Iterator[Finding]:
+def suspected_exports(exports: Mapping[str, ExportTime], thresholds: Thresholds) -> Suspected:
     """Cases whose exports slowed down more than the median case did. What slows all cases down is the machine."""
     ratios = [time.now / time.before for time in exports.values() if time.before > 0]
     speed = median(ratios) if len(ratios) >= _ENOUGH_CASES else 1.0
-    for case, time in exports.items():
-        scaled = time.before * speed
-        if time.now > scaled * thresholds.export_factor and time.now - scaled > thresholds.export_seconds:
+    cases = {
+        case: time
+        for case, time in exports.items()
+        if _is_slower(time.before * speed, time.now, thresholds.export_factor, thresholds.export_seconds)
+    }
+    typical = median(time.before for time in cases.values()) if cases else 0.0
+    others = sorted(exports.keys() - cases, key=lambda case: (abs(exports[case].before - typical), case))
+    return Suspected(cases, speed, others)
+
+
+def slower_exports(suspected: Suspected, ratios: Mapping[str, float], thresholds: Thresholds) -> Iterator[Finding]:
+    """The suspected cases that are slower by repeated measures too. `ratios`: how many times as long each takes."""
+    for case, time in suspected.cases.items():
+        ratio = ratios.get(case, 0.0)
+        scaled = time.before * suspected.speed
+        if _is_slower(scaled, scaled * ratio, thresholds.export_factor, thresholds.export_seconds):
             detail = (
-                f"exports took {scaled:.3g} s in the baseline, scaled to this machine's speed, and {time.now:.3g} s now"
+                f"exports take {ratio:.2g} times as long, by the least of several measures; in the runs they took "
+                f"{scaled:.3g} s, scaled to this machine's speed, and {time.now:.3g} s"
             )
             yield Finding(FindingKind.SLOWER_EXPORT, case, detail, case, 0, time.file, time.line)
+
+
+def _is_slower(before: float, now: float, factor: float, seconds: float) -> bool:
+    return now > before * factor and now - before > seconds
 
 
 def _export_seconds(pairs: Sequence[tuple[Record, Record]]) -> tuple[float, float]:
@@ -207,9 +265,33 @@ def _ending(record: Record) -> str:
     return f"{status}{at}{blame}" + (f": {record.reason}" if record.reason else "")
 
 
-def grouped(findings: Sequence[Finding]) -> dict[tuple[FindingKind, str, str], list[Finding]]:
-    """Findings that differ only in their opset, by their kind, case and detail."""
-    groups: defaultdict[tuple[FindingKind, str, str], list[Finding]] = defaultdict(list)
-    for finding in findings:
-        groups[finding.kind, finding.case, finding.detail].append(finding)
-    return groups
+def by_cause(found: Iterable[Found]) -> list[GateCause]:
+    """The findings as causes: those of one kind, of cells that ended alike for one cause, and ended alike before."""
+    alone = []
+    causes = Causes()
+    for finding, record, otherwise in found:
+        if record is None:
+            alone.append(_alone(finding))
+        else:
+            causes.add(record, f"{finding.kind.name} {otherwise}", finding.detail)
+    return [*alone, *map(_gate_cause, causes.rows())]
+
+
+def _alone(finding: Finding) -> GateCause:
+    return GateCause(finding.kind, finding.case, "", finding.detail, file=finding.file, line=finding.line)
+
+
+def _gate_cause(cause: Cause) -> GateCause:
+    first = cause.first
+    return GateCause(
+        FindingKind[cause.label.partition(" ")[0]],
+        cause.subject,
+        cause.extent,
+        cause.detail,
+        cause.cells,
+        list(cause.cases),
+        sorted(cause.opsets),
+        first.again,
+        first.file,
+        first.line,
+    )

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import xml.etree.ElementTree as ET
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from onnx_parity.harness.escaping import markdown_line, markup_text, visible_line, workflow_message, workflow_property
-from onnx_parity.harness.gate.findings import Finding, FindingKind, grouped
+from onnx_parity.harness.gate.findings import Finding, FindingKind, GateCause
 from onnx_parity.harness.gate.policy import Action
 from onnx_parity.harness.gate.verdict import Verdict
-from onnx_parity.harness.opset_ranges import opset_ranges
 
-#: Markdown lists at most this many groups of findings for each action; JUnit XML has all findings.
+#: Markdown lists at most this many causes for each action; JUnit XML has all findings.
 _MOST = 50
-#: The terminal lists at most this many groups of each kind of warning, and all failures.
+#: The terminal lists at most this many causes for each kind of warning, and all failures.
 _MOST_WARNED = 20
 _TITLES = {Action.FAIL: "Regressed", Action.WARN: "Warnings"}
 
@@ -25,22 +24,34 @@ def headline(verdict: Verdict) -> str:
         return f"undecided: {verdict.damage}"
     if not failing:
         return f"no regression: {verdict.run} against {verdict.baseline}"
-    kinds = {kind: sum(finding.kind is kind for finding in failing) for kind in FindingKind}
-    counted = ", ".join(f"{kind} ({number})" for kind, number in kinds.items() if number)
+    counted = ", ".join(filter(None, (_counted(kind, verdict) for kind in FindingKind)))
     return f"regressed: {counted}; {verdict.run} against {verdict.baseline}"
 
 
+def _counted(kind: FindingKind, verdict: Verdict) -> str:
+    """`new failure (31 cells, 3 causes)`; empty if no finding of this kind fails the gate."""
+    causes = [cause for cause in verdict.causes_with(Action.FAIL) if cause.kind is kind]
+    if not causes or kind in (FindingKind.UNFINISHED, FindingKind.CARRIED):
+        return kind if causes else ""
+    cells, what = sum(cause.findings for cause in causes), "case" if kind is FindingKind.SLOWER_EXPORT else "cell"
+    return f"{kind} ({cells} {what}{'s' * (cells != 1)}, {len(causes)} cause{'s' * (len(causes) != 1)})"
+
+
 def lines(verdict: Verdict) -> Iterator[str]:
-    """One line for each group of findings, warnings before failures, and the headline at the end."""
+    """A row for each cause, warnings before failures, and the headline at the end."""
     for action in (Action.WARN, Action.FAIL):
         numbers: Counter[FindingKind] = Counter()
-        for (kind, case, detail), alike in grouped(verdict.with_action(action)).items():
-            numbers[kind] += 1
-            if action is Action.FAIL or numbers[kind] <= _MOST_WARNED:
-                yield visible_line(f"{action}: {kind}: {_where(case, alike)}{detail}")
+        for cause in verdict.causes_with(action):
+            numbers[cause.kind] += 1
+            if action is Action.FAIL or numbers[cause.kind] <= _MOST_WARNED:
+                yield visible_line(f"{action}: {cause.kind}: {_said(cause)}")
+                if action is Action.FAIL and cause.again and cause.kind is not FindingKind.NOT_RUN:
+                    yield visible_line(f"  again:  {cause.again}")
         for kind, number in numbers.items():
             if action is Action.WARN and number > _MOST_WARNED:
                 yield f"{action}: {kind}: {number - _MOST_WARNED} more; --junit and --json list all"
+    for undecided in verdict.undecided:
+        yield visible_line(f"undecided: {undecided}")
     for change in verdict.environment:
         yield visible_line(f"environment: {change}")
     yield visible_line(headline(verdict))
@@ -51,15 +62,16 @@ def markdown(verdict: Verdict) -> str:
     mark = "❌" if verdict.regressed or verdict.damage else "✅"
     parts = [f"## {mark} parity: {markdown_line(headline(verdict))}", "", *_counts(verdict), "", _environment(verdict)]
     for action, title in _TITLES.items():
-        groups = grouped(verdict.with_action(action))
-        if not groups:
+        causes = verdict.causes_with(action)
+        if not causes:
             continue
-        parts += ["", f"### {title}", "", "| finding | cells | details |", "|---|---|---|"]
-        for (kind, case, detail), alike in list(groups.items())[:_MOST]:
-            where = _where(case, alike).removesuffix(": ")
-            parts.append(f"| {kind} | {markdown_line(where)} | {markdown_line(detail)} |")
-        if len(groups) > _MOST:
-            parts.append(f"| | | {len(groups) - _MOST} more |")
+        parts += ["", f"### {title}", "", "| finding | cause | cells | details |", "|---|---|---|---|"]
+        for cause in causes[:_MOST]:
+            texts = (cause.kind, cause.subject, cause.extent, cause.detail)
+            parts.append(f"| {' | '.join(map(markdown_line, texts))} |")
+        if len(causes) > _MOST:
+            parts.append(f"| | | | {len(causes) - _MOST} more |")
+    parts += ["", *map(markdown_line, verdict.undecided)] if verdict.undecided else []
     return "\n".join(parts) + "\n"
 
 
@@ -77,11 +89,10 @@ def _environment(verdict: Verdict) -> str:
     return f"The environment differs: {markdown_line(', '.join(verdict.environment))}.{times}"
 
 
-def _where(case: str, alike: Sequence[Finding]) -> str:
-    if not case:
-        return ""
-    opsets = {finding.opset for finding in alike if finding.opset}
-    return f"{case} opset {opset_ranges(opsets)}: " if opsets else f"{case}: "
+def _said(cause: GateCause) -> str:
+    """`aten::elu  31 cells of 5 cases, opset 7-26, float32: passed in the baseline; failed at compare: off by 0.5`."""
+    where = "  ".join(filter(None, (cause.subject, cause.extent)))
+    return f"{where}: {cause.detail}" if where else cause.detail
 
 
 def junit(verdict: Verdict) -> str:
@@ -113,10 +124,8 @@ def _test_case(suite: ET.Element, finding: Finding) -> ET.Element:
 def workflow_commands(verdict: Verdict) -> Iterator[str]:
     """GitHub workflow commands, which show a finding beside the line that declares its case."""
     for action, command in ((Action.FAIL, "error"), (Action.WARN, "warning")):
-        for (kind, case, detail), alike in grouped(verdict.with_action(action)).items():
-            if kind is FindingKind.FIX:
+        for cause in verdict.causes_with(action):
+            if cause.kind is FindingKind.FIX:
                 continue
-            first = alike[0]
-            place = f"file={workflow_property(first.file)},line={first.line}," if first.file else ""
-            message = workflow_message(f"{_where(case, alike)}{detail}")
-            yield f"::{command} {place}title={workflow_property(kind)}::{message}"
+            place = f"file={workflow_property(cause.file)},line={cause.line}," if cause.file else ""
+            yield f"::{command} {place}title={workflow_property(cause.kind)}::{workflow_message(_said(cause))}"

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import msgspec
 
@@ -14,14 +14,23 @@ from onnx_parity.harness.gate.findings import (
     ExportTime,
     Finding,
     FindingKind,
+    Found,
+    GateCause,
     Side,
+    Suspected,
+    by_cause,
     compare,
     edited_declarations,
     export_times,
     same_machine,
+    slower_exports,
+    suspected_exports,
 )
 from onnx_parity.harness.gate.policy import Action, Policy
+from onnx_parity.harness.gate.remeasuring import NotMeasuredError
 from onnx_parity.harness.record import RunEnd, RunInfo, Status
+from onnx_parity.harness.results.causes import named
+from onnx_parity.harness.results.completeness import is_unfinished
 from onnx_parity.harness.run_store_error import RunStoreError
 from onnx_parity.harness.store import (
     Records,
@@ -38,11 +47,15 @@ class Verdict(msgspec.Struct, frozen=True):
     #: The policy's action for each kind of finding.
     actions: dict[FindingKind, Action]
     findings: list[Finding]
+    #: The same findings, those of one cause together.
+    causes: list[GateCause]
     #: Differences of the environments: `torch 2.12.1 → 2.13.0`.
     environment: list[str]
     #: For each status, the numbers of cells in the baseline and in the run.
     counts: dict[Status, tuple[int, int]]
     times_compared: bool
+    #: What could not be decided, and why.
+    undecided: list[str]
     #: What of the run cannot be read; empty if all can. Its cells are not among the findings.
     damage: str = ""
 
@@ -53,9 +66,16 @@ class Verdict(msgspec.Struct, frozen=True):
     def with_action(self, action: Action) -> list[Finding]:
         return [finding for finding in self.findings if self.actions[finding.kind] is action]
 
+    def causes_with(self, action: Action) -> list[GateCause]:
+        return [cause for cause in self.causes if self.actions[cause.kind] is action]
 
-def judge(baseline: Path, run: Path, policy: Policy) -> Verdict:
-    """Compare the run with the baseline."""
+
+#: Measures exports again: of the suspected cases and others, how many times as long each of the former takes.
+Measure: TypeAlias = Callable[[Sequence[str], Sequence[str]], Mapping[str, float]]
+
+
+def judge(baseline: Path, run: Path, policy: Policy, measure: Measure | None = None) -> Verdict:
+    """Compare the run with the baseline. Without `measure`, exports that seem slower are not judged."""
     before, now, compared = _sides(baseline, run)
     _refuse_baseline(baseline, before)
     if before.info.seed != now.info.seed:
@@ -65,11 +85,18 @@ def judge(baseline: Path, run: Path, policy: Policy) -> Verdict:
             f"Run it again with --seed {before.info.seed}."
         )
     old, new = Counter(before.counts), Counter(now.counts)
+    found = list(compare(before, now, policy))
+    undecided: list[str] = []
+    if same_machine(before.info, now.info):
+        suspected = suspected_exports(compared.exports, policy.thresholds)
+        ratios, undecided = _measured_again(suspected, measure)
+        found += map(Found, slower_exports(suspected, ratios, policy.thresholds))
     return Verdict(
         baseline=before.info.id,
         run=now.info.id,
         actions={kind: getattr(policy.findings, kind.name.lower()) for kind in FindingKind},
-        findings=list(compare(before, now, compared.exports, policy)),
+        findings=[each.finding for each in found],
+        causes=by_cause(found),
         environment=[
             *changes(before.info, now.info),
             *_edited_files(before, now),
@@ -77,8 +104,24 @@ def judge(baseline: Path, run: Path, policy: Policy) -> Verdict:
         ],
         counts={status: (old[status], new[status]) for status in Status if status in old or status in new},
         times_compared=same_machine(before.info, now.info),
+        undecided=undecided,
         damage=now.damage,
     )
+
+
+def _measured_again(suspected: Suspected, measure: Measure | None) -> tuple[Mapping[str, float], list[str]]:
+    """How many times as long the suspected exports take; or why that was not measured."""
+    if not suspected.cases:
+        return {}, []
+    try:
+        if measure is None:
+            raise NotMeasuredError("`parity gate` does that")
+        return measure(list(suspected.cases), suspected.others), []
+    except NotMeasuredError as error:
+        number = len(suspected.cases)
+        cases = f"{number} case{'s' * (number != 1)}"
+        why = f"exports of {cases} took longer and were not measured again, which alone would decide: {error}"
+        return {}, [f"{why} ({named(suspected.cases)})"]
 
 
 #: At most this many changed files or declarations are named.
@@ -103,6 +146,7 @@ def changes(before: RunInfo, now: RunInfo) -> list[str]:
     pairs = [(name, before.packages.get(name), now.packages.get(name)) for name in {**before.packages, **now.packages}]
     pairs += [("platform", before.platform, now.platform), ("cpus", str(before.cpus), str(now.cpus))]
     pairs += [("tier", before.tier, now.tier), ("commit", before.commit[:12], now.commit[:12])]
+    pairs += [("uncommitted edits", before.edits, now.edits)]
     pairs += [(name, before.missing.get(name), now.missing.get(name)) for name in {**before.missing, **now.missing}]
     return [f"{name} {old or 'none'} → {new or 'none'}" for name, old, new in pairs if old != new]
 
@@ -140,11 +184,9 @@ def _side(info: RunInfo, end: RunEnd | None, records: Records) -> Side:
 
 def _refuse_baseline(baseline: Path, side: Side) -> None:
     """Refuse a baseline that lacks cells, for what they were in it cannot be seen to get worse."""
-    # Runs of schema version 1 have no record of their end.
-    unfinished = side.info.schema_version > 1 and (side.end is None or not side.end.whole)
     if side.damage:
         why = side.damage
-    elif unfinished:
+    elif is_unfinished(side.info, side.end):
         why = f"it is unfinished. To complete it: parity run --resume {baseline}"
     elif not side.counts:
         why = "it has no cells."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
@@ -13,9 +14,10 @@ import torch
 import onnx_parity
 from onnx_parity.exporter.arrays import to_array
 from onnx_parity.exporter.capture.graph.graph import Value
+from onnx_parity.exporter.lowering.registry import find
 from onnx_parity.exporter.verification.float64 import in_dtype
 from onnx_parity.exporter.verification.oracle import Expected, Verdict, judge
-from onnx_parity.harness.axes import Capture, Shapes
+from onnx_parity.harness.axes import PARITY, Capture, Shapes
 from onnx_parity.harness.judging.outcome import Outcome
 from onnx_parity.harness.judging.reference import Reference, Trial
 from onnx_parity.harness.localisation.pieces import CANNOT_RUN, Piece, Recording, follow
@@ -171,9 +173,14 @@ class Localisation:
     recording: Verdict | None
     #: The branches and loops that were run.
     blocks: tuple[str, ...]
+    #: Where the case is declared, and the lowering of the first diverging operator: file, line and name.
+    declared: str
+    lowering: str
+    #: What the cell's failure says of its cause: `exporter: onnx.reference agrees with onnxruntime, ...`.
+    blame: str
 
     def lines(self) -> Iterator[str]:
-        yield f"{self.cell}: {self.operators} operators"
+        yield f"{self.cell}: {self.operators} operator{'s' * (self.operators != 1)}, declared at {self.declared}"
         for step in self.growth:
             yield f"  {step.number:5}  {step.growth:9.3g} of its tolerance  {step}"
         if self.first is None:
@@ -187,6 +194,9 @@ class Localisation:
                 if self.alone.passed
                 else "given torch's own values it is still wrong: its export, or the runtime's kernel for it, is"
             )
+        if self.lowering:
+            yield f"lowering: {self.lowering}"
+        yield f"blame: {self.blame}"
 
     def _why_none(self) -> str:
         if self.recording is not None and not self.recording.passed:
@@ -219,7 +229,38 @@ def localise(suspect: Suspect, *, window: int = WINDOW) -> Localisation:
         followed = judge([to_array(output) for output in walk.outputs], suspect.trial.expected)
     elif not first.error:
         alone = judge_piece(suspect, (first.number,))
-    return Localisation(suspect.cell.id, len(recording.nodes), tuple(growth), first, alone, followed, recording.blocks)
+    declaration = suspect.cell.case.declaration
+    return Localisation(
+        suspect.cell.id,
+        len(recording.nodes),
+        tuple(growth),
+        first,
+        alone,
+        followed,
+        recording.blocks,
+        f"{declaration.file.parent.name}/{declaration.file.name}:{declaration.line}",
+        _lowering(suspect, first) if first is not None else "",
+        _blame(suspect.outcome),
+    )
+
+
+def _lowering(suspect: Suspect, step: Step) -> str:
+    """The lowering of an operator that this project's exporter exported; empty if another one did."""
+    if suspect.cell.exporter != PARITY:
+        return ""
+    found = find(suspect.recording.nodes[step.number].op, suspect.cell.opset)
+    if found is None:
+        return ""
+    function = inspect.unwrap(found)
+    file = Path(inspect.getfile(function))
+    below = next((file.relative_to(each) for each in file.parents if (each / "exporter" / "lowering").is_dir()), file)
+    return f"{below}:{inspect.getsourcelines(function)[1]} in {function.__name__}"
+
+
+def _blame(outcome: Outcome) -> str:
+    """Who is to blame for the failure, and why, as the failure of the cell itself was explained."""
+    because = outcome.details[-1].rpartition("; ")[2] if outcome.details else ""
+    return f"{outcome.blame}: {because}" if because else str(outcome.blame)
 
 
 def judge_piece(suspect: Suspect, numbers: Sequence[int]) -> Verdict:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
@@ -93,12 +93,15 @@ class Since:
         return frozenset(word for file in reached for word in re.findall(r"\w+", (folder / file).read_text("utf-8")))
 
 
-def since(run: Path, seed: int) -> Since:
-    """The earlier run whose records may be carried over, with the files that have changed."""
+def since(run: Path, seed: int, subjects: Iterable[str] = ()) -> Since:
+    """The earlier run whose records may be carried over, with the files that have changed.
+
+    `subjects` are the exporters and runtimes that are run now. Some may be a user's, with files of their own.
+    """
     info = read_info(run)
     if info.seed != seed:
         raise RunStoreError(f"{run} was run with --seed {info.seed}: its cells had other inputs. Give that seed here.")
-    now = contents()
+    now = contents(subjects)
     around = (info.packages, info.platform) == (package_versions(), platform_name())
     # The records of runs of version 1 do not list the files that they depend on.
     if not around or not info.contents:

@@ -28,7 +28,10 @@ from onnx_parity.harness.pytest_plugin.options import option
 from onnx_parity.harness.pytest_plugin.orphaned import end_with_starter
 from onnx_parity.harness.pytest_plugin.pace import Pace
 from onnx_parity.harness.pytest_plugin.worker_crash import record_crash
-from onnx_parity.harness.results.terminal_summary import counts, summarise, without_kernel
+from onnx_parity.harness.record import RunEnd, Status
+from onnx_parity.harness.results.causes import Cause, causes_of
+from onnx_parity.harness.results.completeness import shortcomings
+from onnx_parity.harness.results.terminal_summary import cells_here, counts, not_here, summarise, without_kernel
 from onnx_parity.harness.run_store_error import RunStoreError
 from onnx_parity.harness.running.limits import parse_limits
 from onnx_parity.harness.store import read_records
@@ -46,6 +49,9 @@ PROJECT: pytest.StashKey[Project] = pytest.StashKey()
 _MATRIX: pytest.StashKey[Matrix] = pytest.StashKey()
 #: In a worker: the hook `pytest_runtest_logreport` without the plug-ins that print to a terminal.
 _TELL_CONTROLLER: pytest.StashKey[pluggy.HookCaller] = pytest.StashKey()
+
+#: The attribute by which pytest knows a failure whose details have been printed already.
+_NOT_SHOWN = "_pdbshown"
 
 #: Seconds between two progress lines: on a terminal, where each replaces the last one, and in a log.
 _TERMINAL_EVERY, _LOG_EVERY = 0.5, 15.0
@@ -244,9 +250,10 @@ class Progress:
         self._uncollected = False
         #: Whether some cells were lost with a worker before they began.
         self._lost = False
-        self._whole = False
-        #: The error that kept the end of the run from being written.
+        #: None if it could not be written, for this error.
+        self._end: RunEnd | None = None
         self._unwritten: OSError | None = None
+        self._causes: list[Cause] = []
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         self._terminal = session.config.pluginmanager.get_plugin("terminalreporter")
@@ -297,42 +304,64 @@ class Progress:
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
         if _is_worker(session.config):
             return
-        stopped = bool(session.shouldstop or session.shouldfail)
-        self._whole = exitstatus in _RAN and not (stopped or self._uncollected or self._lost)
+        why = self._why_not_whole(session, exitstatus)
         if exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED and self._matrix.begun:
             # Every selected cell has a record, from this run or an earlier one.
             session.exitstatus = pytest.ExitCode.OK
         if self._uncollected and exitstatus in _RAN and not session.config.option.continue_on_collection_errors:
             # Under xdist the workers run what they collected, and pytest's exit code does not mention the error.
             session.exitstatus = pytest.ExitCode.INTERRUPTED
+        if not self._matrix.begun:
+            return
         try:
-            self._matrix.end(whole=self._whole)
+            self._end = self._matrix.end(why, max(self._pace.total - self._pace.done, 0))
         except OSError as error:
             self._unwritten = error
             session.exitstatus = pytest.ExitCode.INTERNAL_ERROR
+        self._causes = causes_of(each for each in read_records(self._matrix.folder) if each.status is not Status.PASSED)
+        if self._terminal is not None and self._terminal.verbosity <= 0:
+            self._show_one_of_each(self._terminal)
+
+    def _why_not_whole(self, session: pytest.Session, exitstatus: int) -> str:
+        """Why not every selected cell was run; empty if all were."""
+        if exitstatus == pytest.ExitCode.INTERRUPTED:
+            return "it was interrupted"
+        if self._lost:
+            return "cells were lost with a worker that died"
+        if self._uncollected:
+            return "a file of declarations could not be read"
+        if session.shouldstop or session.shouldfail:
+            return f"it ended early, {session.shouldstop or session.shouldfail}"
+        return "" if exitstatus in _RAN else "pytest failed"
+
+    def _show_one_of_each(self, terminal: pytest.TerminalReporter) -> None:
+        """Print the details of a failure once for each cause, not for each cell."""
+        shown = {cause.first.nodeid for cause in self._causes}
+        for report in terminal.stats.get("failed", ()):
+            if isinstance(report, CellReport) and report.nodeid not in shown:
+                report.__dict__[_NOT_SHOWN] = True
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         if not self._matrix.begun:
             return
-        records = read_records(self._matrix.folder)
+        folder = self._matrix.folder
+        records = read_records(folder)
         seconds = max(self._ended - self._began, 1e-3)
         terminalreporter.section("parity")
-        for line in summarise(records):
-            terminalreporter.write_line(visible_line(line))
-        carried = sum(1 for record in records if record.carried)
-        carried_over = f", {carried} of them carried over" if carried else ""
-        pace = f"{self._pace.done / seconds:.0f} cells/s"
-        terminalreporter.write_line(f"{len(records)} cells{carried_over}: {counts(records)}; {pace}")
-        if ran_elsewhere := without_kernel(records):
-            terminalreporter.write_line(ran_elsewhere)
-        folder = self._matrix.folder
-        elsewhere = "" if folder.parent == Path("runs").resolve() else f" {folder}"
-        terminalreporter.write_line(f"records: {folder}; pages: parity report{elsewhere}")
-        if records.damage:
-            terminalreporter.write_line(visible_line(records.damage), red=True)
+        for line in shortcomings(folder, self._matrix.info, self._end, records.damage):
+            terminalreporter.write_line(visible_line(line), red=True)
         if self._unwritten is not None:
             terminalreporter.write_line(
                 f"the end of the run could not be written: {self._unwritten}; free space and use --resume", red=True
             )
-        if not self._whole:
-            terminalreporter.write_line(f"unfinished; to run the missing cells: parity run --resume {folder}")
+        for line in summarise(self._causes):
+            terminalreporter.write_line(visible_line(line))
+        carried = sum(1 for record in records if record.carried)
+        carried_over = f", {carried} of them carried over" if carried else ""
+        pace = f"{self._pace.done / seconds:.0f} cells/s"
+        terminalreporter.write_line(f"{cells_here(records)}{carried_over}: {counts(records)}; {pace}")
+        for line in (*not_here(records), without_kernel(records)):
+            if line:
+                terminalreporter.write_line(visible_line(line))
+        elsewhere = "" if folder.parent == Path("runs").resolve() else f" {folder}"
+        terminalreporter.write_line(f"records: {folder}; pages: parity report{elsewhere}")

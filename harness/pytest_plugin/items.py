@@ -209,6 +209,12 @@ class ExpectationItem(pytest.Item):
         return self.path, None, self.name
 
     def runtest(self) -> None:
+        if self._expectation.lacks:
+            pytest.fail(
+                f"{self.path.parent.name}/{self.path.name}: the expectation {self._expectation.cells!r} needs "
+                f"{self._expectation.lacks}, which explain it to later readers. Until then its cells fail.",
+                pytrace=False,
+            )
         everything = Selection(
             tier=Tier.FULL,
             opsets=OPSETS,

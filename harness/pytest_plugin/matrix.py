@@ -56,7 +56,7 @@ class Matrix:
         self.seed: int = option(config, "seed")
         if self.seed is None:
             self.seed = project.settings.seed or 0
-        self._resumed, self.part = _part_of(config, self.seed)
+        self._resumed, self.part = _part_of(config, self.seed, selection.subjects)
         self.strict_unsupported: bool = option(config, "strict-unsupported")
         self.root: Path = option(config, "runs") or (
             project.runs if project.is_configured else config.rootpath / "runs"
@@ -85,7 +85,11 @@ class Matrix:
             return self._resumed
         argv = self._config.invocation_params.args
         begun = describe_run(
-            seed=self.seed, tier=self.selection.tier, argv=[str(arg) for arg in argv], project=self._config.rootpath
+            seed=self.seed,
+            tier=self.selection.tier,
+            argv=[str(arg) for arg in argv],
+            project=self._config.rootpath,
+            subjects=self.selection.subjects,
         )
         turn = self.part.since.turn if self.part.since is not None else 0
         return msgspec.structs.replace(begun, shard=option(self._config, "shard") or "", turn=turn)
@@ -128,11 +132,12 @@ class Matrix:
         """Store the collected cells for the process that runs them."""
         self.items = {item.nodeid: cast("CellItem", item) for item in items if hasattr(item, "cell")}
 
-    def end(self, *, whole: bool) -> None:
-        """Write the end of the run."""
-        if self.begun:
-            ended = datetime.now(UTC).isoformat(timespec="seconds")
-            write_end(self.folder, RunEnd(ended, whole, cells=len(read_records(self.folder))))
+    def end(self, why: str, lacking: int) -> RunEnd:
+        """Write the end of the run. `why` says why not all cells were run; it is empty if they were."""
+        ended = datetime.now(UTC).isoformat(timespec="seconds")
+        end = RunEnd(ended, not why, len(read_records(self.folder)), lacking if why else 0, why)
+        write_end(self.folder, end)
+        return end
 
     @cached_property
     def bundles(self) -> Bundles:
@@ -249,7 +254,7 @@ class Matrix:
         return msgspec.structs.replace(blank, began=time.time(), source=source_of(item))
 
 
-def _part_of(config: pytest.Config, seed: int) -> tuple[RunInfo | None, Part]:
+def _part_of(config: pytest.Config, seed: int, subjects: Sequence[str]) -> tuple[RunInfo | None, Part]:
     """The run that is resumed, if any, and the part of the cells that this invocation runs."""
     shard = option(config, "shard")
     durations: Path | None = option(config, "durations-of")
@@ -257,7 +262,7 @@ def _part_of(config: pytest.Config, seed: int) -> tuple[RunInfo | None, Part]:
         raise AxisError(f"--durations-of {durations} has no effect without --shard. Add a shard, such as --shard 1/2.")
     parsed = parse_shard(shard, durations) if shard else None
     earlier: Path | None = option(config, "since")
-    touched = since(earlier, seed) if earlier is not None else None
+    touched = since(earlier, seed, subjects) if earlier is not None else None
     resume: Path | None = option(config, "resume")
     if resume is None:
         return None, Part(parsed, since=touched)

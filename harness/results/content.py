@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import ast
 import hashlib
+from collections.abc import Iterable
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
+
+from onnx_parity.harness.axes import BACKEND, RUNTIME_NAMES
 
 _PACKAGES = ("exporter", "harness")
 #: Parts of the harness that are not used to run cells.
@@ -19,9 +22,14 @@ def room_folder(package: str) -> Path:
     return Path(spec.origin).parent
 
 
-def contents() -> dict[str, str]:
-    """The hash of each file that is used to run cells, by its name, such as `exporter/lowering/aten/shape.py`."""
-    found = {}
+def contents(subjects: Iterable[str] = ()) -> dict[str, str]:
+    """The hash of each file that is used to run cells, by its name, such as `exporter/lowering/aten/shape.py`.
+
+    `subjects` are the names of exporters and runtimes. Those of a user, `my_package.export:to_onnx`, have files too.
+    """
+    found: dict[str, str] = {}
+    for module in filter(None, map(module_of, subjects)):
+        found |= _own_files(module)
     for package in _PACKAGES:
         folder = room_folder(package)
         for path in sorted(folder.rglob("*.py")):
@@ -29,6 +37,33 @@ def contents() -> dict[str, str]:
             if not name.startswith(_NOT_INVOLVED):
                 found[name] = _hash(path.read_bytes())
     return found
+
+
+def module_of(subject: str) -> str:
+    """The module of an exporter `module:function` or a runtime `backend:module`; empty for those of this project."""
+    if subject.startswith(BACKEND):
+        return subject.removeprefix(BACKEND)
+    module, colon, _ = subject.partition(":")
+    return module if colon and subject not in RUNTIME_NAMES else ""
+
+
+def _own_files(module: str) -> dict[str, str]:
+    """The files of the top-level package or module that a module belongs to. The installed have versions instead."""
+    name = module.partition(".")[0]
+    try:
+        spec = find_spec(name)
+    except (ImportError, ValueError):
+        spec = None
+    if spec is None or spec.origin is None or not spec.origin.endswith(".py"):
+        return {}
+    file = Path(spec.origin)
+    if "site-packages" in file.parts:
+        return {}
+    if file.name != "__init__.py":
+        return {file.name: _hash(file.read_bytes())}
+    folder = file.parent
+    files = sorted(folder.rglob("*.py"))
+    return {f"{name}/{path.relative_to(folder).as_posix()}": _hash(path.read_bytes()) for path in files}
 
 
 @cache

@@ -60,13 +60,13 @@ NEEDS = (
         "torchvision",
         "torchvision",
         "the models of model_zoo that use it fail",
-        "pip install onnx-parity[models]",
+        "pip install torchvision",
     ),
     Need(
         "onnxscript",
         "onnxscript",
         f"cells of {TORCH_DYNAMO} are absent; `parity compare` and the benchmarks leave that exporter out",
-        "pip install onnx-parity[peers]",
+        "pip install onnxscript",
     ),
     Need(
         "hypothesis",
@@ -105,7 +105,9 @@ def _package(need: Need) -> Check:
     except metadata.PackageNotFoundError:
         health = Health.MISSING if need.costs else Health.BROKEN
         costs = need.costs or _EVERYTHING
-        return Check(need.distribution, health, "not installed", costs, need.remedy or "pip install onnx-parity")
+        return Check(
+            need.distribution, health, "not installed", costs, need.remedy or f"pip install {need.distribution}"
+        )
     if need.module == "torchvision":
         # Next to another build of torch it does not import directly. The model zoo imports it in its own way.
         return Check(need.distribution, Health.OK, version)
@@ -132,7 +134,7 @@ def _exporters() -> Iterator[Check]:
             yield Check(f"exporter {exporter.name}", Health.OK, "deprecated by torch, included up to torch 2.15")
         elif missing:
             costs = "its cells are absent"
-            yield Check(f"exporter {exporter.name}", Health.MISSING, missing, costs, "pip install onnx-parity[peers]")
+            yield Check(f"exporter {exporter.name}", Health.MISSING, missing, costs, "pip install onnxscript")
         else:
             yield Check(f"exporter {exporter.name}", Health.OK, "")
 
@@ -157,7 +159,7 @@ def _backends() -> Iterator[Check]:
 
     for module in BACKENDS:
         if reason := RUNTIMES[BACKEND + module].missing(Device.CPU):
-            remedy = "pip install onnx-parity[backends]" if module.startswith("jax") else ""
+            remedy = "pip install jaxonnxruntime jax absl-py" if module.startswith("jax") else ""
             yield Check(f"backend {module}", Health.MISSING, reason, f"--runtimes {BACKEND}{module} is absent", remedy)
         else:
             yield Check(f"backend {module}", Health.OK, f"--runtimes {BACKEND}{module}")

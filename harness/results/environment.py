@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import platform
 import subprocess
@@ -17,8 +18,8 @@ from onnx_parity.harness.results.content import contents
 _PACKAGES = ("torch", "torchvision", "onnx", "onnx_ir", "onnxruntime", "onnxscript", "numpy", "onnx-parity")
 
 
-def describe_run(*, seed: int, tier: Tier, argv: Sequence[str], project: Path) -> RunInfo:
-    """The description of a run that starts now. The packages in it are not imported."""
+def describe_run(*, seed: int, tier: Tier, argv: Sequence[str], project: Path, subjects: Sequence[str] = ()) -> RunInfo:
+    """The description of a run that starts now, with these exporters and runtimes. The packages are not imported."""
     started = datetime.now(UTC)
     return RunInfo(
         # Two runs may start in the same second, so the name has the process number too.
@@ -29,9 +30,10 @@ def describe_run(*, seed: int, tier: Tier, argv: Sequence[str], project: Path) -
         argv=tuple(argv),
         packages=package_versions(),
         platform=platform_name(),
-        contents=contents(),
+        contents=contents(subjects),
         cpus=os.cpu_count() or 0,
-        commit=_commit(project),
+        commit=_git(project, "rev-parse", "HEAD"),
+        edits=_edits(project),
         schema_version=SCHEMA_VERSION,
     )
 
@@ -66,11 +68,24 @@ def package_versions() -> dict[str, str]:
     return versions
 
 
-def _commit(project: Path) -> str:
-    """The commit of the project under test; empty outside a git repository."""
+def _edits(project: Path) -> str:
+    """A hash of what is not committed of the project under test; empty if all is, or outside a git repository."""
+    difference = _git(project, "diff", "HEAD", "--no-ext-diff", "--binary")
+    return (
+        hashlib.blake2b(difference.encode("utf-8", "surrogateescape"), digest_size=4).hexdigest() if difference else ""
+    )
+
+
+def _git(project: Path, *arguments: str) -> str:
     try:
         found = subprocess.run(
-            ["git", "rev-parse", "HEAD"], cwd=project, capture_output=True, text=True, timeout=10, check=False
+            ["git", *arguments],
+            cwd=project,
+            capture_output=True,
+            encoding="utf-8",
+            errors="surrogateescape",
+            timeout=10,
+            check=False,
         )
     except (OSError, subprocess.TimeoutExpired):
         return ""

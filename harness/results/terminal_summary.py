@@ -1,33 +1,38 @@
-"""The summary of a run in the terminal: the number of cells of each status, and the failures."""
+"""The summary of a run in the terminal: the number of cells of each status, and why cells did not pass."""
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 
-from onnx_parity.harness.axes import ONNX_REFERENCE, ONNXRUNTIME, PARITY
-from onnx_parity.harness.opset_ranges import opset_ranges
-from onnx_parity.harness.record import GRAVEST_FIRST, Record, Stage, Status
+from onnx_parity.harness.axes import ONNX_REFERENCE, ONNXRUNTIME
+from onnx_parity.harness.record import GRAVEST_FIRST, WRONG, Record, Status
+from onnx_parity.harness.results.causes import Cause
 
-#: At most this many groups of each status are listed; the report lists all.
-_GROUPS = 20
-
-
-@dataclass(frozen=True, slots=True)
-class _Group:
-    """Cells with the same outcome, shown as one line, because a fault often appears at twenty opsets."""
-
-    status: Status
-    case: str
-    stage: Stage
-    reason: str
+#: At most this many causes of each status are listed; the report lists all.
+_MOST = 20
 
 
 def counts(records: Iterable[Record]) -> str:
-    """`4 failed, 6 unsupported, 650 passed`, the gravest first."""
+    """`4 failed, 6 unsupported, 650 passed`, the gravest first, without cells that could not run here."""
     tally = Counter(record.status for record in records)
-    return ", ".join(f"{tally[status]} {status.words}" for status in GRAVEST_FIRST if tally[status])
+    ran = [status for status in GRAVEST_FIRST if status is not Status.ABSENT]
+    return ", ".join(f"{tally[status]} {status.words}" for status in ran if tally[status]) or "none ran"
+
+
+def cells_here(records: Iterable[Record]) -> str:
+    """`1 cell`: how many could run here."""
+    return _cells(sum(record.status is not Status.ABSENT for record in records))
+
+
+def not_here(records: Iterable[Record]) -> Iterator[str]:
+    """One line for each reason why other cells could not run here. They are told apart, for they say nothing."""
+    for reason, number in Counter(each.reason for each in records if each.status is Status.ABSENT).most_common():
+        yield f"absent: {_cells(number)} more: {reason}"
+
+
+def _cells(number: int) -> str:
+    return f"{number} cell{'s' * (number != 1)}"
 
 
 def without_kernel(records: Iterable[Record]) -> str:
@@ -37,24 +42,15 @@ def without_kernel(records: Iterable[Record]) -> str:
     return f"{count} cells ran on {ONNX_REFERENCE}, because {ONNXRUNTIME} has no kernel" if count else ""
 
 
-def summarise(records: list[Record]) -> Iterator[str]:
-    """One line for each group of cells that did not pass, the gravest first, with the opsets of the group."""
-    opsets: defaultdict[_Group, list[int]] = defaultdict(list)
-    for record in records:
-        if record.status is Status.PASSED:
-            continue
-        # If a device or runtime is missing, all cases have the same reason, and one line is enough.
-        case = "" if record.status is Status.ABSENT else f"{record.case} {record.dtype}"
-        if case and record.exporter != PARITY:
-            case += f" {record.exporter}"
-        opsets[_Group(record.status, case, record.stage, record.reason)].append(record.opset)
-    for status in GRAVEST_FIRST:
-        groups = [group for group in opsets if group.status is status]
-        for group in groups[:_GROUPS]:
-            if status is Status.ABSENT:
-                yield f"{status}: {len(opsets[group])} cells: {group.reason}"
-            else:
-                where = f"{group.case}  opset {opset_ranges(opsets[group])}  {group.stage}"
-                yield f"{status.words}: {where}: {group.reason}"
-        if len(groups) > _GROUPS:
-            yield f"{status.words}: {len(groups) - _GROUPS} more groups of cells"
+def summarise(causes: Iterable[Cause]) -> Iterator[str]:
+    """A row for each cause why cells did not pass, the gravest first; of what is wrong, also how to run it again."""
+    found: defaultdict[Status, list[Cause]] = defaultdict(list)
+    for cause in causes:
+        found[cause.status].append(cause)
+    for status in (each for each in GRAVEST_FIRST if each not in (Status.PASSED, Status.ABSENT)):
+        for cause in found[status][:_MOST]:
+            yield f"{status.words}: {cause.subject}  {cause.where}  {cause.extent}: {cause.detail}"
+            if status in WRONG:
+                yield f"  again:  {cause.again}"
+        if left := found[status][_MOST:]:
+            yield f"{status.words}: {len(left)} more causes, of {_cells(sum(cause.cells for cause in left))}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import pytest
@@ -17,10 +18,6 @@ def _quantized(x: Tensor, dtype: torch.dtype = torch.quint8) -> Tensor:
 
 def wide(x: Tensor) -> Tensor:
     return _quantized(x, torch.qint32).dequantize()
-
-
-def returned(x: Tensor) -> Tensor:
-    return _quantized(x)
 
 
 def unknown(x: Tensor) -> Tensor:
@@ -44,11 +41,6 @@ def per_channel(x: Tensor) -> Tensor:
             wide,
             "the program quantizes a tensor to torch.qint32, for which ONNX's QuantizeLinear has no integers: use "
             "torch.quint8 or torch.qint8",
-        ),
-        (
-            returned,
-            "the program returns a quantized tensor, which is no tensor of ONNX: return y.dequantize(), or "
-            "y.int_repr() beside its scale and zero point",
         ),
         (
             unknown,
@@ -91,7 +83,8 @@ def test_the_weights_of_a_quantized_layer_stay_integers() -> None:
 
 def test_quantized_weights_are_refused_where_onnxruntime_would_quantize_them_again() -> None:
     layer = torch.ao.nn.quantized.Linear(2, 3)
-    layer.set_weight_bias(torch.quantize_per_tensor(torch.ones(3, 2), 0.5, 0, torch.qint8), torch.zeros(3))
+    scales, zeros = torch.full([3], 0.5), torch.zeros(3, dtype=torch.int64)
+    layer.set_weight_bias(torch.quantize_per_channel(torch.ones(3, 2), scales, zeros, 0, torch.qint8), torch.zeros(3))
 
     def program(x: Tensor) -> Tensor:
         y: Tensor = layer(_quantized(x)).dequantize()
@@ -101,8 +94,80 @@ def test_quantized_weights_are_refused_where_onnxruntime_would_quantize_them_aga
         onnx_parity.export(program, (torch.ones(1, 2),), opset_version=10)
     assert (
         "onnxruntime quantizes the weights of a layer anew, with other scales, where its input is quantized and a "
-        "DequantizeLinear of this opset cannot make them (possible from opset 11)"
+        "DequantizeLinear of this opset cannot make them (possible from opset 13)"
     ) in str(refused.value)
+
+
+# --- quantized tensors as inputs and outputs --------------------------------------------------------------------------
+
+
+def _as_parts(y: Tensor) -> tuple[Tensor, float, int]:
+    return y.int_repr(), y.q_scale(), y.q_zero_point()
+
+
+def _assert_same(given: Tensor, wanted: Tensor) -> None:
+    assert given.dtype is wanted.dtype
+    assert _as_parts(given)[1:] == _as_parts(wanted)[1:]
+    assert torch.equal(given.int_repr(), wanted.int_repr())
+
+
+def positive(x: Tensor) -> tuple[Tensor, Tensor]:
+    y = torch.relu(x)
+    return y, torch.cat([x, y]).dequantize()
+
+
+@pytest.mark.parametrize("opset", [9, 10, 13, 21])
+@pytest.mark.parametrize("dtype", [torch.quint8, torch.qint8])
+@pytest.mark.parametrize("scripted", [False, True])
+def test_quantized_tensors_are_inputs_and_outputs(opset: int, dtype: torch.dtype, scripted: bool) -> None:
+    program: Callable[..., tuple[Tensor, Tensor]] = torch.jit.script(positive) if scripted else positive
+    x = torch.quantize_per_tensor(torch.arange(-3.0, 3.0), 0.5, 3, dtype)
+    exported = onnx_parity.export(program, (x,), opset_version=opset, dynamic_shapes={"x": {0: "n"}}, verify=True)
+    assert exported.input_names == ("x.value", "x.scale", "x.zero_point")
+    assert exported.output_names == ("output_0.value", "output_0.scale", "output_0.zero_point", "output_1")
+    other = torch.quantize_per_tensor(torch.arange(-2.0, 2.0), 0.25, -1 if dtype is torch.qint8 else 8, dtype)
+    for given in (x, other):
+        result, floats = exported(given)
+        _assert_same(result, positive(given)[0])
+        assert torch.equal(floats, positive(given)[1])
+
+
+def test_a_quantized_layer_takes_and_returns_quantized_tensors() -> None:
+    layer = torch.ao.nn.quantized.Linear(2, 3)
+    layer.set_weight_bias(torch.quantize_per_tensor(torch.ones(3, 2), 0.5, 0, torch.qint8), torch.arange(3.0))
+    layer.scale, layer.zero_point = 0.5, 10
+    x = _quantized(torch.tensor([[1.0, 2.0], [-1.0, 4.0]]))
+    for program in (layer, torch.jit.script(layer)):
+        _assert_same(onnx_parity.export(program, (x,), opset_version=13)(x), layer(x))
+
+
+@pytest.mark.parametrize("transposed", [False, True])
+def test_quantized_layers_have_biases_at_opset_10(transposed: bool) -> None:
+    kinds = torch.ao.nn.quantized
+    convolution = kinds.ConvTranspose2d(2, 2, 3) if transposed else kinds.Conv2d(2, 2, 3)
+    linear = kinds.Linear(2, 3)
+    for layer, shape in ((convolution, (2, 2, 3, 3)), (linear, (3, 2))):
+        weight = torch.arange(float(math.prod(shape))).reshape(shape) % 7 - 3
+        layer.set_weight_bias(torch.quantize_per_tensor(weight, 0.5, 0, torch.qint8), torch.arange(float(shape[0])))
+        layer.scale, layer.zero_point = 2.0, 64
+    x = torch.arange(32.0).reshape(1, 2, 4, 4) % 5
+
+    def program(x: Tensor) -> Tensor:
+        y = convolution(_quantized(x))
+        result: Tensor = linear(y[0, :, :, 0].transpose(0, 1).contiguous()).dequantize()
+        return result
+
+    exported = onnx_parity.export(program, (x,), opset_version=10)
+    assert torch.equal(exported(x), program(x))
+
+
+def test_a_float_tensor_is_not_taken_for_a_quantized_one() -> None:
+    exported = onnx_parity.export(positive, (_quantized(torch.ones(2)),))
+    with pytest.raises(onnx_parity.ArgumentError) as refused:
+        exported(torch.ones(2))
+    assert str(refused.value) == (
+        "x is torch.float32[2], but the program was exported with a QuantizedTensor: give one of the same structure"
+    )
 
 
 def masked(x: Tensor) -> Tensor:

@@ -30,6 +30,11 @@ X = torch.ones(2, 3)
             "whole tensor that owns the memory",
         ),
         (
+            lambda x: (x + 1).set_(X),
+            "the program gives a tensor the memory of another with set_, which only scripts can do in a model: use the "
+            "other tensor instead, or export torch.jit.script(model)",
+        ),
+        (
             lambda x: torch.cond(x.sum() > 0, lambda x: (x, x), lambda x: [x, x], (x,)),
             "the branches of torch.cond return different structures, (_, _) and [_, _]: return the same structure from "
             "both",

@@ -212,6 +212,13 @@ def lists_in_a_list(x: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
     return x + len(numbers)
 
 
+def sets_in_a_branch(x: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
+    y = x + 1
+    if bool(n > 2):
+        y.set_(x)  # type: ignore[call-overload]
+    return y
+
+
 _KEY = (
     "the script uses a number that depends on values as a key of a dict, or as an index into a string or a list of "
     "fixed length: use a tensor and index that"
@@ -308,6 +315,11 @@ _KEY = (
         (
             takes_from_nothing,
             "the script takes an item out of an empty list, or concatenates its items: do so only if it has items",
+        ),
+        (
+            sets_in_a_branch,
+            "the script gives a tensor other memory with set_: a model can only take another whole tensor for it, "
+            "outside of branches and loops",
         ),
         (pops_from_nothing, "the script calls pop(-1) on a list of 0 items"),
         (

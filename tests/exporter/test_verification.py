@@ -205,15 +205,24 @@ def test_models_that_are_not_valid() -> None:
         unknown.verify()
 
 
-def test_numbers_that_are_built_in() -> None:
+def test_numbers_are_outputs() -> None:
     def program(x: torch.Tensor) -> tuple[torch.Tensor, int]:
         return x + 1, 3 if onnx_parity.is_in_onnx_export() else 4
 
     with pytest.raises(onnx_parity.VerificationError) as caught:
         onnx_parity.export(program, X, verify=True)
+    assert "for the example inputs: output 1 at (): runtime 3, torch 4" in str(caught.value)
+
+
+def test_strings_that_are_built_in() -> None:
+    def program(x: torch.Tensor) -> tuple[torch.Tensor, str]:
+        return x + 1, "three" if onnx_parity.is_in_onnx_export() else "four"
+
+    with pytest.raises(onnx_parity.VerificationError) as caught:
+        onnx_parity.export(program, X, verify=True)
     assert str(caught.value) == (
-        "for the example inputs the program returns 4, but when it was exported it returned 3, which is a constant of "
-        "the model: return it as a tensor"
+        "for the example inputs the program returns 'four', but when it was exported it returned 'three', which is a "
+        "constant of the model: return it as a tensor"
     )
 
 

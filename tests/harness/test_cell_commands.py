@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -56,10 +57,12 @@ def test_localise_names_the_operator_and_its_line(faulty: Path) -> None:
     code, text = invoke("localise", _CELL)
     assert code == 0
     lines = text.splitlines()
-    assert lines[0] == f"{_CELL}: 3 operators"
-    assert lines[-3].startswith("first divergence: aten::hardsigmoid, ")
-    assert lines[-3].endswith("some.py:6")
-    assert lines[-1] == "given torch's own values it is still wrong: its export, or the runtime's kernel for it, is"
+    assert lines[0].startswith(f"{_CELL}: 3 operators, declared at ")
+    assert lines[-5].startswith("first divergence: aten::hardsigmoid, ")
+    assert lines[-5].endswith("some.py:6")
+    assert lines[-3] == "given torch's own values it is still wrong: its export, or the runtime's kernel for it, is"
+    assert re.fullmatch(r"lowering: tests/harness/.*\.py:\d+ in \w+", lines[-2])
+    assert lines[-1] == "blame: exporter: onnx.reference agrees with onnxruntime, so the graph is wrong"
 
 
 def test_localise_speaks_json(faulty: Path) -> None:

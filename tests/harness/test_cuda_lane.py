@@ -126,7 +126,7 @@ def test_without_a_device_every_cell_of_the_lane_has_the_reason(
         ("cuda", Status.ABSENT, "no CUDA device")
     ] * 4
     assert read_info(found.folder).missing["cuda"] == "no CUDA device"
-    assert "absent: 4 cells: no CUDA device" in found.text
+    assert "absent: 4 cells more: no CUDA device" in found.text
     assert found.code == 0
 
 

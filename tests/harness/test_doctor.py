@@ -49,7 +49,7 @@ def test_an_optional_package_that_is_not_there_is_missing_and_a_needed_one_broke
     checks = list(diagnose())
     assert checks[1:] == [
         Check("nowhere-to-be-found", Health.MISSING, "not installed", "nothing much is lost", "leave it"),
-        Check("nor-this-one", Health.BROKEN, "not installed", "nothing works", "pip install onnx-parity"),
+        Check("nor-this-one", Health.BROKEN, "not installed", "nothing works", "pip install nor-this-one"),
     ]
     assert not healthy(checks)
     assert healthy(checks[:2])
@@ -78,5 +78,5 @@ def test_a_broken_installation_fails_the_command(monkeypatch: pytest.MonkeyPatch
     assert result.output.splitlines()[1:] == [
         "BROKEN   nor-this-one                        not installed",
         "         without it: nothing works",
-        "         to get it: pip install onnx-parity",
+        "         to get it: pip install nor-this-one",
     ]

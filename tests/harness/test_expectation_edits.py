@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from onnx_parity.harness import cli
 from onnx_parity.harness.expecting.expectation_edits import edit
-from onnx_parity.harness.expecting.expectations import Expectation, ExpectationError, parse
+from onnx_parity.harness.expecting.expectations import Expectation, parse
 from onnx_parity.harness.record import Record, Stage, Status
 from onnx_parity.harness.store import RecordWriter, create_run
 from tests.records import INFO, RECORD
@@ -234,12 +234,21 @@ def test_the_command_shows_the_edit_and_writes_it_with_update(tmp_path: Path, mo
     assert (again.exit_code, again.output) == (0, "")
 
 
-def test_an_entry_without_its_reason_is_refused(tmp_path: Path) -> None:
+def test_an_entry_without_its_reason_holds_for_nothing_and_stops_nothing(tmp_path: Path) -> None:
     known = Expectation("topk*", Stage.LOAD, "", "")
     assert known.matches("topk-float32-opset9-cpu-trace-onnxruntime")
     text = proposed("", [record("topk", 9, Stage.LOAD)])
-    with pytest.raises(ExpectationError, match="needs a reason and a link, which explain it to later readers"):
-        parse(text, PATH)
+    (expectation,) = parse(text, PATH)
+    assert expectation.lacks == "a reason and a link"
+    failed = replace(RECORD, status=Status.FAILED, stage=Stage.LOAD, reason="no kernel")
+    applied = expectation.apply(failed)
+    assert (applied.status, applied.error) == (Status.FAILED, "no kernel")
+    assert applied.reason == (
+        "no kernel; expectations.toml expects it, but 'topk-*' has yet to be given a reason and a link"
+    )
+    # Without its reason, it claims nothing of a cell that passes, and the next edit leaves it alone.
+    assert expectation.apply(RECORD) == RECORD
+    assert proposed(text, [replace(record("topk", 9, Stage.LOAD), error="")]) == text
 
 
 def test_a_failure_that_was_seen_with_one_exporter_alone_is_expected_of_it_alone() -> None:

@@ -160,8 +160,8 @@ def entry(cells: str = '"a"', stage: str = "load", more: str = "") -> str:
             f"[[known]] number 2: Invalid enum value 'lode' - at `$.stage`{_WHAT_A_KNOWN_HAS}",
         ),
         (
-            '[[known]]\ncells = "a"\nstage = "load"\nlink = "c"',
-            f"[[known]] number 1: Object missing required field `reason`{_WHAT_A_KNOWN_HAS}",
+            '[[known]]\ncells = "a"\nreason = "b"\nlink = "c"',
+            f"[[known]] number 1: Object missing required field `stage`{_WHAT_A_KNOWN_HAS}",
         ),
         (
             '[[known]]\nstage = "load"\nreason = "b"\nlink = "c"',
@@ -195,6 +195,18 @@ def test_a_file_with_a_mistake_names_the_entry_and_the_mistake(tmp_path: Path, t
     with pytest.raises(ExpectationError) as error:
         load(path)
     assert str(error.value).startswith(f"{path}: {message}")
+
+
+def test_an_entry_without_a_reason_stops_only_what_it_speaks_of(tmp_path: Path) -> None:
+    path = tmp_path / "expectations.toml"
+    path.write_text(entry() + '[[known]]\ncells = "topk*"\nstage = "load"\nlink = "c"\n')
+    load.cache_clear()
+    whole, half = load(path)
+    assert (whole.lacks, half.lacks) == ("", "a reason")
+    failed = replace(record(Status.FAILED, Stage.LOAD), cell="a", case="a")
+    assert expected(failed, tmp_path).status is Status.KNOWN
+    topk = replace(failed, cell="topk-float32-opset9-cpu-trace-onnxruntime", case="topk")
+    assert expected(topk, tmp_path).status is Status.FAILED
 
 
 def test_each_selector_of_a_list_is_an_expectation_of_its_own() -> None:

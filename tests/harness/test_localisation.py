@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 import runpy
 from collections.abc import Callable
 from pathlib import Path
@@ -76,12 +77,15 @@ def test_the_first_divergence_has_its_operator_its_module_and_its_line(
 def test_the_report_of_a_localisation(wrong: Callable[[str, Callable[..., Value]], None]) -> None:
     wrong("aten::hardsigmoid", hard_sigmoid)
     _, found = localised(_NET)
-    *growth, first, detail, alone = found.lines()
-    assert growth[0] == "case-float32-opset18-cpu-trace-onnxruntime: 9 operators"
+    *growth, first, detail, alone, lowering, blame = found.lines()
+    head = r"case-float32-opset18-cpu-trace-onnxruntime: 9 operators, declared at harness/test_localisation.py:\d+"
+    assert re.fullmatch(head, growth[0])
     assert first.startswith("first divergence: aten::hardsigmoid, ")
     assert first.endswith(" in second.1")
     assert detail.startswith("  output 0 at (")
     assert alone == "given torch's own values it is still wrong: its export, or the runtime's kernel for it, is"
+    assert re.fullmatch(r"lowering: tests/harness/test_localisation.py:\d+ in hard_sigmoid", lowering)
+    assert blame == "blame: exporter: onnx.reference agrees with onnxruntime, so the graph is wrong"
 
 
 def test_a_dynamic_cell_is_searched_at_the_sizes_at_which_it_fails(
@@ -111,7 +115,7 @@ def test_an_operator_that_only_magnifies_is_distinguished_from_a_wrong_one(
     assert found.first.operator == "aten::sub"
     assert found.alone is not None
     assert found.alone.passed
-    assert list(found.lines())[-1] == "given torch's own values it is correct: it magnifies an earlier error"
+    assert "given torch's own values it is correct: it magnifies an earlier error" in list(found.lines())
 
 
 def test_a_lowering_that_raises_is_found_as_well(wrong: Callable[[str, Callable[..., Value]], None]) -> None:

@@ -135,9 +135,9 @@ def check_that_the_terminal_shows_the_counts_by_status_and_the_folder_of_the_run
     summary = "8 cells: 2 crashed, 1 failed, 1 unexpected pass, 1 known, 1 unsupported, 2 passed; "
     assert summary in faults.text
     assert f"records: {faults.folder.resolve()}; pages: parity report\n" in faults.text
-    refusal = "unsupported: refused float32  opset 9  export: parity_tests::unheard_of: "
-    assert refusal in faults.text
-    assert "known: odd_known float32  opset 9  reference: three is odd" in faults.text
+    extent = "1 cell, opset 9, float32"
+    assert f"unsupported: parity_tests::unheard_of  export  {extent}: parity_tests::unheard_of: " in faults.text
+    assert f"known: odd_known  reference (case)  {extent}: three is odd" in faults.text
 
 
 def check_that_expectations_are_strict_both_ways(faults: Run) -> None:

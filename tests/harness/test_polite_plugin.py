@@ -92,8 +92,8 @@ def test_declarations_that_nothing_announced_run_in_one_process_and_are_refused_
     options = ("--parity-opsets=9", "--parity-devices=cpu")
     found = pytester.runpytest_inprocess(*_LEAN, *options)
     found.assert_outcomes(passed=1)
-    found.stdout.fnmatch_lines(["1 cells: 1 passed; *"])
-    pytester.runpytest_inprocess(*_LEAN, "-k", "opset9 and cpu").stdout.fnmatch_lines(["1 cells: 1 passed; *"])
+    found.stdout.fnmatch_lines(["1 cell: 1 passed; *"])
+    pytester.runpytest_inprocess(*_LEAN, "-k", "opset9 and cpu").stdout.fnmatch_lines(["1 cell: 1 passed; *"])
     refused = pytester.runpytest_inprocess("-p", "no:hypothesispytest", "-n", "1", "-k", "opset9 and cpu")
     refused.stdout.fnmatch_lines(["*test_cases.py has declarations. To run them in several processes, name *"])
     assert refused.ret != 0

@@ -6,7 +6,8 @@ import msgspec
 
 from onnx_parity.harness.opset_ranges import opset_ranges
 from onnx_parity.harness.record import Record, Stage, Status
-from onnx_parity.harness.results.terminal_summary import counts, summarise, without_kernel
+from onnx_parity.harness.results.causes import causes_of
+from onnx_parity.harness.results.terminal_summary import cells_here, counts, not_here, summarise, without_kernel
 from tests.records import RECORD
 
 
@@ -21,7 +22,7 @@ def test_opsets_are_shown_as_ranges() -> None:
     assert opset_ranges([]) == ""
 
 
-def test_a_fault_is_one_line_however_many_cells_have_it() -> None:
+def test_a_cause_is_one_row_however_many_cells_have_it() -> None:
     records = [
         *(record(Status.FAILED, opset, "wrong opset") for opset in (7, 8, 9)),
         record(Status.FAILED, 9, "wrong shape"),
@@ -30,14 +31,33 @@ def test_a_fault_is_one_line_however_many_cells_have_it() -> None:
         record(Status.UNSUPPORTED, 7, "ONNX has no such thing"),
         record(Status.PASSED, 18),
     ]
-    assert list(summarise(records)) == [
-        "failed: elu float32  opset 7-9  check: wrong opset",
-        "failed: elu float32  opset 9  check: wrong shape",
-        "failed: elu float32 torch_dynamo  opset 9  check: wrong opset",
-        "unsupported: elu float32  opset 7  check: ONNX has no such thing",
-        "absent: 2 cells: no CUDA device",
+    again = f"  again:  {RECORD.again}"
+    causes = causes_of(each for each in records if each.status is not Status.PASSED)
+    assert list(summarise(causes)) == [
+        "failed: elu  check  3 cells, opset 7-9, float32: wrong opset",
+        again,
+        "failed: elu  check  1 cell, opset 9, float32: wrong shape",
+        again,
+        "failed: elu by torch_dynamo  check  1 cell, opset 9, float32: wrong opset",
+        again,
+        "unsupported: elu  check  1 cell, opset 7, float32: ONNX has no such thing",
     ]
-    assert counts(records) == "5 failed, 1 unsupported, 2 absent, 1 passed"
+    assert counts(records) == "5 failed, 1 unsupported, 1 passed"
+
+
+def test_what_cannot_run_here_is_told_apart() -> None:
+    records = [
+        *(record(Status.ABSENT, 26, "no CUDA device", case) for case in ("elu", "relu")),
+        record(Status.ABSENT, 9, "onnxscript is not installed"),
+        record(Status.PASSED, 18),
+    ]
+    assert cells_here(records) == "1 cell"
+    assert counts(records) == "1 passed"
+    assert list(not_here(records)) == [
+        "absent: 2 cells more: no CUDA device",
+        "absent: 1 cell more: onnxscript is not installed",
+    ]
+    assert (cells_here(records[:2]), counts(records[:2])) == ("0 cells", "none ran")
 
 
 def test_cells_that_ran_on_another_runtime_are_counted() -> None:
@@ -52,7 +72,8 @@ def test_cells_that_ran_on_another_runtime_are_counted() -> None:
     assert without_kernel(records[2:]) == ""
 
 
-def test_a_long_list_is_cut_with_the_number_of_further_groups() -> None:
-    lines = list(summarise([record(Status.CRASHED, 9, "died", f"case{number}") for number in range(25)]))
-    assert len(lines) == 21
-    assert lines[-1] == "crashed: 5 more groups of cells"
+def test_a_long_list_is_cut_with_the_number_of_further_causes() -> None:
+    died = [record(Status.CRASHED, 9, f"died of {'a' * number}") for number in range(25)]
+    lines = list(summarise(causes_of([*died, died[-1]])))
+    assert len(lines) == 41
+    assert lines[-1] == "crashed: 5 more causes, of 6 cells"

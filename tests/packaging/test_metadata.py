@@ -86,6 +86,24 @@ def test_every_supported_torch_has_an_environment() -> None:
         assert pair["torchvision"] in REQUIREMENTS["torchvision"].specifier
 
 
+def test_docs_versions_has_a_row_for_every_supported_version() -> None:
+    tox = configparser.ConfigParser()
+    tox.read(ROOT / "tox.ini")
+    (section,) = [name for name in tox.sections() if name.startswith("testenv:versions-")]
+    factors = set(section.removeprefix("testenv:versions-").strip("{}").split(","))
+    assert {f"py{version.replace('.', '')}" for version in SUPPORTED} <= factors
+    assert set(torch_pairs()) <= factors
+    assert tox[section]["deps"] == tox["testenv:torch{211,212,213,214,215}"]["deps"]
+    replaced = re.findall(
+        r"(\w+): python -m pip install --quiet --no-deps (\w+)==([\d.]+)", tox[section]["commands_pre"]
+    )
+    for factor, package, version in replaced:
+        assert factor == {"onnxruntime": "ort", "onnx": "onnx"}[package] + version.replace(".", "")
+        assert version in REQUIREMENTS[package].specifier
+    assert {factor for factor, _, _ in replaced} == {each for each in factors if each.startswith(("ort", "onnx"))}
+    assert len(replaced) == 6
+
+
 def test_developed_with_a_pair_that_is_also_an_environment() -> None:
     assert {name: PINS[name] for name in ("torch", "torchvision")} in torch_pairs().values()
     assert not {"torch", "torchvision"} & SHARED_PINS.keys()

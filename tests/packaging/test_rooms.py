@@ -26,6 +26,8 @@ MAY_IMPORT = {
         "harness.store",
         "harness.escaping",
         "harness.opset_ranges",
+        "harness.results.causes",
+        "harness.results.completeness",
         "harness.results.content",
     ),
     "benchmarks": ("exporter", "harness", "model_zoo.torchvision_import"),

@@ -210,7 +210,7 @@ def test_index_that_is_away(index: Index) -> None:
         start.fetch_pip(f"{index.url}/nowhere")
     assert str(caught.value) == (
         f"{index.url}/nowhere/pip/ cannot be read: HTTP Error 404: Not Found. Install your system's python3-venv, "
-        "or set PIP_INDEX_URL to an index that can be reached."
+        "set PIP_INDEX_URL to an index that can be reached, or HTTPS_PROXY to the proxy of this machine."
     )
 
 
@@ -286,3 +286,39 @@ def test_older_pythons_can_read_the_file_and_report_what_they_lack() -> None:
     source = (ROOT / "start.py").read_text()
     assert ast.parse(source, feature_version=(3, 6)).body
     assert "from __future__ import annotations" not in source, "Python 3.6 stops at it with a SyntaxError"
+
+
+def test_a_folder_that_may_not_be_written_is_told_in_a_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def full(environment: start.Environment) -> None:
+        raise OSError(28, "No space left on device", str(environment.stamp))
+
+    monkeypatch.setattr(start, "set_up", full)
+    monkeypatch.setattr(start, "ROOT", tmp_path)
+    assert start.main(["tests"]) == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"start.py: {tmp_path / '.venv'} cannot be set up: [Errno 28] No space left on device: ")
+
+
+def test_an_interrupted_set_up_says_how_to_go_on(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted(environment: start.Environment) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(start, "set_up", interrupted)
+    assert start.main(["tests"]) == 130
+    told = "start.py: interrupted. What is set up is kept: run the same command again to go on\n"
+    assert capsys.readouterr().err == told
+
+
+def test_a_second_set_up_waits_for_the_first(capfd: pytest.CaptureFixture[str]) -> None:
+    second = "import start\nwith start.alone(): print('alone')"
+    with start.alone():
+        waiting = subprocess.Popen([sys.executable, "-c", second], cwd=ROOT, stdout=subprocess.PIPE, text=True)
+        told = "start.py: another start.py is setting the project up; waiting for it\n"
+        while not (said := capfd.readouterr().err):
+            assert waiting.poll() is None
+        assert said == told
+    assert waiting.communicate(timeout=60)[0] == "alone\n"

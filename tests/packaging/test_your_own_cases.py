@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 import re
 import subprocess
-import sys
-import sysconfig
 from pathlib import Path
 
 import pytest
@@ -18,24 +16,6 @@ _BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 #: The first line of a block that is a file.
 _FILE = re.compile(r"# (\S+\.(?:py|toml))\n")
 _ENDING = re.compile(r"  # ends with (\d)$")
-
-
-@pytest.fixture(scope="module")
-def environment(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A new environment with the wheel installed. What it depends on is taken from where these tests run."""
-    folder = tmp_path_factory.mktemp("environment")
-    build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)]
-    subprocess.run(build, cwd=ROOT, check=True, capture_output=True)
-    (wheel,) = folder.glob("*.whl")
-    place = folder / "venv"
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(place)], check=True)
-    python = place / "bin" / "python"
-    install = ["install", "--no-deps", "--no-index", "--quiet", "--no-compile", str(wheel)]
-    subprocess.run([sys.executable, "-m", "pip", "--python", str(python), *install], check=True, capture_output=True)
-    (site,) = place.glob("lib/python*/site-packages")
-    # A folder that is named so is searched last, and files in it that lead to the clone are not read.
-    (site / "dependencies.pth").write_text(f"{sysconfig.get_path('purelib')}\n")
-    return place / "bin"
 
 
 @pytest.mark.slow

@@ -9,6 +9,7 @@ import torch
 
 from onnx_parity.exporter.capture.patches import (
     autograd_apply,
+    dynamic_lists,
     dynamo,
     exporting_flag,
     fake_kernels,
@@ -28,6 +29,7 @@ __all__ = ["capturing_surroundings", "recording_surroundings"]
 #: Applied for as long as any thread captures a program.
 _PATCHES = Patches(
     *autograd_apply.PATCHES,
+    *dynamic_lists.PATCHES,
     *dynamo.PATCHES,
     *exporting_flag.PATCHES,
     *fake_kernels.PATCHES,

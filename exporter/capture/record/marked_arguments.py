@@ -1,7 +1,9 @@
-"""Marked inputs of a recording: the objects that represent a `ListOf` or an `OrNone` when the program is called.
+"""Marked inputs of a recording: the objects that represent a `ListOf`, an `OrNone` or an `AnyNumber` when the program
+is called.
 
 A list whose tensors have the same shape is stacked by the first nodes of the model, and then handled like the lists of
-scripts. An optional becomes a flag and a tensor, which is zeros if the optional is None.
+scripts. An optional becomes a flag and a tensor, which is zeros if the optional is None. A number becomes a symbol, or
+for scripts the tensor that holds it.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ from onnx_parity.exporter.capture.record.leaves import Leaves
 from onnx_parity.exporter.capture.record.recorder import NeedsSymbols, Recorder
 from onnx_parity.exporter.capture.record.results import TensorList, TensorOrNone
 from onnx_parity.exporter.errors import CaptureError
-from onnx_parity.exporter.request.marked_inputs import Held, ListOf
+from onnx_parity.exporter.request.marked_inputs import AnyNumber, Held, ListOf
 
 __all__ = ["MarkedInput"]
 
@@ -29,7 +31,8 @@ class MarkedInput:
         self.name = name
         self._recorder = recorder
         self._is_list = isinstance(held.mark, ListOf)
-        holds = Holds.LIST if self._is_list else Holds.OPTIONAL
+        self.is_number = isinstance(held.mark, AnyNumber)
+        holds = Holds.LIST if self._is_list else Holds.TENSOR if self.is_number else Holds.OPTIONAL
         self._handle = recorder.stand_in(held.item.dtype, shape, held.item.device, holds)
         self.value: Value = recorder.value_of(self._handle)
         self.value.name = name
@@ -51,10 +54,13 @@ class MarkedInput:
             axis_names[str(size.node.expr)] = axis_name
         return cls(recorder, held, name, shape)
 
-    def handed_out(self, known: Mapping[str, tuple[Value, int]]) -> TensorList | TensorOrNone:
+    def handed_out(self, known: Mapping[str, tuple[Value, int]]) -> Any:
         """The object that the program is called with. `known` are the symbols that can be read from other inputs."""
         handle, recorder = self._handle, self._recorder
         leaves = Leaves(recorder)
+        if self.is_number:
+            tensor = leaves.give(handle)
+            return tensor if recorder.of_script else leaves.number(tensor)
         if self._is_list and any(not isinstance(size, int) for size in self.value.shape):
             return TensorList(leaves.give(handle), of_numbers=False, stacked=False)
         # The shape to use if the list has no items, or if the optional is None. Unknown sizes become 0.

@@ -17,21 +17,22 @@ import torch.nn.functional as F
 
 from onnx_parity.exporter.capture.evaluate import outside_of_recording
 from onnx_parity.exporter.capture.graph.origin import asks_for_its_caller, refused_here
-from onnx_parity.exporter.containers import Whole
+from onnx_parity.exporter.containers import Opened, Whole, opened_quantized
 from onnx_parity.exporter.own_operators import define, run_by
 
-__all__ = ["Quantized", "quantized"]
+__all__ = ["Quantized", "call_quantized", "quantized"]
 
 asks_for_its_caller(__file__)
 
 _RANGES = {torch.quint8: (0, 255), torch.qint8: (-128, 127)}
+_INTEGERS = {torch.quint8: torch.uint8, torch.qint8: torch.int8}
 #: What moves, selects or keeps elements.
 _KEEPING = frozenset(
     {
         "transpose", "permute", "reshape", "view", "flatten", "squeeze", "unsqueeze", "expand", "expand_as", "select",
         "narrow", "clone", "contiguous", "detach", "t", "movedim", "flip", "repeat", "unflatten", "channel_shuffle",
         "pixel_shuffle", "relu", "relu_", "relu6", "max_pool1d", "max_pool2d", "max_pool3d", "dropout", "dropout1d",
-        "dropout2d", "dropout3d", "amax", "amin", "chunk", "split", "unbind",
+        "dropout2d", "dropout3d", "amax", "amin", "chunk", "split", "unbind", "slice", "max_pool2d_with_indices",
     }
 )  # fmt: skip
 #: What has the scale of its argument, and is rounded to it.
@@ -39,6 +40,7 @@ _ROUNDING = frozenset(
     {
         "avg_pool1d", "avg_pool2d", "avg_pool3d", "adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d",
         "interpolate", "upsample", "mean", "leaky_relu", "hardtanh", "clamp", "threshold", "pad",
+        "upsample_nearest1d", "upsample_nearest2d", "upsample_nearest3d", "upsample_bilinear2d", "constant_pad_nd",
     }
 )  # fmt: skip
 #: What has a scale of its own, with the zero points of unsigned and of signed integers.
@@ -55,8 +57,9 @@ class Quantized(Whole):
     """A quantized tensor of the program."""
 
     value: torch.Tensor
-    scale: float
-    zero_point: int
+    #: An input of the model brings its own: a float64 and an int64 without axes.
+    scale: float | torch.Tensor
+    zero_point: int | torch.Tensor
     quantized_dtype: torch.dtype
 
     is_quantized = True
@@ -65,11 +68,30 @@ class Quantized(Whole):
     def dtype(self) -> torch.dtype:
         return self.quantized_dtype
 
-    def q_scale(self) -> float:
-        return self.scale
+    @classmethod
+    def of_input(cls, ints: torch.Tensor, scale: torch.Tensor, zero_point: torch.Tensor) -> Quantized:
+        """The input of the model that has these parts."""
+        value = _dequantize(ints, scale.to(torch.float32), zero_point.to(ints.dtype), 0)
+        dtype = next(dtype for dtype, of_ints in _INTEGERS.items() if of_ints is ints.dtype)
+        return cls(value, scale, zero_point, dtype)
 
-    def q_zero_point(self) -> int:
-        return self.zero_point
+    def taken_apart(self) -> Opened:
+        """The parts that are outputs of the model."""
+        return opened_quantized(self.int_repr(), *self._grid(torch.float64, torch.int64))
+
+    def _grid(self, of_scale: torch.dtype, of_zero_point: torch.dtype) -> tuple[torch.Tensor, torch.Tensor]:
+        """The scale and the zero point as tensors."""
+        return torch.as_tensor(self.scale, dtype=of_scale), torch.as_tensor(self.zero_point, dtype=of_zero_point)
+
+    def q_scale(self) -> Any:
+        return _number(self.scale)
+
+    def q_zero_point(self) -> Any:
+        return _number(self.zero_point)
+
+    def int_repr(self) -> torch.Tensor:
+        ints: torch.Tensor = _quantize(self.value, *self._grid(torch.float32, _INTEGERS[self.quantized_dtype]))
+        return ints
 
     def dequantize(self) -> torch.Tensor:
         return self.value
@@ -89,9 +111,8 @@ class Quantized(Whole):
     @classmethod
     def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         parts = str(func).split(".")
-        if parts[0] == "quantized":
-            return _quantized_operator(parts[1], args, kwargs or {})
-        return _called(func, func.__name__, args, kwargs or {})
+        name = parts[1] if parts[0] == "quantized" else func.__name__
+        return call_quantized(func, parts[0], name, args, kwargs or {})
 
     def _with(self, value: torch.Tensor) -> Quantized:
         return Quantized(value, self.scale, self.zero_point, self.quantized_dtype)
@@ -104,16 +125,31 @@ def quantized(x: torch.Tensor, scale: Any, zero_point: Any, dtype: torch.dtype) 
             f"the program quantizes a tensor to {dtype}, for which ONNX's QuantizeLinear has no integers: use "
             "torch.quint8 or torch.qint8"
         )
-    scale, zero_point = float(scale), int(zero_point)
-    rounded = torch.fake_quantize_per_tensor_affine(x, scale, zero_point, *_RANGES[dtype])
+    if isinstance(scale, torch.Tensor) or isinstance(zero_point, torch.Tensor):
+        grid = torch.as_tensor(scale, dtype=torch.float32), torch.as_tensor(zero_point, dtype=torch.int32)
+        rounded = torch.fake_quantize_per_tensor_affine(x, *grid, *_RANGES[dtype])
+    else:
+        scale, zero_point = float(scale), int(zero_point)
+        rounded = torch.fake_quantize_per_tensor_affine(x, scale, zero_point, *_RANGES[dtype])
     return Quantized(rounded, scale, zero_point, dtype)
+
+
+def _number(held: Any) -> Any:
+    return held.item() if isinstance(held, torch.Tensor) else held
+
+
+def call_quantized(func: Callable[..., Any], namespace: str, name: str, args: Any, kwargs: Any) -> Any:
+    """An operator that is given or returns quantized tensors."""
+    if name == "quantize_per_tensor":
+        return quantized(*args, **kwargs)
+    return _quantized_operator(name, args, kwargs) if namespace == "quantized" else _called(func, name, args, kwargs)
 
 
 def _called(func: Callable[..., Any], name: str, args: Any, kwargs: Any) -> Any:
     """A function of torch that is given quantized tensors."""
     first = args[0][0] if isinstance(args[0], (list, tuple)) else args[0]
-    if name == "dequantize":
-        return first.value
+    if name in ("dequantize", "int_repr", "q_scale", "q_zero_point"):
+        return getattr(first, name)()
     floats = [_float(argument) for argument in args]
     if name in _OF_SHAPES:
         return func(*floats, **kwargs)
@@ -160,6 +196,19 @@ def _computed(ints: torch.Tensor, scale: torch.Tensor, zero_point: torch.Tensor,
 
 _dequantize = define("dequantize(Tensor ints, Tensor scale, Tensor zero_point, int axis) -> Tensor", _of_integers)
 run_by(_dequantize, _computed)
+
+
+def _of_results(x: torch.Tensor, scale: torch.Tensor, zero_point: torch.Tensor) -> torch.Tensor:
+    return torch.empty_like(x, dtype=zero_point.dtype)
+
+
+def _integers(x: torch.Tensor, scale: torch.Tensor, zero_point: torch.Tensor) -> torch.Tensor:
+    bounds = torch.iinfo(zero_point.dtype)
+    return ((x / scale).round() + zero_point).clamp(bounds.min, bounds.max).to(zero_point.dtype)
+
+
+_quantize = define("quantize(Tensor x, Tensor scale, Tensor zero_point) -> Tensor", _of_results)
+run_by(_quantize, _integers)
 
 
 def _weights(packed: Any) -> tuple[torch.Tensor, torch.Tensor | None]:

@@ -137,6 +137,8 @@ class Recorder(TorchDispatchMode):
         self.size_sources: dict[str, tuple[Value, int]] = {}
         #: The tensors whose number of axes depends on sizes or values, each with the first one that has that number.
         self.open_ranks = OpenRanks(origins)
+        #: Whether the program is a script itself, and not a function that may call some.
+        self.of_script = False
         #: Called with the program after it has returned. They return changed attributes by name.
         self.at_end: list[Callable[[object], Mapping[str, Any]]] = []
         self.reader = Reader(self.size_sources, origins, fakes.symbols, strict)

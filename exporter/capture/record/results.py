@@ -114,7 +114,7 @@ class _Leaf:
 
 def spelled_structure(spec: pytree.TreeSpec) -> str:
     """A structure as it is written in Python, with a `_` for each leaf."""
-    return repr(closed(pytree.tree_unflatten([_Leaf()] * spec.num_leaves, spec)))
+    return repr(closed(pytree.tree_unflatten([_Leaf()] * spec.num_leaves, spec), lambda *parts: _Leaf()))
 
 
 def flattened(result: Any) -> tuple[list[Any], pytree.TreeSpec]:
@@ -126,14 +126,22 @@ def flattened(result: Any) -> tuple[list[Any], pytree.TreeSpec]:
     return leaves, spec
 
 
-def taken_apart(result: Any, numbers_are_outputs: bool = False) -> tuple[Returned, list[torch.Tensor]]:
-    """The structure of a result, and its tensors. With `numbers_are_outputs`, constant numbers become tensors too."""
+def taken_apart(result: Any, only_numbers: bool = False) -> tuple[Returned, list[torch.Tensor]]:
+    """The structure of a result, and its tensors. Numbers become tensors, but for those that objects hold as constants.
+
+    With `only_numbers`, a result may consist of constant numbers.
+    """
     result = opened(result)
     leaves, spec = flattened(result)
+    if any(isinstance(leaf, Quantized) for leaf in leaves):
+        parts = [leaf.taken_apart() if isinstance(leaf, Quantized) else leaf for leaf in leaves]
+        result = pytree.tree_unflatten(parts, spec)
+        leaves, spec = flattened(result)
     in_object = has_names(result)
     kinds: list[Kind] = []
     plain: list[Any] = []
     tensors: list[torch.Tensor] = []
+    constants = 0
     for leaf in leaves:
         if isinstance(leaf, torch.Tensor):
             plain_kind = Kind.COMPLEX if leaf.is_complex() else Kind.TENSOR
@@ -146,23 +154,19 @@ def taken_apart(result: Any, numbers_are_outputs: bool = False) -> tuple[Returne
             kinds.append(Kind.OPTIONAL)
             assert leaf.optional is not None, "only a script returns it"
             tensors.append(leaf.optional)
-        elif isinstance(leaf, Varying) or (numbers_are_outputs and type(leaf) in DTYPES):
+        elif isinstance(leaf, Varying) or (type(leaf) in DTYPES and not in_object):
+            constants += not isinstance(leaf, Varying)
             kinds.append(Kind.NUMBER)
             tensors.append(torch.scalar_tensor(cast("int", leaf), dtype=DTYPES[type(leaf)]))
         elif isinstance(leaf, PLAIN) or in_object:
             kinds.append(Kind.PLAIN)
-        elif isinstance(leaf, Quantized):
-            raise CaptureError(
-                "the program returns a quantized tensor, which is no tensor of ONNX: return y.dequantize(), or "
-                "y.int_repr() beside its scale and zero point"
-            )
         else:
             raise CaptureError(
                 f"the program returns a {type(leaf).__qualname__}, which holds no tensor in its attributes: return "
                 "tensors, or tuples, lists, dicts, dataclasses and other objects that hold them"
             )
         plain.append(leaf if kinds[-1] is Kind.PLAIN else None)
-    if not tensors:
+    if len(tensors) == (0 if only_numbers else constants):
         raise CaptureError(f"the program returns {result!r}, which has no tensor: return at least one tensor")
     return Returned(spec, kinds, plain, _names(result, kinds) if in_object else None), tensors
 

@@ -16,12 +16,19 @@ from onnx_parity.exporter.capture.graph.list_primitives import OPTIONAL
 from onnx_parity.exporter.capture.graph.origin import refused_here
 from onnx_parity.exporter.capture.record.blocks import SEEN_TWICE, Blocks, Iteration, UnlikeItems
 from onnx_parity.exporter.capture.record.leaves import EMPTY, Leaf, is_number, share_memory
+from onnx_parity.exporter.capture.record.quantized import Quantized, call_quantized
 from onnx_parity.exporter.capture.record.results import TensorList, TensorOrNone, mark_number
 from onnx_parity.exporter.capture.script import comparisons, container_methods, container_ops  # noqa: F401  (register)
 from onnx_parity.exporter.capture.script.block_captures import Outside
 from onnx_parity.exporter.capture.script.numbers import NUMERIC, compute, converted
 from onnx_parity.exporter.capture.script.numbers_in_operators import written_with_tensors
-from onnx_parity.exporter.capture.script.operator_arguments import Part, arguments_of, depends_on_values, taken_in
+from onnx_parity.exporter.capture.script.operator_arguments import (
+    DTYPE_OF_NUMBER,
+    Part,
+    arguments_of,
+    depends_on_values,
+    taken_in,
+)
 from onnx_parity.exporter.capture.script.parse import Body, Operator, Script, Step, parsed, writes_to_container
 from onnx_parity.exporter.capture.script.tensor_ops import STEPS
 from onnx_parity.exporter.capture.script.values import (
@@ -71,15 +78,21 @@ class Interpreter:
 
     def __init__(self, blocks: Blocks) -> None:
         self.blocks = blocks
+        #: Whether there may be quantized tensors.
+        self._quantizes = False
         self._uses: Mapping[int, int] = {}
+        #: The values outside of branches and loops.
+        self._variables: dict[int, Any] = {}
         self._written: frozenset[int] = frozenset()
 
     def call(self, callee: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         script: Script = parsed(callee)
         self._uses, self._written = script.uses, script.body.written
         arguments = _bound(callee, args, kwargs)
+        self._quantizes = script.quantizes or any(isinstance(given, Quantized) for given in arguments)
         env = dict(zip(script.body.inputs, map(taken_in, arguments), strict=True))
         env.update({number: taken_in(constant) for number, constant in script.constants.items()})
+        self._variables = env
         self._run(script.body, env)
         outputs = [
             self._given_out(env[number], value.type())
@@ -104,6 +117,9 @@ class Interpreter:
             case Maybe(present=present, value=inner):
                 return self._or_none(present, inner)
             case torch.Tensor() if kind.kind() == "IntType":
+                return self.blocks.number(value)
+            case torch.Tensor() if kind.kind() == "FloatType" and not self.blocks.recorder.of_script:
+                # Beside a tensor of ints, Python's float makes float32, and a tensor of float64 does not.
                 return self.blocks.number(value)
             case torch.Tensor() if kind.kind() in ("FloatType", "BoolType", "NumberType"):
                 mark_number(value)
@@ -131,6 +147,8 @@ class Interpreter:
                 results = self._branch(step, env)
             elif step.kind == "prim::Loop":
                 results = self._loop(step, env)
+            elif step.kind == "aten::set_":
+                results = [self._set(step, env)]
             else:
                 arguments = [env[number] for number in step.inputs]
                 result = self._step(step, arguments)
@@ -138,6 +156,17 @@ class Interpreter:
                     self._refuse_written(arguments[0])
                 results = result if len(step.outputs) > 1 else [result]
             env.update(zip(step.outputs, results, strict=False))
+
+    def _set(self, step: Step, env: dict[int, Any]) -> Any:
+        """From now on a variable is another tensor."""
+        target, *source = (env[number] for number in step.inputs)
+        if len(source) != 1 or env is not self._variables or not isinstance(source[0], torch.Tensor):
+            raise self.blocks.error(
+                "the script gives a tensor other memory with set_: a model can only take another whole tensor for it, "
+                "outside of branches and loops"
+            )
+        env.update({number: source[0] for number, value in env.items() if value is target})
+        return source[0]
 
     def _refuse_written(self, items: Any) -> None:
         """Refuse writes to an item of a list of the graph. The item is a copy, so the list would not change."""
@@ -172,6 +201,8 @@ class Interpreter:
 
     def _operate(self, operator: Operator, arguments: list[Any]) -> Any:
         """Call an operator of torch's dispatcher."""
+        if self._quantizes and (found := self._quantized(operator, arguments)) is not NotImplemented:
+            return found
         numbers = [
             value
             for parameter, value in zip(operator.parameters, arguments, strict=False)
@@ -197,6 +228,28 @@ class Interpreter:
         # Overrides in Python do not apply to scripts, and calling them is slow.
         with torch._C.DisableTorchFunction():
             return taken_in(operator.call(*positional, **named))
+
+    def _quantized(self, operator: Operator, arguments: list[Any]) -> Any:
+        """Call an operator on quantized tensors, or one that makes them; `NotImplemented` for any other."""
+        namespace, _, name = operator.call._schema.name.partition("::")
+        given = {
+            parameter.name: self._as_argument(value)
+            for parameter, value in zip(operator.parameters, arguments, strict=False)
+        }
+        first, *rest = given.values()
+        of_first = first[0] if isinstance(first, list) and first else first
+        if namespace == "quantized":
+            rest = [value.module if isinstance(value, Part) else value for value in rest]
+        elif name == "quantize_per_tensor":
+            rest[-1] = DTYPE_OF_NUMBER[rest[-1]]
+        elif not isinstance(of_first, Quantized):
+            return NotImplemented
+        named = [parameter.name for parameter in operator.parameters if parameter.named]
+        positional = rest[: len(rest) - len(named)]
+        with torch._C.DisableTorchFunction():
+            return taken_in(
+                call_quantized(operator.call, namespace, name, (first, *positional), {key: given[key] for key in named})
+            )
 
     def _as_argument(self, value: Any) -> Any:
         if isinstance(value, ScriptList):

@@ -18,6 +18,7 @@ __all__ = ["ASSIGNED_ATTRIBUTE", "Body", "Operator", "Script", "Step", "describe
 
 #: A step that TorchScript does not have. It returns an object with a module attribute that scripts assign to.
 ASSIGNED_ATTRIBUTE = "onnx_parity::assigned_attribute"
+_QUANTIZING = ("quantized::", "aten::quantize_")
 _LINE = re.compile(r'File "([^"]+)", line (\d+)')
 _SCHEMA = re.compile(r"([\w:]+)(?:\.(\w+))?\(")
 #: Operations that change a list or a dict.
@@ -122,6 +123,8 @@ class Script:
     constants: dict[int, Any]
     #: Kept here, because the nodes of a graph do not keep it alive.
     graph: torch._C.Graph
+    #: Whether it quantizes tensors.
+    quantizes: bool
     #: The number of uses of each value.
     uses: Counter[int] = field(init=False)
 
@@ -149,6 +152,7 @@ class _Parser:
         self._constants: dict[int, Any] = {}
         #: Values that are equal to others: results of branches that are always taken, attributes that were read before.
         self._renamed: dict[int, int] = {}
+        self._quantizes = False
         #: The names of attributes that the graph assigns to.
         all_nodes: Any = graph.findAllNodes  # type: ignore[attr-defined]
         self._assigned = {node.s("name") for node in all_nodes("prim::SetAttr", True)}
@@ -162,7 +166,7 @@ class _Parser:
         steps = self._steps(graph)
         outputs = tuple(self._ids(graph.outputs()))
         body = Body(tuple(inputs), [*self._attributes.values(), *steps], outputs)
-        self.script = Script(body, self._constants, graph)
+        self.script = Script(body, self._constants, graph, self._quantizes)
 
     def _body(self, block: Any) -> Body:
         inputs = tuple(value.unique() for value in block.inputs())
@@ -180,6 +184,7 @@ class _Parser:
                 self._constants[numbers[0]] = outputs[0].toIValue()
                 continue
             inputs = tuple(self._ids(node.inputs()))
+            self._quantizes = self._quantizes or kind.startswith(_QUANTIZING)
             if kind == "prim::If" and isinstance(self._constants.get(inputs[0]), bool):
                 taken = list(node.blocks())[0 if self._constants[inputs[0]] else 1]
                 steps += self._steps(taken)

@@ -66,19 +66,29 @@ def fake_quantize_learnable_per_channel(
 def dequantize(g: Graph, ints: Value, scale: Value, zero_point: Value, axis: int) -> Value:
     """scale (ints - zero_point), with one scale, or one for each slice along the axis"""
     per_channel = scale.rank > 0
-    if g.has_quantization(per_channel, of_weights=True):
+    if g.has_quantization(per_channel):
         options: dict[str, Any] = {"axis_i": axis} if per_channel else {}
         result: Value = g.op("DequantizeLinear", ints, scale, zero_point, **options)
         return result
     if g.has_quantization(per_channel=False):
         g.require_opset(
-            13 if per_channel else 11,
+            13,
             "onnxruntime quantizes the weights of a layer anew, with other scales, where its input is quantized and a "
             "DequantizeLinear of this opset cannot make them",
         )
     others = [other for other in range(ints.rank) if other != axis] if per_channel else []
     scale, zero = (g.unsqueeze(g.cast(each, scale.dtype), others) for each in (scale, zero_point))
     return g.op("Mul", g.op("Sub", g.cast(ints, scale.dtype), zero), scale)
+
+
+@lowering("onnx_parity::quantize")
+def quantize(g: Graph, x: Value, scale: Value, zero_point: Value) -> Value:
+    """round(x / scale) + zero_point, within the range of the zero point's dtype"""
+    if g.has_quantization(per_channel=False):
+        result: Value = g.op("QuantizeLinear", x, scale, zero_point)
+        return result
+    integers = g.op("Add", _round(g, shaped(g.op("Div", x, scale), x.sizes)), g.cast(zero_point, x.dtype))
+    return g.cast(_clamped(g, integers, *_RANGES[zero_point.dtype], x.sizes), zero_point.dtype)
 
 
 def _rounded(
@@ -118,9 +128,7 @@ def _rounded_by_arithmetic(
 ) -> Value:
     scales, zero = (_beside(g, each, x, axis) for each in (scale, zero_point))
     integers = g.op("Add", _round(g, shaped(g.op("Div", x, scales), x.sizes)), zero)
-    above = shaped(g.extreme("Max", integers, g.const(low, x.dtype)), x.sizes)
-    clamped = shaped(g.extreme("Min", above, g.const(high, x.dtype)), x.sizes)
-    return g.op("Mul", g.op("Sub", clamped, zero), scales)
+    return g.op("Mul", g.op("Sub", _clamped(g, integers, low, high, x.sizes), zero), scales)
 
 
 def _beside(g: Graph, number: Operand, x: Value, axis: int | None) -> Value:
@@ -134,8 +142,12 @@ def _beside(g: Graph, number: Operand, x: Value, axis: int | None) -> Value:
 
 def _nearest(g: Graph, zero_point: Value, low: int, high: int) -> Value:
     """A zero point that is learned, and thus a float, as an integer of the range."""
-    above = g.extreme("Max", _round(g, zero_point), g.const(low, zero_point.dtype))
-    return shaped(g.extreme("Min", above, g.const(high, zero_point.dtype)), zero_point.sizes)
+    return _clamped(g, _round(g, zero_point), low, high, zero_point.sizes)
+
+
+def _clamped(g: Graph, integers: Value, low: int, high: int, sizes: Any) -> Value:
+    above = shaped(g.extreme("Max", integers, g.const(low, integers.dtype)), sizes)
+    return shaped(g.extreme("Min", above, g.const(high, integers.dtype)), sizes)
 
 
 def _round(g: Graph, x: Value) -> Value:

@@ -27,12 +27,9 @@ class AxesForms(Base):
         result = self.op(op, x, self.const(list(axes), torch.int64), **attributes)
         return result
 
-    def has_quantization(self, per_channel: bool, of_weights: bool = False) -> bool:
-        """Whether QuantizeLinear and DequantizeLinear exist, also with one scale for each slice along an axis.
-
-        onnxruntime 1.31 quantizes the bias beside quantized weights with Round, which opset 10 does not have.
-        """
-        return self.opset >= (13 if per_channel else 11 if of_weights else 10)
+    def has_quantization(self, per_channel: bool) -> bool:
+        """Whether QuantizeLinear and DequantizeLinear exist, also with one scale for each slice along an axis."""
+        return self.opset >= (13 if per_channel else 10)
 
     def squeeze(self, x: Value, axes: Sequence[int]) -> Value:
         if not axes:
