@@ -11,7 +11,7 @@ import msgspec
 import typer
 
 from onnx_parity.harness.commands.terminal import print_json, print_text, refuse
-from onnx_parity.harness.search.findings import (
+from onnx_parity.harness.search.ledger import (
     LEDGER,
     Finding,
     FindingError,

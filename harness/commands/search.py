@@ -12,7 +12,7 @@ import typer
 from onnx_parity.harness.axes import EXPORTER_NAMES, ONNXRUNTIME_OPSETS, AxisError, parse_names, parse_opsets
 from onnx_parity.harness.commands import defaults
 from onnx_parity.harness.commands.terminal import print_json, print_text, refuse
-from onnx_parity.harness.search.findings import LEDGER, FindingError
+from onnx_parity.harness.search.ledger import LEDGER, FindingError
 
 if TYPE_CHECKING:
     from onnx_parity.harness.search.coordinator import Search

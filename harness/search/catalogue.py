@@ -22,7 +22,7 @@ from onnx_parity.harness.cases.opinfo_samples import Sample, draw_samples
 from onnx_parity.harness.inputs import Maker, name_of
 from onnx_parity.harness.record import Kind
 from onnx_parity.harness.search.draft import Draft, RefusedError, Value
-from onnx_parity.harness.search.program import NAMES, Fixed
+from onnx_parity.harness.search.generated import NAMES, Fixed
 
 #: Calls that are kept of one entry of the database.
 OF_AN_ENTRY = 6

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+from onnx_parity.harness.search.generated import Program
 from onnx_parity.harness.search.probes import Failure, Fault, Point, deliver
-from onnx_parity.harness.search.program import Program
 from onnx_parity.harness.search.trial import Subject
 from onnx_parity.harness.subjects.delivered import Delivered
 

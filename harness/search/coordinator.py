@@ -22,7 +22,7 @@ import msgspec
 from onnx_parity.harness.results.environment import package_versions
 from onnx_parity.harness.running.child_process import ChildProcess, ProcessEndedError
 from onnx_parity.harness.running.last_words import error_in
-from onnx_parity.harness.search.findings import Finding, read_findings, slug, write
+from onnx_parity.harness.search.ledger import Finding, read_findings, slug, write
 from onnx_parity.harness.search.messages import Crashed, Entered, Found, Order, Report, State
 
 WORKER = "onnx_parity.harness.search.worker"

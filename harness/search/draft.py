@@ -17,7 +17,7 @@ import torch
 
 from onnx_parity.harness.cases.seeds import stable_seed
 from onnx_parity.harness.inputs import Bools, Distinct, Floats, Maker, Numbers
-from onnx_parity.harness.search.program import NAMES, Input, Line, Program
+from onnx_parity.harness.search.generated import NAMES, Input, Line, Program
 
 #: The dtypes of each kind, with the weights by which they are drawn.
 KINDS = {

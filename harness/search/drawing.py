@@ -11,7 +11,7 @@ import torch
 
 from onnx_parity.harness.search.catalogue import Catalogue
 from onnx_parity.harness.search.draft import Draft, FixedSizeError, NoOperandError, RefusedError
-from onnx_parity.harness.search.program import Program
+from onnx_parity.harness.search.generated import Program
 from onnx_parity.harness.search.rules.every import RULES
 
 #: The share of operators that are drawn from declarations and the operator database.

@@ -16,7 +16,7 @@ from onnx_parity.exporter.verification.reference import Twin, moved
 from onnx_parity.harness.cases.program import InputSet
 from onnx_parity.harness.cases.seeds import stable_seed
 from onnx_parity.harness.judging.reference import Trial
-from onnx_parity.harness.search.program import Program, release
+from onnx_parity.harness.search.generated import Program, release
 from onnx_parity.harness.subjects.exporters import Captured
 
 #: How often the inputs are moved by a unit in the last place, to see what that changes.

@@ -27,10 +27,10 @@ from onnx_parity.harness.running.channel import Channel, die_with
 from onnx_parity.harness.search.catalogue import Catalogue
 from onnx_parity.harness.search.causes import called, cause, rough
 from onnx_parity.harness.search.drawing import Drawn, draw, quietly, redrawn
+from onnx_parity.harness.search.generated import Program
 from onnx_parity.harness.search.looking import Choice, look
 from onnx_parity.harness.search.messages import Crashed, Entered, Found, Order, Report
 from onnx_parity.harness.search.probes import Failure, Fault, Point
-from onnx_parity.harness.search.program import Program
 from onnx_parity.harness.search.reducing import MOST_TRIED, dies_at, reduce
 from onnx_parity.harness.search.scripts import script
 from onnx_parity.harness.search.trial import Subject

@@ -16,7 +16,8 @@ from onnx_parity.harness.search.causes import of_message
 from onnx_parity.harness.search.coordinator import Search, SearchError
 from onnx_parity.harness.search.draft import Draft, FixedSizeError, RefusedError
 from onnx_parity.harness.search.drawing import Drawn, draw, quietly
-from onnx_parity.harness.search.findings import (
+from onnx_parity.harness.search.generated import Input, Line, Program
+from onnx_parity.harness.search.ledger import (
     Finding,
     FindingError,
     Now,
@@ -31,7 +32,6 @@ from onnx_parity.harness.search.findings import (
 from onnx_parity.harness.search.looking import Choice, Ending, look, unknown
 from onnx_parity.harness.search.messages import Found, Order, Report
 from onnx_parity.harness.search.probes import Fault, Point
-from onnx_parity.harness.search.program import Input, Line, Program
 from onnx_parity.harness.search.reducing import dies_at, reduce
 from onnx_parity.harness.search.rules.every import RULES
 from onnx_parity.harness.search.trial import Subject

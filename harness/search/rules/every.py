@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from onnx_parity.harness.search.rules import (  # noqa: F401  (each registers its rules)
-    control_flow,
-    indexing,
+    branching,
+    by_index,
     matrices,
     pointwise,
     reductions,
     views,
     writes,
 )
-from onnx_parity.harness.search.rules.registry import RULES
+from onnx_parity.harness.search.rules.register import RULES
 
 __all__ = ["RULES"]

@@ -7,7 +7,7 @@ import math
 import torch
 
 from onnx_parity.harness.search.draft import KINDS, Draft, Value
-from onnx_parity.harness.search.rules.registry import rule
+from onnx_parity.harness.search.rules.register import rule
 
 #: Functions of one tensor of floats, with the range of elements for which they are defined and do not overflow.
 _WIDE = (-40.0, 40.0)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from onnx_parity.harness.search.draft import Draft, Value
-from onnx_parity.harness.search.rules.registry import rule
+from onnx_parity.harness.search.rules.register import rule
 
 
 def _written(d: Draft, kind: str = "any") -> Value:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from onnx_parity.harness.search.draft import Draft, Value
-from onnx_parity.harness.search.rules.registry import rule
+from onnx_parity.harness.search.rules.register import rule
 
 _INT64 = torch.int64
 
