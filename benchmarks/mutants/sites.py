@@ -170,7 +170,7 @@ def plant(mutant: Mutant, path: Path) -> None:
     _Replacing(node, copy.deepcopy(changed)).visit(tree)
     codes = {code.co_qualname: code for code in _codes(compile(ast.fix_missing_locations(tree), str(path), "exec"))}
     planted = 0
-    for function in [each for each in gc.get_objects() if isinstance(each, FunctionType)]:
+    for function in [each for each in gc.get_objects() if type(each) is FunctionType]:
         code = function.__code__
         if code.co_qualname == mutant.function and Path(code.co_filename) == path:
             try:

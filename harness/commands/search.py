@@ -100,6 +100,8 @@ def search(
             looking.run(processes=processes, seconds=minutes * 60, most=programs, done=tell)
     except (SearchError, FindingError) as error:
         refuse(str(error))
+    if not looking.state.totals.programs:
+        refuse("No program was looked at in that time. Give more --minutes.")
     if as_json:
         print_json({"totals": looking.state.totals, "causes": looking.state.causes, "new": looking.new})
     else:
@@ -109,7 +111,7 @@ def search(
 
 def _print(search: Search, lately: int, seconds: float, processes: int) -> None:
     totals = search.state.totals
-    count = max(totals.programs, 1)
+    count = totals.programs
     speed = 2 * totals.programs / max(totals.seconds, 1e-9)
     lasted = f"{lately} in {seconds:.0f} s on {processes} processes"
     print_text(f"{totals.programs} programs of {totals.operators} operators; {lasted}")
