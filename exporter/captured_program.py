@@ -19,6 +19,8 @@ from onnx_parity.exporter.lowering.registry import Lowering
 from onnx_parity.exporter.nesting import refusing_deep_nesting
 from onnx_parity.exporter.passes.fold import fold_constants
 from onnx_parity.exporter.passes.fuse_batch_norm import fuse_batch_norm
+from onnx_parity.exporter.passes.fuse_rms_norm import fuse_rms_norm
+from onnx_parity.exporter.passes.fuse_rotary_embedding import fuse_rotary_embedding
 from onnx_parity.exporter.passes.modules_to_functions import modules_to_functions
 from onnx_parity.exporter.passes.remove_unused import remove_unused
 from onnx_parity.exporter.passes.separate_biases import OPSET_OF_QUANTIZATION, separate_biases
@@ -142,6 +144,9 @@ def as_model(capture: Capture, options: ModelOptions) -> ONNXProgram:
         if options.as_functions:
             modules_to_functions(model, capture._source.program, options.export_modules_as_functions, opset)
         elif options.do_constant_folding and not options.weights_vary:
+            # Before folding, which would make one constant of two equal halves of angles.
+            fuse_rotary_embedding(model, opset)
+            fuse_rms_norm(model, opset)
             fold_constants(model)
             fuse_batch_norm(model)
         remove_unused(model)

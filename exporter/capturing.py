@@ -14,6 +14,7 @@ from torch._decomp import _core_aten_decompositions_post_autograd
 from torch._ops import OpOverload
 from torch.utils import _pytree as pytree
 
+from onnx_parity.exporter.capture.capture_errors import OperatorFailedError
 from onnx_parity.exporter.capture.fakes.fake_mode import outside_of_fake_modes
 from onnx_parity.exporter.capture.graph.graph import operator_name
 from onnx_parity.exporter.capture.graph.origin import nearest_user_place
@@ -248,6 +249,22 @@ def _layout(model: Callable[..., Any], call: Call) -> Layout:
 
 
 def _traced(
+    model: Callable[..., Any], inputs: _Inputs, options: RecordOptions, table: Mapping[OpOverload, Lowering]
+) -> Traced:
+    try:
+        return _trace(model, inputs, options, table)
+    except OperatorFailedError as error:
+        if error.op in table or is_lowered(error.op) or _decomposition_of(error.op) is not None:
+            raise
+        # That torch cannot describe its result is of no interest then.
+        name = operator_name(error.op)
+        raise CaptureError(
+            f"{name} cannot be exported{error.placed}: there is no lowering for it\n"
+            f"Register a lowering with @onnx_parity.lowering('{name}'), or write that line with other operators."
+        ) from error
+
+
+def _trace(
     model: Callable[..., Any], inputs: _Inputs, options: RecordOptions, table: Mapping[OpOverload, Lowering]
 ) -> Traced:
     return trace(

@@ -10,7 +10,7 @@ import torch
 
 from onnx_parity.exporter.capture.graph.graph import Node
 
-__all__ = ["Scopes", "printed", "typed"]
+__all__ = ["Scopes", "attribute_text", "printed", "typed"]
 
 _NAMES = {
     ir.DataType.FLOAT: "Float",
@@ -98,7 +98,7 @@ def typed(value: ir.Value) -> str:
 def _statement(node: ir.Node, indent: str, scopes: Scopes) -> Iterator[str]:
     results = ", ".join(typed(output) for output in node.outputs)
     plain = [each for each in node.attributes.items() if each[1].type is not ir.AttributeType.GRAPH]
-    attributes = ", ".join(f"{name}={_attribute(attribute)}" for name, attribute in plain)
+    attributes = ", ".join(f"{name}={attribute_text(attribute)}" for name, attribute in plain)
     operands = ", ".join("" if value is None else f"%{value.name}" for value in node.inputs)
     domain = node.domain or "onnx"
     text = f"{indent}{results} = {domain}::{node.op_type}{f'[{attributes}]' if attributes else ''}({operands})"
@@ -125,7 +125,8 @@ def _body(name: str, graph: ir.Graph, indent: str, scopes: Scopes) -> Iterator[s
     yield f"{indent}  -> ({', '.join(f'%{value.name}' for value in graph.outputs)})"
 
 
-def _attribute(attribute: ir.Attr) -> str:
+def attribute_text(attribute: ir.Attr) -> str:
+    """The value of an attribute that is not a graph. A tensor's elements are shown if there are few."""
     if attribute.is_ref():
         return f"@{attribute.ref_attr_name}"
     if attribute.type is ir.AttributeType.TENSOR:

@@ -122,6 +122,16 @@ class Columns:
             for batch in self._file.iter_batches(batch_size=_ROWS_AT_A_TIME):
                 yield from _records(batch)
 
+    def rows_with(self, field: str, holds: Callable[[Any], bool]) -> list[int]:
+        """The numbers of the rows of whose value in a column of repeated values this holds, ascending."""
+        import numpy as np
+
+        values = self.values(field)
+        assert values.codes is not None, f"{field} has hardly any repeated values"
+        wanted = [code for code, value in enumerate(values.distinct) if holds(value)]
+        rows: list[int] = np.flatnonzero(np.isin(values.codes, wanted)).tolist()
+        return rows
+
     def records_at(self, rows: Sequence[int]) -> Iterator[Record]:
         """The records in these rows, which ascend."""
         import pyarrow as pa

@@ -1,4 +1,4 @@
-"""Detection: non-maximum suppression, RoI align, and torchvision's detectors with their post-processing."""
+"""Detection: non-maximum suppression, RoI align, deformable convolution, and torchvision's detectors."""
 
 from __future__ import annotations
 
@@ -71,6 +71,25 @@ roi_align = op(
     ],
     dynamic={"x0": {2: "height", 3: "width"}},
     sizes={"height": (11, 13), "width": (10, 14)},
+)
+deform_conv2d = op(
+    torchvision.ops.deform_conv2d,
+    floats(2, 4, 6, 7),
+    offset=floats(2, 18, 4, 5),
+    weight=floats(3, 4, 3, 3),
+    dynamic={"x": {0: "batch"}, "offset": {0: "batch"}},
+)
+deform_conv2d_with_mask = op(
+    torchvision.ops.deform_conv2d,
+    floats(2, 4, 6, 7),
+    offset=floats(2, 24, 3, 7),
+    weight=floats(6, 2, 3, 2),
+    bias=floats(6),
+    mask=floats(2, 12, 3, 7),
+    stride=(2, 1),
+    padding=(1, 1),
+    dilation=(1, 2),
+    dynamic={"x": {0: "batch"}, "offset": {0: "batch"}, "mask": {0: "batch"}},
 )
 iou = op(
     lambda x, y: torchvision.ops.box_iou(corners(x), corners(y)),

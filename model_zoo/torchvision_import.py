@@ -2,8 +2,8 @@
 
 torchvision's wheels carry operators compiled for one build of torch. Beside another build (a CPU torch with
 the CUDA wheel of torchvision) they do not load, and torchvision then fails on its own registration of a fake
-kernel for an operator that nobody defined. Its classifiers need none of them, its detectors `nms` and `roi_align`: here
-the missing schemas are defined, and kernels for these two.
+kernel for an operator that nobody defined. Its classifiers need none of them, its detectors `nms` and `roi_align`, and
+deformable convolutions `deform_conv2d`: here the missing schemas are defined, and kernels for these three.
 """
 
 from __future__ import annotations

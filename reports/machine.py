@@ -1,4 +1,7 @@
-"""The report for machines and pull requests: `summary.json`, `summary.md`, and a badge as SVG and for shields.io."""
+"""The report for machines and pull requests: `summary.json`, `summary.md`, and a badge as SVG and for shields.io.
+
+`junit.py` writes JUnit's XML.
+"""
 
 from __future__ import annotations
 
@@ -15,10 +18,11 @@ from onnx_parity.reports import pieces
 from onnx_parity.reports.groups import Group
 from onnx_parity.reports.outcomes import count_in_words
 from onnx_parity.reports.pages.changes import Changes
+from onnx_parity.reports.pages.failures import CauseRow
 from onnx_parity.reports.summary import RunMeter, Summary
-from onnx_parity.reports.wording import plural, thousands
+from onnx_parity.reports.wording import plural, shortened, thousands
 
-#: The Markdown names at most this many groups of failures: it is for a pull request.
+#: The Markdown names at most this many causes: it is for a pull request.
 _MOST_LISTED = 10
 
 
@@ -30,6 +34,8 @@ def write_machine_files(
     failures: Sequence[Group],
     names: Sequence[Mapping[str, Any]],
     changes: Changes | None,
+    causes: Sequence[CauseRow],
+    notices: Sequence[str],
 ) -> None:
     counts = {status.value: number for status, number in sorted(meter.counts.items())}
     described = {
@@ -43,10 +49,12 @@ def write_machine_files(
         "subjects": summary.subjects,
         "covered": [{key: group[key] for key in ("title", "covered", "of")} for group in names],
         "failures": failures,
+        "causes": causes,
         "changes": changes,
+        "notices": notices,
     }
     (folder / "summary.json").write_bytes(msgspec.json.format(msgspec.json.encode(described)) + b"\n")
-    (folder / "summary.md").write_text(_markdown(info, summary, meter, failures, changes), encoding="utf-8")
+    (folder / "summary.md").write_text(_markdown(info, summary, meter, causes, changes, notices), encoding="utf-8")
     passed, ran = meter.counts[Status.PASSED], meter.counts.total() - meter.counts[Status.ABSENT]
     text = f"{thousands(passed)} of {thousands(ran)} passed" if ran else "nothing ran"
     is_bad = summary.wrong or bool(changes and changes.regressed)
@@ -57,18 +65,27 @@ def write_machine_files(
 
 
 def _markdown(
-    info: RunInfo, summary: Summary, meter: RunMeter, failures: Sequence[Group], changes: Changes | None
+    info: RunInfo,
+    summary: Summary,
+    meter: RunMeter,
+    causes: Sequence[CauseRow],
+    changes: Changes | None,
+    notices: Sequence[str],
 ) -> str:
     counts = ", ".join(count_in_words(status, number) for status, number in meter.counts.most_common())
     lines = [f"## {'❌' if summary.wrong else '✅'} {markdown_line(summary.verdict)}", "", f"{counts}. {summary.scope}"]
     if changes is not None:
         lines += ["", f"**{markdown_line(changes.headline)}**"]
-    for group in failures[:_MOST_LISTED]:
-        where = f"{group.state.replace('_', ' ')} at {group.where}, {plural(group.cells, 'cell')}, {group.opsets}"
-        lines.append(f"- {markdown_code(group.case)}: {where}: {markdown_line(group.reason)}")
-    if len(failures) > _MOST_LISTED:
-        lines.append(f"- and {plural(len(failures) - _MOST_LISTED, 'more group')} of failures")
+    lines += ["", *(f"> {markdown_line(each)}" for each in notices)] if notices else []
+    lines += ["", *map(_cause_in_markdown, causes[:_MOST_LISTED])] if causes else []
+    if len(causes) > _MOST_LISTED:
+        lines.append(f"- and {plural(len(causes) - _MOST_LISTED, 'more cause')} of failures")
     return "\n".join([*lines, "", f"Run {markdown_line(info.id)}", ""])
+
+
+def _cause_in_markdown(cause: CauseRow) -> str:
+    where = f"{cause.state.replace('_', ' ')} at {cause.where}, {plural(cause.cells, 'cell')}, {cause.opsets}"
+    return f"- {markdown_code(cause.subject)}: {where}: {markdown_line(shortened(cause.reason))}"
 
 
 def _badge(label: str, text: str, colour: str) -> str:

@@ -25,7 +25,7 @@ def write_piece(folder: Path, name: str, content: object) -> None:
 def script(name: str, content: object) -> str:
     """The script that carries a piece."""
     packed = zlib.compress(msgspec.json.encode(content), level=6, wbits=-zlib.MAX_WBITS)
-    return f'piece("{name}","{base64.b64encode(packed).decode("ascii")}");\n'
+    return f'piece({msgspec.json.encode(name).decode()},"{base64.b64encode(packed).decode("ascii")}");\n'
 
 
 def read_piece(text: str) -> object:

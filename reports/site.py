@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -13,17 +13,22 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from onnx_parity.harness.escaping import markup_text
-from onnx_parity.harness.record import WRONG, Record, RunInfo
-from onnx_parity.harness.store import read_columns, read_info, read_records
+from onnx_parity.harness.record import WRONG, Record, RunEnd, RunInfo
+from onnx_parity.harness.results.completeness import shortcomings
+from onnx_parity.harness.run_store_error import RunStoreError
+from onnx_parity.harness.store import read_columns, read_end, read_info, read_records
 from onnx_parity.reports import pieces, wording
 from onnx_parity.reports.arrangement import Declaration, arrange
 from onnx_parity.reports.groups import Group, group_outcomes
+from onnx_parity.reports.junit import JUnit
 from onnx_parity.reports.machine import write_machine_files
 from onnx_parity.reports.outcomes import FACES, STATE_NUMBERS, State, in_words
 from onnx_parity.reports.pages.case_data import CaseData, case_data
 from onnx_parity.reports.pages.changes import Changes
 from onnx_parity.reports.pages.coverage_data import CoverageTable
 from onnx_parity.reports.pages.divergence import DivergenceMeter
+from onnx_parity.reports.pages.drawn import drawn_pieces
+from onnx_parity.reports.pages.failures import CauseMeter
 from onnx_parity.reports.pages.history import figures_of, history, keep_figures
 from onnx_parity.reports.pages.names_data import Group as NameGroup
 from onnx_parity.reports.pages.names_data import names_data
@@ -34,7 +39,7 @@ from onnx_parity.reports.sources import declared_source
 from onnx_parity.reports.summary import RunMeter, in_seconds, summarize
 
 _HERE = Path(__file__).parent
-#: The first page lists at most this many groups of failures. Its grids link to all of them.
+#: The summary lists at most this many groups of failures. The grids of the first page link to all of them.
 MOST_FAILURES = 200
 #: A piece has the cases of as many declarations as have this many cells, or more if there would be too many pieces.
 _CELLS_OF_A_PIECE, _MOST_PIECES = 1000, 64
@@ -45,7 +50,7 @@ _LARGE_RUN, _MOST_PIECES_OF_A_LARGE_RUN = 200_000, 300
 _EVERY_PAGE = ("data", "words", "table", "report")
 _PAGES = {
     "index.html": ("grid", "index"),
-    "case.html": ("grid", "case"),
+    "case.html": ("grid", "layout", "canvas", "drawing", "case"),
     "divergence.html": ("divergence",),
     "history.html": ("history",),
     "pytorch.html": ("pytorch",),
@@ -53,7 +58,7 @@ _PAGES = {
 }
 
 #: Pages that a report has only with a baseline, or with several exporters or runtimes.
-_CHANGES, _SUBJECTS = "changes.html", "exporters.html"
+_CHANGES, _SUBJECTS, _FINDINGS = "changes.html", "exporters.html", "findings.html"
 _NAV = (
     ("index.html", "Coverage"),
     ("pytorch.html", "PyTorch"),
@@ -62,6 +67,7 @@ _NAV = (
     ("divergence.html", "Divergence"),
     ("traced.html", "ATen and ONNX"),
     ("history.html", "History"),
+    (_FINDINGS, "Findings"),
 )
 
 
@@ -71,11 +77,17 @@ def write_report(
     names: Sequence[NameGroup] = (),
     changes: Changes | None = None,
     tell: Callable[[str], object] = str,
+    *,
+    drawings: Iterable[Mapping[str, Any]] = (),
+    findings: Sequence[Mapping[str, Any]] = (),
+    is_served: bool = False,
 ) -> Path:
     """Write the report of the run in folder `run` to the folder `out` and return the path of its index.html.
 
     `names` are the public names of which the report says whether they are covered, `changes` those since a baseline.
-    `tell` is called with a description of what cannot be read of the run, if anything.
+    `tell` is called with a description of what cannot be read of the run, if anything. `drawings` are those of
+    `onnx_parity.harness.drawing`, and `findings` those of a ledger. A report that is served asks the server for
+    drawings that it lacks.
 
     The report appears in `out` when it is complete, and replaces an earlier report there. Other files in `out` stay.
     """
@@ -84,8 +96,18 @@ def write_report(
     if damage:
         tell(damage)
     with publish(out) as folder:
-        _Site(folder, info, names, changes, damage).write(declarations, cells, run, out)
+        site = _Site(folder, run, info, names, changes, damage)
+        site.end, site.findings, site.is_served = _end_of(run), findings, is_served
+        site.write(declarations, cells, run, out, drawings)
     return out / "index.html"
+
+
+def _end_of(run: Path) -> RunEnd | None:
+    try:
+        return read_end(run)
+    except RunStoreError:
+        # What cannot be read of it is part of the damage.
+        return None
 
 
 def _declarations(run: Path) -> tuple[Iterator[Declaration], int, str]:
@@ -111,14 +133,17 @@ class DeclarationData(msgspec.Struct, frozen=True):
     source: str
     calls: list[str]
     cases: list[CaseData]
+    #: For each case that was drawn, the number of the piece, and the place in it.
+    drawings: dict[str, tuple[int, int]]
 
 
 class _Site:
     def __init__(
-        self, folder: Path, info: RunInfo, names: Sequence[NameGroup], changes: Changes | None, damage: str
+        self, folder: Path, run: Path, info: RunInfo, names: Sequence[NameGroup], changes: Changes | None, damage: str
     ) -> None:
         """`damage`: what of the run could not be read."""
         self.folder = folder
+        self.run = run
         self.names = names
         self.changes = changes
         self.info = info
@@ -129,16 +154,32 @@ class _Site:
         self.divergence = DivergenceMeter()
         self.traced = Traced()
         self.subjects = Subjects()
+        self.end: RunEnd | None = None
+        self.findings: Sequence[Mapping[str, Any]] = ()
+        self.is_served = False
+        #: Case to the number of the piece with its drawing, and its place there.
+        self.drawn: dict[tuple[str, ...], tuple[int, int]] = {}
+        self.causes = CauseMeter()
+        self.junit = JUnit(info.id)
         self.failures: list[tuple[int, Group]] = []
-        self.more_failures = 0
         self.search: list[tuple[str, str, str, list[str]]] = []
         self.piece: list[DeclarationData] = []
         self.pieces = 0
         self.cells_in_piece = 0
 
-    def write(self, declarations: Iterator[Declaration], cells: int, run: Path, out: Path) -> None:
+    def write(
+        self,
+        declarations: Iterator[Declaration],
+        cells: int,
+        run: Path,
+        out: Path,
+        drawings: Iterable[Mapping[str, Any]],
+    ) -> None:
         shutil.copytree(_HERE / "static", self.folder / "static")
         (self.folder / pieces.FOLDER).mkdir()
+        for number, (keys, piece) in enumerate(drawn_pieces(drawings)):
+            pieces.write_piece(self.folder, f"drawings-{number}", piece)
+            self.drawn.update({key: (number, place) for place, key in enumerate(keys)})
         most = _MOST_PIECES if cells < _LARGE_RUN else _MOST_PIECES_OF_A_LARGE_RUN
         cells_of_a_piece = max(_CELLS_OF_A_PIECE, cells // most + 1)
         for declaration in declarations:
@@ -156,9 +197,11 @@ class _Site:
             ("history", history(run, figures, out)),
             *([("changes", self.changes.data())] if self.changes else []),
             *([("subjects", self.subjects.data())] if self.subjects.several else []),
+            *([("findings", self.findings)] if self.findings else []),
             ("search", {"declarations": self.search, "names": self.traced.searched()}),
         ):
             pieces.write_piece(self.folder, name, content)
+        self.junit.write(self.folder)
         self._write_pages(names)
 
     def _add(self, declaration: Declaration, cells_of_a_piece: int) -> None:
@@ -167,11 +210,13 @@ class _Site:
         self.divergence.add(declaration)
         self.traced.add(declaration, records)
         self.subjects.add(declaration, records)
+        self.causes.add(declaration)
+        self.junit.add(declaration)
         self._add_failures(declaration)
         self.coverage.add(declaration, records, self.pieces)
         labels = [markup_text(case.label) for case in declaration.cases]
         self.search.append((declaration.kind, markup_text(declaration.family), markup_text(declaration.name), labels))
-        self.piece.append(_declaration_data(declaration, records[0]))
+        self.piece.append(_declaration_data(declaration, records[0], self.drawn))
         self.cells_in_piece += len(records)
         if self.cells_in_piece >= cells_of_a_piece:
             self._end_piece()
@@ -180,7 +225,6 @@ class _Site:
         room = MOST_FAILURES - len(self.failures)
         found = group_outcomes(declaration.cases, WRONG)
         self.failures += [(STATE_NUMBERS[group.state], group) for group in found[:room]]
-        self.more_failures += len(found) - len(found[:room])
 
     def _end_piece(self) -> None:
         if self.piece:
@@ -191,14 +235,18 @@ class _Site:
     def _write_pages(self, names: Sequence[Mapping[str, Any]]) -> None:
         summary = summarize(self.info, self.meter)
         failures = [group for _, group in sorted(self.failures, key=lambda ranked: ranked[0])]
+        causes = self.causes.rows()
+        told = shortcomings(self.run, self.info, self.end, self.damage)
+        if carried := self.meter.carried:
+            cells = wording.plural(carried, "cell")
+            told.append(f"{cells} did not run again: nothing on which a result depends has changed since.")
         kinds = list(dict.fromkeys(row.kind.value for row in self.coverage.rows))
         contexts: dict[str, Mapping[str, object]] = {
             "index.html": {
                 "summary": summary,
-                "damage": self.damage,
                 "pace_note": in_seconds(summary.pace) if summary.pace else "",
-                "failures": failures,
-                "unlisted_failures": self.more_failures,
+                "causes": causes,
+                "unlisted_causes": self.causes.total - len(causes),
                 "kinds": kinds,
             },
             "pytorch.html": {"has_calls": bool(self.traced.calls)},
@@ -210,17 +258,26 @@ class _Site:
             contexts[_CHANGES] = {"changes": self.changes}
         if self.subjects.several:
             pages = pages | {_SUBJECTS: ("exporters",)}
+        if self.findings:
+            pages = pages | {_FINDINGS: ("findings",)}
         nav = [(page, label) for page, label in _NAV if page in pages]
         for page, scripts in pages.items():
             context = contexts.get(page, {})
             text = self.environment.get_template(page).render(
-                context, nav=nav, page=page, scripts=(*_EVERY_PAGE, *scripts)
+                context,
+                nav=nav,
+                page=page,
+                scripts=(*_EVERY_PAGE, *scripts),
+                notices=told,
+                is_served=self.is_served,
             )
             (self.folder / page).write_text(text, encoding="utf-8")
-        write_machine_files(self.folder, self.info, summary, self.meter, failures, names, self.changes)
+        write_machine_files(self.folder, self.info, summary, self.meter, failures, names, self.changes, causes, told)
 
 
-def _declaration_data(declaration: Declaration, first: Record) -> DeclarationData:
+def _declaration_data(
+    declaration: Declaration, first: Record, drawn: Mapping[tuple[str, ...], tuple[int, int]]
+) -> DeclarationData:
     calls = dict.fromkeys(name for case in declaration.cases for record in case.records for name in record.calls)
     return DeclarationData(
         declaration.kind,
@@ -231,6 +288,11 @@ def _declaration_data(declaration: Declaration, first: Record) -> DeclarationDat
         declared_source(first),
         [markup_text(name) for name in calls],
         [case_data(case) for case in declaration.cases],
+        {
+            case.label: drawn[key]
+            for case in declaration.cases
+            if (key := (declaration.kind.value, declaration.family, declaration.name, case.label)) in drawn
+        },
     )
 
 

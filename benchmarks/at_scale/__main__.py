@@ -1,4 +1,4 @@
-"""What commands that read runs take for a million cells: seconds, memory, and the size of the report.
+"""What commands that read runs take: seconds, memory, and the size of the reports of a million cells and of 57,000.
 
 python -m benchmarks.at_scale FOLDER
 """
@@ -9,24 +9,37 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from math import inf
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Annotated, NamedTuple
 
 import typer
 
-from benchmarks.at_scale.made_run import make_run
-from onnx_parity.harness.store import read_columns
+from benchmarks.at_scale.made_run import prepared_run
 
 _PARITY = (sys.executable, "-c", "from onnx_parity.harness.cli import app; app()")
 
 
 class Target(NamedTuple):
-    """A command, and what it may take: seconds, and MiB of memory."""
+    """A command, and what it may take: seconds, MiB of memory, and seconds of processor time."""
 
     name: str
-    arguments: tuple[str, ...]
-    seconds: float
+    #: Makes the runs that the command reads, and returns its arguments.
+    arguments: Callable[[], tuple[str, ...]]
+    seconds: float = inf
     memory: int = 1024
+    processor: float = inf
+
+
+class Size(NamedTuple):
+    """What a report may take of a disk."""
+
+    report: str
+    megabytes: float
+    files: float = inf
 
 
 class Taken(NamedTuple):
@@ -36,14 +49,40 @@ class Taken(NamedTuple):
     code: int
 
 
-def targets(one: Path, other: Path, halves: tuple[Path, Path], root: Path) -> list[Target]:
-    run = ("--run", str(one))
+#: The cells of the default tier.
+_DEFAULT_TIER = 57_000
+_SIZES = (Size("report", 60), Size("small-report", 10, 100))
+
+
+def targets(root: Path, cells: int) -> list[Target]:
+    def made(name: str, count: int, variation: int = 0, first_case: int = 0) -> str:
+        # In another process: a command's memory begins with that of the process that starts it.
+        with ProcessPoolExecutor(1, get_context("spawn")) as others:
+            return others.submit(prepared_run, root / f"{name}-{count}", count, variation, first_case).result()
+
+    def one() -> str:
+        return made("made", cells)
+
+    def halves() -> tuple[str, str]:
+        return made("half", cells // 2), made("rest", cells // 2, first_case=cells)
+
+    def query(condition: str) -> Callable[[], tuple[str, ...]]:
+        return lambda: ("query", condition, "--run", one(), "--count")
+
+    def report(run: Callable[[], str], folder: str) -> Callable[[], tuple[str, ...]]:
+        return lambda: ("report", run(), "--out", str(root / folder))
+
     return [
-        Target("query by status", ("query", 'status == "failed" and opset < 11', *run, "--count"), 3),
-        Target("query by headroom", ("query", 'metrics.headroom < 2 and status == "passed"', *run, "--count"), 3),
-        Target("gate", ("gate", "--baseline", str(one), "--run", str(other)), 10),
-        Target("merge", ("merge", *map(str, halves), "--into", str(root / "merged")), 30),
-        Target("report", ("report", str(one), "--out", str(root / "report")), 90),
+        Target("query by status", query('status == "failed" and opset < 11'), 3),
+        Target("query by headroom", query('metrics.headroom < 2 and status == "passed"'), 3),
+        Target("report", report(one, "report"), 90),
+        Target(
+            f"report of {_DEFAULT_TIER:,}",
+            report(lambda: made("small", _DEFAULT_TIER), "small-report"),
+            processor=6,
+        ),
+        Target("gate", lambda: ("gate", "--baseline", one(), "--run", made("other", cells, variation=1)), 10),
+        Target("merge", lambda: ("merge", *halves(), "--into", str(root / "merged")), 30),
     ]
 
 
@@ -59,32 +98,44 @@ def measured(arguments: tuple[str, ...]) -> Taken:
 def main(
     root: Annotated[Path, typer.Argument(help="A folder for the made runs; those that are there are used again.")],
     cells: Annotated[int, typer.Option(min=2, help="The number of cells.")] = 1_000_000,
+    only: Annotated[list[str] | None, typer.Option(help="Measure only the command with this name.")] = None,
 ) -> None:
     """Measure `parity query`, `gate`, `merge` and `report` over made runs, and print what they took and may take."""
-
-    def made(name: str, count: int, variation: int = 0, first_case: int = 0) -> Path:
-        run = root / f"{name}-{count}"
-        if not (run / "end.json").exists():
-            make_run(root, run.name, count, variation, first_case)
-        read_columns(run)
-        return run
-
-    one, other = made("made", cells), made("other", cells, variation=1)
-    halves = made("half", cells // 2), made("rest", cells // 2, first_case=cells)
+    every = targets(root, cells)
+    if unknown := sorted(set(only or ()) - {target.name for target in every}):
+        names = ", ".join(target.name for target in every)
+        raise typer.BadParameter(f"{unknown[0]!r} is none of them: {names}", param_hint="--only")
     failed = False
-    print(f"{'':20}{'seconds':>9}{'of':>5}{'processor':>11}{'MiB':>7}{'of':>6}")
-    for target in targets(one, other, halves, root):
-        taken = measured(target.arguments)
+    print(f"{'':20}{'seconds':>9}{'of':>5}{'processor':>11}{'of':>5}{'MiB':>7}{'of':>6}")
+    for target in every:
+        if only and target.name not in only:
+            continue
+        taken = measured(target.arguments())
         ended_well = taken.code in (0, 1)
         failed |= not ended_well or taken.seconds > target.seconds or taken.memory > target.memory
+        failed |= taken.processor > target.processor
         print(
-            f"{target.name:20}{taken.seconds:9.1f}{target.seconds:5.0f}{taken.processor:11.1f}"
-            f"{taken.memory:7}{target.memory:6}{'' if ended_well else f'  exit code {taken.code}'}"
+            f"{target.name:20}{taken.seconds:9.1f}{_limit(target.seconds)}{taken.processor:11.1f}"
+            f"{_limit(target.processor)}{taken.memory:7}{target.memory:6}"
+            f"{'' if ended_well else f'  exit code {taken.code}'}",
+            flush=True,
         )
-    files = [path for path in (root / "report").rglob("*") if path.is_file()]
-    size = sum(path.stat().st_size for path in files) / 1e6
-    print(f"the report has {size:.1f} MB, of 60, in {len(files)} files")
-    raise typer.Exit(1 if failed or size > 60 else 0)
+    for size in _SIZES:
+        if not (root / size.report).exists():
+            continue
+        files = [path for path in (root / size.report).rglob("*") if path.is_file()]
+        megabytes = sum(path.stat().st_size for path in files) / 1e6
+        failed |= megabytes > size.megabytes or len(files) > size.files
+        print(f"{size.report}: {megabytes:.1f} MB, of {size.megabytes:.0f}, in {len(files)} files{_of_files(size)}")
+    raise typer.Exit(1 if failed else 0)
+
+
+def _limit(number: float) -> str:
+    return f"{number:5.0f}" if number < inf else f"{'':5}"
+
+
+def _of_files(size: Size) -> str:
+    return f", of {size.files:.0f}" if size.files < inf else ""
 
 
 if __name__ == "__main__":

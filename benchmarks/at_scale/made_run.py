@@ -26,7 +26,8 @@ from onnx_parity.harness.record import (
     Stage,
     Status,
 )
-from onnx_parity.harness.store import RecordWriter, create_run, write_end
+from onnx_parity.harness.store import RecordWriter, create_run, read_columns, write_end
+from onnx_parity.harness.surface.public_names import names_for
 
 _OPSETS = range(7, 27)
 _DTYPES = (
@@ -122,6 +123,16 @@ def make_run(root: Path, run_id: str, cells: int, variation: int = 0, first_case
         writer.close()
     write_end(run, RunEnd("2026-01-31T11:45:00+00:00", whole=True))
     return run
+
+
+def prepared_run(run: Path, cells: int, variation: int, first_case: int) -> str:
+    """Make a run, if it has not been made, with all that commands write when they first read it."""
+    if not (run / "end.json").exists():
+        make_run(run.parent, run.name, cells, variation, first_case)
+    read_columns(run)
+    # The first report of a folder of runs writes them, which imports torch.
+    names_for(run)
+    return str(run)
 
 
 def main(

@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from torch._ops import OpOverload
 from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException
 
 from onnx_parity.exporter.capture.graph.graph import Graph, Origin, Value, operator_name
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from onnx_parity.exporter.capture.sizes.shape_env import Assumption
 
 __all__ = [
+    "OperatorFailedError",
     "ended_the_process",
     "failed_while_recorded",
     "fixed_axes",
@@ -33,6 +35,16 @@ __all__ = [
 #: Errors of torch's that no user can read, from operators that it cannot describe without data.
 _NO_KERNEL = "Could not run '"
 _OF_TORCHS_INSIDES = ("INTERNAL ASSERT FAILED", "concrete integers", "non-nested SymInt", _NO_KERNEL)
+
+
+class OperatorFailedError(CaptureError):
+    """torch could not say without data what the result of an operator looks like."""
+
+    def __init__(self, text: str, op: OpOverload, placed: str) -> None:
+        super().__init__(text)
+        self.op = op
+        #: The user's line, as part of a sentence.
+        self.placed = placed
 
 
 def failed_while_recorded(
@@ -57,18 +69,17 @@ def failed_while_recorded(
             "The number depends on the input, so neither branch can be chosen at export. Branch on sizes of inputs, "
             "use torch.where or torch.cond, or state what always holds with torch._check."
         )
-    operator = _operator_of(error)
-    if operator:
-        if _NO_KERNEL in str(error):
-            return CaptureError(
-                f"{operator} cannot be exported{placed}: torch has no kernel for it with such tensors\n"
-                "Call the program with the same arguments without exporting, and write that line with other operators."
-            )
-        return CaptureError(
-            f"{operator} cannot be exported{placed}: what its result looks like depends on values, or on dynamic "
-            "sizes, in a way that torch does not describe\n"
+    op = _operator_of(error)
+    if op is not None:
+        text = (
+            f"{operator_name(op)} cannot be exported{placed}: torch has no kernel for it with such tensors\n"
+            "Call the program with the same arguments without exporting, and write that line with other operators."
+            if _NO_KERNEL in str(error)
+            else f"{operator_name(op)} cannot be exported{placed}: what its result looks like depends on values, or on "
+            "dynamic sizes, in a way that torch does not describe\n"
             "Write that line with other operators; if axes are dynamic, try it with static ones."
         )
+        return OperatorFailedError(text, op, placed)
     if axis_names and unlike_the_example:
         names = ", ".join(repr(axis_names[symbol]) for symbol in unlike_the_example)
         named = re.sub(r"\bs\d+\b", lambda symbol: axis_names.get(symbol[0], symbol[0]), str(error))
@@ -85,17 +96,17 @@ def failed_while_recorded(
     )
 
 
-def _operator_of(error: Exception) -> str:
-    """The operator whose result torch could not describe without data; empty for any other error."""
+def _operator_of(error: Exception) -> OpOverload | None:
+    """The operator whose result torch could not describe without data; None for any other error."""
     if isinstance(error, (DataDependentOutputException, DynamicOutputShapeException)):
-        return operator_name(error.func)
+        return original(error.func)
     if not any(words in str(error) for words in _OF_TORCHS_INSIDES):
-        return ""
-    operator = ""
+        return None
+    operator: OpOverload | None = None
     for frame, _ in traceback.walk_tb(error.__traceback__):
         if frame.f_code is Recorder.__torch_dispatch__.__code__:
             func = frame.f_locals.get("func")  # The variables of an attempt that was given up are cleared.
-            operator = operator_name(original(func)) if func is not None else operator
+            operator = original(func) if func is not None else operator
     return operator
 
 

@@ -17,7 +17,7 @@ from onnx_ir.tensor_adapters import TorchTensor
 from onnx_parity.exporter.dtypes import TO_TORCH
 from onnx_parity.exporter.files.lazy_tensors import LazyTorchTensor, WeightTensor, torch_of
 
-__all__ = ["fold_constants"]
+__all__ = ["fold_constants", "known_tensor"]
 
 _Evaluate = Callable[[ir.Node, Sequence[torch.Tensor]], torch.Tensor | Sequence[torch.Tensor]]
 
@@ -55,6 +55,21 @@ def _joined(inputs: list[torch.Tensor], axis: int) -> torch.Tensor:
     return torch.empty(shape, dtype=inputs[0].dtype, device="meta")
 
 
+def _reshape(node: ir.Node, inputs: Sequence[torch.Tensor]) -> torch.Tensor:
+    x, sizes = inputs[0], inputs[1].tolist()
+    if not _attribute(node, "allowzero", 0):
+        sizes = [x.shape[axis] if not size and axis < x.ndim else size for axis, size in enumerate(sizes)]
+    return x.reshape(sizes)
+
+
+def _mean(node: ir.Node, inputs: Sequence[torch.Tensor]) -> torch.Tensor:
+    axes = _axes(node, inputs)
+    keeps = bool(_attribute(node, "keepdims", 1))
+    if not axes:
+        return inputs[0] if _attribute(node, "noop_with_empty_axes", 0) else inputs[0].mean([], keeps)
+    return inputs[0].mean(axes, keeps)
+
+
 #: Elementwise operators. Integer division is not folded, because torch raises an error for a division by zero.
 _ELEMENTWISE: dict[str, _Evaluate] = {
     "Add": lambda node, inputs: inputs[0] + inputs[1],
@@ -75,6 +90,9 @@ _EVALUATE: dict[str, _Evaluate] = {
     "Unsqueeze": _unsqueeze,
     "Squeeze": lambda node, inputs: inputs[0].squeeze(_axes(node, inputs)),
     "Split": _split,
+    # Those of weights that are standardized each time, as in NFNets.
+    "Reshape": _reshape,
+    "ReduceMean": _mean,
     "Concat": lambda node, inputs: _joined(list(inputs), _attribute(node, "axis", 0)),
     "Cast": lambda node, inputs: inputs[0].to(TO_TORCH[ir.DataType(_attribute(node, "to", 1))]),
     **_ELEMENTWISE,
@@ -88,18 +106,21 @@ def fold_constants(model: ir.Model) -> None:
         evaluate = _EVALUATE.get(node.op_type) if not node.domain else None
         if evaluate is None:
             continue
-        tensors = [_known(value) for value in node.inputs]
+        tensors = [known_tensor(value) for value in node.inputs]
         known = [tensor for tensor in tensors if tensor is not None]
         if len(known) < len(tensors) or any(output.is_graph_output() for output in node.outputs):
             continue
         if node.op_type in _ELEMENTWISE and len(known) > 2:
             continue
-        if node.op_type == "Div" and not known[0].dtype.is_floating_point():
+        if node.op_type in ("Div", "ReduceMean") and not known[0].dtype.is_floating_point():
             continue
+        source = node.inputs[0]
+        if node.op_type == "Reshape" and known[0].nbytes > 1024 and source is not None and len(source.uses()) > 1:
+            continue  # The model would have the weight twice.
         _fold(graph, node, evaluate, known)
 
 
-def _known(value: ir.Value | None) -> ir.TensorProtocol | None:
+def known_tensor(value: ir.Value | None) -> ir.TensorProtocol | None:
     """The tensor of an initializer or a Constant node."""
     if value is None:
         return None
@@ -157,7 +178,7 @@ def _fold(graph: ir.Graph, node: ir.Node, evaluate: _Evaluate, tensors: list[ir.
 
 def _same_bytes(node: ir.Node, tensors: list[ir.TensorProtocol]) -> tuple[ir.TensorProtocol, ...]:
     """The tensors whose concatenated bytes are those of the result; none if it must be computed."""
-    if node.op_type in ("Unsqueeze", "Squeeze"):
+    if node.op_type in ("Reshape", "Unsqueeze", "Squeeze"):
         return (tensors[0],)
     if node.op_type == "Concat" and _attribute(node, "axis", 0) == 0:
         return tuple(tensors)

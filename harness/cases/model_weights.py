@@ -68,7 +68,8 @@ def build_module(factory: Callable[..., object], keywords: Mapping[str, object],
 def fill(module: torch.nn.Module, seed: int) -> None:
     """Write every floating parameter and batch-norm statistic from one seeded random stream."""
     generator = torch.Generator().manual_seed(seed)
-    floating = [(name, each) for name, each in module.named_parameters() if each.is_floating_point()]
+    parameters = module.named_parameters()
+    floating = [(name, each) for name, each in parameters if each.is_floating_point() and each.numel()]
     tile: torch.Tensor | None = None
     offset = 0
     for name, parameter in floating:

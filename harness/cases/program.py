@@ -14,7 +14,7 @@ from torch.utils._pytree import tree_leaves, tree_map_only
 from onnx_parity.exporter.request.marked_inputs import Given
 from onnx_parity.exporter.verification.module_copy import copied, copied_tensor
 from onnx_parity.harness.axes import Device, Dtype
-from onnx_parity.harness.case import Case, Maker, OrNone
+from onnx_parity.harness.case import Case, Declaration, Maker, OrNone
 from onnx_parity.harness.cases.arguments import Slot, arguments_of
 from onnx_parity.harness.cases.dynamic_axes import example_sizes, length_of, named_axes
 from onnx_parity.harness.cases.model_weights import build_module
@@ -49,6 +49,11 @@ class Program:
     weight_bytes: int
 
     @property
+    def declaration(self) -> Declaration:
+        """The declaration of the case, with the dynamic axes that this program has."""
+        return self.case.declaration
+
+    @property
     def input_names(self) -> tuple[str, ...]:
         return tuple(self.makers)
 
@@ -58,7 +63,7 @@ class Program:
 
     def inputs(self, which: InputSet) -> tuple[Given, ...]:
         sizes = dict(which.sizes)
-        dynamic = self.case.declaration.dynamic
+        dynamic = self.declaration.dynamic
         made: list[Given] = []
         for name, maker in self.makers.items():
             wanted = dynamic.get(name, {})
@@ -76,7 +81,7 @@ class Program:
 
     def other_sizes(self) -> Iterator[InputSet]:
         """The sizes at which a dynamic cell runs again: all axes at their first other size, then at their second."""
-        declaration = self.case.declaration
+        declaration = self.declaration
         examples = example_sizes(declaration.dynamic, self.makers, declaration.place)
         choices = {symbol: declaration.sizes.get(symbol, (1, example + 3)) for symbol, example in examples.items()}
         for turn in range(max((len(sizes) for sizes in choices.values()), default=0)):
@@ -117,6 +122,10 @@ class OwnProgram(ABC):
 
     @abstractmethod
     def build(self, dtype: Dtype, device: Device, run_seed: int) -> Program: ...
+
+
+class CannotBuildError(Exception):
+    """The program of a case cannot be built in this environment, so that its cells are absent. The message says why."""
 
 
 def build(case: Case, dtype: Dtype, device: Device, run_seed: int) -> Program:

@@ -20,7 +20,7 @@ from onnx_parity.exporter.verification.oracle import judge
 from onnx_parity.harness.axes import ONNXRUNTIME, Device, Shapes
 from onnx_parity.harness.case import named_axes
 from onnx_parity.harness.cases.draws import DrawnCase, search
-from onnx_parity.harness.cases.program import build
+from onnx_parity.harness.cases.program import CannotBuildError, build
 from onnx_parity.harness.judging.outcome import MismatchError, Outcome, Prepared
 from onnx_parity.harness.judging.reference import Trial, consult
 from onnx_parity.harness.matrix.cells import Cell
@@ -74,7 +74,7 @@ class Bench:
                 outcome.mismatch(error)
             except NoKernelError as error:
                 outcome.absent(f"{runtime.name} has no kernel: {error}")
-            except (NoDeviceError, NoSuchFormError) as error:
+            except (NoDeviceError, NoSuchFormError, CannotBuildError) as error:
                 outcome.absent(str(error))
             except Exception as error:  # noqa: BLE001  Stages run other people's code: what it raises is the outcome.
                 refusal = exporter.refusal(error) if outcome.stage is Stage.EXPORT else ""
@@ -86,6 +86,12 @@ class Bench:
                     outcome.fail(error)
             ended(outcome)
         return outcome
+
+    def captured(self, cell: Cell) -> tuple[Prepared, Captured]:
+        """The program of a cell with its reference, and its capture, which can be delivered at any opset."""
+        prepared = self._prepare(cell, Outcome(cell, cell.runtime))
+        with prepared.program.at_home():
+            return prepared, self._capture(cell, self._exporters[cell.exporter], prepared)
 
     def _run_stages(
         self, cell: Cell, exporter: Exporter, runtime: Runtime, outcome: Outcome, until_the_end: ExitStack
@@ -100,7 +106,7 @@ class Bench:
                 folder = Path(until_the_end.enter_context(tempfile.TemporaryDirectory(prefix="parity-")))
             delivered = outcome.delivered = Delivered(captured.deliver(cell.opset, folder))
         with self._stage(Stage.CHECK, outcome):
-            check(delivered, cell.opset, _asked_shapes(cell, reference.example), len(reference.example.expected))
+            check(delivered, cell.opset, _asked_shapes(cell, prepared), len(reference.example.expected))
             outcome.onnx = delivered.uses()
             outcome.nodes = len(delivered.nodes)
         with self._stage(Stage.LOAD, outcome):
@@ -137,7 +143,7 @@ class Bench:
         key = (cell.exporter, cell.capture, cell.shapes)
         if key not in prepared.captured:
             program = prepared.program
-            dynamic = cell.case.declaration.asked(cell.shapes)
+            dynamic = program.declaration.asked(cell.shapes)
             inputs = prepared.reference.example.inputs
             request = Request(program.module, inputs, program.input_names, dynamic, cell.capture)
             prepared.captured[key] = exporter.capture(request)
@@ -169,9 +175,10 @@ def _in_a_dtype_beyond(cell: Cell, stage: Stage, error: Exception) -> bool:
     return undeclared and stage is Stage.REFERENCE and isinstance(error, NotImplementedError)
 
 
-def _asked_shapes(cell: Cell, example: Trial) -> dict[str, tuple[int | str, ...]]:
+def _asked_shapes(cell: Cell, prepared: Prepared) -> dict[str, tuple[int | str, ...]]:
     """The expected shape of every input in the model, with a number or the name of a symbol for each axis."""
-    dynamic = cell.case.declaration.asked(cell.shapes)
+    dynamic = prepared.program.declaration.asked(cell.shapes)
+    example = prepared.reference.example
     shapes: dict[str, tuple[int | str, ...]] = {}
     for name, given in zip(example.feeds, example.inputs, strict=True):
         tensor = given[0] if isinstance(given, list) else given

@@ -30,10 +30,11 @@ OF_AN_ENTRY = 6
 MOST_ELEMENTS = 600
 
 
-#: Entries whose tensors have a structure that other values lack: they are sorted, regular, or positive definite.
+#: Entries whose tensors have a structure that other values lack: they are sorted, regular, or all different.
 STRUCTURED = (
     "searchsorted", "bucketize", "linalg", "cholesky", "lu", "inverse", "logdet", "det", "ormqr", "geqrf", "triangular",
     "pinverse", "matrix_exp", "svd", "histogram", "multinomial", "packed", "ctc", "segment",
+    "topk", "sort", "argsort", "median", "nanmedian", "kthvalue", "mode", "argmax", "argmin", "max", "min", "aminmax",
 )  # fmt: skip
 
 

@@ -43,7 +43,7 @@ class Delivered:
     def uses(self) -> tuple[OnnxUse, ...]:
         counts = Counter((node.domain, node.op_type) for node in self.nodes)
         return tuple(
-            OnnxUse(op, _since_version(op, self.opset, domain), count, domain)
+            OnnxUse(op, since_version(op, self.opset, domain), count, domain)
             for (domain, op), count in sorted(counts.items())
         )
 
@@ -100,7 +100,7 @@ def _walk(nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.NodeProto]:
 
 
 @cache
-def _since_version(op: str, opset: int, domain: str) -> int:
+def since_version(op: str, opset: int, domain: str) -> int:
     """The version that defines the operator at this opset; 0 for an operator that onnx does not have."""
     try:
         return onnx.defs.get_schema(op, opset, domain).since_version

@@ -120,7 +120,7 @@ class Parity:
     def capture(self, request: Request) -> Captured:
         import onnx_parity
 
-        return _ParityCapture(
+        return ParityCapture(
             onnx_parity.capture_program(
                 request.program(),
                 request.inputs,
@@ -132,16 +132,18 @@ class Parity:
         )
 
 
-class _ParityCapture:
-    def __init__(self, captured: onnx_parity.Capture) -> None:
-        self._captured = captured
+class ParityCapture:
+    """A program that this project's exporter has recorded."""
+
+    def __init__(self, recorded: onnx_parity.Capture) -> None:
+        self.recorded = recorded
 
     @property
     def operators(self) -> tuple[str, ...]:
-        return tuple(self._captured.operators)
+        return tuple(self.recorded.operators)
 
     def deliver(self, opset: int, folder: Path | None) -> bytes | Path:
-        program = self._captured.lower(opset_version=opset)
+        program = self.recorded.lower(opset_version=opset)
         if folder is None:
             return program.serialize()
         path = folder / "model.onnx"

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
+import os
 from collections.abc import Callable, Iterable, Iterator
+from hashlib import blake2b
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +23,8 @@ class PublicName(msgspec.Struct, frozen=True):
 
 
 class NameGroup(msgspec.Struct, frozen=True):
-    """The names of one kind. `kind` is where a record has them: `calls`, `aten` or `onnx`."""
+    """The names of one kind. `kind` is what a record has of them: `calls`, `aten`, `onnx`, `types` (an ONNX operator
+    and the dtype of a cell), `opinfo` or `models` (the declaration's name)."""
 
     title: str
     kind: str
@@ -26,18 +32,33 @@ class NameGroup(msgspec.Struct, frozen=True):
 
 
 def names_for(run: Path) -> list[NameGroup]:
-    """The names, which are written to a file in the run's folder: importing torch takes as long as a report."""
-    file = run / "names.json"
+    """The names, which depend on the versions of packages alone. They are written to a file beside the runs, because
+    importing torch and its database of operators takes as long as a report.
+    """
+    file = run.resolve().parent / f".names-{_versions()}.json"
     try:
         return msgspec.json.decode(file.read_bytes(), type=list[NameGroup])
     except (OSError, msgspec.DecodeError):
         groups = list(_groups())
+    aside = file.with_name(f"{file.name}-{os.getpid()}")
     try:
-        file.write_bytes(msgspec.json.encode(groups))
+        aside.write_bytes(msgspec.json.encode(groups))
+        aside.replace(file)
     except OSError:
-        # A run on a disk that cannot be written to is asked for its names each time.
+        # Runs on a disk that cannot be written to are asked for their names each time.
         return groups
     return groups
+
+
+def _versions() -> str:
+    """A hash of the versions of the packages whose names are listed, and of this file, which lists them."""
+    parts = [Path(__file__).read_text(encoding="utf-8")]
+    for package in ("torch", "torchvision", "onnx"):
+        try:
+            parts.append(version(package))
+        except PackageNotFoundError:
+            parts.append("")
+    return blake2b("\0".join(parts).encode(), digest_size=6).hexdigest()
 
 
 def _groups() -> Iterator[NameGroup]:
@@ -51,7 +72,11 @@ def _groups() -> Iterator[NameGroup]:
     for place in (torch.linalg, torch.fft, torch.special):
         yield _calls(place.__name__, _functions(place, inspect.isbuiltin))
     yield from _aten()
+    yield NameGroup("OpInfo entries", "opinfo", list(_opinfo()))
     yield NameGroup("ONNX operators by version", "onnx", [PublicName(name) for name in _onnx()])
+    yield NameGroup("ONNX operators by version and dtype of the cell", "types", [PublicName(name) for name in _types()])
+    if models := list(_torchvision_models()):
+        yield NameGroup("torchvision's models", "models", [PublicName(name) for name in models])
 
 
 def _calls(place: str, names: Iterable[str]) -> NameGroup:
@@ -105,9 +130,60 @@ def _why_not_traced(name: str, lowered: set[str]) -> str:
     return "it has no lowering: torch decomposes it, or it cannot be exported"
 
 
-def _onnx() -> Iterator[str]:
+def _opinfo() -> Iterator[PublicName]:
+    """The entries of torch's database of operators, and why those that no declaration may name are left out."""
+    from onnx_parity.harness.cases.opinfo_entries import EXCLUDED
+    from onnx_parity.harness.cases.opinfo_samples import all_entries
+
+    for name in sorted(all_entries()):
+        yield PublicName(name, EXCLUDED.get(name, ""))
+
+
+def _schemas() -> list[Any]:
     import onnx.defs
 
-    for schema in sorted(onnx.defs.get_all_schemas_with_history(), key=lambda each: (each.name, each.since_version)):
-        if not schema.domain and not schema.deprecated:
-            yield f"{schema.name}@{schema.since_version}"
+    found = onnx.defs.get_all_schemas_with_history()
+    listed = [schema for schema in found if not schema.domain and not schema.deprecated]
+    return sorted(listed, key=lambda schema: (schema.name, schema.since_version))
+
+
+def _onnx() -> Iterator[str]:
+    return (f"{schema.name}@{schema.since_version}" for schema in _schemas())
+
+
+#: ONNX's names of types that are dtypes of cells.
+_DTYPES = {
+    "tensor(float)": "float32",
+    "tensor(double)": "float64",
+    "tensor(float16)": "float16",
+    "tensor(bfloat16)": "bfloat16",
+    **{f"tensor({name})": name for name in ("int64", "int32", "int16", "int8", "uint8", "bool")},
+}
+
+
+def _types() -> Iterator[str]:
+    """Every version of an operator with each dtype that its first input may have."""
+    for schema in _schemas():
+        first = schema.inputs[0] if schema.inputs else None
+        for kind in sorted(first.types & _DTYPES.keys(), key=list(_DTYPES).index) if first is not None else ():
+            yield f"{schema.name}@{schema.since_version} {_DTYPES[kind]}"
+
+
+def _torchvision_models() -> Iterator[str]:
+    """The names under which torchvision registers its models, from its source: it does not load beside any torch."""
+    spec = find_spec("torchvision")
+    for folder in (spec.submodule_search_locations or ()) if spec is not None else ():
+        for file in sorted((Path(folder) / "models").rglob("*.py")):
+            for node in ast.parse(file.read_bytes()).body:
+                if isinstance(node, ast.FunctionDef):
+                    yield from filter(None, (_registered_as(node.name, each) for each in node.decorator_list))
+
+
+def _registered_as(function: str, decorator: ast.expr) -> str:
+    """The name of the model that `@register_model()` or `@register_model(name="...")` registers; empty for others."""
+    if not isinstance(decorator, ast.Call) or not isinstance(decorator.func, ast.Name):
+        return ""
+    if decorator.func.id != "register_model":
+        return ""
+    given = [each.value.value for each in decorator.keywords if isinstance(each.value, ast.Constant)]
+    return str(given[0]) if given else function

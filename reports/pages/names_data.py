@@ -29,7 +29,14 @@ class Group(Protocol):
 
 def names_data(groups: Iterable[Group], traced: Traced) -> list[dict[str, Any]]:
     versions = {f"{op}@{since}": seen for (domain, op, since), seen in traced.onnx.items() if not domain}
-    found: Mapping[str, Mapping[str, Sightings]] = {"calls": traced.calls, "aten": traced.aten, "onnx": versions}
+    found: Mapping[str, Mapping[str, Sightings]] = {
+        "calls": traced.calls,
+        "aten": traced.aten,
+        "onnx": versions,
+        "types": {f"{op}@{since} {dtype}": seen for (op, since, dtype), seen in traced.types.items()},
+        "opinfo": traced.opinfo,
+        "models": traced.models,
+    }
     # A run of an earlier version does not say what its programs call: that is unknown, and not nothing.
     known = (group for group in groups if group.kind != "calls" or traced.calls)
     return [_group_data(group, found[group.kind]) for group in known]
@@ -47,7 +54,13 @@ def _group_data(group: Group, found: Mapping[str, Sightings]) -> dict[str, Any]:
 
 
 #: Why a name has no cells, if nothing more is known about it.
-_WHY_NOT = {"calls": "no case of this run calls it", "onnx": "no exported graph of this run has it"}
+_WHY_NOT = {
+    "calls": "no case of this run calls it",
+    "onnx": "no exported graph of this run has it",
+    "types": "no exported graph of a cell of this dtype has it",
+    "opinfo": "no case of this run is a sample of it",
+    "models": "no model of this run has this name",
+}
 
 
 def _state(seen: Sightings | None) -> State:

@@ -52,12 +52,22 @@ class Traced:
         #: By domain, name, and the version that applies at the opset.
         self.onnx: defaultdict[tuple[str, str, int], Sightings] = defaultdict(Sightings)
         self.calls: defaultdict[str, Sightings] = defaultdict(Sightings)
+        #: By name of an ONNX operator, its version, and the dtype of the cell.
+        self.types: defaultdict[tuple[str, int, str], Sightings] = defaultdict(Sightings)
+        #: By entry of torch's database of operators, and by model.
+        self.opinfo: defaultdict[str, Sightings] = defaultdict(Sightings)
+        self.models: defaultdict[str, Sightings] = defaultdict(Sightings)
 
     def add(self, declaration: Declaration, records: Sequence[Record]) -> None:
         key = (declaration.kind, declaration.family, declaration.name)
         # The cells of a declaration repeat few lists of operators.
-        alike = Counter((record.opset, record.status, record.aten, record.onnx, record.calls) for record in records)
-        for (opset, status, aten, onnx, calls), cells in alike.items():
+        alike = Counter(
+            (record.opset, record.status, record.dtype, record.aten, record.onnx, record.calls) for record in records
+        )
+        declared = self._declared(declaration)
+        for (opset, status, dtype, aten, onnx, calls), cells in alike.items():
+            if declared is not None:
+                _see(declared, key, opset, status, cells)
             for name in dict.fromkeys(aten):
                 _see(self.aten[name], key, opset, status, cells)
             for name in calls:
@@ -65,6 +75,16 @@ class Traced:
             for version, nodes in _nodes(onnx).items():
                 _see(self.onnx[version], key, opset, status, cells)
                 self.onnx[version].nodes += nodes * cells
+                domain, op, since = version
+                if not domain:
+                    _see(self.types[op, since, dtype], key, opset, status, cells)
+
+    def _declared(self, declaration: Declaration) -> Sightings | None:
+        """What is known of the declaration itself, if it is one of those that are listed by their names."""
+        if declaration.kind is Kind.MODEL:
+            return self.models[declaration.name]
+        place, _, entry = declaration.name.partition(".")
+        return self.opinfo[entry] if entry and place == "opinfo" else None
 
     def data(self) -> dict[str, Any]:
         return {

@@ -154,6 +154,9 @@ function showCase(declaration, data, asked) {
     rows: byVariant.map((some, number) => gridRow(labels[number], some, caseAddress(declaration, { case: data.case, variant: number }), to(number))),
   });
   showOutcomes(declaration, cells, false);
+  const drawn = section("drawing", "Graph", "the recorded program as it was exported");
+  view.append(drawn);
+  showDrawing(declaration, data, drawn);
   view.append(...[source(declaration), operators(data, cells, labels), everyCell(declaration, data, byVariant, labels, asked)].filter(Boolean));
   const totals = new Map();
   for (const one of cells) for (const [stage, seconds] of one.seconds) totals.set(stage, (totals.get(stage) ?? 0) + seconds);

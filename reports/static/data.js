@@ -7,13 +7,14 @@ const arrived = new Map();
 function piece(name, packed) { arrived.get(name)?.(packed); }
 
 const loading = new Map();
-function load(name) {
+function load(name, source = `data/${name}.js`) {
   if (!loading.has(name)) {
-    loading.set(name, new Promise((resolve, reject) => {
+    const here = document.getElementById(`piece-${name}`);
+    loading.set(name, here ? unpack(here.textContent) : new Promise((resolve, reject) => {
       arrived.set(name, (packed) => resolve(unpack(packed)));
       const script = document.createElement("script");
-      script.src = `data/${name}.js`;
-      script.onerror = () => reject(new Error(`data/${name}.js is missing. Write the report again: parity report`));
+      script.src = source;
+      script.onerror = () => reject(new Error(`${source} is missing. Write the report again: parity report`));
       document.head.append(script);
     }));
   }
@@ -26,17 +27,23 @@ async function unpack(packed) {
   return JSON.parse(await new Response(stream).text());
 }
 
-// The part of the address after # says what a page shows, so that a view can be sent to someone.
+// The part of the address after # says what a page shows, so that a view can be sent to someone. In a report of one
+// file it also says which page is shown.
+const shownPage = document.documentElement.dataset.page;
 const address = {
   read: () => new URLSearchParams(location.hash.slice(1)),
   get: (key) => address.read().get(key) ?? "",
   set(key, value) {
     const all = address.read();
     if (value) all.set(key, value); else all.delete(key);
+    if (shownPage) all.set("page", shownPage);
     const text = all.toString();
     history.replaceState(null, "", text ? `#${text}` : location.pathname + location.search);
   },
-  to: (page, values) => `${page}#${new URLSearchParams(Object.entries(values).filter(([, value]) => value !== ""))}`,
+  to(page, values) {
+    const given = Object.entries(values).filter(([, value]) => value !== "");
+    return shownPage ? `#${new URLSearchParams([["page", page], ...given])}` : `${page}#${new URLSearchParams(given)}`;
+  },
 };
 
 // An element with attributes and children. Texts become text nodes and never markup.
@@ -47,6 +54,14 @@ function h(tag, attributes, ...children) {
     else if (value !== false && value !== undefined && value !== null) element.setAttribute(name, value);
   }
   element.append(...children.flat(9).filter((child) => child !== null && child !== undefined && child !== false && child !== ""));
+  return element;
+}
+
+const SVG = "http://www.w3.org/2000/svg";
+function svg(tag, attributes, ...children) {
+  const element = document.createElementNS(SVG, tag);
+  for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
+  element.append(...children);
   return element;
 }
 

@@ -1,14 +1,6 @@
 // How it has gone: a chart for each figure, and a table of the runs.
 "use strict";
 
-const SVG = "http://www.w3.org/2000/svg";
-function svg(tag, attributes, ...children) {
-  const element = document.createElementNS(SVG, tag);
-  for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
-  element.append(...children);
-  return element;
-}
-
 // Points in the order of their runs, each of which leads to its report.
 function chart(title, runs, figure, show) {
   const [width, height, edge] = [320, 110, 10];

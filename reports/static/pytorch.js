@@ -6,7 +6,7 @@ orSay(namesPlace, load("names").then((groups) => {
   namesPlace.append(h("section", { "aria-labelledby": "groups" }, h("h2", { id: "groups" }, "All groups"),
     h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Groups" }, h("table", { class: "plain" },
       h("thead", {}, h("tr", {}, ["names", "covered", "of", "not covered"].map((name, at) => h("th", { scope: "col", class: at ? "number" : "" }, name)))),
-      h("tbody", {}, groups.map((group, at) => h("tr", {}, h("th", { scope: "row" }, h("a", { href: `#g=${at}` }, group.title)),
+      h("tbody", {}, groups.map((group, at) => h("tr", {}, h("th", { scope: "row" }, h("a", { href: address.to("pytorch.html", { g: at }) }, group.title)),
         numberCell(thousands(group.covered)), numberCell(thousands(group.of)), numberCell(thousands(group.of - group.covered)))))))));
   const shown = h("section", { "aria-labelledby": "group" });
   namesPlace.append(shown);

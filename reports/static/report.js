@@ -35,10 +35,19 @@ async function entries() {
   return everything;
 }
 
+// The text of which the answer is shown, and whether Enter was pressed before it was.
+let answered = "";
+let isAwaited = false;
+
 async function find() {
-  const words = finder.value.toLowerCase().split(/\s+/).filter(Boolean);
-  if (!words.length) { found.replaceChildren(); finder.ariaExpanded = "false"; return; }
-  const matching = (await entries()).filter((entry) => words.every((word) => entry.text.includes(word)));
+  const asked = finder.value;
+  const words = asked.toLowerCase().split(/\s+/).filter(Boolean);
+  isAwaited = false;
+  if (!words.length) { answered = asked; found.replaceChildren(); finder.ariaExpanded = "false"; return; }
+  const all = await entries();
+  // More has been typed meanwhile: that is answered next.
+  if (asked !== finder.value) return;
+  const matching = all.filter((entry) => words.every((word) => entry.text.includes(word)));
   const starts = (entry) => entry.label.toLowerCase().startsWith(words[0]) ? 0 : 1;
   matching.sort((a, b) => starts(a) - starts(b) || a.label.length - b.label.length || byName(a.label, b.label));
   found.replaceChildren(...matching.slice(0, MOST_FOUND).map((entry, place) =>
@@ -46,6 +55,14 @@ async function find() {
   if (!matching.length) found.append(h("li", { role: "option", "aria-selected": "false", "aria-disabled": "true" }, "Nothing has these words."));
   finder.ariaExpanded = "true";
   finder.setAttribute("aria-activedescendant", "found-0");
+  answered = asked;
+  if (isAwaited) followChosen();
+}
+
+function followChosen() {
+  isAwaited = false;
+  const link = found.querySelector('[aria-selected="true"] a');
+  if (link) follow(link);
 }
 
 function choose(by) {
@@ -67,8 +84,7 @@ finder.addEventListener("input", find);
 finder.addEventListener("keydown", (event) => {
   if (event.key === "Escape") { finder.value = ""; find(); finder.blur(); }
   if ((event.key === "ArrowDown" || event.key === "ArrowUp") && found.children.length) { event.preventDefault(); choose(event.key === "ArrowDown" ? 1 : -1); }
-  const link = event.key === "Enter" && found.querySelector('[aria-selected="true"] a');
-  if (link) follow(link);
+  if (event.key === "Enter") { if (answered === finder.value) followChosen(); else isAwaited = true; }
 });
 found.addEventListener("click", (event) => { const link = event.target.closest("a"); if (link) { event.preventDefault(); follow(link); } });
 addEventListener("pointerdown", (event) => { if (!event.target.closest(".finder")) { found.replaceChildren(); finder.ariaExpanded = "false"; } });

@@ -311,3 +311,28 @@ def test_branches_whose_other_side_is_the_same_are_not_warned_about() -> None:
 def test_branches_that_matter_are_warned_about(program: Any) -> None:
     with pytest.warns(onnx_parity.TracerWarning, match="branches on a dynamic size"):
         onnx_parity.export(program, (torch.randn(5, 3),), dynamic_axes={"x": [0]})
+
+
+def test_weights_come_before_tensors_of_dynamic_sizes() -> None:
+    """As in the affine layers of ResMLP."""
+    scale, shift, half = nn.Parameter(torch.full((1, 3), 2.0)), nn.Parameter(torch.ones(1, 3)), torch.tensor(0.5)
+
+    def program(x: torch.Tensor) -> list[torch.Tensor]:
+        blended = [torch.lerp(scale, x, 0.3), torch.lerp(scale, x, half), torch.lerp(scale, shift, x)]
+        return [torch.addcmul(shift, scale, x), torch.addcdiv(shift, x, scale, value=2), *blended]
+
+    exported = onnx_parity.export(program, (torch.ones(2, 3),), dynamic_axes={"x": {0: "rows"}})
+    for rows in (1, 5):
+        assert_agrees(exported, program, torch.arange(rows * 3.0).reshape(rows, 3))
+
+
+def test_the_less_of_two_quotients_of_sizes() -> None:
+    def program(x: torch.Tensor) -> torch.Tensor:
+        height, width = x.shape
+        factor = torch.sym_min(64 / torch.sym_min(height, width), 96 / torch.sym_max(height, width))
+        return x.new_ones(torch.sym_int(height * factor), torch.sym_int(width * factor))
+
+    axes = {"x": {0: "height", 1: "width"}}
+    exported = onnx_parity.export(program, (torch.ones(70, 80),), dynamic_axes=axes)
+    for height, width in ((80, 70), (31, 90), (64, 64)):
+        assert_agrees(exported, program, torch.ones(height, width))

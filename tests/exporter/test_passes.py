@@ -143,3 +143,32 @@ def test_old_opsets_list_weights_among_inputs_and_run_the_same() -> None:
     program = onnx_parity.export(nn.Linear(3, 2), (torch.ones(1, 3),), opset_version=8)
     assert [value.name for value in program.model.graph.inputs] == ["input", "weight", "bias"]
     assert program.input_names == ("input",)
+
+
+class Standardized(nn.Conv2d):
+    """A convolution whose weights are standardized each time, as in NFNets."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        flat = self.weight.reshape(1, self.out_channels, -1)
+        weight = nn.functional.batch_norm(flat, None, None, training=True, momentum=0.0, eps=1e-6)
+        result: torch.Tensor = self._conv_forward(x, weight.reshape_as(self.weight), self.bias)
+        return result
+
+
+@pytest.mark.parametrize("opset", [9, 18])
+def test_weights_that_are_standardized_are_computed_when_written(opset: int) -> None:
+    model = Standardized(3, 4, 3)
+    program = onnx_parity.export(model, (images(),), opset_version=opset)
+    assert operators(program) == {"Conv": 1}
+    assert_agrees(program, model, images())
+
+
+def test_a_large_weight_that_has_another_use_is_not_written_twice() -> None:
+    weight = nn.Parameter(torch.linspace(-1, 1, 60 * 60).reshape(60, 60))
+
+    def program(x: torch.Tensor) -> torch.Tensor:
+        return x @ weight + (x[..., :1] * weight.reshape(-1)).sum(-1, keepdim=True)
+
+    exported = onnx_parity.export(program, (torch.ones(2, 60),))
+    written = [value.const_value for value in exported.model.graph.initializers.values()]
+    assert sum(tensor.nbytes for tensor in written if tensor is not None) < 2 * weight.nbytes

@@ -85,6 +85,16 @@ def test_functions(program: Callable[[torch.Tensor], torch.Tensor]) -> None:
     assert_agrees(onnx_parity.export(program, (X,)), program, X + 5)
 
 
+def test_zeros_like_what_was_computed_from_weights_alone() -> None:
+    weight = nn.Parameter(torch.ones(3, 4))
+
+    def program(x: torch.Tensor) -> torch.Tensor:
+        return torch.zeros_like(weight * 2) + x
+
+    for _ in range(2):  # The second export finds the shapes that the first one has stored.
+        assert_agrees(onnx_parity.export(program, (X,)), program, X + 5)
+
+
 class Doubled(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: torch.Tensor, times: int) -> tuple[torch.Tensor, torch.Tensor]:

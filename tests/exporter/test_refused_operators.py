@@ -123,10 +123,10 @@ OF_DYNAMIC_SIZES = [
         dynamic=DYNAMIC,
     ),
     case(
-        lambda x: x * torch.sym_max(x.shape[2] * 0.5, 3.0),
+        lambda x: x * vars(torch)["_sym_sin"](x.shape[2] * 0.5),
         (X,),
-        "aten::mul.Tensor: the number Max(3.0, 0.5*ToFloat(h)) cannot be written in ONNX: Max of real numbers is not "
-        "supported",
+        "aten::mul.Tensor: the number OpaqueUnaryFn_sin(0.5*ToFloat(h)) cannot be written in ONNX: OpaqueUnaryFn_sin "
+        "of real numbers is not supported",
         dynamic=DYNAMIC,
     ),
     case(
@@ -286,3 +286,26 @@ def test_recurrence_by_steps_needs_their_number() -> None:
 def test_a_size_that_is_rounded() -> None:
     exported = onnx_parity.export(lambda x: torch.zeros(round(x.shape[2] * 0.5)), (X,), dynamic_axes=DYNAMIC)
     assert [exported(X[:, :, :size]).shape[0] for size in (8, 7, 5, 3)] == [4, 4, 2, 2]
+
+
+@torch.library.custom_op("parity_tests::only_of_static_sizes", mutates_args=())
+def only_of_static_sizes(x: torch.Tensor) -> torch.Tensor:
+    return x.flip(0)
+
+
+@only_of_static_sizes.register_fake
+def _(x: torch.Tensor) -> torch.Tensor:
+    if any(isinstance(size, torch.SymInt) for size in x.shape):
+        raise RuntimeError("SymIntArrayRef expected to contain only concrete integers")
+    return torch.empty_like(x)
+
+
+def test_dynamic_sizes_are_not_blamed_for_an_operator_without_a_lowering() -> None:
+    message = (
+        r"^parity_tests::only_of_static_sizes cannot be exported at .*test_refused_operators\.py:\d+: "
+        r"there is no lowering for it\n"
+        r"Register a lowering with @onnx_parity\.lowering\('parity_tests::only_of_static_sizes'\), or write that line "
+        r"with other operators\.$"
+    )
+    with pytest.raises(onnx_parity.CaptureError, match=message):
+        onnx_parity.export(only_of_static_sizes, (ROWS,), dynamic_shapes=({0: "rows"},))

@@ -20,7 +20,7 @@ MAY_IMPORT = {
     "exporter": (),
     "harness": ("exporter",),
     "op_cases": ("harness.case", "harness.opinfo"),
-    "model_zoo": ("harness.case",),
+    "model_zoo": ("harness.case", "harness.zoo"),
     "reports": (
         "harness.record",
         "harness.store",
@@ -29,6 +29,7 @@ MAY_IMPORT = {
         "harness.results.causes",
         "harness.results.completeness",
         "harness.results.content",
+        "harness.run_store_error",
     ),
     "benchmarks": ("exporter", "harness", "model_zoo.torchvision_import"),
 }
@@ -47,7 +48,7 @@ LAYERS = {
     "exporter/lowering": ("schema", "values", "opsets", "custom", "aten"),
     "harness": (
         "cases", "subjects", "results", "expecting", "matrix", "judging", "running", "gate", "localisation",
-        "comparison", "search", "surface", "pytest_plugin", "commands",
+        "drawing", "comparison", "search", "surface", "pytest_plugin", "commands",
     ),
 }  # fmt: skip
 

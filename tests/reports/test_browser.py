@@ -7,19 +7,23 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from importlib import resources
+from itertools import pairwise
 from pathlib import Path
 from typing import Literal, NoReturn
 from urllib.parse import urlencode
 
 import pytest
+from msgspec import to_builtins
 from msgspec.structs import replace
 from playwright.sync_api import Browser, Error, Page, expect, sync_playwright
 
-from onnx_parity.harness.record import Metrics, OnnxUse, Stage, Status
+from onnx_parity.harness.drawing.drawings import AtOpset, Drawing, DrawnGraph, DrawnNode, ErrorPicture, ValueError_
+from onnx_parity.harness.record import Kind, Metrics, OnnxUse, RunEnd, Stage, Status
 from onnx_parity.harness.surface.public_names import NameGroup, PublicName
 from onnx_parity.reports.pages.changes import Change, Changes
+from onnx_parity.reports.single_file import write_single_file
 from onnx_parity.reports.site import write_report
 from tests.records import write_run
 from tests.reports.synthetic_run import PASSING, Made, info, records
@@ -66,7 +70,10 @@ def _without_chromium(error: Error) -> NoReturn:
 @pytest.fixture(scope="session")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("site")
-    return write_report(write_run(folder, records(), info()), folder / "report", NAMES, CHANGES).parent
+    run = write_run(folder, records(), info(), RunEnd("2026-01-31T10:20:00+00:00", whole=True))
+    return write_report(
+        run, folder / "report", NAMES, CHANGES, drawings=[to_builtins(DRAWING)], findings=FINDINGS
+    ).parent
 
 
 #: What a run is compared with, and what there is to be covered.
@@ -83,6 +90,9 @@ CHANGES = Changes(
         Change("warn", "fix", "relu float32", "passes; failed at run in the baseline", 1, [9], "f.py", 1),
     ],
 )
+FINDINGS = [
+    {"name": "elu", "title": "Elu of -0.0 is 0.0", "culprit": "onnxruntime", "fault": "wrong result", "text": "print()"}
+]
 NAMES = [
     NameGroup(
         "ATen", "aten", [PublicName("aten::elu"), PublicName("aten::avg_pool2d"), PublicName("aten::gone", "no")]
@@ -132,6 +142,7 @@ PAGES = (
     "pytorch.html",
     "changes.html",
     "history.html",
+    "findings.html",
     case("avg_pool2d", "pooling"),
     case("avg_pool2d", "pooling", "avg_pool2d[ceil_mode=True]"),
 )
@@ -147,6 +158,26 @@ def axe(page: Page) -> None:
 def names(page: Page, table: str) -> list[str]:
     """The row heads of a table, as far as they are shown, in the order shown."""
     return page.locator(f"#{table} tbody tr:not([hidden]) th").all_inner_texts()
+
+
+def chain(ops: Sequence[str], **more: object) -> DrawnGraph:
+    """A graph of nodes one after the other, each of which also reads the input."""
+    values = ["x", *(f"v{number}" for number in range(len(ops)))]
+    nodes = [
+        DrawnNode(op, 13, [before, "x"], [after], operator=f"aten.{op.lower()}", where="model.py:3")
+        for op, before, after in zip(ops, values, values[1:], strict=False)
+    ]
+    return DrawnGraph(["x"], [values[-1]], nodes, types=dict.fromkeys(values, "Float(2, 3)"))
+
+
+DRAWING = Drawing(
+    Kind.OPERATOR, "pooling", "avg_pool2d", "avg_pool2d[ceil_mode=True]", "cell", 9,
+    program="program(x: float32[2, 3]):\n  return x",
+    opsets=[AtOpset(7, error="AveragePool: ceil_mode needs opset 10"), AtOpset(9, 0), AtOpset(13, 1)],
+    graphs=[chain(["Pad", "AveragePool", "Mul"]), chain(["Pad", "AveragePool", "Div", "Mul"])],
+    values={"v0": ValueError_(False, 0.0), "v1": ValueError_(True, None, "at (0, 1): 0.5")},
+    errors=[ErrorPicture("output", "float32(2, 3)", [3, 2], 1, [[0.0, 0.2, 1e9], [0.0, 0.0, 0.01]])],
+)  # fmt: skip
 
 
 def test_every_kind_of_page_opens_clean(page: Page, site: Path) -> None:
@@ -296,9 +327,21 @@ def test_what_a_record_says_never_runs(page: Page, tmp_path: Path, hostile: str)
         link=f"javascript:{hostile}", status=Status.FAILED, metrics=METRICS,
     )  # fmt: skip
     twin = replace(cell, cell="g", case="g")
-    folder = write_report(write_run(tmp_path, [cell, twin]), tmp_path / "report").parent
+    node = DrawnNode(
+        hostile, 0, [hostile, "constructor"], ["toString"], hostile, [(hostile, hostile)], hostile, hostile, hostile
+    )
+    drawing = Drawing(
+        Kind.OPERATOR, hostile, hostile, hostile, hostile, 9, program=hostile,
+        opsets=[AtOpset(9, 0), AtOpset(8, -1, hostile)],
+        graphs=[DrawnGraph([hostile, "constructor"], ["toString"], [node], types={hostile: hostile})],
+        errors=[ErrorPicture(hostile, hostile, [1])], missing=hostile,
+    )  # fmt: skip
+    findings = [{"name": hostile, "title": hostile, "link": f"javascript:{hostile}", "text": hostile, hostile: hostile}]
+    run = write_run(tmp_path, [cell, twin])
+    folder = write_report(run, tmp_path / "report", drawings=[to_builtins(drawing)], findings=findings).parent
     for address in (
         "index.html",
+        "findings.html",
         "divergence.html",
         "traced.html",
         case(hostile, hostile),
@@ -311,6 +354,10 @@ def test_what_a_record_says_never_runs(page: Page, tmp_path: Path, hostile: str)
         page.locator("#find").fill(hostile[:9])
         expect(page.locator("#found li").first).to_be_visible()
         assert page.evaluate("window.ran") is None
+        if box := page.locator(".box:not(.input)").all():
+            box[0].dispatch_event("click")
+            expect(page.locator(".of-node")).to_contain_text("toString")
+            assert page.evaluate("window.ran") is None
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), address
 
 
@@ -474,3 +521,126 @@ def test_a_page_runs_and_loads_its_own_files_alone(chromium: Browser, site: Path
     assert page.evaluate("document.querySelector('.bar i').style.flexGrow") != ""
     assert page.evaluate("getComputedStyle(document.querySelector('.bar i')).flexGrow") != "0"
     context.close()
+
+
+#: The section of a case's page with its graph.
+GRAPH = "section[aria-labelledby=drawing]"
+DRAWN = case("avg_pool2d", "pooling", "avg_pool2d[ceil_mode=True]")
+
+
+def test_a_graph_is_drawn_searched_and_explained(page: Page, site: Path) -> None:
+    open_page(page, site, DRAWN)
+    boxes = page.locator(".box")
+    expect(boxes).to_have_count(5)
+    expect(page.locator(".box.diverges")).to_contain_text("≠ AveragePool")
+    expect(page.locator(".box.held")).to_contain_text("= Pad")
+    expect(page.locator(GRAPH)).to_contain_text("1 of 2 values inside the model that PyTorch has too diverge")
+    expect(page.locator(GRAPH)).to_contain_text("Opset 7: AveragePool: ceil_mode needs opset 10")
+    search = page.get_by_label("Find in opset 9")
+    search.fill("aten.averagepool")
+    expect(page.locator(".box.hit")).to_have_count(1)
+    search.press("Enter")
+    expect(page.locator(".of-node")).to_contain_text("diverges: at (0, 1): 0.5")
+    expect(page.locator(".of-node")).to_contain_text("model.py:3")
+    # What is below is lower, and no two boxes lie on each other.
+    tops = [box.bounding_box() for box in boxes.all()]
+    assert all(one and other and one["y"] + one["height"] <= other["y"] for one, other in pairwise(tops))
+    expect(page.locator(".errors")).to_contain_text("1 of 6 parts of the output exceed the tolerance")
+    expect(page.locator(".bands")).to_contain_text("NaN or infinite")
+
+
+def test_two_opsets_stand_beside_each_other_with_their_difference(page: Page, site: Path) -> None:
+    open_page(page, site, DRAWN)
+    page.get_by_label("beside it").select_option("13")
+    expect(page.locator(".canvas")).to_have_count(2)
+    expect(page.locator(".box.only-here")).to_have_count(1)
+    expect(page.locator(".box.only-here")).to_contain_text("Δ Div")
+    page.get_by_text("The graph as text").click()
+    expect(page.locator(f"{GRAPH} ins").first).to_contain_text("+")
+    page.reload()
+    expect(page.locator(".canvas")).to_have_count(2)
+    axe(page)
+
+
+def test_a_graph_is_moved_and_zoomed_with_the_keyboard(page: Page, site: Path) -> None:
+    open_page(page, site, DRAWN)
+    picture = page.locator(".canvas svg").first
+
+    def seen() -> list[float]:
+        return [float(each) for each in (picture.get_attribute("viewBox") or "").split()]
+
+    page.locator(".canvas").first.focus()
+    whole = seen()
+    page.keyboard.press("+")
+    assert seen()[2] < whole[2]
+    before = seen()
+    page.keyboard.press("ArrowDown")
+    assert seen()[1] > before[1]
+    page.keyboard.press("0")
+    assert seen()[2] == pytest.approx(whole[2], rel=0.01)
+
+
+def test_a_graph_of_a_thousand_nodes_is_drawn(page: Page, tmp_path: Path) -> None:
+    ops = [("Conv", "Relu", "Add", "Mul")[number % 4] for number in range(1000)]
+    large = replace(
+        DRAWING,
+        family="activation",
+        name="elu",
+        case="elu",
+        graphs=[chain(ops), chain([*ops[:500], "Div", *ops[500:]])],
+    )
+    drawings = [to_builtins(large)]
+    folder = write_report(write_run(tmp_path, [PASSING]), tmp_path / "report", drawings=drawings).parent
+    open_page(page, folder, case("elu", "activation", "elu"))
+    expect(page.locator(".box")).to_have_count(1002)
+    took = page.evaluate(
+        """() => {
+            const began = performance.now();
+            const beside = [...document.querySelectorAll(".tools:has(+ .panes) select")][1];
+            beside.value = "1";
+            beside.dispatchEvent(new Event("change"));
+            return performance.now() - began;
+        }"""
+    )
+    # Half a second on an idle machine; the tests run on busy ones.
+    assert took < 5000
+    expect(page.locator(".box.only-here")).to_have_count(1)
+
+
+def test_a_case_that_was_not_drawn_says_how_it_can_be(page: Page, site: Path) -> None:
+    open_page(page, site, case("relu", "activation", "relu"))
+    expect(page.locator(f"{GRAPH} code")).to_have_text("parity report --draw 'relu'")
+
+
+def test_enter_goes_where_the_search_leads_when_it_has_answered(page: Page, site: Path) -> None:
+    open_page(page, site, "index.html")
+    # Nothing waits for the answer: the data of the search have not been loaded yet.
+    page.evaluate(
+        """() => {
+            const finder = document.getElementById("find");
+            finder.value = "avg_pool2d[ceil_mode=True]";
+            finder.dispatchEvent(new Event("input"));
+            finder.dispatchEvent(new KeyboardEvent("keydown", { key: "Enter" }));
+        }"""
+    )
+    page.wait_for_url("**/case.html#*")
+    expect(page.locator("h1")).to_have_text("avg_pool2d[ceil_mode=True]")
+
+
+def test_a_report_in_one_file_has_every_page(page: Page, site: Path, tmp_path: Path) -> None:
+    file = tmp_path / "report.html"
+    assert write_single_file(site, file) == file.stat().st_size
+    page.goto(file.as_uri())
+    expect(page.locator("h1")).to_have_text("5 of the 1,880 cells that ran are wrong.")
+    page.locator("#operators td.failed").first.click()
+    expect(page.locator("h1")).to_have_text("avg_pool2d")
+    page.get_by_role("link", name="avg_pool2d[ceil_mode=True]").first.click()
+    expect(page.locator(".box.diverges")).to_have_count(1)
+    page.get_by_role("link", name="Findings").click()
+    expect(page.locator("#ledger")).to_contain_text("Elu of -0.0 is 0.0")
+    axe(page)
+    page.keyboard.press("/")
+    page.keyboard.type("aten::lstm")
+    expect(page.locator("#found [aria-selected='true']")).to_contain_text("aten::lstm")
+    page.keyboard.press("Enter")
+    expect(page.locator("#aten tbody tr")).to_have_count(1)

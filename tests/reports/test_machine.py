@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import xml.etree.ElementTree as ET
+from html import escape
 from pathlib import Path
 
 import msgspec
 from markdown_it import MarkdownIt
 from msgspec.structs import replace
 
-from onnx_parity.harness.record import Blame, Stage, Status
+from onnx_parity.harness.record import Blame, RunEnd, Stage, Status
 from onnx_parity.reports.pages.changes import Changes
 from onnx_parity.reports.site import write_report
 from tests.records import write_run
@@ -34,12 +35,12 @@ def test_the_figures_are_those_of_the_run(tmp_path: Path) -> None:
 
 
 def test_the_markdown_is_short_and_holds_no_markup_of_a_record(tmp_path: Path) -> None:
-    many = [replace(FAILED, cell=str(n), case=f"{HOSTILE}{n}") for n in range(14)]
+    many = [replace(FAILED, cell=str(n), case=f"{HOSTILE}{n}", reason=HOSTILE + "x" * n) for n in range(14)]
     folder = write_report(write_run(tmp_path, many, info()), tmp_path / "report", (), WORSE).parent
     text = (folder / "summary.md").read_text(encoding="utf-8")
     assert text.startswith("## ❌ 14 of the 14 cells that ran are wrong.")
     assert "**regressed: fix (1)**" in text
-    assert "and 4 more groups of failures" in text
+    assert "and 4 more causes of failures" in text
     html = MarkdownIt().render(text)
     assert "<script" not in html and "href" not in html
 
@@ -47,3 +48,44 @@ def test_the_markdown_is_short_and_holds_no_markup_of_a_record(tmp_path: Path) -
 def test_a_regression_makes_the_badge_red(tmp_path: Path) -> None:
     folder = write_report(write_run(tmp_path, [PASSING], info()), tmp_path / "report", (), WORSE).parent
     assert msgspec.json.decode((folder / "badge.json").read_bytes())["isError"]
+
+
+def test_junit_has_a_test_case_for_each_case(tmp_path: Path) -> None:
+    cells = [
+        PASSING,
+        replace(PASSING, cell="other", opset=9),
+        FAILED,
+        replace(FAILED, cell="c", case="crashes", status=Status.CRASHED),
+        replace(PASSING, cell="a", case="absent", status=Status.ABSENT, reason="no CUDA device"),
+    ]
+    folder = write_report(write_run(tmp_path, cells, info()), tmp_path / "report").parent
+    (suite,) = ET.parse(folder / "junit.xml").getroot()
+    assert [suite.get(name) for name in ("tests", "failures", "errors", "skipped")] == ["4", "1", "1", "1"]
+    by_name = {case.get("name"): [each.tag for each in case] for case in suite}
+    assert by_name == {PASSING.case: [], HOSTILE: ["failure"], "crashes": ["error"], "absent": ["skipped"]}
+    assert "pytest" in (suite.find(".//failure").text or "")  # type: ignore[union-attr]
+
+
+def test_what_must_be_known_of_a_run_stands_first(tmp_path: Path) -> None:
+    def told(run: Path) -> list[str]:
+        folder = write_report(run, run / "report").parent
+        page = (folder / "case.html").read_text(encoding="utf-8")
+        notices = msgspec.json.decode((folder / "summary.json").read_bytes())["notices"]
+        assert all(escape(notice, quote=False).replace("'", "&#39;") in page for notice in notices)
+        return [notice.split(".")[0] for notice in notices]
+
+    ended = RunEnd("2026-01-31T10:20:00+00:00", whole=True)
+    new = replace(info(), schema_version=2)
+    assert told(write_run(tmp_path / "whole", [PASSING], new, ended)) == []
+    assert told(write_run(tmp_path / "killed", [PASSING], new)) == [
+        "This run is unfinished: it was killed, or is still running"
+    ]
+    part = replace(new, shard="2/8")
+    assert told(write_run(tmp_path / "part", [replace(PASSING, carried="before")], part, ended)) == [
+        "This run is shard 2/8: `parity merge` puts it and the other shards together",
+        "1 cell did not run again: nothing on which a result depends has changed since",
+    ]
+    damaged = write_run(tmp_path / "damaged", [PASSING], new, replace(ended, cells=2))
+    told(damaged)
+    page = (damaged / "report" / "index.html").read_text(encoding="utf-8")
+    assert "the records of 1 of its 2 cells are lost" in page

@@ -155,7 +155,14 @@ def test_a_run_of_failures_alone_lists_them_and_stays_light(tmp_path: Path) -> N
         for case in range(210)
         for opset in OPSETS[:3]
     ]
-    report = report_of(tmp_path, cells)
+    (tmp_path / "alike").mkdir()
+    text = report_of(tmp_path / "alike", cells).pages["index.html"].text
+    assert "630 cells, opsets 7–9, float32" in text
+    assert "and 202 more cases" in text
+    # A cause for each case: words that are no numbers differ.
+    report = report_of(
+        tmp_path, [replace(cell, reason=f"off by {chr(0x4E00 + at // 3)}") for at, cell in enumerate(cells)]
+    )
     index = report.pages["index.html"]
     assert "630 of the 630 cells that ran are wrong." in index.text
     assert "195 more" in index.text

@@ -43,6 +43,20 @@ DECODERS: dict[str, dict[str, Any]] = {
     "gpt_neox": _SIZES,
 }  # fmt: skip
 
+_BOTH = {
+    "vocab_size": 99, "d_model": 32, "encoder_layers": 2, "decoder_layers": 2, "encoder_attention_heads": 4,
+    "decoder_attention_heads": 4, "encoder_ffn_dim": 37, "decoder_ffn_dim": 37, "decoder_start_token_id": 5, **_ENDS,
+}  # fmt: skip
+#: Architectures with an encoder, whose result the decoder reads.
+ENCODER_DECODERS: dict[str, dict[str, Any]] = {
+    "t5": {
+        "vocab_size": 99, "d_model": 32, "d_kv": 8, "d_ff": 37, "num_layers": 2, "num_heads": 4,
+        "decoder_start_token_id": 0,
+    },
+    "bart": {**_BOTH, "max_position_embeddings": 64},
+    "whisper": {**_BOTH, "max_source_positions": 16, "max_target_positions": 64, "num_mel_bins": 8},
+}  # fmt: skip
+
 SHAPES = {
     "input_ids": {0: "batch", 1: "sequence"},
     "attention_mask": {0: "batch", 1: "past + sequence"},
@@ -58,6 +72,18 @@ def decoder(name: str) -> Any:
     torch.manual_seed(0)
     config = transformers.AutoConfig.for_model(name, **DECODERS[name])
     return transformers.AutoModelForCausalLM.from_config(config).eval()
+
+
+def encoder_decoder(name: str) -> tuple[Any, torch.Tensor]:
+    """A model with random weights, and what its encoder is given."""
+    import transformers
+
+    torch.manual_seed(0)
+    config = transformers.AutoConfig.for_model(name, **ENCODER_DECODERS[name])
+    if name == "whisper":
+        return transformers.AutoModelForSpeechSeq2Seq.from_config(config).eval(), torch.randn(2, 8, 32)
+    model = transformers.AutoModelForSeq2SeqLM.from_config(config).eval()
+    return model, torch.tensor([[5, 17, 42, 8], [7, 7, 91, 23]])
 
 
 def example(model: Any, cache: Any, past: int = 3, new: int = 5) -> dict[str, Any]:

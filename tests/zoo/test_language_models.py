@@ -13,7 +13,16 @@ import torch
 
 import onnx_parity
 from onnx_parity.exporter.errors import OnnxExporterWarning
-from tests.zoo.language_models import DECODERS, SHAPES, Session, chosen_by_torch, decoder, example
+from tests.zoo.language_models import (
+    DECODERS,
+    ENCODER_DECODERS,
+    SHAPES,
+    Session,
+    chosen_by_torch,
+    decoder,
+    encoder_decoder,
+    example,
+)
 
 # transformers imports torchvision if it is installed: see there how it has to be imported beside some builds of torch.
 if importlib.util.find_spec("torchvision") is not None:
@@ -98,16 +107,16 @@ def test_the_page_on_language_models(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert len(programs) == 4 and len(names["chosen"]) == 8
 
 
+_PARTS = {"self_attention_cache": {0: "batch", 2: "past"}, "cross_attention_cache": {0: "batch", 2: "encoded"}}
+
+
 @pytest.mark.slow
-def test_a_cache_of_an_encoder_and_a_decoder() -> None:
-    config = transformers.T5Config(
-        vocab_size=99, d_model=32, d_kv=8, d_ff=37, num_layers=2, num_heads=4, decoder_start_token_id=0
-    )
-    torch.manual_seed(0)
-    model = transformers.T5ForConditionalGeneration(config).eval()
-    mask = torch.ones(2, 4, dtype=torch.int64)
+@pytest.mark.parametrize("name", ENCODER_DECODERS)
+def test_a_cache_of_an_encoder_and_a_decoder(name: str) -> None:
+    model, encoded = encoder_decoder(name)
+    mask = {} if name == "whisper" else {"attention_mask": torch.ones(2, 4, dtype=torch.int64)}
     with torch.no_grad():
-        fixed = {"encoder_outputs": model.get_encoder()(PROMPT, attention_mask=mask), "attention_mask": mask}
+        fixed = {"encoder_outputs": model.get_encoder()(encoded, **mask), **mask}
 
     def cache(count: int) -> Any:
         both = transformers.EncoderDecoderCache(transformers.DynamicCache(), transformers.DynamicCache())
@@ -124,18 +133,48 @@ def test_a_cache_of_an_encoder_and_a_decoder() -> None:
             tokens.append(token)
         return tokens
 
-    parts = {"self_attention_cache": {0: "batch", 2: "past"}, "cross_attention_cache": {0: "batch", 2: "encoded"}}
     program = onnx_parity.export(
         model,
         kwargs={**fixed, "decoder_input_ids": torch.full((2, 1), 5), "past_key_values": cache(3), "use_cache": True},
         dynamic_shapes={
             "encoder_outputs": {0: "batch", 1: "encoded"},
-            "attention_mask": {0: "batch", 1: "encoded"},
+            **{key: {0: "batch", 1: "encoded"} for key in mask},
             "decoder_input_ids": {0: "batch"},
-            "past_key_values": parts,
+            "past_key_values": _PARTS,
             "use_cache": None,
         },
     )
-    assert program.input_names[3] == "past_key_values.0.decoder.key"
+    assert program.input_names[2 + len(mask)] == "past_key_values.0.decoder.key"
     assert {"logits", "present.1.encoder.value"} <= {*program.output_names}
+    assert all(map(torch.equal, decoded(program), decoded(model)))
+
+
+@pytest.mark.slow
+def test_the_states_of_mamba() -> None:
+    """Its states have one size; the prompt is given token by token, for the program loops over a longer sequence."""
+    torch.manual_seed(0)
+    config = transformers.MambaConfig(
+        vocab_size=99, hidden_size=16, num_hidden_layers=2, state_size=4, time_step_rank=4
+    )
+    model = transformers.MambaForCausalLM(config).eval()
+
+    def first(batch: int) -> Any:
+        with torch.no_grad():
+            result = model(torch.full((batch, 1), 5), use_cache=True)
+        return result.cache_params
+
+    def decoded(call: Any) -> list[torch.Tensor]:
+        states, token, tokens = first(3), torch.tensor([[8], [23], [42]]), []
+        for _ in range(32):
+            with torch.no_grad():
+                result = call(input_ids=token, cache_params=states, use_cache=True)
+            states, token = result.cache_params, result.logits[:, -1:].argmax(-1)
+            tokens.append(token)
+        return tokens
+
+    program = onnx_parity.export(
+        model,
+        kwargs={"input_ids": torch.ones(2, 1, dtype=torch.int64), "cache_params": first(2), "use_cache": True},
+        dynamic_shapes={"input_ids": {0: "batch"}, "cache_params": {0: "batch"}, "use_cache": None},
+    )
     assert all(map(torch.equal, decoded(program), decoded(model)))

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -169,8 +170,7 @@ class ResultMemo:
         return FakeTensor(self._fakes, *known)
 
     def _made(self, dtype: torch.dtype, shape: Sequence[Size], device: torch.device) -> _Template:
-        # A tensor that is created in inference mode cannot be used outside of it.
-        with in_kernel_invocation_manager(self._fakes), torch.inference_mode(False):
+        with in_kernel_invocation_manager(self._fakes), _plain_tensors():
             return torch.empty(shape, dtype=dtype, device=_META), device
 
     def _template(self, tensor: FakeTensor) -> _Template:
@@ -178,9 +178,19 @@ class ResultMemo:
             return _like(tensor), tensor.fake_device
 
 
+@contextmanager
+def _plain_tensors() -> Iterator[None]:
+    """Within, tensors are created that can be used in other recordings.
+
+    Those of inference mode can only be used in it. And `functionalize` would wrap them: torch calls some operators,
+    such as the `detach` of `zeros_like`, while its interpreter is active.
+    """
+    with torch.inference_mode(False), temporarily_clear_interpreter_stack():
+        yield
+
+
 def _like(tensor: torch.Tensor) -> torch.Tensor:
-    # A tensor that is created in inference mode cannot be used outside of it.
-    with torch.inference_mode(False):
+    with _plain_tensors():
         offset = tensor.storage_offset()
         if isinstance(offset, int) and offset == 0:
             return torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device=_META)

@@ -36,6 +36,18 @@ def _masked_scattered(self: torch.Tensor, mask: torch.Tensor, source: torch.Tens
 
 
 @result_with_dynamic_sizes(
+    _aten.addcdiv.default,
+    _aten.addcmul.default,
+    _aten.lerp.Scalar,
+    _aten.lerp.Tensor,
+    why="torch's kernels expand a tensor of static sizes, such as a weight, to plain ints",
+)
+def _broadcast(first: torch.Tensor, *others: Any, value: Any = 1) -> torch.Tensor:
+    # The operator of two tensors has the same sizes, dtype and strides. It is not recorded.
+    return functools.reduce(torch.add, (each for each in others if isinstance(each, torch.Tensor)), first)
+
+
+@result_with_dynamic_sizes(
     _aten.constant_pad_nd.default,
     why="torch 2.13's fake kernel takes its sizes from the example, and fails on negative numbers",
 )

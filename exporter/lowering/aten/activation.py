@@ -146,6 +146,10 @@ def hardsigmoid(g: Graph, self: Value) -> Value:
 
 @lowering("aten::hardswish")
 def hardswish(g: Graph, self: Value) -> Value:
+    """x hardsigmoid(x)"""
+    # onnxruntime has no kernel: it takes ONNX's definition, which it can only compute for floats of 32 bits.
+    if self.dtype is torch.float32 and g.has_kernel("HardSwish", self.dtype):
+        return g.op("HardSwish", self)
     return g.op("Mul", self, hardsigmoid(g, self))
 
 

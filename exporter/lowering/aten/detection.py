@@ -1,4 +1,4 @@
-"""torchvision's operators for detection: non-maximum suppression and RoI align."""
+"""torchvision's operators for detection: non-maximum suppression, RoI align and deformable convolution."""
 
 from __future__ import annotations
 
@@ -45,3 +45,17 @@ def roi_align(
         aligned,
     )
     return g.cast(averages, input.dtype)
+
+
+@lowering("torchvision::deform_conv2d")
+def deform_conv2d(
+    g: Graph, input: Value, weight: Value, offset: Value, mask: Value, bias: Value, stride_h: int, stride_w: int,
+    pad_h: int, pad_w: int, dilation_h: int, dilation_w: int, groups: int, offset_groups: int, use_mask: bool,
+) -> Value:  # fmt: skip
+    """A convolution that reads each element at an offset of its own, scaled by a mask if there is one"""
+    g.require_opset(19, "ONNX has DeformConv from opset 19 on")
+    return g.op(
+        "DeformConv", input, weight, offset, bias, mask if use_mask else None, kernel_shape_i=list(weight.sizes[2:]),
+        strides_i=[stride_h, stride_w], pads_i=[pad_h, pad_w, pad_h, pad_w], dilations_i=[dilation_h, dilation_w],
+        group_i=groups, offset_group_i=offset_groups,
+    )  # fmt: skip

@@ -146,6 +146,9 @@ class ExpressionForms(Base):
         function = _FUNCTIONS.get(name)
         if function is not None:
             return self.op(function, self.real(expression.args[0]))
+        if name in ("Max", "Min"):
+            extreme = functools.partial(self.extreme, name)  # type: ignore[arg-type]
+            return functools.reduce(extreme, map(self.real, expression.args))
         operator = _OPERATORS.get(name)
         if operator is None:
             raise Unsupported(

@@ -1,0 +1,37 @@
+"""What passes ask about the nodes around a value."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+
+import onnx_ir as ir
+
+from onnx_parity.exporter.passes.fold import known_tensor
+
+__all__ = ["ints_of", "number_of", "pairs_of", "producer_of"]
+
+
+def producer_of(value: ir.Value | None, op_type: str) -> ir.Node | None:
+    """The node that computes a value, if it is of this operator of ONNX."""
+    node = value.producer() if value is not None else None
+    return node if node is not None and node.op_type == op_type and not node.domain else None
+
+
+def pairs_of(node: ir.Node) -> Iterator[tuple[ir.Value, ir.Value]]:
+    """The two inputs of a commutative operator, in either order."""
+    for one, other in itertools.permutations(node.inputs):
+        if one is not None and other is not None:
+            yield one, other
+
+
+def ints_of(value: ir.Value | None) -> list[int] | None:
+    """The elements of a constant; None for any other value."""
+    tensor = known_tensor(value)
+    return None if tensor is None else [int(number) for number in tensor.numpy().reshape(-1)]
+
+
+def number_of(value: ir.Value | None) -> float | None:
+    """The number in a constant without axes; None for any other value."""
+    tensor = known_tensor(value)
+    return None if tensor is None or len(tensor.shape) else float(tensor.numpy())

@@ -1,0 +1,39 @@
+"""The process that draws: `python -m onnx_parity.harness.drawing.worker SEED PLACE...`, with tasks on standard input.
+
+It is a process of its own because a runtime may end it. Each task is a line of JSON, and is done when its file exists.
+"""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from onnx_parity.harness.declaration_error import DeclarationError
+from onnx_parity.harness.drawing.draw import draw
+from onnx_parity.harness.drawing.drawings import Drawing, blank_drawing, keep_drawing
+from onnx_parity.harness.drawing.tasks import Task
+from onnx_parity.harness.matrix.lookup import NoSuchCellError, find_cell
+
+
+def main(seed: int, places: Sequence[Path]) -> None:
+    warnings.simplefilter("ignore")
+    for line in sys.stdin.buffer:
+        task = msgspec.json.decode(line, type=Task)
+        keep_drawing(Path(task.file), _drawn(task, seed, places))
+
+
+def _drawn(task: Task, seed: int, places: Sequence[Path]) -> Drawing:
+    try:
+        # Its file is one that the tasks were checked for; that of the node id may be another.
+        cell = find_cell(f"{task.record.file}::{task.record.cell}", places)
+    except (NoSuchCellError, DeclarationError, ImportError) as error:
+        return blank_drawing(task.record, f"its declaration was not found: {error}")
+    return draw(task.record, cell, task.opsets, seed)
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), [Path(each) for each in sys.argv[2:]])

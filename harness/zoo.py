@@ -1,0 +1,195 @@
+"""The vocabulary of declaration files whose cases are the models that an installed package lists.
+
+    timm_models = every("timm", _names, _build, extra="zoo", few=("test_vit", "test_convnext"), dynamic=...)
+
+Each name that the package lists is a case, `timm_models[test_vit]`. A model is built when a cell of it runs, and only
+then is it known which inputs it has. The default tier runs the few models that are named, at one opset; the full tier
+runs all of them, at the opsets in `OPSETS_OF_TIER`. If the package is not installed there is one case, whose cells are
+absent.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from importlib.util import find_spec
+from pathlib import Path
+
+import torch
+from torch.utils import _pytree as pytree
+
+from onnx_parity.harness.axes import Breadth, Device, Dtype, Selection, Tier
+from onnx_parity.harness.case import Case, Declaration, DeclarationError, DynamicAxes, Maker
+from onnx_parity.harness.cases.model_weights import build_module, fill
+from onnx_parity.harness.cases.program import CannotBuildError, OwnProgram, Program
+from onnx_parity.harness.cases.seeds import stable_seed
+from onnx_parity.harness.one_line import one_line
+from onnx_parity.harness.record import Kind
+
+__all__ = ["OPSETS_OF_TIER", "Built", "CannotBuildError", "Source", "every", "fill", "first_that_runs"]
+
+#: Those of the full tier are the opsets that runtimes ask for, and those at which an operator of many models changes.
+OPSETS_OF_TIER = {Tier.SMOKE: (), Tier.DEFAULT: (18,), Tier.FULL: (11, 13, 17, 18, 21, 23, 26)}
+
+_NOT_INSTALLED = "not installed"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Built:
+    """A model, and the makers of its inputs by their names. `sizes` are the other sizes of its dynamic axes."""
+
+    module: torch.nn.Module
+    inputs: Mapping[str, Maker]
+    sizes: Mapping[str, tuple[int, ...]]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Source(Declaration):
+    """What `every` returns. `dynamic` has the axes of all inputs that any of the models may have."""
+
+    package: str
+    extra: str
+    few: tuple[str, ...]
+    names: Callable[[], Sequence[str]]
+    build: Callable[[str], Built]
+
+    def opsets(self, selection: Selection, breadth: Breadth) -> tuple[int, ...]:
+        return OPSETS_OF_TIER[selection.tier] if selection.opsets is None else selection.opsets
+
+    def cases(self, name: str) -> Iterator[Case]:
+        for case, _ in self.selected(name, Selection(tier=Tier.FULL)):
+            yield case
+
+    def selected(self, name: str, selection: Selection) -> Iterator[tuple[Case, tuple[Dtype, ...]]]:
+        for model in self._models(selection.tier):
+            yield ListedModel(self, name, f"{name}[{model}]", {}, model), selection.dtypes or self.dtypes
+
+    def _models(self, tier: Tier) -> Sequence[str]:
+        if find_spec(self.package) is None:
+            return (_NOT_INSTALLED,)
+        if tier is not Tier.FULL:
+            return self.few
+        listed = self.names()
+        if gone := [model for model in self.few if model not in listed]:
+            raise DeclarationError(f"{self.place}: {self.package} does not list {', '.join(gone)}. Correct few=.")
+        return listed
+
+
+@dataclass(frozen=True, slots=True)
+class ListedProgram(Program):
+    """A program whose inputs, and so their dynamic axes, are known once it is built."""
+
+    own: Declaration
+
+    @property
+    def declaration(self) -> Declaration:
+        return self.own
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ListedModel(Case, OwnProgram):
+    """One model that a package lists, by its name there."""
+
+    model: str
+
+    def build(self, dtype: Dtype, device: Device, run_seed: int) -> Program:
+        source = self.declaration
+        assert isinstance(source, Source)
+        if self.model == _NOT_INSTALLED:
+            raise CannotBuildError(f"{source.package} is not installed: install the extra {source.extra!r}")
+        made: list[Built] = []
+
+        def module_of_it() -> torch.nn.Module:
+            made.append(source.build(self.model))
+            return made[0].module
+
+        module = build_module(module_of_it, {}, stable_seed(run_seed, self.label, "weights"))
+        (built,) = made
+        _settle(module, [maker.make(0, Dtype.FLOAT32) for maker in built.inputs.values()])
+        if dtype.is_floating:
+            module.to(getattr(torch, dtype))
+        module.eval().to(device)
+        dynamic = {name: axes for name, axes in source.dynamic.items() if name in built.inputs}
+        own = replace(source, dynamic=dynamic, sizes=built.sizes)
+        weights = sum(tensor.nbytes for tensor in (*module.parameters(), *module.buffers()))
+        return ListedProgram(self, dtype, device, run_seed, module, built.inputs, weights, own)
+
+
+def every(
+    package: str,
+    names: Callable[[], Sequence[str]],
+    build: Callable[[str], Built],
+    *,
+    extra: str,
+    few: Sequence[str] = (),
+    dynamic: DynamicAxes,
+) -> Source:
+    """Declare a case for each of `names()`, which is only called if the package is installed."""
+    # The caller's frame is the declaration, as it is for `op` and `model`.
+    frame = sys._getframe(1)
+    return Source(
+        program=build,
+        inputs=(),
+        keywords=(),
+        rows=({},),
+        kind=Kind.MODEL,
+        dtypes=(Dtype.FLOAT32,),
+        floating=False,
+        dynamic=dynamic,
+        sizes={},
+        tolerance={},
+        signed_zeros=True,
+        because="",
+        train=False,
+        tier=Tier.DEFAULT,
+        file=Path(frame.f_code.co_filename),
+        line=frame.f_lineno,
+        package=package,
+        extra=extra,
+        few=tuple(few),
+        names=names,
+        build=build,
+    )
+
+
+@torch.no_grad()
+def _settle(module: torch.nn.Module, inputs: Sequence[torch.Tensor]) -> None:
+    """Let batch norms have the statistics of these inputs.
+
+    With others, activations grow from block to block in some networks, such as EfficientNets, until torch's own results
+    in float32 have no correct digit.
+    """
+    kinds = (torch.nn.BatchNorm1d, torch.nn.BatchNorm2d, torch.nn.BatchNorm3d)
+    norms = [each for each in module.modules() if isinstance(each, kinds) and each.track_running_stats]
+    momenta = [norm.momentum for norm in norms]
+    module.eval()
+    for norm in norms:
+        norm.reset_running_stats()
+        norm.momentum = None  # The statistics become those of the one call.
+        norm.train()
+    if norms:
+        module(*inputs)
+    for norm, momentum in zip(norms, momenta, strict=True):
+        norm.momentum = momentum
+        norm.eval()
+
+
+@torch.no_grad()
+def first_that_runs(
+    candidates: Iterable[tuple[torch.nn.Module, Mapping[str, Maker]]],
+) -> tuple[torch.nn.Module, Mapping[str, Maker]]:
+    """The first of several modules, with their inputs, that PyTorch runs. It has to run the same way each time."""
+    failures = []
+    for module, makers in candidates:
+        module.eval()
+        inputs = [maker.make(0, Dtype.FLOAT32) for maker in makers.values()]
+        try:
+            first, second = (pytree.tree_leaves(module(*inputs)) for _ in range(2))
+        except Exception as error:  # noqa: BLE001  It is another library's code, which may raise anything.
+            failures.append(f"{', '.join(makers)}: {type(error).__name__}: {one_line(str(error))}")
+            continue
+        if not all(torch.equal(a.nan_to_num(), b.nan_to_num()) for a, b in zip(first, second, strict=True)):
+            raise CannotBuildError("it gives other results each time")
+        return module, makers
+    raise CannotBuildError(f"PyTorch does not run it with inputs made up for it: {'; '.join(failures)}")

@@ -1,0 +1,163 @@
+"""Every architecture of transformers that a small configuration, made up from the default one, can build."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from importlib import import_module
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from onnx_parity.harness.case import Maker, floats, ints
+from onnx_parity.harness.zoo import Built, CannotBuildError, every, first_that_runs
+
+_TOKENS = 99
+#: The small size of each part of a configuration, by the names that the architectures have for it.
+_SIZES: dict[int, Sequence[str]] = {
+    2: (
+        "num_hidden_layers", "num_layers", "n_layer", "n_layers", "encoder_layers", "decoder_layers", "depth",
+        "num_decoder_layers", "num_encoder_layers", "num_key_value_heads", "num_experts_per_tok", "num_global_layers",
+        "text_layers", "num_blocks", "first_k_dense_replace", "moe_k", "n_group", "topk_group", "decoder_num_layers",
+    ),
+    4: (
+        "num_attention_heads", "n_head", "n_heads", "num_heads", "encoder_attention_heads", "decoder_attention_heads",
+        "num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts", "decoder_num_attention_heads",
+    ),
+    8: ("head_dim", "d_kv", "patch_size", "attention_head_size", "qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim"),
+    16: (
+        "moe_intermediate_size", "shared_expert_intermediate_size", "max_source_positions", "kv_lora_rank",
+        "q_lora_rank", "state_size", "mamba_d_state", "sliding_window", "num_mel_bins",
+    ),
+    32: (
+        "hidden_size", "d_model", "n_embd", "dim", "embed_dim", "embedding_size", "word_embed_proj_dim", "image_size",
+        "projection_dim", "hidden_dim", "decoder_hidden_size", "emb_dim", "rotary_dim",
+    ),
+    48: (
+        "intermediate_size", "ffn_dim", "encoder_ffn_dim", "decoder_ffn_dim", "d_ff", "d_inner", "ffn_hidden_size",
+        "decoder_intermediate_size", "mlp_dim",
+    ),
+    64: ("max_position_embeddings", "n_positions", "max_target_positions", "n_ctx", "max_seq_len", "context_length"),
+    _TOKENS: ("vocab_size", "vocab_size_per_layer_input"),
+}  # fmt: skip
+_SIZE_OF = {name: size for size, names in _SIZES.items() for name in names}
+_AXES = {
+    "input_ids": {0: "batch", 1: "sequence"},
+    "decoder_input_ids": {0: "batch"},
+    "attention_mask": {0: "batch", 1: "sequence"},
+    "pixel_values": {0: "batch"},
+    "pixel_values_videos": {0: "batch"},
+    "input_values": {0: "batch"},
+    "input_features": {0: "batch"},
+}
+
+
+class Called(nn.Module):
+    """A model that is called with tensors by their names, and returns all tensors of its result, without caches."""
+
+    def __init__(self, model: nn.Module, names: Sequence[str]) -> None:
+        super().__init__()
+        self.model = model
+        self.names = names
+        accepted = inspect.signature(model.forward).parameters
+        self.fixed = {"use_cache": False} if "use_cache" in accepted else {}
+
+    def forward(self, *tensors: Tensor) -> list[Tensor]:
+        given = dict(zip(self.names, tensors, strict=True))
+        if "attention_mask" in given:
+            # The first token is always attended to: a row without any has results that mean nothing.
+            mask = given["attention_mask"]
+            given["attention_mask"] = torch.cat([torch.ones_like(mask[:, :1]), mask[:, 1:]], 1)
+        result = self.model(**given, **self.fixed)
+        return [each for each in result.to_tuple() if isinstance(each, Tensor)]
+
+
+def _transformers() -> Any:
+    # transformers imports torchvision, which has to be imported in a certain way beside some builds of torch.
+    import_module("onnx_parity.model_zoo.torchvision_import")
+    return import_module("transformers")
+
+
+@cache
+def _names() -> Sequence[str]:
+    """The types of all configurations that have a model."""
+    return sorted(_transformers().models.auto.modeling_auto.MODEL_MAPPING_NAMES)
+
+
+def _build(name: str) -> Built:
+    transformers = _transformers()
+    try:
+        config = _small(type(transformers.AutoConfig.for_model(name)))
+        model = transformers.AutoModel.from_config(config).eval()
+    except Exception as error:
+        first = str(error).partition("\n")[0]
+        raise CannotBuildError(f"transformers builds no small one of it: {type(error).__name__}: {first}") from error
+    module, inputs = first_that_runs((Called(model, tuple(makers)), makers) for makers in _candidates(model))
+    return Built(module, inputs, {"batch": (1, 3), "sequence": (9,)})
+
+
+def _small(cls: Any) -> Any:
+    """A configuration of a class with small sizes; the configurations inside of it are small too."""
+    default = cls()
+    settings: dict[str, Any] = {}
+    for key, value in default.to_dict().items():
+        inner = getattr(default, key, None)
+        if hasattr(inner, "to_dict") and hasattr(inner, "model_type"):
+            settings[key] = _small(type(inner))
+        elif type(value) is int and key in _SIZE_OF:
+            settings[key] = min(value, _SIZE_OF[key])
+        elif type(value) is int and key.endswith("token_id") and value >= _TOKENS:
+            settings[key] = _TOKENS - 1
+    return cls(**settings)
+
+
+def _candidates(model: Any) -> Iterator[Mapping[str, Maker]]:
+    """Inputs that the model may take, by what it says of itself."""
+    accepted = set(inspect.signature(model.forward).parameters)
+    config = model.config
+    ids = {"input_ids": ints(2, 7, low=3, high=_TOKENS - 3)}
+    if "attention_mask" in accepted:
+        ids["attention_mask"] = ints(2, 7, high=2)
+    decoder = {"decoder_input_ids": ints(2, 5, low=3, high=_TOKENS - 3)} if "decoder_input_ids" in accepted else {}
+    main = model.main_input_name
+    if main == "input_ids":
+        yield {**ids, **decoder}
+        yield {"input_ids": ids["input_ids"]}
+    for image in _images(config) if "pixel_values" in accepted else ():
+        yield {"pixel_values": image}
+        if "input_ids" in accepted:
+            yield {**ids, "pixel_values": image}
+    if "input_values" in accepted:
+        yield {"input_values": floats(2, 1600), **decoder}
+        yield {"input_values": floats(2, 1, 1600)}
+    if "input_features" in accepted:
+        bins = next(
+            (getattr(config, key) for key in ("num_mel_bins", "input_feat_per_channel") if hasattr(config, key)), 80
+        )
+        frames = 2 * getattr(config, "max_source_positions", 16)
+        yield {"input_features": floats(2, bins, frames), **decoder}
+        yield {"input_features": floats(2, frames, bins), **decoder}
+    if "pixel_values_videos" in accepted:
+        for image in _images(config):
+            pictures = getattr(config, "frames_per_clip", getattr(config, "num_frames", 4))
+            yield {"pixel_values_videos": floats(2, pictures, *image.shape[1:])}
+
+
+def _images(config: Any) -> Iterator[Maker]:
+    inner = getattr(config, "vision_config", None) or getattr(config, "backbone_config", None) or config
+    size = getattr(inner, "image_size", None) or 32
+    height, width = size if isinstance(size, list | tuple) else (size, size)
+    channels = getattr(inner, "num_channels", 3)
+    yield floats(2, channels, height, width)
+    yield floats(2, channels, 64, 64)
+    yield floats(2, channels, 224, 224)
+    pictures: int | None = getattr(config, "num_frames", None)
+    if pictures:
+        yield floats(2, pictures, channels, height, width)
+
+
+transformers_models = every(
+    "transformers", _names, _build, extra="zoo", few=("bert", "gpt2", "llama", "vit"), dynamic=_AXES
+)

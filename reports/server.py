@@ -1,0 +1,156 @@
+"""`parity report --serve`: shows a report to the browsers of this machine, and writes it anew while the run goes on.
+
+The server listens on the loopback address alone. It answers requests for its own name only, and none that another
+site's page makes, so that no page of the web can read a report through the reader's browser.
+"""
+
+from __future__ import annotations
+
+import shutil
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+HOST = "127.0.0.1"
+#: While the run goes on: seconds between two looks at it, and between two loads of a page.
+_LOOK, _RELOAD = 1.0, 10
+#: A report is written anew after at least this many times what the last one took.
+_REST = 3.0
+_TYPES = {
+    ".html": "text/html; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".css": "text/css; charset=utf-8",
+    ".svg": "image/svg+xml",
+    ".json": "application/json",
+    ".md": "text/markdown; charset=utf-8",
+    ".xml": "application/xml",
+}
+_DRAWN = "/draw/drawn.js"
+
+
+class Followed:
+    """The report of a run in a temporary folder, which is replaced when the run has more to show."""
+
+    def __init__(self, root: Path, write: Callable[[Path], object], state: Callable[[], tuple[object, bool]]) -> None:
+        """`write` writes the report into a folder. `state` returns something that differs once there is more to show,
+        and whether the run has ended."""
+        self._root = root
+        self._write = write
+        self._state = state
+        self._number = 0
+        self._shown: object = None
+        self.has_ended = False
+        self.folder = root
+        self.update()
+
+    def update(self) -> None:
+        """Write the report if there is more to show than last time."""
+        state, ended = self._state()
+        if state != self._shown:
+            self._number += 1
+            folder = self._root / f"report-{self._number}"
+            self._write(folder)
+            before, self.folder, self._shown = self.folder, folder, state
+            # A page that is being read may still ask for the files of the one before.
+            if before != self._root:
+                threading.Timer(30.0, partial(shutil.rmtree, before, ignore_errors=True)).start()
+        self.has_ended = ended
+
+    def follow(self, stopped: threading.Event) -> None:
+        """Update the report until the run has ended or `stopped` is set."""
+        rest = _LOOK
+        while not self.has_ended and not stopped.wait(rest):
+            began = time.monotonic()
+            self.update()
+            rest = max(_LOOK, _REST * (time.monotonic() - began))
+
+
+def serve(
+    followed: Followed,
+    draw: Callable[[dict[str, str], str], str],
+    port: int,
+    ready: Callable[[str], object],
+) -> None:
+    """Serve until interrupted. `draw` returns the script with the drawing of a case, under the name of its request.
+
+    `ready` is called with the address, once requests are answered. Raises OSError if the port is taken.
+    """
+    stopped = threading.Event()
+    drawing = threading.Lock()
+
+    def drawn(asked: dict[str, str], name: str) -> str:
+        with drawing:
+            return draw(asked, name)
+
+    with ThreadingHTTPServer((HOST, port), partial(_Handler, followed, drawn)) as server:
+        server.daemon_threads = True
+        follower = threading.Thread(target=followed.follow, args=(stopped,), daemon=True)
+        follower.start()
+        ready(f"http://{HOST}:{server.server_port}/")
+        try:
+            server.serve_forever()
+        except KeyboardInterrupt:
+            return
+        finally:
+            stopped.set()
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def __init__(
+        self, followed: Followed, draw: Callable[[dict[str, str], str], str], *arguments: object, **more: object
+    ) -> None:
+        self._followed = followed
+        self._draw = draw
+        super().__init__(*arguments, **more)  # type: ignore[arg-type]
+
+    def do_GET(self) -> None:
+        port = self.connection.getsockname()[1]
+        own = {f"{HOST}:{port}", f"localhost:{port}"}
+        site = self.headers.get("Sec-Fetch-Site", "none")
+        # Somebody else's page may be opened from a link, but may not load anything from here.
+        is_link = self.headers.get("Sec-Fetch-Mode") == "navigate"
+        if self.headers.get("Host") not in own or (site not in ("none", "same-origin") and not is_link):
+            return self._refuse(HTTPStatus.FORBIDDEN)
+        address = urlsplit(self.path)
+        if address.path == _DRAWN:
+            text = self._draw(dict(parse_qsl(address.query)), f"drawn?{address.query}")
+            return self._send(text.encode(), ".js")
+        file = self._followed.folder / (unquote(address.path).lstrip("/") or "index.html")
+        try:
+            inside = file.resolve().is_relative_to(self._followed.folder.resolve())
+            content = file.read_bytes() if inside and file.suffix in _TYPES else None
+        except (OSError, ValueError):
+            content = None
+        if content is None:
+            return self._refuse(HTTPStatus.NOT_FOUND)
+        return self._send(content, file.suffix)
+
+    def _send(self, content: bytes, suffix: str) -> None:
+        self.send_response(HTTPStatus.OK)
+        self.send_header("Content-Type", _TYPES[suffix])
+        self.send_header("Content-Length", str(len(content)))
+        self.send_header("Cache-Control", "no-store")
+        self.send_header("X-Content-Type-Options", "nosniff")
+        self.send_header("Cross-Origin-Resource-Policy", "same-origin")
+        if suffix == ".html" and not self._followed.has_ended:
+            # The browser loads the page again, with the part of the address after # and where it was scrolled to.
+            self.send_header("Refresh", str(_RELOAD))
+        self.end_headers()
+        with suppress(ConnectionError):
+            self.wfile.write(content)
+
+    def _refuse(self, status: HTTPStatus) -> None:
+        self.send_response(status)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    def log_message(self, *_: object) -> None:
+        """Print nothing for each request."""

@@ -1,0 +1,43 @@
+"""What there is to be covered: names that depend on the versions of packages alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from onnx_parity.harness.surface import public_names
+from onnx_parity.harness.surface.public_names import NameGroup, PublicName, names_for
+
+
+def test_names_are_listed_once_for_all_runs_of_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    listed: list[int] = []
+
+    def groups() -> list[NameGroup]:
+        listed.append(1)
+        return [NameGroup("ONNX", "onnx", [PublicName("Elu@6", "why not")])]
+
+    monkeypatch.setattr(public_names, "_groups", groups)
+    for run in ("one", "two"):
+        (tmp_path / run).mkdir()
+        assert names_for(tmp_path / run) == [NameGroup("ONNX", "onnx", [PublicName("Elu@6", "why not")])]
+    assert len(listed) == 1
+    (written,) = tmp_path.glob(".names-*.json")
+    written.write_text("damaged")
+    names_for(tmp_path / "one")
+    assert len(listed) == 2
+    monkeypatch.setattr(public_names, "version", lambda package: "another")
+    names_for(tmp_path / "one")
+    assert len(listed) == 3
+
+
+def test_versions_of_operators_have_the_dtypes_of_their_schemas() -> None:
+    names = set(public_names._types())
+    assert {"Add@7 float32", "Add@14 int8", "And@7 bool", "Elu@22 bfloat16"} <= names
+    assert not {"Add@7 int8", "And@7 float32", "Elu@6 bfloat16"} & names
+
+
+def test_torchvision_registers_its_models_by_these_names() -> None:
+    names = list(public_names._torchvision_models())
+    assert {"alexnet", "resnet18", "densenet121", "swin_t", "fasterrcnn_resnet50_fpn"} <= set(names)
+    assert len(names) == len(set(names))

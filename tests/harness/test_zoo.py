@@ -1,0 +1,113 @@
+"""The models that a package lists: cases without a declaration of their own, built when they run, absent if missing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+import torch
+from torch import nn
+
+from onnx_parity.harness.axes import Device, Dtype, Selection, Shapes, Tier
+from onnx_parity.harness.case import DeclarationError, floats, ints
+from onnx_parity.harness.cases.program import build
+from onnx_parity.harness.judging.outcome import Outcome
+from onnx_parity.harness.matrix.cells import cells_of
+from onnx_parity.harness.record import Status
+from onnx_parity.harness.running.stages import Bench
+from onnx_parity.harness.zoo import OPSETS_OF_TIER, Built, CannotBuildError, Source, every, first_that_runs
+
+
+def _names() -> Sequence[str]:
+    return ["linear", "embedding", "broken"]
+
+
+def _build(name: str) -> Built:
+    match name:
+        case "linear":
+            return Built(nn.Linear(3, 2), {"x": floats(2, 3)}, {"batch": (1, 7)})
+        case "embedding":
+            return Built(nn.Embedding(9, 4), {"ids": ints(2, 5, high=9)}, {"batch": (3,), "length": (1,)})
+    return Built(nn.Identity(), first_that_runs([(nn.Linear(3, 2), {"x": floats(2, 4)})])[1], {})
+
+
+_CPU = (Device.CPU,)
+_DYNAMIC = {"x": {0: "batch"}, "ids": {0: "batch", 1: "length"}}
+
+
+def source(package: str = "torch", few: Sequence[str] = ("linear",)) -> Source:
+    return every(package, _names, _build, extra="zoo", few=few, dynamic=_DYNAMIC)
+
+
+def outcomes(declared: Source, tier: Tier, opset: int = 18) -> dict[str, Outcome]:
+    bench = Bench(0)
+    cells = list(cells_of("models", declared, Selection(tier=tier, opsets=(opset,), devices=_CPU)))
+    return {f"{cell.case.label} {cell.shapes}": bench.run(cell) for cell in cells}
+
+
+def test_the_full_tier_runs_all_that_the_package_lists() -> None:
+    ran = outcomes(source(), Tier.FULL)
+    assert {name: outcome.status for name, outcome in ran.items()} == {
+        "models[linear] static": Status.PASSED,
+        "models[linear] dynamic": Status.PASSED,
+        "models[embedding] static": Status.PASSED,
+        "models[embedding] dynamic": Status.PASSED,
+        "models[broken] static": Status.ABSENT,
+        "models[broken] dynamic": Status.ABSENT,
+    }
+    assert "rerun_sizes" in ran["models[embedding] dynamic"].seconds
+    assert "PyTorch does not run it with inputs made up for it: x: RuntimeError" in ran["models[broken] static"].reason
+
+
+def test_other_tiers_run_few() -> None:
+    default = cells_of("models", source(), Selection(tier=Tier.DEFAULT, devices=_CPU))
+    assert [(cell.case.label, cell.opset, cell.shapes) for cell in default] == [
+        ("models[linear]", 18, Shapes.STATIC), ("models[linear]", 18, Shapes.DYNAMIC)
+    ]  # fmt: skip
+    assert not list(cells_of("models", source(), Selection(tier=Tier.SMOKE, devices=_CPU)))
+    every_opset = cells_of("models", source(), Selection(tier=Tier.FULL, devices=_CPU), "models[linear]".__eq__)
+    assert [cell.opset for cell in every_opset if cell.shapes is Shapes.STATIC] == list(OPSETS_OF_TIER[Tier.FULL])
+
+
+def test_a_package_that_is_not_installed_is_absent() -> None:
+    ((_, outcome), *_) = outcomes(source("no_such_package"), Tier.DEFAULT).items()
+    assert outcome.status is Status.ABSENT
+    assert outcome.reason == "no_such_package is not installed: install the extra 'zoo'"
+
+
+def test_few_that_the_package_does_not_list_are_a_mistake() -> None:
+    with pytest.raises(DeclarationError, match=r"torch does not list bilinear\. Correct few="):
+        list(source(few=("bilinear",)).cases("models"))
+
+
+def test_the_same_weights_each_time() -> None:
+    case = next(source().cases("models"))
+    one, other = (build(case, Dtype.FLOAT32, Device.CPU, run_seed=5).module for _ in range(2))
+    assert isinstance(one, nn.Linear) and isinstance(other, nn.Linear)
+    assert torch.equal(one.weight, other.weight)
+
+
+def test_the_first_inputs_that_run() -> None:
+    linear = nn.Linear(3, 2)
+    assert first_that_runs((linear, {"x": floats(2, size)}) for size in (4, 3, 5))[1] == {"x": floats(2, 3)}
+
+
+def test_random_results_are_absent() -> None:
+    dropout = nn.Dropout(0.5)
+    dropout.eval = lambda: dropout  # type: ignore[method-assign]
+    with pytest.raises(CannotBuildError, match="it gives other results each time"):
+        first_that_runs([(dropout, {"x": floats(20, low=1, high=2)})])
+
+
+def test_batch_norms_have_the_statistics_of_the_example() -> None:
+    def built(name: str) -> Built:
+        norm = nn.BatchNorm1d(3, momentum=0.2)
+        return Built(nn.Sequential(nn.Linear(3, 3), norm), {"x": floats(64, 3, low=5, high=9)}, {})
+
+    declared = every("torch", lambda: ["normed"], built, extra="zoo", dynamic={"x": {0: "batch"}})
+    program = build(next(declared.cases("models")), Dtype.FLOAT32, Device.CPU, run_seed=5)
+    linear, norm = program.module.children()
+    assert isinstance(norm, nn.BatchNorm1d) and norm.running_mean is not None
+    assert norm.momentum == 0.2 and not norm.training
+    x = program.makers["x"].make(0, Dtype.FLOAT32)
+    torch.testing.assert_close(norm.running_mean, linear(x).mean(0))

@@ -1,0 +1,121 @@
+"""The served report: to this machine alone, to no page of another site, and anew while the run goes on."""
+
+from __future__ import annotations
+
+import http.client
+import threading
+from collections.abc import Iterator
+from http.server import ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from onnx_parity.reports import server as server_module
+from onnx_parity.reports.server import Followed, serve
+
+
+class Run:
+    """A run that is going on, and the report of it."""
+
+    def __init__(self) -> None:
+        self.cells = 1
+        self.has_ended = False
+
+    def write(self, folder: Path) -> None:
+        folder.mkdir()
+        (folder / "index.html").write_text(f"<title>{self.cells} cells</title>")
+        (folder / "secret.txt").write_text("not a file of a report")
+
+    def state(self) -> tuple[object, bool]:
+        return self.cells, self.has_ended
+
+
+@pytest.fixture
+def run() -> Run:
+    return Run()
+
+
+@pytest.fixture
+def port(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
+    monkeypatch.setattr(server_module, "_LOOK", 0.01)
+    found: list[int] = []
+    servers: list[ThreadingHTTPServer] = []
+    ready = threading.Event()
+
+    class Noted(ThreadingHTTPServer):
+        def serve_forever(self, poll_interval: float = 0.01) -> None:
+            servers.append(self)
+            super().serve_forever(poll_interval)
+
+    def tell(address: str) -> None:
+        found.append(int(address.rstrip("/").rpartition(":")[2]))
+        ready.set()
+
+    monkeypatch.setattr(server_module, "ThreadingHTTPServer", Noted)
+    followed = Followed(tmp_path, run.write, run.state)
+    thread = threading.Thread(
+        target=serve, args=(followed, lambda asked, name: f'piece("{name}", "{asked["case"]}")', 0, tell), daemon=True
+    )
+    thread.start()
+    assert ready.wait(10)
+    yield found[0]
+    servers[0].shutdown()
+    thread.join(10)
+    assert not thread.is_alive()
+
+
+def get(port: int, path: str, **headers: str) -> tuple[int, str, http.client.HTTPMessage]:
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    connection.request("GET", path, headers=named)
+    answer = connection.getresponse()
+    text = answer.read().decode()
+    connection.close()
+    return answer.status, text, answer.headers
+
+
+def test_the_report_is_written_anew_until_the_run_has_ended(port: int, run: Run) -> None:
+    status, text, headers = get(port, "/")
+    assert (status, text, headers["Refresh"]) == (200, "<title>1 cells</title>", "10")
+    run.cells, run.has_ended = 2, True
+    for _ in range(500):
+        _, text, headers = get(port, "/index.html")
+        if headers["Refresh"] is None:
+            break
+        threading.Event().wait(0.01)
+    assert (text, headers["Refresh"]) == ("<title>2 cells</title>", None)
+
+
+def test_a_case_is_drawn_when_a_page_asks_for_it(port: int) -> None:
+    status, text, headers = get(port, "/draw/drawn.js?case=elu%5B1%5D")
+    assert (status, text) == (200, 'piece("drawn?case=elu%5B1%5D", "elu[1]")')
+    assert headers["Content-Type"].startswith("text/javascript")
+
+
+@pytest.mark.parametrize(
+    "path", ["/secret.txt", "/../run.json", "/%2e%2e/run.json", "/nothing.html", "//etc/passwd", "/%00"]
+)
+def test_only_files_of_the_report_are_served(port: int, path: str) -> None:
+    assert get(port, path)[0] == 404
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Host": "example.org"},
+        {"Host": "example.org:80"},
+        {"Sec_Fetch_Site": "cross-site", "Sec_Fetch_Mode": "no-cors"},
+        {"Sec_Fetch_Site": "same-site", "Sec_Fetch_Mode": "cors"},
+    ],
+)
+def test_other_sites_read_nothing(port: int, headers: dict[str, str]) -> None:
+    assert get(port, "/index.html", **headers)[:2] == (403, "")
+
+
+def test_a_link_of_another_site_may_lead_to_the_report(port: int) -> None:
+    assert get(port, "/index.html", Sec_Fetch_Site="cross-site", Sec_Fetch_Mode="navigate")[0] == 200
+
+
+def test_the_server_listens_on_this_machine_alone(port: int) -> None:
+    assert server_module.HOST == "127.0.0.1"
+    assert get(port, "/")[2]["Cross-Origin-Resource-Policy"] == "same-origin"
