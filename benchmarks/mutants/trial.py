@@ -19,7 +19,7 @@ from onnx_parity.harness.running.channel import Channel
 from onnx_parity.harness.running.child_process import ChildProcess, ProcessEndedError
 from onnx_parity.harness.running.stages import Bench
 from onnx_parity.harness.search.messages import Order
-from onnx_parity.harness.search.worker import Searcher
+from onnx_parity.harness.search.searcher import Searcher
 
 #: Seconds that a cell may take, which is then noticed as a hang.
 CELL_SECONDS = 60.0

@@ -25,7 +25,7 @@ from onnx_parity.harness.running.last_words import error_in
 from onnx_parity.harness.search.ledger import Finding, read_findings, slug, write
 from onnx_parity.harness.search.messages import Crashed, Entered, Found, Order, Report, State
 
-WORKER = "onnx_parity.harness.search.worker"
+WORKER = "onnx_parity.harness.search.searcher"
 #: Where a worker is before it has said where it is.
 DRAWING = "being drawn"
 STATE, FAILURES, FINDINGS = "state.json", "failures.jsonl", "findings"

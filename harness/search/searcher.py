@@ -1,6 +1,6 @@
 """A worker process of a search: draws programs by number, and puts each to its probes.
 
-    python -m onnx_parity.harness.search.worker DESCRIPTOR
+    python -m onnx_parity.harness.search.searcher DESCRIPTOR
 
 An `Order` comes first on standard input, then numbers. Answers go to the descriptor, because exporters print.
 """
