@@ -17,6 +17,7 @@ from onnx_parity.harness.commands.documents import documents
 from onnx_parity.harness.commands.expect import expect
 from onnx_parity.harness.commands.export import export
 from onnx_parity.harness.commands.exporters import exporters
+from onnx_parity.harness.commands.findings import findings
 from onnx_parity.harness.commands.gate import gate
 from onnx_parity.harness.commands.init import init
 from onnx_parity.harness.commands.list_cases import list_cases
@@ -30,6 +31,7 @@ from onnx_parity.harness.commands.report import operators, report, torchscript
 from onnx_parity.harness.commands.repro import repro
 from onnx_parity.harness.commands.run import run
 from onnx_parity.harness.commands.scoreboard import scoreboard
+from onnx_parity.harness.commands.search import search
 from onnx_parity.harness.commands.show import show
 from onnx_parity.harness.commands.terminal import refuse
 from onnx_parity.harness.commands.versions import versions
@@ -84,6 +86,8 @@ app.command()(expect)
 app.command()(gate)
 app.command()(merge)
 app.command()(compare)
+app.command()(search)
+app.command()(findings)
 app.command()(doctor)
 app.command("node-tests")(node_tests)
 app.command()(operators)

@@ -22,6 +22,11 @@ ones = op(lambda x, dtype: torch.ones(2, 3, dtype=dtype), floats(1), dtype=[None
 zeros = op(lambda x, dtype: torch.zeros(0, 3, dtype=dtype), floats(1), dtype=[None, torch.int64, torch.bool])
 ones_like = op(torch.ones_like, numbers(9, 8), dtypes=ALL_DTYPES, dynamic=BATCH)
 zeros_like = op(torch.zeros_like, numbers(9, 8), dtypes=ALL_DTYPES, dynamic=BATCH)
+_OWN = torch.arange(6.0).reshape(2, 3)
+like_own_tensors = op(
+    lambda x: (torch.full_like(_OWN, 2.5), x * torch.ones_like(_OWN * 2), torch.zeros_like(_OWN, dtype=torch.int64)),
+    floats(2, 3),
+)
 fill_ = op(lambda x: ((x + 1).fill_(2.5), (x + 1).zero_(), torch.empty(2, 3).fill_(1)), floats(3, 4), dynamic=BATCH)
 empty = op(lambda x: torch.empty(3, 4).copy_(x), floats(3, 4))
 

@@ -56,7 +56,7 @@ class Since:
         record = self.records.get(item.cell.id)
         if record is None or record.status not in (Status.PASSED, Status.UNSUPPORTED, Status.ABSENT):
             return None
-        if self._touches(record) or record.source != source_of(item) or _expected(item):
+        if self.touches(record) or record.source != source_of(item) or _expected(item):
             return None
         if unsupported.judged(record, item.path.parent, item.is_in_tier) is not record:
             return None  # What is refused has been edited since.
@@ -64,7 +64,8 @@ class Since:
             return None
         return msgspec.structs.replace(record, carried=record.carried or self.info.id)
 
-    def _touches(self, record: Record) -> bool:
+    def touches(self, record: Record) -> bool:
+        """Whether a file that has changed may change the outcome of this record's cell."""
         if not self.changed:
             return False
         words = self._words

@@ -48,7 +48,7 @@ LAYERS = {
     "exporter/lowering": ("schema", "values", "opsets", "custom", "aten"),
     "harness": (
         "cases", "subjects", "transformations", "results", "expecting", "matrix", "judging", "running", "gate",
-        "localisation", "drawing", "comparison", "surface", "cluster", "pytest_plugin", "commands",
+        "localisation", "drawing", "comparison", "search", "surface", "cluster", "pytest_plugin", "commands",
     ),
 }  # fmt: skip
 

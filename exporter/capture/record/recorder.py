@@ -57,6 +57,11 @@ class Checkpoint:
 _CPU = torch.device("cpu")
 _COPY = torch.ops.aten.copy_.default
 _NUMBER_OF = torch.ops.aten._local_scalar_dense.default
+#: Operators that make a new tensor of the sizes of another.
+_MAKE_ALIKE = frozenset(
+    getattr(torch.ops.aten, name).default
+    for name in ("empty_like", "full_like", "ones_like", "zeros_like", "rand_like", "randn_like", "randint_like")
+)
 _DETACH = torch.ops.aten.detach.default
 _prim_device = torch.ops.prim.device.default
 #: Operators that read a tensor's value into Python.
@@ -120,6 +125,8 @@ class Recorder(TorchDispatchMode):
         self._values: dict[int, tuple[FakeTensor, Value]] = {}
         self._metadata: dict[int, Metadata] = {}
         self._constants: dict[int, tuple[torch.Tensor, FakeTensor]] = {}
+        #: The ids of the program's own tensors, and of what is computed from them alone.
+        self._own: set[int] = set()
         #: Complex tensors, which are none of `_values`: their parts are.
         self._complex = ComplexValues(self)
         #: The symbols of numbers that were read.
@@ -163,6 +170,7 @@ class Recorder(TorchDispatchMode):
             data = shape if isinstance(tensor, FakeTensor) or tensor.is_meta else tensor.detach()
         fake = FakeTensor(self.fakes, shape, _CPU if tensor.is_meta else tensor.device)
         self._constants[id(tensor)] = (tensor, fake)
+        self._own.add(id(fake))
         if tensor.is_complex():
             pair = self.contiguous(tensor.dtype.to_real(), (*tensor.shape, 2), fake.fake_device)
             self._complex.hold(fake, pair, self._outermost)
@@ -251,6 +259,9 @@ class Recorder(TorchDispatchMode):
             # This is `.data` of a parameter: a write to the result would be lost.
             raise own_tensor_written("", self.origins.find())
         args = tuple([self._faked(argument) for argument in args])
+        if func in _MAKE_ALIKE and not self.lifts and id(args[0]) in self._own:
+            # Of a tensor that `functionalize` does not know, torch returns one that is not the result recorded here.
+            raise own_tensor_written("", self.origins.find())
         if kwargs:
             kwargs = {name: self._faked(argument) for name, argument in kwargs.items()}
         if func in _READS:
@@ -282,6 +293,8 @@ class Recorder(TorchDispatchMode):
             self._record(original(func), args, kwargs, result, Holds.ANY_RANK)
             return result
         self._record(original(func), args, kwargs, result)
+        if args and id(args[0]) in self._own and all(id(each) in self._own for each in args if _is_tensor(each)):
+            self._own.add(id(result))
         if func is _NUMBER_OF and isinstance(result, (torch.SymInt, torch.SymFloat)):
             self.reader.scalars[str(result.node.expr)] = self.value_of(args[0])
             self._numbers[self.value_of(args[0])] = result
@@ -465,6 +478,10 @@ def unwrapped(tensor: torch.Tensor) -> torch.Tensor:
         torch._functionalize_sync(tensor)
         tensor = torch._C._functorch._unwrap_functional_tensor(tensor, True)
     return tensor
+
+
+def _is_tensor(argument: object) -> bool:
+    return isinstance(argument, torch.Tensor)
 
 
 def own_tensor_written(name: str, origin: Origin) -> OwnTensorWritten:

@@ -1,0 +1,189 @@
+"""The faults that can be planted in a file, and planting one in this process.
+
+A fault changes one node of a function's syntax tree. The functions that Python has already made get the new code, so
+nothing has to be imported again, and registries and decorators keep the functions that they have.
+"""
+
+from __future__ import annotations
+
+import ast
+import copy
+import gc
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from types import CodeType, FunctionType
+
+
+class Kind(StrEnum):
+    """What is changed."""
+
+    CONSTANT = "a constant"
+    COMPARISON = "a comparison"
+    CONDITION = "a condition"
+    NAME = "an operator's name"
+    CAST = "a dropped cast"
+    OPERANDS = "swapped operands"
+    AXIS = "an axis off by one"
+
+
+@dataclass(frozen=True, slots=True)
+class Mutant:
+    """One fault: the node of a file's tree that is changed, and what its source was and becomes."""
+
+    file: str
+    function: str
+    line: int
+    kind: Kind
+    node: int
+    before: str
+    after: str
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line} {self.function}: {self.kind}: {self.before}  ->  {self.after}"
+
+
+#: Operators of ONNX that take the same operands.
+_INSTEAD = {
+    "Add": "Sub", "Sub": "Add", "Mul": "Div", "Div": "Mul", "Min": "Max", "Max": "Min", "And": "Or", "Or": "And",
+    "Less": "Greater", "Greater": "Less", "Equal": "Less", "Exp": "Tanh", "Log": "Exp", "Sqrt": "Exp", "Abs": "Neg",
+    "Neg": "Abs", "Floor": "Ceil", "Ceil": "Floor", "Round": "Floor", "Sin": "Cos", "Cos": "Sin", "Relu": "Neg",
+    "ReduceSum": "ReduceMax", "ReduceMean": "ReduceSum", "ReduceMax": "ReduceMin", "ReduceMin": "ReduceMax",
+    "ArgMax": "ArgMin", "ArgMin": "ArgMax", "Sigmoid": "Tanh", "Tanh": "Sigmoid", "MaxPool": "AveragePool",
+}  # fmt: skip
+#: Those whose first two operands are not the same when they are swapped, and the builder's methods that make them.
+_ORDERED = {"Sub", "Div", "Pow", "Less", "Greater", "LessOrEqual", "GreaterOrEqual", "Mod", "MatMul"}
+_ORDERED_METHODS = {"less", "greater", "less_or_equal", "greater_or_equal", "sub", "div", "floor_div"}
+_CASTS = {"cast", "cast_like", "as_dtype"}
+_AXES = {"axis", "axes", "dim", "dims"}
+_COMPARED: dict[type[ast.cmpop], type[ast.cmpop]] = {
+    ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq,
+    ast.Is: ast.IsNot, ast.IsNot: ast.Is, ast.In: ast.NotIn, ast.NotIn: ast.In,
+}  # fmt: skip
+
+
+def mutants_of(path: Path, name: str) -> Iterator[Mutant]:
+    """All faults of a file."""
+    tree = ast.parse(path.read_text("utf-8"))
+    functions = {node: function for function, node in _within_functions(tree)}
+    for number, node in enumerate(ast.walk(tree)):
+        if node in functions:
+            for kind, changed in _changes(node, functions):
+                yield Mutant(name, functions[node], node.lineno, kind, number, _source(node), _source(changed))  # type: ignore[attr-defined]
+
+
+def _source(node: ast.AST) -> str:
+    text = " ".join(ast.unparse(node).split())
+    return text if len(text) < 100 else text[:97] + "..."
+
+
+def _within_functions(tree: ast.Module) -> Iterator[tuple[str, ast.AST]]:
+    """The nodes of bodies of functions with the qualified names of the outermost functions. Docstrings, annotations,
+    what is asserted, and what errors say are left out."""
+
+    def inner(node: ast.AST, function: str) -> Iterator[tuple[str, ast.AST]]:
+        yield function, node
+        if isinstance(node, ast.keyword) and node.arg in _AXES and isinstance(node.value, ast.Constant):
+            return  # The axis is changed with its keyword.
+        for name, value in ast.iter_fields(node):
+            if name in ("annotation", "returns", "decorator_list", "args") and not isinstance(node, ast.Call):
+                continue
+            for child in value if isinstance(value, list) else [value]:
+                skipped = isinstance(child, ast.Raise | ast.Assert | ast.JoinedStr) or (
+                    isinstance(child, ast.Expr) and isinstance(child.value, ast.Constant)
+                )
+                if isinstance(child, ast.AST) and not skipped and not _refuses(child):
+                    yield from inner(child, function)
+
+    for statement in tree.body:
+        if isinstance(statement, ast.FunctionDef):
+            for each in statement.body:
+                if not (isinstance(each, ast.Expr) and isinstance(each.value, ast.Constant)):
+                    yield from inner(each, statement.name)
+        elif isinstance(statement, ast.ClassDef):
+            for method in statement.body:
+                if isinstance(method, ast.FunctionDef):
+                    for each in method.body:
+                        if not (isinstance(each, ast.Expr) and isinstance(each.value, ast.Constant)):
+                            yield from inner(each, f"{statement.name}.{method.name}")
+
+
+def _refuses(node: ast.AST) -> bool:
+    """Whether it is a call that refuses a program, whose texts are tested elsewhere."""
+    return (
+        isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and node.func.attr in ("unsupported", "require_opset")
+    )
+
+
+def _changes(node: ast.AST, functions: dict[ast.AST, str]) -> Iterator[tuple[Kind, ast.AST]]:
+    match node:
+        case ast.keyword(arg=arg, value=ast.Constant(value=int() as value)) if arg in _AXES and type(value) is int:
+            yield Kind.AXIS, ast.keyword(arg=arg, value=ast.Constant(value + 1))
+        case ast.Constant(value=int() as value) if type(value) is int:
+            yield Kind.CONSTANT, ast.Constant(value + 1)
+        case ast.Constant(value=float() as value):
+            yield Kind.CONSTANT, ast.Constant(value * 1.5 + 0.5)
+        case ast.Compare(left=left, ops=[op], comparators=[right]) if type(op) in _COMPARED:
+            yield Kind.COMPARISON, ast.Compare(left, [_COMPARED[type(op)]()], [right])
+        case ast.If(test=test, body=body, orelse=orelse):
+            yield Kind.CONDITION, ast.If(ast.UnaryOp(ast.Not(), test), body, orelse)
+        case ast.IfExp(test=test, body=one, orelse=other):
+            yield Kind.CONDITION, ast.IfExp(test, other, one)
+        case ast.Call(func=ast.Attribute(attr="op"), args=[ast.Constant(value=str() as name), *operands]):
+            if name in _INSTEAD:
+                yield Kind.NAME, _called(node, [ast.Constant(_INSTEAD[name]), *operands])
+            if name in _ORDERED and len(operands) == 2:
+                yield Kind.OPERANDS, _called(node, [node.args[0], operands[1], operands[0]])
+        case ast.Call(func=ast.Attribute(attr=name), args=[one, other]) if name in _ORDERED_METHODS:
+            yield Kind.OPERANDS, _called(node, [other, one])
+        case ast.Call(func=ast.Attribute(attr=name), args=[value, _]) if name in _CASTS:
+            yield Kind.CAST, value
+
+
+def _called(call: ast.Call, arguments: list[ast.expr]) -> ast.Call:
+    return ast.Call(call.func, arguments, call.keywords)
+
+
+class _Replacing(ast.NodeTransformer):
+    def __init__(self, node: ast.AST, by: ast.AST) -> None:
+        self._node = node
+        self._by = by
+
+    def visit(self, node: ast.AST) -> ast.AST:
+        if node is self._node:
+            return ast.copy_location(self._by, node)
+        return self.generic_visit(node)
+
+
+class NotPlantedError(Exception):
+    """The fault cannot be planted in functions that exist already."""
+
+
+def plant(mutant: Mutant, path: Path) -> None:
+    """Give the functions of this process the code with the fault. Meant for a process that ends afterwards."""
+    tree = ast.parse(path.read_text("utf-8"))
+    node = next(node for number, node in enumerate(ast.walk(tree)) if number == mutant.node)
+    changed = next(new for kind, new in _changes(node, {}) if kind is mutant.kind)
+    _Replacing(node, copy.deepcopy(changed)).visit(tree)
+    codes = {code.co_qualname: code for code in _codes(compile(ast.fix_missing_locations(tree), str(path), "exec"))}
+    planted = 0
+    for function in [each for each in gc.get_objects() if type(each) is FunctionType]:
+        code = function.__code__
+        if code.co_qualname == mutant.function and Path(code.co_filename) == path:
+            try:
+                function.__code__ = codes[mutant.function]
+            except ValueError as error:
+                raise NotPlantedError(str(error)) from error
+            planted += 1
+    if not planted:
+        raise NotPlantedError(f"{mutant.function} is not a function of this process")
+
+
+def _codes(code: CodeType) -> Iterator[CodeType]:
+    yield code
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _codes(constant)

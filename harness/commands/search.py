@@ -1,0 +1,138 @@
+"""`parity search`: generates programs and puts them to exporters, runtimes and transformations."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from onnx_parity.harness.axes import EXPORTER_NAMES, ONNXRUNTIME_OPSETS, AxisError, parse_names, parse_opsets
+from onnx_parity.harness.commands import defaults
+from onnx_parity.harness.commands.terminal import print_json, print_text, refuse
+from onnx_parity.harness.search.ledger import LEDGER, FindingError
+
+if TYPE_CHECKING:
+    from onnx_parity.harness.search.coordinator import Search
+
+#: What a search must reach: programs that torch runs, programs without NaN and infinities, and programs a second.
+IN_EAGER, FINITE, A_SECOND = 0.95, 0.8, 20.0
+
+
+def search(
+    minutes: Annotated[float, typer.Option(min=0, help="How long to search.")] = 1.0,
+    seed: Annotated[int, typer.Option(min=0, help="The seed of all programs and their inputs.")] = 0,
+    programs: Annotated[int, typer.Option(min=1, help="Stop after so many programs.")] = 10**9,
+    processes: Annotated[int, typer.Option("-n", min=1, help="Worker processes.")] = os.cpu_count() or 1,
+    probes: Annotated[
+        str | None, typer.Option(help="Put every program to these probes, separated by commas, with * and ?.")
+    ] = None,
+    exporters: Annotated[str | None, typer.Option(help=f"Of {', '.join(EXPORTER_NAMES)}.")] = None,
+    opsets: Annotated[str | None, typer.Option(help="One of these is drawn for each program. Default: 7-26.")] = None,
+    out: Annotated[Path | None, typer.Option(help="The search's folder. Default: runs/search-SEED.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the totals and causes as JSON.")] = False,
+) -> None:
+    """Generate programs, and look for wrong results, errors and crashes of exporters, runtimes and transformations.
+
+    A program has up to 30 operators: those of the declarations and of PyTorch's operator database, and others, with
+    views, writes in place, branches, loops, dynamic axes and mixed dtypes. Each is exported at an opset, run in
+    onnxruntime, and compared with PyTorch; some are put to other probes too: onnxruntime without optimisations,
+    onnx.reference, onnx's shape inference, version converter and text format, onnxscript's optimizer, PyTorch's fake
+    tensors and decompositions, and its two exporters.
+
+    A program that fails is reduced. The folder of the search gets one finding for each cause that `findings/` does not
+    know. The same command goes on where the search was stopped. See also `parity findings`.
+
+    Exit codes: 0 if nothing new was found; 1 if there are new findings; 2 if the command was used wrongly or was
+    stopped.
+
+    Examples:
+
+        parity search --minutes 10
+
+        parity search --seed 7 --probes onnxruntime --opsets 9,18 -n 2
+
+        parity search --exporters torch_dynamo --opsets 18 --programs 200
+    """
+    from rich.console import Console
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    from onnx_parity.harness.search.coordinator import Search, SearchError
+    from onnx_parity.harness.search.looking import PROBES, unknown
+    from onnx_parity.harness.search.messages import Order, Report
+
+    asked = tuple(probes.split(",")) if probes else ()
+    if wrong := unknown(asked):
+        refuse(f"--probes: there is no probe {wrong[0]!r}. There are {', '.join(PROBES)}.")
+    try:
+        names = parse_names("--exporters", exporters, EXPORTER_NAMES) if exporters else ()
+        at = parse_opsets(opsets) if opsets else ONNXRUNTIME_OPSETS
+    except AxisError as error:
+        refuse(str(error))
+    if above := [opset for opset in at if opset not in ONNXRUNTIME_OPSETS]:
+        refuse(f"--opsets: onnxruntime does not support opset {above[0]}, only opsets up to {ONNXRUNTIME_OPSETS[-1]}.")
+    order = Order(seed, tuple(map(str, defaults.declarations())), asked, names, at, {})
+    folder = out or defaults.runs() / f"search-{seed}"
+    start = time.monotonic()
+    try:
+        looking = Search.at(folder, order, LEDGER)
+        before = looking.state.totals.programs
+        if before:
+            print_text(f"{folder}: goes on after {before} programs", error=True)
+        with Progress(
+            SpinnerColumn(),
+            TextColumn("{task.description}"),
+            TimeElapsedColumn(),
+            console=Console(stderr=True),
+            transient=True,
+        ) as progress:
+            shown = progress.add_task("the workers start")
+
+            def tell(report: Report) -> None:
+                totals = looking.state.totals
+                failed = totals.endings.get("failed", 0)
+                progress.update(
+                    shown, description=f"{totals.programs} programs, {failed} failures, {len(looking.new)} new causes"
+                )
+
+            looking.run(processes=processes, seconds=minutes * 60, most=programs, done=tell)
+    except (SearchError, FindingError) as error:
+        refuse(str(error))
+    if not looking.state.totals.programs:
+        refuse("No program was looked at in that time. Give more --minutes.")
+    if as_json:
+        print_json({"totals": looking.state.totals, "causes": looking.state.causes, "new": looking.new})
+    else:
+        _print(looking, looking.state.totals.programs - before, time.monotonic() - start, processes)
+    raise typer.Exit(1 if looking.new else 0)
+
+
+def _print(search: Search, lately: int, seconds: float, processes: int) -> None:
+    totals = search.state.totals
+    count = totals.programs
+    speed = 2 * totals.programs / max(totals.seconds, 1e-9)
+    lasted = f"{lately} in {seconds:.0f} s on {processes} processes"
+    print_text(f"{totals.programs} programs of {totals.operators} operators; {lasted}")
+    print_text(f"  {speed:6.1f} a second of the time of two processors  {_met(speed, A_SECOND)}: at least {A_SECOND:g}")
+    shares = (
+        ("run in eager", 1 - totals.refused / count, IN_EAGER),
+        ("finite everywhere", totals.finite / count, FINITE),
+        ("with inputs for which a difference means something", totals.steady / count, None),
+    )
+    for what, share, least in shares:
+        met = "" if least is None else f"  {_met(share, least)}: at least {least:.0%}"
+        print_text(f"  {share:6.1%} {what}{met}")
+    print_text("  " + ", ".join(f"{number} points {ending}" for ending, number in sorted(totals.endings.items())))
+    for refusal, number in sorted(search.state.refusals.items(), key=lambda item: -item[1])[:5]:
+        print_text(f"  torch refused {number} times: {refusal}")
+    for cause, number in sorted(search.state.causes.items(), key=lambda item: -item[1]):
+        where = f"ledger: {search.ledger[cause]}" if cause in search.ledger else f"new: {search.new.get(cause, '')}"
+        print_text(f"{number:5}  {cause}\n       {where}")
+    if search.new:
+        print_text(f"findings: parity findings --folder {search.folder / 'findings'}", error=False)
+
+
+def _met(found: float, least: float) -> str:
+    return "ok" if found >= least else "short"

@@ -1,0 +1,243 @@
+"""Calls of operators that the declarations and torch's operator database know, as lines of a program.
+
+A call has arguments that are valid for each other. A value of the program takes the place of a tensor of floats if it
+can be brought to its dtype, shape and range; indices, masks and all other arguments stay those of the sample.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import torch
+from torch.utils._pytree import tree_leaves, tree_unflatten
+
+from onnx_parity.harness.case import Case, Declaration
+from onnx_parity.harness.cases.declarations import declared_under
+from onnx_parity.harness.cases.opinfo_entries import DATABASE, EXCLUDED, Usable, first_dtype, read_survey, spread
+from onnx_parity.harness.cases.opinfo_samples import Sample, draw_samples
+from onnx_parity.harness.inputs import Maker, name_of
+from onnx_parity.harness.record import Kind
+from onnx_parity.harness.search.draft import Draft, RefusedError, Value
+from onnx_parity.harness.search.generated import NAMES, Fixed
+
+#: Calls that are kept of one entry of the database.
+OF_AN_ENTRY = 6
+#: Inputs of more elements than this are left out: they take time and find nothing else.
+MOST_ELEMENTS = 600
+
+
+#: Entries whose tensors have a structure that other values lack: they are sorted, regular, or all different.
+STRUCTURED = (
+    "searchsorted", "bucketize", "linalg", "cholesky", "lu", "inverse", "logdet", "det", "ormqr", "geqrf", "triangular",
+    "pinverse", "matrix_exp", "svd", "histogram", "multinomial", "packed", "ctc", "segment",
+    "topk", "sort", "argsort", "median", "nanmedian", "kthvalue", "mode", "argmax", "argmin", "max", "min", "aminmax",
+)  # fmt: skip
+
+
+class NotSpelledError(Exception):
+    """An argument that has no source code."""
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A call with places for tensors: `torch.clamp({0}, {1})`."""
+
+    name: str
+    text: str
+    makers: tuple[Maker, ...]
+
+
+class Catalogue:
+    """The calls that are known. Those of an entry are only made when it is first drawn."""
+
+    def __init__(self, declarations: Sequence[Path], survey: Mapping[str, Usable]) -> None:
+        self._declared = [
+            (name, each) for place in declarations for name, each in declared_under(place) if _is_call(each)
+        ]
+        self._survey = {name: usable for name, usable in survey.items() if name not in EXCLUDED}
+
+    @classmethod
+    def of_project(cls, declarations: Sequence[Path]) -> Catalogue:
+        return cls([place for place in declarations if place.name != "model_zoo"], read_survey(DATABASE.absolute()))
+
+    def add_to(self, draft: Draft) -> None:
+        """Add a line that calls one of the operators."""
+        calls = self._calls(draft)
+        if not calls:
+            return
+        call = draft.random.choice(calls)
+        draft.rule = call.name
+        keeps = call.name.startswith(STRUCTURED)
+        own = [_given(draft, maker) if keeps or not _replaceable(maker) else None for maker in call.makers]
+        operands = [each or _fitted(draft, maker) for each, maker in zip(own, call.makers, strict=True)]
+        makes, suffix = _results(call, operands)
+        if not makes:
+            return
+        draft.add_all(call.text + suffix, *operands, makes=makes)
+
+    def _calls(self, draft: Draft) -> list[Call]:
+        if self._survey and (not self._declared or draft.chance(0.6)):
+            entry = draft.random.choice(list(self._survey))
+            return list(_calls_of_entry(entry, _dtypes_of(self._survey[entry])))
+        if not self._declared:
+            return []
+        name, declaration = draft.random.choice(self._declared)
+        return list(_calls_of_declaration(name, declaration))
+
+
+def _dtypes_of(usable: Usable) -> tuple[str, tuple[int, ...]] | None:
+    dtype = first_dtype(usable)
+    return None if dtype is None or dtype.startswith("complex") else (dtype, usable[dtype])
+
+
+@cache
+def _calls_of_entry(entry: str, usable: tuple[str, tuple[int, ...]] | None) -> tuple[Call, ...]:
+    if usable is None:
+        return ()
+    from onnx_parity.harness.axes import Dtype
+
+    samples = draw_samples(entry, Dtype(usable[0]), 0)
+    chosen = (samples[place] for place in spread(usable[1], OF_AN_ENTRY) if place < len(samples))
+    return tuple(call for sample in chosen if (call := _of_sample(entry, sample)) is not None)
+
+
+def _of_sample(entry: str, sample: Sample) -> Call | None:
+    function = torch.overrides.resolve_name(sample.operator)
+    if function is None or not all(map(_is_usable, sample.tensors)):
+        return None
+    tensors = iter(range(len(sample.tensors)))
+    places = [_Place(next(tensors)) if repr(leaf) == "tensor" else leaf for leaf in sample.leaves]
+    first, args, kwargs = tree_unflatten(places, sample.spec)
+    makers = tuple(Fixed(tuple(tensor.shape), dtype=tensor.dtype, tensor=tensor) for tensor in sample.tensors)
+    return _call(entry, function, (first, *args), kwargs, makers)
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """The place of a tensor among the arguments of a call."""
+
+    number: int
+
+
+def _is_call(declaration: Declaration) -> bool:
+    """Whether it declares calls of a function of torch."""
+    return (
+        type(declaration) is Declaration
+        and declaration.kind is Kind.OPERATOR
+        and not isinstance(declaration.program, type)
+        and torch.overrides.resolve_name(declaration.program) is not None
+    )
+
+
+@cache
+def _calls_of_declaration(name: str, declaration: Declaration) -> tuple[Call, ...]:
+    return tuple(call for case in declaration.cases(name) if (call := _of_case(case)) is not None)
+
+
+def _of_case(case: Case) -> Call | None:
+    declaration = case.declaration
+    dtype = getattr(torch, declaration.dtypes[0])
+    makers: list[Maker] = []
+
+    def placed(value: object) -> object:
+        if isinstance(value, Maker):
+            tensor = value.make(0, name_of(value.dtype or dtype))
+            makers.append(Fixed(tuple(tensor.shape), dtype=tensor.dtype, tensor=tensor))
+            return _Place(len(makers) - 1)
+        return tuple(map(placed, value)) if isinstance(value, tuple) else value
+
+    try:
+        arguments = tuple(map(placed, declaration.inputs))
+        keywords = {key: placed(value) for key, value in case.arguments.items()}
+    except Exception:  # noqa: BLE001  Makers of lists make no tensor.
+        return None
+    if not all(_is_usable(maker.tensor) for maker in makers if isinstance(maker, Fixed)):
+        return None
+    function = torch.overrides.resolve_name(declaration.program)
+    return _call(case.name, function, arguments, keywords, tuple(makers))
+
+
+def _call(
+    name: str, function: str, arguments: Sequence[object], keywords: Mapping[str, object], makers: tuple[Maker, ...]
+) -> Call | None:
+    try:
+        if not function.startswith("torch."):
+            return None
+        parts = [*map(spelled, arguments), *(f"{key}={spelled(value)}" for key, value in keywords.items())]
+    except NotSpelledError:
+        return None
+    return Call(name, f"{function}({', '.join(parts)})", makers) if makers else None
+
+
+def spelled(value: object) -> str:
+    """An argument as source code, in which places of tensors are `{0}`."""
+    if isinstance(value, _Place):
+        return f"{{{value.number}}}"
+    if isinstance(value, bool | int | float | str | type(None)):
+        return repr(value).replace("{", "{{").replace("}", "}}")
+    if isinstance(value, torch.dtype | torch.layout | torch.memory_format):
+        return str(value)
+    if isinstance(value, tuple | list) and type(value) in (tuple, list, torch.Size):
+        inner = ", ".join(map(spelled, value))
+        return f"[{inner}]" if isinstance(value, list) else f"({inner}{',' if len(value) == 1 else ''})"
+    if isinstance(value, slice):
+        return f"slice({spelled(value.start)}, {spelled(value.stop)}, {spelled(value.step)})"
+    raise NotSpelledError(repr(value))
+
+
+def _is_usable(tensor: torch.Tensor) -> bool:
+    """Whether it is small, and of finite real numbers: programs are to be finite, and NaN has cases of its own."""
+    return tensor.numel() <= MOST_ELEMENTS and not tensor.is_complex() and bool(torch.isfinite(tensor).all())
+
+
+def _replaceable(maker: Maker) -> bool:
+    return isinstance(maker, Fixed) and maker.tensor.is_floating_point()
+
+
+def _given(draft: Draft, maker: Maker) -> Value:
+    return draft.given(maker, {})
+
+
+def _fitted(draft: Draft, maker: Maker) -> Value:
+    """A value of the program with the dtype and shape of a sample's tensor, and within its range; or that tensor."""
+    assert isinstance(maker, Fixed)
+    tensor = maker.tensor
+    count = tensor.numel()
+    found = [
+        each
+        for each in draft.values.values()
+        if each.dtype == tensor.dtype and each.tensor.numel() and each.tensor.shape == each.other.shape
+    ]
+    if not found or not count or draft.chance(0.4):
+        return _given(draft, maker)
+    value = draft.random.choice(found)
+    value.uses += 1
+    if value.tensor.shape != tensor.shape:
+        have = value.tensor.numel()
+        times = math.ceil(count / have)
+        repeated = f".repeat({times})" if times > 1 else ""
+        part = f"[:{count}]" if have * times > count else ""
+        value = draft.add(f"{{0}}.flatten(){repeated}{part}.reshape({tuple(tensor.shape)})", value)
+    low, high = tensor.double().aminmax()
+    return draft.within(value, low.item(), max(high.item(), low.item() + 1e-3))
+
+
+def _results(call: Call, operands: Sequence[Value]) -> tuple[int, str]:
+    """How many tensors a call returns, and what has to follow it so that it returns just these."""
+    names = {**NAMES, **{f"t{number}": each.tensor.clone() for number, each in enumerate(operands)}}
+    text = call.text.format(*(f"t{number}" for number in range(len(operands))))
+    try:
+        result = eval(text, names)
+    except Exception as error:
+        raise RefusedError(f"{text}: {error}") from error
+    if isinstance(result, torch.Tensor):
+        return (1, "") if not result.is_complex() and result.layout is torch.strided else (0, "")
+    leaves = tree_leaves(result)
+    plain = isinstance(result, tuple | list) and len(leaves) == len(result)
+    if not plain or not leaves or not all(isinstance(each, torch.Tensor) and not each.is_complex() for each in leaves):
+        return 0, ""
+    return len(leaves), "[0]" if len(leaves) == 1 else ""

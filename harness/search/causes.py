@@ -1,0 +1,73 @@
+"""The cause of a failure, by which failures of one kind become one finding."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from onnx_parity.harness.search.generated import Program
+from onnx_parity.harness.search.probes import Failure, Fault, Point, deliver
+from onnx_parity.harness.search.trial import Subject
+from onnx_parity.harness.subjects.delivered import Delivered
+
+#: ONNX operators that surround others, and name no cause unless they are alone.
+_PLUMBING = frozenset(
+    [
+        "Cast",
+        "Constant",
+        "Identity",
+        "Reshape",
+        "Shape",
+        "Unsqueeze",
+        "Squeeze",
+        "Transpose",
+        "Slice",
+        "Concat",
+        "Gather",
+        "Expand",
+    ]
+)
+_NAME = re.compile(r"[A-Za-z_][\w.]*(?=\()")
+#: What differs between errors of one cause: quoted names, names of nodes, paths, and numbers outside of words.
+_DIFFERS = re.compile(r"""node name: [^)]*|Name:'[^']*'|'[^']*'|"[^"]*"|/\S+|(?<![A-Za-z_])-?\d[\d.e+-]*""")
+
+
+def of_message(detail: str) -> str:
+    """An error without what differs from program to program: numbers, names in quotes, paths."""
+    return re.sub(r"\s+", " ", _DIFFERS.sub("#", detail))[:160].strip()
+
+
+def rough(program: Program, failure: Failure) -> str:
+    """What is known of the cause before the program is reduced: failures that are alike in this are rarely two."""
+    if failure.fault is Fault.WRONG:
+        output = re.match(r"output (\d+)", failure.detail)
+        name = program.outputs[int(output[1])] if output and int(output[1]) < len(program.outputs) else ""
+        rules = [line.rule for line in program.lines if name in line.makes]
+        return f"{failure.culprit}: {failure.fault}: {''.join(rules)}"
+    return f"{failure.culprit}: {failure.fault}: {of_message(failure.detail)}"
+
+
+def cause(subject: Subject, point: Point, failure: Failure) -> str:
+    """The cause of the failure of a program that has been reduced."""
+    if failure.fault is not Fault.WRONG:
+        return f"{failure.culprit}: {of_message(failure.detail)}"
+    if failure.culprit.startswith("torch: decompositions"):
+        return f"{failure.culprit}: {failure.detail.partition(',')[0]}"
+    if failure.culprit.startswith("onnx"):
+        delivered = deliver(subject, point)
+        if isinstance(delivered, Delivered):
+            return f"{failure.culprit}: {_joined(_telling([node.op_type for node in delivered.nodes]))}"
+    return f"{failure.culprit}: {_joined(called(subject.program))}"
+
+
+def called(program: Program) -> list[str]:
+    """The functions that a program calls; of operators, the rules that have added them."""
+    return [name for line in program.lines for name in (_NAME.findall(line.text.partition("=")[2]) or [line.rule])]
+
+
+def _telling(operators: list[str]) -> list[str]:
+    return [each for each in operators if each not in _PLUMBING] or operators
+
+
+def _joined(names: Iterable[str]) -> str:
+    return " ".join(sorted(set(names)))

@@ -1,0 +1,95 @@
+"""Drawing a program: rules and calls of the catalogue, one after the other, and inputs whose results mean something."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+
+import torch
+
+from onnx_parity.harness.search.catalogue import Catalogue
+from onnx_parity.harness.search.draft import Draft, FixedSizeError, NoOperandError, RefusedError
+from onnx_parity.harness.search.generated import Program
+from onnx_parity.harness.search.rules.every import RULES
+
+#: The share of operators that are drawn from declarations and the operator database.
+FROM_CATALOGUE = 0.2
+#: The most operators of a program.
+MOST = 30
+#: How many rules are drawn at most for each operator, since some find no operand.
+ATTEMPTS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """A program, or the line that torch refused, and whether every value of it is finite."""
+
+    program: Program
+    refused: str
+    finite: bool
+    lines: int
+
+
+def draw(seed: int, catalogue: Catalogue) -> Drawn:
+    """The program of a seed."""
+    draft = Draft(seed)
+    wanted = min(MOST, 1 + int(draft.random.expovariate(1 / 7)))
+    rules, weights = list(RULES), list(RULES.values())
+    finite, refused = True, ""
+    with quietly():
+        for _ in range(ATTEMPTS * wanted):
+            if refused or len(draft.lines) >= wanted:
+                break
+            before = len(draft.lines)
+            try:
+                if draft.chance(FROM_CATALOGUE):
+                    catalogue.add_to(draft)
+                else:
+                    rule = draft.random.choices(rules, weights)[0]
+                    draft.rule = rule.__name__
+                    rule(draft)
+            except (FixedSizeError, NoOperandError):
+                continue
+            except RefusedError as error:
+                refused = f"{draft.rule}: {error}"
+            finite = finite and _finite(draft, before)
+    return Drawn(draft.finished(), refused, finite, len(draft.lines))
+
+
+def _finite(draft: Draft, before: int) -> bool:
+    """Whether the values are finite that the lines from this one on have computed or written to."""
+    lines = draft.lines[before:]
+    names = {name for line in lines for name in (line.makes or line.reads[:1])}
+    tensors = (
+        tensor
+        for name in names
+        if name in draft.values
+        for tensor in (draft.values[name].tensor, draft.values[name].other)
+    )
+    return all(
+        bool(torch.isfinite(tensor).all()) for tensor in tensors if tensor.is_floating_point() or tensor.is_complex()
+    )
+
+
+@contextmanager
+def quietly() -> Iterator[None]:
+    """A context in which programs run without warnings, gradients, or the compilation of control flow."""
+
+    def as_it_is(program: object = None, **options: object) -> object:
+        return program
+
+    compiling = torch.compile
+    torch.compile = as_it_is  # type: ignore[assignment]
+    try:
+        with torch.no_grad(), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        torch.compile = compiling
+
+
+def redrawn(program: Program, turn: int) -> Program:
+    """The program with other values of its inputs."""
+    return replace(program, draw=program.draw + turn)

@@ -1,0 +1,191 @@
+"""A finding: a defect of somebody's software as a folder of plain files, and whether it is still there.
+
+`finding.toml` says in words what is wrong, and `script.py` shows it. The script ends with 0 once the defect is gone.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import tomllib
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+import msgspec
+
+from onnx_parity.harness.results.environment import package_versions
+
+#: Of the clone: the ledger. A search writes its own findings into its folder.
+LEDGER = Path("findings")
+FILE, SCRIPT = "finding.toml", "script.py"
+#: Seconds that a script may take.
+_SECONDS = 300.0
+#: How many of the last lines that a script prints are recorded.
+LINES = 2
+_COLOUR = re.compile(r"\x1b\[[\d;]*m")
+#: Numbers that a script prints may differ in their last digits, and addresses and paths from machine to machine.
+_VARYING = re.compile(r"0x[0-9a-f]+|\S*/\S+|\d{4}-\d\d-\d\d \S+|:\d+")
+
+
+class FindingError(Exception):
+    """A finding's files cannot be read. The message names the file."""
+
+
+class Finding(msgspec.Struct, frozen=True, kw_only=True):
+    """What `finding.toml` says."""
+
+    #: What is wrong, in one sentence.
+    title: str
+    #: Whose defect it is: `onnxruntime`.
+    culprit: str
+    #: `wrong result`, `error`, `invalid model` or `crash`.
+    fault: str
+    #: What the culprit's documentation says, or the specification that it implements, that makes it a defect.
+    defect: str = ""
+    link: str = ""
+    #: The first version or opset that has it, as far as it is known.
+    since: str = ""
+    #: How it was found.
+    found: str = ""
+    #: The cells, declarations or files of this project that hold it down or avoid it.
+    held_by: tuple[str, ...] = ()
+    #: The causes of a search that are this finding.
+    causes: tuple[str, ...] = ()
+    #: Whether a person has read the finding and run its script.
+    read: bool = False
+    #: The exit code of the script, the end of what it prints, and the packages that it was run with.
+    exit: int = 1
+    prints: str = ""
+    versions: Mapping[str, str] = {}
+
+
+class Now(StrEnum):
+    """What became of a finding."""
+
+    THERE = "still there"
+    GONE = "gone"
+    CHANGED = "changed"
+    UNKNOWN = "cannot be run here"
+
+
+@dataclass(frozen=True, slots=True)
+class Rerun:
+    now: Now
+    exit: int
+    prints: str
+
+
+def read_findings(folder: Path) -> dict[str, Finding]:
+    """The findings of a folder by name."""
+    return {path.parent.name: read(path.parent) for path in sorted(folder.glob(f"*/{FILE}"))}
+
+
+def read(folder: Path) -> Finding:
+    path = folder / FILE
+    try:
+        return msgspec.convert(tomllib.loads(path.read_text("utf-8")), Finding)
+    except (tomllib.TOMLDecodeError, msgspec.ValidationError, UnicodeDecodeError) as error:
+        raise FindingError(f"{path} cannot be read: {error}") from error
+
+
+def write(folder: Path, finding: Finding, script: str) -> None:
+    """Write a finding's files."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / SCRIPT).write_text(script, encoding="utf-8")
+    (folder / FILE).write_text(as_toml(finding), encoding="utf-8")
+
+
+def as_toml(finding: Finding) -> str:
+    """The text of `finding.toml`. Strings of JSON are strings of TOML."""
+    plain = msgspec.to_builtins(finding)
+    versions = plain.pop("versions")
+    lines = [f"{name} = {_spelled(value)}" for name, value in plain.items() if value not in ("", [], False)]
+    lines += ["", "[versions]", *(f"{name} = {_spelled(version)}" for name, version in versions.items())]
+    return "\n".join(lines) + "\n"
+
+
+def _spelled(value: object) -> str:
+    if isinstance(value, str) and "\n" in value and "'''" not in value and value.replace("\n", "").isprintable():
+        return f"'''\n{value}'''"
+    if isinstance(value, list):
+        return f"[{', '.join(map(_spelled, value))}]"
+    return json.dumps(value, ensure_ascii=False)
+
+
+def rerun(folder: Path, finding: Finding) -> Rerun:
+    """Run a finding's script in a process of its own, in a folder that is deleted afterwards."""
+    with tempfile.TemporaryDirectory(prefix="parity-") as aside:
+        shutil.copy(folder / SCRIPT, aside)
+        try:
+            done = subprocess.run(
+                [sys.executable, SCRIPT],
+                cwd=aside,
+                env={**os.environ, "PYTHONWARNINGS": "ignore", "OMP_NUM_THREADS": "1"},
+                capture_output=True,
+                text=True,
+                errors="replace",
+                timeout=_SECONDS,
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            return Rerun(Now.CHANGED, 124, f"did not end within {_SECONDS:g} s")
+    prints = _last(done.stdout) or _last(done.stderr)
+    if "ModuleNotFoundError" in done.stderr:
+        return Rerun(Now.UNKNOWN, done.returncode, _last(done.stderr))
+    if done.returncode == 0:
+        return Rerun(Now.GONE, 0, prints)
+    same = done.returncode == finding.exit and _plain(prints) == _plain(finding.prints)
+    return Rerun(Now.THERE if same else Now.CHANGED, done.returncode, prints)
+
+
+def _last(text: str) -> str:
+    """The last lines of an output, without colours."""
+    lines = [line.rstrip()[:300] for line in _COLOUR.sub("", text).splitlines() if line.strip()]
+    return "\n".join(lines[-LINES:])
+
+
+def _plain(text: str) -> str:
+    return _VARYING.sub("#", " ".join(text.split()))
+
+
+def rerun_all(folder: Path, findings: Mapping[str, Finding], processes: int) -> Iterator[tuple[str, Rerun]]:
+    """Run the scripts of findings, and yield each with its name in their order."""
+    with ThreadPoolExecutor(processes) as pool:
+        yield from zip(findings, pool.map(lambda item: rerun(folder / item[0], item[1]), findings.items()), strict=True)
+
+
+def issue_text(folder: Path, finding: Finding) -> str:
+    """The text of an issue for the culprit's tracker."""
+    versions = ", ".join(f"{name} {version}" for name, version in finding.versions.items())
+    parts = [
+        f"# {finding.title}",
+        finding.defect + (f" ({finding.link})" if finding.link else ""),
+        f"To reproduce:\n\n```python\n{(folder / SCRIPT).read_text('utf-8').rstrip()}\n```",
+        f"It prints, and ends with exit code {finding.exit}:\n\n```text\n{finding.prints.strip()}\n```",
+        f"Versions: {versions}." + (f" It is there since {finding.since}." if finding.since else ""),
+    ]
+    return "\n\n".join(part for part in parts if part.strip()) + "\n"
+
+
+def slug(text: str) -> str:
+    """A folder's name for a cause."""
+    return re.sub(r"[^a-z0-9]+", "_", text.lower()).strip("_")[:60].strip("_")
+
+
+def write_outcome(folder: Path, finding: Finding, rerun: Rerun) -> Finding:
+    """Make what a script has just printed the finding's recorded state, unless it could not be run or is gone."""
+    if rerun.now in (Now.UNKNOWN, Now.GONE):
+        return finding
+    installed = package_versions()
+    versions = {name: installed[name] for name in ("torch", "onnx", "onnxruntime", "onnxscript") if name in installed}
+    kept = msgspec.structs.replace(finding, exit=rerun.exit, prints=rerun.prints, versions=versions)
+    (folder / FILE).write_text(as_toml(kept), encoding="utf-8")
+    return kept

@@ -1,0 +1,83 @@
+"""Which probes a program is put to, and at which points."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from fnmatch import fnmatchcase
+
+from onnx_parity.harness.axes import ONNX_REFERENCE, ONNXRUNTIME, ONNXRUNTIME_OPSETS, PARITY, TORCH_DYNAMO, TORCH_SCRIPT
+from onnx_parity.harness.search import transformations as of
+from onnx_parity.harness.search.probes import Failure, Point, Probe, RefusedHere, runtime
+from onnx_parity.harness.search.trial import Subject
+
+#: Every probe, and the share of programs that are put to it. All run this exporter's model, or no model at all.
+PROBES: Mapping[str, tuple[Probe, float]] = {
+    ONNXRUNTIME: (runtime, 1.0),
+    f"{ONNXRUNTIME}:none": (runtime, 0.15),
+    f"{ONNXRUNTIME}:basic": (runtime, 0.03),
+    ONNX_REFERENCE: (runtime, 0.08),
+    "shape_inference": (of.shape_inference, 0.15),
+    "version_converter": (of.version_converter, 0.08),
+    "text": (of.text, 0.05),
+    "onnxscript_optimizer": (of.onnxscript_optimizer, 0.04),
+    "fake_tensors": (of.fake_tensors, 0.15),
+    "decompositions": (of.decompositions, 0.1),
+}
+#: The share of programs that other exporters export, with the opsets that they write. They take seconds each.
+PEERS = {TORCH_SCRIPT: (0.03, range(9, 21)), TORCH_DYNAMO: (0.004, range(18, 24))}
+
+
+class Ending(StrEnum):
+    """What became of a program at a point."""
+
+    RIGHT = "right"
+    REFUSED = "refused"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class Looked:
+    point: Point
+    ending: Ending
+    failure: Failure | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What a search is restricted to. Probes named here are put to every program."""
+
+    probes: tuple[str, ...] = ()
+    exporters: tuple[str, ...] = ()
+    opsets: tuple[int, ...] = ONNXRUNTIME_OPSETS
+
+    def points(self, seed: int) -> Iterator[Point]:
+        """The points of a program of this seed."""
+        drawn = random.Random(f"points {seed}")
+        opset = drawn.choice(self.opsets)
+        for exporter in self.exporters or (PARITY,):
+            for name, (_, share) in PROBES.items():
+                asked = any(fnmatchcase(name, pattern) for pattern in self.probes)
+                if asked or (not self.probes and drawn.random() < share):
+                    yield Point(name, exporter, opset)
+        if not self.exporters and not self.probes:
+            for exporter, (share, opsets) in PEERS.items():
+                among = [each for each in self.opsets if each in opsets]
+                if among and drawn.random() < share:
+                    yield Point(ONNXRUNTIME, exporter, drawn.choice(among))
+
+
+def look(subject: Subject, point: Point) -> Looked:
+    """Put a program to a probe."""
+    try:
+        failure = PROBES[point.probe][0](subject, point)
+    except RefusedHere:
+        return Looked(point, Ending.REFUSED)
+    return Looked(point, Ending.FAILED if failure else Ending.RIGHT, failure)
+
+
+def unknown(patterns: Sequence[str]) -> list[str]:
+    """The patterns that no probe has a name of."""
+    return [each for each in patterns if not any(fnmatchcase(name, each) for name in PROBES)]

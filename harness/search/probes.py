@@ -1,0 +1,189 @@
+"""What a program is put to: each probe looks for one kind of fault, and says whose it is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+import numpy as np
+import onnx
+
+from onnx_parity.exporter.errors import CaptureError
+from onnx_parity.exporter.verification.oracle import Verdict, judge
+from onnx_parity.harness.axes import ONNX_REFERENCE, ONNXRUNTIME, PARITY, Device
+from onnx_parity.harness.judging.blame import rule, rule_on_failure
+from onnx_parity.harness.judging.reference import Trial
+from onnx_parity.harness.one_line import one_line
+from onnx_parity.harness.record import Blame
+from onnx_parity.harness.search.trial import Subject
+from onnx_parity.harness.subjects.delivered import Delivered, check
+from onnx_parity.harness.subjects.exporters import EXPORTERS, Request
+from onnx_parity.harness.subjects.runtime_interface import NoKernelError
+from onnx_parity.harness.subjects.runtimes import RUNTIMES
+
+
+class Fault(StrEnum):
+    """What is wrong."""
+
+    WRONG = "wrong result"
+    ERROR = "error"
+    INVALID = "invalid model"
+    CRASH = "crash"
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A fault that a probe has found."""
+
+    culprit: str
+    fault: Fault
+    #: One line: the error, or the first element that differs.
+    detail: str
+    #: The inputs for which it was found.
+    trial: Trial | None = field(default=None, compare=False)
+
+
+class RefusedHere(Exception):
+    """An exporter, a runtime or a transformation says that it does not do this. It is no fault."""
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """Where a program is looked at: the probe's name, an exporter, an opset."""
+
+    probe: str
+    exporter: str = PARITY
+    opset: int = 18
+
+    @property
+    def culprit(self) -> str:
+        """Whose code runs at this point: the exporter's, or that of what is done with this exporter's model."""
+        if self.exporter != PARITY or self.probe == ONNXRUNTIME:
+            return self.exporter
+        return self.probe
+
+    def __str__(self) -> str:
+        return f"{self.exporter} at opset {self.opset}, {self.probe}"
+
+
+#: A difference of floats is small up to this share of the largest element, by the bytes of the dtype.
+SMALL = {2: 5e-2, 4: 2e-3, 8: 1e-5}
+
+Probe = Callable[[Subject, Point], Failure | None]
+
+
+def deliver(subject: Subject, point: Point) -> Delivered | Failure:
+    """The model of a program, or the fault of the exporter."""
+    exporter = EXPORTERS[point.exporter]
+    example = subject.example
+    assert example is not None
+    try:
+        if point.exporter not in subject.captures:
+            request = Request(subject.module, example.inputs, subject.names, subject.program.dynamic_axes)
+            subject.captures[point.exporter] = exporter.capture(request)
+        delivered = Delivered(subject.captures[point.exporter].deliver(point.opset, None))
+    except Exception as error:
+        refusal = exporter.refusal(error)
+        if refusal or isinstance(error, CaptureError):
+            raise RefusedHere(refusal or one_line(str(error))) from error
+        return Failure(point.exporter, Fault.ERROR, _said(error))
+    try:
+        if point.exporter == PARITY:
+            check(delivered, point.opset, _asked_shapes(subject, example), len(example.expected))
+        else:
+            onnx.checker.check_model(delivered.proto, full_check=True)
+    except Exception as error:  # noqa: BLE001  The checker raises errors without a common base class.
+        return Failure(point.exporter, Fault.INVALID, _said(error))
+    return delivered
+
+
+def _asked_shapes(subject: Subject, example: Trial) -> dict[str, tuple[int | str, ...]]:
+    axes = subject.program.dynamic_axes
+    return {
+        name: tuple(axes.get(name, {}).get(axis, size) for axis, size in enumerate(array.shape))
+        for name, array in example.feeds.items()
+        if isinstance(array, np.ndarray)
+    }
+
+
+def runtime(subject: Subject, point: Point) -> Failure | None:
+    """Run the model in a runtime, on the example, on other values and on other sizes."""
+    delivered = deliver(subject, point)
+    if isinstance(delivered, Failure):
+        return delivered
+    assert subject.example is not None
+    name = point.probe
+    if point.opset not in RUNTIMES[name].opsets:
+        raise RefusedHere(f"{name} does not support opset {point.opset}")
+    trial = subject.example
+    taken = {value.name for value in delivered.proto.graph.input}
+    try:
+        session = RUNTIMES[name].load(delivered.model, Device.CPU)
+        for trial in (subject.example, *subject.others):
+            trial = _taken(trial, taken)
+            outputs = tuple(session.run(trial.feeds))
+            verdict = judge(outputs, trial.expected)
+            if not verdict.passed:
+                ruling = rule(delivered, trial, outputs, verdict, name, 0)
+                if ruling.blame is Blame.PRECISION or _is_small(verdict, trial):
+                    continue
+                return Failure(_culprit(ruling.blame, point, name), Fault.WRONG, verdict.detail, trial)
+    except NoKernelError as error:
+        raise RefusedHere(f"{name} has no kernel: {one_line(str(error))}") from error
+    except Exception as error:  # noqa: BLE001  A runtime may raise anything.
+        blame = rule_on_failure(delivered, trial, name, 0).blame
+        return Failure(_culprit(blame, point, name), Fault.ERROR, _said(error), trial)
+    return None
+
+
+def _is_small(verdict: Verdict, trial: Trial) -> bool:
+    """Whether floats differ by less than rounding can make of them in a long program. A search looks for more."""
+    if verdict.metrics is None or verdict.metrics.max_abs is None or not verdict.metrics.tolerance:
+        return False
+    value = trial.expected[verdict.metrics.output].value
+    finite = np.abs(value[np.isfinite(value)].astype(np.float64))
+    return verdict.metrics.max_abs <= SMALL[value.dtype.itemsize] * max(float(finite.max(initial=0.0)), 1.0)
+
+
+def _taken(trial: Trial, names: set[str]) -> Trial:
+    """The trial without inputs that the model does not have: torch's exporters leave out what is not used."""
+    feeds = {name: array for name, array in trial.feeds.items() if name in names}
+    return Trial(trial.which, trial.inputs, feeds, trial.expected)
+
+
+def _culprit(blame: Blame, point: Point, name: str) -> str:
+    if blame is Blame.RUNTIME:
+        return ONNX_REFERENCE if name == ONNX_REFERENCE else ONNXRUNTIME
+    return point.exporter if blame is Blame.EXPORTER else f"{point.exporter} or {name}"
+
+
+def _said(error: Exception) -> str:
+    return f"{type(error).__name__}: {one_line(str(error))}"
+
+
+def run_model(model: onnx.ModelProto, trial: Trial, culprit: str) -> Failure | None:
+    """Run a transformed model in onnxruntime. What is wrong with it is the transformation's fault."""
+    try:
+        onnx.checker.check_model(model, full_check=True)
+    except Exception as error:  # noqa: BLE001
+        return Failure(culprit, Fault.INVALID, _said(error), trial)
+    try:
+        outputs = tuple(RUNTIMES[ONNXRUNTIME].load(model.SerializeToString(), Device.CPU).run(trial.feeds))
+    except NoKernelError as error:
+        raise RefusedHere(str(error)) from error
+    except Exception as error:  # noqa: BLE001
+        return Failure(culprit, Fault.INVALID, _said(error), trial)
+    verdict = judge(outputs, trial.expected)
+    if verdict.passed or _is_small(verdict, trial):
+        return None
+    return Failure(culprit, Fault.WRONG, verdict.detail, trial)
+
+
+def valid_model(subject: Subject, point: Point) -> onnx.ModelProto:
+    """The model of a program that onnxruntime runs rightly: what a transformation starts from."""
+    if runtime(subject, Point(ONNXRUNTIME, point.exporter, point.opset)) is not None:
+        raise RefusedHere("the model itself is not right, which is another probe's to say")
+    delivered = deliver(subject, point)
+    assert isinstance(delivered, Delivered)
+    return delivered.proto

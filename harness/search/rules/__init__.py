@@ -1,0 +1,1 @@
+"""The rules by which operators are added to a program, one file for each kind of operator."""

@@ -1,0 +1,142 @@
+"""Scripts that show a fault with nothing but torch, onnx and the culprit. They end with 1 while it is there, else 0."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Sequence
+
+import numpy as np
+import onnx
+import onnx.printer
+import torch
+
+from onnx_parity.exporter.arrays import Array, to_array
+from onnx_parity.harness.axes import ONNX_REFERENCE, PARITY, TORCH_DYNAMO, TORCH_SCRIPT
+from onnx_parity.harness.search.probes import Failure, Point, deliver
+from onnx_parity.harness.search.trial import Subject
+from onnx_parity.harness.subjects.delivered import Delivered
+
+_OF_RUNTIME = '''"""{title}"""
+
+import numpy as np
+import onnx.parser
+{imports}
+
+MODEL = onnx.parser.parse_model("""
+{model}
+""")
+FEEDS = {feeds}
+EXPECTED = {expected}
+
+got = {run}
+print("got     ", *got)
+print("expected", *EXPECTED)
+same = [np.allclose(a, b, 1e-3, 1e-3, equal_nan=True) and a.shape == b.shape for a, b in zip(got, EXPECTED)]
+raise SystemExit(not all(same))
+'''
+_OF_EXPORTER = '''"""{title}"""
+
+import numpy as np
+import onnxruntime
+import torch
+import torch.nn.functional as F
+{constants}
+{program}
+
+ARGUMENTS = ({arguments})
+program = Program().eval()
+{export}
+names = [each.name for each in onnxruntime.InferenceSession("model.onnx").get_inputs()]
+feeds = {{name: value.numpy() for name, value in zip({names}, ARGUMENTS) if name in names}}
+got = onnxruntime.InferenceSession("model.onnx").run(None, feeds)
+expected = [each.numpy() for each in program(*ARGUMENTS)]
+print("got     ", *got)
+print("expected", *expected)
+raise SystemExit(not all(np.allclose(a, b, 1e-3, 1e-3, equal_nan=True) for a, b in zip(got, expected)))
+'''
+_OF_TORCH = '''"""{title}"""
+
+import torch
+import torch.nn.functional as F
+{constants}
+{program}
+
+ARGUMENTS = ({arguments})
+# {detail}
+{check}
+'''
+_CALL = '(program, ARGUMENTS, "model.onnx", input_names={names}, opset_version={opset}'
+_EXPORTS = {
+    TORCH_DYNAMO: f"torch.onnx.export{_CALL}, dynamo=True)",
+    TORCH_SCRIPT: f"torch.onnx.export{_CALL}, dynamo=False)",
+    PARITY: f"onnx_parity.export{_CALL})",
+}
+
+
+def script(subject: Subject, point: Point, failure: Failure, title: str) -> str:
+    """The script of a reduced program."""
+    program = subject.program
+    if failure.culprit.startswith("torch:"):
+        return _OF_TORCH.format(
+            title=title, detail=failure.detail, check="print(Program()(*ARGUMENTS))", **_program(subject)
+        )
+    trial = failure.trial or subject.example
+    delivered = deliver(subject, point)
+    if failure.culprit in _EXPORTS or not isinstance(delivered, Delivered) or trial is None:
+        export = _EXPORTS[point.exporter].format(names=[each.name for each in program.arguments], opset=point.opset)
+        names = [each.name for each in program.arguments]
+        if point.exporter == PARITY:
+            export = f"import onnx_parity\n{export}"
+        return _OF_EXPORTER.format(title=title, export=export, names=names, **_program(subject))
+    imports, run = "import onnxruntime", "onnxruntime.InferenceSession(MODEL.SerializeToString()).run(None, FEEDS)"
+    if failure.culprit == ONNX_REFERENCE:
+        imports, run = "from onnx.reference import ReferenceEvaluator", "ReferenceEvaluator(MODEL).run(None, FEEDS)"
+    return _OF_RUNTIME.format(
+        title=title,
+        imports=imports,
+        model=_text(delivered.proto),
+        feeds="{" + ", ".join(f'"{name}": {spelled(array)}' for name, array in trial.feeds.items()) + "}",  # type: ignore[arg-type]
+        expected=f"[{', '.join(spelled(each.value) for each in trial.expected)}]",
+        run=run,
+    )
+
+
+def _text(model: onnx.ModelProto) -> str:
+    """The model as text, without what only describes it."""
+    plain = onnx.ModelProto()
+    plain.CopyFrom(model)
+    for field in ("producer_name", "producer_version", "doc_string"):
+        plain.ClearField(field)
+    del plain.graph.value_info[:], plain.metadata_props[:], plain.graph.metadata_props[:]
+    for node in plain.graph.node:
+        node.ClearField("doc_string")
+        node.ClearField("name")
+        del node.metadata_props[:]
+    return str(onnx.printer.to_text(plain)).replace("\\", "\\\\")
+
+
+def _program(subject: Subject) -> dict[str, str]:
+    program = subject.program
+    constants = "".join(f"\n{name} = {spelled_tensor(value)}" for name, value in program.constants().items())
+    arguments = "".join(f"{spelled_tensor(value)}, " for value in program.values())
+    return {"constants": constants, "program": textwrap.dedent(program.source).rstrip(), "arguments": arguments}
+
+
+def spelled(array: Array) -> str:
+    """An array as source code."""
+    text = np.array2string(array, separator=", ", threshold=10**6, max_line_width=10**6, floatmode="unique")
+    text = " ".join(text.split()).replace("nan", "np.nan").replace("inf", "np.inf")
+    return f"np.array({text if array.size else array.tolist()}, np.{array.dtype.name})".replace(", np.bool)", ", bool)")
+
+
+def spelled_tensor(tensor: torch.Tensor) -> str:
+    """A tensor as source code."""
+    values = _rounded(to_array(tensor).tolist()) if tensor.dtype is not torch.bfloat16 else tensor.tolist()
+    return f"torch.tensor({values}, dtype={tensor.dtype})".replace("nan", 'float("nan")').replace("inf", 'float("inf")')
+
+
+def _rounded(values: object) -> object:
+    """Numbers with as many digits as float32 has, which is what most of them are."""
+    if isinstance(values, Sequence):
+        return [_rounded(each) for each in values]
+    return float(f"{values:.9g}") if isinstance(values, float) else values

@@ -1,0 +1,149 @@
+"""A worker process of a search: draws programs by number, and puts each to its probes.
+
+    python -m onnx_parity.harness.search.searcher DESCRIPTOR
+
+An `Order` comes first on standard input, then numbers. Answers go to the descriptor, because exporters print.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+import tempfile
+import time
+import warnings
+from collections import Counter
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+
+import msgspec
+import torch
+
+from onnx_parity.harness.axes import TORCH_DYNAMO
+from onnx_parity.harness.cases.seeds import stable_seed
+from onnx_parity.harness.running.channel import Channel, die_with
+from onnx_parity.harness.search.catalogue import Catalogue
+from onnx_parity.harness.search.causes import called, cause, rough
+from onnx_parity.harness.search.drawing import Drawn, draw, quietly, redrawn
+from onnx_parity.harness.search.generated import Program
+from onnx_parity.harness.search.looking import Choice, look
+from onnx_parity.harness.search.messages import Crashed, Entered, Found, Order, Report
+from onnx_parity.harness.search.probes import Failure, Fault, Point
+from onnx_parity.harness.search.reducing import MOST_TRIED, dies_at, reduce
+from onnx_parity.harness.search.scripts import script
+from onnx_parity.harness.search.trial import Subject
+
+#: Sent once, when all slow imports are done.
+READY = b"ready"
+#: How many inputs are tried for results that mean something.
+REDRAWN = 4
+#: So many failures of one rough cause are reduced; two causes may be alike in it.
+ALIKE = 3
+#: For exporters that take seconds, fewer programs are tried in a reduction.
+SLOW = {TORCH_DYNAMO: 25}
+
+
+class Searcher:
+    """Draws programs and looks at them."""
+
+    def __init__(self, order: Order, entered: Channel | None = None, *, reduces: bool = True) -> None:
+        self._order = order
+        self._catalogue = Catalogue.of_project([Path(each) for each in order.declarations])
+        self._choice = Choice(order.probes, order.exporters, order.opsets)
+        self._reduced = Counter(order.reduced)
+        self._channel = entered
+        self._reduces = reduces
+
+    def look_at(self, number: int) -> Report:
+        """Draw the program of a number and put it to its points."""
+        start, aside = time.process_time(), 0.0
+        seed = stable_seed(self._order.seed, "program", str(number))
+        drawn = draw(seed, self._catalogue)
+        endings: Counter[str] = Counter()
+        found: list[Found] = []
+        subject = None if drawn.refused or not drawn.program.outputs else _steady(drawn)
+        if subject is not None:
+            for point in self._choice.points(seed):
+                self._enter(str(point))
+                with quietly():
+                    looked = look(subject, point)
+                endings[looked.ending] += 1
+                if looked.failure is not None:
+                    began = time.process_time()
+                    found.append(self._found(number, subject, point, looked.failure))
+                    aside += time.process_time() - began
+            subject.release()
+        seconds = time.process_time() - start - aside
+        steady = subject is not None
+        return Report(number, drawn.lines, drawn.refused, drawn.finite, steady, dict(endings), seconds, tuple(found))
+
+    def reduce_crash(self, crashed: Crashed) -> Report:
+        """Reduce a program that ends the process. Each candidate is looked at in a copy of this one."""
+        seed = stable_seed(self._order.seed, "program", str(crashed.number))
+        point = next(each for each in self._choice.points(seed) if str(each) == crashed.point)
+        failure = Failure(point.culprit, Fault.CRASH, crashed.detail)
+        subject = _steady(draw(seed, self._catalogue))
+        assert subject is not None, "it was looked at"
+        with tempfile.TemporaryDirectory(prefix="parity-") as aside:
+            dies = partial(dies_at, point=point, stderr=Path(aside) / "stderr")
+            small = Subject(reduce(subject.program, point, failure, MOST_TRIED, dies))
+        why = f"{failure.culprit}: crash: {' '.join(sorted(set(called(small.program))))}"
+        text = script(small, point, failure, f"{failure.culprit}: {crashed.detail} ({point})")
+        found = Found(
+            crashed.number, crashed.point, failure.culprit, failure.fault, crashed.detail, why, why,
+            small.program.source, text,
+        )  # fmt: skip
+        return Report(crashed.number, len(subject.program.lines), "", True, True, {"failed": 1}, 0.0, (found,))
+
+    def _found(self, number: int, subject: Subject, point: Point, failure: Failure) -> Found:
+        alike = rough(subject.program, failure)
+        self._reduced[alike] += 1
+        plain = Found(number, str(point), failure.culprit, failure.fault, failure.detail, alike)
+        if self._reduced[alike] > ALIKE or not self._reduces:
+            return plain
+        self._enter(f"{point}, being reduced")
+        small = Subject(reduce(subject.program, point, failure, SLOW.get(point.exporter, MOST_TRIED)))
+        with quietly():
+            again = look(small, point).failure or failure
+            why = cause(small, point, again)
+            text = script(small, point, again, f"{again.culprit}: {again.fault} ({point})")
+        small.release()
+        return msgspec.structs.replace(plain, detail=again.detail, cause=why, source=small.program.source, script=text)
+
+    def _enter(self, point: str) -> None:
+        if self._channel is not None:
+            self._channel.send(msgspec.json.encode(Entered(point)))
+
+
+def _steady(drawn: Drawn) -> Subject | None:
+    """The program with inputs for which a difference means something; None if there are none among those tried."""
+    for turn in range(REDRAWN):
+        program: Program = redrawn(drawn.program, turn)
+        subject = Subject(program)
+        with quietly():
+            if subject.example is not None:
+                return subject
+        subject.release()
+    return None
+
+
+def main(descriptor: int) -> None:
+    """Answer numbers until there are no more."""
+    die_with(os.getppid())
+    warnings.simplefilter("ignore")
+    logging.disable(logging.CRITICAL)
+    torch.set_num_threads(1)
+    channel = Channel(sys.stdin.fileno(), descriptor)
+    with suppress(EOFError):
+        searcher = Searcher(msgspec.json.decode(channel.receive(), type=Order), channel)
+        channel.send(READY)
+        while True:
+            asked = msgspec.json.decode(channel.receive(), type=int | Crashed)
+            report = searcher.reduce_crash(asked) if isinstance(asked, Crashed) else searcher.look_at(asked)
+            channel.send(msgspec.json.encode(report))
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]))

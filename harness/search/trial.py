@@ -1,0 +1,118 @@
+"""torch's own results of a program for some inputs, and whether a difference from them would mean anything."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+import torch
+from torch.utils._pytree import tree_leaves
+
+from onnx_parity.exporter.arrays import Array, Float64Array, epsilon, is_float, to_array
+from onnx_parity.exporter.verification.oracle import expect
+from onnx_parity.exporter.verification.reference import Twin, moved
+from onnx_parity.harness.cases.program import InputSet
+from onnx_parity.harness.cases.seeds import stable_seed
+from onnx_parity.harness.judging.reference import Trial
+from onnx_parity.harness.search.generated import Program, release
+from onnx_parity.harness.subjects.exporters import Captured
+
+#: How often the inputs are moved by a unit in the last place, to see what that changes.
+MOVES = 2
+#: A change of a result by more than this, relative to it or to 1, is no rounding: the program magnifies it.
+_MAGNIFIED = 1e-2
+#: The tolerance of such a result in steps of the coarsest dtype.
+COARSE = 128.0
+
+
+@dataclass(frozen=True, eq=False)
+class Subject:
+    """A program that is put to the probes: its module, and torch's results."""
+
+    program: Program
+    #: By exporter, since one capture serves every opset.
+    captures: dict[str, Captured] = field(default_factory=dict)
+
+    @cached_property
+    def module(self) -> torch.nn.Module:
+        return self.program.module()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(each.name for each in self.program.arguments)
+
+    @cached_property
+    def example(self) -> Trial | None:
+        return self._trial(resized=False, turn=0)
+
+    @cached_property
+    def others(self) -> tuple[Trial, ...]:
+        """The inputs that the model is run with besides: of other sizes where some vary, and of other values."""
+        varies = bool(self.program.dynamic_axes)
+        trials = [self._trial(resized=resized, turn=1) for resized in ((True, False) if varies else (False,))]
+        return tuple(trial for trial in trials if trial is not None)
+
+    def run(self, inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+        return _outputs(self.module, tuple(inputs))
+
+    def release(self) -> None:
+        if "module" in self.__dict__:
+            release(self.module)
+
+    @cached_property
+    def _coarsest(self) -> float:
+        """The greatest epsilon of the floats of the program, its intermediate values among them."""
+        inputs = [value.clone() for value in self.program.values()]
+        found = {value.dtype for _, value in self.program.bound(inputs) if value.is_floating_point()}
+        return max((torch.finfo(dtype).eps for dtype in found), default=torch.finfo(torch.float32).eps)
+
+    def _trial(self, *, resized: bool, turn: int) -> Trial | None:
+        """The results for these inputs; None if they mean nothing: they jump where the inputs move a little, or torch
+        does not take these values."""
+        inputs = self.program.values(resized=resized, turn=turn)
+        try:
+            values = [to_array(output) for output in self.run(inputs)]
+        except Exception:  # noqa: BLE001  Torch may refuse other values than those that the program was drawn with.
+            return None
+        twin = Twin(self.module, torch.float64, _outputs)
+        exact = twin.outputs(inputs)
+        turns = [moved(inputs, stable_seed(number, "moved")) for number in range(MOVES)] if exact is not None else []
+        followed = [outputs for each in turns if (outputs := twin.outputs(each)) is not None]
+        if exact is None or not all(_is_steady(values, outputs) for outputs in (exact, *followed)):
+            return None
+        step = self._coarsest
+        expected = tuple(
+            expect(
+                value,
+                exact[place],
+                [outputs[place] for outputs in followed],
+                moved_by=step,
+                # What is computed from coarser values than its own dtype is as exact as those are.
+                declared=COARSE * step if is_float(value.dtype) and epsilon(value.dtype) < step else None,
+            )
+            for place, value in enumerate(values)
+        )
+        feeds = {name: to_array(tensor) for name, tensor in zip(self.names, inputs, strict=True)}
+        return Trial(InputSet(draw=turn, sizes=(("other", 1),) if resized else ()), inputs, feeds, expected)
+
+
+def _outputs(module: torch.nn.Module, inputs: tuple[torch.Tensor, ...]) -> list[torch.Tensor]:
+    """The outputs of a call with copies of the inputs."""
+    return tree_leaves(module(*(tensor.clone() for tensor in inputs)))
+
+
+def _is_steady(values: Sequence[Array], exact: Sequence[Float64Array]) -> bool:
+    """Whether results in float64 are those in the program's dtypes but for rounding."""
+    for value, other in zip(values, exact, strict=True):
+        if value.shape != other.shape:
+            return False
+        wide = value.astype(np.float64)
+        with np.errstate(all="ignore"):
+            same = (wide == other) | (np.isnan(wide) & np.isnan(other))
+            rough = 8.0 if value.dtype.itemsize == 2 else 1.0
+            near = np.abs(wide - other) <= rough * _MAGNIFIED * np.maximum(np.abs(other), 1.0)
+        if not (same | (near & (value.dtype.kind not in "iub"))).all():
+            return False
+    return True

@@ -1,0 +1,247 @@
+"""Generated programs: what is drawn, what finds a fault in them, how they are reduced, and findings."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+
+from onnx_parity.exporter.lowering.aten import activation
+from onnx_parity.harness.inputs import Floats
+from onnx_parity.harness.search.catalogue import Catalogue, NotSpelledError, spelled
+from onnx_parity.harness.search.causes import of_message
+from onnx_parity.harness.search.coordinator import Search, SearchError
+from onnx_parity.harness.search.draft import Draft, FixedSizeError, RefusedError
+from onnx_parity.harness.search.drawing import Drawn, draw, quietly
+from onnx_parity.harness.search.generated import Input, Line, Program
+from onnx_parity.harness.search.ledger import (
+    Finding,
+    FindingError,
+    Now,
+    issue_text,
+    read,
+    read_findings,
+    rerun,
+    slug,
+    write,
+    write_outcome,
+)
+from onnx_parity.harness.search.looking import Choice, Ending, look, unknown
+from onnx_parity.harness.search.messages import Found, Order, Report
+from onnx_parity.harness.search.probes import Fault, Point
+from onnx_parity.harness.search.reducing import dies_at, reduce
+from onnx_parity.harness.search.rules.every import RULES
+from onnx_parity.harness.search.trial import Subject
+
+NOTHING = Catalogue([], {})
+ORDER = Order(0, (), ("onnxruntime",), (), (18,), {})
+
+
+@pytest.fixture(scope="module")
+def drawn() -> list[Drawn]:
+    return [draw(seed, NOTHING) for seed in range(40)]
+
+
+def test_programs_run_and_are_finite(drawn: list[Drawn]) -> None:
+    assert [each.refused for each in drawn if each.refused] == []
+    assert sum(each.finite for each in drawn) >= 32
+
+
+def test_the_lines_of_a_program_are_those_of_its_source(drawn: list[Drawn]) -> None:
+    with quietly():
+        for each in drawn[:10]:
+            outputs = Subject(each.program).run(each.program.values())
+            bound = dict(each.program.bound(each.program.values()))
+            assert [output.shape for output in outputs] == [bound[name].shape for name in each.program.outputs]
+
+
+def test_a_seed_has_one_program(drawn: list[Drawn]) -> None:
+    again = draw(7, NOTHING).program
+    assert again.source == drawn[7].program.source
+    assert all(map(torch.equal, again.values(), drawn[7].program.values()))
+
+
+def test_what_is_drawn_has_what_a_search_needs(drawn: list[Drawn]) -> None:
+    programs = [each.program for each in drawn]
+    assert any(program.dynamic_axes for program in programs)
+    assert any(not line.makes for program in programs for line in program.lines), "a write in place"
+    assert any(0 in value.shape for program in programs for value in program.values())
+    assert len({value.dtype for program in programs for value in program.values()}) >= 5
+    assert len({line.rule for program in programs for line in program.lines}) >= len(RULES) // 2
+
+
+def test_a_rule_is_refused_where_torch_is() -> None:
+    draft = Draft(0)
+    x = draft.fresh("float", (2, 3))
+    with pytest.raises(RefusedError, match="no_such_function"):
+        draft.add("torch.no_such_function({0})", x)
+
+
+def test_a_line_that_fixes_a_size_is_left_out() -> None:
+    draft = Draft(0)
+    x = draft.given(Floats((6, 2), dtype=torch.float32), {0: ("n", 3)})
+    with pytest.raises(FixedSizeError):
+        draft.add("{0}.reshape(2, 6)", x)
+    assert not draft.lines
+    assert draft.add("{0}.reshape({0}.shape[0] * 2)", x).varies(0)
+
+
+def test_values_are_brought_into_a_range() -> None:
+    draft = Draft(1)
+    x = draft.fresh("float", (4,), low=-9, high=9, dtype=torch.float32)
+    low, high = draft.within(x, -0.5, 0.5).range()
+    assert -0.5 <= low <= high <= 0.5
+    assert draft.within(x, 2, float("inf")).range()[0] >= 2
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(torch.float16, "torch.float16"), ((1,), "(1,)"), ([None, 2.5], "[None, 2.5]"), ("{}", "'{{}}'")],
+)
+def test_arguments_as_source(value: object, text: str) -> None:
+    assert spelled(value) == text
+
+
+def test_an_object_has_no_source() -> None:
+    with pytest.raises(NotSpelledError):
+        spelled(object())
+
+
+# --- a fault is found and reduced -------------------------------------------------------------------------------------
+
+
+def made(*lines: Line, outputs: tuple[str, ...]) -> Program:
+    x = Input("x0", Floats((2, 3), dtype=torch.float32, low=-3.0, high=3.0), {})
+    return Program((x,), lines, outputs)
+
+
+CHAIN = made(
+    Line("v0 = x0 * 2", ("v0",), ("x0",), "arithmetic"),
+    Line("v1 = F.hardswish(v0)", ("v1",), ("v0",), "unary"),
+    Line("v2 = v1 + x0", ("v2",), ("v1", "x0"), "arithmetic"),
+    Line("v3 = x0.sin()", ("v3",), ("x0",), "unary"),
+    outputs=("v2", "v3"),
+)
+
+
+@pytest.fixture
+def wrong_hardswish() -> Iterator[None]:
+    code = activation.hardswish.__code__
+    activation.hardswish.__code__ = (lambda g, self: g.op("Neg", self)).__code__
+    yield
+    activation.hardswish.__code__ = code
+
+
+AT = Point("onnxruntime", opset=18)
+
+
+@pytest.mark.usefixtures("wrong_hardswish")
+def test_a_fault_is_found_and_reduced() -> None:
+    with quietly():
+        looked = look(Subject(CHAIN), AT)
+    assert looked.failure is not None
+    assert (looked.failure.culprit, looked.failure.fault) == ("parity", Fault.WRONG)
+    small = reduce(CHAIN, AT, looked.failure)
+    assert [line.text for line in small.lines] == ["v1 = F.hardswish(v0)"]
+    assert [value.shape for value in small.values()] == [(1, 1)]
+
+
+def test_without_the_fault_it_is_right() -> None:
+    with quietly():
+        assert look(Subject(CHAIN), AT).ending is Ending.RIGHT
+
+
+def test_every_probe_takes_a_program() -> None:
+    with quietly():
+        endings = {point.probe: look(Subject(CHAIN), point).ending for point in Choice(("*",), opsets=(18,)).points(0)}
+    assert set(endings.values()) <= {Ending.RIGHT, Ending.REFUSED}
+    assert endings["shape_inference"] is Ending.RIGHT
+    assert endings["decompositions"] is Ending.RIGHT
+
+
+def test_a_crash_is_seen_from_outside(tmp_path: Path) -> None:
+    kills = made(Line("v0 = __import__('os')._exit(3)", ("v0",), ("x0",), "x"), outputs=("v0",))
+    assert dies_at(kills, AT, tmp_path / "stderr")
+    assert not dies_at(CHAIN, AT, tmp_path / "stderr")
+
+
+def test_names_of_probes() -> None:
+    assert unknown(["onnx*", "no_such"]) == ["no_such"]
+    seed = random.Random(0).getrandbits(60)
+    assert list(Choice().points(seed)) == list(Choice().points(seed))
+
+
+def test_errors_that_differ_in_names_have_one_cause() -> None:
+    one, other = (
+        "Error: (op_type:Add, node name: /Add_1): 3 of tensor(bool)",
+        "Error: (op_type:Add, node name: /A): 17 of tensor(bool)",
+    )
+    assert of_message(one) == of_message(other) != of_message(one.replace("bool", "int8"))
+
+
+# --- the folder of a search -------------------------------------------------------------------------------------------
+
+
+def test_a_search_goes_on_where_it_was(tmp_path: Path) -> None:
+    search = Search.at(tmp_path, ORDER, tmp_path / "ledger")
+    found = Found(
+        0, "parity at opset 18", "parity", "wrong result", "output 0 differs", "rough", "the cause", "", "pass\n"
+    )
+    search.keep(Report(0, 3, "", True, True, {"failed": 1}, 0.1, (found, found)))
+    search.write_state()
+    again = Search.at(tmp_path, ORDER, tmp_path / "ledger")
+    assert again.state.totals.programs == 1
+    assert again.state.causes == {"the cause": 2}
+    assert list(read_findings(tmp_path / "findings")) == ["the_cause"]
+    with pytest.raises(SearchError, match="other options"):
+        Search.at(tmp_path, Order(1, (), (), (), (18,), {}), tmp_path / "ledger")
+
+
+# --- findings ---------------------------------------------------------------------------------------------------------
+
+FINDING = Finding(
+    title='A "quoted" defect', culprit="onnxruntime", fault="error", defect="It is\nsaid.", exit=1, prints="got 1\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("script", "now"),
+    [
+        ("print('got 1')\nraise SystemExit(1)", Now.THERE),
+        ("print('got 2')\nraise SystemExit(1)", Now.CHANGED),
+        ("import os; os.abort()", Now.CHANGED),
+        ("print('right')", Now.GONE),
+        ("import no_such_module_at_all", Now.UNKNOWN),
+    ],
+)
+def test_what_became_of_a_finding(tmp_path: Path, script: str, now: Now) -> None:
+    write(tmp_path / "it", FINDING, script)
+    assert read(tmp_path / "it") == FINDING
+    assert rerun(tmp_path / "it", FINDING).now is now
+
+
+def test_a_new_state_is_kept(tmp_path: Path) -> None:
+    write(tmp_path / "it", FINDING, "print('got 2')\nraise SystemExit(5)")
+    kept = write_outcome(tmp_path / "it", FINDING, rerun(tmp_path / "it", FINDING))
+    assert (kept.exit, kept.prints.strip()) == (5, "got 2")
+    assert rerun(tmp_path / "it", read(tmp_path / "it")).now is Now.THERE
+
+
+def test_the_text_of_an_issue(tmp_path: Path) -> None:
+    write(tmp_path / "it", FINDING, "print(1)\n")
+    text = issue_text(tmp_path / "it", FINDING)
+    assert text.startswith('# A "quoted" defect\n\nIt is\nsaid.\n\nTo reproduce:\n\n```python\nprint(1)\n```')
+
+
+def test_a_damaged_finding_is_named(tmp_path: Path) -> None:
+    (tmp_path / "it").mkdir()
+    (tmp_path / "it" / "finding.toml").write_text("title = 3")
+    with pytest.raises(FindingError, match=r"it/finding\.toml cannot be read"):
+        read_findings(tmp_path)
+
+
+def test_names_of_findings() -> None:
+    assert slug("onnxruntime: TopK, of 3!") == "onnxruntime_topk_of_3"
