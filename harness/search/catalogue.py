@@ -17,7 +17,15 @@ from torch.utils._pytree import tree_leaves, tree_unflatten
 
 from onnx_parity.harness.case import Case, Declaration
 from onnx_parity.harness.cases.declarations import declared_under
-from onnx_parity.harness.cases.opinfo_entries import DATABASE, EXCLUDED, Usable, first_dtype, read_survey, spread
+from onnx_parity.harness.cases.opinfo_entries import (
+    EXCLUDED,
+    Database,
+    Usable,
+    first_dtype,
+    read_survey,
+    spread,
+    survey_path,
+)
 from onnx_parity.harness.cases.opinfo_samples import Sample, draw_samples
 from onnx_parity.harness.inputs import Maker, name_of
 from onnx_parity.harness.record import Kind
@@ -62,7 +70,8 @@ class Catalogue:
 
     @classmethod
     def of_project(cls, declarations: Sequence[Path]) -> Catalogue:
-        return cls([place for place in declarations if place.name != "model_zoo"], read_survey(DATABASE.absolute()))
+        survey = read_survey(survey_path(Database.OPERATORS.value.absolute()))
+        return cls([place for place in declarations if place.name != "model_zoo"], survey)
 
     def add_to(self, draft: Draft) -> None:
         """Add a line that calls one of the operators."""

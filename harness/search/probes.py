@@ -12,7 +12,7 @@ import onnx
 from onnx_parity.exporter.errors import CaptureError
 from onnx_parity.exporter.verification.oracle import Verdict, judge
 from onnx_parity.harness.axes import ONNX_REFERENCE, ONNXRUNTIME, PARITY, Device
-from onnx_parity.harness.judging.blame import rule, rule_on_failure
+from onnx_parity.harness.judging.blame import Evidence, rule, rule_on_failure
 from onnx_parity.harness.judging.reference import Trial
 from onnx_parity.harness.one_line import one_line
 from onnx_parity.harness.record import Blame
@@ -125,14 +125,14 @@ def runtime(subject: Subject, point: Point) -> Failure | None:
             outputs = tuple(session.run(trial.feeds))
             verdict = judge(outputs, trial.expected)
             if not verdict.passed:
-                ruling = rule(delivered, trial, outputs, verdict, name, 0)
+                ruling = rule(Evidence(trial, delivered, name), outputs, verdict)
                 if ruling.blame is Blame.PRECISION or _is_small(verdict, trial):
                     continue
                 return Failure(_culprit(ruling.blame, point, name), Fault.WRONG, verdict.detail, trial)
     except NoKernelError as error:
         raise RefusedHere(f"{name} has no kernel: {one_line(str(error))}") from error
     except Exception as error:  # noqa: BLE001  A runtime may raise anything.
-        blame = rule_on_failure(delivered, trial, name, 0).blame
+        blame = rule_on_failure(Evidence(trial, delivered, name)).blame
         return Failure(_culprit(blame, point, name), Fault.ERROR, _said(error), trial)
     return None
 

@@ -23,7 +23,7 @@ from onnx_parity.harness.escaping import (
     workflow_message,
     workflow_property,
 )
-from onnx_parity.harness.gate.findings import Finding, FindingKind
+from onnx_parity.harness.gate.findings import Finding, FindingKind, GateCause
 from onnx_parity.harness.gate.formats import junit, lines, markdown, workflow_commands
 from onnx_parity.harness.gate.policy import Action
 from onnx_parity.harness.gate.verdict import Verdict
@@ -117,8 +117,13 @@ def verdict_of(names: Names) -> Verdict:
         Finding(kind, names.subject, names.detail, names.case, 9, names.file, 3)
         for kind in (FindingKind.NEW_FAILURE, FindingKind.SHRUNK_HEADROOM)
     ]
+    causes = [
+        GateCause(each.kind, names.subject, "1 cell", names.detail, 1, [names.case], [9], names.case, names.file, 3)
+        for each in findings
+    ]
     actions = {kind: Action.FAIL if kind is FindingKind.NEW_FAILURE else Action.WARN for kind in FindingKind}
-    return Verdict("before", names.run, actions, findings, [names.change], {Status.PASSED: (1, 1)}, True)
+    counts = {Status.PASSED: (1, 1)}
+    return Verdict("before", names.run, actions, findings, causes, [names.change], counts, True, [])
 
 
 @patient
@@ -129,7 +134,7 @@ def test_every_output_of_the_gate_is_well_formed(names: Names) -> None:
     assert (suite.get("tests"), len(suite)) == ("2", 2)
     tokens = MarkdownIt("commonmark", {"html": True}).enable("table").parse(markdown(verdict))
     assert [token.type for token in tokens].count("tr_open") == 3 + 2 * 2
-    assert [token.type for token in tokens].count("td_open") == 2 * 2 + 2 * 3
+    assert [token.type for token in tokens].count("td_open") == 2 * 2 + 2 * 4
     assert not [token for token in inline(markdown(verdict)) if token.type in ("html_inline", "link_open", "image")]
     assert not [token for token in tokens if token.type == "html_block"]
     for command in workflow_commands(verdict):
