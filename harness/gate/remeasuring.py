@@ -74,7 +74,7 @@ def remeasured(
 def _refuse_elsewhere(info: RunInfo) -> None:
     if info.platform != platform_name():
         raise NotMeasuredError("the run was on another machine")
-    if info.packages != package_versions():
+    if info.packages != package_versions(info.packages):
         raise NotMeasuredError("the installed packages are not those of the run")
     if any(info.contents.get(file, content) != content for file, content in contents().items()):
         raise NotMeasuredError("the exporter or the harness has changed since the run")

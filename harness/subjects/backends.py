@@ -22,7 +22,7 @@ import onnx
 
 from onnx_parity.exporter.arrays import Fed
 from onnx_parity.harness.axes import BACKEND, OPSETS, Device, Dtype
-from onnx_parity.harness.one_line import one_line
+from onnx_parity.harness.one_line import error_line, one_line
 from onnx_parity.harness.subjects.runtime_interface import NoKernelError, Session
 
 
@@ -96,7 +96,7 @@ def _loaded(name: str) -> BackendModule:
         module = import_module(name)
     except Exception as error:
         # If a package lacks another one, its error only names the other one.
-        raise NoBackendError(f"{name} cannot be imported: {type(error).__name__}: {one_line(str(error))}") from error
+        raise NoBackendError(f"{name} cannot be imported: {error_line(error)}") from error
     for function in ("prepare", "supports_device"):
         if not callable(getattr(module, function, None)):
             raise NoBackendError(f"{name} is not an ONNX backend: it has no {function}()")

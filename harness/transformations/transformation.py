@@ -15,7 +15,7 @@ from pathlib import Path
 import onnx
 
 from onnx_parity.exporter.arrays import Fed
-from onnx_parity.harness.one_line import one_line
+from onnx_parity.harness.one_line import error_line, one_line
 from onnx_parity.harness.subjects.delivered import Delivered
 from onnx_parity.harness.transformations.kept import NotKeptError, check_kept
 
@@ -71,7 +71,7 @@ def applied(transformation: Transformation, delivered: Delivered, samples: Sampl
             raise DeclinedError(
                 f"{name} does not support it: {one_line(str(error)) or type(error).__name__}"
             ) from error
-        raise TransformationError(f"{name} raised {type(error).__name__}: {one_line(str(error))}") from error
+        raise TransformationError(f"{name} raised {error_line(error)}") from error
     if not isinstance(made, onnx.ModelProto):
         raise TransformationError(f"{name} returned {type(made).__name__} instead of a model (onnx.ModelProto)")
     result = Delivered(_stored(made, folder))
