@@ -20,8 +20,8 @@ from onnx_parity.harness.drawing.drawings import (
     AtOpset,
     Drawing,
     DrawnGraph,
+    ErrorInside,
     ErrorPicture,
-    ValueError_,
     blank_drawing,
 )
 from onnx_parity.harness.drawing.drawn_graph import drawn_graph
@@ -101,7 +101,7 @@ def _model(captured: Captured, opset: int) -> ir.Model:
 
 def _errors(
     captured: Captured, cell: Cell, trial: Trial, outcome: Outcome | None
-) -> tuple[dict[str, ValueError_], list[ErrorPicture], str]:
+) -> tuple[dict[str, ErrorInside], list[ErrorPicture], str]:
     """The errors of the values inside the model and of its outputs, and why there are none."""
     if outcome is None or outcome.status not in (Status.PASSED, Status.FAILED):
         return {}, [], ""
@@ -152,8 +152,8 @@ def _expected(graph: Graph, shared: Mapping[str, Value], inputs: Sequence[torch.
     return found
 
 
-def _value_error(got: object, expected: Expected) -> ValueError_:
+def _value_error(got: object, expected: Expected) -> ErrorInside:
     verdict = judge([got], [expected])
     metrics = verdict.metrics
     growth = (1.0 / metrics.headroom if metrics.headroom else None) if metrics else (0.0 if verdict.passed else None)
-    return ValueError_(not verdict.passed, growth, verdict.detail.removeprefix("output 0 "))
+    return ErrorInside(not verdict.passed, growth, verdict.detail.removeprefix("output 0 "))

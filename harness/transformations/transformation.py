@@ -16,7 +16,7 @@ import onnx
 
 from onnx_parity.exporter.arrays import Fed
 from onnx_parity.harness.one_line import error_line, one_line
-from onnx_parity.harness.subjects.delivered import Delivered
+from onnx_parity.harness.subjects.delivered import Delivered, proto_of
 from onnx_parity.harness.transformations.kept import NotKeptError, check_kept
 
 #: Inputs with which the model will be run, by which a quantiser measures ranges.
@@ -63,9 +63,8 @@ class Transformation:
 def applied(transformation: Transformation, delivered: Delivered, samples: Samples, folder: Path | None) -> Delivered:
     """The transformed model: bytes or, if a folder is given, a file in it with its weights beside it."""
     name = transformation.name
-    model = onnx.load(delivered.model) if isinstance(delivered.model, Path) else onnx.load_from_string(delivered.model)
     try:
-        made = transformation.apply(model, samples)
+        made = transformation.apply(proto_of(delivered.model), samples)
     except Exception as error:
         if isinstance(error, DeclinedError) or transformation.is_refusal(error):
             raise DeclinedError(
