@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.mutants.reached import Reached, survey
-from benchmarks.mutants.sites import Kind, Mutant, NotPlantedError, mutants_of, plant
+from benchmarks.mutants.sites import Mutant, NotPlantedError, mutants_of, plant
 from benchmarks.mutants.trial import judge, spread
 from onnx_parity.exporter.lowering.aten import activation
 from onnx_parity.harness.axes import Device, Selection, Tier
@@ -37,11 +37,6 @@ def cells(name: str) -> list[Cell]:
     return list(cells_of(name, getattr(cases, name), Selection(tier=Tier.SMOKE, devices=(Device.CPU,))))
 
 
-def fault() -> Mutant:
-    """The lowering of softshrink adds what it should subtract, at every opset."""
-    return next(each for each in mutants_of(FILE, NAME) if (each.function, each.kind) == ("softshrink", Kind.NAME))
-
-
 def test_which_faults_there_are(tmp_path: Path) -> None:
     path = tmp_path / "lower.py"
     path.write_text(SOURCE)
@@ -55,7 +50,8 @@ def test_which_faults_there_are(tmp_path: Path) -> None:
 
 
 def test_a_fault_is_noticed_blamed_and_located(tmp_path: Path) -> None:
-    noticed = judge(fault(), FILE, [("smoke", cells("softshrink"))], tmp_path / "stderr")
+    mutant = next(each for each in mutants_of(FILE, NAME) if each.function == "softshrink")
+    noticed = judge(mutant, FILE, [("smoke", cells("softshrink"))], tmp_path / "stderr")
     assert (noticed.tier, noticed.not_planted) == ("smoke", "")
     assert noticed.notice is not None
     assert (noticed.notice.status, noticed.notice.blame) == (Status.FAILED, "exporter")
@@ -63,7 +59,8 @@ def test_a_fault_is_noticed_blamed_and_located(tmp_path: Path) -> None:
 
 
 def test_a_cell_that_does_not_run_it_does_not_notice(tmp_path: Path) -> None:
-    assert judge(fault(), FILE, [("smoke", cells("relu"))], tmp_path / "stderr").tier == ""
+    mutant = next(each for each in mutants_of(FILE, NAME) if each.function == "softshrink")
+    assert judge(mutant, FILE, [("smoke", cells("relu"))], tmp_path / "stderr").tier == ""
 
 
 def test_what_cells_run() -> None:
