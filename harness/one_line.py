@@ -15,3 +15,8 @@ def plain(text: str) -> str:
 def one_line(text: str) -> str:
     """The first line that is not blank, without colours."""
     return next((line.strip() for line in plain(text).splitlines() if line.strip()), "")
+
+
+def error_line(error: BaseException) -> str:
+    """An error in one line: `ValueError: the first line of its message`."""
+    return f"{type(error).__name__}: {one_line(str(error))}"

@@ -24,7 +24,7 @@ from onnx_parity.harness.case import Case, Declaration, DeclarationError, Dynami
 from onnx_parity.harness.cases.model_weights import build_module, fill
 from onnx_parity.harness.cases.program import CannotBuildError, OwnProgram, Program
 from onnx_parity.harness.cases.seeds import stable_seed
-from onnx_parity.harness.one_line import one_line
+from onnx_parity.harness.one_line import error_line
 from onnx_parity.harness.record import Kind
 
 __all__ = ["OPSETS_OF_TIER", "Built", "CannotBuildError", "Source", "every", "fill", "first_that_runs"]
@@ -187,7 +187,7 @@ def first_that_runs(
         try:
             first, second = (pytree.tree_leaves(module(*inputs)) for _ in range(2))
         except Exception as error:  # noqa: BLE001  It is another library's code, which may raise anything.
-            failures.append(f"{', '.join(makers)}: {type(error).__name__}: {one_line(str(error))}")
+            failures.append(f"{', '.join(makers)}: {error_line(error)}")
             continue
         if not all(torch.equal(a.nan_to_num(), b.nan_to_num()) for a, b in zip(first, second, strict=True)):
             raise CannotBuildError("it gives other results each time")

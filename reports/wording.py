@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Iterable
 from datetime import UTC, datetime
 
 from onnx_parity.harness.escaping import markup_text
 from onnx_parity.harness.opset_ranges import opset_ranges as _opset_ranges
-from onnx_parity.harness.record import EXACT_HEADROOM
 
-#: The largest float, which represents infinity in a record.
-INFINITE = sys.float_info.max
 #: A long message is shown with this many characters of its beginning and its end.
 MESSAGE_HEAD, MESSAGE_TAIL = 3000, 1000
 
@@ -25,35 +21,6 @@ def thousands(number: int) -> str:
 
 def plural(number: int, noun: str) -> str:
     return f"{thousands(number)} {noun}" if number == 1 else f"{thousands(number)} {noun}s"
-
-
-def error_size(value: float | None) -> str:
-    """An error or a tolerance, of which only the magnitude is of interest: `2.5e-01`."""
-    return not_finite(value) if value is None or abs(value) >= INFINITE else f"{value:.1e}" if value else "0"
-
-
-def plain_number(value: float | None) -> str:
-    """One of the two compared values, with nine digits, which distinguish any two float32 values."""
-    return not_finite(value) if value is None or abs(value) >= INFINITE else f"{value:.9g}"
-
-
-def not_finite(value: float | None) -> str:
-    """NaN or an infinity, from its representation in a record, because JSON has neither."""
-    return "nan" if value is None else "inf" if value > 0 else "-inf"
-
-
-def ulps(value: float) -> str:
-    if value >= INFINITE:
-        return "inf"
-    return f"{value:.1f}" if value < 10 else f"{value:,.0f}" if value < 1e6 else f"{value:.1e}"
-
-
-def headroom(value: float) -> str:
-    if value >= EXACT_HEADROOM:
-        return "exact"
-    if value < 10:
-        return f"{value:.2f}" if value >= 1 else f"{value:.4f}"
-    return f"{value:,.0f}" if value < 1e5 else f"{value:.1e}"
 
 
 def duration(seconds: float) -> str:

@@ -38,7 +38,6 @@ _OPERATORS = (
     "Add", "Cast", "Clip", "Concat", "Conv", "Div", "Expand", "Gather", "MatMul", "Mul", "Pad", "ReduceSum", "Reshape",
     "ScatterND", "Shape", "Slice", "Sub", "Transpose", "Where",
 )  # fmt: skip
-_CELLS_OF_A_CASE = len(_OPSETS) * len(_DTYPES) * len(_SHAPES)
 _CASES_OF_A_DECLARATION = 3
 
 

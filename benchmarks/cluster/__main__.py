@@ -1,7 +1,7 @@
 """Simulates runs of the matrix on clusters that are larger than this machine, from the durations of a recorded run.
 
-parity run --tier full --opsets 7-26 --devices cpu
-python -m benchmarks.cluster runs/last
+    parity run --tier full --opsets 7-26 --devices cpu
+    python -m benchmarks.cluster runs/last
 
 The cells are given to simulated workers by the code that gives them to real ones (`harness/cluster/schedule.py`). What
 is simulated is time: how long nodes and workers take to start, messages, the driver's own work, and nodes that are
@@ -20,7 +20,7 @@ import random
 import tempfile
 import time
 from collections import defaultdict, deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated
@@ -79,7 +79,10 @@ class _Worker:
     busy_until: float = 0.0
     ended: deque[tuple[float, CellWork]] = field(default_factory=deque)
     group: str = ""
-    computed: float = 0.0
+
+
+#: What happens at an event of a worker.
+_Handle = Callable[[float, _Worker], None]
 
 
 class Figures(msgspec.Struct, frozen=True):
@@ -122,7 +125,7 @@ class Simulation:
         self._captures = captures
         self._first = {cell.group: cell.nodeid for cell in reversed(cells)}
         self._schedule = Schedule(cells)
-        self._events: list[tuple[float, int, str, _Worker]] = []
+        self._events: list[tuple[float, int, _Handle, _Worker]] = []
         self._numbers = itertools.count()
         self._workers: dict[str, _Worker] = {}
         self._collected = costs.collect * len(cells)
@@ -140,10 +143,10 @@ class Simulation:
         starts = sorted(worker.ready for worker in self._workers.values())
         now = 0.0
         while self._schedule.left:
-            now, _, kind, worker = heapq.heappop(self._events)
-            if worker.node in self._dead and kind != "noticed":
+            now, _, handle, worker = heapq.heappop(self._events)
+            if worker.node in self._dead and handle != self._noticed:
                 continue
-            getattr(self, f"_{kind}")(now, worker)
+            handle(now, worker)
         end = max(now, self._pytest)
         work = sum(self._takes.values())
         longest = max(self._takes.values())
@@ -161,11 +164,11 @@ class Simulation:
         for core in range(cores):
             worker = _Worker(f"{number}-{core}", number, up + self._costs.worker)
             self._workers[worker.name] = worker
-            self._at(max(worker.ready, self._collected), "asks", worker)
-        self._at(up + self._random.expovariate(self._costs.losses / 3600), "lost", worker)
+            self._at(max(worker.ready, self._collected), self._asks, worker)
+        self._at(up + self._random.expovariate(self._costs.losses / 3600), self._lost, worker)
 
-    def _at(self, when: float, kind: str, worker: _Worker) -> None:
-        heapq.heappush(self._events, (when, next(self._numbers), kind, worker))
+    def _at(self, when: float, handle: _Handle, worker: _Worker) -> None:
+        heapq.heappush(self._events, (when, next(self._numbers), handle, worker))
 
     def _asks(self, now: float, worker: _Worker) -> None:
         """A message of the worker arrives: it reports, and is given cells."""
@@ -186,10 +189,10 @@ class Simulation:
         if worker.queue or worker.ended:
             self._idle.pop(worker.name, None)
             left = self._schedule.left_of(worker.name)
-            self._at(answered + min(self._interval, max(left, 0.02)), "asks", worker)
+            self._at(answered + min(self._interval, max(left, 0.02)), self._asks, worker)
         else:
             self._idle[worker.name] = worker
-            self._at(answered + self._interval, "asks", worker)
+            self._at(answered + self._interval, self._asks, worker)
         if not self._schedule.waits and self._idle:
             for name, number in self._schedule.to_split(idle=len(self._idle)):
                 victim = self._workers[name]
@@ -201,7 +204,7 @@ class Simulation:
                 # The victim gives them back in its next message.
                 for each in list(self._idle.values()):
                     del self._idle[each.name]
-                    self._at(answered + self._interval / 2, "asks", each)
+                    self._at(answered + self._interval / 2, self._asks, each)
 
     def _advance(self, worker: _Worker, now: float) -> None:
         """What the worker has begun by now."""
@@ -218,7 +221,7 @@ class Simulation:
         """The worker's node is taken away. The cells that it has not reported are run again."""
         self.lost_nodes += 1
         self._dead.add(worker.node)
-        self._at(now + self._costs.noticed, "noticed", worker)
+        self._at(now + self._costs.noticed, self._noticed, worker)
 
     def _noticed(self, now: float, worker: _Worker) -> None:
         gone = [each for each in self._workers.values() if each.node == worker.node]
@@ -319,15 +322,18 @@ def main(
     seeds: Annotated[int, typer.Option(min=1, help="How many simulations of each; the slowest is shown.")] = 3,
     cells: Annotated[int, typer.Option(help="Repeat the run's cases until it has so many cells; 0 for as it is.")] = 0,
 ) -> None:
-    """Simulate runs on clusters. Exit codes: 0 if the target holds, 1 if not, 2 if there is no run."""
+    """Simulate runs on clusters. Exit codes: 0 if the target holds, 1 if not, 2 if there is no run with cells."""
     try:
         info, records = read_info(run), read_records(run)
     except RunStoreError as error:
         typer.echo(str(error), err=True)
         raise typer.Exit(2) from error
     own, own_captures = cells_of(records)
+    if not own:
+        typer.echo(f"{run} has no cells to simulate", err=True)
+        raise typer.Exit(2)
     work, captures = list(own), dict(own_captures)
-    for copy in range(1, math.ceil(cells / len(own)) if own else 0):
+    for copy in range(1, math.ceil(cells / len(own))):
         work += [CellWork(f"{each.nodeid} {copy}", f"{each.group} {copy}", each.seconds) for each in own]
         captures |= {f"{group} {copy}": seconds for group, seconds in own_captures.items()}
     report, coordinate = seconds_of_a_report(), seconds_of_coordinating()

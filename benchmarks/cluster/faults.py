@@ -1,11 +1,11 @@
 """Runs cells on a Ray cluster of several nodes on this machine, breaks it, and compares the records with a local run.
 
-pip install 'onnx-parity[ray]'
-python -m benchmarks.cluster.faults --kills 30 --resumes 10
+    pip install 'onnx-parity[ray]'
+    python -m benchmarks.cluster.faults --kills 30 --resumes 10
 
 Each node is a raylet of its own, as on a machine of its own. Nodes and drivers are killed with SIGKILL at random
 moments. In every scenario each cell has to have exactly one record, with the outcome that it has in a local run; only
-times, memory and the names of workers may differ. `--declarations op_cases` compares the default tier.
+times, memory and the names of workers may differ.
 """
 
 from __future__ import annotations
@@ -29,8 +29,6 @@ import typer
 
 from onnx_parity.harness.record import Record
 from onnx_parity.harness.store import read_lines, record_files
-
-#: The share of the throughput of `-n` that a cluster has to have with as many processors.
 
 #: What differs between two runs of the same cells.
 _OF_A_RUN = ("seconds", "began", "elapsed", "export_cpu", "memory", "worker", "options")
@@ -71,8 +69,10 @@ class Tally:
     """What went wrong, by scenario."""
 
     wrong: list[str] = field(default_factory=list)
+    played: int = 0
 
     def report(self, scenario: str, wrong: list[str], seconds: float, note: str = "") -> None:
+        self.played += 1
         self.wrong += [f"{scenario}: {each}" for each in wrong]
         state = "ok" if not wrong else f"WRONG: {'; '.join(wrong[:3])}"
         typer.echo(f"{scenario:<44} {seconds:6.0f} s  {state}{f'  {note}' if note else ''}")
@@ -221,6 +221,15 @@ def _value(record: Record, name: str) -> object:
     return value
 
 
+def undisturbed(project: Path, cluster: Cluster, wanted: dict[str, Record]) -> list[str]:
+    run = start(project, "--on", cluster.address)
+    run.end()
+    assert run.folder is not None, run.text
+    bundles = [record.bundle for record in read_lines(run.folder) if record.bundle]
+    lost = [bundle for bundle in bundles if not (run.folder / bundle / "bundle.json").exists()]
+    return compared(run.folder, wanted) + [f"{bundle} was not brought home" for bundle in lost]
+
+
 def node_loss(project: Path, cluster: Cluster, wanted: dict[str, Record], draw: random.Random) -> list[str]:
     run = start(project, "--on", cluster.address)
     run.wait_for(draw.randrange(1, len(wanted) // 2))
@@ -344,7 +353,7 @@ def main(
     seed: Annotated[int, typer.Option(help="The seed of the moments.")] = 0,
     only: Annotated[str, typer.Option(help="Only scenarios whose names contain this.")] = "",
 ) -> None:
-    """Break clusters. Exit codes: 0 if every record was right, 1 if not."""
+    """Break clusters. Exit codes: 0 if every record was right, 1 if not, 2 if no scenario has such a name."""
     draw, tally = random.Random(seed), Tally()
     with tempfile.TemporaryDirectory() as folder:
         project = make_project(Path(folder), slow)
@@ -368,17 +377,11 @@ def main(
             play("the object store is full", lambda: full_store(project, cluster, wanted))
             play("a version differs", lambda: other_versions(project, cluster))
         play("the head is lost", lambda: lost_head(project, wanted, draw))
+    if not tally.played:
+        typer.echo(f"no scenario was played: none has {only!r} in its name, or it is to be played 0 times", err=True)
+        raise typer.Exit(2)
     typer.echo("ok" if not tally.wrong else f"{len(tally.wrong)} wrong")
     raise typer.Exit(1 if tally.wrong else 0)
-
-
-def undisturbed(project: Path, cluster: Cluster, wanted: dict[str, Record]) -> list[str]:
-    run = start(project, "--on", cluster.address)
-    run.end()
-    assert run.folder is not None, run.text
-    bundles = [record.bundle for record in read_lines(run.folder) if record.bundle]
-    lost = [bundle for bundle in bundles if not (run.folder / bundle / "bundle.json").exists()]
-    return compared(run.folder, wanted) + [f"{bundle} was not brought home" for bundle in lost]
 
 
 if __name__ == "__main__":

@@ -171,7 +171,8 @@ def _print(
     for kind, number in Counter(trial.kind for _, trial in planted).most_common():
         survived = sum(not trial.tier for _, trial in telling if trial.kind == kind)
         terminal.print(f"  {number:4} {kind}, {survived} of them survive", highlight=False)
-    met = True
+    # Shares of nothing are met, which says nothing.
+    met = bool(telling)
     figures = [
         ("noticed by the default tier", sum(bool(trial.tier) for _, trial in telling), len(telling), DEFAULT_KILLS),
         ("noticed by the smoke tier", sum(trial.tier == Tier.SMOKE for _, trial in telling), len(telling), SMOKE_KILLS),

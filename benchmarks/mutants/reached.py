@@ -34,7 +34,7 @@ class Reached(msgspec.Struct):
 def survey(cells: Iterable[Cell], root: Path, contents: Mapping[str, str], done: Callable[[], None]) -> Reached:
     """Run the cells, and note what they run."""
     reached = Reached(contents, {}, {})
-    bench, here = Bench(0), f"{root}/exporter/"
+    here = f"{root}/exporter/"
     names: dict[object, str] = {}
     found: set[str] = set()
 

@@ -73,7 +73,7 @@ def judge(mutant: Mutant, path: Path, tiers: Sequence[tuple[str, Sequence[Cell]]
         lambda channel: _serve(channel, mutant, path, [cell for _, each in tiers for cell in each]), aside
     )
     try:
-        refused = msgspec.json.decode(_answer(child, CELL_SECONDS), type=Ready).refused
+        refused = msgspec.json.decode(child.answer(CELL_SECONDS), type=Ready).refused
         if refused:
             return told(refused=refused)
         for tier, cells in tiers:
@@ -81,7 +81,7 @@ def judge(mutant: Mutant, path: Path, tiers: Sequence[tuple[str, Sequence[Cell]]
                 child.send(msgspec.json.encode(ran))
                 ran += 1
                 try:
-                    notice = msgspec.json.decode(_answer(child, CELL_SECONDS), type=Notice | None)
+                    notice = msgspec.json.decode(child.answer(CELL_SECONDS), type=Notice | None)
                 except ProcessEndedError as ending:
                     return told(tier, Notice(cell.id, Status.CRASHED, "", "", str(ending)))
                 if notice is not None:
@@ -89,11 +89,6 @@ def judge(mutant: Mutant, path: Path, tiers: Sequence[tuple[str, Sequence[Cell]]
         return told()
     finally:
         child.kill()
-
-
-def _answer(child: ChildProcess, seconds: float) -> bytes:
-    asked = time.monotonic()
-    return child.receive(lambda: child.limit_time(seconds, asked, f"did not end within {seconds:g} s"))
 
 
 def _serve(channel: Channel, mutant: Mutant, path: Path, cells: Sequence[Cell]) -> None:
@@ -137,7 +132,7 @@ def searched(mutant: Mutant, path: Path, declarations: Sequence[str], seconds: f
     start = time.monotonic()
     child = ChildProcess.forked(serve, aside)
     try:
-        _answer(child, seconds)
+        child.answer(seconds)
     except ProcessEndedError:
         return None
     finally:

@@ -44,7 +44,7 @@ class _Fusion:
 
     def fuse(self, add: ir.Node) -> None:
         for x, cos, sin in _rotations(add):
-            halves = [self._half_of_angles(x, angles, add) for angles in (cos, sin)]
+            halves = [self._half_of_angles(x, angles) for angles in (cos, sin)]
             if None in halves:
                 continue
             caches = [self._repeated_for(x, half, add) for half in halves if half is not None]
@@ -55,7 +55,7 @@ class _Fusion:
             self._graph.remove(add, safe=True)
             return
 
-    def _half_of_angles(self, x: ir.Value, angles: ir.Value, before: ir.Node) -> ir.Value | None:
+    def _half_of_angles(self, x: ir.Value, angles: ir.Value) -> ir.Value | None:
         """One half of the cosines or sines (batch, length, size) that x is multiplied by; None if they do not fit."""
         unsqueeze = producer_of(angles, "Unsqueeze")
         if unsqueeze is None or ints_of(unsqueeze.inputs[1]) != [1]:

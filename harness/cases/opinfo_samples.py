@@ -35,7 +35,7 @@ _TORCH_DTYPES = frozenset(
 )
 
 
-class _Place:
+class TensorPlace:
     """The position of a tensor among the leaves of a call."""
 
     def __repr__(self) -> str:
@@ -55,7 +55,7 @@ class Sample:
     def of(cls, operator: Callable[..., object], args: tuple[object, ...], kwargs: dict[str, object]) -> Sample:
         leaves, spec = tree_flatten((args, kwargs))
         tensors = tuple(leaf.detach() for leaf in leaves if isinstance(leaf, torch.Tensor))
-        return cls(operator, tensors, tuple(_Place() if isinstance(x, torch.Tensor) else x for x in leaves), spec)
+        return cls(operator, tensors, tuple(TensorPlace() if isinstance(x, torch.Tensor) else x for x in leaves), spec)
 
     def call(self, *tensors: torch.Tensor) -> object:
         """The operator's result for other tensors in place of this sample's."""
@@ -64,7 +64,7 @@ class Sample:
     def call_of(self, operator: Callable[..., object], tensors: tuple[torch.Tensor, ...]) -> object:
         """The result of another operator, such as a copy of the module, for these tensors."""
         given = iter(tensors)
-        leaves = [next(given) if isinstance(leaf, _Place) else leaf for leaf in self.leaves]
+        leaves = [next(given) if isinstance(leaf, TensorPlace) else leaf for leaf in self.leaves]
         args, kwargs = tree_unflatten(leaves, self.spec)
         return operator(*args, **kwargs)
 

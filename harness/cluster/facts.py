@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import platform
 import socket
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from onnx_parity.harness.cluster.messages import Facts
 from onnx_parity.harness.results.content import contents
 from onnx_parity.harness.results.environment import package_versions, platform_name
 
 
-def facts(missing: Mapping[str, str]) -> Facts:
-    return Facts(socket.gethostname(), platform_name(), package_versions(), contents(), dict(missing))
+def facts(missing: Mapping[str, str], also: Iterable[str] = ()) -> Facts:
+    """What this machine has, with the versions of further packages."""
+    return Facts(socket.gethostname(), platform_name(), package_versions(also), contents(), dict(missing))
 
 
 def differences(node: Facts, driver: Facts) -> tuple[str, ...]:

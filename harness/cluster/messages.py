@@ -114,7 +114,7 @@ class GivenUp(msgspec.Struct, frozen=True, tag=True):
 
 
 class NodeReport(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A node at the end of the run; a line of `nodes.json`."""
+    """A node at the end of the run; a line of `nodes.jsonl`."""
 
     #: Its name in the run: `node2`. The worker of a record is named `node2-1`.
     name: str

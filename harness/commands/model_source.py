@@ -16,7 +16,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from onnx_parity.harness.one_line import one_line
+from onnx_parity.harness.one_line import error_line
 
 if TYPE_CHECKING:
     import torch
@@ -142,7 +142,7 @@ def _imported(name: str) -> ModuleType:
 
 
 def _what(error: BaseException) -> str:
-    return f"{type(error).__name__}: {one_line(str(error))}".removesuffix(": ")
+    return error_line(error).removesuffix(": ")
 
 
 def _raised_at(error: BaseException) -> str:

@@ -12,13 +12,13 @@ from onnx_parity.harness.axes import ONNX_REFERENCE, ONNXRUNTIME, RUNTIME_NAMES,
 from onnx_parity.harness.commands import defaults
 from onnx_parity.harness.commands.terminal import print_json, print_text, refuse
 from onnx_parity.harness.record import Ending
+from onnx_parity.harness.results.scoreboard import GRAVE
 
 if TYPE_CHECKING:
     from onnx_parity.harness.running.node_suite import NodeTest
 
 #: What names every runtime that is installed.
 _ALL = "all"
-_GRAVE = (Ending.WRONG, Ending.CRASHED, Ending.HUNG)
 
 
 def node_tests(
@@ -101,6 +101,6 @@ def _show_disagreements(found: Mapping[str, Sequence[NodeTest]]) -> None:
             by_test.setdefault(test.name, {})[name] = test.ending
     for test_name, endings in by_test.items():
         right = [name for name, ending in endings.items() if ending is Ending.RIGHT]
-        grave = [f"{name} {ending}" for name, ending in endings.items() if ending in _GRAVE]
+        grave = [f"{name} {ending}" for name, ending in endings.items() if ending in GRAVE]
         if right and grave:
             print_text(f"  {test_name}: {', '.join(grave)}; right: {', '.join(right)}")

@@ -19,6 +19,7 @@ from onnx_parity.harness.gate.formats import headline
 from onnx_parity.harness.gate.policy import Policy
 from onnx_parity.harness.gate.verdict import Verdict, judge
 from onnx_parity.harness.run_store_error import RunStoreError
+from onnx_parity.harness.search.ledger import LEDGER
 from onnx_parity.harness.store import read_end, read_info
 
 if TYPE_CHECKING:
@@ -27,8 +28,6 @@ if TYPE_CHECKING:
 _Run = Annotated[
     Path, typer.Argument(help="The folder of the run.", default_factory=defaults.last, show_default="runs/last")
 ]
-#: The folder of the project with the findings.
-_LEDGER = "findings"
 _AsJson = Annotated[bool, typer.Option("--json", help="Print the path of the written page as JSON.")]
 
 
@@ -128,7 +127,7 @@ def _write(run: Path, out: Path, changes: Changes | None, *, is_served: bool = F
         changes,
         partial(print_text, error=True),
         drawings=map(msgspec.to_builtins, drawings_of(run)),
-        findings=read_ledger(defaults.project().root / _LEDGER),
+        findings=read_ledger(defaults.project().root / LEDGER),
         is_served=is_served,
     )
 

@@ -11,7 +11,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from onnx_parity.harness.commands import defaults
-from onnx_parity.harness.commands.terminal import print_json, refuse, warn_of_damage
+from onnx_parity.harness.commands.terminal import print_json, refuse, warn_of_shortcomings
 from onnx_parity.harness.escaping import visible_line
 from onnx_parity.harness.opset_ranges import opset_ranges
 from onnx_parity.harness.record import Ending
@@ -54,8 +54,8 @@ def scoreboard(
         board = score(record for records in found for record in records)
     except RunStoreError as error:
         refuse(str(error))
-    for records in found:
-        warn_of_damage(records)
+    for run, records in zip(folders, found, strict=True):
+        warn_of_shortcomings(run, records.damage)
     if as_json:
         print_json(board)
     else:

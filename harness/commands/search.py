@@ -131,7 +131,7 @@ def _print(search: Search, lately: int, seconds: float, processes: int) -> None:
         where = f"ledger: {search.ledger[cause]}" if cause in search.ledger else f"new: {search.new.get(cause, '')}"
         print_text(f"{number:5}  {cause}\n       {where}")
     if search.new:
-        print_text(f"findings: parity findings --folder {search.folder / 'findings'}", error=False)
+        print_text(f"findings: parity findings --folder {search.folder / 'findings'}")
 
 
 def _met(found: float, least: float) -> str:

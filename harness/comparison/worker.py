@@ -25,7 +25,7 @@ from onnx_parity.exporter.runtime.sessions import errors_of_runtimes
 from onnx_parity.harness.axes import ONNXRUNTIME, Device
 from onnx_parity.harness.cases.opinfo_samples import Sample, SampleModule, all_entries, draw_samples, sample_seed
 from onnx_parity.harness.comparison.outcome import Outcome, Point, Task, Verdict
-from onnx_parity.harness.one_line import one_line
+from onnx_parity.harness.one_line import error_line
 from onnx_parity.harness.running.channel import Channel, die_with
 from onnx_parity.harness.subjects.delivered import Delivered
 from onnx_parity.harness.subjects.exporters import EXPORTERS, Exporter, Request
@@ -67,7 +67,7 @@ def outcomes(task: Task, exporter: Exporter, seed: int) -> Iterator[Outcome]:
 
 def _raised(exporter: Exporter, error: Exception) -> tuple[Verdict, str]:
     refusal = exporter.refusal(error)
-    return (Verdict.REFUSED, refusal) if refusal else (Verdict.BROKEN, f"export: {_said(error)}")
+    return (Verdict.REFUSED, refusal) if refusal else (Verdict.BROKEN, f"export: {error_line(error)}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +106,7 @@ def _judged(delivered: Delivered, opset: int, names: tuple[str, ...], calls: lis
             if difference := first_difference(list(outputs), call.expected):
                 return Verdict.WRONG, difference
     except failures as error:
-        return Verdict.BROKEN, f"{ONNXRUNTIME}: {_said(error)}"
+        return Verdict.BROKEN, f"{ONNXRUNTIME}: {error_line(error)}"
     return Verdict.RIGHT, ""
 
 
@@ -137,10 +137,6 @@ def _wrong_elements(got: Array, want: Array) -> Array:
     with np.errstate(all="ignore"):
         wide, exact = got.astype(np.float64), want.astype(np.float64)
         return ~np.isclose(wide, exact, rtol=RELATIVE, atol=ABSOLUTE, equal_nan=True)
-
-
-def _said(error: Exception) -> str:
-    return f"{type(error).__name__}: {one_line(str(error))}"
 
 
 def main(exporter: str, seed: int, descriptor: int) -> None:

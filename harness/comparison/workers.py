@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 import tempfile
-import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -56,7 +55,7 @@ class Worker:
             try:
                 child.send(msgspec.json.encode(msgspec.structs.replace(task, opsets=tuple(left))))
                 while left:
-                    outcome = msgspec.json.decode(_answer(child, self._timeout), type=Outcome)
+                    outcome = msgspec.json.decode(child.answer(self._timeout), type=Outcome)
                     left.pop(0)
                     yield outcome
             except ProcessEndedError as ending:
@@ -73,7 +72,7 @@ class Worker:
         self._stderr.seek(0)
         child = ChildProcess.spawned(self._command, self._stderr)
         try:
-            _answer(child, START_SECONDS)
+            child.answer(START_SECONDS)
         except ProcessEndedError as ending:
             raise WorkerStartError(f"the worker of {self._exporter} did not start: it {self._told(ending)}") from ending
         return child
@@ -83,12 +82,6 @@ class Worker:
         self._stderr.seek(0)
         words = error_in(self._stderr.read().decode(errors="replace"))
         return f"{ending}: {words}" if words and str(ending).startswith("exited") else str(ending)
-
-
-def _answer(child: ChildProcess, seconds: float) -> bytes:
-    """The next answer. Ends the process if it does not come within so many seconds."""
-    asked = time.monotonic()
-    return child.receive(lambda: child.limit_time(seconds, asked, f"gave no answer for {seconds:g} s"))
 
 
 def run_tasks(

@@ -20,8 +20,8 @@ from onnx_parity.harness.drawing.drawings import (
     AtOpset,
     Drawing,
     DrawnGraph,
+    ErrorInside,
     ErrorPicture,
-    ValueError_,
     blank_drawing,
 )
 from onnx_parity.harness.drawing.drawn_graph import drawn_graph
@@ -30,7 +30,7 @@ from onnx_parity.harness.drawing.program_text import program_text
 from onnx_parity.harness.judging.outcome import Outcome
 from onnx_parity.harness.judging.reference import Trial
 from onnx_parity.harness.matrix.cells import Cell
-from onnx_parity.harness.one_line import one_line
+from onnx_parity.harness.one_line import error_line, one_line
 from onnx_parity.harness.record import Record, Status
 from onnx_parity.harness.running.stages import Bench
 from onnx_parity.harness.subjects.exporters import EXPORTERS, Captured, ParityCapture
@@ -82,7 +82,7 @@ class _Exports:
         try:
             graph = drawn_graph(_model(self.captured, opset))
         except Exception as error:  # noqa: BLE001  Exporters raise what they like: it is shown for this opset.
-            reason = EXPORTERS[self.cell.exporter].refusal(error) or f"{type(error).__name__}: {one_line(str(error))}"
+            reason = EXPORTERS[self.cell.exporter].refusal(error) or error_line(error)
             self.opsets.append(AtOpset(opset, error=reason))
             return
         key = msgspec.json.encode(graph)
@@ -101,7 +101,7 @@ def _model(captured: Captured, opset: int) -> ir.Model:
 
 def _errors(
     captured: Captured, cell: Cell, trial: Trial, outcome: Outcome | None
-) -> tuple[dict[str, ValueError_], list[ErrorPicture], str]:
+) -> tuple[dict[str, ErrorInside], list[ErrorPicture], str]:
     """The errors of the values inside the model and of its outputs, and why there are none."""
     if outcome is None or outcome.status not in (Status.PASSED, Status.FAILED):
         return {}, [], ""
@@ -126,7 +126,7 @@ def _errors(
                 names = [value.name for value in onnx.load_model_from_string(model).graph.output]
             outputs = tuple(RUNTIMES[cell.runtime].load(model, cell.device).run(trial.feeds))
     except Exception as error:  # noqa: BLE001  The runtime raised it, or the export: the cell failed by it.
-        return {}, [], f"the model did not run: {type(error).__name__}: {one_line(str(error))}"
+        return {}, [], f"the model did not run: {error_line(error)}"
     judged = zip(inside.items(), outputs[len(outputs) - len(inside) :], strict=True)
     values = {name: _value_error(got, expected) for (name, expected), got in judged}
     # The outputs of the cell itself: with more outputs, a runtime may optimise less.
@@ -152,8 +152,8 @@ def _expected(graph: Graph, shared: Mapping[str, Value], inputs: Sequence[torch.
     return found
 
 
-def _value_error(got: object, expected: Expected) -> ValueError_:
+def _value_error(got: object, expected: Expected) -> ErrorInside:
     verdict = judge([got], [expected])
     metrics = verdict.metrics
     growth = (1.0 / metrics.headroom if metrics.headroom else None) if metrics else (0.0 if verdict.passed else None)
-    return ValueError_(not verdict.passed, growth, verdict.detail.removeprefix("output 0 "))
+    return ErrorInside(not verdict.passed, growth, verdict.detail.removeprefix("output 0 "))

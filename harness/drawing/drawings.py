@@ -52,7 +52,7 @@ class AtOpset(msgspec.Struct, frozen=True, omit_defaults=True):
     error: str = ""
 
 
-class ValueError_(msgspec.Struct, frozen=True, omit_defaults=True):
+class ErrorInside(msgspec.Struct, frozen=True, omit_defaults=True):
     """The error of a value inside a model, for the inputs for which the cell was drawn."""
 
     diverges: bool
@@ -92,7 +92,7 @@ class Drawing(msgspec.Struct, frozen=True, omit_defaults=True):
     opsets: list[AtOpset] = []
     graphs: list[DrawnGraph] = []
     #: By the name of a value in the graph of `opset`.
-    values: dict[str, ValueError_] = {}
+    values: dict[str, ErrorInside] = {}
     errors: list[ErrorPicture] = []
     #: Why something of this is missing.
     missing: str = ""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 import subprocess
 import sys
 import tempfile
@@ -21,6 +20,8 @@ from onnx_parity.harness.drawing.drawings import FOLDER, blank_drawing, drawings
 from onnx_parity.harness.record import WRONG, Record, RunInfo, Status
 from onnx_parity.harness.results.causes import causes_of
 from onnx_parity.harness.results.content import declared_as
+from onnx_parity.harness.running.child_process import how_it_ended
+from onnx_parity.harness.running.last_words import error_in
 from onnx_parity.harness.store import read_columns, read_records
 
 #: Unless it is said what to draw: all cases of a run that has no more than this, and of others one case of each cause
@@ -166,12 +167,10 @@ def _run_worker(wanted: Sequence[Task], info: RunInfo, places: Sequence[Path]) -
         finally:
             process.kill()
             process.wait()
-        code = process.returncode
-        if code < 0:
-            return f"was killed by {signal.Signals(-code).name}"
+        how = how_it_ended(process.returncode)
         errors.seek(0)
-        last = errors.read().decode(errors="replace").strip().rpartition("\n")[2]
-        return f"exited with {code}" + (f": {last}" if last else "")
+        words = error_in(errors.read().decode(errors="replace")) if process.returncode >= 0 else ""
+        return f"{how}: {words}" if words else how
 
 
 def _send(process: subprocess.Popen[bytes], wanted: Sequence[Task]) -> None:

@@ -21,6 +21,8 @@ import msgspec
 from onnx_parity.harness.record import Record, RunInfo
 from onnx_parity.harness.results.content import contents
 from onnx_parity.harness.results.environment import package_versions, platform_name
+from onnx_parity.harness.running.child_process import how_it_ended
+from onnx_parity.harness.running.last_words import error_in
 from onnx_parity.harness.store import read_columns, read_records
 
 #: How often each case is exported, how many of its cells, and with how many cases it is compared.
@@ -74,7 +76,7 @@ def remeasured(
 def _refuse_elsewhere(info: RunInfo) -> None:
     if info.platform != platform_name():
         raise NotMeasuredError("the run was on another machine")
-    if info.packages != package_versions():
+    if info.packages != package_versions(info.packages):
         raise NotMeasuredError("the installed packages are not those of the run")
     if any(info.contents.get(file, content) != content for file, content in contents().items()):
         raise NotMeasuredError("the exporter or the harness has changed since the run")
@@ -111,8 +113,8 @@ def _measured(cells: Mapping[str, Sequence[Record]], seed: int, places: Sequence
     try:
         rounds = msgspec.json.decode(done.stdout, type=list[list[float | None]])
     except msgspec.DecodeError as error:
-        last = done.stderr.decode(errors="replace").strip().splitlines()[-1:] or [f"it ended with {done.returncode}"]
-        raise NotMeasuredError(f"measuring them failed: {last[0]}") from error
+        words = error_in(done.stderr.decode(errors="replace")) or f"the process {how_it_ended(done.returncode)}"
+        raise NotMeasuredError(f"measuring them failed: {words}") from error
     each = zip(cells, zip(*rounds, strict=True), strict=True)
     return {case: min(seconds) for case, times in each if (seconds := [time for time in times if time is not None])}
 

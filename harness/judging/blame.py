@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from enum import Enum
 
 import numpy as np
-import onnx
 from onnx.reference import ReferenceEvaluator
 
 from onnx_parity.exporter.arrays import is_float
@@ -21,7 +20,7 @@ from onnx_parity.harness.axes import BACKEND, ONNX_REFERENCE, ONNXRUNTIME, Devic
 from onnx_parity.harness.judging.reference import Trial
 from onnx_parity.harness.judging.widening import widened, widened_feeds
 from onnx_parity.harness.record import Blame
-from onnx_parity.harness.subjects.delivered import Delivered
+from onnx_parity.harness.subjects.delivered import Delivered, proto_of
 from onnx_parity.harness.subjects.runtime_interface import Runtime
 from onnx_parity.harness.subjects.runtimes import OnnxReference, OnnxRuntime
 from onnx_parity.harness.transformations.signal import judge_by_signal
@@ -216,9 +215,8 @@ def _in_float64(evidence: Evidence) -> Testimony:
     if evidence.weight_bytes > _REFERENCE_LIMIT:
         return Testimony.SILENT
     trial, model = evidence.trial, evidence.delivered.model
-    proto = onnx.load(model) if not isinstance(model, bytes) else onnx.load_model_from_string(model)
     try:
-        given = ReferenceEvaluator(widened(proto)).run(None, widened_feeds(trial.feeds))
+        given = ReferenceEvaluator(widened(proto_of(model))).run(None, widened_feeds(trial.feeds))
         outputs = [
             np.asarray(each).astype(want.value.dtype) if is_float(want.value.dtype) else each
             for each, want in zip(given, trial.expected, strict=True)

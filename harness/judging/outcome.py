@@ -15,7 +15,7 @@ from onnx_parity.harness.judging.blame import Evidence, History, Ruling, rule, r
 from onnx_parity.harness.judging.reference import Reference, Trial
 from onnx_parity.harness.judging.shared_model import SharedModel
 from onnx_parity.harness.matrix.cells import Cell
-from onnx_parity.harness.one_line import one_line, plain
+from onnx_parity.harness.one_line import error_line, plain
 from onnx_parity.harness.record import Blame, Metrics, OnnxUse, Record, Stage, Status
 from onnx_parity.harness.subjects.delivered import Delivered
 from onnx_parity.harness.subjects.exporters import Captured
@@ -171,7 +171,7 @@ class Outcome:
         """Mark the cell as failed by an error."""
         self.status = Status.FAILED
         self.raised = type(error)
-        self.reason = f"{type(error).__name__}: {one_line(str(error))}{self._at()}"
+        self.reason = f"{error_line(error)}{self._at()}"
         ruling = self._ruling_on_error()
         self.blame = ruling.blame
         self.details = [f"{type(error).__name__}{self._at()}: {plain(str(error))}", *_innermost(error), ruling.because]

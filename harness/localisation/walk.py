@@ -21,7 +21,7 @@ from onnx_parity.exporter.capture.graph.graph import Node, Value, operator_name
 from onnx_parity.exporter.verification.float64 import in_dtype
 from onnx_parity.exporter.verification.oracle import Expected, Verdict, expect, judge
 from onnx_parity.harness.localisation.pieces import CANNOT_RUN, Piece, Recording, run, run_or_borrow
-from onnx_parity.harness.one_line import one_line
+from onnx_parity.harness.one_line import error_line
 
 _UNINITIALISED = frozenset(
     {"aten::empty", "aten::empty_like", "aten::empty_strided", "aten::new_empty", "aten::new_empty_strided"}
@@ -127,7 +127,7 @@ class Walk:
             example = [self._example[value] for value in piece.taken]
             given = self._execute(piece, example, [self._ours[value] for value in piece.taken])
         except Exception as error:  # noqa: BLE001  Exporter and runtime may raise anything: it belongs to one operator.
-            yield from self._one_by_one(start, nodes, f"{type(error).__name__}: {one_line(str(error))}")
+            yield from self._one_by_one(start, nodes, error_line(error))
             return
         results = dict(zip(outputs, given, strict=True))
         for number, node in enumerate(nodes, start):

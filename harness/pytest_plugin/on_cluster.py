@@ -122,7 +122,7 @@ class OnCluster:
             run=msgspec.json.encode(info).decode(),
             home=str(home.relative_to(here) if home.is_relative_to(here) else home),
             environment={name: os.environ.get(name) for name in _THREADS},
-            facts=facts({}),
+            facts=facts({}, info.packages),
         )
         self._stderr = tempfile.TemporaryFile()  # noqa: SIM115  It is open as long as the coordinator runs.
         self._coordinator = ChildProcess.spawned((sys.executable, "-m", _COORDINATOR), self._stderr)

@@ -84,7 +84,7 @@ class OnNode:
         matrix.items = Collected(session)
         import onnx_parity.harness.running.stages  # noqa: F401
 
-        self._channel.send(encoded(Ready(facts(missing_here(matrix.selection)))))
+        self._channel.send(encoded(Ready(facts(missing_here(matrix.selection), matrix.info.packages))))
         while (nodeid := self._next()) is not None:
             following = self._queue[0] if self._queue else None
             try:

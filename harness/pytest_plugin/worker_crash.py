@@ -6,7 +6,6 @@ be killed by the user or the system.
 
 from __future__ import annotations
 
-import signal
 import subprocess
 from typing import Any
 
@@ -16,6 +15,7 @@ import pytest
 from onnx_parity.harness.pytest_plugin.failure_block import block
 from onnx_parity.harness.pytest_plugin.matrix import Matrix
 from onnx_parity.harness.record import Record, Status
+from onnx_parity.harness.running.child_process import how_it_ended
 from onnx_parity.harness.running.last_words import last_words
 from onnx_parity.harness.running.run_log import stderr_path
 from onnx_parity.harness.store import read_in_flight, read_records
@@ -53,4 +53,4 @@ def _ending(worker: Any) -> str:
         code = process.wait(timeout=5)
     except subprocess.TimeoutExpired:
         return "lost its connection"
-    return f"was killed by {signal.Signals(-code).name}" if code < 0 else f"exited with {code}"
+    return how_it_ended(code)

@@ -12,7 +12,7 @@ from importlib import import_module, metadata
 import msgspec
 
 from onnx_parity.harness.axes import ADAPTERS, BACKEND, TORCH_DYNAMO, TORCH_SCRIPT, Device
-from onnx_parity.harness.one_line import one_line
+from onnx_parity.harness.one_line import error_line
 
 
 class Health(StrEnum):
@@ -118,7 +118,7 @@ def _package(need: Need) -> Check:
     try:
         import_module(need.module)
     except Exception as error:  # noqa: BLE001  A package that is partly installed may raise anything.
-        why = f"{version} cannot be imported: {type(error).__name__}: {one_line(str(error))}"
+        why = f"{version} cannot be imported: {error_line(error)}"
         return Check(
             need.distribution,
             Health.BROKEN,

@@ -35,6 +35,11 @@ class ProcessEndedError(Exception):
     """The process ended before it answered. The message describes how: `was killed by SIGSEGV`."""
 
 
+def how_it_ended(code: int) -> str:
+    """How a process ended, by its exit code, which is negative for a signal: `was killed by SIGSEGV`."""
+    return f"was killed by {signal.Signals(-code).name}" if code < 0 else f"exited with {code}"
+
+
 class _Process(Protocol):
     """The part of the interface of `subprocess.Popen` that is used."""
 
@@ -150,6 +155,11 @@ class ChildProcess:
             return self.receive(look)
         return None
 
+    def answer(self, within: float) -> bytes:
+        """The next answer. A process that gives none within so many seconds is ended."""
+        asked = time.monotonic()
+        return self.receive(lambda: self.limit_time(within, asked, f"gave no answer for {within:g} s"))
+
     def limit_memory(self, mib: int) -> None:
         """End the process if it holds more than this."""
         if resident_mib(self._process.pid) > mib:
@@ -176,7 +186,7 @@ class ChildProcess:
         assert code is not None
         if code == -signal.SIGKILL:
             return "was killed by SIGKILL (as the system does when memory runs out)"
-        return f"was killed by {signal.Signals(-code).name}" if code < 0 else f"exited with {code}"
+        return how_it_ended(code)
 
     def kill(self) -> None:
         """End the process immediately."""

@@ -23,7 +23,7 @@ from onnx.backend.test.loader import load_model_tests
 from onnx.backend.test.runner import Runner
 
 from onnx_parity.harness.axes import Device
-from onnx_parity.harness.one_line import one_line
+from onnx_parity.harness.one_line import error_line
 from onnx_parity.harness.record import Ending
 from onnx_parity.harness.running.channel import Channel
 from onnx_parity.harness.running.child_process import ChildProcess, ProcessEndedError
@@ -116,7 +116,7 @@ def _run(runtime: Runtime, test: Any) -> NodeTest:
     except (NoKernelError, NotUsableError) as error:
         return NodeTest(test.name, Ending.UNSUPPORTED, str(error))
     except Exception as error:  # noqa: BLE001  A runtime may raise anything.
-        return NodeTest(test.name, Ending.REFUSED, f"{type(error).__name__}: {one_line(str(error))}")
+        return NodeTest(test.name, Ending.REFUSED, error_line(error))
     return NodeTest(test.name, Ending.RIGHT)
 
 

@@ -26,7 +26,7 @@ from onnx_parity.harness.cases.opinfo_entries import (
     spread,
     survey_path,
 )
-from onnx_parity.harness.cases.opinfo_samples import Sample, draw_samples
+from onnx_parity.harness.cases.opinfo_samples import Sample, TensorPlace, draw_samples
 from onnx_parity.harness.inputs import Maker, name_of
 from onnx_parity.harness.record import Kind
 from onnx_parity.harness.search.draft import Draft, RefusedError, Value
@@ -119,7 +119,7 @@ def _of_sample(entry: str, sample: Sample) -> Call | None:
     if function is None or not all(map(_is_usable, sample.tensors)):
         return None
     tensors = iter(range(len(sample.tensors)))
-    places = [_Place(next(tensors)) if repr(leaf) == "tensor" else leaf for leaf in sample.leaves]
+    places = [_Place(next(tensors)) if isinstance(leaf, TensorPlace) else leaf for leaf in sample.leaves]
     first, args, kwargs = tree_unflatten(places, sample.spec)
     makers = tuple(Fixed(tuple(tensor.shape), dtype=tensor.dtype, tensor=tensor) for tensor in sample.tensors)
     return _call(entry, function, (first, *args), kwargs, makers)

@@ -187,7 +187,7 @@ class _Worker:
         try:
             child.send(msgspec.json.encode(task))
             while True:
-                answer = msgspec.json.decode(_answer(child, PROGRAM_SECONDS), type=Entered | Report)
+                answer = msgspec.json.decode(child.answer(PROGRAM_SECONDS), type=Entered | Report)
                 if isinstance(answer, Report):
                     return answer
                 point = answer.point
@@ -203,7 +203,7 @@ class _Worker:
         child = ChildProcess.spawned((sys.executable, "-m", WORKER), self._stderr)
         try:
             child.send(msgspec.json.encode(self._order))
-            _answer(child, START_SECONDS)
+            child.answer(START_SECONDS)
         except ProcessEndedError as ending:
             raise SearchError(f"a worker did not start: it {self._told(ending)}") from ending
         return child
@@ -214,8 +214,3 @@ class _Worker:
         self._stderr.seek(0)
         self._stderr.truncate()
         return f"{ending}: {words}" if words and str(ending).startswith("exited") else str(ending)
-
-
-def _answer(child: ChildProcess, seconds: float) -> bytes:
-    asked = time.monotonic()
-    return child.receive(lambda: child.limit_time(seconds, asked, f"gave no answer for {seconds:g} s"))

@@ -107,7 +107,8 @@ def as_toml(finding: Finding) -> str:
     """The text of `finding.toml`. Strings of JSON are strings of TOML."""
     plain = msgspec.to_builtins(finding)
     versions = plain.pop("versions")
-    lines = [f"{name} = {_spelled(value)}" for name, value in plain.items() if value not in ("", [], False)]
+    # What is empty is left out, but not an exit code of 0.
+    lines = [f"{name} = {_spelled(value)}" for name, value in plain.items() if value or name == "exit"]
     lines += ["", "[versions]", *(f"{name} = {_spelled(version)}" for name, version in versions.items())]
     return "\n".join(lines) + "\n"
 
@@ -115,8 +116,6 @@ def as_toml(finding: Finding) -> str:
 def _spelled(value: object) -> str:
     if isinstance(value, str) and "\n" in value and "'''" not in value and value.replace("\n", "").isprintable():
         return f"'''\n{value}'''"
-    if isinstance(value, list):
-        return f"[{', '.join(map(_spelled, value))}]"
     return json.dumps(value, ensure_ascii=False)
 
 

@@ -14,7 +14,7 @@ from onnx_parity.exporter.verification.oracle import Verdict, judge
 from onnx_parity.harness.axes import ONNX_REFERENCE, ONNXRUNTIME, PARITY, Device
 from onnx_parity.harness.judging.blame import Evidence, rule, rule_on_failure
 from onnx_parity.harness.judging.reference import Trial
-from onnx_parity.harness.one_line import one_line
+from onnx_parity.harness.one_line import error_line, one_line
 from onnx_parity.harness.record import Blame
 from onnx_parity.harness.search.trial import Subject
 from onnx_parity.harness.subjects.delivered import Delivered, check
@@ -87,14 +87,14 @@ def deliver(subject: Subject, point: Point) -> Delivered | Failure:
         refusal = exporter.refusal(error)
         if refusal or isinstance(error, CaptureError):
             raise RefusedHere(refusal or one_line(str(error))) from error
-        return Failure(point.exporter, Fault.ERROR, _said(error))
+        return Failure(point.exporter, Fault.ERROR, error_line(error))
     try:
         if point.exporter == PARITY:
             check(delivered, point.opset, _asked_shapes(subject, example), len(example.expected))
         else:
             onnx.checker.check_model(delivered.proto, full_check=True)
     except Exception as error:  # noqa: BLE001  The checker raises errors without a common base class.
-        return Failure(point.exporter, Fault.INVALID, _said(error))
+        return Failure(point.exporter, Fault.INVALID, error_line(error))
     return delivered
 
 
@@ -133,7 +133,7 @@ def runtime(subject: Subject, point: Point) -> Failure | None:
         raise RefusedHere(f"{name} has no kernel: {one_line(str(error))}") from error
     except Exception as error:  # noqa: BLE001  A runtime may raise anything.
         blame = rule_on_failure(Evidence(trial, delivered, name)).blame
-        return Failure(_culprit(blame, point, name), Fault.ERROR, _said(error), trial)
+        return Failure(_culprit(blame, point, name), Fault.ERROR, error_line(error), trial)
     return None
 
 
@@ -158,22 +158,18 @@ def _culprit(blame: Blame, point: Point, name: str) -> str:
     return point.exporter if blame is Blame.EXPORTER else f"{point.exporter} or {name}"
 
 
-def _said(error: Exception) -> str:
-    return f"{type(error).__name__}: {one_line(str(error))}"
-
-
 def run_model(model: onnx.ModelProto, trial: Trial, culprit: str) -> Failure | None:
     """Run a transformed model in onnxruntime. What is wrong with it is the transformation's fault."""
     try:
         onnx.checker.check_model(model, full_check=True)
     except Exception as error:  # noqa: BLE001
-        return Failure(culprit, Fault.INVALID, _said(error), trial)
+        return Failure(culprit, Fault.INVALID, error_line(error), trial)
     try:
         outputs = tuple(RUNTIMES[ONNXRUNTIME].load(model.SerializeToString(), Device.CPU).run(trial.feeds))
     except NoKernelError as error:
         raise RefusedHere(str(error)) from error
     except Exception as error:  # noqa: BLE001
-        return Failure(culprit, Fault.INVALID, _said(error), trial)
+        return Failure(culprit, Fault.INVALID, error_line(error), trial)
     verdict = judge(outputs, trial.expected)
     if verdict.passed or _is_small(verdict, trial):
         return None

@@ -28,7 +28,7 @@ from onnx_parity.harness.search.catalogue import Catalogue
 from onnx_parity.harness.search.causes import called, cause, rough
 from onnx_parity.harness.search.drawing import Drawn, draw, quietly, redrawn
 from onnx_parity.harness.search.generated import Program
-from onnx_parity.harness.search.looking import Choice, look
+from onnx_parity.harness.search.looking import Choice, Ending, look
 from onnx_parity.harness.search.messages import Crashed, Entered, Found, Order, Report
 from onnx_parity.harness.search.probes import Failure, Fault, Point
 from onnx_parity.harness.search.reducing import MOST_TRIED, dies_at, reduce
@@ -95,7 +95,7 @@ class Searcher:
             crashed.number, crashed.point, failure.culprit, failure.fault, crashed.detail, why, why,
             small.program.source, text,
         )  # fmt: skip
-        return Report(crashed.number, len(subject.program.lines), "", True, True, {"failed": 1}, 0.0, (found,))
+        return Report(crashed.number, len(subject.program.lines), "", True, True, {Ending.FAILED: 1}, 0.0, (found,))
 
     def _found(self, number: int, subject: Subject, point: Point, failure: Failure) -> Found:
         alike = rough(subject.program, failure)

@@ -17,16 +17,12 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from onnx_parity.harness.one_line import one_line
+from onnx_parity.harness.one_line import error_line, one_line
 from onnx_parity.harness.search.probes import Failure, Fault, Point, RefusedHere, run_model, valid_model
 from onnx_parity.harness.search.trial import Subject
 
 #: torch's decompositions are compared with its kernels to these, by dtype. Halves are rounded at every step.
 _TOLERANCES = {torch.float32: 1e-3, torch.float64: 1e-8}
-
-
-def _said(error: Exception) -> str:
-    return f"{type(error).__name__}: {one_line(str(error))}"
 
 
 def shape_inference(subject: Subject, point: Point) -> Failure | None:
@@ -40,7 +36,7 @@ def shape_inference(subject: Subject, point: Point) -> Failure | None:
     try:
         inferred = onnx.shape_inference.infer_shapes(model, check_type=True, strict_mode=True, data_prop=True)
     except Exception as error:  # noqa: BLE001
-        return Failure(culprit, Fault.ERROR, _said(error), subject.example)
+        return Failure(culprit, Fault.ERROR, error_line(error), subject.example)
     assert subject.example is not None
     for output, expected in zip(inferred.graph.output, subject.example.expected, strict=True):
         tensor = output.type.tensor_type
@@ -64,7 +60,7 @@ def version_converter(subject: Subject, point: Point) -> Failure | None:
         if "adapter" in text.lower() or "not supported" in text.lower() or "Unsupported" in text:
             raise RefusedHere(text) from error
         return Failure(
-            "onnx.version_converter", Fault.ERROR, f"{point.opset} to {target}: {_said(error)}", subject.example
+            "onnx.version_converter", Fault.ERROR, f"{point.opset} to {target}: {error_line(error)}", subject.example
         )
     assert subject.example is not None
     return run_model(converted, subject.example, "onnx.version_converter")
@@ -77,7 +73,7 @@ def text(subject: Subject, point: Point) -> Failure | None:
     try:
         parsed = onnx.parser.parse_model(printed)
     except Exception as error:  # noqa: BLE001
-        return Failure("onnx.parser", Fault.ERROR, _said(error), subject.example)
+        return Failure("onnx.parser", Fault.ERROR, error_line(error), subject.example)
     assert subject.example is not None
     return run_model(parsed, subject.example, "onnx.parser")
 
@@ -93,7 +89,7 @@ def onnxscript_optimizer(subject: Subject, point: Point) -> Failure | None:
     try:
         optimised: Any = optimizer.optimize(model)
     except Exception as error:  # noqa: BLE001
-        return Failure("onnxscript.optimizer", Fault.ERROR, _said(error), subject.example)
+        return Failure("onnxscript.optimizer", Fault.ERROR, error_line(error), subject.example)
     assert subject.example is not None
     return run_model(optimised, subject.example, "onnxscript.optimizer")
 
@@ -110,8 +106,8 @@ def fake_tensors(subject: Subject, point: Point) -> Failure | None:
             )
     except Exception as error:
         if type(error).__name__ in ("DataDependentOutputException", "DynamicOutputShapeException"):
-            raise RefusedHere(_said(error)) from error
-        return Failure("torch: fake tensors", Fault.ERROR, _said(error), subject.example)
+            raise RefusedHere(error_line(error)) from error
+        return Failure("torch: fake tensors", Fault.ERROR, error_line(error), subject.example)
     for number, (one, other) in enumerate(zip(real, fake, strict=True)):
         if (one.dtype, one.shape) != (other.dtype, other.shape) or (one.numel() > 0 and not _same_strides(one, other)):
             detail = f"output {number}: {_told(other)} of fake tensors, {_told(one)} of real ones"
@@ -168,7 +164,7 @@ class _Decomposed(TorchDispatchMode):
             decomposed = self._table[func](*args, **kwargs)
         except Exception as error:  # noqa: BLE001  A decomposition may raise anything.
             if not isinstance(error, NotImplementedError):
-                self.different = f"{func}: {_said(error)}"
+                self.different = f"{func}: {error_line(error)}"
             return result
         if decomposed is NotImplemented:
             return result

@@ -22,7 +22,8 @@ import onnx
 
 from onnx_parity.exporter.arrays import Fed
 from onnx_parity.harness.axes import BACKEND, OPSETS, Device, Dtype
-from onnx_parity.harness.one_line import one_line
+from onnx_parity.harness.one_line import error_line, one_line
+from onnx_parity.harness.subjects.delivered import input_names, proto_of
 from onnx_parity.harness.subjects.runtime_interface import NoKernelError, Session
 
 
@@ -62,12 +63,10 @@ class Backend:
             return str(error)
 
     def load(self, model: bytes | Path, device: Device) -> Session:
-        proto = onnx.load_model_from_string(model) if isinstance(model, bytes) else onnx.load(model)
+        proto = proto_of(model)
         module = _loaded(self.name.removeprefix(BACKEND))
-        weights = {tensor.name for tensor in proto.graph.initializer}  # Before IR version 4 they are inputs as well.
-        inputs = tuple(value.name for value in proto.graph.input if value.name not in weights)
         try:
-            return _Session(module.prepare(proto, device.upper()), inputs)
+            return _Session(module.prepare(proto, device.upper()), input_names(proto))
         except (NotImplementedError, unittest.SkipTest) as error:
             raise NoKernelError(one_line(str(error))) from error
 
@@ -96,7 +95,7 @@ def _loaded(name: str) -> BackendModule:
         module = import_module(name)
     except Exception as error:
         # If a package lacks another one, its error only names the other one.
-        raise NoBackendError(f"{name} cannot be imported: {type(error).__name__}: {one_line(str(error))}") from error
+        raise NoBackendError(f"{name} cannot be imported: {error_line(error)}") from error
     for function in ("prepare", "supports_device"):
         if not callable(getattr(module, function, None)):
             raise NoBackendError(f"{name} is not an ONNX backend: it has no {function}()")

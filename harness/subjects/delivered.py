@@ -48,6 +48,22 @@ class Delivered:
         )
 
 
+def proto_of(model: bytes | Path) -> onnx.ModelProto:
+    """The model with its weights."""
+    return onnx.load_model_from_string(model) if isinstance(model, bytes) else onnx.load(model)
+
+
+def inputs_of(graph: onnx.GraphProto) -> list[onnx.ValueInfoProto]:
+    """The inputs that are no weights: before IR version 4 those are listed as inputs too."""
+    weights = {tensor.name for tensor in graph.initializer}
+    return [value for value in graph.input if value.name not in weights]
+
+
+def input_names(model: onnx.ModelProto) -> tuple[str, ...]:
+    """The names of its inputs that are no weights."""
+    return tuple(value.name for value in inputs_of(model.graph))
+
+
 def check(delivered: Delivered, opset: int, shapes: Mapping[str, tuple[int | str, ...]], outputs: int) -> None:
     """Run onnx's full check, and check the requested opset, inputs and symbolic axes."""
     model = delivered.model
@@ -55,8 +71,7 @@ def check(delivered: Delivered, opset: int, shapes: Mapping[str, tuple[int | str
     if delivered.opset != opset:
         raise DeliveryError(f"opset {opset} was requested, but opset {delivered.opset} was delivered")
     graph = delivered.proto.graph
-    weights = {tensor.name for tensor in graph.initializer}  # Before IR version 4 they are listed as inputs too.
-    found = {value.name: tuple(_sizes(value)) for value in graph.input if value.name not in weights}
+    found = {value.name: tuple(_sizes(value)) for value in inputs_of(graph)}
     if list(found) != list(shapes):
         raise DeliveryError(f"inputs {_names(shapes)} were requested, but {_names(found)} were delivered")
     for name, shape in shapes.items():

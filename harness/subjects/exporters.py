@@ -21,7 +21,7 @@ from onnx_parity.exporter.request.marked_inputs import Given
 from onnx_parity.harness.axes import PARITY, TORCH_DYNAMO, TORCH_SCRIPT, Capture
 from onnx_parity.harness.case import DynamicAxes
 from onnx_parity.harness.cases.scripted import scripted
-from onnx_parity.harness.one_line import one_line
+from onnx_parity.harness.one_line import error_line, one_line
 
 if TYPE_CHECKING:
     import onnx_parity
@@ -262,7 +262,7 @@ def _function(name: str) -> Callable[..., object]:
     try:
         found: Any = import_module(module)
     except Exception as error:
-        raise NoFunctionError(f"{module} cannot be imported: {type(error).__name__}: {one_line(str(error))}") from error
+        raise NoFunctionError(f"{module} cannot be imported: {error_line(error)}") from error
     for part in path.split("."):
         if not hasattr(found, part):
             raise NoFunctionError(f"{module} has no {path}")

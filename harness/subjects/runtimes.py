@@ -9,7 +9,6 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import onnx
 from onnx.reference import ReferenceEvaluator
 
 from onnx_parity.exporter.arrays import Fed
@@ -36,6 +35,7 @@ from onnx_parity.harness.axes import (
 from onnx_parity.harness.one_line import one_line
 from onnx_parity.harness.subjects import cuda
 from onnx_parity.harness.subjects.backends import Backend
+from onnx_parity.harness.subjects.delivered import proto_of
 from onnx_parity.harness.subjects.runtime_interface import NoKernelError, NotUsableError, Runtime, Session
 
 if TYPE_CHECKING:
@@ -149,8 +149,7 @@ class OnnxReference:
         return "onnx.reference runs on the CPU only" if device is Device.CUDA else ""
 
     def load(self, model: bytes | Path, device: Device) -> Session:
-        proto = onnx.load_model_from_string(model) if isinstance(model, bytes) else onnx.load(model)
-        return _OnnxReferenceSession(ReferenceEvaluator(proto))
+        return _OnnxReferenceSession(ReferenceEvaluator(proto_of(model)))
 
 
 class _OnnxReferenceSession:

@@ -7,7 +7,7 @@ from itertools import zip_longest
 
 import onnx
 
-from onnx_parity.harness.subjects.delivered import Delivered
+from onnx_parity.harness.subjects.delivered import Delivered, inputs_of
 
 
 class NotKeptError(Exception):
@@ -22,7 +22,7 @@ def check_kept(before: Delivered, after: Delivered, opset: int | None) -> None:
     wanted = before.opset if opset is None else opset
     if after.opset != wanted:
         raise NotKeptError(f"returned a model of opset {after.opset} instead of {wanted}")
-    _check_values("input", _inputs(before.proto.graph), _inputs(after.proto.graph), sizes_stay=True)
+    _check_values("input", inputs_of(before.proto.graph), inputs_of(after.proto.graph), sizes_stay=True)
     # The sizes of outputs follow from those of the inputs, and a transformation may know less of them.
     _check_values("output", before.proto.graph.output, after.proto.graph.output, sizes_stay=False)
 
@@ -54,11 +54,6 @@ def _check_shape(what: str, before: onnx.TypeProto.Tensor, after: onnx.TypeProto
         if one.HasField("dim_value") and not stays and (sizes_stay or other.HasField("dim_value")):
             now = other.dim_value if other.HasField("dim_value") else "dynamic"
             raise NotKeptError(f"changed axis {axis} of {what} from {one.dim_value} to {now}")
-
-
-def _inputs(graph: onnx.GraphProto) -> list[onnx.ValueInfoProto]:
-    weights = {tensor.name for tensor in graph.initializer}  # Before IR version 4 they are listed as inputs too.
-    return [value for value in graph.input if value.name not in weights]
 
 
 def _names(values: Iterable[onnx.ValueInfoProto]) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -94,7 +95,5 @@ def _numbered(verdict: Verdict, number: int) -> Verdict:
     detail = verdict.detail.replace("output 0 ", f"output {number} ", 1)
     metrics = verdict.metrics
     if metrics is not None:
-        import dataclasses
-
-        metrics = dataclasses.replace(metrics, output=number)
+        metrics = replace(metrics, output=number)
     return Verdict(verdict.passed, detail, metrics)

@@ -15,8 +15,8 @@ from pathlib import Path
 import onnx
 
 from onnx_parity.exporter.arrays import Fed
-from onnx_parity.harness.one_line import one_line
-from onnx_parity.harness.subjects.delivered import Delivered
+from onnx_parity.harness.one_line import error_line, one_line
+from onnx_parity.harness.subjects.delivered import Delivered, proto_of
 from onnx_parity.harness.transformations.kept import NotKeptError, check_kept
 
 #: Inputs with which the model will be run, by which a quantiser measures ranges.
@@ -63,15 +63,14 @@ class Transformation:
 def applied(transformation: Transformation, delivered: Delivered, samples: Samples, folder: Path | None) -> Delivered:
     """The transformed model: bytes or, if a folder is given, a file in it with its weights beside it."""
     name = transformation.name
-    model = onnx.load(delivered.model) if isinstance(delivered.model, Path) else onnx.load_from_string(delivered.model)
     try:
-        made = transformation.apply(model, samples)
+        made = transformation.apply(proto_of(delivered.model), samples)
     except Exception as error:
         if isinstance(error, DeclinedError) or transformation.is_refusal(error):
             raise DeclinedError(
                 f"{name} does not support it: {one_line(str(error)) or type(error).__name__}"
             ) from error
-        raise TransformationError(f"{name} raised {type(error).__name__}: {one_line(str(error))}") from error
+        raise TransformationError(f"{name} raised {error_line(error)}") from error
     if not isinstance(made, onnx.ModelProto):
         raise TransformationError(f"{name} returned {type(made).__name__} instead of a model (onnx.ModelProto)")
     result = Delivered(_stored(made, folder))

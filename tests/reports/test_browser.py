@@ -19,7 +19,7 @@ from msgspec import to_builtins
 from msgspec.structs import replace
 from playwright.sync_api import Browser, Error, Page, expect, sync_playwright
 
-from onnx_parity.harness.drawing.drawings import AtOpset, Drawing, DrawnGraph, DrawnNode, ErrorPicture, ValueError_
+from onnx_parity.harness.drawing.drawings import AtOpset, Drawing, DrawnGraph, DrawnNode, ErrorInside, ErrorPicture
 from onnx_parity.harness.record import Kind, Metrics, OnnxUse, RunEnd, Stage, Status
 from onnx_parity.harness.surface.public_names import NameGroup, PublicName
 from onnx_parity.reports.pages.changes import Change, Changes
@@ -175,7 +175,7 @@ DRAWING = Drawing(
     program="program(x: float32[2, 3]):\n  return x",
     opsets=[AtOpset(7, error="AveragePool: ceil_mode needs opset 10"), AtOpset(9, 0), AtOpset(13, 1)],
     graphs=[chain(["Pad", "AveragePool", "Mul"]), chain(["Pad", "AveragePool", "Div", "Mul"])],
-    values={"v0": ValueError_(False, 0.0), "v1": ValueError_(True, None, "at (0, 1): 0.5")},
+    values={"v0": ErrorInside(False, 0.0), "v1": ErrorInside(True, None, "at (0, 1): 0.5")},
     errors=[ErrorPicture("output", "float32(2, 3)", [3, 2], 1, [[0.0, 0.2, 1e9], [0.0, 0.0, 0.01]])],
 )  # fmt: skip
 

@@ -2,39 +2,14 @@
 
 from __future__ import annotations
 
-import sys
-
 import pytest
 
 from onnx_parity.reports import wording
-
-LARGEST = sys.float_info.max
 
 
 @pytest.mark.parametrize(("opsets", "words"), [([9, 7, 8, 12, 12], "7–9, 12"), ([18], "18"), ([7, 8], "7–8"), ([], "")])
 def test_opset_ranges(opsets: list[int], words: str) -> None:
     assert wording.opset_ranges(opsets) == words
-
-
-@pytest.mark.parametrize(
-    ("value", "words"), [(0.25, "2.5e-01"), (0.0, "0"), (None, "nan"), (LARGEST, "inf"), (-LARGEST, "-inf")]
-)
-def test_error_size(value: float | None, words: str) -> None:
-    assert wording.error_size(value) == words
-
-
-@pytest.mark.parametrize(
-    ("value", "words"), [(0.1 + 2**-27, "0.100000007"), (1.0, "1"), (None, "nan"), (-LARGEST, "-inf")]
-)
-def test_plain_number(value: float | None, words: str) -> None:
-    assert wording.plain_number(value) == words
-
-
-@pytest.mark.parametrize(
-    ("value", "words"), [(1e9, "exact"), (0.00001, "0.0000"), (2.345, "2.35"), (252.4, "252"), (3e7, "3.0e+07")]
-)
-def test_headroom(value: float, words: str) -> None:
-    assert wording.headroom(value) == words
 
 
 @pytest.mark.parametrize(

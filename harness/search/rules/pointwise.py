@@ -68,7 +68,7 @@ _UNARY = {
     "torch.special.entr": (0.05, 8.0),
     "torch.special.ndtr": _WIDE,
 }
-_ROUNDING = ["torch.floor", "torch.ceil", "torch.round", "torch.trunc", "torch.frac"]
+_ROUNDING = [f"torch.{name}({{0}})" for name in ("floor", "ceil", "round", "trunc", "frac")]
 _COMPARISONS = ["<", "<=", ">", ">=", "==", "!="]
 
 
@@ -109,8 +109,7 @@ def unary_with_number(d: Draft) -> None:
 @rule(2)
 def rounding(d: Draft) -> None:
     x = d.within(d.value("float"), -100, 100)
-    name = d.of([*_ROUNDING, "torch.round2"])
-    d.add("torch.round({0}, decimals=1)" if name == "torch.round2" else f"{name}({{0}})", x)
+    d.add(d.of([*_ROUNDING, "torch.round({0}, decimals=1)"]), x)
 
 
 @rule(2)

@@ -11,8 +11,6 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
-import onnx
-
 from onnx_parity.exporter.arrays import Fed
 from onnx_parity.harness.axes import Device, Dtype
 from onnx_parity.harness.one_line import one_line
@@ -96,14 +94,3 @@ def _told(error: Exception, is_refusal: Callable[[Exception], bool]) -> Exceptio
 def saying(*words: str) -> Callable[[Exception], bool]:
     """Whether the message of an error contains one of these words."""
     return lambda error: any(each in str(error) for each in words)
-
-
-def proto_of(model: bytes | Path) -> onnx.ModelProto:
-    """The model with its weights."""
-    return onnx.load_model_from_string(model) if isinstance(model, bytes) else onnx.load(model)
-
-
-def input_names(model: onnx.ModelProto) -> tuple[str, ...]:
-    """The inputs that are no weights: before IR version 4 those are inputs as well."""
-    weights = {tensor.name for tensor in model.graph.initializer}
-    return tuple(value.name for value in model.graph.input if value.name not in weights)

@@ -11,7 +11,8 @@ import numpy as np
 
 from onnx_parity.exporter.arrays import Fed
 from onnx_parity.harness.axes import OPSETS, Dtype
-from onnx_parity.harness.subjects.adapters.adapter import USUAL_DTYPES, Adapter, input_names, proto_of, saying
+from onnx_parity.harness.subjects.adapters.adapter import USUAL_DTYPES, Adapter, saying
+from onnx_parity.harness.subjects.delivered import input_names, proto_of
 
 
 class _Session:

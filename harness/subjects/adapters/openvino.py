@@ -9,7 +9,8 @@ from typing import Any
 
 from onnx_parity.exporter.arrays import Fed
 from onnx_parity.harness.axes import OPSETS, Dtype
-from onnx_parity.harness.subjects.adapters.adapter import USUAL_DTYPES, Adapter, input_names, proto_of, saying
+from onnx_parity.harness.subjects.adapters.adapter import USUAL_DTYPES, Adapter, saying
+from onnx_parity.harness.subjects.delivered import input_names, proto_of
 from onnx_parity.harness.subjects.runtime_interface import Session
 
 #: Without the first of these, float32 is computed in bfloat16 on processors that have instructions for that.
