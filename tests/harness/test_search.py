@@ -11,12 +11,12 @@ import torch
 
 from onnx_parity.exporter.lowering.aten import activation
 from onnx_parity.harness.inputs import Floats
-from onnx_parity.harness.search.catalogue import Catalogue, NotSpelledError, spelled
+from onnx_parity.harness.search.catalogue import Catalogue, NotSpelledError, calls_of_entry, spelled
 from onnx_parity.harness.search.causes import of_message
 from onnx_parity.harness.search.coordinator import Search, SearchError
 from onnx_parity.harness.search.draft import Draft, FixedSizeError, RefusedError
 from onnx_parity.harness.search.drawing import Drawn, draw, quietly
-from onnx_parity.harness.search.generated import Input, Line, Program
+from onnx_parity.harness.search.generated import Fixed, Input, Line, Program
 from onnx_parity.harness.search.ledger import (
     Finding,
     FindingError,
@@ -103,6 +103,13 @@ def test_values_are_brought_into_a_range() -> None:
 )
 def test_arguments_as_source(value: object, text: str) -> None:
     assert spelled(value) == text
+
+
+def test_a_call_of_the_operator_database() -> None:
+    calls = calls_of_entry("clamp", ("float32", (0,)))
+    assert [call.name for call in calls] == ["clamp"]
+    assert calls[0].text.startswith("torch.clamp({0}, {1}, {2}")
+    assert all(isinstance(maker, Fixed) for maker in calls[0].makers)
 
 
 def test_an_object_has_no_source() -> None:
