@@ -31,6 +31,7 @@ SECTIONS: Mapping[str, tuple[str, ...]] = {
     "Testing": (
         "docs/your_own_cases.md",
         "docs/search.md",
+        "docs/cluster.md",
         "docs/gate.md",
         "docs/continuous_integration.md",
         "docs/reports.md",

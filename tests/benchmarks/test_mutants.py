@@ -50,16 +50,16 @@ def test_which_faults_there_are(tmp_path: Path) -> None:
 
 
 def test_a_fault_is_noticed_blamed_and_located(tmp_path: Path) -> None:
-    mutant = next(each for each in mutants_of(FILE, NAME) if each.function == "hardswish")
-    noticed = judge(mutant, FILE, [("smoke", cells("hardswish"))], tmp_path / "stderr")
+    mutant = next(each for each in mutants_of(FILE, NAME) if each.function == "softshrink")
+    noticed = judge(mutant, FILE, [("smoke", cells("softshrink"))], tmp_path / "stderr")
     assert (noticed.tier, noticed.not_planted) == ("smoke", "")
     assert noticed.notice is not None
     assert (noticed.notice.status, noticed.notice.blame) == (Status.FAILED, "exporter")
-    assert noticed.notice.operator == "aten::hardswish"
+    assert noticed.notice.operator == "aten::softshrink"
 
 
 def test_a_cell_that_does_not_run_it_does_not_notice(tmp_path: Path) -> None:
-    mutant = next(each for each in mutants_of(FILE, NAME) if each.function == "hardswish")
+    mutant = next(each for each in mutants_of(FILE, NAME) if each.function == "softshrink")
     assert judge(mutant, FILE, [("smoke", cells("relu"))], tmp_path / "stderr").tier == ""
 
 

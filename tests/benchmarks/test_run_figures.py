@@ -37,8 +37,8 @@ def test_pace_share_and_memory_come_from_the_records() -> None:
     assert told(found) == [
         "pace: 150 cells a second (over 150: short)",
         "the harness's share of the time: 10.0% (under 20%: ok)",
-        "a cell: build 0.00 ms, reference 0.00 ms, export 5.40 ms, check 0.00 ms, load 0.00 ms, run 2.70 ms, "
-        "compare 0.90 ms, rerun_sizes 0.00 ms, rerun_values 0.00 ms, around the stages 1.00 ms, between cells 0.00 ms",
+        "a cell: build 0.00 ms, reference 0.00 ms, export 5.40 ms, check 0.00 ms, transform 0.00 ms, load 0.00 ms, "
+        "run 2.70 ms, compare 0.90 ms, rerun_sizes 0.00 ms, rerun_values 0.00 ms, around the stages 1.00 ms, between cells 0.00 ms",
         "memory: grew by 69.6% at most (under 25%: short)",
         "  gw0: 1000 cells in 10.0 s, 500 MiB in its second tenth, 500 at most",
         "  gw1: 500 cells in 5.0 s, 460 MiB in its second tenth, 780 at most",

@@ -253,7 +253,7 @@ def test_options_beside_resume_are_refused(project: Path, commands: list[list[st
     assert invoke("run", "--resume", str(run), "-k", "elu", "--seed", "7", "--tier=full", "--strange", "some.py") == (
         2,
         "--resume continues a run with the options that it was started with: remove -k --tier --seed 7 --strange "
-        "some.py. Only -n, --report, --no-report and --json may be given with it.\n",
+        "some.py. Only -n, --on, --report, --no-report and --json may be given with it.\n",
     )
     assert commands == []
     assert invoke("run", "--resume", str(run), "-n", "logical", "--no-report", "--json")[0] == 1

@@ -159,7 +159,9 @@ def test_a_gate_judges_columns_as_it_judges_lines(tmp_path: Path, monkeypatch: p
     of_lines = judge(*runs, Policy())
     assert sorted(of_columns.findings, key=repr) == sorted(of_lines.findings, key=repr)
     assert (of_columns.counts, of_columns.actions) == (of_lines.counts, of_lines.actions)
-    assert len({finding.kind for finding in of_lines.findings}) == 6
+    assert len({finding.kind for finding in of_lines.findings}) == 5
+    # Whether an export is slower cannot be decided without measuring it again.
+    assert of_columns.undecided == of_lines.undecided != []
 
 
 def test_merged_runs_have_the_columns_of_both(tmp_path: Path) -> None:

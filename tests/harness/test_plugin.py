@@ -78,7 +78,7 @@ def test_cells_are_selected_by_path_by_keyword_and_by_option(
         ),
         (
             ["--durations-of", "gone"],
-            "--durations-of gone has no effect without --shard. Add a shard, such as --shard 1/2.",
+            "--durations-of gone has no effect without --shard or --on. Add a shard, such as --shard 1/2.",
         ),
         (
             ["--durations-of", "gone", "--shard", "1/2"],
