@@ -137,8 +137,8 @@ class OperatorEntry(Entry):
         return bool(self.info.supports_dtype(dtype, "cpu"))
 
     def samples(self, dtype: torch.dtype) -> Iterator[Sample]:
-        # Without `set_seed=False` every draw would use the same fixed seed of torch.
-        for drawn in self.info.sample_inputs("cpu", dtype, requires_grad=False, set_seed=False):
+        # Not by `sample_inputs`, which searches the whole call stack for a test of torch's own and seeds torch for it.
+        for drawn in self.info.sample_inputs_func(self.info, "cpu", dtype, False):
             operator = self.info.op
             if self.info.name in NOT_UNIQUE:
                 operator = _Processed(operator, drawn.output_process_fn_grad)
