@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from onnx_parity.harness.escaping import markdown_code, markdown_line
+from onnx_parity.harness.run_store_error import RunStoreError
 from onnx_parity.harness.store import read_info, read_records
 from onnx_parity.reports.arrangement import Declaration, arrange
 from onnx_parity.reports.operators import reasons, since, written_to
@@ -45,6 +46,10 @@ def _lines(run: Path) -> Iterator[str]:
     for declaration in arrange(read_records(run)):
         families[declaration.family].append(declaration)
     covered = {title: families[family] for family, title in _TITLES.items() if families[family]}
+    if not covered:
+        raise RunStoreError(
+            f"{run} has no constructs of TorchScript. `parity run op_cases/script*.py` makes a run that has them."
+        )
     opsets = {record.opset for found in covered.values() for declaration in found for record in declaration.records}
     yield "# TorchScript, construct by construct\n"
     yield _wrapped(

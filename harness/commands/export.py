@@ -136,7 +136,8 @@ def export(
         try:
             exported = _exported(request)
         except UserWarning as error:
-            refuse(str(error))
+            wrong = str(error).removeprefix("dynamic_axes ").partition(", and is ignored")[0]
+            refuse(f"--dynamic {wrong}. Inputs are named as in --input x=1x3, and outputs with --output-name.")
         except onnx_parity.ExportError as error:
             _end_with(error, as_json=as_json)
         except SystemExit as error:  # Raised by the user's code, such as a lowering. It would end the command silently.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Annotated
@@ -12,6 +13,7 @@ import typer
 
 from onnx_parity.harness.commands.terminal import print_json, print_text, refuse
 from onnx_parity.harness.search.ledger import (
+    FILE,
     LEDGER,
     Finding,
     FindingError,
@@ -67,6 +69,15 @@ def findings(
 
         parity findings --folder runs/search-0/findings --unread
     """
+    if keep and not run:
+        refuse("--keep keeps what the scripts print: give --run as well.")
+    if issue and (run or as_json):
+        refuse("--issue prints a text and runs nothing: remove --run and --json.")
+    if not folder.is_dir():
+        refuse(
+            f"{folder}: there is no such folder. A clone of this project has findings/, and a search its own: "
+            "--folder runs/search-0/findings."
+        )
     try:
         known = read_findings(folder)
     except FindingError as error:
@@ -75,7 +86,7 @@ def findings(
         name: each for name, each in known.items() if _is_asked(name, each, patterns, culprit, fault, unread=unread)
     }
     if not chosen:
-        refuse(f"{folder}: no finding of {len(known)} is meant. `parity findings --folder {folder}` lists all of them.")
+        refuse(_nothing_chosen(folder, known, patterns, culprit, fault))
     if issue:
         print_text("\n---\n\n".join(issue_text(folder / name, each) for name, each in chosen.items()))
         return
@@ -112,6 +123,26 @@ def _is_asked(
     )
 
 
+def _nothing_chosen(
+    folder: Path, known: dict[str, Finding], patterns: list[str] | None, culprit: str | None, fault: str | None
+) -> str:
+    """Which of the conditions no finding meets, and what could be meant."""
+    if not known:
+        return f"{folder} has no finding: no folder in it has a {FILE}."
+    for what, asked, there in (
+        ("culprit", culprit, {each.culprit for each in known.values()}),
+        ("fault", fault, {each.fault for each in known.values()}),
+    ):
+        if asked is not None and not any(fnmatchcase(each, asked) for each in there):
+            return f"--{what}: no finding of {folder} has the {what} {asked!r}. There are {', '.join(sorted(there))}."
+    for pattern in patterns or ():
+        if not any(fnmatchcase(name, pattern) for name in known):
+            close = get_close_matches(pattern, known, n=3)
+            meant = f" Did you mean {' or '.join(close)}?" if close else ""
+            return f"{folder} has no finding {pattern!r}.{meant} `parity findings` lists their names."
+    return f"{folder} has findings, but none that meets all of these conditions."
+
+
 def _told(rerun: Rerun | None) -> object:
     return None if rerun is None else {"is": rerun.now, "exit": rerun.exit, "prints": rerun.prints}
 
@@ -119,9 +150,8 @@ def _told(rerun: Rerun | None) -> object:
 def _print_sums(chosen: dict[str, Finding], became: dict[str, Rerun]) -> None:
     of = Counter(each.culprit for each in chosen.values())
     kinds = Counter(each.fault for each in chosen.values())
-    print_text(
-        f"{len(chosen)} findings: {_listed(of)}; {_listed(kinds)}; {sum(each.read for each in chosen.values())} read"
-    )
+    number = "1 finding" if len(chosen) == 1 else f"{len(chosen)} findings"
+    print_text(f"{number}: {_listed(of)}; {_listed(kinds)}; {sum(each.read for each in chosen.values())} read")
     if became:
         print_text(_listed(Counter(each.now.value for each in became.values())))
 

@@ -263,6 +263,8 @@ def torchscript(
 ) -> None:
     """Write a Markdown table of the constructs of TorchScript, and the opset from which on each is exported.
 
+    Exit codes: 0 if the page was written; 2 if the run has no constructs of TorchScript.
+
     Examples:
 
         parity run op_cases/script*.py --opsets 9-18 && parity torchscript

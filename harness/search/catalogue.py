@@ -91,7 +91,7 @@ class Catalogue:
     def _calls(self, draft: Draft) -> list[Call]:
         if self._survey and (not self._declared or draft.chance(0.6)):
             entry = draft.random.choice(list(self._survey))
-            return list(_calls_of_entry(entry, _dtypes_of(self._survey[entry])))
+            return list(calls_of_entry(entry, _dtypes_of(self._survey[entry])))
         if not self._declared:
             return []
         name, declaration = draft.random.choice(self._declared)
@@ -104,7 +104,7 @@ def _dtypes_of(usable: Usable) -> tuple[str, tuple[int, ...]] | None:
 
 
 @cache
-def _calls_of_entry(entry: str, usable: tuple[str, tuple[int, ...]] | None) -> tuple[Call, ...]:
+def calls_of_entry(entry: str, usable: tuple[str, tuple[int, ...]] | None) -> tuple[Call, ...]:
     if usable is None:
         return ()
     from onnx_parity.harness.axes import Dtype
@@ -119,10 +119,15 @@ def _of_sample(entry: str, sample: Sample) -> Call | None:
     if function is None or not all(map(_is_usable, sample.tensors)):
         return None
     tensors = iter(range(len(sample.tensors)))
+<<<<<<< HEAD
     places = [_Place(next(tensors)) if isinstance(leaf, TensorPlace) else leaf for leaf in sample.leaves]
     first, args, kwargs = tree_unflatten(places, sample.spec)
+=======
+    places = [_Place(next(tensors)) if repr(leaf) == "tensor" else leaf for leaf in sample.leaves]
+    args, kwargs = tree_unflatten(places, sample.spec)
+>>>>>>> eyes
     makers = tuple(Fixed(tuple(tensor.shape), dtype=tensor.dtype, tensor=tensor) for tensor in sample.tensors)
-    return _call(entry, function, (first, *args), kwargs, makers)
+    return _call(entry, function, args, kwargs, makers)
 
 
 @dataclass(frozen=True, slots=True)

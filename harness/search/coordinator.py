@@ -39,6 +39,10 @@ class SearchError(Exception):
     """A search that cannot begin or go on. The message has the reason."""
 
 
+class _EndsError(Exception):
+    """The search ends: nobody waits for what a worker would answer."""
+
+
 @dataclass
 class Search:
     """A search and its folder."""
@@ -53,6 +57,8 @@ class Search:
     _flying: set[int] = field(default_factory=set)
     _kept: float = 0.0
     _next: int = 0
+    #: Set when the search is interrupted or cannot go on. Then its workers are ended at once.
+    _ends: threading.Event = field(default_factory=threading.Event)
 
     @classmethod
     def at(cls, folder: Path, order: Order, ledger: Path) -> Search:
@@ -85,19 +91,29 @@ class Search:
 
         def drive() -> None:
             with tempfile.TemporaryFile() as stderr:
-                worker = _Worker(self._order(), stderr)
+                worker = _Worker(self._order(), stderr, self._ends)
                 try:
                     while time.monotonic() < deadline and (number := self._take(last)) is not None:
                         report = worker.look_at(number)
                         self.keep(report)
                         done(report)
+                except _EndsError:
+                    return
+                except BaseException:
+                    self._ends.set()
+                    raise
                 finally:
                     worker.end()
 
         try:
             with ThreadPoolExecutor(processes) as pool:
-                for future in [pool.submit(drive) for _ in range(processes)]:
-                    future.result()
+                futures = [pool.submit(drive) for _ in range(processes)]
+                try:
+                    for future in futures:
+                        future.result()
+                except BaseException:
+                    self._ends.set()
+                    raise
         finally:
             self.write_state()
 
@@ -161,9 +177,10 @@ class Search:
 class _Worker:
     """A worker's process, which is started anew after a crash."""
 
-    def __init__(self, order: Order, stderr: IO[bytes]) -> None:
+    def __init__(self, order: Order, stderr: IO[bytes], ends: threading.Event) -> None:
         self._order = order
         self._stderr = stderr
+        self._ends = ends
         self._child: ChildProcess | None = None
 
     def look_at(self, number: int) -> Report:
@@ -171,14 +188,16 @@ class _Worker:
         answer = self._asked(number)
         if isinstance(answer, Report):
             return answer
+        if answer.point == DRAWING and "exited with" in answer.detail:
+            # It raised an exception where no exporter or runtime has a part. A signal would come from torch.
+            raise SearchError(f"Program {number} could not be drawn, by a fault of the search itself: {answer.detail}.")
         reduced = self._asked(answer) if answer.point != DRAWING else answer
         if isinstance(reduced, Report):
             return reduced
         cause = f"crash: {answer.point}: {answer.detail}"
         text = f'"""parity search --seed {self._order.seed}, program {number}: {answer.detail} ({answer.point})"""\n'
-        found = Found(
-            number, answer.point, answer.point.partition(" ")[0], "crash", answer.detail, cause, cause, "", text
-        )
+        culprit = "torch" if answer.point == DRAWING else answer.point.partition(" ")[0]
+        found = Found(number, answer.point, culprit, "crash", answer.detail, cause, cause, "", text)
         return Report(number, 0, "", True, True, {"failed": 1}, 0.0, (found,))
 
     def _asked(self, task: int | Crashed) -> Report | Crashed:
@@ -187,7 +206,11 @@ class _Worker:
         try:
             child.send(msgspec.json.encode(task))
             while True:
+<<<<<<< HEAD
                 answer = msgspec.json.decode(child.answer(PROGRAM_SECONDS), type=Entered | Report)
+=======
+                answer = msgspec.json.decode(self._answer(child, PROGRAM_SECONDS), type=Entered | Report)
+>>>>>>> eyes
                 if isinstance(answer, Report):
                     return answer
                 point = answer.point
@@ -203,10 +226,24 @@ class _Worker:
         child = ChildProcess.spawned((sys.executable, "-m", WORKER), self._stderr)
         try:
             child.send(msgspec.json.encode(self._order))
+<<<<<<< HEAD
             child.answer(START_SECONDS)
+=======
+            self._answer(child, START_SECONDS)
+>>>>>>> eyes
         except ProcessEndedError as ending:
             raise SearchError(f"a worker did not start: it {self._told(ending)}") from ending
         return child
+
+    def _answer(self, child: ChildProcess, seconds: float) -> bytes:
+        asked = time.monotonic()
+
+        def look() -> None:
+            if self._ends.is_set():
+                raise _EndsError
+            child.limit_time(seconds, asked, f"gave no answer for {seconds:g} s")
+
+        return child.receive(look)
 
     def _told(self, ending: ProcessEndedError) -> str:
         self._stderr.seek(0)

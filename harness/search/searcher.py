@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import os
+import signal
 import sys
 import tempfile
 import time
@@ -132,6 +133,8 @@ def _steady(drawn: Drawn) -> Subject | None:
 def main(descriptor: int) -> None:
     """Answer numbers until there are no more."""
     die_with(os.getppid())
+    # Ctrl+C reaches all processes of a terminal. The search ends its workers, and it is no crash of theirs.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     warnings.simplefilter("ignore")
     logging.disable(logging.CRITICAL)
     torch.set_num_threads(1)

@@ -34,6 +34,7 @@ def test_counts_the_cells_that_ran(tmp_path: Path) -> None:
     assert time.rate() == 21 / time.seconds
 
 
+@pytest.mark.slow
 def test_pytest_that_runs_nothing_is_a_failure(tmp_path: Path) -> None:
     outcome = measure_matrix((str(tmp_path / "missing.py"),), tmp_path / "runs")
     assert isinstance(outcome, Failure)

@@ -13,7 +13,7 @@ from benchmarks.newer_networks import app
 from benchmarks.subjects import Subject
 
 
-@pytest.mark.parametrize("name", ["gru", "transformer_encoder"])
+@pytest.mark.parametrize("name", ["transformer_encoder", pytest.param("gru", marks=pytest.mark.slow)])
 def test_a_network_is_exported(name: str, tmp_path: Path) -> None:
     job = TimeJob(Subject.OURS, name, path=str(tmp_path / "model.onnx"), dynamic=True, warm=1)
     assert measure_time(job).first.cpu > 0

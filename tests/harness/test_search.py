@@ -6,17 +6,21 @@ import random
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 import torch
+from typer.testing import CliRunner
 
 from onnx_parity.exporter.lowering.aten import activation
+from onnx_parity.harness.cli import app
 from onnx_parity.harness.inputs import Floats
-from onnx_parity.harness.search.catalogue import Catalogue, NotSpelledError, spelled
+from onnx_parity.harness.search import coordinator
+from onnx_parity.harness.search.catalogue import Catalogue, NotSpelledError, calls_of_entry, spelled
 from onnx_parity.harness.search.causes import of_message
 from onnx_parity.harness.search.coordinator import Search, SearchError
 from onnx_parity.harness.search.draft import Draft, FixedSizeError, RefusedError
 from onnx_parity.harness.search.drawing import Drawn, draw, quietly
-from onnx_parity.harness.search.generated import Input, Line, Program
+from onnx_parity.harness.search.generated import Fixed, Input, Line, Program
 from onnx_parity.harness.search.ledger import (
     Finding,
     FindingError,
@@ -30,7 +34,7 @@ from onnx_parity.harness.search.ledger import (
     write_outcome,
 )
 from onnx_parity.harness.search.looking import Choice, Ending, look, unknown
-from onnx_parity.harness.search.messages import Found, Order, Report
+from onnx_parity.harness.search.messages import Crashed, Found, Order, Report
 from onnx_parity.harness.search.probes import Fault, Point
 from onnx_parity.harness.search.reducing import dies_at, reduce
 from onnx_parity.harness.search.rules.every import RULES
@@ -103,6 +107,13 @@ def test_values_are_brought_into_a_range() -> None:
 )
 def test_arguments_as_source(value: object, text: str) -> None:
     assert spelled(value) == text
+
+
+def test_a_call_of_the_operator_database() -> None:
+    calls = calls_of_entry("clamp", ("float32", (0,)))
+    assert [call.name for call in calls] == ["clamp"]
+    assert calls[0].text.startswith("torch.clamp({0}, {1}, {2}")
+    assert all(isinstance(maker, Fixed) for maker in calls[0].makers)
 
 
 def test_an_object_has_no_source() -> None:
@@ -185,6 +196,17 @@ def test_errors_that_differ_in_names_have_one_cause() -> None:
 # --- the folder of a search -------------------------------------------------------------------------------------------
 
 
+def test_a_program_that_cannot_be_drawn_is_a_fault_of_the_search(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    died = Crashed(0, coordinator.DRAWING, "the process exited with 1: ValueError: expected 3")
+    monkeypatch.setattr(coordinator._Worker, "_asked", lambda worker, task: died)
+    looking = Search.at(tmp_path, ORDER, tmp_path)
+    with pytest.raises(SearchError, match=r"Program [01] could not be drawn, by a fault of the search itself"):
+        looking.run(processes=2, seconds=60, most=9, done=lambda report: None)
+    assert not looking.new
+
+
 def test_a_search_goes_on_where_it_was(tmp_path: Path) -> None:
     search = Search.at(tmp_path, ORDER, tmp_path / "ledger")
     found = Found(
@@ -245,3 +267,23 @@ def test_a_damaged_finding_is_named(tmp_path: Path) -> None:
 
 def test_names_of_findings() -> None:
     assert slug("onnxruntime: TopK, of 3!") == "onnxruntime_topk_of_3"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--folder", "nowhere"], "nowhere: there is no such folder."),
+        (["onnxruntim_max_pool"], "has no finding 'onnxruntim_max_pool'. Did you mean onnxruntime_max_pool?"),
+        (["--culprit", "onnxruntim"], "has the culprit 'onnxruntim'. There are onnxruntime."),
+        (["--fault", "bug"], "has the fault 'bug'. There are error."),
+        (["--unread", "--culprit", "onnx*"], "has findings, but none that meets all of these conditions."),
+        (["--keep"], "give --run as well"),
+        (["--issue", "--run"], "runs nothing: remove --run"),
+    ],
+)
+def test_what_no_finding_meets_is_told(tmp_path: Path, arguments: list[str], words: str) -> None:
+    write(tmp_path / "onnxruntime_max_pool", msgspec.structs.replace(FINDING, read=True), "print(1)\n")
+    folder = [] if "--folder" in arguments else ["--folder", str(tmp_path)]
+    result = CliRunner().invoke(app, ["findings", *folder, *arguments])
+    assert result.exit_code == 2
+    assert words in result.stderr

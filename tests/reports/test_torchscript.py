@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import pytest
 from msgspec.structs import replace
 
 import start
 from onnx_parity.harness.cases.declarations import declared_under
 from onnx_parity.harness.record import Record, Stage, Status
+from onnx_parity.harness.run_store_error import RunStoreError
 from onnx_parity.reports.torchscript import constructs_page, write_constructs
 from tests.records import RECORD, write_run
 from tests.reports.synthetic_run import info
@@ -46,6 +48,14 @@ def test_other_families_are_not_on_the_page(tmp_path: Path) -> None:
     records = [_record("erf", 11, Status.PASSED, family="elementwise"), _record("script_dict", 11, Status.PASSED)]
     out = write_constructs(write_run(tmp_path, records, info()), tmp_path / "docs" / "page.md")
     assert out.read_text().count("| `") == 1
+
+
+def test_a_run_without_constructs_replaces_no_page(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("as it was")
+    with pytest.raises(RunStoreError, match="has no constructs of TorchScript"):
+        write_constructs(write_run(tmp_path, [_record("erf", 11, Status.PASSED, family="elementwise")], info()), page)
+    assert page.read_text() == "as it was"
 
 
 def test_the_page_has_every_construct_that_is_declared() -> None:
