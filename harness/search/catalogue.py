@@ -119,13 +119,8 @@ def _of_sample(entry: str, sample: Sample) -> Call | None:
     if function is None or not all(map(_is_usable, sample.tensors)):
         return None
     tensors = iter(range(len(sample.tensors)))
-<<<<<<< HEAD
     places = [_Place(next(tensors)) if isinstance(leaf, TensorPlace) else leaf for leaf in sample.leaves]
-    first, args, kwargs = tree_unflatten(places, sample.spec)
-=======
-    places = [_Place(next(tensors)) if repr(leaf) == "tensor" else leaf for leaf in sample.leaves]
     args, kwargs = tree_unflatten(places, sample.spec)
->>>>>>> eyes
     makers = tuple(Fixed(tuple(tensor.shape), dtype=tensor.dtype, tensor=tensor) for tensor in sample.tensors)
     return _call(entry, function, args, kwargs, makers)
 

@@ -206,11 +206,7 @@ class _Worker:
         try:
             child.send(msgspec.json.encode(task))
             while True:
-<<<<<<< HEAD
-                answer = msgspec.json.decode(child.answer(PROGRAM_SECONDS), type=Entered | Report)
-=======
                 answer = msgspec.json.decode(self._answer(child, PROGRAM_SECONDS), type=Entered | Report)
->>>>>>> eyes
                 if isinstance(answer, Report):
                     return answer
                 point = answer.point
@@ -226,11 +222,7 @@ class _Worker:
         child = ChildProcess.spawned((sys.executable, "-m", WORKER), self._stderr)
         try:
             child.send(msgspec.json.encode(self._order))
-<<<<<<< HEAD
-            child.answer(START_SECONDS)
-=======
             self._answer(child, START_SECONDS)
->>>>>>> eyes
         except ProcessEndedError as ending:
             raise SearchError(f"a worker did not start: it {self._told(ending)}") from ending
         return child
