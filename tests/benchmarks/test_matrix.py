@@ -23,6 +23,7 @@ def one_worker(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTEST_XDIST_AUTO_NUM_WORKERS", "1")
 
 
+@pytest.mark.slow
 def test_counts_the_cells_that_ran(tmp_path: Path) -> None:
     path = declaration(
         tmp_path, "import torch\nfrom onnx_parity.harness.case import floats, op\nneg = op(torch.neg, floats(2))\n"

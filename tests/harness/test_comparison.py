@@ -30,6 +30,7 @@ def _from_the_root(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(Path(start.__file__).parent)
 
 
+@pytest.mark.slow
 def test_crash_and_silence_are_outcomes_of_their_opset_and_the_rest_goes_on() -> None:
     opsets = (7, 9, 11, 13, 14, 15, 16, 17, 18)
     with Worker.started_when_needed(PARITY, seed=0, timeout=5.0, module="tests.harness.failing_worker") as worker:

@@ -50,7 +50,7 @@ def assert_told_as_it_is(record: Record, fault: str, stage: Stage) -> None:
     assert record.nodeid in record.message
 
 
-@pytest.mark.parametrize("workers", ["0", "2"])
+@pytest.mark.parametrize("workers", [pytest.param("0", marks=pytest.mark.slow), "2"])
 def test_every_fault_is_the_outcome_of_its_cell(tmp_path: Path, workers: str) -> None:
     make_project(tmp_path, SOME)
     run = run_project(tmp_path, *_PYTEST, "-n", workers, "faulty_cases")
@@ -112,7 +112,7 @@ def test_a_worker_that_is_killed_costs_the_cell_that_it_ran(tmp_path: Path) -> N
     assert_gone(cell_process)
 
 
-@pytest.mark.parametrize("workers", ["0", "1"])
+@pytest.mark.parametrize("workers", [pytest.param("0", marks=pytest.mark.slow), "1"])
 def test_who_kills_the_run_kills_every_process_of_it(tmp_path: Path, workers: str) -> None:
     make_project(tmp_path, (("wait", Stage.LOAD),))
     with command(tmp_path, "pytest", *LEAN, *CELLS, "-n", workers, "faulty_cases") as process:
@@ -125,7 +125,7 @@ def test_who_kills_the_run_kills_every_process_of_it(tmp_path: Path, workers: st
     assert names <= {"before_0", "after"}
 
 
-@pytest.mark.parametrize("workers", ["0", "1"])
+@pytest.mark.parametrize("workers", [pytest.param("0", marks=pytest.mark.slow), "1"])
 def test_a_run_ends_with_the_command_that_started_it(tmp_path: Path, workers: str) -> None:
     make_project(tmp_path, (("wait", Stage.LOAD),))
     with command(tmp_path, "parity", "run", *LEAN, *CELLS, "-n", workers, "faulty_cases") as process:
@@ -240,7 +240,7 @@ def test_the_process_of_cells_keeps_nothing_of_its_owner_s_open(tmp_path: Path) 
         os.close(reader)
 
 
-@pytest.mark.parametrize("workers", ["0", "1"])
+@pytest.mark.parametrize("workers", ["0", pytest.param("1", marks=pytest.mark.slow)])
 def test_a_disk_that_fills_ends_the_run_in_words(tmp_path: Path, workers: str) -> None:
     make_project(tmp_path, (("fill_disk", Stage.LOAD),))
     run = run_project(tmp_path, "parity", "run", *LEAN, *CELLS, "-n", workers, "faulty_cases")

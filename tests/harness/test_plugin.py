@@ -92,7 +92,7 @@ def test_invalid_options_end_the_run(cases: pytest.Pytester, options: list[str],
     result.stderr.fnmatch_lines([f"ERROR: {message}"])
 
 
-@pytest.mark.parametrize("workers", ["0", "2"])
+@pytest.mark.parametrize("workers", ["0", pytest.param("2", marks=pytest.mark.slow)])
 def test_invalid_expectations_end_the_run_of_any_file_beside_them(cases: pytest.Pytester, workers: str) -> None:
     cases.makefile(".toml", expectations='[[known]]\ncells = "elu*"\n')
     result = cases.runpytest_subprocess("-p", "no:cacheprovider", "cases.py", "--opsets", "18", "-n", workers)
@@ -144,7 +144,7 @@ def test_an_empty_axis_is_refused(cases: pytest.Pytester, axis: str, told: str) 
     assert f"ERROR: {axis} : {told}" in result.stderr.str()
 
 
-@pytest.mark.parametrize("workers", ["0", "2"])
+@pytest.mark.parametrize("workers", ["0", pytest.param("2", marks=pytest.mark.slow)])
 def test_cells_are_refused_if_their_run_cannot_be_written_and_other_tests_are_not(
     cases: pytest.Pytester, workers: str
 ) -> None:

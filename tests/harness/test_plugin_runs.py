@@ -242,7 +242,7 @@ def test_tests_run_after_cells_whose_folder_has_other_tests_too(tmp_path: Path) 
     assert "FAILED cases/expectations.toml::gone-*" in run.text
 
 
-@pytest.mark.parametrize("workers", ["0", "2"])
+@pytest.mark.parametrize("workers", [pytest.param("0", marks=pytest.mark.slow), "2"])
 def test_errors_of_collection_are_not_failures_of_cells(tmp_path: Path, workers: str) -> None:
     (tmp_path / "cases.py").write_text(PASSING)
     (tmp_path / "broken.py").write_text("from onnx_parity.harness.case import op\nbroken = op(\n")

@@ -65,7 +65,9 @@ def test_a_run_goes_on_in_the_folder_where_it_is_now(killed: Path) -> None:
     assert sorted(path.name for path in (killed / "runs").iterdir()) == ["kept", "last"]
 
 
-@pytest.mark.parametrize(("workers", "number"), [("0", signal.SIGTERM), ("1", signal.SIGINT)])
+@pytest.mark.parametrize(
+    ("workers", "number"), [("0", signal.SIGTERM), pytest.param("1", signal.SIGINT, marks=pytest.mark.slow)]
+)
 def test_a_stopped_run_prints_how_to_resume(tmp_path: Path, workers: str, number: signal.Signals) -> None:
     make_project(tmp_path, (("wait", Stage.LOAD),))
     with command(tmp_path, "parity", "run", *LEAN, "-n", workers, *_CELLS) as process:
