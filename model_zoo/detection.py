@@ -130,7 +130,8 @@ _REGIONS: dict[str, Any] = {
 _SCORED: dict[str, Any] = {"score_thresh": 0.05, "detections_per_img": 10, "topk_candidates": 20}
 
 faster_rcnn = model(Detector, floats(3, 70, 80), build=_detection.fasterrcnn_resnet50_fpn, **_REGIONS)
-mask_rcnn = model(Detector, floats(3, 70, 80), build=_detection.maskrcnn_resnet50_fpn, **_REGIONS)
+# Faster R-CNN with one more head, which would take half a minute of the default tier.
+mask_rcnn = model(Detector, floats(3, 70, 80), build=_detection.maskrcnn_resnet50_fpn, **_REGIONS, tier="full")
 retinanet = model(Detector, floats(3, 70, 80), build=_detection.retinanet_resnet50_fpn, **_SIZES, **_SCORED)
 fcos = model(Detector, floats(3, 70, 80), build=_detection.fcos_resnet50_fpn, **_SIZES, **_SCORED)
 ssd = model(

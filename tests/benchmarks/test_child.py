@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import onnx
+import pytest
 import torch
 from onnx import TensorProto, helper
 
@@ -28,6 +29,7 @@ def test_floor_writes_the_weights_and_nothing_else(tmp_path: Path) -> None:
     assert (tmp_path / "floor").read_bytes() == b"".join(tensor.detach().numpy().tobytes() for tensor in state)
 
 
+@pytest.mark.slow
 def test_time_job_in_a_process_of_its_own(tmp_path: Path) -> None:
     path = tmp_path / "elu.onnx"
     job = TimeJob(Subject.TORCHSCRIPT, "elu", path=str(path), dynamic=True, warm=2)

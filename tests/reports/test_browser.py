@@ -466,7 +466,7 @@ def test_a_case_that_the_run_does_not_have_is_said(page: Page, site: Path) -> No
     expect(page.locator(".scope")).to_have_text("This run has no operator called gone.")
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("scheme", ["light", pytest.param("dark", marks=pytest.mark.slow)])
 def test_a_screen_reader_can_read_every_page(page: Page, site: Path, scheme: Literal["light", "dark"]) -> None:
     page.emulate_media(color_scheme=scheme)
     for address in PAGES:
