@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TypeVar
 
-from onnx_parity.harness.commands.terminal import refuse
+from onnx_parity.harness.commands.terminal import refuse, warn_of_shortcomings
 from onnx_parity.harness.project import Project, SettingsError, find_project
+from onnx_parity.harness.record import Record
+from onnx_parity.harness.run_store_error import RunStoreError
+from onnx_parity.harness.store import read_info, read_records
+
+T = TypeVar("T")
 
 
 def project() -> Project:
@@ -28,6 +35,21 @@ def runs() -> Path:
 
 def last() -> Path:
     return runs() / "last"
+
+
+def of_runs(folders: list[Path] | None, judge: Callable[[Iterator[Record]], T]) -> T:
+    """What `judge` makes of the records of these runs, or else of the last one. What a run lacks is said as well."""
+    folders = folders or [last()]
+    try:
+        for run in folders:
+            read_info(run)
+        found = [read_records(run) for run in folders]
+        judged = judge(record for records in found for record in records)
+    except RunStoreError as error:
+        refuse(str(error))
+    for run, records in zip(folders, found, strict=True):
+        warn_of_shortcomings(run, records.damage)
+    return judged
 
 
 def seed() -> int:

@@ -11,12 +11,10 @@ from rich.markup import escape
 from rich.table import Table
 
 from onnx_parity.harness.commands import defaults
-from onnx_parity.harness.commands.terminal import print_json, refuse, warn_of_shortcomings
+from onnx_parity.harness.commands.terminal import print_json
 from onnx_parity.harness.escaping import visible_line
 from onnx_parity.harness.record import GRAVEST_FIRST, Status
 from onnx_parity.harness.results.exporters_compared import Comparison, Row, compare
-from onnx_parity.harness.run_store_error import RunStoreError
-from onnx_parity.harness.store import read_info, read_records
 
 
 def exporters(
@@ -42,16 +40,7 @@ def exporters(
 
         parity exporters runs/20260131-101500-4711 runs/20260131-111500-4712 --all
     """
-    folders = runs or [defaults.last()]
-    try:
-        for run in folders:
-            read_info(run)
-        found = [read_records(run) for run in folders]
-        comparison = compare(record for records in found for record in records)
-    except RunStoreError as error:
-        refuse(str(error))
-    for run, records in zip(folders, found, strict=True):
-        warn_of_shortcomings(run, records.damage)
+    comparison = defaults.of_runs(runs, compare)
     if as_json:
         print_json(comparison)
     else:

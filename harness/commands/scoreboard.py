@@ -11,13 +11,11 @@ from rich.markup import escape
 from rich.table import Table
 
 from onnx_parity.harness.commands import defaults
-from onnx_parity.harness.commands.terminal import print_json, refuse, warn_of_shortcomings
+from onnx_parity.harness.commands.terminal import print_json
 from onnx_parity.harness.escaping import visible_line
 from onnx_parity.harness.opset_ranges import opset_ranges
 from onnx_parity.harness.record import Ending
 from onnx_parity.harness.results.scoreboard import GRAVE, Score, Scoreboard, score
-from onnx_parity.harness.run_store_error import RunStoreError
-from onnx_parity.harness.store import read_info, read_records
 
 #: At most this many findings are listed without `--all`.
 _FINDINGS = 40
@@ -46,16 +44,7 @@ def scoreboard(
 
         parity scoreboard runs/20260131-101500-4711 --all
     """
-    folders = runs or [defaults.last()]
-    try:
-        for run in folders:
-            read_info(run)
-        found = [read_records(run) for run in folders]
-        board = score(record for records in found for record in records)
-    except RunStoreError as error:
-        refuse(str(error))
-    for run, records in zip(folders, found, strict=True):
-        warn_of_shortcomings(run, records.damage)
+    board = defaults.of_runs(runs, score)
     if as_json:
         print_json(board)
     else:

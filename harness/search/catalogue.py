@@ -27,6 +27,7 @@ from onnx_parity.harness.cases.opinfo_entries import (
     survey_path,
 )
 from onnx_parity.harness.cases.opinfo_samples import Sample, TensorPlace, draw_samples
+from onnx_parity.harness.declaration_error import DeclarationError
 from onnx_parity.harness.inputs import Maker, name_of
 from onnx_parity.harness.record import Kind
 from onnx_parity.harness.search.draft import Draft, RefusedError, Value
@@ -150,7 +151,7 @@ def _calls_of_declaration(name: str, declaration: Declaration) -> tuple[Call, ..
 def _of_case(case: Case) -> Call | None:
     declaration = case.declaration
     dtype = getattr(torch, declaration.dtypes[0])
-    makers: list[Maker] = []
+    makers: list[Fixed] = []
 
     def placed(value: object) -> object:
         if isinstance(value, Maker):
@@ -162,9 +163,9 @@ def _of_case(case: Case) -> Call | None:
     try:
         arguments = tuple(map(placed, declaration.inputs))
         keywords = {key: placed(value) for key, value in case.arguments.items()}
-    except Exception:  # noqa: BLE001  Makers of lists make no tensor.
+    except DeclarationError:  # An input that is a list of tensors.
         return None
-    if not all(_is_usable(maker.tensor) for maker in makers if isinstance(maker, Fixed)):
+    if not all(_is_usable(maker.tensor) for maker in makers):
         return None
     function = torch.overrides.resolve_name(declaration.program)
     return _call(case.name, function, arguments, keywords, tuple(makers))
