@@ -6,7 +6,6 @@ The browser is the Chromium on PATH, else Playwright's own.
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Iterator, Sequence
 from importlib import resources
 from itertools import pairwise
@@ -19,26 +18,17 @@ from msgspec import to_builtins
 from msgspec.structs import replace
 from playwright.sync_api import Browser, Error, Page, expect, sync_playwright
 
+from benchmarks.at_scale.in_browser import found_browser, launched
 from onnx_parity.harness.drawing.drawings import AtOpset, Drawing, DrawnGraph, DrawnNode, ErrorInside, ErrorPicture
-from onnx_parity.harness.record import Kind, Metrics, OnnxUse, RunEnd, Stage, Status
+from onnx_parity.harness.record import Kind, Metrics, OnnxUse, Record, RunEnd, Stage, Status
 from onnx_parity.harness.surface.public_names import NameGroup, PublicName
 from onnx_parity.reports.pages.changes import Change, Changes
 from onnx_parity.reports.single_file import write_single_file
 from onnx_parity.reports.site import write_report
 from tests.records import write_run
-from tests.reports.synthetic_run import PASSING, Made, info, records
+from tests.reports.synthetic_run import MODELS, OPERATORS, PASSING, Made, info, records
 
 METRICS = Metrics(0.25, 0.25, 0.5, 2.1e6, 2.1e6, 4.8e-6, 1.2e-6, 0, (0, 1, 3, 3), 0.75, 1.0)
-BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
-#: `--no-sandbox` because tests run as root in containers; the others keep it from calling home.
-FLAGS = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-]
 HOW_TO_GET_ONE = (
     "no Chromium to open the report with: install `chromium` (apt install chromium, brew install chromium) "
     "or run `playwright install chromium`"
@@ -47,12 +37,11 @@ HOW_TO_GET_ONE = (
 
 @pytest.fixture(scope="session")
 def chromium() -> Iterator[Browser]:
-    found = next(filter(None, map(shutil.which, BROWSERS)), None)
     with sync_playwright() as playwright:
         try:
-            browser = playwright.chromium.launch(executable_path=found, args=FLAGS)
+            browser = launched(playwright)
         except Error as error:
-            if found:
+            if found_browser():
                 raise
             _without_chromium(error)
         yield browser
@@ -76,6 +65,22 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ).parent
 
 
+@pytest.fixture(scope="session")
+def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A report with every page and every state, and few rows."""
+    folder = tmp_path_factory.mktemp("small")
+    few = ("avg_pool2d", "batch_norm", "conv_transpose2d", "gelu", "threshold", "topk")
+    made = list(records(made for made in (*OPERATORS, *MODELS[-1:]) if made.name in few or made in MODELS))
+    elu = [replace(PASSING, cell=f"elu-float32-opset{opset}-cpu-trace-onnxruntime", opset=opset) for opset in (9, 13)]
+    script = [replace(each, cell=f"{each.cell}-torch_script", exporter="torch_script") for each in elu]
+    script[0] = replace(script[0], status=Status.FAILED, stage=Stage.COMPARE, reason="off by one")
+    tract = [replace(each, cell=each.cell.replace("onnxruntime", "tract"), runtime="tract") for each in elu]
+    tract[1] = replace(tract[1], status=Status.CRASHED, stage=Stage.RUN, reason="was killed by SIGABRT in stage run")
+    run = write_run(folder, [*made, *elu, *script, *tract], info())
+    drawings = [to_builtins(DRAWING)]
+    return write_report(run, folder / "report", NAMES, CHANGES, drawings=drawings, findings=FINDINGS).parent
+
+
 #: What a run is compared with, and what there is to be covered.
 CHANGES = Changes(
     baseline="20260130-101500",
@@ -84,6 +89,8 @@ CHANGES = Changes(
     environment=["torch 2.12.1 → 2.13.0"],
     counts=[("failed", 0, 3), ("passed", 1870, 1868)],
     times_compared=True,
+    coverage=[("passed", 3, 1)],
+    undecided=["exports of 1 case took longer"],
     changes=[
         Change("fail", "new failure", "avg_pool2d[ceil_mode=True] float32", "error 2.5e-01", 2, [7, 8], "f.py", 1),
         Change("fail", "new failure", "elu[alpha=0.5] float32", "error 1.5e-03", 1, [7], "f.py", 1),
@@ -143,6 +150,8 @@ PAGES = (
     "changes.html",
     "history.html",
     "findings.html",
+    "exporters.html",
+    "runtimes.html",
     case("avg_pool2d", "pooling"),
     case("avg_pool2d", "pooling", "avg_pool2d[ceil_mode=True]"),
 )
@@ -151,7 +160,10 @@ PAGES = (
 def axe(page: Page) -> None:
     """Let axe-core look for what a screen reader cannot read."""
     page.evaluate(resources.files("axe_core_python").joinpath("axe.min.js").read_text(encoding="utf-8"))
-    found = page.evaluate("axe.run().then((found) => found.violations.map((each) => [each.id, each.nodes[0].html]))")
+    found = page.evaluate(
+        """axe.run({ resultTypes: ["violations"] })
+            .then((found) => found.violations.map((each) => [each.id, each.nodes[0].html]))"""
+    )
     assert found == [], page.url
 
 
@@ -173,17 +185,18 @@ def chain(ops: Sequence[str], **more: object) -> DrawnGraph:
 DRAWING = Drawing(
     Kind.OPERATOR, "pooling", "avg_pool2d", "avg_pool2d[ceil_mode=True]", "cell", 9,
     program="program(x: float32[2, 3]):\n  return x",
-    opsets=[AtOpset(7, error="AveragePool: ceil_mode needs opset 10"), AtOpset(9, 0), AtOpset(13, 1)],
-    graphs=[chain(["Pad", "AveragePool", "Mul"]), chain(["Pad", "AveragePool", "Div", "Mul"])],
+    exporter="parity",
+    opsets=[
+        AtOpset(7, error="AveragePool: ceil_mode needs opset 10"), AtOpset(9, 0), AtOpset(13, 1),
+        AtOpset(9, 2, exporter="torch_script"),
+    ],
+    graphs=[
+        chain(["Pad", "AveragePool", "Mul"]), chain(["Pad", "AveragePool", "Div", "Mul"]),
+        chain(["Pad", "AveragePool", "Mul", "Identity"]),
+    ],
     values={"v0": ErrorInside(False, 0.0), "v1": ErrorInside(True, None, "at (0, 1): 0.5")},
     errors=[ErrorPicture("output", "float32(2, 3)", [3, 2], 1, [[0.0, 0.2, 1e9], [0.0, 0.0, 0.01]])],
 )  # fmt: skip
-
-
-def test_every_kind_of_page_opens_clean(page: Page, site: Path) -> None:
-    for address in PAGES:
-        open_page(page, site, address)
-        expect(page.locator("h1")).to_be_visible()
 
 
 def test_the_pages_follow_the_scheme_of_their_reader(page: Page, site: Path) -> None:
@@ -297,13 +310,17 @@ def test_traced_operators_are_found_by_what_exercises_them(page: Page, site: Pat
     assert names(page, "aten") == ["aten::addmm", "aten::conv2d", "aten::relu"]
 
 
-def test_on_a_phone_the_grid_scrolls_and_the_page_does_not(chromium: Browser, site: Path) -> None:
+def test_on_a_phone_the_grid_scrolls_and_the_page_does_not(chromium: Browser, small: Path, site: Path) -> None:
     context = chromium.new_context(viewport={"width": 390, "height": 844}, has_touch=True, is_mobile=True)
     context.set_default_timeout(5000)
     page = context.new_page()
     for address in PAGES:
-        open_page(page, site, address)
+        open_page(page, small, address)
         assert page.evaluate("document.documentElement.scrollWidth") == 390, address
+        # No word of the links to pages is broken.
+        assert (
+            page.evaluate("Math.max(...[...document.querySelectorAll('nav a')].map((each) => each.offsetHeight))") < 40
+        )
     open_page(page, site, "index.html")
     assert page.evaluate("(s => s.scrollWidth > s.clientWidth)(document.querySelector('.scroll'))")
     page.locator("#operators td.unsupported").first.tap()
@@ -319,46 +336,51 @@ HOSTILE = (
 )
 
 
-@pytest.mark.parametrize("hostile", HOSTILE, ids=["markup", "quotes", "bidi and length"])
-def test_what_a_record_says_never_runs(page: Page, tmp_path: Path, hostile: str) -> None:
+def hostile_run(hostile: str) -> tuple[list[Record], Drawing, dict[str, str]]:
+    """A case whose every text is hostile, its drawing, and a finding."""
     cell = replace(
-        PASSING, cell="f", case=hostile, name=hostile, family=hostile, reason=hostile, message=hostile, file=hostile,
-        aten=(hostile,), calls=(hostile,), onnx=(OnnxUse(hostile, 1, domain=hostile),), bundle=hostile, error=hostile,
-        link=f"javascript:{hostile}", status=Status.FAILED, metrics=METRICS,
+        PASSING, cell=hostile, case=hostile, name=hostile, family=hostile, reason=hostile, message=hostile,
+        file=hostile, aten=(hostile,), calls=(hostile,), onnx=(OnnxUse(hostile, 1, domain=hostile),), bundle=hostile,
+        error=hostile, link=f"javascript:{hostile}", status=Status.FAILED, stage=Stage.COMPARE, metrics=METRICS,
     )  # fmt: skip
-    twin = replace(cell, cell="g", case="g")
+    twins = [replace(cell, cell=f"g{hostile}", case="g"), replace(cell, cell=f"h{hostile}", runtime=hostile)]
     node = DrawnNode(
         hostile, 0, [hostile, "constructor"], ["toString"], hostile, [(hostile, hostile)], hostile, hostile, hostile
     )
     drawing = Drawing(
-        Kind.OPERATOR, hostile, hostile, hostile, hostile, 9, program=hostile,
-        opsets=[AtOpset(9, 0), AtOpset(8, -1, hostile)],
+        Kind.OPERATOR, hostile, hostile, hostile, hostile, 9, program=hostile, exporter=hostile,
+        opsets=[AtOpset(9, 0), AtOpset(8, -1, hostile), AtOpset(9, -1, hostile, hostile)],
         graphs=[DrawnGraph([hostile, "constructor"], ["toString"], [node], types={hostile: hostile})],
         errors=[ErrorPicture(hostile, hostile, [1])], missing=hostile,
     )  # fmt: skip
-    findings = [{"name": hostile, "title": hostile, "link": f"javascript:{hostile}", "text": hostile, hostile: hostile}]
-    run = write_run(tmp_path, [cell, twin])
-    folder = write_report(run, tmp_path / "report", drawings=[to_builtins(drawing)], findings=findings).parent
-    for address in (
-        "index.html",
-        "findings.html",
-        "divergence.html",
-        "traced.html",
-        case(hostile, hostile),
-        case(hostile, hostile, hostile),
-    ):
+    finding = {"name": hostile, "title": hostile, "link": f"javascript:{hostile}", "text": hostile, hostile: hostile}
+    return [cell, *twins], drawing, finding
+
+
+def test_what_a_record_says_never_runs(page: Page, tmp_path: Path) -> None:
+    made = [hostile_run(hostile) for hostile in HOSTILE]
+    run = write_run(tmp_path, [each for cells, _, _ in made for each in cells])
+    drawings, findings = [to_builtins(drawing) for _, drawing, _ in made], [finding for _, _, finding in made]
+    folder = write_report(run, tmp_path / "report", drawings=drawings, findings=findings).parent
+    pages = ("index.html", "findings.html", "divergence.html", "traced.html", "runtimes.html", "exporters.html")
+    for address in pages:
         open_page(page, folder, address)
-        if square := page.locator(".grid td.failed").all():
-            square[0].hover()
-            expect(page.get_by_role("tooltip")).to_contain_text(hostile[:20].rsplit("\u202e", maxsplit=1)[-1][:9])
+        for square in page.locator(".grid td.failed").all():
+            square.hover()
+            expect(page.get_by_role("tooltip")).to_be_visible()
+        assert page.evaluate("window.ran") is None
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), address
+    for hostile in HOSTILE:
+        open_page(page, folder, case(hostile, hostile))
+        page.locator(".grid td.failed").first.hover()
+        expect(page.get_by_role("tooltip")).to_contain_text(hostile[:20].rsplit("\u202e", maxsplit=1)[-1][:9])
+        open_page(page, folder, case(hostile, hostile, hostile))
+        page.locator(".box:not(.input)").first.dispatch_event("click")
+        expect(page.locator(".of-node")).to_contain_text("toString")
         page.locator("#find").fill(hostile[:9])
         expect(page.locator("#found li").first).to_be_visible()
         assert page.evaluate("window.ran") is None
-        if box := page.locator(".box:not(.input)").all():
-            box[0].dispatch_event("click")
-            expect(page.locator(".of-node")).to_contain_text("toString")
-            assert page.evaluate("window.ran") is None
-        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), address
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), hostile
 
 
 def test_every_column_of_the_divergence_is_in_sight_on_a_usual_screen(page: Page, site: Path) -> None:
@@ -416,7 +438,9 @@ def test_the_keyboard_finds_everything(page: Page, site: Path) -> None:
 
 def test_what_changed_is_told_by_cause_and_leads_to_cases(page: Page, site: Path) -> None:
     open_page(page, site, "changes.html")
-    expect(page.locator("h1")).to_have_text("regressed: new failure (3)")
+    expect(page.locator("h1")).to_have_text("Regressed: new failure (3)")
+    expect(page.locator("table").first).to_contain_text("passed1,8701,868-231")
+    expect(page.locator(".scope").last).to_have_text("Undecided: exports of 1 case took longer.")
     expect(page.locator(".scope")).to_contain_text("torch 2.12.1 → 2.13.0")
     causes = page.locator("#causes-table tbody tr")
     expect(causes).to_have_count(2)
@@ -427,26 +451,45 @@ def test_what_changed_is_told_by_cause_and_leads_to_cases(page: Page, site: Path
     expect(page.locator("h1")).to_have_text("relu")
 
 
-def test_exporters_stand_beside_each_other(page: Page, tmp_path: Path) -> None:
-    made = [
-        replace(PASSING, cell=f"{exporter}-{name}", name=name, case=name, exporter=exporter, status=status, stage=stage)
-        for exporter, name, status, stage in (
-            ("parity", "elu", Status.PASSED, Stage.RERUN_VALUES),
-            ("torch_script", "elu", Status.FAILED, Stage.COMPARE),
-            ("parity", "relu", Status.PASSED, Stage.RERUN_VALUES),
-            ("torch_script", "relu", Status.PASSED, Stage.RERUN_VALUES),
-        )
-    ]
-    folder = write_report(write_run(tmp_path, made), tmp_path / "report").parent
-    open_page(page, folder, "index.html")
+def test_exporters_stand_beside_each_other(page: Page, small: Path) -> None:
+    open_page(page, small, "index.html")
     expect(page.locator(".subjects")).to_contain_text("torch_script")
-    page.get_by_role("link", name="Exporters").click()
-    expect(page.locator("#beside tbody tr")).to_have_count(2)
-    page.locator(".tools select").nth(1).select_option("torch_script")
-    assert names(page, "beside") == ["elu"]
-    page.reload()
+    page.get_by_role("link", name="Side by side").click()
     expect(page.locator("#beside tbody tr")).to_have_count(1)
-    axe(page)
+    page.locator(".tools select").nth(1).select_option("torch_script → onnxruntime")
+    assert names(page, "beside") == ["elu"]
+    page.locator(".tools select").nth(1).select_option("parity → onnxruntime")
+    expect(page.locator("#beside tbody tr")).to_have_count(0)
+    page.reload()
+    expect(page.locator(".nothing")).to_be_visible()
+
+
+def test_runtimes_stand_beside_each_other_and_what_is_claimed_but_wrong_comes_first(page: Page, small: Path) -> None:
+    open_page(page, small, "runtimes.html")
+    expect(page.locator("table").first).to_contain_text("tract010001")
+    finding = page.locator("#findings tbody tr")
+    expect(finding).to_contain_text(["wrong", "crashed"])
+    expect(finding.last).to_contain_text("tract")
+    page.get_by_label("ending").select_option("crashed")
+    expect(finding).to_have_count(1)
+    expect(finding).to_contain_text("was killed by SIGABRT")
+    page.get_by_label("show").select_option("only where they differ")
+    rows = page.locator("#endings tbody tr")
+    expect(rows).to_have_count(2)
+    expect(rows.last).to_contain_text("1 of 2")
+    rows.last.locator("td.crashed").hover()
+    expect(page.get_by_role("tooltip")).to_contain_text("elu at opset 13: crashed")
+    expect(page.get_by_role("tooltip")).to_contain_text("was killed by SIGABRT")
+    page.reload()
+    expect(rows).to_have_count(2)
+
+
+def test_a_report_without_a_baseline_says_how_to_compare(page: Page, tmp_path: Path) -> None:
+    early, late = (replace(info(), id=each, started=f"2026-0{each}-01T10:15:00Z") for each in "12")
+    write_report(write_run(tmp_path, [PASSING], early), tmp_path / "1" / "report")
+    folder = write_report(write_run(tmp_path, [PASSING], late), tmp_path / "2" / "report").parent
+    page.goto(f"{folder.as_uri()}/changes.html")
+    expect(page.locator(".command")).to_contain_text(f"parity report {tmp_path}/2 --baseline {tmp_path}/1")
 
 
 def test_what_is_covered_of_what_names_the_rest_and_why(page: Page, site: Path) -> None:
@@ -467,10 +510,13 @@ def test_a_case_that_the_run_does_not_have_is_said(page: Page, site: Path) -> No
 
 
 @pytest.mark.parametrize("scheme", ["light", pytest.param("dark", marks=pytest.mark.slow)])
-def test_a_screen_reader_can_read_every_page(page: Page, site: Path, scheme: Literal["light", "dark"]) -> None:
+def test_every_page_opens_clean_and_a_screen_reader_can_read_it(
+    page: Page, small: Path, scheme: Literal["light", "dark"]
+) -> None:
     page.emulate_media(color_scheme=scheme)
     for address in PAGES:
-        open_page(page, site, address)
+        open_page(page, small, address)
+        expect(page.locator("h1")).to_be_visible()
         axe(page)
 
 
@@ -551,7 +597,7 @@ def test_a_graph_is_drawn_searched_and_explained(page: Page, site: Path) -> None
 
 def test_two_opsets_stand_beside_each_other_with_their_difference(page: Page, site: Path) -> None:
     open_page(page, site, DRAWN)
-    page.get_by_label("beside it").select_option("13")
+    page.get_by_label("beside it").select_option("parity, opset 13")
     expect(page.locator(".canvas")).to_have_count(2)
     expect(page.locator(".box.only-here")).to_have_count(1)
     expect(page.locator(".box.only-here")).to_contain_text("Δ Div")
@@ -560,6 +606,10 @@ def test_two_opsets_stand_beside_each_other_with_their_difference(page: Page, si
     page.reload()
     expect(page.locator(".canvas")).to_have_count(2)
     axe(page)
+    page.get_by_label("beside it").select_option("torch_script, opset 9")
+    expect(page.locator(".box.only-here")).to_contain_text("Δ Identity")
+    page.reload()
+    expect(page.locator(".box.only-here")).to_contain_text("Δ Identity")
 
 
 def test_a_graph_is_moved_and_zoomed_with_the_keyboard(page: Page, site: Path) -> None:
