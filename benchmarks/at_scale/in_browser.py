@@ -31,42 +31,52 @@ addEventListener("DOMContentLoaded", () => {
   look();
 });
 """
-#: Types into every filter, presses every state's button, and sorts by every column, and waits for each layout.
-_SLOWEST = """() => {
-  const slowest = ["nothing", 0];
-  const measure = (name, act) => {
-    const began = performance.now();
-    act();
-    document.body.getBoundingClientRect();
-    const took = performance.now() - began;
-    if (took > slowest[1]) slowest.splice(0, 2, name, took);
-  };
+#: Prepares all that is done on a page, each with its name: to type into every filter, to press every state's button
+#: twice, and to sort by every column in both directions.
+_ACTIONS = """() => {
+  window.actions = [];
   for (const input of document.querySelectorAll(".tools input[type=search]")) {
     for (const text of ["1", "ma", ""]) {
-      input.value = text;
-      measure(`${input.placeholder} by ${text || "nothing"}`, () => input.dispatchEvent(new Event("input")));
+      const type = () => { input.value = text; input.dispatchEvent(new Event("input")); };
+      window.actions.push([`${input.placeholder} by ${text || "nothing"}`, type]);
     }
   }
   for (const chip of document.querySelectorAll(".chips button")) {
-    for (let turn = 0; turn < 2; turn += 1) measure(`only ${chip.dataset.state}`, () => chip.click());
+    for (let turn = 0; turn < 2; turn += 1) window.actions.push([`only ${chip.dataset.state}`, () => chip.click()]);
   }
   for (const head of document.querySelectorAll("thead button")) {
-    for (let turn = 0; turn < 2; turn += 1) measure(`sort by ${head.textContent}`, () => head.click());
+    for (let turn = 0; turn < 2; turn += 1) window.actions.push([`sort by ${head.textContent}`, () => head.click()]);
   }
-  return slowest;
+  return window.actions.map(([name]) => name);
+}"""
+#: Does one of them, and returns the milliseconds until the page is laid out again.
+_ACT = """(at) => {
+  const began = performance.now();
+  window.actions[at][1]();
+  document.body.getBoundingClientRect();
+  return performance.now() - began;
 }"""
 #: Each is measured this often, and the least counts: other processes only add to it.
 _REPEATS = 3
+
+
+class Slowest(NamedTuple):
+    """What took longest on the pages, in milliseconds, and the processor time of the page for the same."""
+
+    took: float
+    processor: float
+    #: The page and what was done there.
+    where: str
 
 
 class Opened(NamedTuple):
     """What a reader waits for, in milliseconds, and what Chromium read before the first page showed."""
 
     shown: float
+    #: The processor time of the page until then.
+    processor: float
     megabytes: float
-    slowest: float
-    #: The page and what was done there.
-    where: str
+    slowest: Slowest
 
 
 def found_browser() -> str | None:
@@ -86,30 +96,49 @@ def opened(report: Path) -> Opened:
         first = min(_first_page(browser, report) for _ in range(_REPEATS))
         slowest = max(_slowest(browser, page) for page in sorted(report.glob("*.html")))
         browser.close()
-    return Opened(*first, *slowest)
+    return Opened(*first, slowest)
 
 
-def _first_page(browser: Browser, report: Path) -> tuple[float, float]:
+def _first_page(browser: Browser, report: Path) -> tuple[float, float, float]:
     page = _new_page(browser)
+    processor = _ProcessorTime(page)
     read: list[Path] = []
     page.on("request", lambda request: read.append(Path(unquote(urlsplit(request.url).path))))
     page.goto((report / "index.html").as_uri())
     page.wait_for_function("window.shown")
     shown: float = page.evaluate("window.shown")
+    spent = processor.milliseconds()
     page.context.close()
-    return shown, sum(file.stat().st_size for file in read) / 1e6
+    return shown, spent, sum(file.stat().st_size for file in read) / 1e6
 
 
-def _slowest(browser: Browser, file: Path) -> tuple[float, str]:
+def _slowest(browser: Browser, file: Path) -> Slowest:
     page = _new_page(browser)
+    processor = _ProcessorTime(page)
     page.goto(file.as_uri())
     page.locator("tbody tr td, .note, .scope").first.wait_for()
-    found: list[tuple[float, str]] = []
-    for _ in range(_REPEATS):
-        name, took = page.evaluate(_SLOWEST)
-        found.append((took, f"{file.name}, {name}"))
+    slowest = Slowest(0.0, 0.0, f"{file.name}, nothing to do")
+    for at, name in enumerate(page.evaluate(_ACTIONS)):
+        tries = []
+        for _ in range(_REPEATS):
+            before = processor.milliseconds()
+            took: float = page.evaluate(_ACT, at)
+            tries.append(Slowest(took, processor.milliseconds() - before, f"{file.name}, {name}"))
+        slowest = max(slowest, min(tries))
     page.context.close()
-    return min(found)
+    return slowest
+
+
+class _ProcessorTime:
+    """The processor time that the main thread of a page has spent, which other work on the machine hardly affects."""
+
+    def __init__(self, page: Page) -> None:
+        self._session = page.context.new_cdp_session(page)
+        self._session.send("Performance.enable", {"timeDomain": "threadTicks"})
+
+    def milliseconds(self) -> float:
+        metrics = self._session.send("Performance.getMetrics")["metrics"]
+        return float(next(each["value"] for each in metrics if each["name"] == "TaskDuration")) * 1e3
 
 
 def _new_page(browser: Browser) -> Page:
