@@ -279,11 +279,10 @@ class _Site:
             "divergence.html": {"divergence": self.divergence.result()},
         }
         pages = _PAGES
-        contexts[_CHANGES] = {"changes": self.changes, "only": {}, "baselines": self._baselines()}
+        only = {status: (gone, new) for status, gone, new in self.changes.coverage} if self.changes else {}
+        contexts[_CHANGES] = {"changes": self.changes, "only": only, "baselines": self._baselines()}
         if self.changes is not None and self.changes.changes:
             pages = pages | {_CHANGES: ("changes",)}
-        if self.changes is not None:
-            contexts[_CHANGES] |= {"only": {status: (gone, new) for status, gone, new in self.changes.coverage}}
         if self.subjects.several:
             pages = pages | {_SUBJECTS: ("exporters",)}
         if self.runtimes.several:

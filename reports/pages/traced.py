@@ -96,11 +96,10 @@ class Traced:
 
     def _add_models(self, declaration: Declaration, key: tuple[Kind, str, str]) -> None:
         for case in declaration.cases:
-            listed = case.label.removeprefix(_TORCHVISION)
-            names = dict.fromkeys(
-                (declaration.name, case.label, listed.removesuffix("]") if listed != case.label else "")
-            )
-            for name in filter(None, names):
+            names = {declaration.name, case.label}
+            if case.label.startswith(_TORCHVISION):
+                names.add(case.label.removeprefix(_TORCHVISION).removesuffix("]"))
+            for name in names:
                 for record in case.records:
                     _see(self.models[name], key, record.opset, record.status, 1)
 
