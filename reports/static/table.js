@@ -1,6 +1,8 @@
 // Tables that are filled from data: filtered, sorted, and written to the page as far as they are scrolled to.
 "use strict";
 
+// So many are written at once when a table is filtered or sorted, and the next ones when that has been shown.
+const ROWS_AT_FIRST = 30;
 const ROWS_AT_A_TIME = 60;
 
 // `columns`: {name, title, key(row), show(row), number, sorted}. `rows` may have `text`, which the filter searches, and
@@ -61,14 +63,15 @@ function table(place, { id, noun, columns, rows, chips, className = "plain", cap
     }
     body.replaceChildren();
     written = 0;
-    write();
+    write(ROWS_AT_FIRST);
+    setTimeout(() => { if (written === ROWS_AT_FIRST && written < shown.length) write(); });
     const all = plural(rows.length, noun);
     output.textContent = shown.length === rows.length ? all : `${thousands(shown.length)} of ${all}`;
     nothing.hidden = shown.length > 0;
   }
 
-  function write() {
-    const next = shown.slice(written, written + ROWS_AT_A_TIME);
+  function write(number = ROWS_AT_A_TIME) {
+    const next = shown.slice(written, written + number);
     body.append(...next.map((row) => {
       const line = h("tr", row.attributes ?? {});
       line.row = row;

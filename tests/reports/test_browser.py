@@ -63,6 +63,7 @@ def test_a_table_sorts_by_words_and_by_numbers(page: Page, site: Path) -> None:
     expect(since).to_have_attribute("aria-sort", "descending")
     assert names(page, "operators")[:4] == ["conv_transpose2d", "batch_norm", "index_put", "topk"]
     page.locator("#operators thead button", has_text="operator").click()
+    expect(page.locator("#operators tbody tr")).to_have_count(40)
     assert (names(page, "operators")[0], names(page, "operators")[-1]) == ("adaptive_avg_pool2d", "view")
     expect(since).to_have_attribute("aria-sort", "none")
 
