@@ -13,6 +13,7 @@ from onnx_parity.exporter.capture.graph.graph import Holds, Varying
 from onnx_parity.exporter.errors import Unsupported
 
 __all__ = [
+    "FLOAT8",
     "TENSOR_TYPES",
     "TO_ONNX",
     "TO_TORCH",
@@ -47,11 +48,17 @@ TO_ONNX: _ByDtype[ir.DataType] = _ByDtype(
         torch.uint16: ir.DataType.UINT16,
         torch.uint32: ir.DataType.UINT32,
         torch.uint64: ir.DataType.UINT64,
+        torch.float8_e4m3fn: ir.DataType.FLOAT8E4M3FN,
+        torch.float8_e4m3fnuz: ir.DataType.FLOAT8E4M3FNUZ,
+        torch.float8_e5m2: ir.DataType.FLOAT8E5M2,
+        torch.float8_e5m2fnuz: ir.DataType.FLOAT8E5M2FNUZ,
         torch.bool: ir.DataType.BOOL,
         torch.complex64: ir.DataType.COMPLEX64,
         torch.complex128: ir.DataType.COMPLEX128,
     }
 )
+#: ONNX has them from opset 19 on.
+FLOAT8 = frozenset({torch.float8_e4m3fn, torch.float8_e4m3fnuz, torch.float8_e5m2, torch.float8_e5m2fnuz})
 TO_TORCH: dict[ir.DataType, torch.dtype] = {onnx: dtype for dtype, onnx in TO_ONNX.items()}
 TENSOR_TYPES: _ByDtype[ir.TensorType] = _ByDtype({dtype: ir.TensorType(onnx) for dtype, onnx in TO_ONNX.items()})
 

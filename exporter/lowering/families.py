@@ -25,6 +25,7 @@ from onnx_parity.exporter.lowering.aten import (  # noqa: F401
     incomplete_gamma,
     indexing,
     joining,
+    ldl,
     linear_algebra,
     lists,
     loss,

@@ -31,7 +31,7 @@ DTYPES = (
     Dtype.BOOL,
 )
 #: The dtypes that the survey of the whole database covers.
-DTYPES_OF_DATABASE = (*DTYPES, Dtype.COMPLEX64)
+DTYPES_OF_DATABASE = (*DTYPES, Dtype.INT16, Dtype.COMPLEX64)
 #: Outside the full tier an entry is run in the first of these that it has usable samples in.
 FIRST_DTYPES = (Dtype.FLOAT32, Dtype.INT64, Dtype.BOOL, Dtype.COMPLEX64)
 #: The number of samples of an entry that are run outside the full tier.
