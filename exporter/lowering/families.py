@@ -47,6 +47,7 @@ from onnx_parity.exporter.lowering.aten import (  # noqa: F401
     resize,
     rotary,
     scatter,
+    schur,
     shape,
     sorting,
     special,

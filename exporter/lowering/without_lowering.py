@@ -5,9 +5,8 @@ from __future__ import annotations
 __all__ = ["why_not"]
 
 _REASONS = {
-    "aten::linalg_eig": (
-        "the eigenvalues of a matrix that is not symmetric come in no defined order, and ONNX has no operator for "
-        "them: use torch.linalg.eigh if the matrix is symmetric"
+    "aten::linalg_eig of complex numbers": (
+        "only eigenvalues of real matrices are exported, and with torch.linalg.eigh those of symmetric ones"
     ),
     "aten::_to_dense": "it makes a sparse tensor dense, and ONNX has no sparse tensors: use a dense one throughout",
 }
