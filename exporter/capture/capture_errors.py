@@ -99,8 +99,8 @@ def failed_while_recorded(
     if any(words in str(error) for words in _NOT_DIFFERENTIABLE):
         return CaptureError(
             f"the program asks for gradients{placed} of something that does not depend on what they are asked for: "
-            f"{error}\nCall it without exporting. If it works there, it asks for gradients by weights: only gradients "
-            "by inputs, and by what is computed from them, are exported."
+            f"{error}\nCall it without exporting. If it works there, what it asks for is computed from tensors that "
+            "are neither inputs nor weights of the module."
         )
     if axis_names and unlike_the_example:
         names = ", ".join(repr(axis_names[symbol]) for symbol in unlike_the_example)

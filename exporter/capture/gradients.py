@@ -36,7 +36,7 @@ _Called = Callable[[list[torch.Tensor], list[torch.Tensor]], list[torch.Tensor]]
 
 
 class NeedsGradients(Exception):
-    """The program asks autograd for gradients; `by_weights` is the refusal of those by weights, if it asks for these."""
+    """The program asks autograd for gradients; `by_weights` is what refuses those by weights, if it asks for these."""
 
     def __init__(self, by_weights: CaptureError | None = None) -> None:
         super().__init__()

@@ -61,7 +61,9 @@ def compare(
     ),
     opsets: Annotated[
         str | None,
-        typer.Option(help=f"Default: {', '.join(map(str, OF_DECLARED.at_least))}, and {PEER_OPSET} for torch's exporters."),
+        typer.Option(
+            help=f"Default: {', '.join(map(str, OF_DECLARED.at_least))}, and {PEER_OPSET} for torch's exporters."
+        ),
     ] = None,
     samples: Annotated[int, typer.Option(min=0, help="Samples of an entry, evenly spread; 0 for all.")] = FEW,
     processes: Annotated[int, typer.Option("-n", min=1, help="Worker processes.")] = 1,

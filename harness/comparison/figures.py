@@ -85,9 +85,7 @@ def targets(comparison: Comparison) -> list[Target]:
             # Another version of torch has other samples, so the target is scaled to their number.
             least = math.ceil(usable * wanted.at_least[opset] / wanted.counted)
             asked = f"right at opset {opset}: at least {least} of {usable}"
-            found.append(
-                Target(f"{asked} ({wanted.at_least[opset]} of {wanted.counted})", str(right), right >= least)
-            )
+            found.append(Target(f"{asked} ({wanted.at_least[opset]} of {wanted.counted})", str(right), right >= least))
     ours = [each for each in comparison.outcomes if each.exporter == PARITY]
     for verdict in (Verdict.WRONG, Verdict.BROKEN, Verdict.CRASHED):
         number = sum(each.verdict is verdict for each in ours)

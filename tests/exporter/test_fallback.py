@@ -186,7 +186,7 @@ def test_within_branches_and_loops(run: Callable[..., Any]) -> None:
     def program(x: torch.Tensor) -> torch.Tensor:
         result: torch.Tensor = torch.cond(
             x.sum() > 0,
-            lambda x: _lacking(x),
+            _lacking,
             lambda x: _lacking(x) * 2,
             (x,),
         )

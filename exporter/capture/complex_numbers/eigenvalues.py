@@ -1,4 +1,4 @@
-"""Eigenvalues of matrices that are not symmetric: from a real Schur decomposition, the operator `onnx_parity::schur`."""
+"""Eigenvalues of matrices that are not symmetric, from a real Schur decomposition: `onnx_parity::schur`."""
 
 from __future__ import annotations
 

@@ -45,7 +45,9 @@ def _with_answers(torchs: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     )
 
 
-def _in_one_piece(torchs: Callable[..., Any], input: torch.Tensor, *args: Any, options: Any = None, **kwargs: Any) -> Any:
+def _in_one_piece(
+    torchs: Callable[..., Any], input: torch.Tensor, *args: Any, options: Any = None, **kwargs: Any
+) -> Any:
     """Compute the loss by its definition: `options` divides it into chunks, which saves memory for gradients."""
     if options is None or input.dtype not in (torch.float16, torch.bfloat16):
         return torchs(input, *args, **kwargs)

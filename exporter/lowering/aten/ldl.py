@@ -38,7 +38,7 @@ def ldl_factor(
     """L below the diagonal and the blocks of D on it, from the lower triangle; the pivots; LAPACK's `info`.
 
     A block is one element, or 2 by 2. An iteration finds one column of L; the second one of a block is found with the
-    first, and carried. A pivot is the row, from 1, that was swapped with the last one of the block, negative for 2 by 2.
+    first, and carried. A pivot is the row, from 1, that was swapped with the last of the block, negative for 2 by 2.
     """
     lower = triangle(g, self, 0, False)
     whole = shaped(g.op("Add", lower, transposed(g, triangle(g, self, -1, False))), self.shape)

@@ -131,7 +131,9 @@ class _Window:
         is_left = shaped(is_left, (size, size))
         own, left = diagonal(g, h), sum_over(g, shaped(g.where(is_left, h, zero), h.shape), -1)
         above = sum_over(g, shaped(g.where(is_left, transposed(g, h), zero), h.shape), -1)
-        is_cut = g.op("And", _is_negligible(g, own, left, above), g.op("Not", shaped(g.greater(rows, bottom), own.shape)))
+        is_cut = g.op(
+            "And", _is_negligible(g, own, left, above), g.op("Not", shaped(g.greater(rows, bottom), own.shape))
+        )
         places = shaped(g.where(is_cut, rows, g.const(0)), own.shape)
         top = g.reduce("Max", places, [own.rank - 1], True)
         is_top = shaped(g.equal(rows, top), own.shape)
