@@ -6,6 +6,8 @@
 
 from __future__ import annotations
 
+import ctypes
+import math
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -16,9 +18,8 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 import torch
-import torch.utils.dlpack
 
-from onnx_parity.exporter.arrays import BFLOAT16, Array, Fed, as_tensor, to_array, to_fed, to_tensor
+from onnx_parity.exporter.arrays import BFLOAT16, Array, Fed, as_tensor, to_fed, to_tensor
 from onnx_parity.exporter.files import write
 from onnx_parity.exporter.request.marked_inputs import Given
 
@@ -179,9 +180,14 @@ def _ort_value(array: Array) -> onnxruntime.OrtValue:
 
 
 def _array(value: onnxruntime.OrtValue) -> Array:
-    """The array of a value of onnxruntime, which converts bfloat16 to DLPack but not to numpy, and float8 to bytes."""
-    if value.data_type() != _BFLOAT16:
+    """The array of a value of onnxruntime, which does not convert all dtypes to numpy: those are read from memory."""
+    known = _AS_BITS.get(value.data_type())
+    if known is None:
         array: Array = value.numpy()
-        known = _AS_BITS.get(value.data_type())
-        return array if known is None else array.view(known[0])
-    return to_array(torch.utils.dlpack.from_dlpack(value._ortvalue.to_dlpack()))
+        return array
+    dtype, _ = known
+    size = math.prod(value.shape()) * dtype.itemsize
+    if not size:
+        return np.empty(value.shape(), dtype)
+    memory = (ctypes.c_uint8 * size).from_address(value.data_ptr())
+    return np.frombuffer(bytearray(memory), dtype).reshape(value.shape())

@@ -84,9 +84,21 @@ EXCLUDED: Mapping[str, str] = {
 #: Operators whose vectors have any sign: their samples take the absolute values, or products, as torch's tests do.
 NOT_UNIQUE = frozenset({"linalg.eig", "linalg.eigh", "linalg.svd", "svd"})
 
+_WITH_TIES = (
+    Dtype.FLOAT16,
+    Dtype.BFLOAT16,
+    Dtype.INT64,
+    Dtype.INT32,
+    Dtype.INT16,
+    Dtype.INT8,
+    Dtype.UINT8,
+)
 #: Dtypes in which an entry's samples have ties, so that torch may return any of the equal elements.
 UNDETERMINED: Mapping[str, tuple[Dtype, ...]] = {
-    "topk": (Dtype.FLOAT16, Dtype.BFLOAT16, Dtype.INT64, Dtype.INT32, Dtype.INT8, Dtype.UINT8),
+    "argsort": _WITH_TIES,
+    "kthvalue": _WITH_TIES,
+    "sort": (Dtype.FLOAT16, Dtype.BFLOAT16),
+    "topk": _WITH_TIES,
 }
 
 #: The usable samples of an entry: their positions among all samples of the entry, by dtype.

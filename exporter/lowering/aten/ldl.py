@@ -58,7 +58,8 @@ def ldl_factor(
         # With a block of one element: first / head, and what it explains of the rest.
         after = shaped(g.greater(rows, k), rows.shape)
         tail = shaped(g.where(after, first, zero), first.shape)
-        alone = shaped(g.op("Div", tail, g.where(g.equal(head, zero), one, head)), first.shape)
+        alone = g.op("Div", tail, g.where(g.equal(head, zero), one, head))
+        alone = shaped(g.where(after, alone, zero), first.shape)  # Not -0.
         by_alone = g.op("Mul", standing(g, alone), lying(g, tail))
 
         # With [[head, beside], [beside, below]]: the two columns times its inverse.
@@ -68,7 +69,14 @@ def ldl_factor(
         after_both = shaped(g.greater(rows, following), rows.shape)
         tails = [shaped(g.where(after_both, each, zero), first.shape) for each in (first, other)]
         pair = [
-            shaped(g.op("Div", g.op("Sub", g.op("Mul", factor, one_tail), other_tail), determinant), first.shape)
+            shaped(
+                g.where(
+                    after_both,
+                    g.op("Div", g.op("Sub", g.op("Mul", factor, one_tail), other_tail), determinant),
+                    zero,
+                ),
+                first.shape,
+            )
             for factor, one_tail, other_tail in ((of_first, *tails), (of_other, *reversed(tails)))
         ]
         by_pair = g.op("Add", *(g.op("Mul", standing(g, x), lying(g, y)) for x, y in zip(tails, pair, strict=True)))

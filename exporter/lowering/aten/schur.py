@@ -145,7 +145,7 @@ class _Window:
     def swept(self, g: Graph, z: Value, sweeps: Value) -> tuple[Value, Value]:
         """h after one sweep with two shifts, and z times its reflections; both as they are where `is_done`."""
         rows, zero = self.rows, g.const(0, z.dtype)
-        start = self._first_column(g, self._shifts(g, sweeps))
+        start = self._first_column(g, *self._shifts(g, sweeps))
 
         def step(k: Value, carried: list[Value]) -> Sequence[Value]:
             h, vectors = carried
@@ -167,8 +167,9 @@ class _Window:
         is_there = shaped(g.equal(self.rows, place), vector.shape)
         return sum_over(g, shaped(g.where(is_there, vector, g.const(0, vector.dtype)), vector.shape), -1, keepdim=True)
 
-    def _shifts(self, g: Graph, sweeps: Value) -> tuple[Value, Value, Value]:
-        """The real parts of both shifts, and the product of the imaginary ones: the eigenvalues of the last block."""
+    def _shifts(self, g: Graph, sweeps: Value) -> tuple[Value, Value]:
+        """The real part of both shifts, and the square of the imaginary one: the eigenvalues of the last block, or twice
+        the nearer one if they are real."""
         last, zero = self.bottom, g.const(0, self.own.dtype)
         before, after = g.op("Sub", last, 1), g.op("Add", self.top, 1)
         a, d = self._at(g, self.own, before), self._at(g, self.own, last)
@@ -196,17 +197,16 @@ class _Window:
         nearer = g.where(shaped(g.greater(far_plus, far_minus), last.shape), minus, plus)
         is_complex = shaped(g.less(square, zero), last.shape)
         shift = shaped(g.where(is_complex, mean, nearer), last.shape)
-        return shift, shift, shaped(g.where(is_complex, g.op("Neg", square), zero), last.shape)
+        return shift, shaped(g.where(is_complex, g.op("Neg", square), zero), last.shape)
 
-    def _first_column(self, g: Graph, shifts: tuple[Value, Value, Value]) -> Value:
-        """The first column of (h - s1) @ (h - s2), with s1 + s2 and s1 * s2 real."""
-        first, second, product = shifts
+    def _first_column(self, g: Graph, shift: Value, imaginary: Value) -> Value:
+        """The first column of (h - shift) @ (h - shift) + imaginary, which is real."""
         after = g.op("Add", self.top, 1)
         a, d = self._at(g, self.own, self.top), self._at(g, self.own, after)
         b, c = self._at(g, self.above, after), self._at(g, self.left, after)
-        squares = g.op("Add", g.op("Mul", g.op("Sub", a, first), g.op("Sub", a, second)), product)
-        head = g.op("Add", squares, g.op("Mul", b, c))
-        next_one = g.op("Mul", c, g.op("Sub", g.op("Sub", g.op("Add", a, d), first), second))
+        left = g.op("Sub", a, shift)
+        head = g.op("Add", g.op("Add", g.op("Mul", left, left), imaginary), g.op("Mul", b, c))
+        next_one = g.op("Mul", c, g.op("Add", left, g.op("Sub", d, shift)))
         beyond = g.op("Add", after, 1)
         last = g.op("Mul", c, self._at(g, self.left, beyond))
         zero = g.const(0, self.own.dtype)
