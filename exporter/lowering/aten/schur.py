@@ -168,8 +168,10 @@ class _Window:
         return sum_over(g, shaped(g.where(is_there, vector, g.const(0, vector.dtype)), vector.shape), -1, keepdim=True)
 
     def _shifts(self, g: Graph, sweeps: Value) -> tuple[Value, Value]:
-        """The real part of both shifts, and the square of the imaginary one: the eigenvalues of the last block, or twice
-        the nearer one if they are real."""
+        """The real part of both shifts, and the square of the imaginary one.
+
+        They are the eigenvalues of the last block, or twice the nearer one if these are real.
+        """
         last, zero = self.bottom, g.const(0, self.own.dtype)
         before, after = g.op("Sub", last, 1), g.op("Add", self.top, 1)
         a, d = self._at(g, self.own, before), self._at(g, self.own, last)
