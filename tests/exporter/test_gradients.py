@@ -154,4 +154,4 @@ def test_weights_are_in_their_place_after_gradients_by_them() -> None:
     before = dict(module.named_parameters())
     program = onnx_parity.export(module, (X,), opset_version=17, verify=True)
     assert all(each is before[name] for name, each in module.named_parameters())
-    assert "layer.weight" in {each.name for each in program.model_proto.graph.initializer}
+    assert "layer.bias" in {each.name for each in program.model_proto.graph.initializer}

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import torch
 
+from onnx_parity.exporter.capture.graph.graph import Size
 from onnx_parity.exporter.lowering.aten.matrix_loops import (
     broadcast_batch,
     column,
@@ -142,7 +143,7 @@ def _swapped(g: Graph, a: Value, rows: Value, one: Value, other: Value) -> Value
     return take_columns(g, transposed(g, take_columns(g, a, order)), order)
 
 
-def _order(g: Graph, rows: Value, one: Value, other: Value, shape: Sequence[object]) -> Value:
+def _order(g: Graph, rows: Value, one: Value, other: Value, shape: Sequence[Size]) -> Value:
     """The numbers of rows of which two are swapped."""
     rest = g.where(g.equal(rows, other), one, rows)
     return shaped(g.where(g.equal(rows, one), other, rest), shape)
