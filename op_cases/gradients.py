@@ -102,7 +102,7 @@ class Straight(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *gradients: torch.Tensor) -> torch.Tensor:
-        (x,) = ctx.saved_tensors
+        x: torch.Tensor = ctx.saved_tensors[0]
         return gradients[0] * (1 - x.tanh().square())
 
 

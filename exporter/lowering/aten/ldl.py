@@ -166,7 +166,7 @@ def ldl_solve(g: Graph, LD: Value, pivots: Value, B: Value, *, hermitian: bool =
         place = g.op("Add", k, g.cast(opens_here, torch.int64))
         swaps = g.op("Or", is_single, opens_here)
         other = g.where(swaps, element(g, partners, k), place)
-        order = _order(g, rows, place, other, pivots.shape)
+        order = _order(g, rows, place, other, pivots.sizes)
         order = g.expand(order, (*x.sizes[:-2], size))
         return transposed(g, take_columns(g, transposed(g, x), order))
 
