@@ -148,6 +148,7 @@ def export(
         keep_initializers_as_inputs=keep_initializers_as_inputs is not None and keep_initializers_as_inputs,
         custom_opsets=checked_custom_opsets(custom_opsets),
         export_modules_as_functions=export_modules_as_functions,
+        refers_to_files=isinstance(external_data, ExternalData) and bool(external_data.safetensors),
     )
     record_options = RecordOptions(
         input_names=input_names,
