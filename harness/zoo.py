@@ -37,11 +37,20 @@ _NOT_INSTALLED = "not installed"
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Built:
-    """A model, and the makers of its inputs by their names. `sizes` are the other sizes of its dynamic axes."""
+    """A model, and the makers of its inputs by their names. `sizes` are the other sizes of its dynamic axes.
+
+    `tolerance` replaces the oracle's own, and needs a `because`.
+    """
 
     module: torch.nn.Module
     inputs: Mapping[str, Maker]
     sizes: Mapping[str, tuple[int, ...]]
+    tolerance: float | None = None
+    because: str = ""
+
+    def __post_init__(self) -> None:
+        if (self.tolerance is None) != (not self.because):
+            raise DeclarationError("A model's tolerance= needs a because=, and because= needs a tolerance=.")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -111,7 +120,8 @@ class ListedModel(Case, OwnProgram):
             module.to(getattr(torch, dtype))
         module.eval().to(device)
         dynamic = {name: axes for name, axes in source.dynamic.items() if name in built.inputs}
-        own = replace(source, dynamic=dynamic, sizes=built.sizes)
+        tolerance = {} if built.tolerance is None else dict.fromkeys(Dtype, built.tolerance)
+        own = replace(source, dynamic=dynamic, sizes=built.sizes, tolerance=tolerance, because=built.because)
         weights = sum(tensor.nbytes for tensor in (*module.parameters(), *module.buffers()))
         return ListedProgram(self, dtype, device, run_seed, module, built.inputs, weights, own)
 
