@@ -118,7 +118,9 @@ def fold_constants(model: ir.Model, *, keeps_weights: bool = False) -> None:
             continue
         if node.op_type in _ELEMENTWISE and len(known) > 2:
             continue
-        if keeps_weights and any(type(each) is WeightTensor and (each.nbytes > _SMALL or each.raw.is_meta) for each in known):
+        if keeps_weights and any(
+            type(each) is WeightTensor and (each.nbytes > _SMALL or each.raw.is_meta) for each in known
+        ):
             continue
         if node.op_type in ("Div", "ReduceMean") and not known[0].dtype.is_floating_point():
             continue

@@ -98,6 +98,16 @@ def test_a_model_brings_its_own_tolerance() -> None:
         Built(nn.Linear(3, 2), {}, {}, tolerance=0.1)
 
 
+def test_an_axis_that_one_model_fixes() -> None:
+    def built(name: str) -> Built:
+        return Built(nn.Embedding(9, 4), {"ids": ints(2, 5, high=9)}, {"batch": (3,), "length": (1,)}, ("length",))
+
+    declared = every("torch", lambda: ["embedding"], built, extra="zoo", dynamic=_DYNAMIC)
+    program = build(next(declared.cases("models")), Dtype.FLOAT32, Device.CPU, run_seed=5)
+    assert program.declaration.asked(Shapes.DYNAMIC) == {"ids": {0: "batch"}}
+    assert [str(sizes) for sizes in program.other_sizes()] == ["batch=3"]
+
+
 def test_the_same_weights_each_time() -> None:
     case = next(source().cases("models"))
     one, other = (build(case, Dtype.FLOAT32, Device.CPU, run_seed=5).module for _ in range(2))
