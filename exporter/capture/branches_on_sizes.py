@@ -34,7 +34,8 @@ class Recording(Protocol):
     def __call__(self, *, denied: sympy.Basic | None = None, empty: str | None = None) -> Traced | None: ...
 
 
-_EXPAND = torch.ops.aten.expand.default
+#: Their result is what they are given, if it has the same shape.
+_KEEPING = frozenset({torch.ops.aten.expand.default, torch.ops.aten.slice.Tensor})
 #: Constants of more bytes are the same only if they are in the same place.
 _MOST_COMPARED = 1 << 20
 
@@ -88,7 +89,7 @@ class _Comparison:
         self._sizes = sizes
         #: Values of one recording, and those of the other that they correspond to.
         self._pairs: dict[Value, Value] = {}
-        #: What `expand` gives where it changes nothing, and what it is given.
+        #: What these nodes give where they change nothing, and what they are given.
         self._unchanged: dict[Value, Value] = {}
 
     def same(self, one: Graph, other: Graph) -> bool:
@@ -107,12 +108,12 @@ class _Comparison:
         return all(any(self._plain(size) == 0 for size in output.shape) for output in graph.outputs)
 
     def _changing(self, nodes: Sequence[Node]) -> list[Node]:
-        """The nodes without those that expand a tensor to the shape that it has."""
+        """The nodes without those that expand a tensor to the shape that it has, or take the whole of it."""
         changing = []
         for node in nodes:
             given, result = node.arguments.get("self"), node.outputs[0]
             if (
-                node.op is _EXPAND
+                node.op in _KEEPING
                 and isinstance(given, Value)
                 and result is not None
                 and self._same_shapes([given], [result])

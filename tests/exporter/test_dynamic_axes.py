@@ -305,7 +305,7 @@ def test_a_branch_that_expands_a_tensor_is_not_warned_about() -> None:
     def program(x: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
         if positions.shape[0] != x.shape[0]:
             positions = positions.expand(x.shape[0], -1)
-        return x * torch.cumsum(positions, 1)
+        return x * torch.cumsum(positions[:, :1] + positions, 1)
 
     given = (torch.randn(2, 3), torch.ones(1, 3))
     with warnings.catch_warnings():
