@@ -141,7 +141,7 @@ class _Comparison:
             if one.constant is not None and other.constant is not None:
                 if one.constant.is_meta or other.constant.is_meta:
                     # Weights without data, which are new tensors in each recording.
-                    return one.constant.is_meta and other.constant.is_meta and one.name == other.name != ""
+                    return bool(one.constant.is_meta and other.constant.is_meta and one.name == other.name != "")
                 return _same_tensor(one.constant, other.constant)
             return self._pairs.get(one) is other
         if isinstance(one, list | tuple):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 import torch
@@ -83,8 +84,8 @@ def test_few_that_the_package_does_not_list_are_a_mistake() -> None:
 
 def test_a_model_brings_its_own_tolerance() -> None:
     def built(name: str) -> Built:
-        own = {"tolerance": 0.25, "because": "a test"} if name == "coarse" else {}
-        return Built(nn.Linear(3, 2), {"x": floats(2, 3)}, {}, **own)
+        exact = Built(nn.Linear(3, 2), {"x": floats(2, 3)}, {})
+        return replace(exact, tolerance=0.25, because="a test") if name == "coarse" else exact
 
     declared = every("torch", lambda: ["coarse", "exact"], built, extra="zoo", dynamic={})
     tolerances = []
