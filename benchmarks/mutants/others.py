@@ -88,9 +88,7 @@ class Way:
 
 WAYS = (
     Way(ONNXRUNTIME, _plant_in_runtime, Blame.RUNTIME, ONNXRUNTIME),
-    Way(
-        "a transformation", _plant_in_transformation, Blame.TRANSFORMATION, TRANSFORMATION, (TRANSFORMATION,)
-    ),
+    Way("a transformation", _plant_in_transformation, Blame.TRANSFORMATION, TRANSFORMATION, (TRANSFORMATION,)),
 )
 
 

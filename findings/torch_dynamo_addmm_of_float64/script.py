@@ -9,7 +9,8 @@ class Program(torch.nn.Module):
         return torch.addmm(x, y, z, alpha=0.1)
 
 
-ARGUMENTS = (torch.zeros((1, 1), dtype=torch.float64), torch.ones((1, 1), dtype=torch.float64), torch.ones((1, 1), dtype=torch.float64),)
+ONE = torch.ones((1, 1), dtype=torch.float64)
+ARGUMENTS = (ONE * 0, ONE, ONE + 0)
 expected = Program()(*[each.clone() for each in ARGUMENTS])
 try:
     torch.onnx.export(Program(), ARGUMENTS, "model.onnx", dynamo=True, opset_version=18, verbose=False)
