@@ -28,7 +28,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from benchmarks.mutants.fate import Fate, Sound, import_what_cells_import, judge, spread
 from benchmarks.mutants.reached import Reached, ran
-from benchmarks.mutants.searched import found_after, order, programs
+from benchmarks.mutants.searched import found_after, programs, searcher_of
 from benchmarks.mutants.shares import shown
 from benchmarks.mutants.sites import Functions, Mutant, functions_below, mutants_of
 from onnx_parity.exporter.lowering import families  # noqa: F401  (all lowerings have to exist before faults are planted)
@@ -171,11 +171,11 @@ class _Judge:
 
     def prepare_search(self, seconds: float, files: Mapping[str, Path]) -> None:
         self._seconds = seconds
-        self._order = order([str(place) for place in find_project(Path.cwd()).declarations])
+        self._searcher = searcher_of([str(place) for place in find_project(Path.cwd()).declarations])
         searched = {name: each for name, each in contents().items() if name.startswith("harness/search")}
         depends_on = _digest((self._depends_on, *map(" ".join, sorted(searched.items()))))
         kept = KEPT / "search"
-        self._programs = programs(self._order, seconds, files, self._functions, depends_on, kept, self._aside)
+        self._programs = programs(self._searcher, seconds, files, self._functions, depends_on, kept, self._aside)
 
     def of(self, mutant: Mutant) -> Fate:
         """What becomes of a fault: as it was kept, if nothing has changed, or found out now."""
@@ -195,7 +195,7 @@ class _Judge:
             self._keep(fate)
         if self._seconds and not fate.not_planted and fate.search < self._seconds and fate.searched is None:
             reaching = self._programs.reaching(mutant.place, self._seconds)
-            found = found_after(mutant, path, self._functions, self._order, reaching, self._aside)
+            found = found_after(mutant, path, self._functions, self._searcher, reaching, self._aside)
             fate = msgspec.structs.replace(fate, searched=found, search=self._seconds)
             self._keep(fate)
         return fate

@@ -56,12 +56,14 @@ class _Piece(msgspec.Struct):
     ran: list[list[str]]
 
 
-def order(declarations: Sequence[str]) -> Order:
-    return Order(0, tuple(declarations), (ONNXRUNTIME,), (PARITY,), ONNXRUNTIME_OPSETS, {})
+def searcher_of(declarations: Sequence[str]) -> Searcher:
+    """One for all faults: it knows the declarations, and has exported nothing."""
+    order = Order(0, tuple(declarations), (ONNXRUNTIME,), (PARITY,), ONNXRUNTIME_OPSETS, {})
+    return Searcher(order, reduces=False)
 
 
 def programs(
-    wanted: Order,
+    searcher: Searcher,
     seconds: float,
     files: Mapping[str, Path],
     functions: Functions,
@@ -79,7 +81,7 @@ def programs(
         first = len(found.seconds)
 
         def serve(channel: Channel, first: int = first) -> None:
-            channel.send(msgspec.msgpack.encode(_piece(wanted, first, files, functions)))
+            channel.send(msgspec.msgpack.encode(_piece(searcher, first, files, functions)))
 
         child = ChildProcess.forked(serve, aside)
         try:
@@ -94,10 +96,10 @@ def programs(
     return found
 
 
-def _piece(wanted: Order, first: int, files: Mapping[str, Path], functions: Functions) -> _Piece:
+def _piece(searcher: Searcher, first: int, files: Mapping[str, Path], functions: Functions) -> _Piece:
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
-    searcher, piece = Searcher(wanted, reduces=False), _Piece([], [])
+    piece = _Piece([], [])
     noted = [watch(path, name, functions) for name, path in files.items()]
     for number in range(first, first + _TOGETHER):
         for each in noted:
@@ -108,7 +110,12 @@ def _piece(wanted: Order, first: int, files: Mapping[str, Path], functions: Func
 
 
 def found_after(
-    mutant: Mutant, path: Path, functions: Functions, wanted: Order, reaching: Sequence[tuple[int, float]], aside: Path
+    mutant: Mutant,
+    path: Path,
+    functions: Functions,
+    searcher: Searcher,
+    reaching: Sequence[tuple[int, float]],
+    aside: Path,
 ) -> float | None:
     """The seconds after which a search finds a fault with the programs that run its statement; None if with none."""
 
@@ -116,7 +123,6 @@ def found_after(
         warnings.simplefilter("ignore")
         torch.set_num_threads(1)
         plant(mutant, path, functions)
-        searcher = Searcher(wanted, reduces=False)
         while True:
             with limited(CELL_SECONDS):
                 found = searcher.look_at(msgspec.json.decode(channel.receive(), type=int)).found
