@@ -9,8 +9,7 @@ class Program(torch.nn.Module):
         return torch.addmm(x, y, z, alpha=0.1)
 
 
-ONE = torch.ones((1, 1), dtype=torch.float64)
-ARGUMENTS = (ONE * 0, ONE, ONE + 0)
+ARGUMENTS = tuple(torch.full((1, 1), number, dtype=torch.float64) for number in (0.0, 1.0, 1.0))
 expected = Program()(*[each.clone() for each in ARGUMENTS])
 try:
     torch.onnx.export(Program(), ARGUMENTS, "model.onnx", dynamo=True, opset_version=18, verbose=False)
