@@ -20,12 +20,12 @@ from pathlib import Path
 import msgspec
 
 from onnx_parity.harness.axes import ONNXRUNTIME, OPSETS, PARITY, Dtype
-from onnx_parity.harness.expecting.expectations import FOLDER, Expectation, Point, opsets_of, parse_entries
+from onnx_parity.harness.cell_ids import point_of
+from onnx_parity.harness.expecting.expectations import FOLDER, Expectation, opsets_of, parse_entries
 from onnx_parity.harness.record import Record, Stage, Status
 
 #: The keys by which an expectation is narrowed, the most likely explanation last.
 _AXES = ("capture", "device", "shapes", "exporter", "runtime", "dtype", "opset")
-_POSITIONS = {"dtype": 0, "device": 1, "capture": 2, "exporter": 3, "runtime": 4, "shapes": 5}
 #: What every run has that does not ask for something else.
 _USUAL = {"exporter": PARITY, "runtime": ONNXRUNTIME, "dtype": Dtype.FLOAT32.value}
 _NUMBERS = re.compile(r"-?\d[\d.e+-]*")
@@ -179,7 +179,7 @@ def _only_seen(everything: Sequence[Found]) -> dict[str, str]:
     """
     seen = {}
     for axis, usual in _USUAL.items():
-        values = {Point.of(found.cell).axes[_POSITIONS[axis]] for found in everything}
+        values = {getattr(point_of(found.cell), axis) for found in everything}
         if len(values) == 1 and not values & {usual}:
             (seen[axis],) = values
     return seen
@@ -221,9 +221,9 @@ def _choices(number: int) -> list[tuple[str, ...]]:
 def _values(axis: str, holding: Sequence[Found], others: Sequence[Found]) -> str | tuple[str, ...]:
     if axis == "opset":
         return _opsets(
-            {Point.of(found.cell).opset for found in holding}, {Point.of(each.cell).opset for each in others}
+            {point_of(found.cell).opset for found in holding}, {point_of(each.cell).opset for each in others}
         )
-    values = sorted({Point.of(found.cell).axes[_POSITIONS[axis]] for found in holding})
+    values = sorted({getattr(point_of(found.cell), axis) for found in holding})
     return values[0] if len(values) == 1 else tuple(values)
 
 

@@ -12,14 +12,13 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
+from onnx_parity.harness.cell_ids import point_of
 from onnx_parity.harness.record import Blame, Ending, Kind, Record, Stage, Status
 from onnx_parity.harness.results.causes import COMPARING
 
 _BY_THE_RUNTIME = frozenset({Stage.LOAD, Stage.RUN, *COMPARING})
 #: How a process that was over its limit of time, or died, is described: `running/cell_process.py`.
 _HUNG, _DIED = re.compile(r"did not end within .* in stage"), re.compile(r"(was killed|exited|took more) .* in stage")
-#: The runtime that a cell names, which is another one than the record's where that had no kernel.
-_ASKED = re.compile(r".*-opset\d+-[a-z]+-[a-z_]+(?:\+[^-+]+)*-(?P<runtime>[^-]+)(?:-[^-]+)*")
 #: Endings that a runtime does not tell of.
 GRAVE = (Ending.WRONG, Ending.CRASHED, Ending.HUNG)
 
@@ -90,7 +89,7 @@ def ending_of(record: Record) -> Ending | None:
     what = record.error or record.reason
     match record.status:
         case Status.PASSED | Status.UNEXPECTED_PASS:
-            return Ending.UNSUPPORTED if asked_runtime(record) != record.runtime else Ending.RIGHT
+            return Ending.UNSUPPORTED if point_of(record.cell).runtime != record.runtime else Ending.RIGHT
         case Status.ABSENT:
             return Ending.UNSUPPORTED if record.declined else None
         case Status.CRASHED | Status.KNOWN | Status.FAILED if record.stage in _BY_THE_RUNTIME:
@@ -101,12 +100,6 @@ def ending_of(record: Record) -> Ending | None:
             return Ending.WRONG if record.stage in COMPARING else Ending.REFUSED
         case _:
             return None
-
-
-def asked_runtime(record: Record) -> str:
-    """The runtime of the cell, which its id names."""
-    found = _ASKED.fullmatch(record.cell)
-    return found["runtime"] if found else record.runtime
 
 
 def score(records: Iterable[Record]) -> Scoreboard:
@@ -147,7 +140,7 @@ def score(records: Iterable[Record]) -> Scoreboard:
 
 
 def _subject(record: Record) -> Subject:
-    return Subject(asked_runtime(record), record.transforms)
+    return Subject(point_of(record.cell).runtime, record.transforms)
 
 
 def _point(record: Record) -> tuple[object, ...]:

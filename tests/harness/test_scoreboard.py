@@ -9,9 +9,10 @@ import pytest
 from msgspec.structs import replace
 from typer.testing import CliRunner
 
+from onnx_parity.harness.cell_ids import CellPoint, point_of
 from onnx_parity.harness.cli import app
 from onnx_parity.harness.record import Blame, Ending, Record, Stage, Status
-from onnx_parity.harness.results.scoreboard import asked_runtime, ending_of, score
+from onnx_parity.harness.results.scoreboard import ending_of, score
 from tests.records import RECORD, write_run
 
 
@@ -64,9 +65,14 @@ def test_endings_are_told_apart(fields: dict[str, object], ending: Ending | None
 
 def test_a_cell_that_ran_elsewhere_was_not_supported() -> None:
     elsewhere = replace(record(), runtime="onnx.reference")
-    assert (asked_runtime(elsewhere), ending_of(elsewhere)) == ("onnxruntime", Ending.UNSUPPORTED)
-    peer = replace(record(), cell="x-opset1[y]-float32-opset9-cpu-trace+ort:all-tract-torch_dynamo-dynamic")
-    assert asked_runtime(peer) == "tract"
+    assert ending_of(elsewhere) is Ending.UNSUPPORTED
+
+
+def test_the_place_of_a_cell_is_read_from_the_end_of_its_id() -> None:
+    peer = point_of("x-opset1[y]-float32-opset9-cpu-trace+ort:all+float16-tract-torch_dynamo-dynamic")
+    assert peer == CellPoint(9, "float32", "cpu", "trace", "ort:all+float16", "tract", "torch_dynamo", "dynamic")
+    ours = point_of("x-float32-opset9-cpu-trace-onnx.reference-dynamic")
+    assert ours == CellPoint(9, "float32", "cpu", "trace", "", "onnx.reference", "parity", "dynamic")
 
 
 def board() -> list[Record]:
