@@ -33,14 +33,24 @@ _BLOCK = re.compile(r"^\[\[known\]\]\s*$", re.MULTILINE)
 #: Stages whose messages contain numerical differences. Two of them that look alike may have different reasons.
 _COMPARING = (Stage.COMPARE, Stage.RERUN_VALUES, Stage.RERUN_SIZES)
 
-
-#: Stages at which a runtime or a transformation says itself what is wrong.
+#: Stages at which a runtime or a transformation raises an error, which says itself what is wrong.
 _LOUD = (Stage.TRANSFORM, Stage.LOAD, Stage.RUN)
+#: The classes of the harness for such errors, which say nothing.
+_WRAPPED = re.compile(r"^(RuntimeFailedError|TransformationError): ")
+#: How the end of a process is described, which is no word of the runtime's.
+_ENDED = re.compile(r"(was killed|exited|did not end|took more) ")
+#: The number after the name of a node or a value, in quotes; some names have none.
+_NUMBERED_NAME = re.compile(r'"(\w*?)_?\*?"')
+_SEVERAL_LISTS = re.compile(r"([\[(])\*([\])])(?:, [\[(]\*[\])])+")
+
+
+def _says_itself(expectation: Expectation) -> bool:
+    return expectation.stage in _LOUD and _ENDED.match(expectation.error) is None
 
 
 def _in_own_words(expectation: Expectation, tracker: str) -> Expectation:
     """The expectation of an error, with the error as its reason."""
-    words = " ".join(expectation.error.replace("*", " ").split())
+    words = " ".join(_WRAPPED.sub("", expectation.error).replace("*", " ").split())
     return msgspec.structs.replace(expectation, reason=words, link=tracker)
 
 
@@ -109,7 +119,7 @@ def edit(text: str, path: Path, records: Iterable[Record], versions: Mapping[str
             blocks.replace(number, _sharing_entries(kept))
     of_runtime = path.stem if path.parent.name == FOLDER else ""
     for added in _foreseeing(left, everything, of_runtime):
-        if tracker and added[0].stage in _LOUD:
+        if tracker and _says_itself(added[0]):
             added = [_in_own_words(each, tracker) for each in added]
             blocks.add(added)
             changes.append(f"add {', '.join(map(_selector, added))}: fails at {added[0].stage}")
@@ -253,8 +263,11 @@ def _without(taken: Iterable[Found], of: Iterable[Found]) -> list[Found]:
 
 
 def _signature(error: str) -> str:
-    """An error with its numbers replaced by `*`, since they differ from cell to cell."""
-    return re.sub(r"\*[\s,*]*\*", "*", _NUMBERS.sub("*", error))
+    """An error with its numbers, and lists of them, replaced by `*`, since they differ from cell to cell."""
+    pattern, before = re.sub(r"\*[\s,*]*\*", "*", _NUMBERS.sub("*", error)), ""
+    while pattern != before:
+        before, pattern = pattern, _SEVERAL_LISTS.sub(r"\1*\2", pattern)
+    return _NUMBERED_NAME.sub(r'"\1*"', pattern)
 
 
 def _by_case(found: Sequence[Found]) -> dict[str, list[Found]]:

@@ -80,6 +80,8 @@ class Scoreboard(msgspec.Struct, frozen=True):
     seconds: dict[str, float]
     #: The seconds of the stages before, whose work runtimes share: reference, export, check, transformations.
     shared_seconds: float
+    #: The same by the cells in which it was done: those of the runtime that was given a model first.
+    shared_by: dict[str, float]
     findings: list[Finding]
     rows: list[Row]
 
@@ -106,13 +108,13 @@ def score(records: Iterable[Record]) -> Scoreboard:
     """The scoreboard of the records of one run or several."""
     endings: list[tuple[Record, Ending]] = []
     own: defaultdict[str, float] = defaultdict(float)
-    shared = 0.0
+    shared: defaultdict[str, float] = defaultdict(float)
     for record in records:
         if (ending := ending_of(record)) is not None:
             endings.append((record, ending))
         of_runtime = sum(record.seconds.get(stage, 0.0) for stage in _BY_THE_RUNTIME)
         own[str(_subject(record))] += of_runtime
-        shared += sum(record.seconds.values()) - of_runtime
+        shared[str(_subject(record))] += sum(record.seconds.values()) - of_runtime
     totals: defaultdict[str, Counter[Ending]] = defaultdict(Counter)
     by_name: defaultdict[tuple[Kind, str, str], defaultdict[str, list[tuple[Record, Ending]]]]
     by_name = defaultdict(lambda: defaultdict(list))
@@ -133,7 +135,8 @@ def score(records: Iterable[Record]) -> Scoreboard:
         names,
         {name: dict(totals[name]) for name in names},
         {name: own[name] for name in names},
-        shared,
+        sum(shared.values()),
+        {name: shared[name] for name in names},
         _findings(endings, points),
         rows,
     )

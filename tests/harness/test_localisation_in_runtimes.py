@@ -167,7 +167,7 @@ def test_a_process_holds_several_sessions_and_passes_on_what_happens() -> None:
         (output,) = session.run({"x": x if value > 0 else -x})
         assert isinstance(output, np.ndarray)
         assert output.tolist() == np.full((2, 3), value).tolist()
-    with pytest.raises(Exception, match="INVALID_PROTOBUF|Protobuf parsing failed"):
+    with pytest.raises(Exception, match=r"INVALID_PROTOBUF|Protobuf parsing failed"):
         isolated.load(b"no model", Device.CPU)
     (output,) = first.run({"x": x})
     assert isinstance(output, np.ndarray)

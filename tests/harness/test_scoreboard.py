@@ -101,6 +101,15 @@ def test_what_is_claimed_but_wrong_comes_first_with_what_the_others_say() -> Non
     assert not row.all_alike
 
 
+def test_what_runtimes_share_is_told_apart_from_what_each_takes() -> None:
+    first = record("openvino", seconds={"reference": 2.0, "export": 3.0, "load": 0.5, "compare": 0.25})
+    second = record("tract", seconds={"export": 0.125, "load": 1.0})
+    found = score([first, second])
+    assert found.seconds == {"openvino": 0.75, "tract": 1.0}
+    assert found.shared_by == {"openvino": 5.0, "tract": 0.125}
+    assert found.shared_seconds == 5.125
+
+
 def test_the_command_prints_it_and_ends_with_1_if_a_runtime_is_wrong(tmp_path: Path) -> None:
     run = write_run(tmp_path, board())
     result = CliRunner().invoke(app, ["scoreboard", str(run)], env={"COLUMNS": "200"})
