@@ -37,6 +37,8 @@ _COMPARING = (Stage.COMPARE, Stage.RERUN_VALUES, Stage.RERUN_SIZES)
 _LOUD = (Stage.TRANSFORM, Stage.LOAD, Stage.RUN)
 #: The classes of the harness for such errors, which say nothing.
 _WRAPPED = re.compile(r"^(RuntimeFailedError|TransformationError): ")
+#: Characters of an error that are kept as a reason.
+_LONGEST_REASON = 200
 #: How the end of a process is described, which is no word of the runtime's.
 _ENDED = re.compile(r"(was killed|exited|did not end|took more) ")
 #: The number after the name of a node or a value, in quotes; some names have none.
@@ -48,10 +50,12 @@ def _says_itself(expectation: Expectation) -> bool:
     return expectation.stage in _LOUD and _ENDED.match(expectation.error) is None
 
 
-def _in_own_words(expectation: Expectation, tracker: str) -> Expectation:
-    """The expectation of an error, with the error as its reason."""
-    words = " ".join(_WRAPPED.sub("", expectation.error).replace("*", " ").split())
-    return msgspec.structs.replace(expectation, reason=words, link=tracker)
+def _in_own_words(entry: Sequence[Expectation], failures: Iterable[Found], tracker: str) -> list[Expectation]:
+    """The entry for an error, with the error of its first cell as the reason."""
+    error = next(found.error for found in failures if any(each.matches(found.cell) for each in entry))
+    words = " ".join(_WRAPPED.sub("", error).split())
+    reason = words if len(words) <= _LONGEST_REASON else f"{words[:_LONGEST_REASON]} ..."
+    return [msgspec.structs.replace(each, reason=reason, link=tracker) for each in entry]
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,8 +124,7 @@ def edit(text: str, path: Path, records: Iterable[Record], versions: Mapping[str
     of_runtime = path.stem if path.parent.name == FOLDER else ""
     for added in _foreseeing(left, everything, of_runtime):
         if tracker and _says_itself(added[0]):
-            added = [_in_own_words(each, tracker) for each in added]
-            blocks.add(added)
+            blocks.add(_in_own_words(added, (each for each in left if each.stage is not None), tracker))
             changes.append(f"add {', '.join(map(_selector, added))}: fails at {added[0].stage}")
             continue
         blocks.add(added)

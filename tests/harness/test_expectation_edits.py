@@ -277,7 +277,7 @@ def test_the_file_of_a_runtime_has_its_own_words_where_it_raised_an_error() -> N
     assert made.text == (
         '[[known]]\ncells  = "elu[alpha=1.0]-*"\nopset  = "<=9"\nstage  = "load"\n'
         'error  = "RuntimeFailedError: TractError: line * is odd"\n'
-        'reason = "TractError: line is odd"\nlink   = "https://example.org/issues"\n\n'
+        'reason = "TractError: line 12 is odd"\nlink   = "https://example.org/issues"\n\n'
         '[[known]]\ncells  = "elu[alpha=1.0]-*"\nopset  = ">=18"\nstage  = "compare"\nerror  = "off by *"\n'
         'reason = ""\nlink   = ""\n'
     )
@@ -303,7 +303,7 @@ def test_the_errors_of_a_runtime_are_one_entry_in_its_own_words() -> None:
     one, other = of_runtime("", records)
     assert (one.cells, other.cells) == ("put-*", "scatter-*")
     assert one.error == other.error
-    assert one.reason == 'TheirError: Evaluating # "node_ScatterND " ScatterND: index out of bounds [[ ]]'
+    assert one.reason == 'TheirError: Evaluating #3 "node_ScatterND" ScatterND: index 4 out of bounds [[1], [2]]'
     assert (one.link, one.lacks) == ("https://example.org/issues", "")
     for each in records[:2]:
         assert one.foresees(each.stage, each.reason)
