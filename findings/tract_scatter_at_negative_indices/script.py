@@ -23,7 +23,8 @@ try:
         model = tract.onnx().load(path).into_model().into_runnable()
     got = model.run(list(FEEDS.values()))[0].to_numpy()
 except Exception as error:
-    raise SystemExit(f"{type(error).__name__}: {' '.join(str(error).split())[:200]}")
+    # What follows is where it was raised.
+    raise SystemExit(f"{type(error).__name__}: {' '.join(str(error).partition('Stack backtrace')[0].split())}")
 print("got     ", got.dtype, got.tolist())
 print("expected", EXPECTED.dtype, EXPECTED.tolist())
 raise SystemExit(got.dtype != EXPECTED.dtype or not np.array_equal(got, EXPECTED))

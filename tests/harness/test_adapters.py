@@ -11,14 +11,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch.nn.functional as F
+from msgspec.structs import replace
 
 from onnx_parity.exporter.arrays import Fed
-from onnx_parity.harness.axes import ADAPTERS, OPSETS, RUNTIME_NAMES, Device, Dtype
+from onnx_parity.harness.axes import ADAPTERS, OPSETS, RUNTIME_NAMES, Device, Dtype, Selection
 from onnx_parity.harness.case import floats, op
-from onnx_parity.harness.judging.outcome import Outcome
-from onnx_parity.harness.record import Blame, Stage, Status
+from onnx_parity.harness.judging.outcome import Outcome, blank_record
+from onnx_parity.harness.matrix.cells import cells_of
+from onnx_parity.harness.record import Blame, Record, Stage, Status
 from onnx_parity.harness.running.stages import Bench
 from onnx_parity.harness.subjects.adapters.adapter import USUAL_DTYPES, Adapter, Run, saying
+from onnx_parity.harness.subjects.runtime_interface import Runtime
 from onnx_parity.harness.subjects.runtimes import RUNTIMES, OnnxRuntime, every_runtime
 from tests.harness.fakes import FakeExporter, cell, one_node
 
@@ -195,3 +198,32 @@ def test_a_runtime_that_writes_into_its_inputs_is_caught_and_the_inputs_are_rest
     x = outcome.prepared.reference.example.feeds["x"]
     assert isinstance(x, np.ndarray)
     assert (x != 7.0).all()
+
+
+@pytest.mark.parametrize("alpha", [1.0, 0.5])
+def test_a_further_runtime_changes_no_cell_of_another(alpha: float) -> None:
+    """Whether the exported model is right or wrong, and whatever the other runtime does to what they share."""
+
+    class Spoiling:
+        def run(self, feeds: Mapping[str, Fed]) -> Sequence[object]:
+            for fed in feeds.values():
+                assert isinstance(fed, np.ndarray)
+                fed[...] = 7.0
+            raise RuntimeError("out of luck")
+
+    def records(*names: str) -> dict[str, Record]:
+        spoiling = Adapter("bad", {"bad": "onnx"}, OPSETS, USUAL_DTYPES, lambda model: Spoiling().run, saying(), "")
+        runtimes: dict[str, Runtime] = {"onnxruntime": OnnxRuntime(), "bad": spoiling}
+        exporter = FakeExporter(lambda opset, request: one_node("Elu", opset, request.inputs[0].shape, alpha=alpha))
+        bench = Bench(0, exporters={"parity": exporter}, runtimes=runtimes)
+        selection = Selection(opsets=(13, 18), devices=(Device.CPU,), runtimes=names)
+        return {
+            each.id: replace(bench.run(each).onto(blank_record(each, "", "", worker="")), seconds={}, export_cpu=0.0)
+            for each in cells_of("case", _ELU, selection)
+        }
+
+    alone, together = records("onnxruntime"), records("bad", "onnxruntime")
+    assert len(alone) == 2
+    assert {record.status for record in alone.values()} == {Status.PASSED if alpha == 1.0 else Status.FAILED}
+    assert {cell: together[cell] for cell in alone} == alone
+    assert len(together) == 4
