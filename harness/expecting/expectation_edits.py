@@ -47,7 +47,9 @@ _SEVERAL_LISTS = re.compile(r"([\[(])\*([\])])(?:, [\[(]\*[\])])+")
 
 
 def _says_itself(expectation: Expectation) -> bool:
-    return expectation.stage in _LOUD and _ENDED.match(expectation.error) is None
+    """Whether its error is one that the runtime raised, possibly when it ran with other sizes."""
+    error = expectation.error
+    return _WRAPPED.match(error) is not None or (expectation.stage in _LOUD and _ENDED.match(error) is None)
 
 
 def _in_own_words(entry: Sequence[Expectation], failures: Iterable[Found], tracker: str) -> list[Expectation]:

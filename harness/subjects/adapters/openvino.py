@@ -27,8 +27,8 @@ def _open(model: bytes | Path) -> Run:
     compiled = core.compile_model(core.read_model(model if isinstance(model, bytes) else str(model)), "CPU", _CONFIG)
 
     def run(feeds: Mapping[str, Fed]) -> Sequence[object]:
-        # By position: an input that nothing reads has no name of its own in OpenVINO.
-        results = compiled(list(feeds.values()))
+        # It removes inputs that nothing reads, and then refuses to be given them.
+        results = compiled([feeds[given.node.friendly_name] for given in compiled.inputs])
         return [results[output].copy() for output in compiled.outputs]
 
     return run
