@@ -74,6 +74,8 @@ class Finding(msgspec.Struct, frozen=True):
 
 
 class Scoreboard(msgspec.Struct, frozen=True):
+    #: What a runtime claims to support and gets wrong, the gravest first.
+    findings: list[Finding]
     subjects: list[str]
     totals: dict[str, dict[Ending, int]]
     #: The seconds that each runtime took to load and run models, with the comparison of its outputs.
@@ -82,7 +84,6 @@ class Scoreboard(msgspec.Struct, frozen=True):
     shared_seconds: float
     #: The same by the cells in which it was done: those of the runtime that was given a model first.
     shared_by: dict[str, float]
-    findings: list[Finding]
     rows: list[Row]
 
 
@@ -132,12 +133,12 @@ def score(records: Iterable[Record]) -> Scoreboard:
     ]
     names = [str(subject) for subject in sorted(subjects)]
     return Scoreboard(
+        _findings(endings, points),
         names,
         {name: dict(totals[name]) for name in names},
         {name: own[name] for name in names},
         sum(shared.values()),
         {name: shared[name] for name in names},
-        _findings(endings, points),
         rows,
     )
 

@@ -121,5 +121,6 @@ def test_the_command_prints_it_and_ends_with_1_if_a_runtime_is_wrong(tmp_path: P
     assert any("wrong 2/3 at 9, 13" in line for line in rest)
     parsed = json.loads(CliRunner().invoke(app, ["scoreboard", str(run), "--json"]).output)
     assert parsed["totals"]["openvino"] == {"right": 1}
+    assert next(iter(parsed)) == "findings"
     right = write_run(tmp_path / "right", [record()])
     assert CliRunner().invoke(app, ["scoreboard", str(right)]).exit_code == 0
