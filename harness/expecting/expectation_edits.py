@@ -37,12 +37,10 @@ _COMPARING = (Stage.COMPARE, Stage.RERUN_VALUES, Stage.RERUN_SIZES)
 _LOUD = (Stage.TRANSFORM, Stage.LOAD, Stage.RUN)
 #: The classes of the harness for such errors, which say nothing.
 _WRAPPED = re.compile(r"^(RuntimeFailedError|TransformationError): ")
-#: Characters of an error that are kept as a reason.
-_LONGEST_REASON = 200
 #: How the end of a process is described, which is no word of the runtime's.
 _ENDED = re.compile(r"(was killed|exited|did not end|took more) ")
-#: The number after the name of a node or a value, in quotes; some names have none.
-_NUMBERED_NAME = re.compile(r'"(\w*?)_?\*?"')
+#: The name of a node, which has a number after it if there are several of its operator.
+_NODE_NAME = re.compile(r"\b(node_[A-Za-z]+)(?:_\*)?")
 _SEVERAL_LISTS = re.compile(r"([\[(])\*([\])])(?:, [\[(]\*[\])])+")
 
 
@@ -55,8 +53,7 @@ def _says_itself(expectation: Expectation) -> bool:
 def _in_own_words(entry: Sequence[Expectation], failures: Iterable[Found], tracker: str) -> list[Expectation]:
     """The entry for an error, with the error of its first cell as the reason."""
     error = next(found.error for found in failures if any(each.matches(found.cell) for each in entry))
-    words = " ".join(_WRAPPED.sub("", error).split())
-    reason = words if len(words) <= _LONGEST_REASON else f"{words[:_LONGEST_REASON]} ..."
+    reason = " ".join(_WRAPPED.sub("", error).split())
     return [msgspec.structs.replace(each, reason=reason, link=tracker) for each in entry]
 
 
@@ -272,7 +269,7 @@ def _signature(error: str) -> str:
     pattern, before = re.sub(r"\*[\s,*]*\*", "*", _NUMBERS.sub("*", error)), ""
     while pattern != before:
         before, pattern = pattern, _SEVERAL_LISTS.sub(r"\1*\2", pattern)
-    return _NUMBERED_NAME.sub(r'"\1*"', pattern)
+    return _NODE_NAME.sub(r"\1*", pattern)
 
 
 def _by_case(found: Sequence[Found]) -> dict[str, list[Found]]:
