@@ -173,10 +173,15 @@ def _foreseeing(left: Sequence[Found], everything: Sequence[Found], of_runtime: 
     entries: list[list[Expectation]] = []
     for (name, stage, error), alike in groups.items():
         pool = [found for found in everything if found.name == name]
-        cases = {found.case for found in alike}
-        cells = f"{cases.pop()}-*" if len(cases) == 1 else f"{name}[*"
-        wide = msgspec.structs.replace(Expectation(cells, stage, "", "", error), **only)
-        narrowed = _narrowed(wide, alike, pool)
+        cases = _by_case(alike)
+        # The case without attributes has no brackets.
+        if len(cases) > 1 and name not in cases:
+            cases = {f"{name}[": alike}
+        narrowed: list[Expectation] = []
+        for case, of_case in cases.items():
+            cells = f"{case}*" if case.endswith("[") else f"{case}-*"
+            wide = msgspec.structs.replace(Expectation(cells, stage, "", "", error), **only)
+            narrowed += _narrowed(wide, of_case, pool)
         if stage in _COMPARING:
             entries += _sharing_entries(narrowed)
         else:

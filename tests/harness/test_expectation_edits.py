@@ -309,6 +309,13 @@ def test_the_errors_of_a_runtime_are_one_entry_in_its_own_words() -> None:
         assert one.foresees(each.stage, each.reason)
 
 
+def test_a_case_without_attributes_is_named_beside_those_that_have_some() -> None:
+    records = [record(case, 18, Stage.RUN, "RuntimeFailedError: no") for case in ("put", "put[k=1]", "put[k=2]")]
+    found = of_runtime("", records)
+    assert [each.cells for each in found] == ["put-*", "put[k=1]-*", "put[k=2]-*"]
+    assert all(any(each.matches(one.cell) for each in found) for one in records)
+
+
 def test_what_a_runtime_does_not_say_is_left_to_a_person() -> None:
     crashed = replace(record("put", 18, Stage.RUN, "was killed by SIGSEGV in stage run"), status=Status.CRASHED)
     for each in (crashed, record("put", 18, Stage.COMPARE, "output 0 at (0,): runtime 1, torch 2; differs")):
