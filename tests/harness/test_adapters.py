@@ -214,7 +214,7 @@ def test_a_further_runtime_changes_no_cell_of_another(alpha: float) -> None:
     def records(*names: str) -> dict[str, Record]:
         spoiling = Adapter("bad", {"bad": "onnx"}, OPSETS, USUAL_DTYPES, lambda model: Spoiling().run, saying(), "")
         runtimes: dict[str, Runtime] = {"onnxruntime": OnnxRuntime(), "bad": spoiling}
-        exporter = FakeExporter(lambda opset, request: one_node("Elu", opset, request.inputs[0].shape, alpha=alpha))
+        exporter = FakeExporter(lambda opset, request: one_node("Elu", opset, alpha=alpha))
         bench = Bench(0, exporters={"parity": exporter}, runtimes=runtimes)
         selection = Selection(opsets=(13, 18), devices=(Device.CPU,), runtimes=names)
         return {
