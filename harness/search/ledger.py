@@ -186,8 +186,9 @@ def write_outcome(folder: Path, finding: Finding, rerun: Rerun) -> Finding:
     """Make what a script has just printed the finding's recorded state, unless it could not be run or is gone."""
     if rerun.now in (Now.UNKNOWN, Now.GONE):
         return finding
-    installed = package_versions()
-    versions = {name: installed[name] for name in ("torch", "onnx", "onnxruntime", "onnxscript") if name in installed}
+    names = dict.fromkeys(("torch", "onnx", "onnxruntime", "onnxscript", finding.culprit))
+    installed = package_versions(names)
+    versions = {name: installed[name] for name in names if name in installed}
     kept = msgspec.structs.replace(finding, exit=rerun.exit, prints=rerun.prints, versions=versions)
     (folder / FILE).write_text(as_toml(kept), encoding="utf-8")
     return kept
