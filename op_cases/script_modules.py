@@ -98,8 +98,8 @@ class Attention(nn.Module):
         return output, weights
 
 
-def _encoder(**options: object) -> nn.Module:
-    made: nn.Module = torch.jit.script(Encoder(**options).eval())
+def _encoder(at_start: bool = False, activation: str = "relu", norm_first: bool = False) -> nn.Module:
+    made: nn.Module = torch.jit.script(Encoder(at_start, activation, norm_first).eval())
     return made
 
 
@@ -128,7 +128,7 @@ class Forks(nn.Module):
         others: list[torch.jit.Future[Tensor]] = []
         for i in range(3):
             others.append(torch.jit.fork(torch.add, x, i))
-        y = torch.jit.wait(first)
+        y: Tensor = torch.jit.wait(first)
         for other in others:
             y = y * other.wait()
         return y

@@ -19,7 +19,10 @@ _OPERATORS = {ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.m
 
 
 def is_expression(name: str, names: Collection[str]) -> bool:
-    """Whether the name of an axis is an expression over the names of other axes, such as "past + sequence". "0" is just a name."""
+    """Whether the name of an axis is an expression over the names of other axes, such as "past + sequence".
+
+    A name without any of them, such as "0", is only a name.
+    """
     if name.isidentifier():
         return False
     try:

@@ -352,7 +352,8 @@ class Forks(nn.Module):
         return x + self.count
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return torch.jit.wait(torch.jit.fork(self.counted, x))
+        counted: torch.Tensor = torch.jit.wait(torch.jit.fork(self.counted, x))
+        return counted
 
 
 class Writes(nn.Module):
