@@ -98,7 +98,7 @@ class _Judged:
 
     def trial(self, which: InputSet) -> Trial:
         program = self._program
-        declaration = program.case.declaration
+        declaration = program.declaration
         inputs = program.inputs(which)
         seeds = [stable_seed(program.seed, program.case.label, "moved", str(turn)) for turn in range(MOVES)]
         expected = expected_outputs(
