@@ -31,6 +31,7 @@ def shape_of(program: onnx_parity.ONNXProgram, name: str) -> list[int | str]:
         ({"input": {0: "batch", 2: "height"}}, ["batch", 3, "height", 8]),
         ({"input": {0: "batch", -1: "width"}}, ["batch", 3, 8, "width"]),
         ({"input": {0: ""}}, ["input_dim_0", 3, 8, 8]),
+        ({"input": {0: "0", 2: "3"}}, ["0", 3, "3", 8]),
     ],
 )
 def test_spellings(spelling: dict[str, Any], shape: list[int | str]) -> None:
