@@ -20,6 +20,7 @@ from onnx_parity.harness.commands.exporters import exporters
 from onnx_parity.harness.commands.findings import findings
 from onnx_parity.harness.commands.gate import gate
 from onnx_parity.harness.commands.init import init
+from onnx_parity.harness.commands.jobs import attach, submit
 from onnx_parity.harness.commands.list_cases import list_cases
 from onnx_parity.harness.commands.localise import localise
 from onnx_parity.harness.commands.merge import merge
@@ -73,6 +74,8 @@ was used wrongly, had nothing to do, or was stopped. `parity run` ends with 3 if
 app.command()(export)
 app.command()(show)
 app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})(run)
+app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})(submit)
+app.command()(attach)
 app.command("list")(list_cases)
 app.command()(init)
 app.command()(report)

@@ -1,0 +1,84 @@
+"""The process of a job that `parity submit` has sent: it runs `parity run` on the cluster, and its output carries home
+what is written into the folder of the run.
+
+    python -m onnx_parity.harness.cluster.on_head JOB [FOLDER] -- ARGUMENTS OF PARITY RUN
+"""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+from pathlib import Path
+from types import FrameType
+
+import msgspec
+
+from onnx_parity.harness.cluster.facts import differences, facts
+from onnx_parity.harness.cluster.messages import Facts
+from onnx_parity.harness.cluster.mirroring import Mirror
+
+#: The file beside those of the project that says where the job was sent from.
+SENDER = ".parity-sender"
+_RUN = "from onnx_parity.harness.cli import app; app()"
+#: Seconds between two looks at the folder of the run.
+_LOOK = 1.0
+
+
+class Sender(msgspec.Struct, frozen=True):
+    """Where a job was sent from."""
+
+    facts: Facts
+    #: The working directory, relative to the project's folder.
+    folder: str
+
+
+def main(job: str, keep: str, arguments: list[str]) -> int:
+    root = Path.cwd()
+    sender = msgspec.msgpack.decode((root / SENDER).read_bytes(), type=Sender)
+    if differs := differences(facts({}), sender.facts):
+        print(f"the cluster differs from where this was sent from: {'; '.join(differs)}", flush=True)
+    folder = (Path(keep) if keep else Path(tempfile.gettempdir()) / "parity-runs") / job
+    folder.mkdir(parents=True, exist_ok=True)
+    command = [sys.executable, "-c", _RUN, "run", *arguments, "--on", "ray", "--no-report", "--runs", str(folder)]
+    process = subprocess.Popen(
+        command, cwd=root / sender.folder, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        text=True, errors="replace",
+    )  # fmt: skip
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        process.send_signal(signal.SIGTERM)
+
+    signal.signal(signal.SIGTERM, stop)
+    printing = threading.Lock()
+
+    def say(line: str) -> None:
+        with printing:
+            print(line, flush=True)
+
+    def pass_on() -> None:
+        assert process.stdout is not None
+        for line in process.stdout:
+            say(line.rstrip("\n"))
+
+    reader = threading.Thread(target=pass_on)
+    reader.start()
+    mirror = Mirror(folder)
+    ended = False
+    while not ended:
+        try:
+            process.wait(_LOOK)
+            ended = True
+        except subprocess.TimeoutExpired:
+            pass
+        for line in mirror.lines():
+            say(line)
+    reader.join()
+    return process.returncode
+
+
+if __name__ == "__main__":
+    own, rest = sys.argv[1 : sys.argv.index("--")], sys.argv[sys.argv.index("--") + 1 :]
+    sys.exit(main(own[0], own[1] if len(own) > 1 else "", rest))
