@@ -20,7 +20,9 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Annotated
 
@@ -51,7 +53,7 @@ def crashes(x):
     ctypes.string_at(0)
 
 def takes_a_while(x, number):
-    time.sleep(0.1)
+    time.sleep(0.4)
     return F.elu(x) + number
 
 def leaves(x):
@@ -310,7 +312,7 @@ def main(
     kills: Annotated[int, typer.Option(help="How often a node is killed.")] = 30,
     resumes: Annotated[int, typer.Option(help="How often the driver is killed.")] = 10,
     together: Annotated[int, typer.Option(min=1, help="How many nodes are killed in one run.")] = 3,
-    slow: Annotated[int, typer.Option(help="How many cases take a while.")] = 16,
+    slow: Annotated[int, typer.Option(help="How many cases take a while.")] = 12,
     seed: Annotated[int, typer.Option(help="The seed of the moments.")] = 0,
     only: Annotated[str, typer.Option(help="Only scenarios whose names contain this.")] = "",
 ) -> None:
@@ -330,29 +332,34 @@ def main(
                 of = f" {number} of {repeats}" if repeats > 1 else ""
                 tally.report(f"{name}{of}", scenario(), time.monotonic() - began)
 
-        def kill_nodes(name: str) -> None:
+        def kill_nodes(name: str, cluster: Callable[[], Cluster]) -> None:
             killed = 0
             while only in name and killed < kills:
                 began = time.monotonic()
-                wrong, now = node_losses(project, cluster, wanted, draw, min(together, kills - killed))
+                wrong, now = node_losses(project, cluster(), wanted, draw, min(together, kills - killed))
                 killed += now
                 tally.report(f"{name}, {killed} of {kills}", wrong, time.monotonic() - began, f"{now} in this run")
 
-        def kill_drivers(name: str) -> None:
+        def kill_drivers(name: str, cluster: Callable[[], Cluster]) -> None:
             for number in range(1, resumes + 1) if only in name else ():
                 began = time.monotonic()
-                wrong, victim = driver_loss(project, cluster, wanted, draw)
+                wrong, victim = driver_loss(project, cluster(), wanted, draw)
                 tally.report(f"{name}, {number} of {resumes}", wrong, time.monotonic() - began, victim)
 
         play("an address where nothing answers", lambda: unreachable(project))
-        with cluster_of(nodes) as cluster:
-            play("nothing happens", lambda: undisturbed(project, cluster, wanted))
-            play("the object store is full", lambda: full_store(project, cluster, wanted))
-            play("a version differs", lambda: other_versions(project, cluster))
-            kill_nodes("a node is killed")
-            kill_drivers("the driver is killed and resumed")
-            play("a node is killed under compare", lambda: comparison_with_node_loss(project, cluster, draw))
-            play("a node is killed under search", lambda: search_with_node_loss(project, cluster, draw))
+        with ExitStack() as stack:
+
+            @cache
+            def cluster() -> Cluster:
+                return stack.enter_context(cluster_of(nodes))
+
+            play("nothing happens", lambda: undisturbed(project, cluster(), wanted))
+            play("the object store is full", lambda: full_store(project, cluster(), wanted))
+            play("a version differs", lambda: other_versions(project, cluster()))
+            kill_nodes("a node is killed", cluster)
+            kill_drivers("the driver is killed and resumed", cluster)
+            play("a node is lost to a comparison", lambda: comparison_with_node_loss(project, cluster(), draw))
+            play("a node is lost to a search", lambda: search_with_node_loss(project, cluster(), draw))
         play("the head is lost", lambda: lost_head(project, wanted, draw))
         play("a job is sent and followed", lambda: job(project, wanted))
     if not tally.played:

@@ -16,12 +16,24 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 from onnx_parity.harness.record import Record
 from onnx_parity.harness.store import read_lines, record_files
 
 #: Seconds in which nodes start, and in which a run ends, on a machine that has much else to do.
 _STARTS, _ENDS = 600.0, 3600.0
+#: The object store of a node.
+_STORE = 80 << 20
+#: How Ray's processes are started here. They are given time to start, and the priority that other processes have.
+_SETTINGS = {
+    "RAY_worker_niceness": "0",
+    "RAY_worker_register_timeout_seconds": "600",
+    "RAY_agent_register_timeout_ms": "600000",
+    "RAY_gcs_server_request_timeout_seconds": "300",
+    "RAY_gcs_rpc_server_connect_timeout_s": "60",
+    "RAY_DASHBOARD_STARTUP_TIMEOUT_S": "600",
+}
 #: What differs between two runs of the same cells.
 _OF_A_RUN = ("seconds", "began", "elapsed", "export_cpu", "memory", "worker", "options")
 CLONE = Path(__file__).parents[2]
@@ -42,7 +54,8 @@ class Cluster:
 
     def add(self) -> None:
         """Add a node, and do not wait until it is ready: who uses the cluster does."""
-        self.nodes.append(self.ray.add_node(wait=False, num_cpus=self.processors, object_store_memory=80 << 20))
+        with _patient():
+            self.nodes.append(self.ray.add_node(wait=False, num_cpus=self.processors, object_store_memory=_STORE))
 
     def kill(self, draw: random.Random) -> None:
         """Kill a node's raylet as a machine dies: everything on it with it, without a word."""
@@ -51,14 +64,35 @@ class Cluster:
 
 
 @contextmanager
-def cluster_of(nodes: int, processors: int = 1, *, dashboard: bool = False) -> Iterator[Cluster]:
-    from ray.cluster_utils import Cluster as Simulated
+def _patient() -> Iterator[None]:
+    """A context in which a raylet may take long to start. Ray itself gives it 30 s."""
+    from ray._private import services
 
-    os.environ.setdefault("RAY_worker_niceness", "0")
-    simulated = Simulated(
-        initialize_head=True,
-        head_node_args={"num_cpus": 0, "object_store_memory": 80 << 20, "include_dashboard": dashboard},
-    )
+    asked = services.get_node
+
+    def waiting(*args: Any) -> Any:
+        until = time.monotonic() + _STARTS
+        while True:
+            try:
+                return asked(*args)
+            except RuntimeError:
+                if time.monotonic() > until:
+                    raise
+                time.sleep(0.2)
+
+    with mock.patch.object(services, "get_node", waiting):
+        yield
+
+
+@contextmanager
+def cluster_of(nodes: int, processors: int = 1, *, dashboard: bool = False) -> Iterator[Cluster]:
+    for name, value in _SETTINGS.items():
+        os.environ.setdefault(name, value)
+    from ray.cluster_utils import Cluster as Simulated  # It reads the settings when it is imported.
+
+    simulated = Simulated()
+    with _patient():
+        simulated.add_node(wait=False, num_cpus=0, object_store_memory=_STORE, include_dashboard=dashboard)
     cluster = Cluster(simulated, processors)
     try:
         for _ in range(nodes):

@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 from urllib.parse import urlsplit
 
 import msgspec
@@ -40,25 +40,30 @@ _IN_ORDER = "60"
 class Jobs:
     """The jobs of a cluster."""
 
-    def __init__(self, given: str | None) -> None:
+    def __init__(self, address: str, client: Any) -> None:
+        self.address = address
+        self._client = client
+
+    @classmethod
+    def at(cls, given: str | None) -> Self:
+        """The jobs of the cluster at an address, or of the one that the environment names."""
         address = given or os.environ.get(ADDRESS, "")
         if find_spec("ray") is None:
             raise ClusterError(f"sending a run to a cluster needs Ray, which is not installed here: {INSTALL}")
-        parts = urlsplit(address)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
+        place = _place_of(address)
+        if not address:
+            raise ClusterError(f"no cluster is named. Give --on http://10.0.0.5:8265, or set {ADDRESS}.")
+        if place is None:
             raise ClusterError(
                 f"--on {address} is no address of Ray's Jobs API: write that of the head's dashboard, such as "
                 f"http://10.0.0.5:8265, or set {ADDRESS}."
             )
-        port = parts.port or (443 if parts.scheme == "https" else 80)
-        self.address = address
-        self._place = (parts.hostname, port)
-        if not answers(self._place, _ANSWERS):
+        if not answers(place, _ANSWERS):
             raise ClusterError(f"nothing answers at {address}, where --on or {ADDRESS} says that a Ray cluster is.")
         from ray.job_submission import JobSubmissionClient
 
         try:
-            self._client: Any = JobSubmissionClient(address)
+            return cls(address, JobSubmissionClient(address))
         except (ConnectionError, RuntimeError, OSError) as error:
             raise ClusterError(f"{address} does not answer as Ray's Jobs API does: {one_line(str(error))}") from error
 
@@ -115,8 +120,6 @@ class Jobs:
                 if info.status.is_terminal():
                     return self._code(job, info)
             time.sleep(_PAUSE)
-            if not answers(self._place, _ANSWERS):
-                raise self._lost(job, copy, None)
         raise self._lost(job, copy, None)
 
     async def _read(self, job: str, take: Callable[[str], None]) -> None:
@@ -152,3 +155,15 @@ class Jobs:
             return list(self._client.list_jobs())
         except (RuntimeError, OSError) as error:
             raise ClusterError(f"{self.address} does not list its jobs: {one_line(str(error))}") from error
+
+
+def _place_of(address: str) -> tuple[str, int] | None:
+    """The host and port of an address; None if it is none of HTTP."""
+    try:
+        parts = urlsplit(address)
+        port = parts.port
+    except ValueError:
+        return None
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        return None
+    return parts.hostname, port or (443 if parts.scheme == "https" else 80)

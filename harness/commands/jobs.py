@@ -58,7 +58,7 @@ def submit(
     if not project.declarations and not any(Path(word).exists() for word in context.args):
         refuse(defaults.no_declarations())
     try:
-        jobs = Jobs(on)
+        jobs = Jobs.at(on)
         job = jobs.submit(project.root, context.args, keep=keep, python=python)
     except ClusterError as error:
         refuse(str(error))
@@ -98,7 +98,7 @@ def attach(
     folder.mkdir(parents=True, exist_ok=True)
     copy = Copy(folder)
     try:
-        jobs = Jobs(on)
+        jobs = Jobs.at(on)
         job = job or jobs.newest()
     except ClusterError as error:
         refuse(str(error))
