@@ -72,8 +72,8 @@ class Jobs:
         job = f"{_PREFIX}{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(2)}"
         here = Path.cwd()
         folder = os.path.relpath(here, root) if here.is_relative_to(root) else "."
-        sender = msgspec.msgpack.encode(Sender(facts({}), folder))
-        command = shlex.join([python, "-m", _MODULE, job, *([keep] if keep else []), "--", *arguments])
+        sender = msgspec.msgpack.encode(Sender(job, facts({}), folder, keep))
+        command = shlex.join([python, "-m", _MODULE, *arguments])
         try:
             with archive_of(root, {SENDER: sender}) as archive:
                 self._client.submit_job(

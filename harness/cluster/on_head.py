@@ -1,7 +1,9 @@
 """The process of a job that `parity submit` has sent: it runs `parity run` on the cluster, and its output carries home
 what is written into the folder of the run.
 
-    python -m onnx_parity.harness.cluster.on_head JOB [FOLDER] -- ARGUMENTS OF PARITY RUN
+    python -m onnx_parity.harness.cluster.on_head ARGUMENTS OF PARITY RUN
+
+It is run in a copy of the project's files. The run is made in `runs/` there, as it would be at home.
 """
 
 from __future__ import annotations
@@ -9,7 +11,6 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
-import tempfile
 import threading
 from pathlib import Path
 from types import FrameType
@@ -28,21 +29,28 @@ _LOOK = 1.0
 
 
 class Sender(msgspec.Struct, frozen=True):
-    """Where a job was sent from."""
+    """What was sent, and where from."""
 
+    #: The name of the job. It makes the files of each job others, so that Ray gives each a folder of its own.
+    job: str
     facts: Facts
     #: The working directory, relative to the project's folder.
     folder: str
+    #: A folder of the cluster in which the run is kept, if one is wanted.
+    keep: str
 
 
-def main(job: str, keep: str, arguments: list[str]) -> int:
+def main(arguments: list[str]) -> int:
     root = Path.cwd()
     sender = msgspec.msgpack.decode((root / SENDER).read_bytes(), type=Sender)
     if differs := differences(facts({}), sender.facts):
         print(f"the cluster differs from where this was sent from: {'; '.join(differs)}", flush=True)
-    folder = (Path(keep) if keep else Path(tempfile.gettempdir()) / "parity-runs") / job
-    folder.mkdir(parents=True, exist_ok=True)
-    command = [sys.executable, "-c", _RUN, "run", *arguments, "--on", "ray", "--no-report", "--runs", str(folder)]
+    runs = root / "runs"
+    if sender.keep:
+        kept = Path(sender.keep) / sender.job
+        kept.mkdir(parents=True)
+        runs.symlink_to(kept)
+    command = [sys.executable, "-c", _RUN, "run", *arguments, "--on", "ray", "--no-report"]
     process = subprocess.Popen(
         command, cwd=root / sender.folder, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
         text=True, errors="replace",
@@ -65,7 +73,7 @@ def main(job: str, keep: str, arguments: list[str]) -> int:
 
     reader = threading.Thread(target=pass_on)
     reader.start()
-    mirror = Mirror(folder)
+    mirror = Mirror(runs)
     ended = False
     while not ended:
         try:
@@ -80,5 +88,4 @@ def main(job: str, keep: str, arguments: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    own, rest = sys.argv[1 : sys.argv.index("--")], sys.argv[sys.argv.index("--") + 1 :]
-    sys.exit(main(own[0], own[1] if len(own) > 1 else "", rest))
+    sys.exit(main(sys.argv[1:]))

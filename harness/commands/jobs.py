@@ -22,8 +22,8 @@ _On = Annotated[
         show_default="RAY_API_SERVER_ADDRESS",
     ),
 ]
-#: Options of `parity run` that have no meaning where it does not run here.
-_NOT_THERE = ("--resume", "--runs", "--on", "--json", "--report")
+#: Options of `parity run` that name something of this machine.
+_NOT_THERE = ("--resume", "--runs", "--on", "--since", "--durations-of", "--json", "--report")
 
 
 def submit(
@@ -53,7 +53,7 @@ def submit(
 
     names = {word.partition("=")[0].replace(prefixed(""), "--") for word in context.args}
     if wrong := sorted(names.intersection(_NOT_THERE)):
-        refuse(f"{wrong[0]} has no meaning for a run on another machine. Give it to `parity attach`, or leave it out.")
+        refuse(f"{wrong[0]} is for runs of this machine: leave it out, or give it to `parity attach` if that has it.")
     project = defaults.project()
     if not project.declarations and not any(Path(word).exists() for word in context.args):
         refuse(defaults.no_declarations())

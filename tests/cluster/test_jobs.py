@@ -122,5 +122,5 @@ def test_options_without_a_meaning_there_are_refused() -> None:
     ended = CliRunner().invoke(app, ["submit", "--on", "http://10.0.0.5:8265", "--resume", "runs/last"])
     assert (ended.exit_code, ended.stderr) == (
         2,
-        "--resume has no meaning for a run on another machine. Give it to `parity attach`, or leave it out.\n",
+        "--resume is for runs of this machine: leave it out, or give it to `parity attach` if that has it.\n",
     )

@@ -6,6 +6,8 @@ import os
 import re
 import shlex
 import subprocess
+import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -13,6 +15,8 @@ from typer.main import get_command
 
 from onnx_parity.harness.cli import app
 from onnx_parity.harness.pytest_plugin.options import with_prefix
+from onnx_parity.harness.record import Status
+from onnx_parity.harness.store import read_records
 
 DOCS = Path(__file__).parents[2] / "docs"
 RECIPES = sorted((DOCS / "cluster").iterdir())
@@ -143,3 +147,40 @@ def test_a_run_on_a_host_is_started_and_brought_home(tmp_path: Path) -> None:
     assert "rsync -a somewhere:parity/runs/ runs/" in calls
     sent = next(call for call in calls if call.endswith(" ./ somewhere:parity/"))
     assert "--exclude runs" in sent, "the runs of the host are not deleted"
+
+
+@pytest.mark.slow
+def test_the_shards_of_a_ci_matrix_become_one_run(tmp_path: Path) -> None:
+    yaml = pytest.importorskip("yaml", reason="needs PyYAML, which pre-commit installs")
+    jobs = yaml.safe_load((DOCS / "cluster" / "github.yaml").read_text())["jobs"]
+    (tmp_path / "cases.py").write_text(
+        "import torch\nfrom onnx_parity.harness.case import floats, op\n"
+        "relu = op(torch.relu, floats(2, 3))\nceil = op(torch.ceil, floats(2, 3))\n"
+        "wrong = op(torch.tanh, floats(40, 40), tolerance=1e-30, because='no rounding is within it')\n"
+    )
+    (tmp_path / "pyproject.toml").write_text(
+        '[tool.parity]\ndeclarations = ["cases.py"]\nopsets = "17,18"\ndtypes = ["float32"]\ndevices = ["cpu"]\n'
+    )
+    parity = tmp_path / "bin" / "parity"
+    parity.parent.mkdir()
+    parity.write_text(f'#!/bin/sh\nexec {sys.executable} -c "from onnx_parity.harness.cli import app; app()" "$@"\n')
+    parity.chmod(0o755)
+    environment = {**os.environ, "PATH": f"{parity.parent}:{os.environ['PATH']}", "PYTHONPATH": str(DOCS.parent)}
+
+    def run(step: str) -> None:
+        # As GitHub runs a step.
+        ran = subprocess.run(["bash", "-e", "-c", step], cwd=tmp_path, env=environment, check=False)
+        assert ran.returncode == 0, step
+
+    commands = {name: [step["run"] for step in job["steps"] if "run" in step] for name, job in jobs.items()}
+    _, shard = commands["shard"]
+    for number in (1, 2):
+        run(shard.replace("${{ matrix.shard }}/8", f"{number}/2").replace("--runs shards", f"--runs made-{number}"))
+        # As the steps that upload and download an artifact do.
+        (tmp_path / "shards").mkdir(exist_ok=True)
+        (tmp_path / f"made-{number}").rename(tmp_path / "shards" / f"shard-{number}")
+    for step in commands["merge"][1:]:
+        run(step)
+    records = read_records(tmp_path / "runs" / "last")
+    assert Counter(record.status for record in records) == {Status.PASSED: 4, Status.FAILED: 2}
+    assert (tmp_path / "runs" / "last" / "report" / "index.html").exists()
