@@ -8,11 +8,12 @@ from __future__ import annotations
 import os
 import random
 import re
+import socket
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -55,12 +56,25 @@ class Cluster:
     def add(self) -> None:
         """Add a node, and do not wait until it is ready: who uses the cluster does."""
         with _patient():
-            self.nodes.append(self.ray.add_node(wait=False, num_cpus=self.processors, object_store_memory=_STORE))
+            self.nodes.append(
+                self.ray.add_node(wait=False, num_cpus=self.processors, object_store_memory=_STORE, **_ports())
+            )
 
     def kill(self, draw: random.Random) -> None:
         """Kill a node's raylet as a machine dies: everything on it with it, without a word."""
         node = self.nodes.pop(draw.randrange(len(self.nodes)))
         self.ray.remove_node(node, allow_graceful=False)
+
+
+def _ports() -> dict[str, int]:
+    """Ports for the processes beside a raylet. It waits 15 s for them to choose some, and ends if they have not."""
+    with ExitStack() as stack:
+        found = {}
+        for name in ("metrics_agent_port", "runtime_env_agent_port", "dashboard_agent_listen_port"):
+            free = stack.enter_context(socket.socket())
+            free.bind(("127.0.0.1", 0))
+            found[name] = free.getsockname()[1]
+        return found
 
 
 @contextmanager
@@ -92,7 +106,7 @@ def cluster_of(nodes: int, processors: int = 1, *, dashboard: bool = False) -> I
 
     simulated = Simulated()
     with _patient():
-        simulated.add_node(wait=False, num_cpus=0, object_store_memory=_STORE, include_dashboard=dashboard)
+        simulated.add_node(wait=False, num_cpus=0, object_store_memory=_STORE, include_dashboard=dashboard, **_ports())
     cluster = Cluster(simulated, processors)
     try:
         for _ in range(nodes):

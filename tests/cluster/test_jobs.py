@@ -66,7 +66,8 @@ def test_a_connection_that_breaks_begins_again_and_shows_each_line_once(tmp_path
 
 
 def test_a_cluster_that_does_not_answer_any_more_is_told(tmp_path: Path) -> None:
-    client = Client([f"{RUN}\n"], *([OSError("refused")] for _ in range(9)))
+    broken: list[list[str | Exception]] = [[OSError("refused")] for _ in range(9)]
+    client = Client([f"{RUN}\n"], *broken)
     with pytest.raises(ClusterError) as lost:
         follow(client, tmp_path)
     assert str(lost.value) == (
