@@ -20,7 +20,6 @@ from onnx_parity.harness.commands.exporters import exporters
 from onnx_parity.harness.commands.findings import findings
 from onnx_parity.harness.commands.gate import gate
 from onnx_parity.harness.commands.init import init
-from onnx_parity.harness.commands.jobs import attach, submit
 from onnx_parity.harness.commands.list_cases import list_cases
 from onnx_parity.harness.commands.localise import localise
 from onnx_parity.harness.commands.merge import merge
@@ -34,6 +33,7 @@ from onnx_parity.harness.commands.run import run
 from onnx_parity.harness.commands.scoreboard import scoreboard
 from onnx_parity.harness.commands.search import search
 from onnx_parity.harness.commands.show import show
+from onnx_parity.harness.commands.submit import attach, submit
 from onnx_parity.harness.commands.terminal import refuse
 from onnx_parity.harness.commands.versions import versions
 from onnx_parity.harness.comparison.command import compare

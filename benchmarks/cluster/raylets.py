@@ -23,7 +23,7 @@ from onnx_parity.harness.record import Record
 from onnx_parity.harness.store import read_lines, record_files
 
 #: Seconds in which nodes start, and in which a run ends, on a machine that has much else to do.
-_STARTS, _ENDS = 600.0, 3600.0
+_STARTS, _ENDS = 300.0, 3600.0
 #: The object store of a node.
 _STORE = 80 << 20
 #: How Ray's processes are started here. They are given time to start, and the priority that other processes have.
@@ -35,6 +35,7 @@ _SETTINGS = {
     "RAY_gcs_rpc_server_connect_timeout_s": "60",
     "RAY_DASHBOARD_STARTUP_TIMEOUT_S": "600",
 }
+_PORTS = ("metrics_agent_port", "metrics_export_port", "runtime_env_agent_port", "dashboard_agent_listen_port")
 #: What differs between two runs of the same cells.
 _OF_A_RUN = ("seconds", "began", "elapsed", "export_cpu", "memory", "worker", "options")
 CLONE = Path(__file__).parents[2]
@@ -70,7 +71,7 @@ def _ports() -> dict[str, int]:
     """Ports for the processes beside a raylet. It waits 15 s for them to choose some, and ends if they have not."""
     with ExitStack() as stack:
         found = {}
-        for name in ("metrics_agent_port", "runtime_env_agent_port", "dashboard_agent_listen_port"):
+        for name in _PORTS:
             free = stack.enter_context(socket.socket())
             free.bind(("127.0.0.1", 0))
             found[name] = free.getsockname()[1]

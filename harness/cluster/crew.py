@@ -231,7 +231,7 @@ class Crew:
         import ray
 
         seen = time.monotonic()
-        while not self._ended.wait(_LOOK if self._nodes else 0.0):
+        while not self._ended.wait(_LOOK if self._nodes else 0.1):
             if answers(self._connection.head, 2.0):
                 seen = time.monotonic()
                 with suppress(ray.exceptions.RayError, RuntimeError, OSError):

@@ -37,6 +37,10 @@ _ANSWERS, _PAUSE, _TRIES = 10.0, 2.0, 5
 _IN_ORDER = "60"
 
 
+class _BrokenError(Exception):
+    """The connection to a job's log is broken."""
+
+
 class Jobs:
     """The jobs of a cluster."""
 
@@ -112,7 +116,7 @@ class Jobs:
 
             try:
                 asyncio.run(self._read(job, take))
-            except (RuntimeError, OSError) as error:
+            except _BrokenError as error:
                 if not left:
                     raise self._lost(job, copy, error) from error
             else:
@@ -125,7 +129,14 @@ class Jobs:
     async def _read(self, job: str, take: Callable[[str], None]) -> None:
         """Hand over each whole line of the job's log."""
         begun = ""
-        async for text in self._client.tail_job_logs(job):
+        log = self._client.tail_job_logs(job)
+        while True:
+            try:
+                text = await anext(log, None)
+            except _errors_of_connections() as error:
+                raise _BrokenError(one_line(str(error))) from error
+            if text is None:
+                break
             *lines, begun = (begun + text).split("\n")
             for line in lines:
                 take(line)
@@ -138,7 +149,7 @@ class Jobs:
         return int(info.driver_exit_code)
 
     def _lost(self, job: str, copy: Copy, error: Exception | None) -> ClusterError:
-        words = f": {one_line(str(error))}" if error is not None else ""
+        words = f": {error}" if error is not None else ""
         folder = f" What has arrived is in {copy.last}." if copy.runs else ""
         return ClusterError(
             f"the cluster at {self.address}, which runs {job}, does not answer any more{words}.{folder}"
@@ -167,3 +178,11 @@ def _place_of(address: str) -> tuple[str, int] | None:
     if parts.scheme not in ("http", "https") or not parts.hostname:
         return None
     return parts.hostname, port or (443 if parts.scheme == "https" else 80)
+
+
+def _errors_of_connections() -> tuple[type[Exception], ...]:
+    if find_spec("aiohttp") is None:
+        return RuntimeError, OSError
+    from aiohttp import ClientError
+
+    return RuntimeError, OSError, ClientError

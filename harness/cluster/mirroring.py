@@ -21,14 +21,14 @@ from onnx_parity.harness.cluster.messages import Piece
 MARK = "parity-piece "
 #: The most bytes of a file that a line carries.
 _PIECE = 256 << 10
-#: Files that only grow: records, nodes, and what processes wrote.
-_GROWING = (".jsonl", ".txt")
+#: Files that only grow: records and nodes.
+_GROWING = ".jsonl"
 #: What is of use only where it was written, or can be made again.
-_LEFT_OUT = ("in-flight-", "records.parquet", ".")
+_LEFT_OUT = ("in-flight-", "stderr-", "records.parquet", ".")
 
 
 class CopyError(Exception):
-    """A folder has other content than the one that is copied to it."""
+    """A piece cannot be written, or the folder has other content than the one that is copied to it."""
 
 
 @dataclass
@@ -81,7 +81,7 @@ class Mirror:
                 data = file.read(_PIECE)
                 if grows and (end := data.rfind(b"\n") + 1):
                     data = data[:end]
-                elif name.endswith(".jsonl") and len(data) < _PIECE:
+                elif grows and len(data) < _PIECE:
                     return  # A line that is being written.
                 if data or sent.size == 0:
                     yield _line(Piece(name, sent.size, data))
@@ -108,6 +108,12 @@ class Copy:
         """Write the piece that a line carries. Raises `CopyError` if the file has other content, because the run was
         continued here.
         """
+        try:
+            self._take(line)
+        except OSError as error:
+            raise CopyError(f"{self._folder} cannot be written to: {error.strerror}") from error
+
+    def _take(self, line: str) -> None:
         data = zlib.decompress(base64.b64decode(line.removeprefix(MARK)))
         piece = msgspec.msgpack.decode(data, type=Piece)
         path = self._folder / piece.path

@@ -15,7 +15,7 @@ from onnx_parity.harness.cluster import jobs
 from onnx_parity.harness.cluster.connection import ClusterError
 from onnx_parity.harness.cluster.jobs import Jobs
 from onnx_parity.harness.cluster.messages import Piece
-from onnx_parity.harness.cluster.mirroring import Copy, _line
+from onnx_parity.harness.cluster.mirroring import Copy, CopyError, _line
 
 RUN = _line(Piece("1-1/run.json", 0, b"{}"))
 
@@ -76,6 +76,12 @@ def test_a_cluster_that_does_not_answer_any_more_is_told(tmp_path: Path) -> None
     )
 
 
+def test_a_folder_that_cannot_be_written_is_no_broken_connection(tmp_path: Path) -> None:
+    (tmp_path / "1-1").write_text("in the way")
+    with pytest.raises(CopyError, match=r"cannot be written to: (File exists|Not a directory)$"):
+        follow(Client([f"{RUN}\n"]), tmp_path)
+
+
 def test_a_job_that_did_not_start_is_told(tmp_path: Path) -> None:
     with pytest.raises(ClusterError, match=r"the job a job is FAILED: the disk is full$"):
         follow(Client([], code=None), tmp_path)
@@ -102,7 +108,7 @@ def test_what_is_no_address_is_told(command: str, monkeypatch: pytest.MonkeyPatc
         2,
         "sending a run to a cluster needs Ray, which is not installed here: pip install 'onnx-parity[ray]'\n",
     )
-    monkeypatch.setattr(jobs, "find_spec", lambda name: object())
+    monkeypatch.setattr(jobs, "find_spec", lambda name: object() if name == "ray" else None)
     assert ended() == (2, "no cluster is named. Give --on http://10.0.0.5:8265, or set RAY_API_SERVER_ADDRESS.\n")
     for address in ("10.0.0.5:8265", "ray://10.0.0.5:10001", "http://10.0.0.5:port"):
         assert ended("--on", address) == (
