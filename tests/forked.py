@@ -19,7 +19,13 @@ from pathlib import Path
 
 __all__ = ["Ended", "run"]
 
-_IMPORTED = ["onnxruntime", "pytest", "torch.export._trace", "onnx_parity.exporter", "onnx_parity.harness.running.stages"]
+_IMPORTED = [
+    "onnxruntime",
+    "pytest",
+    "torch.export._trace",
+    "onnx_parity.exporter",
+    "onnx_parity.harness.running.stages",
+]
 
 
 @dataclass(frozen=True)
