@@ -20,6 +20,7 @@ import math
 import random
 import tempfile
 import time
+import tracemalloc
 from collections import defaultdict, deque
 from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import redirect_stdout
@@ -38,7 +39,6 @@ from onnx_parity.harness.cluster.schedule import Schedule
 from onnx_parity.harness.matrix.shards import group_of
 from onnx_parity.harness.record import Record
 from onnx_parity.harness.run_store_error import RunStoreError
-from onnx_parity.harness.running.limits import own_resident_mib
 from onnx_parity.harness.running.run_log import RunLog
 from onnx_parity.harness.store import read_info, read_records, record_files
 
@@ -308,7 +308,8 @@ def seconds_of_a_report(number: int = 5_000) -> float:
 class _Collecting:
     """Measures what pytest takes to collect declarations."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, traced: bool) -> None:
+        self._traced = traced
         self.seconds = 0.0
         self.bytes = 0
         self.cells = 0
@@ -317,10 +318,14 @@ class _Collecting:
     def pytest_collection(self, session: pytest.Session) -> Generator[None, object, object]:
         # What a file of declarations imports is there once, however many cells there are.
         import_module(f"onnx_parity.{DECLARATIONS.parent.name}.{DECLARATIONS.stem}")
-        held, began = own_resident_mib(), time.process_time()
+        if self._traced:
+            tracemalloc.start()
+        began = time.process_time()
         result = yield
         self.seconds = time.process_time() - began
-        self.bytes = (own_resident_mib() - held) << 20
+        if self._traced:
+            self.bytes, _ = tracemalloc.get_traced_memory()
+            tracemalloc.stop()
         self.cells = len(session.items)
         return result
 
@@ -328,8 +333,8 @@ class _Collecting:
 def costs_of_collecting() -> tuple[float, float]:
     """The processor time and the bytes that pytest takes to collect a further cell."""
 
-    def collected(opsets: str) -> _Collecting:
-        plugin = _Collecting()
+    def collected(opsets: str, *, traced: bool = False) -> _Collecting:
+        plugin = _Collecting(traced=traced)
         options = ["-q", "--collect-only", "-p", "no:cacheprovider", "-p", "no:terminalreporter"]
         with redirect_stdout(io.StringIO()):
             pytest.main([*options, f"--parity-opsets={opsets}", str(DECLARATIONS)], plugins=[plugin])
@@ -337,8 +342,8 @@ def costs_of_collecting() -> tuple[float, float]:
 
     # The first collection of a process takes longer.
     _, few, many = collected("18"), collected("18"), collected("7-26")
-    cells = many.cells - few.cells
-    return (many.seconds - few.seconds) / cells, many.bytes / cells
+    traced = collected("7-26", traced=True)
+    return (many.seconds - few.seconds) / (many.cells - few.cells), traced.bytes / traced.cells
 
 
 def seconds_of_coordinating(number: int = 100_000) -> float:
