@@ -23,7 +23,9 @@ from onnx_parity.harness.record import Record
 from onnx_parity.harness.store import read_lines, record_files
 
 #: Seconds in which nodes start, and in which a run ends, on a machine that has much else to do.
-_STARTS, _ENDS = 300.0, 3600.0
+_STARTS, _ENDS = 120.0, 3600.0
+#: How often a node is started anew if it did not start.
+_TRIES = 5
 #: The object store of a node.
 _STORE = 80 << 20
 #: How Ray's processes are started here. They are given time to start, and the priority that other processes have.
@@ -56,10 +58,19 @@ class Cluster:
 
     def add(self) -> None:
         """Add a node, and do not wait until it is ready: who uses the cluster does."""
-        with _patient():
-            self.nodes.append(
-                self.ray.add_node(wait=False, num_cpus=self.processors, object_store_memory=_STORE, **_ports())
-            )
+        for left in reversed(range(_TRIES)):
+            try:
+                with _patient():
+                    node = self.ray.add_node(
+                        wait=False, num_cpus=self.processors, object_store_memory=_STORE, **_ports()
+                    )
+            except Exception as error:
+                # A raylet ends if another process of its node takes more than 15 s to start.
+                if "timed out during startup" not in str(error) or not left:
+                    raise
+            else:
+                self.nodes.append(node)
+                return
 
     def kill(self, draw: random.Random) -> None:
         """Kill a node's raylet as a machine dies: everything on it with it, without a word."""
