@@ -75,7 +75,7 @@ def _markdown(
     counts = ", ".join(count_in_words(status, number) for status, number in meter.counts.most_common())
     lines = [f"## {'❌' if summary.wrong else '✅'} {markdown_line(summary.verdict)}", "", f"{counts}. {summary.scope}"]
     if changes is not None:
-        lines += ["", f"**{markdown_line(changes.headline)}**"]
+        lines += ["", f"**{markdown_line(changes.headline)}**, compared with {markdown_line(changes.baseline)}"]
     lines += ["", *(f"> {markdown_line(each)}" for each in notices)] if notices else []
     lines += ["", *map(_cause_in_markdown, causes[:_MOST_LISTED])] if causes else []
     if len(causes) > _MOST_LISTED:
