@@ -33,6 +33,7 @@ from onnx_parity.harness.commands.run import run
 from onnx_parity.harness.commands.scoreboard import scoreboard
 from onnx_parity.harness.commands.search import search
 from onnx_parity.harness.commands.show import show
+from onnx_parity.harness.commands.submit import attach, submit
 from onnx_parity.harness.commands.terminal import refuse
 from onnx_parity.harness.commands.versions import versions
 from onnx_parity.harness.comparison.command import compare
@@ -73,6 +74,8 @@ was used wrongly, had nothing to do, or was stopped. `parity run` ends with 3 if
 app.command()(export)
 app.command()(show)
 app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})(run)
+app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})(submit)
+app.command()(attach)
 app.command("list")(list_cases)
 app.command()(init)
 app.command()(report)

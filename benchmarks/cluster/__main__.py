@@ -14,14 +14,18 @@ of them compute without a pause until the work is done, and the longest cell run
 from __future__ import annotations
 
 import heapq
+import io
 import itertools
 import math
 import random
 import tempfile
 import time
+import tracemalloc
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
+from contextlib import redirect_stdout
 from dataclasses import dataclass, field
+from importlib import import_module
 from pathlib import Path
 from typing import Annotated
 
@@ -36,9 +40,11 @@ from onnx_parity.harness.matrix.shards import group_of
 from onnx_parity.harness.record import Record
 from onnx_parity.harness.run_store_error import RunStoreError
 from onnx_parity.harness.running.run_log import RunLog
-from onnx_parity.harness.store import read_info, read_records
+from onnx_parity.harness.store import read_info, read_records, record_files
 
 CORES = (8, 64, 512, 4096)
+#: What is collected to measure the collection.
+DECLARATIONS = Path(__file__).parents[2] / "op_cases" / "two_numbers.py"
 #: The time to the end, relative to the lower bound, up to this many cores.
 TARGET, UP_TO = 1.15, 512
 _CORES_OF_A_NODE = 16
@@ -299,6 +305,47 @@ def seconds_of_a_report(number: int = 5_000) -> float:
     return plugin.seconds / number
 
 
+class _Collecting:
+    """Measures what pytest takes to collect declarations."""
+
+    def __init__(self, *, traced: bool) -> None:
+        self._traced = traced
+        self.seconds = 0.0
+        self.bytes = 0
+        self.cells = 0
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_collection(self, session: pytest.Session) -> Generator[None, object, object]:
+        # What a file of declarations imports is there once, however many cells there are.
+        import_module(f"onnx_parity.{DECLARATIONS.parent.name}.{DECLARATIONS.stem}")
+        if self._traced:
+            tracemalloc.start()
+        began = time.process_time()
+        result = yield
+        self.seconds = time.process_time() - began
+        if self._traced:
+            self.bytes, _ = tracemalloc.get_traced_memory()
+            tracemalloc.stop()
+        self.cells = len(session.items)
+        return result
+
+
+def costs_of_collecting() -> tuple[float, float]:
+    """The processor time and the bytes that pytest takes to collect a further cell."""
+
+    def collected(opsets: str, *, traced: bool = False) -> _Collecting:
+        plugin = _Collecting(traced=traced)
+        options = ["-q", "--collect-only", "-p", "no:cacheprovider", "-p", "no:terminalreporter"]
+        with redirect_stdout(io.StringIO()):
+            pytest.main([*options, f"--parity-opsets={opsets}", str(DECLARATIONS)], plugins=[plugin])
+        return plugin
+
+    # The first collection of a process takes longer.
+    _, few, many = collected("18"), collected("18"), collected("7-26")
+    traced = collected("7-26", traced=True)
+    return (many.seconds - few.seconds) / (many.cells - few.cells), traced.bytes / traced.cells
+
+
 def seconds_of_coordinating(number: int = 100_000) -> float:
     """The processor time that the coordinator takes for a record."""
     from onnx_parity.harness.cluster.coordinator import key_of
@@ -337,7 +384,9 @@ def main(
         work += [CellWork(f"{each.nodeid} {copy}", f"{each.group} {copy}", each.seconds) for each in own]
         captures |= {f"{group} {copy}": seconds for group, seconds in own_captures.items()}
     report, coordinate = seconds_of_a_report(), seconds_of_coordinating()
-    costs = Costs(report=report, coordinate=coordinate, price=price, losses=losses)
+    collect, held = costs_of_collecting()
+    line = sum(path.stat().st_size for path in record_files(run)) / len(own)
+    costs = Costs(report=report, coordinate=coordinate, collect=collect, price=price, losses=losses)
     total = sum(cell.seconds for cell in work)
     typer.echo(f"{info.id}: {len(work)} cells of tier {info.tier}, {total / 3600:.2f} core-hours")
     typer.echo(
@@ -357,8 +406,11 @@ def main(
         )
     typer.echo(
         f"the driver: {costs.collect * 1e6:.0f} µs to collect a cell, {report * 1e6:.0f} µs to write and report it, "
-        f"{coordinate * 1e6:.1f} µs to account for it; 10 million cells take it "
-        f"{1e7 * (costs.collect + report) / 60:.0f} minutes"
+        f"{coordinate * 1e6:.1f} µs to account for it"
+    )
+    typer.echo(
+        f"10 million cells take it {1e7 * (collect + report) / 60:.0f} minutes of processor time, "
+        f"{1e7 * held / (1 << 30):.0f} GiB of memory and {1e7 * line / (1 << 30):.0f} GiB of disk"
     )
     typer.echo(f"{'ok' if met else 'short'}: within {TARGET} of the lower bound up to {UP_TO} cores")
     raise typer.Exit(0 if met else 1)

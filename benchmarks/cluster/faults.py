@@ -10,30 +10,37 @@ times, memory and the names of workers may differ.
 
 from __future__ import annotations
 
+import json
 import os
 import random
-import re
 import signal
 import socket
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
+from benchmarks.cluster.raylets import (
+    CLONE,
+    PARITY,
+    Cluster,
+    Run,
+    cluster_of,
+    compared,
+    lines_of,
+    local_records,
+    start,
+)
 from onnx_parity.harness.record import Record
-from onnx_parity.harness.store import read_lines, record_files
-
-#: What differs between two runs of the same cells.
-_OF_A_RUN = ("seconds", "began", "elapsed", "export_cpu", "memory", "worker", "options")
-_CLONE = Path(__file__).parents[2]
-_PARITY = "from onnx_parity.harness.cli import app; app()"
+from onnx_parity.harness.store import read_lines
 
 #: Declarations with every kind of outcome, crashes among them.
 _CASES = """
@@ -46,7 +53,7 @@ def crashes(x):
     ctypes.string_at(0)
 
 def takes_a_while(x, number):
-    time.sleep(0.02)
+    time.sleep(0.4)
     return F.elu(x) + number
 
 def leaves(x):
@@ -78,147 +85,12 @@ class Tally:
         typer.echo(f"{scenario:<44} {seconds:6.0f} s  {state}{f'  {note}' if note else ''}")
 
 
-@dataclass
-class Cluster:
-    """A head without processors, and nodes with one or more, each a raylet on this machine."""
-
-    ray: Any
-    processors: int
-    nodes: list[Any] = field(default_factory=list)
-
-    @property
-    def address(self) -> str:
-        return str(self.ray.address)
-
-    def add(self) -> None:
-        self.nodes.append(self.ray.add_node(num_cpus=self.processors, object_store_memory=80 << 20))
-
-    def kill(self, draw: random.Random) -> None:
-        """Kill a node's raylet as a machine dies: everything on it with it, without a word."""
-        node = self.nodes.pop(draw.randrange(len(self.nodes)))
-        self.ray.remove_node(node, allow_graceful=False)
-
-
-@contextmanager
-def cluster_of(nodes: int, processors: int = 1) -> Iterator[Cluster]:
-    from ray.cluster_utils import Cluster as Simulated
-
-    os.environ.setdefault("RAY_worker_niceness", "0")
-    simulated = Simulated(
-        initialize_head=True,
-        head_node_args={"num_cpus": 0, "object_store_memory": 80 << 20, "include_dashboard": False},
-    )
-    cluster = Cluster(simulated, processors)
-    try:
-        for _ in range(nodes):
-            cluster.add()
-        yield cluster
-    finally:
-        with suppress(Exception):  # What a scenario has killed cannot be ended in order.
-            simulated.shutdown()
-
-
-@dataclass
-class Run:
-    """A `parity run` that has been started, in a process group of its own."""
-
-    process: subprocess.Popen[str]
-    project: Path
-    log: Path
-    #: The runs that were there before.
-    before: frozenset[Path]
-
-    @property
-    def folder(self) -> Path | None:
-        """The folder of this run; None as long as no cell has been run."""
-        found = _runs_of(self.project) - self.before
-        return max(found, default=None)
-
-    def wait_for(self, cells: int, seconds: float = 900.0) -> None:
-        """Wait until so many cells have a record."""
-        until = time.monotonic() + seconds
-        while time.monotonic() < until and self.process.poll() is None:
-            if self.folder is not None and lines_of(self.folder) >= cells:
-                return
-            time.sleep(0.05)
-
-    def end(self, seconds: float = 1800.0) -> int:
-        return self.process.wait(seconds)
-
-    @property
-    def text(self) -> str:
-        return self.log.read_text(errors="replace")
-
-
-def start(project: Path, *options: str) -> Run:
-    before = _runs_of(project)
-    log = project / f"log-{time.monotonic_ns()}.txt"
-    environment = {**os.environ, "PYTHONPATH": str(_CLONE)}
-    with log.open("w") as output:
-        process = subprocess.Popen(
-            [sys.executable, "-c", _PARITY, "run", "--no-report", *options],
-            cwd=project, env=environment, stdout=output, stderr=subprocess.STDOUT, text=True, process_group=0,
-        )  # fmt: skip
-    return Run(process, project, log, before)
-
-
-def _runs_of(project: Path) -> frozenset[Path]:
-    return frozenset(path.resolve() for path in (project / "runs").glob("2*"))
-
-
 def make_project(root: Path, slow: int) -> Path:
-    """Write a project of which so many cases take a while."""
+    """Write a project of which so many cases take a while, each at one opset."""
     (root / "cases.py").write_text(_CASES.format(slow=slow))
-    (root / "pyproject.toml").write_text('[tool.parity]\ndeclarations = ["cases.py"]\ndevices = ["cpu"]\n')
+    settings = 'declarations = ["cases.py"]\ndevices = ["cpu"]\ndtypes = ["float32"]\nopsets = "18"\n'
+    (root / "pyproject.toml").write_text(f"[tool.parity]\n{settings}")
     return root
-
-
-def local_records(project: Path, workers: int) -> dict[str, Record]:
-    """The records of a run without a cluster, which the others are compared with."""
-    local = start(project, "-n", str(workers))
-    local.end()
-    assert local.folder is not None, local.text
-    return {record.cell: record for record in read_lines(local.folder)}
-
-
-def lines_of(run: Path) -> int:
-    return sum(path.read_bytes().count(b"\n") for path in record_files(run))
-
-
-def compared(run: Path, wanted: dict[str, Record]) -> list[str]:
-    """What is wrong with the records of a run; nothing if they are those of the local run."""
-    records = read_lines(run)
-    wrong = [records.damage] if records.damage else []
-    found = {record.cell: record for record in records}
-    if lost := sorted(wanted.keys() - found.keys()):
-        wrong.append(f"{len(lost)} cells lost, such as {lost[0]}")
-    if more := sorted(found.keys() - wanted.keys()):
-        wrong.append(f"{len(more)} cells too many, such as {more[0]}")
-    crashed_once = sum(record.status == "crashed" for record in found.values())
-    if (twice := lines_of(run) - len(found)) > crashed_once:
-        wrong.append(f"{twice} records too many")
-    for cell in sorted(found.keys() & wanted.keys()):
-        differ = [name for name in Record.__struct_fields__ if _value(found[cell], name) != _value(wanted[cell], name)]
-        if differ:
-            name = differ[0]
-            here, there = _value(wanted[cell], name), _value(found[cell], name)
-            wrong.append(f"{cell} differs in {name}: {there!s:.200}, locally {here!s:.200}")
-    return wrong
-
-
-def _value(record: Record, name: str) -> object:
-    """A field without what differs between any two runs."""
-    if name in _OF_A_RUN:
-        return None
-    value = getattr(record, name)
-    if isinstance(value, str):
-        # The run's own folder, and where the files of the project are on a node.
-        value = re.sub(r"runs/[0-9-]+", "runs/", value)
-        if name == "message":
-            # Below this is the stack, whose outer frames are the harness's.
-            value = value.partition("Fatal Python error")[0]
-        value = re.sub(r"/\S*/(?=\w+\.py)", "", value)
-    return value
 
 
 def undisturbed(project: Path, cluster: Cluster, wanted: dict[str, Record]) -> list[str]:
@@ -230,23 +102,43 @@ def undisturbed(project: Path, cluster: Cluster, wanted: dict[str, Record]) -> l
     return compared(run.folder, wanted) + [f"{bundle} was not brought home" for bundle in lost]
 
 
-def node_loss(project: Path, cluster: Cluster, wanted: dict[str, Record], draw: random.Random) -> list[str]:
+def node_losses(
+    project: Path, cluster: Cluster, wanted: dict[str, Record], draw: random.Random, most: int
+) -> tuple[list[str], int]:
+    """Kill a node again and again while one run goes on, each time with another one in its place. What was wrong, and
+    how often a node was killed.
+    """
     run = start(project, "--on", cluster.address)
-    run.wait_for(draw.randrange(1, len(wanted) // 2))
-    cluster.kill(draw)
-    cluster.add()
+    killed = 0
+    while killed < most:
+        run.wait_for(draw.randrange(run.cells + 1, max(run.cells + 2, len(wanted))))
+        time.sleep(draw.random())
+        if run.process.poll() is not None or run.cells >= len(wanted):
+            break
+        cluster.kill(draw)
+        killed += 1
+        cluster.add()
     run.end()
     assert run.folder is not None, run.text
-    told = [] if "is lost" in run.text else ["the lost node was not told"]
-    return compared(run.folder, wanted) + told
+    wrong = compared(run.folder, wanted)
+    if killed and run.text.count("is lost; its cells") != killed:
+        # A node that was lost in the last moment, when every cell had a record, is not told.
+        wrong += [] if run.text.count("is lost; its cells") == killed - 1 else ["a lost node was not told"]
+    return wrong, killed
 
 
-def driver_loss(project: Path, cluster: Cluster, wanted: dict[str, Record], draw: random.Random) -> list[str]:
+def driver_loss(
+    project: Path, cluster: Cluster, wanted: dict[str, Record], draw: random.Random
+) -> tuple[list[str], str]:
+    """Kill one of the processes of the driver, and resume the run. What was wrong, and what was killed."""
     run = start(project, "--on", cluster.address)
     run.wait_for(draw.randrange(1, len(wanted) * 3 // 4))
-    os.killpg(run.process.pid, signal.SIGKILL)
-    run.process.wait()
     assert run.folder is not None, run.text
+    own = int(run.folder.name.rpartition("-")[2])
+    victims = {"parity run": run.process.pid, "its pytest": own, "the process that drives Ray": _coordinator_of(own)}
+    victim = draw.choice(sorted(victims))
+    os.kill(victims[victim], signal.SIGKILL)
+    run.process.wait()
     _wait_for_the_end(run.folder)
     before = lines_of(run.folder)
     again = start(project, "--resume", str(run.folder))
@@ -254,7 +146,13 @@ def driver_loss(project: Path, cluster: Cluster, wanted: dict[str, Record], draw
     # There are crashes among the cells.
     wrong = [] if code == 1 else [f"exit code {code}: {again.text[-300:]}"]
     wrong += [] if before < lines_of(run.folder) else ["nothing was left to be resumed"]
-    return compared(run.folder, wanted) + wrong
+    return compared(run.folder, wanted) + wrong, victim
+
+
+def _coordinator_of(process: int) -> int:
+    """The process that drives Ray for a pytest."""
+    children = Path(f"/proc/{process}/task/{process}/children").read_text().split()
+    return next(int(each) for each in children if b"cluster.coordinator" in Path(f"/proc/{each}/cmdline").read_bytes())
 
 
 def _wait_for_the_end(run: Path) -> None:
@@ -334,22 +232,87 @@ def other_versions(project: Path, cluster: Cluster) -> list[str]:
     copy = project / "other"
     copy.mkdir(exist_ok=True)
     for name in ("onnx_parity", "exporter", "harness", "op_cases", "model_zoo", "reports"):
-        subprocess.run(["cp", "-r", str(_CLONE / name), str(copy)], check=True)
+        subprocess.run(["cp", "-r", str(CLONE / name), str(copy)], check=True)
     (copy / "harness" / "one_line.py").open("a").write("# another version\n")
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(copy), str(project)])}
     ended = subprocess.run(
-        [sys.executable, "-c", _PARITY, "run", "--no-report", "--on", cluster.address, "-n", "1"],
+        [sys.executable, "-c", PARITY, "run", "--no-report", "--on", cluster.address, "-n", "1"],
         cwd=project, env=environment, capture_output=True, text=True, check=False,
     )  # fmt: skip
     told = "is not used: 1 file of onnx-parity differ" in ended.stdout
     return [] if told and ended.returncode == 2 else [f"exit code {ended.returncode}: {ended.stdout[-300:]}"]
 
 
+def job(project: Path, wanted: dict[str, Record]) -> list[str]:
+    """A run is sent to a cluster; who follows it is stopped, and another one follows it to its end."""
+    with cluster_of(2, dashboard=True) as cluster:
+        on = ("--on", f"http://{cluster.ray.webui_url}")
+        sent = start(project, *on, "--python", sys.executable, command="submit")
+        if sent.end() != 0:
+            return [f"it could not be sent: {sent.text[-300:]}"]
+        first = start(project, *on, command="attach")
+        first.wait_for(len(wanted) // 3)
+        first.process.send_signal(signal.SIGINT)
+        code = first.end()
+        left = code == 2 and "goes on. Follow it again" in first.text
+        wrong = [] if left else [f"following it ended with {code}: {first.text[-300:]}"]
+        second = start(project, "--no-report", *on, command="attach")
+        code = second.end()
+    assert first.folder is not None, first.text
+    # There are crashes among the cells.
+    wrong += [] if code == 1 else [f"exit code {code}: {second.text[-300:]}"]
+    return wrong + compared(first.folder, wanted)
+
+
+def comparison_with_node_loss(project: Path, cluster: Cluster, draw: random.Random) -> list[str]:
+    """`parity compare` says the same of every sample, with a node killed meanwhile, as it does without a cluster."""
+    options = ("--exporters", "parity", "--opsets", "13,18", "--samples", "1", "--json", *_COMPARED)
+    here = start(project, *options, command="compare")
+    here.end()
+    there = start(project, *options, "--on", cluster.address, command="compare")
+    time.sleep(draw.uniform(5.0, 30.0))
+    lost = there.process.poll() is None
+    if lost:
+        cluster.kill(draw)
+        cluster.add()
+    there.end()
+    verdicts = [_verdicts(each) for each in (here, there)]
+    return [] if verdicts[0] == verdicts[1] else [f"{verdicts[1]!s:.300} and not {verdicts[0]!s:.300}"]
+
+
+_COMPARED = ("tanh", "cumsum", "clamp", "nn.functional.avg_pool2d", "flip", "tril")
+
+
+def _verdicts(run: Run) -> dict[str, str]:
+    line = next((line for line in run.text.splitlines() if line.startswith("{")), "{}")
+    found = {
+        f"{each['point']} at opset {each['opset']}": f"{each['verdict']} {each['reason']}"
+        for each in json.loads(line).get("outcomes", [])
+    }
+    assert found, run.text
+    return found
+
+
+def search_with_node_loss(project: Path, cluster: Cluster, draw: random.Random) -> list[str]:
+    """`parity search` looks at each program once, with a node killed meanwhile."""
+    wanted = 30
+    options = ("--programs", str(wanted), "--minutes", "60", "--probes", "onnxruntime", "--out", "runs/search")
+    run = start(project, *options, "--json", "--on", cluster.address, command="search")
+    time.sleep(draw.uniform(10.0, 40.0))
+    if run.process.poll() is None:
+        cluster.kill(draw)
+        cluster.add()
+    code = run.end()
+    told = f'"programs":{wanted},' in run.text
+    return [] if told and code in (0, 1) else [f"exit code {code}: {run.text[-300:]}"]
+
+
 def main(
     nodes: Annotated[int, typer.Option(min=2, help="The nodes of the cluster.")] = 3,
     kills: Annotated[int, typer.Option(help="How often a node is killed.")] = 30,
     resumes: Annotated[int, typer.Option(help="How often the driver is killed.")] = 10,
-    slow: Annotated[int, typer.Option(help="How many cases take a while.")] = 20,
+    together: Annotated[int, typer.Option(min=1, help="How many nodes are killed in one run.")] = 3,
+    slow: Annotated[int, typer.Option(help="How many cases take a while.")] = 12,
     seed: Annotated[int, typer.Option(help="The seed of the moments.")] = 0,
     only: Annotated[str, typer.Option(help="Only scenarios whose names contain this.")] = "",
 ) -> None:
@@ -357,7 +320,7 @@ def main(
     draw, tally = random.Random(seed), Tally()
     with tempfile.TemporaryDirectory() as folder:
         project = make_project(Path(folder), slow)
-        wanted = local_records(project, nodes)
+        wanted = local_records(project, 1)
         statuses = sorted({record.status.value for record in wanted.values()})
         typer.echo(f"{len(wanted)} cells: {', '.join(statuses)}")
 
@@ -369,14 +332,36 @@ def main(
                 of = f" {number} of {repeats}" if repeats > 1 else ""
                 tally.report(f"{name}{of}", scenario(), time.monotonic() - began)
 
+        def kill_nodes(name: str, cluster: Callable[[], Cluster]) -> None:
+            killed = 0
+            while only in name and killed < kills:
+                began = time.monotonic()
+                wrong, now = node_losses(project, cluster(), wanted, draw, min(together, kills - killed))
+                killed += now
+                tally.report(f"{name}, {killed} of {kills}", wrong, time.monotonic() - began, f"{now} in this run")
+
+        def kill_drivers(name: str, cluster: Callable[[], Cluster]) -> None:
+            for number in range(1, resumes + 1) if only in name else ():
+                began = time.monotonic()
+                wrong, victim = driver_loss(project, cluster(), wanted, draw)
+                tally.report(f"{name}, {number} of {resumes}", wrong, time.monotonic() - began, victim)
+
         play("an address where nothing answers", lambda: unreachable(project))
-        with cluster_of(nodes) as cluster:
-            play("nothing happens", lambda: undisturbed(project, cluster, wanted))
-            play("a node is killed", lambda: node_loss(project, cluster, wanted, draw), kills)
-            play("the driver is killed, and resumed", lambda: driver_loss(project, cluster, wanted, draw), resumes)
-            play("the object store is full", lambda: full_store(project, cluster, wanted))
-            play("a version differs", lambda: other_versions(project, cluster))
+        with ExitStack() as stack:
+
+            @cache
+            def cluster() -> Cluster:
+                return stack.enter_context(cluster_of(nodes))
+
+            play("nothing happens", lambda: undisturbed(project, cluster(), wanted))
+            play("the object store is full", lambda: full_store(project, cluster(), wanted))
+            play("a version differs", lambda: other_versions(project, cluster()))
+            kill_nodes("a node is killed", cluster)
+            kill_drivers("the driver is killed and resumed", cluster)
+            play("a node is lost to a comparison", lambda: comparison_with_node_loss(project, cluster(), draw))
+            play("a node is lost to a search", lambda: search_with_node_loss(project, cluster(), draw))
         play("the head is lost", lambda: lost_head(project, wanted, draw))
+        play("a job is sent and followed", lambda: job(project, wanted))
     if not tally.played:
         typer.echo(f"no scenario was played: none has {only!r} in its name, or it is to be played 0 times", err=True)
         raise typer.Exit(2)

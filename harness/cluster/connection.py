@@ -17,6 +17,10 @@ from onnx_parity.harness.results.content import room_folder
 #: The address that stands for RAY_ADDRESS or, without that, for a cluster of this machine.
 RAY = "ray"
 INSTALL = "pip install 'onnx-parity[ray]'"
+#: How Ray words the end of an actor that ended with its node.
+OF_A_LOST_NODE = "node has died"
+#: Ray sets this variable for the processes of a job that was sent with its Jobs API.
+IN_JOB = "RAY_JOB_CONFIG_JSON_ENV_VAR"
 #: Seconds in which a cluster has to answer.
 _ANSWERS = 10.0
 #: The object store of a cluster of this machine. Records do not go through it.
@@ -35,6 +39,11 @@ class Connection:
     head: tuple[str, int]
     #: Whether it was started here, and ends with this process.
     is_own: bool
+
+    @property
+    def lost(self) -> str:
+        """What is told if the head is lost."""
+        return f"the head of the Ray cluster, {self.head[0]}:{self.head[1]}, does not answer any more"
 
 
 def address_of(given: str) -> str:
@@ -66,6 +75,10 @@ def connect(given: str, root: Path, *, workers: int = 0) -> Connection:
             raise ClusterError(f"no Ray cluster could be started on this machine: {one_line(str(error))}") from error
         return Connection(_head(), is_own=True)
     try:
+        if IN_JOB in os.environ:
+            # The files have been sent with the job that this process belongs to.
+            ray.init(address=address, **quiet)
+            return Connection(_head(), is_own=False)
         with archive_of(root) as archive:
             ray.init(address=address, runtime_env={"working_dir": str(archive)}, **quiet)
     except (ConnectionError, RuntimeError, OSError, ValueError) as error:
@@ -80,6 +93,17 @@ def answers(head: tuple[str, int], within: float) -> bool:
     except OSError:
         return False
     return True
+
+
+def words_of(error: BaseException) -> str:
+    """The line of one of Ray's errors that says what happened."""
+    from ray.exceptions import RayTaskError
+
+    if isinstance(error, RayTaskError):
+        return one_line(str(error.cause))
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    telling = [line for line in lines if OF_A_LOST_NODE in line] or lines or [type(error).__name__]
+    return one_line(telling[0])
 
 
 def refuse_unusable(given: str) -> None:

@@ -24,7 +24,14 @@ from typing import Any
 
 import msgspec
 
-from onnx_parity.harness.cluster.connection import ClusterError, Connection, answers, connect
+from onnx_parity.harness.cluster.connection import (
+    OF_A_LOST_NODE,
+    ClusterError,
+    Connection,
+    answers,
+    connect,
+    words_of,
+)
 from onnx_parity.harness.cluster.facts import differences
 from onnx_parity.harness.cluster.messages import (
     Answered,
@@ -46,7 +53,6 @@ from onnx_parity.harness.cluster.messages import (
 from onnx_parity.harness.cluster.node_worker import NodeWorker, facts_of
 from onnx_parity.harness.cluster.schedule import Schedule
 from onnx_parity.harness.cluster.workforce import Node, Worker
-from onnx_parity.harness.one_line import one_line
 from onnx_parity.harness.running.channel import Channel, die_with
 
 #: Seconds after which a worker tells what it has done, if there are few; a driver can read so many answers in a second.
@@ -59,8 +65,6 @@ _FAILED_STARTS = 3
 _WAIT_FOR_NODES = 120.0
 #: The share of a node's memory that cells may take together.
 _MEMORY_SHARE = 0.8
-#: How Ray words the end of an actor that ended with its node.
-_OF_THE_NODE = "node has died"
 #: A worker is given its next cells when it has less than so many seconds left.
 _AHEAD = 1.0
 
@@ -152,10 +156,7 @@ class Coordinator:
             time.sleep(_LOOK)
 
     def _head_lost(self) -> None:
-        raise ClusterError(
-            f"the head of the Ray cluster, {self._connection.head[0]}:{self._connection.head[1]}, does not answer any "
-            "more"
-        )
+        raise ClusterError(self._connection.lost)
 
     def _look(self, nodes: list[Mapping[str, Any]]) -> None:
         """See which nodes have come and gone."""
@@ -386,22 +387,11 @@ class Coordinator:
             if error is None:
                 done(worker, future.result())
             elif not failed(error):
-                words = _words_of(error)
+                words = words_of(error)
                 # A node that is lost is told once, when Ray no longer lists it.
-                self._lose(worker, "" if _OF_THE_NODE in words else words, kill=True)
+                self._lose(worker, "" if OF_A_LOST_NODE in words else words, kill=True)
 
         reference.future().add_done_callback(lambda future: self.events.put(lambda: handle(future)))
-
-
-def _words_of(error: BaseException) -> str:
-    """The line of one of Ray's errors that says what happened."""
-    from ray.exceptions import RayTaskError
-
-    if isinstance(error, RayTaskError):
-        return one_line(str(error.cause))
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    telling = [line for line in lines if _OF_THE_NODE in line] or lines or [type(error).__name__]
-    return one_line(telling[0])
 
 
 def _received(channel: Channel) -> FromPytest:

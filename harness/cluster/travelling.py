@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import subprocess
 import tempfile
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from types import MappingProxyType
 
 #: Folders that no cell needs. Those whose names begin with a dot are left out too.
 _LEFT_OUT = frozenset({"runs", "__pycache__", "node_modules", "venv"})
@@ -21,8 +23,10 @@ class TooLargeError(ValueError):
 
 
 @contextmanager
-def archive_of(root: Path) -> Iterator[Path]:
-    """An archive of the project's files, with fixed dates: Ray sends one of the same content only once."""
+def archive_of(root: Path, also: Mapping[str, bytes] = MappingProxyType({})) -> Iterator[Path]:
+    """An archive of the project's files, and of others with their content. It has fixed dates, because Ray sends one
+    of the same content only once.
+    """
     files = sorted(project_files(root))
     sizes = {file: (root / file).stat().st_size for file in files}
     if sum(sizes.values()) > _LARGEST:
@@ -34,11 +38,12 @@ def archive_of(root: Path) -> Iterator[Path]:
     with tempfile.TemporaryDirectory(prefix="parity-") as folder:
         path = Path(folder) / "project.zip"
         with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
-            for file in files:
-                entry = zipfile.ZipInfo(file.as_posix(), (1980, 1, 1, 0, 0, 0))
+            of_files = ((file.as_posix(), (root / file).read_bytes()) for file in files)
+            for name, content in itertools.chain(of_files, also.items()):
+                entry = zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0))
                 entry.external_attr = 0o644 << 16
                 entry.compress_type = zipfile.ZIP_DEFLATED
-                archive.writestr(entry, (root / file).read_bytes())
+                archive.writestr(entry, content)
         yield path
 
 

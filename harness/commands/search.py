@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -10,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from onnx_parity.harness.axes import EXPORTER_NAMES, ONNXRUNTIME_OPSETS, AxisError, parse_names, parse_opsets
+from onnx_parity.harness.cluster.connection import ClusterError
+from onnx_parity.harness.cluster.crew import MIXED, ON, workforce
 from onnx_parity.harness.commands import defaults
 from onnx_parity.harness.commands.terminal import print_json, print_text, refuse
 from onnx_parity.harness.search.ledger import LEDGER, FindingError
@@ -26,7 +27,11 @@ def search(
     minutes: Annotated[float, typer.Option(min=0, help="How long to search.")] = 1.0,
     seed: Annotated[int, typer.Option(min=0, help="The seed of all programs and their inputs.")] = 0,
     programs: Annotated[int, typer.Option(min=1, help="Stop after so many programs.")] = 10**9,
-    processes: Annotated[int, typer.Option("-n", min=1, help="Worker processes.")] = os.cpu_count() or 1,
+    processes: Annotated[
+        int | None, typer.Option("-n", min=1, help="Worker processes.", show_default="one for each processor")
+    ] = None,
+    on: Annotated[str | None, ON] = None,
+    mixed: Annotated[bool, MIXED] = False,
     probes: Annotated[
         str | None,
         typer.Option(
@@ -60,6 +65,8 @@ def search(
         parity search --seed 7 --probes onnxruntime --opsets 9,18 -n 2
 
         parity search --exporters torch_dynamo --opsets 18 --programs 200
+
+        parity search --minutes 60 --on 10.0.0.5:6379
     """
     from rich.console import Console
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
@@ -86,13 +93,16 @@ def search(
         before = looking.state.totals.programs
         if before:
             print_text(f"{folder}: goes on after {before} programs", error=True)
-        with Progress(
-            SpinnerColumn(),
-            TextColumn("{task.description}"),
-            TimeElapsedColumn(),
-            console=Console(stderr=True),
-            transient=True,
-        ) as progress:
+        with (
+            workforce(on, defaults.project().root, workers=processes, mixed=mixed) as (begin, number),
+            Progress(
+                SpinnerColumn(),
+                TextColumn("{task.description}"),
+                TimeElapsedColumn(),
+                console=Console(stderr=True),
+                transient=True,
+            ) as progress,
+        ):
             shown = progress.add_task("the workers start")
 
             def tell(report: Report) -> None:
@@ -102,15 +112,15 @@ def search(
                     shown, description=f"{totals.programs} programs, {failed} failures, {len(looking.new)} new causes"
                 )
 
-            looking.run(processes=processes, seconds=minutes * 60, most=programs, done=tell)
-    except (SearchError, FindingError) as error:
+            looking.run(processes=number, seconds=minutes * 60, most=programs, done=tell, start=begin)
+    except (SearchError, FindingError, ClusterError) as error:
         refuse(str(error))
     if not looking.state.totals.programs:
         refuse("No program was looked at in that time. Give more --minutes.")
     if as_json:
         print_json({"totals": looking.state.totals, "causes": looking.state.causes, "new": looking.new})
     else:
-        _print(looking, looking.state.totals.programs - before, time.monotonic() - start, processes)
+        _print(looking, looking.state.totals.programs - before, time.monotonic() - start, number)
     raise typer.Exit(1 if looking.new else 0)
 
 

@@ -35,6 +35,8 @@ from onnx_parity.harness.cases.opinfo_entries import (
     spread,
     survey_path,
 )
+from onnx_parity.harness.cluster.connection import ClusterError
+from onnx_parity.harness.cluster.crew import MIXED, ON, workforce
 from onnx_parity.harness.comparison.figures import (
     OF_DECLARED,
     PEER_OPSET,
@@ -66,7 +68,12 @@ def compare(
         ),
     ] = None,
     samples: Annotated[int, typer.Option(min=0, help="Samples of an entry, evenly spread; 0 for all.")] = FEW,
-    processes: Annotated[int, typer.Option("-n", min=1, help="Worker processes.")] = 1,
+    processes: Annotated[
+        int | None,
+        typer.Option("-n", min=1, help="Worker processes.", show_default="1, or all processors of the cluster"),
+    ] = None,
+    on: Annotated[str | None, ON] = None,
+    mixed: Annotated[bool, MIXED] = False,
     timeout: Annotated[float, typer.Option(help="Seconds after which a silent worker is ended.")] = 120.0,
     seed: Annotated[int, typer.Option(help="The seed of the samples.")] = 0,
     database: Annotated[
@@ -94,6 +101,8 @@ def compare(
         parity compare --exporters parity --database "fft.*" --opsets 9,18
 
         parity compare "nn.functional.*pool*" --opsets 9-13 --samples 0
+
+        parity compare --exporters parity --database --on 10.0.0.5:6379
     """
     # Imported here, because it imports torch, which the other commands do not need.
     from onnx_parity.harness.declaration_error import DeclarationError
@@ -106,18 +115,25 @@ def compare(
         _refuse_what_cannot_run(names, asked or ())
         points = tuple(_points(patterns or [], samples, database=database, dtype=dtype))
         outcomes: list[Outcome] = []
-        with Progress(console=terminal, transient=True) as progress:
+        with (
+            workforce(on, find_project(Path.cwd()).root, workers=processes or int(on is None), mixed=mixed) as (
+                start,
+                number,
+            ),
+            Progress(console=terminal, transient=True) as progress,
+        ):
             for exporter in names:
                 at = asked or (tuple(OF_DECLARED.at_least) if exporter == PARITY and not database else (PEER_OPSET,))
                 outcomes += run_tasks(
                     exporter,
                     [Task(point, at) for point in points],
                     seed=seed,
-                    processes=processes,
+                    processes=number,
                     timeout=timeout,
+                    start=start,
                     done=partial(progress.advance, progress.add_task(exporter, total=len(points) * len(at))),
                 )
-    except (AxisError, DeclarationError, WorkerStartError) as error:
+    except (AxisError, DeclarationError, WorkerStartError, ClusterError) as error:
         terminal.print(str(error), markup=False, highlight=False)
         raise typer.Exit(2) from error
     outcomes.sort(key=lambda each: (each.exporter, each.opset, each.point))

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import sys
-import tempfile
+import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from typing import IO, Self
+from typing import Self
 
 import msgspec
 
 from onnx_parity.harness.comparison.outcome import Outcome, Task, Verdict
-from onnx_parity.harness.running.child_process import ChildProcess, ProcessEndedError
-from onnx_parity.harness.running.last_words import error_in
+from onnx_parity.harness.running.child_process import ProcessEndedError
+from onnx_parity.harness.running.worker_process import LOST_FOR_GOOD, Answering, PlaceLostError, Start, start_here
 
 WORKER = "onnx_parity.harness.comparison.worker"
 
@@ -26,62 +25,78 @@ class WorkerStartError(Exception):
     """A worker that did not start, so that there is nothing to compare."""
 
 
+class _EndsError(Exception):
+    """The comparison ends: nobody waits for what a worker would answer."""
+
+
 class Worker:
     """One exporter in its own process, which is started for the first task and again after a crash."""
 
-    def __init__(self, exporter: str, stderr: IO[bytes], *, seed: int, timeout: float, module: str = WORKER) -> None:
+    def __init__(self, exporter: str, *, seed: int, timeout: float, module: str, start: Start) -> None:
         self._exporter = exporter
-        self._stderr = stderr
         self._timeout = timeout
-        self._command = (sys.executable, "-m", module, exporter, str(seed))
-        self._child: ChildProcess | None = None
+        self._module, self._arguments = module, (exporter, str(seed))
+        self._start_process = start
+        self._process: Answering | None = None
+        #: Set from another thread when the comparison ends early.
+        self.ends = threading.Event()
 
     @classmethod
     @contextmanager
-    def started_when_needed(cls, exporter: str, *, seed: int, timeout: float, module: str = WORKER) -> Iterator[Self]:
+    def started_when_needed(
+        cls, exporter: str, *, seed: int, timeout: float, module: str = WORKER, start: Start = start_here
+    ) -> Iterator[Self]:
         """A context with a worker, whose process is ended afterwards."""
-        with tempfile.TemporaryFile() as stderr:
-            worker = cls(exporter, stderr, seed=seed, timeout=timeout, module=module)
-            try:
-                yield worker
-            finally:
-                worker.end()
+        worker = cls(exporter, seed=seed, timeout=timeout, module=module, start=start)
+        try:
+            yield worker
+        finally:
+            worker.end()
 
     def outcomes(self, task: Task) -> Iterator[Outcome]:
-        """One outcome for each opset, in order. If the process dies, the current opset's outcome is `crashed`."""
+        """One outcome for each opset, in order. If the process dies, the current opset's outcome is `crashed`. If its
+        machine is lost, what is left is asked of a process on another one.
+        """
         left = list(task.opsets)
+        lost = 0
         while left:
-            child = self._child = self._child or self._start()
             try:
-                child.send(msgspec.json.encode(msgspec.structs.replace(task, opsets=tuple(left))))
+                process = self._process = self._process or self._start()
+                process.send(msgspec.json.encode(msgspec.structs.replace(task, opsets=tuple(left))))
                 while left:
-                    outcome = msgspec.json.decode(child.answer(self._timeout), type=Outcome)
+                    outcome = msgspec.json.decode(process.answer(self._timeout, self._look), type=Outcome)
                     left.pop(0)
                     yield outcome
             except ProcessEndedError as ending:
-                self._child = None
-                yield Outcome(task.point, self._exporter, left.pop(0), Verdict.CRASHED, self._told(ending))
+                self._process = None
+                yield Outcome(task.point, self._exporter, left.pop(0), Verdict.CRASHED, str(ending))
+            except PlaceLostError as ending:
+                self._process = None
+                lost += 1
+                if lost == LOST_FOR_GOOD:
+                    reason = f"{lost} machines were lost while they ran it; the last: {ending}"
+                    yield Outcome(task.point, self._exporter, left.pop(0), Verdict.CRASHED, reason)
+                    lost = 0
 
     def end(self) -> None:
-        if self._child is not None:
-            self._child.kill()
-            self._child = None
+        if self._process is not None:
+            self._process.kill()
+            self._process = None
 
-    def _start(self) -> ChildProcess:
-        self._stderr.truncate(0)
-        self._stderr.seek(0)
-        child = ChildProcess.spawned(self._command, self._stderr)
+    def _start(self) -> Answering:
+        process = self._start_process(self._module, self._arguments, self._look)
         try:
-            child.answer(START_SECONDS)
+            process.answer(START_SECONDS, self._look)
         except ProcessEndedError as ending:
-            raise WorkerStartError(f"the worker of {self._exporter} did not start: it {self._told(ending)}") from ending
-        return child
+            raise WorkerStartError(f"the worker of {self._exporter} did not start: it {ending}") from ending
+        except BaseException:
+            process.kill()
+            raise
+        return process
 
-    def _told(self, ending: ProcessEndedError) -> str:
-        """How the process ended, with the last lines of its standard error if there are any."""
-        self._stderr.seek(0)
-        words = error_in(self._stderr.read().decode(errors="replace"))
-        return f"{ending}: {words}" if words and str(ending).startswith("exited") else str(ending)
+    def _look(self) -> None:
+        if self.ends.is_set():
+            raise _EndsError
 
 
 def run_tasks(
@@ -92,10 +107,12 @@ def run_tasks(
     processes: int,
     timeout: float,
     done: Callable[[], None],
+    start: Start = start_here,
 ) -> list[Outcome]:
     """Run an exporter on every task. `done` is called with each outcome, in any thread."""
     queue = deque(tasks)
     found: list[Outcome] = []
+    workers: list[Worker] = []
 
     def take() -> Task | None:
         with suppress(IndexError):
@@ -103,13 +120,23 @@ def run_tasks(
         return None
 
     def drive() -> None:
-        with Worker.started_when_needed(exporter, seed=seed, timeout=timeout) as worker:
+        with (
+            suppress(_EndsError),
+            Worker.started_when_needed(exporter, seed=seed, timeout=timeout, start=start) as worker,
+        ):
+            workers.append(worker)
             while (task := take()) is not None:
                 for outcome in worker.outcomes(task):
                     found.append(outcome)
                     done()
 
     with ThreadPoolExecutor(processes) as pool:
-        for future in [pool.submit(drive) for _ in range(processes)]:
-            future.result()
+        try:
+            for future in [pool.submit(drive) for _ in range(min(processes, len(tasks)))]:
+                future.result()
+        except BaseException:
+            queue.clear()
+            for worker in workers:
+                worker.ends.set()
+            raise
     return found

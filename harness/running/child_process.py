@@ -172,10 +172,17 @@ class ChildProcess:
             return self.receive(look)
         return None
 
-    def answer(self, within: float) -> bytes:
-        """The next answer. A process that gives none within so many seconds is ended."""
+    def answer(self, within: float, look: Callable[[], None] = lambda: None) -> bytes:
+        """The next answer. A process that gives none within so many seconds is ended. `look` is called again and again
+        until then, and may raise an error.
+        """
         waiting = Waiting()
-        return self.receive(lambda: self.limit_time(within, waiting.since(), f"gave no answer for {within:g} s"))
+
+        def looks() -> None:
+            look()
+            self.limit_time(within, waiting.since(), f"gave no answer for {within:g} s")
+
+        return self.receive(looks)
 
     def limit_memory(self, mib: int) -> None:
         """End the process if it holds more than this."""

@@ -6,8 +6,6 @@ and `findings/` with one finding for each cause that the ledger does not know.
 
 from __future__ import annotations
 
-import sys
-import tempfile
 import threading
 import time
 from collections import Counter
@@ -15,13 +13,12 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO
 
 import msgspec
 
 from onnx_parity.harness.results.environment import package_versions
-from onnx_parity.harness.running.child_process import ChildProcess, ProcessEndedError, Waiting
-from onnx_parity.harness.running.last_words import error_in
+from onnx_parity.harness.running.child_process import ProcessEndedError
+from onnx_parity.harness.running.worker_process import LOST_FOR_GOOD, Answering, PlaceLostError, Start, start_here
 from onnx_parity.harness.search.ledger import Finding, read_findings, slug, write
 from onnx_parity.harness.search.messages import Crashed, Entered, Found, Order, Report, State
 
@@ -86,26 +83,33 @@ class Search:
         own = {cause: name for name, finding in read_findings(folder / FINDINGS).items() for cause in finding.causes}
         return cls(folder, state, known, own, _next=state.next)
 
-    def run(self, *, processes: int, seconds: float, most: int, done: Callable[[Report], None]) -> None:
+    def run(
+        self,
+        *,
+        processes: int,
+        seconds: float,
+        most: int,
+        done: Callable[[Report], None],
+        start: Start = start_here,
+    ) -> None:
         """Look at programs until the time is over or there were so many. `done` is called with each report."""
         self.folder.mkdir(parents=True, exist_ok=True)
         deadline, last = time.monotonic() + seconds, self.state.next + most
 
         def drive() -> None:
-            with tempfile.TemporaryFile() as stderr:
-                worker = _Worker(self._order(), stderr, self._ends)
-                try:
-                    while time.monotonic() < deadline and (number := self._take(last)) is not None:
-                        report = worker.look_at(number)
-                        self.keep(report)
-                        done(report)
-                except _EndsError:
-                    return
-                except BaseException:
-                    self._ends.set()
-                    raise
-                finally:
-                    worker.end()
+            worker = _Worker(self._order(), start, self._ends)
+            try:
+                while time.monotonic() < deadline and (number := self._take(last)) is not None:
+                    report = worker.look_at(number)
+                    self.keep(report)
+                    done(report)
+            except _EndsError:
+                return
+            except BaseException:
+                self._ends.set()
+                raise
+            finally:
+                worker.end()
 
         try:
             with ThreadPoolExecutor(processes) as pool:
@@ -179,11 +183,11 @@ class Search:
 class _Worker:
     """A worker's process, which is started anew after a crash."""
 
-    def __init__(self, order: Order, stderr: IO[bytes], ends: threading.Event) -> None:
+    def __init__(self, order: Order, start: Start, ends: threading.Event) -> None:
         self._order = order
-        self._stderr = stderr
+        self._start_process = start
         self._ends = ends
-        self._child: ChildProcess | None = None
+        self._process: Answering | None = None
 
     def look_at(self, number: int) -> Report:
         """The report of a program. If the process dies, that is what it found, and another one reduces it."""
@@ -203,45 +207,43 @@ class _Worker:
         return Report(number, 0, "", True, True, {"failed": 1}, 0.0, (found,))
 
     def _asked(self, task: int | Crashed) -> Report | Crashed:
-        child = self._child = self._child or self._start()
-        number, point = (task.number, task.point) if isinstance(task, Crashed) else (task, DRAWING)
-        try:
-            child.send(msgspec.json.encode(task))
-            while True:
-                answer = msgspec.json.decode(self._answer(child, PROGRAM_SECONDS), type=Entered | Report)
-                if isinstance(answer, Report):
-                    return answer
-                point = answer.point
-        except ProcessEndedError as ending:
-            self._child = None
-            return Crashed(number, point, f"the process {self._told(ending)}")
+        """The answer to a task. If the machine of the process is lost, a process on another one is asked."""
+        number, begins = (task.number, task.point) if isinstance(task, Crashed) else (task, DRAWING)
+        words = ""
+        for _ in range(LOST_FOR_GOOD):
+            point = begins
+            try:
+                process = self._process = self._process or self._start()
+                process.send(msgspec.json.encode(task))
+                while True:
+                    answer = msgspec.json.decode(process.answer(PROGRAM_SECONDS, self._look), type=Entered | Report)
+                    if isinstance(answer, Report):
+                        return answer
+                    point = answer.point
+            except ProcessEndedError as ending:
+                self._process = None
+                return Crashed(number, point, f"the process {ending}")
+            except PlaceLostError as ending:
+                self._process = None
+                words = f"{LOST_FOR_GOOD} machines were lost while they ran it; the last: {ending}"
+        return Crashed(number, point, words)
 
     def end(self) -> None:
-        if self._child is not None:
-            self._child.kill()
+        if self._process is not None:
+            self._process.kill()
 
-    def _start(self) -> ChildProcess:
-        child = ChildProcess.spawned((sys.executable, "-m", WORKER), self._stderr)
+    def _start(self) -> Answering:
+        process = self._start_process(WORKER, (), self._look)
         try:
-            child.send(msgspec.json.encode(self._order))
-            self._answer(child, START_SECONDS)
+            process.send(msgspec.json.encode(self._order))
+            process.answer(START_SECONDS, self._look)
         except ProcessEndedError as ending:
-            raise SearchError(f"a worker did not start: it {self._told(ending)}") from ending
-        return child
+            raise SearchError(f"a worker did not start: it {ending}") from ending
+        except BaseException:
+            process.kill()
+            raise
+        return process
 
-    def _answer(self, child: ChildProcess, seconds: float) -> bytes:
-        waiting = Waiting()
-
-        def look() -> None:
-            if self._ends.is_set():
-                raise _EndsError
-            child.limit_time(seconds, waiting.since(), f"gave no answer for {seconds:g} s")
-
-        return child.receive(look)
-
-    def _told(self, ending: ProcessEndedError) -> str:
-        self._stderr.seek(0)
-        words = error_in(self._stderr.read().decode(errors="replace"))
-        self._stderr.seek(0)
-        self._stderr.truncate()
-        return f"{ending}: {words}" if words and str(ending).startswith("exited") else str(ending)
+    def _look(self) -> None:
+        if self._ends.is_set():
+            raise _EndsError

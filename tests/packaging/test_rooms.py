@@ -49,8 +49,8 @@ LAYERS = {
     ),
     "exporter/lowering": ("schema", "values", "opsets", "custom", "aten"),
     "harness": (
-        "cases", "subjects", "transformations", "results", "expecting", "matrix", "judging", "running", "gate",
-        "localisation", "drawing", "comparison", "search", "surface", "cluster", "pytest_plugin", "commands",
+        "cases", "subjects", "transformations", "results", "expecting", "matrix", "judging", "running", "cluster",
+        "gate", "localisation", "drawing", "comparison", "search", "surface", "pytest_plugin", "commands",
     ),
 }  # fmt: skip
 
