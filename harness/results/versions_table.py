@@ -8,6 +8,7 @@ from pathlib import Path
 
 import msgspec
 
+from onnx_parity.harness.opset_ranges import opset_ranges
 from onnx_parity.harness.record import WRONG, RunInfo, Status
 from onnx_parity.harness.results.causes import Cause, causes_of
 from onnx_parity.harness.results.completeness import is_unfinished
@@ -40,6 +41,7 @@ class Row(msgspec.Struct, frozen=True):
     platform: str
     day: str
     tier: str
+    opsets: str
     counts: dict[Status, int]
     #: What is wrong, by cause.
     wrong: list[str]
@@ -58,6 +60,7 @@ def row_of(run: Path) -> Row:
         info.platform,
         info.started.partition("T")[0],
         info.tier,
+        opset_ranges(record.opset for record in records),
         dict(Counter(record.status for record in records)),
         [_named(cause) for cause in causes[:_MOST]] + ([f"{len(causes) - _MOST} more"] if len(causes) > _MOST else []),
     )
@@ -65,9 +68,9 @@ def row_of(run: Path) -> Row:
 
 def page(rows: Sequence[Row]) -> str:
     """The page in Markdown, the newest versions first."""
-    columns = [*_PACKAGES, "tier", "cells", "passed", "refused", "known failures", "wrong", "day"]
+    columns = [*_PACKAGES, "tier", "opsets", "cells", "passed", "refused", "known failures", "wrong", "day"]
     ordered = sorted(rows, key=lambda row: [_parts(row.versions[package]) for package in _PACKAGES], reverse=True)
-    lines = [f"| {' | '.join(columns)} |", f"|{'---|' * len(_PACKAGES)}---|{'--:|' * 5}---|"]
+    lines = [f"| {' | '.join(columns)} |", f"|{'---|' * (len(_PACKAGES) + 2)}{'--:|' * 5}---|"]
     lines += [f"| {' | '.join(_cells(row))} |" for row in ordered]
     notes = [
         f"- {', '.join(f'{package} {row.versions[package]}' for package in _PACKAGES)}: {'; '.join(row.wrong)}"
@@ -84,7 +87,7 @@ def _cells(row: Row) -> list[str]:
     wrong = sum(counts[status] for status in WRONG)
     ran = counts.total() - counts[Status.ABSENT]
     numbers = (ran, counts[Status.PASSED], counts[Status.UNSUPPORTED], counts[Status.KNOWN], wrong)
-    return [*row.versions.values(), row.tier, *(f"{number:,}" for number in numbers), row.day]
+    return [*row.versions.values(), row.tier, row.opsets, *(f"{number:,}" for number in numbers), row.day]
 
 
 def _named(cause: Cause) -> str:

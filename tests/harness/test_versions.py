@@ -39,8 +39,8 @@ def test_each_run_is_a_row_and_what_is_wrong_is_named_by_cause(tmp_path: Path) -
     assert (done.exit_code, done.output) == (0, f"versions: {page}\n")
     text = page.read_text()
     assert [line for line in text.splitlines() if line.startswith("| 3")] == [
-        "| 3.11.4 | 2.13.0 | 1.23.2 | 1.31.1 | smoke | 3 | 2 | 1 | 0 | 0 | 2026-01-31 |",
-        "| 3.11.4 | 2.9.1 | 1.23.2 | 1.31.1 | smoke | 2 | 0 | 0 | 0 | 2 | 2026-01-31 |",
+        "| 3.11.4 | 2.13.0 | 1.23.2 | 1.31.1 | smoke | 9 | 3 | 2 | 1 | 0 | 0 | 2026-01-31 |",
+        "| 3.11.4 | 2.9.1 | 1.23.2 | 1.31.1 | smoke | 9, 18 | 2 | 0 | 0 | 0 | 2 | 2026-01-31 |",
     ]
     told = "- python 3.11.4, torch 2.9.1, onnx 1.23.2, onnxruntime 1.31.1: `aten::elu` load (runtime), 2 cells"
     assert told in text.splitlines()
