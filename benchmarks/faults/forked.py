@@ -10,9 +10,11 @@ import os
 import select
 import signal
 import socket
+import subprocess
 import sys
 import traceback
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
 from typing import NoReturn, TextIO
@@ -22,6 +24,7 @@ import pytest
 from execnet import gateway_io
 
 from onnx_parity.harness.commands import stopping
+from onnx_parity.harness.pytest_plugin.orphaned import STARTED_BY
 from tests.harness.faults import CELLS, LEAN
 
 __all__ = ["Forked", "forked_parity", "forked_pytest", "in_parts"]
@@ -188,58 +191,86 @@ class _Starter:
         asked.close()
 
     def start(self) -> _Worker:
+        """Start a worker, whose streams and whose ending come through pipes."""
         their_input, our_output = os.pipe()
         our_input, their_output = os.pipe()
-        socket.send_fds(self._asks, [b"start"], [their_input, their_output])
-        os.close(their_input)
-        os.close(their_output)
-        return _Worker(int(self._asks.recv(32)), our_output, our_input)
+        told, telling = os.pipe()
+        theirs = [their_input, their_output, telling]
+        socket.send_fds(self._asks, [b"start"], theirs)
+        for stream in theirs:
+            os.close(stream)
+        return _Worker(our_output, our_input, told)
 
 
-class _Worker:
-    """What execnet uses of `subprocess.Popen`, for a process that is no child of this one."""
+class _Worker(subprocess.Popen[bytes]):
+    """A process that is no child of this one, with what execnet and the harness use of it."""
 
-    def __init__(self, pid: int, stdin: int, stdout: int) -> None:
-        self.pid = pid
+    #: What makes a `Popen` wait for its process when it is forgotten.
+    _child_created = False
+
+    def __init__(self, stdin: int, stdout: int, told: int) -> None:
         self.stdin = os.fdopen(stdin, "wb")
         self.stdout = os.fdopen(stdout, "rb")
-        try:
-            self._handle = os.pidfd_open(pid)
-        except ProcessLookupError:  # It has ended already.
-            self._handle = -1
+        self._told = os.fdopen(told)
+        self.pid = int(self._told.readline())
+        self.returncode: int | None = None
 
-    def wait(self) -> int:
-        if self._handle >= 0:
-            select.select([self._handle], [], [])
-        return 0
+    def wait(self, timeout: float | None = None) -> int:
+        if self.returncode is None:
+            if not select.select([self._told], [], [], timeout)[0]:
+                raise subprocess.TimeoutExpired("a worker", timeout or 0.0)
+            self.returncode = int(self._told.readline() or -signal.SIGKILL)
+        return self.returncode
 
     def kill(self) -> None:
-        if self._handle >= 0:
-            signal.pidfd_send_signal(self._handle, signal.SIGKILL)
+        if self.returncode is None:
+            with suppress(ProcessLookupError):
+                os.kill(self.pid, signal.SIGKILL)
 
 
 def _start_workers(asked: socket.socket) -> None:
-    """Fork a worker for each request, until there can be no more. Whoever asks gets its number."""
-    # What interrupts the group of pytest's processes is not for this one, and nobody else waits for its children.
+    """Start a worker for each request, until there can be no more."""
+    # What interrupts the group of pytest's processes is not for this one. It waits for nobody.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     while True:
-        message, streams, _, _ = socket.recv_fds(asked, 32, 2)
+        message, streams, _, _ = socket.recv_fds(asked, 32, 3)
         if not message:
             os._exit(0)
-        worker = os.fork()
-        if worker == 0:
-            signal.signal(signal.SIGINT, signal.default_int_handler)
-            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-            for number, stream in enumerate(streams):
-                os.dup2(stream, number)
-            _close_all_but(())
-            sys.stdin, sys.stdout = os.fdopen(0), os.fdopen(1, "w")
-            # What execnet has an interpreter execute.
-            _exit_with(lambda: exec(eval(sys.stdin.readline()), {"__name__": "__main__"}))
+        if os.fork() == 0:
+            try:
+                asked.close()
+                _tend(*streams)
+            finally:
+                _fail()
         for stream in streams:
             os.close(stream)
-        asked.send(str(worker).encode())
+
+
+def _tend(stdin: int, stdout: int, telling: int) -> NoReturn:
+    """Fork a worker, and tell its number, and when it has ended, how."""
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    worker = os.fork()
+    if worker == 0:
+        try:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+            os.dup2(stdin, 0)
+            os.dup2(stdout, 1)
+            _close_all_but(())
+            sys.stdin, sys.stdout = os.fdopen(0), os.fdopen(1, "w")
+            # Pytest, which has been started by `parity`, keeps this from its workers.
+            os.environ.pop(STARTED_BY, None)
+            # What execnet has an interpreter execute.
+            exec(eval(sys.stdin.readline()), {"__name__": "__main__"})
+            os._exit(0)
+        finally:
+            _fail()
+    os.close(stdin)
+    os.close(stdout)
+    os.write(telling, f"{worker}\n".encode())
+    _, status = os.waitpid(worker, 0)
+    os.write(telling, f"{os.waitstatus_to_exitcode(status)}\n".encode())
+    os._exit(0)
 
 
 def _close_all_but(kept: Sequence[int]) -> None:
