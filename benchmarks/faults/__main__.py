@@ -45,21 +45,25 @@ _FAULTS: dict[str, Callable[[Path, int], Iterator[Tally]]] = {
 
 def main(
     repeats: Annotated[int, typer.Option(min=1)] = 100,
-    only: Annotated[str, typer.Option(help="Inject only the faults of this name, such as 'damaged_bytes'.")] = "",
+    only: Annotated[
+        list[str] | None, typer.Option(help="Inject only the faults of these names, such as 'damaged_bytes'.")
+    ] = None,
 ) -> None:
     """Print for every fault how often it was reported correctly. Fails if any was not."""
     # Modules that a dynamic export imports are imported before this process is forked.
     import torch.export._trace  # noqa: F401
 
-    if only and only not in _FAULTS:
-        raise typer.BadParameter(f"there is no fault {only!r}, only {', '.join(_FAULTS)}", param_hint="--only")
+    if unknown := [name for name in only or () if name not in _FAULTS]:
+        raise typer.BadParameter(f"there is no fault {unknown[0]!r}, only {', '.join(_FAULTS)}", param_hint="--only")
     began = time.monotonic()
     tallies: list[Tally] = []
     with tempfile.TemporaryDirectory(prefix="parity-faults-") as folder:
-        for name in [only] if only else _FAULTS:
+        for name, fault in _FAULTS.items():
+            if only and name not in only:
+                continue
             place = Path(folder) / name
             place.mkdir()
-            for tally in _FAULTS[name](place, repeats):
+            for tally in fault(place, repeats):
                 typer.echo(tally.line())
                 for words in tally.wrong:
                     typer.echo(f"  {words}")

@@ -23,7 +23,7 @@ from tests.harness import blamed, planted
 from tests.harness.faults import (
     FAULTS,
     LONG_LIMITS,
-    SHORT_LIMITS,
+    MEMORY_LIMIT,
     STAGES,
     Planted,
     killed_by,
@@ -42,8 +42,11 @@ __all__ = [
     "told_wrongly",
 ]
 
-#: The number of concurrent runs: of those whose cells wait for a time limit, and of those that compute.
-_WAITING, _WORKING = 6, 2
+#: A cell that hangs is given this long in each stage: other cells of its run, too, on a machine with other work.
+_SECONDS = 10
+_HANGING = ("--stage-seconds", str(_SECONDS), *MEMORY_LIMIT)
+#: The number of concurrent runs: of those whose cells wait for this limit, and of those that compute.
+_WAITING, _WORKING = 20, 2
 
 
 def told_wrongly(record: Record | None, ending: str, stage: Stage) -> Iterator[str]:
@@ -71,38 +74,25 @@ def in_turn(fault: str, repeats: int) -> list[Planted]:
     return [(fault, STAGES[number % len(STAGES)]) for number in range(repeats)]
 
 
-# --- runs -------------------------------------------------------------------------------------------------------------
-
-
-def run_all(roots: Sequence[Path], at_once: int, *options: str) -> None:
-    """Run the projects to their ends, at most so many at a time."""
-    waiting, running = list(roots), set[int]()
-    while waiting or running:
-        while waiting and len(running) < at_once:
-            running.add(forked_pytest(waiting.pop(), *options).pid)
-        ended, _ = os.wait()
-        running.discard(ended)
-
-
-# --- the faults -------------------------------------------------------------------------------------------------------
-
-
 def isolation(place: Path, repeats: int) -> Iterator[Tally]:
     """A cell that ends its process, or hangs, fails alone and does not affect other cells."""
     hanging = [fault for fault, (_, ending) in FAULTS.items() if ending.startswith("did not end")]
     others_of = [fault for fault in FAULTS if fault not in hanging]
-    for kind, limits, at_once in ((hanging, SHORT_LIMITS, _WAITING), (others_of, LONG_LIMITS, _WORKING)):
+    for kind, limits, at_once in ((hanging, _HANGING, _WAITING), (others_of, LONG_LIMITS, _WORKING)):
         all_of = [each for turn in zip(*(in_turn(fault, repeats) for fault in kind), strict=True) for each in turn]
-        parts = {place / f"{kind[0]}-{number}": all_of[number::at_once] for number in range(at_once)}
+        projects = min(at_once, len(all_of))
+        parts = {place / f"{kind[0]}-{number}": all_of[number::projects] for number in range(projects)}
         for root, part in parts.items():
             root.mkdir()
             make_project(root, part)
-        run_all(list(parts), at_once, *limits)
+        for run in [forked_pytest(root, *limits) for root in parts]:
+            run.wait()
         wrong: dict[str, list[str]] = {fault: [] for fault in kind}
         for root, part in parts.items():
             records = by_name(root / "runs" / "last")
             for name, (fault, stage) in zip(names_of(part), part, strict=True):
-                wrong[fault] += told_wrongly(records.get(name), FAULTS[fault][1], stage)
+                ending = FAULTS[fault][1].replace(" 2 s ", f" {_SECONDS} s ")
+                wrong[fault] += told_wrongly(records.get(name), ending, stage)
             wrong[kind[0]] += others(records, part)
         yield from (Tally(fault, repeats, tuple(words)) for fault, words in wrong.items())
 
