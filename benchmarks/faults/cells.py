@@ -7,7 +7,6 @@ process is left over.
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
