@@ -207,7 +207,7 @@ def _workers(number: int) -> str:
 
 def hostile_files(place: Path, repeats: int) -> Iterator[Tally]:
     """Real models and weights with changed bytes are shown, or refused in words; a hundred times as many."""
-    yield Tally("models with changed bytes", fuzz(100 * repeats), ())
+    yield Tally("models with changed bytes", 100 * repeats, tuple(fuzz(100 * repeats)))
 
 
 def caching_programs(place: Path, repeats: int) -> Iterator[Tally]:

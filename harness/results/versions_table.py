@@ -66,8 +66,8 @@ def row_of(run: Path) -> Row:
     )
 
 
-def page(rows: Sequence[Row]) -> str:
-    """The page in Markdown, the newest versions first."""
+def page(rows: Sequence[Row], not_run: Sequence[str] = ()) -> str:
+    """The page in Markdown, the newest versions first. `not_run` are versions without a run, each with its reason."""
     columns = [*_PACKAGES, "tier", "opsets", "cells", "passed", "refused", "known failures", "wrong", "day"]
     ordered = sorted(rows, key=lambda row: [_parts(row.versions[package]) for package in _PACKAGES], reverse=True)
     lines = [f"| {' | '.join(columns)} |", f"|{'---|' * (len(_PACKAGES) + 2)}{'--:|' * 5}---|"]
@@ -79,7 +79,9 @@ def page(rows: Sequence[Row]) -> str:
     ]
     platforms = ", ".join(dict.fromkeys(row.platform for row in ordered))
     parts = [_HEAD + "\n".join(lines), f"Run on {platforms}."]
-    return "\n\n".join([*parts, *(["What is wrong:", "\n".join(notes)] if notes else [])]) + "\n"
+    parts += ["Not run:", "\n".join(f"- {each}" for each in not_run)] if not_run else []
+    parts += ["What is wrong:", "\n".join(notes)] if notes else []
+    return "\n\n".join(parts) + "\n"
 
 
 def _cells(row: Row) -> list[str]:

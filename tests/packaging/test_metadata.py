@@ -113,11 +113,12 @@ def test_every_supported_version_has_an_environment_for_docs_versions() -> None:
 
 
 def test_docs_versions_says_what_came_of_every_supported_version() -> None:
+    """Each has a row, or stands in the list of those that were not run."""
     text = (ROOT / "docs" / "versions.md").read_text(encoding="utf-8")
-    python = [f"| {version}." for version in SUPPORTED]
-    torches = [f"| {pair['torch']} |" for pair in torch_pairs().values()]
-    for row in (*python, *torches):
-        assert row in text, row
+    for version in SUPPORTED:
+        assert f"\n| {version}." in text or f"\n- python {version}" in text
+    for pair in torch_pairs().values():
+        assert f"| {pair['torch']} |" in text or f"\n- torch {pair['torch']}" in text
 
 
 def test_developed_with_a_pair_that_is_also_an_environment() -> None:
