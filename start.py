@@ -98,9 +98,13 @@ class Environment:
         return self.folder / "set-up-for"
 
     def variables(self) -> dict[str, str]:
-        """The variables of an activated shell. `pip install --user` would mean nothing here, and is switched off."""
+        """The variables of an activated shell. `pip install --user` would mean nothing here, and is switched off.
+
+        Many containers tell Python not to keep bytecode, to be smaller. Here every process of a run would compile the
+        project again, which takes a second.
+        """
         return {
-            **os.environ,
+            **{name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"},
             "VIRTUAL_ENV": str(self.folder),
             "PATH": os.pathsep.join([str(self.programs), os.environ.get("PATH", os.defpath)]),
             "PIP_USER": "0",

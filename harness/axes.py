@@ -18,10 +18,10 @@ _OLDEST, _NEWEST = ONNXRUNTIME_OPSETS[0], ONNXRUNTIME_OPSETS[-1]
 #: The opset of every case, and the opsets of the first case of each declaration in the smoke tier.
 MIDDLE_OPSET = 18
 SMOKE_OPSETS = (9, MIDDLE_OPSET, _NEWEST)
-#: The oldest and newest opset, and those at which some common operator changes its form.
-TURNING_OPSETS = (_OLDEST, 9, 10, 11, 13, 16, 18, 21, 23, _NEWEST)
-#: Before axes became inputs, after that, and before and after the newest operators.
-SPREAD_OPSETS = (9, 13, 18, _NEWEST)
+#: The opsets at which some common operator changes its form, in two halves that cases take in turn.
+TURNING_OPSETS = ((9, 11, 16, MIDDLE_OPSET, 21, _NEWEST), (_OLDEST, 10, 13, MIDDLE_OPSET, 23, _NEWEST))
+#: Before axes became inputs, after that, and before and after the newest operators; in two halves as well.
+SPREAD_OPSETS = ((9, MIDDLE_OPSET, _NEWEST), (13, MIDDLE_OPSET))
 #: The oldest opset that most runtimes support, and the newest that torch's own exporters write.
 FEW_OPSETS = (9, 18)
 
@@ -137,18 +137,25 @@ class Shapes(StrEnum):
 
 
 class Breadth(Enum):
-    """The opsets at which the smoke and the default tier run a case. To run all of them would take hours."""
+    """The opsets at which the smoke and the default tier run a case. To run all of them would take hours.
+
+    The default tier has one or two choices of opsets, which the cases, dtypes and shapes of a declaration take in turn.
+    So the declaration runs at all of them, and a case, a dtype or a shape beyond the first costs half as much.
+    """
 
     #: The first case of a declaration, in its first dtype, with static sizes.
-    EVERY = (SMOKE_OPSETS, ONNXRUNTIME_OPSETS)
+    EVERY = (SMOKE_OPSETS, (ONNXRUNTIME_OPSETS,))
     #: Its cases with other attributes.
     TURNING = ((MIDDLE_OPSET,), TURNING_OPSETS)
     #: Other dtypes, dynamic sizes, and models that are not small.
     SPREAD = ((MIDDLE_OPSET,), SPREAD_OPSETS)
 
-    def __init__(self, smoke: tuple[int, ...], default: tuple[int, ...]) -> None:
+    def __init__(self, smoke: tuple[int, ...], choices: tuple[tuple[int, ...], ...]) -> None:
         self.smoke = smoke
-        self.default = default
+        self._choices = choices
+
+    def default(self, turn: int) -> tuple[int, ...]:
+        return self._choices[turn % len(self._choices)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,14 +182,15 @@ class Selection:
     def captures_of(self, exporter: str) -> tuple[Capture, ...]:
         return tuple(each for each in self.captures if each in _CAPTURES.get(exporter, tuple(Capture)))
 
-    def opsets_of(self, breadth: Breadth) -> tuple[int, ...]:
+    def opsets_of(self, breadth: Breadth, turn: int) -> tuple[int, ...]:
+        """The opsets of the case, dtype and shapes of a declaration whose turn it is."""
         if self.opsets is not None:
             return self.opsets
         match self.tier:
             case Tier.SMOKE:
                 return breadth.smoke
             case Tier.DEFAULT:
-                return breadth.default
+                return breadth.default(turn)
             case Tier.FULL:
                 return OPSETS
 

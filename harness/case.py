@@ -153,8 +153,8 @@ class Declaration:
             if isinstance(wanted, ListOf | OrNone)
         }
 
-    def opsets(self, selection: Selection, breadth: Breadth) -> tuple[int, ...]:
-        return selection.opsets_of(breadth if self.tier is Tier.SMOKE else Breadth.SPREAD)
+    def opsets(self, selection: Selection, breadth: Breadth, turn: int) -> tuple[int, ...]:
+        return selection.opsets_of(breadth if self.tier is Tier.SMOKE else Breadth.SPREAD, turn)
 
     def selected(self, name: str, selection: Selection) -> Iterator[tuple[Case, tuple[Dtype, ...]]]:
         """The cases that a selection contains, each with its dtypes."""

@@ -63,7 +63,7 @@ class OpInfoDeclaration(Declaration):
     #: The database, all of whose entries are meant; None if they are named.
     database: Database | None = None
 
-    def opsets(self, selection: Selection, breadth: Breadth) -> tuple[int, ...]:
+    def opsets(self, selection: Selection, breadth: Breadth, turn: int) -> tuple[int, ...]:
         return OPSETS_OF_TIER[selection.tier] if selection.opsets is None else selection.opsets
 
     def cases(self, name: str) -> Iterator[Case]:

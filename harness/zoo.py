@@ -54,7 +54,7 @@ class Source(Declaration):
     names: Callable[[], Sequence[str]]
     build: Callable[[str], Built]
 
-    def opsets(self, selection: Selection, breadth: Breadth) -> tuple[int, ...]:
+    def opsets(self, selection: Selection, breadth: Breadth, turn: int) -> tuple[int, ...]:
         return OPSETS_OF_TIER[selection.tier] if selection.opsets is None else selection.opsets
 
     def cases(self, name: str) -> Iterator[Case]:

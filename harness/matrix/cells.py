@@ -35,6 +35,8 @@ from onnx_parity.harness.case import Case, Declaration
 from onnx_parity.harness.cases.draws import DrawnCase, can_be_drawn
 from onnx_parity.harness.record import Kind
 
+_DTYPES = tuple(Dtype)
+
 
 @dataclass(frozen=True, eq=False)
 class Cell:
@@ -73,7 +75,8 @@ def cells_of(
             continue
         for dtype, exporter, form in itertools.product(dtypes, selection.exporters, shapes):
             principal = dtype is dtypes[0] and form is Shapes.STATIC
-            opsets = declaration.opsets(selection, _breadth(number, principal))
+            turn = number + _DTYPES.index(dtype) + shapes.index(form)
+            opsets = declaration.opsets(selection, _breadth(number, principal), turn)
             if declaration.kind is Kind.MODEL and dtype not in declaration.dtypes and selection.dtypes is None:
                 # The other opsets are covered by the cases of its operators, which run in every dtype.
                 opsets = tuple(opset for opset in opsets if opset in FEW_OPSETS)

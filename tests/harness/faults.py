@@ -11,7 +11,6 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -21,6 +20,7 @@ from onnx_parity.harness.matrix.cells import Cell
 from onnx_parity.harness.record import Stage
 from onnx_parity.harness.running.stages import Bench
 from onnx_parity.harness.store import InFlight
+from tests.forked import Ended, run
 
 #: Those that a cell without transformations has.
 STAGES = tuple(stage for stage in Stage if stage is not Stage.TRANSFORM)
@@ -214,8 +214,6 @@ def make_project(root: Path, faults: Sequence[Planted]) -> None:
 
 def command(root: Path, *arguments: str) -> subprocess.Popen[str]:
     """`pytest ...` or `parity ...`, started in the project with the packages of this checkout."""
-    clone = str(Path(__file__).parents[2])
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([clone, str(root)])}
     program, *options = arguments
     main = {
         "pytest": "import pytest, sys; sys.exit(pytest.main())",
@@ -224,7 +222,7 @@ def command(root: Path, *arguments: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
         [sys.executable, "-c", main[program], *options],
         cwd=root,
-        env=environment,
+        env={**os.environ, "PYTHONPATH": _import_path(root)},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -232,17 +230,10 @@ def command(root: Path, *arguments: str) -> subprocess.Popen[str]:
     )
 
 
-@dataclass(frozen=True)
-class Ended:
-    code: int
-    text: str
-
-
 def run_project(root: Path, *arguments: str, timeout: float = 180) -> Ended:
     """Run `pytest ...` or `parity ...` in the project to its end."""
-    with command(root, *arguments) as process:
-        try:
-            text, _ = process.communicate(timeout=timeout)
-        finally:
-            process.kill()
-    return Ended(process.returncode, text)
+    return run(root, *arguments, timeout=timeout, PYTHONPATH=_import_path(root))
+
+
+def _import_path(root: Path) -> str:
+    return os.pathsep.join([str(Path(__file__).parents[2]), str(root)])

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 
 from onnx_parity.harness.record import Record
 from onnx_parity.harness.store import read_records
+from tests.forked import run
 from tests.harness.faults import LEAN
 
 __all__ = ["PASSING", "Run", "run_pytest"]
@@ -38,12 +37,5 @@ class Run:
 
 def run_pytest(root: Path, *options: str) -> Run:
     """Run pytest with the plug-in in a folder."""
-    finished = subprocess.run(
-        [sys.executable, "-m", "pytest", *LEAN, *options],
-        cwd=root,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-    return Run(finished.returncode, finished.stdout + finished.stderr, root / "runs" / "last")
+    ended = run(root, "pytest", *LEAN, *options)
+    return Run(ended.code, ended.text, root / "runs" / "last")

@@ -62,12 +62,23 @@ def test_a_name_that_is_not_on_the_axis_is_refused() -> None:
 
 def test_tiers_hold_one_another() -> None:
     for breadth in Breadth:
-        smoke, default, full = (set(Selection(tier=tier).opsets_of(breadth)) for tier in Tier)
-        assert smoke < default < full
-    assert Selection().opsets_of(Breadth.EVERY) == tuple(range(7, 27))
-    assert set(Breadth.SPREAD.default) < set(Breadth.TURNING.default) < set(Breadth.EVERY.default)
+        for turn in range(2):
+            smoke, default, full = (set(Selection(tier=tier).opsets_of(breadth, turn)) for tier in Tier)
+            assert smoke < default < full
+    assert Selection().opsets_of(Breadth.EVERY, 0) == Selection().opsets_of(Breadth.EVERY, 1) == tuple(range(7, 27))
+
+
+def test_a_tier_includes_the_smaller_ones() -> None:
     assert Tier.FULL.includes(Tier.SMOKE)
     assert not Tier.SMOKE.includes(Tier.DEFAULT)
+
+
+def test_in_turn_the_opsets_of_a_breadth_are_all_run() -> None:
+    def opsets(breadth: Breadth) -> set[int]:
+        return {*breadth.default(0), *breadth.default(1)}
+
+    assert opsets(Breadth.SPREAD) == {9, 13, 18, 26}
+    assert opsets(Breadth.TURNING) == {7, 9, 10, 11, 13, 16, 18, 21, 23, 26}
 
 
 def test_opsets_past_onnxruntime_run_on_the_reference() -> None:

@@ -50,7 +50,7 @@ def test_no_opset_begins_another() -> None:
 def test_the_default_tier_runs_every_opset_of_an_operator_and_one_cuda_cell_a_case() -> None:
     found = cells(_ELU)
     opsets = Counter(cell.case.label for cell in found if cell.device is Device.CPU)
-    assert opsets == {"it[alpha=1.0]": 20, "it[alpha=0.5]": len(TURNING_OPSETS)}
+    assert opsets == {"it[alpha=1.0]": 20, "it[alpha=0.5]": len(TURNING_OPSETS[1])}
     assert {cell.opset for cell in found} == set(range(7, 27))
     assert len([cell for cell in found if cell.device is Device.CUDA]) == 2
     assert {(cell.opset, cell.shapes) for cell in found if cell.device is Device.CUDA} == {(26, Shapes.STATIC)}
@@ -62,7 +62,7 @@ def test_models_run_at_a_spread_of_opsets_unless_they_are_small() -> None:
 
     large, small = model(torch.nn.ReLU, image(8)), model(torch.nn.ReLU, image(8), tier="smoke")
     assert opsets(large, Tier.SMOKE) == set()
-    assert opsets(large, Tier.DEFAULT) == set(SPREAD_OPSETS)
+    assert opsets(large, Tier.DEFAULT) == set(SPREAD_OPSETS[0])
     assert opsets(large, Tier.FULL) == set(range(7, 29))
     assert opsets(small, Tier.SMOKE) == {9, 18, 26}
     assert opsets(small, Tier.DEFAULT) == set(range(7, 27))
@@ -73,14 +73,32 @@ def test_dynamic_cells_exist_where_axes_are_declared() -> None:
     dynamic = cells(op(F.elu, floats(2), dynamic={"x": {0: "n"}}))
     assert Counter(cell.shapes for cell in dynamic if cell.device is Device.CPU) == {
         Shapes.STATIC: 20,
-        Shapes.DYNAMIC: len(SPREAD_OPSETS),
+        Shapes.DYNAMIC: len(SPREAD_OPSETS[1]),
     }
+
+
+def test_cases_dtypes_and_shapes_take_the_opsets_in_turn() -> None:
+    declaration = op(F.elu, floats(2), alpha=[1.0, 0.5], dtypes=[torch.float32, torch.float64], dynamic={"x": {0: "n"}})
+
+    def opsets(selection: Selection, label: str, dtype: Dtype, shapes: Shapes) -> tuple[int, ...]:
+        wanted = (label, dtype, Device.CPU, shapes)
+        found = cells(declaration, selection)
+        return tuple(cell.opset for cell in found if (cell.case.label, cell.dtype, cell.device, cell.shapes) == wanted)
+
+    usual, one_dtype = Selection(), Selection(dtypes=(Dtype.FLOAT64,))
+    assert opsets(usual, "it[alpha=1.0]", Dtype.FLOAT32, Shapes.DYNAMIC) == (13, 18)
+    assert opsets(usual, "it[alpha=1.0]", Dtype.FLOAT64, Shapes.DYNAMIC) == (9, 18, 26)
+    assert opsets(usual, "it[alpha=0.5]", Dtype.FLOAT32, Shapes.DYNAMIC) == (9, 18, 26)
+    # A dtype keeps its turn if it is asked for alone.
+    for alpha in ("it[alpha=1.0]", "it[alpha=0.5]"):
+        turn = opsets(usual, alpha, Dtype.FLOAT64, Shapes.DYNAMIC)
+        assert opsets(one_dtype, alpha, Dtype.FLOAT64, Shapes.DYNAMIC) == turn
 
 
 def test_only_the_first_dtype_runs_at_every_opset_by_default() -> None:
     found = cells(op(F.elu, floats(2), dtypes=[torch.float32, torch.float64]))
     on_cpu = Counter(cell.dtype for cell in found if cell.device is Device.CPU)
-    assert on_cpu == {Dtype.FLOAT32: 20, Dtype.FLOAT64: len(SPREAD_OPSETS)}
+    assert on_cpu == {Dtype.FLOAT32: 20, Dtype.FLOAT64: len(SPREAD_OPSETS[1])}
     assert [cell.dtype for cell in found if cell.device is Device.CUDA] == [Dtype.FLOAT32]
 
 

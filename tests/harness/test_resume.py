@@ -10,7 +10,8 @@ from msgspec.structs import replace
 
 from onnx_parity.harness.record import Record, Stage, Status
 from onnx_parity.harness.store import create_run, read_end, read_info, read_records
-from tests.harness.faults import LEAN, WAITING, Ended, command, make_project, run_project
+from tests.forked import Ended
+from tests.harness.faults import LEAN, WAITING, command, make_project, run_project
 from tests.harness.test_isolation import assert_gone, wait_for_the_waiting
 
 _CELLS = ("--devices", "cpu", "--opsets", "9,18", "faulty_cases")

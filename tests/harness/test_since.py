@@ -12,7 +12,8 @@ from onnx_parity.harness.record import Record, RunInfo, Status
 from onnx_parity.harness.results.content import contents, declared_as
 from onnx_parity.harness.run_store_error import RunStoreError
 from onnx_parity.harness.store import RecordWriter, create_run, read_info, read_records
-from tests.harness.faults import LEAN, Ended, run_project
+from tests.forked import Ended
+from tests.harness.faults import LEAN, run_project
 from tests.records import INFO, RECORD
 
 ELU = replace(RECORD, aten=("aten::elu",))

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import zipfile
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -27,22 +28,35 @@ def output_of(program: str, folder: Path, *, path: Path = ROOT) -> str:
     return ran.stdout.strip()
 
 
-@pytest.mark.parametrize(
-    "imports",
-    [
+def outputs_of(programs: Sequence[str], folder: Path) -> list[str]:
+    """What each of these programs prints, which are run like `output_of` in processes that have imported torch."""
+    program = f"""
+import os, sys, onnx_ir, onnxruntime, torch
+for program in {list(programs)!r}:
+    child = os.fork()
+    if child == 0:
+        exec(program, {{"__name__": "__main__"}})
+        sys.stdout.flush()
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0, program
+"""
+    return output_of(program, folder).splitlines()
+
+
+def test_in_a_clone_a_short_name_is_the_same_module(tmp_path: Path) -> None:
+    imports = [
         "import exporter, onnx_parity.exporter as own",
         "import onnx_parity.exporter as own, exporter",
         "import harness.case as exporter, onnx_parity.harness.case as own",
         "from onnx_parity.harness import case as own; import harness.case as exporter",
         "import exporter.capture.graph.graph as exporter, onnx_parity.exporter.capture.graph.graph as own",
         "import op_cases.padding as exporter, onnx_parity.op_cases.padding as own",
-    ],
-)
-def test_in_a_clone_a_short_name_is_the_same_module(imports: str, tmp_path: Path) -> None:
-    program = f"{imports}\nprint(exporter is own, own.__spec__.name == own.__name__, own.__name__)"
-    same, consistent, name = output_of(program, tmp_path).split()
-    assert (same, consistent) == ("True", "True")
-    assert name.startswith("onnx_parity.")
+    ]
+    compared = "print(exporter is own, own.__spec__.name == own.__name__, own.__name__)"
+    for line, found in zip(imports, outputs_of([f"{each}\n{compared}" for each in imports], tmp_path), strict=True):
+        same, consistent, name = found.split()
+        assert (same, consistent) == ("True", "True"), line
+        assert name.startswith("onnx_parity."), line
 
 
 def test_a_project_keeps_its_own_folders_of_these_names(tmp_path: Path) -> None:
@@ -72,14 +86,17 @@ except AttributeError as error:
     ]
 
 
-@pytest.mark.parametrize("name", ["errors", "operators", "ops", "symbolic_helper", "testing", "verification"])
-def test_public_modules_are_imported_by_their_public_names(name: str, tmp_path: Path) -> None:
-    program = f"""
+def test_public_modules_are_imported_by_their_public_names(tmp_path: Path) -> None:
+    public = ["errors", "operators", "ops", "symbolic_helper", "testing", "verification"]
+    programs = [
+        f"""
 from onnx_parity.{name} import __all__ as names
 import onnx_parity.{name}, onnx_parity.exporter, sys
 print(len(names) > 0, onnx_parity.{name} is onnx_parity.exporter.{name} is sys.modules['onnx_parity.{name}'])
 """
-    assert output_of(program, tmp_path) == "True True"
+        for name in public
+    ]
+    assert dict(zip(public, outputs_of(programs, tmp_path), strict=True)) == dict.fromkeys(public, "True True")
 
 
 @pytest.fixture(scope="module")
