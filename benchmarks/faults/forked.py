@@ -21,7 +21,7 @@ from typing import NoReturn, TextIO
 
 import msgspec
 import pytest
-from execnet import gateway_io
+from execnet import gateway_base, gateway_io
 
 from onnx_parity.harness.commands import stopping
 from onnx_parity.harness.pytest_plugin.orphaned import STARTED_BY
@@ -169,9 +169,9 @@ def _pytest(words: Sequence[str]) -> int:
     if words[words.index("-n") + 1] != "0":
         starter = _Starter()
 
-        def begin(io: gateway_io.Popen2IOMaster, args: object, execmodel: gateway_io.ExecModel) -> None:
+        def begin(io: gateway_io.Popen2IOMaster, args: object, execmodel: gateway_base.ExecModel) -> None:
             io.popen = starter.start()
-            gateway_io.Popen2IO.__init__(io, io.popen.stdin, io.popen.stdout, execmodel)
+            gateway_base.Popen2IO.__init__(io, io.popen.stdin, io.popen.stdout, execmodel)
 
         vars(gateway_io)["Popen2IOMaster"] = type("ForkedIOMaster", (gateway_io.Popen2IOMaster,), {"__init__": begin})
     return int(pytest.main(list(words)))
