@@ -16,6 +16,8 @@ from onnx_parity.harness.run_store_error import RunStoreError
 from onnx_parity.harness.store import read_end, read_info, read_records
 
 _PACKAGES = ("python", "torch", "onnx", "onnxruntime")
+#: As Python names them on Linux, macOS and Windows.
+_ARCHITECTURES = ("x86_64", "aarch64", "arm64", "AMD64", "ARM64")
 #: At most this many causes are named for each run.
 _MOST = 5
 
@@ -57,7 +59,7 @@ def row_of(run: Path) -> Row:
     causes = causes_of(record for record in records if record.status in WRONG)
     return Row(
         {package: _release(info, package) for package in _PACKAGES},
-        info.platform,
+        _system(info.platform),
         info.started.partition("T")[0],
         info.tier,
         opset_ranges(record.opset for record in records),
@@ -99,6 +101,12 @@ def _named(cause: Cause) -> str:
 def _release(info: RunInfo, package: str) -> str:
     """`2.13.0` of `2.13.0+cpu`."""
     return info.packages.get(package, "none").partition("+")[0]
+
+
+def _system(platform: str) -> str:
+    """`Linux, x86_64` of `Linux-6.1.0-13-amd64-x86_64-with-glibc2.36`."""
+    words = platform.split("-")
+    return ", ".join([words[0], *(word for word in words[1:] if word in _ARCHITECTURES)])
 
 
 def _parts(version: str) -> list[int]:

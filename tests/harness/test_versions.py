@@ -18,7 +18,12 @@ _END = RunEnd("2026-01-31T10:16:00+00:00", whole=True)
 def run(root: Path, torch: str, records: Sequence[Record], end: RunEnd | None = _END) -> Path:
     packages = {"python": "3.11.4", "torch": torch, "onnx": "1.23.2", "onnxruntime": "1.31.1"}
     info = replace(
-        INFO, id=torch, packages=packages, tier="smoke", platform="Linux-x86_64", schema_version=SCHEMA_VERSION
+        INFO,
+        id=torch,
+        packages=packages,
+        tier="smoke",
+        platform="Linux-6.1.0-13-x86_64-with-glibc2.36",
+        schema_version=SCHEMA_VERSION,
     )
     return write_run(root, records, info, end)
 
@@ -45,7 +50,7 @@ def test_each_run_is_a_row_and_what_is_wrong_is_named_by_cause(tmp_path: Path) -
     ]
     told = "- python 3.11.4, torch 2.9.1, onnx 1.23.2, onnxruntime 1.31.1: `aten::elu` load (runtime), 2 cells"
     assert told in text.splitlines()
-    assert f"Run on Linux-x86_64.\n\nNot run:\n\n- {missing}\n\nWhat is wrong:" in text
+    assert f"Run on Linux, x86_64.\n\nNot run:\n\n- {missing}\n\nWhat is wrong:" in text
 
 
 def test_a_run_that_lacks_cells_is_no_row(tmp_path: Path) -> None:
